@@ -1,0 +1,18 @@
+// What pipec accepts at most (design, section 3), written once: the spec reader, the JSON Schema and the plan's rules
+// read it here.
+#pragma once
+
+#include <cstdint>
+
+namespace pipec::limits {
+
+inline constexpr int64_t kRanks = 65'536;
+inline constexpr int64_t kStages = 1'048'576; // chunks included
+inline constexpr int64_t kMicrobatches = int64_t(1) << 20;
+inline constexpr int64_t kExecutedInstructions = int64_t(1) << 31; // of one step, all ranks
+inline constexpr int64_t kTime = 1'000'000'000'000'000'000;        // ps: one cost, and one step
+inline constexpr int64_t kBytes = int64_t(1) << 60;
+inline constexpr int64_t kSpecBytes = int64_t(16) << 20;
+inline constexpr int64_t kPlanBytes = int64_t(1) << 30;
+
+} // namespace pipec::limits

@@ -1,0 +1,30 @@
+// From a file's bytes to a Plan, checked. What loads can be run without further checks: a plan from a stranger can be
+// refused, but never crash, hang or exhaust a rank. It does not promise that the plan computes what its author meant.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pipec::plan {
+
+/// Reads header, checksum and tables, and checks every rule of RULES.md that looks at one table alone (Code::Input
+/// where the file is damaged or not a plan).
+Status decode(std::span<const uint8_t> file, Plan &plan);
+
+/// The rules that look at the whole: data order, matching of transfers, progress, slots, memory (Code::Check). Progress
+/// is proved by the simulator, which the caller runs; see runtime/simulate.
+Status verify(const Plan &plan);
+Status verify(const Variant &variant);
+
+/// File → bytes, at most limits::kPlanBytes.
+Status readFile(const std::string &path, std::vector<uint8_t> &bytes);
+
+/// readFile, decode and verify.
+Status load(const std::string &path, Plan &plan);
+
+} // namespace pipec::plan

@@ -1,0 +1,220 @@
+// A plan in memory: every rank's instruction stream (design, section 5). Plain structs; no FlatBuffers type appears
+// here. Times are picoseconds, sizes bytes. Load.h turns a file into these and promises that a loaded plan can be run
+// without further checks; Write.h turns them into a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pipec::plan {
+
+using Time = int64_t;  // picoseconds
+using Bytes = int64_t; // bytes
+
+/// What an instruction does. The values are the file's; new kinds go to the end.
+enum class Kind : uint8_t {
+  Forward = 0,        // F
+  BackwardInput = 1,  // B of a split backward
+  BackwardWeight = 2, // W
+  Backward = 3,       // B and W fused
+  Send = 4,
+  Recv = 5,
+  Optimizer = 6,
+  AllReduce = 7,
+  ReduceScatter = 8,
+  AllGather = 9,
+  // Reserved: refused by the loader as not yet supported.
+  Recompute = 10,
+  Offload = 11,
+  Load = 12,
+  Overlapped = 13, // a forward and a backward in one
+  Reshard = 14,
+};
+inline constexpr int kKinds = 15;
+
+/// What a transfer carries: an activation forward or a gradient backward.
+enum class Payload : uint8_t { None = 0, Forward = 1, Backward = 2 };
+
+inline bool isTransfer(Kind kind) { return kind == Kind::Send || kind == Kind::Recv; }
+inline bool isCompute(Kind kind) { return kind <= Kind::Backward; }
+
+/// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
+const char *name(Kind kind);
+
+/// One kind of work of a program; instructions refer to it and add the microbatch.
+struct Operation {
+  Kind kind = Kind::Forward;
+  Payload of = Payload::None; // transfers only
+  int32_t stage = 0;          // of a transfer: the stage on this side (the sender's for Send, the receiver's for Recv)
+  int32_t peer = -1;          // transfers: the rank at the other end; else -1
+  Time cost = 0;              // compute: its duration; transfer: how long it holds its link (bytes / bandwidth)
+  Time latency = 0;           // transfers: from the wire's end to the data's arrival
+  Bytes bytes = 0;            // transfers: the payload
+  Bytes activation = 0; // Forward: yielded, held from its start; BackwardInput and Backward: released at their end
+  Bytes context = 0;    // Forward: yielded, held from its start; BackwardWeight and Backward: released at their end
+  bool operator==(const Operation &) const = default;
+};
+
+enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2 };
+enum class QueueKind : uint8_t { Device = 0, Communicator = 1 };
+
+/// An in-order stream of work of one rank. Queue 0 is the compute queue.
+struct Queue {
+  QueueKind kind = QueueKind::Device;
+  Priority priority = Priority::Compute; // Device only
+  bool operator==(const Queue &) const = default;
+};
+
+/// "So many instructions of that queue have completed since the start of this step", or of the step before (met in the
+/// first). In trip t of its segment a wait's count is base + stride * t.
+struct Wait {
+  uint32_t queue = 0;
+  bool previousStep = false;
+  int64_t base = 0;
+  int64_t stride = 0;
+  bool operator==(const Wait &) const = default;
+};
+
+/// In trip t of its segment it is about microbatch + stride * t. The optimizer has microbatch 0.
+struct Instruction {
+  uint32_t operation = 0; // index into Program::operations
+  uint32_t queue = 0;     // index into Program::queues
+  uint32_t firstWait = 0; // its waits: Program::waits[firstWait, firstWait + waits)
+  uint32_t waits = 0;
+  int32_t microbatch = 0;
+  int32_t microbatchStride = 0;
+  bool operator==(const Instruction &) const = default;
+};
+
+/// instructions[first, first + count), `trips` times. Array order is issue order.
+struct Segment {
+  uint32_t first = 0;
+  uint32_t count = 0;
+  uint32_t trips = 1;
+  bool operator==(const Segment &) const = default;
+};
+
+enum class Direction : uint8_t { Send = 0, Recv = 1 };
+
+/// The transfer buffers of one direction with one peer: the n-th transfer of a step (from 0) uses slot n mod size.
+struct Ring {
+  int32_t peer = 0;
+  Direction direction = Direction::Send;
+  uint32_t size = 1;   // slots
+  Bytes slotBytes = 0; // the largest payload
+  bool operator==(const Ring &) const = default;
+};
+
+/// What one pipeline rank runs.
+struct Program {
+  int32_t rank = 0;
+  std::vector<int32_t> stages; // held by this rank, ascending
+  std::vector<Queue> queues;
+  std::vector<Ring> rings;
+  std::vector<Operation> operations;
+  std::vector<Instruction> instructions;
+  std::vector<Wait> waits;
+  std::vector<Segment> step;
+  Bytes staticBytes = 0;
+  Bytes workspace = 0;
+  bool operator==(const Program &) const = default;
+};
+
+/// Which argument a lower bound rests on; compiler/schedule/Bounds.h has the proofs.
+enum class Bound : uint8_t {
+  None = 0,
+  CriticalPath = 1,
+  Work = 2,
+  WarmUp = 3,
+  MemoryChain = 4,
+  Area = 5,
+  LastDevice = 6,
+  Exact = 7
+};
+const char *name(Bound bound);
+
+struct Certificate {
+  Time makespan = 0;
+  Time span = 0;
+  Time lowerBound = 0; // of the makespan
+  Time spanLowerBound = 0;
+  Bound bound = Bound::None;
+  Bound spanBound = Bound::None;
+  bool operator==(const Certificate &) const = default;
+};
+
+/// One of the interchangeable schedules of a plan. programs[r] is rank r's.
+struct Variant {
+  std::string name; // for people; may be empty (stripped)
+  int32_t stages = 0;
+  int32_t microbatches = 0;
+  Bytes memoryLimit = 0; // of one rank; 0: none
+  std::vector<Program> programs;
+  Certificate certificate;
+  bool operator==(const Variant &) const = default;
+};
+
+/// World rank → its place. World = (rank * degree + replica) * shards + shard.
+struct Process {
+  int32_t rank = 0;
+  int32_t replica = 0;
+  int32_t shard = 0;
+  bool operator==(const Process &) const = default;
+};
+
+struct Plan {
+  uint64_t specHash = 0;
+  std::vector<Process> processes;
+  std::vector<uint8_t> provider; // a FlexBuffer for the stage library; empty: none
+  std::vector<Variant> variants; // never empty; variant 0 runs first
+  bool operator==(const Plan &) const = default;
+
+  int32_t ranks() const { return int32_t(variants.front().programs.size()); }
+};
+
+/// What one executed instruction is: the operation, and what the trip adds.
+struct Step {
+  const Instruction *instruction;
+  const Operation *operation;
+  int64_t trip;
+  int64_t microbatch() const { return instruction->microbatch + instruction->microbatchStride * trip; }
+};
+
+/// Walks a program's step in issue order without unrolling it: for (Cursor c(program); !c.done(); c.next())
+/// use(c.at());
+class Cursor {
+public:
+  explicit Cursor(const Program &program) : program(&program) { skipEmpty(); }
+  bool done() const { return segment == program->step.size(); }
+  Step at() const {
+    const Instruction &i = program->instructions[program->step[segment].first + index];
+    return {&i, &program->operations[i.operation], trip};
+  }
+  void next() {
+    const Segment &s = program->step[segment];
+    if (++index < s.count)
+      return;
+    index = 0;
+    if (++trip < s.trips)
+      return;
+    trip = 0;
+    ++segment;
+    skipEmpty();
+  }
+
+private:
+  void skipEmpty() {
+    while (segment < program->step.size() && (program->step[segment].count == 0 || program->step[segment].trips == 0))
+      ++segment;
+  }
+  const Program *program;
+  size_t segment = 0;
+  uint32_t index = 0;
+  uint32_t trip = 0;
+};
+
+/// How many instructions the program executes in a step.
+int64_t executed(const Program &program);
+
+} // namespace pipec::plan

@@ -1,0 +1,19 @@
+// From a Plan to a file's bytes: magic, version, checksum, one FlatBuffer (design, section 5).
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pipec::plan {
+
+std::vector<uint8_t> encode(const Plan &plan);
+
+/// Writes a file atomically: a temporary file beside it, then rename. On failure nothing stays behind.
+Status writeFile(const std::string &path, std::span<const uint8_t> bytes);
+
+} // namespace pipec::plan

@@ -1,0 +1,65 @@
+// A plan in virtual time (design, section 5): one walk gives makespan, span, busy time and peaks, or the cycle in which
+// it stops. Nothing in a plan chooses, so a run that ends proves that every run ends: this walk is also the deadlock
+// proof.
+//
+// Semantics. A compute instruction starts when it is at the head of its queue and its waits are met, and holds the
+// queue for its cost. A transfer starts when its send and its receive are both at the heads of their queues with their
+// waits met and its link (one a directed pair of ranks) is free; it holds both queues and the link for its cost; the
+// send completes then, the receive a latency later, the queues go on meanwhile. Completions count in queue order. Steps
+// follow each other without a barrier: each queue goes on with the next step.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <functional>
+#include <vector>
+
+namespace pipec::simulate {
+
+/// One executed instruction. Send: end is when its wire is free; Recv: start is the transfer's, end is the data's
+/// arrival.
+struct Event {
+  int32_t rank = 0;
+  uint32_t queue = 0;
+  const plan::Operation *operation = nullptr;
+  int64_t microbatch = 0;
+  int64_t step = 0;
+  plan::Time start = 0;
+  plan::Time end = 0;
+  uint32_t instruction = 0; // index into Program::instructions
+};
+
+struct Options {
+  int64_t steps = 1;
+  /// Called for each executed instruction, in the order of each queue (not of time).
+  std::function<void(const Event &)> observe;
+};
+
+struct RankResult {
+  std::vector<plan::Time> firstStart; // of each step, on a device queue
+  std::vector<plan::Time> lastEnd;    // of each step, any queue
+  plan::Time busy = 0;                // F, B, W and optimizer time of one step
+  plan::Bytes peakActivation = 0;     // most of live activations and contexts
+  plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
+  uint32_t peakInstruction = 0;       // where peakActivation is first reached
+  int64_t peakTrip = 0;
+};
+
+struct Result {
+  std::vector<RankResult> ranks;
+  plan::Time makespan = 0; // of the first step
+};
+
+/// Runs `options.steps` steps of a variant. If the program stops, the status (Code::Check) holds the cycle: one line an
+/// instruction, each waiting for the next.
+Status simulate(const plan::Variant &variant, const Options &options, Result &result);
+
+/// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same
+/// amount later than c steps before), and rounds that mean up. Result also holds the simulated steps.
+Status span(const plan::Variant &variant, plan::Time &span, Result &result);
+
+/// 1 - busy / (ranks * time).
+double bubbleRate(const Result &result, plan::Time time);
+
+} // namespace pipec::simulate

@@ -1,0 +1,48 @@
+// The trace file: Chrome's JSON trace events, which Perfetto opens. Real and simulated runs write the same, so
+// prediction and fact overlay (design, section 6): process = rank, thread = queue, a complete event for each
+// instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F or B), flows for transfers, a
+// counter for live bytes.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pipec::trace {
+
+/// One executed instruction. Times in picoseconds since the run's start.
+struct Event {
+  int32_t rank = 0;
+  uint32_t queue = 0;
+  plan::Kind kind = plan::Kind::Forward;
+  plan::Payload of = plan::Payload::None;
+  int32_t stage = 0;
+  int32_t peer = -1;
+  int64_t microbatch = 0;
+  int64_t step = 0;
+  int64_t epoch = 0;
+  plan::Time start = 0;
+  plan::Time end = 0;
+};
+
+/// Queue names and what a rank's instructions hold, taken from the plan's variant that ran.
+struct Rank {
+  int32_t rank = 0;
+  std::vector<std::string> queues; // a name each: "compute", "send to 3", "recv from 2", "link 2-3", "transfers"
+};
+
+std::vector<Rank> describe(const plan::Variant &variant);
+
+/// The whole trace as JSON text. Live bytes are derived from F, B, W and BW events and the variant's operations.
+std::string toJson(const plan::Variant &variant, const std::vector<Event> &events);
+
+/// Writes atomically (a temporary file beside it, then rename); on failure nothing stays behind.
+Status write(const std::string &path, const std::string &json);
+
+/// Merges traces (JSON texts of one rank each) into one.
+Status merge(const std::vector<std::string> &jsons, std::string &merged);
+
+} // namespace pipec::trace
