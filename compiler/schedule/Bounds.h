@@ -1,0 +1,33 @@
+// Lower bounds that no order of the same work can beat, for the problem's placement, backward mode and memory limit,
+// with links that never queue. Each argument is a function with its proof beside it (facts: LB1 critical path, LB2 work
+// and forced idle, LB6, LB10). Valid for any costs, latency and limit.
+#pragma once
+
+#include "compiler/schedule/Problem.h"
+
+#include <cstdint>
+
+namespace pipec::schedule {
+
+/// Same values as plan::Bound.
+enum class Argument : uint8_t {
+  None = 0,
+  CriticalPath = 1,
+  Work = 2,
+  WarmUp = 3,
+  MemoryChain = 4,
+  Area = 5,
+  LastDevice = 6,
+  Exact = 7
+};
+
+struct Bounded {
+  Time makespan = 0;
+  Time span = 0;
+  Argument makespanArgument = Argument::None;
+  Argument spanArgument = Argument::None;
+};
+
+Bounded lowerBounds(const Problem &problem);
+
+} // namespace pipec::schedule

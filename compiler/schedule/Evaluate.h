@@ -1,0 +1,28 @@
+// The fast evaluator: times and peaks of words in ideal mode (links never queue, buffers unlimited, W ordered). Its
+// judge is the plan's simulator (runtime/simulate), which must find the same times in ideal mode and always the same
+// peaks. O(ops + transfers), no allocation a letter.
+#pragma once
+
+#include "compiler/schedule/Problem.h"
+
+#include <vector>
+
+namespace pipec::schedule {
+
+struct Evaluation {
+  bool complete = false;                 // false: the words stop in a cycle
+  Time makespan = 0;                     // first start to last end over all ranks, optimizer included
+  Time span = 0;                         // time per step when steps follow each other (largest cycle mean), rounded up
+  std::vector<Bytes> peak;               // a rank each: most of live activations and contexts
+  std::vector<Time> busy;                // a rank each: F, B, W and optimizer
+  std::vector<std::vector<Time>> starts; // a letter each, when asked for
+};
+
+struct EvaluateOptions {
+  bool withSpan = true;
+  bool withStarts = false;
+};
+
+Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOptions &options = {});
+
+} // namespace pipec::schedule

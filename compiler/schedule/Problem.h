@@ -1,0 +1,77 @@
+// What is to be scheduled, apart from any IR: ranks, stages, costs, links, memory; and what a solution is: a word for
+// each rank. Solvers return words; `verify` judges them and shares no code with any solver. Times are picoseconds,
+// sizes bytes; both stay within runtime/plan/Limits.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipec::schedule {
+
+using Time = int64_t;
+using Bytes = int64_t;
+
+enum class BackwardMode : uint8_t { Fused, Split };
+
+/// One directed pair of ranks. Bandwidth in bytes per second; 0: unlimited.
+struct Link {
+  Time latency = 0;
+  int64_t bandwidth = 0;
+};
+
+/// Costs and sizes of one stage and one microbatch.
+struct Stage {
+  Time forward = 0;
+  Time backwardInput = 0;  // split
+  Time backwardWeight = 0; // split
+  Time backward = 0;       // fused
+  Time optimizer = 0;      // once a step
+  Bytes boundary = 0;      // what F sends on; the gradient that comes back has this size too
+  Bytes activation = 0;    // held from the start of F to the end of B
+  Bytes context = 0;       // held from the start of F to the end of W (fused: of the backward)
+};
+
+struct Problem {
+  int32_t ranks = 1;
+  int32_t microbatches = 1;
+  BackwardMode backward = BackwardMode::Fused;
+  std::vector<Stage> stages;
+  std::vector<int32_t> rankOf;                       // stage → rank
+  Link link;                                         // default of every directed pair
+  std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to) → exception
+  std::vector<Bytes> staticBytes;                    // a rank each
+  std::vector<Bytes> workspace;                      // a rank each
+  Bytes memoryLimit = 0;                             // of one rank; 0: none
+
+  const Link &linkBetween(int32_t from, int32_t to) const;
+  /// Stages of a rank, ascending.
+  std::vector<int32_t> stagesOf(int32_t rank) const;
+};
+
+/// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited.
+Time wireTime(Bytes bytes, int64_t bandwidth);
+
+/// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
+enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
+
+struct Op {
+  int32_t stage = 0;
+  Letter letter = Letter::F;
+  bool operator==(const Op &) const = default;
+};
+
+/// One rank's compute order; the optimizer follows it.
+using Word = std::vector<Op>;
+/// words[r] is rank r's.
+using Words = std::vector<Word>;
+
+/// What holds of a problem (sizes of vectors, ranges, placement onto). Empty when right, else what is wrong.
+std::string check(const Problem &problem);
+/// What holds of a solution: each letter of each stage exactly `microbatches` times on its rank, no prefix with more B
+/// than F or more W than B, and no cycle between ranks. Empty when right, else what is wrong.
+std::string verify(const Problem &problem, const Words &words);
+
+} // namespace pipec::schedule
