@@ -1,0 +1,84 @@
+// The walk itself: every queue of every rank as a cursor, advanced whenever what its head waits for is known. Times are
+// longest paths, so the order in which the walk visits queues changes nothing. Internal to runtime/simulate.
+#pragma once
+
+#include "runtime/simulate/Simulate.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pipec::simulate {
+
+class Walk {
+public:
+  Walk(const plan::Variant &variant, const Options &options);
+
+  /// Lets every queue run until it has finished `steps` steps in all. The status holds the cycle if it stops before.
+  Status advance(int64_t steps);
+
+  /// A hash of every completion of a step, relative to the step's reference time; steps that repeat have equal hashes.
+  /// Valid for the last two steps that all queues have finished.
+  uint64_t signature(int64_t step) const;
+  /// The reference time of a step: the last end of rank 0.
+  plan::Time reference(int64_t step) const { return result.ranks.front().lastEnd[size_t(step)]; }
+
+  Result result;
+
+private:
+  static constexpr size_t kNone = ~size_t(0);
+  // A queue may be one step ahead of another of its rank, whose waits may look one step back.
+  static constexpr int64_t kKept = 3;
+
+  struct QueueState {
+    int32_t rank = 0;
+    uint32_t index = 0; // in Program::queues
+    // The queue's own instructions, by segment: instructions[segmentStart[s], segmentStart[s + 1]).
+    std::vector<uint32_t> instructions;
+    std::vector<uint32_t> segmentStart;
+    int64_t perStep = 0;
+    // Where it stands.
+    int64_t step = 0;
+    size_t segment = 0;
+    uint32_t at = 0;
+    int64_t trip = 0;
+    int64_t done = 0; // completions of the current step
+    plan::Time free = 0;
+    std::array<std::vector<plan::Time>, kKept> completed; // of step k: completed[k % kKept], in order
+    std::vector<size_t> waiters;                          // queues whose head waits for this one
+    // While the head is a transfer that waits for its other side.
+    bool posted = false;
+  };
+  struct Side {
+    bool posted = false;
+    plan::Time ready = 0;
+    size_t queue = kNone; // whose instructions of this link are here
+  };
+  struct Link {
+    Side send, recv;
+    plan::Time free = 0;
+  };
+
+  const plan::Instruction &head(const QueueState &queue) const;
+  bool finished(const QueueState &queue) const { return queue.step == target || queue.perStep == 0; }
+  void rewind(QueueState &queue) const;
+  void run(size_t queue);
+  bool ready(size_t queue, plan::Time &when);
+  void complete(size_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
+  void wake(QueueState &queue);
+  void count(const QueueState &queue, const plan::Operation &operation, plan::Time start, plan::Time end);
+  Status stopped() const;
+
+  const plan::Variant &variant;
+  const Options &options;
+  int64_t target = 0;
+  std::vector<QueueState> queues;
+  std::vector<size_t> firstQueue;            // of a rank, in queues
+  std::vector<std::vector<uint32_t>> linkOf; // of a rank's operation
+  std::vector<Link> links;
+  std::vector<plan::Bytes> live; // of a rank, first step
+  std::vector<size_t> pending;
+};
+
+} // namespace pipec::simulate
