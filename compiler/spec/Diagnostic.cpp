@@ -1,0 +1,59 @@
+// Diagnostics of the spec: gathering, order, text.
+#include "compiler/spec/Diagnostic.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <tuple>
+
+namespace pipec::spec {
+
+std::string toString(const Diagnostic &diagnostic) {
+  std::string text =
+      fmt::format("{}:{}:{}: error: {}", diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message);
+  for (const Note &note : diagnostic.notes)
+    text += fmt::format("\n{}:{}:{}: note: {}", note.file, note.line, note.column, note.message);
+  return text;
+}
+
+std::string quoted(std::string_view text) {
+  constexpr size_t kShown = 40;
+  size_t end = std::min(text.size(), kShown);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end; // not through the middle of a character
+  std::string result = "'";
+  for (char c : text.substr(0, end)) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return result + (end < text.size() ? "…'" : "'");
+}
+
+void Errors::add(Mark mark, std::string message) {
+  if (full())
+    return;
+  found.emplace_back(mark, Diagnostic{sources[mark.source], mark.line, mark.column, std::move(message), {}});
+}
+
+void Errors::add(Mark mark, std::string message, Mark noteMark, std::string note) {
+  if (full())
+    return;
+  add(mark, std::move(message));
+  found.back().second.notes.push_back({sources[noteMark.source], noteMark.line, noteMark.column, std::move(note)});
+}
+
+std::vector<Diagnostic> Errors::take() {
+  std::stable_sort(found.begin(), found.end(), [](const auto &a, const auto &b) {
+    auto key = [](const Mark &mark) { return std::tuple(mark.source, mark.line, mark.column); };
+    return key(a.first) < key(b.first);
+  });
+  std::vector<Diagnostic> result;
+  for (auto &entry : found)
+    result.push_back(std::move(entry.second));
+  found.clear();
+  return result;
+}
+
+} // namespace pipec::spec

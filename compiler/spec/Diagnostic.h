@@ -1,0 +1,51 @@
+// What is wrong with a spec and where. Errors are gathered while reading and handed out in file order.
+#pragma once
+
+#include "compiler/spec/Spec.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipec::spec {
+
+struct Note {
+  std::string file;
+  int line = 1;
+  int column = 1;
+  std::string message;
+};
+
+struct Diagnostic {
+  std::string file;
+  int line = 1;
+  int column = 1;
+  std::string message; // lower case, no full stop
+  std::vector<Note> notes;
+};
+
+/// "file:line:column: error: message", its notes on lines of their own; no newline at the end.
+std::string toString(const Diagnostic &diagnostic);
+
+/// Text from the file as a message may show it: in quotes, at most 40 bytes of it, control characters escaped.
+std::string quoted(std::string_view text);
+
+/// Gathers errors while a spec is read. Keeps the first hundred.
+class Errors {
+public:
+  explicit Errors(const std::vector<std::string> &sources) : sources(sources) {}
+
+  void add(Mark mark, std::string message);
+  void add(Mark mark, std::string message, Mark noteMark, std::string note);
+  bool any() const { return !found.empty(); }
+  bool full() const { return found.size() >= kMost; }
+  /// In file order, what --set brought in after the file.
+  std::vector<Diagnostic> take();
+
+private:
+  static constexpr size_t kMost = 100;
+  const std::vector<std::string> &sources;
+  std::vector<std::pair<Mark, Diagnostic>> found;
+};
+
+} // namespace pipec::spec

@@ -1,0 +1,315 @@
+// The table, and suggestions from it.
+#include "compiler/spec/Keys.h"
+
+#include "compiler/spec/Diagnostic.h"
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
+
+namespace pipec::spec {
+namespace {
+
+using namespace limits;
+
+const std::vector<Key> &table() {
+  static const std::vector<Key> keys = {
+      {.path = "pipec",
+       .type = Type::Integer,
+       .description = "Version of this format",
+       .fallback = "1",
+       .least = 1,
+       .most = 1},
+
+      {.path = "pipeline", .description = "The shape of the pipeline", .required = true},
+      {.path = "pipeline.ranks",
+       .type = Type::Integer,
+       .description = "Places in the pipeline",
+       .required = true,
+       .least = 1,
+       .most = kRanks},
+      {.path = "pipeline.stages_per_rank",
+       .type = Type::Integer,
+       .description = "Chunks on each rank",
+       .fallback = "what the schedule fixes, else 1",
+       .least = 1,
+       .most = kStages},
+      {.path = "pipeline.placement",
+       .type = Type::Placement,
+       .description = "Which rank holds which stages: a name, or for each rank the list of its stages",
+       .fallback = "what the schedule fixes, else loop",
+       .choices = {"loop", "v", "bidirectional"}},
+      {.path = "pipeline.microbatches",
+       .type = Type::Integer,
+       .description = "Microbatches of one replica and step",
+       .least = 1,
+       .most = kMicrobatches},
+      {.path = "pipeline.batch",
+       .type = Type::Integer,
+       .description = "Samples of one replica and step; with microbatch_size in place of microbatches",
+       .least = 1,
+       .most = kTime},
+      {.path = "pipeline.microbatch_size",
+       .type = Type::Integer,
+       .description = "Samples of one microbatch",
+       .least = 1,
+       .most = kTime},
+      {.path = "pipeline.cut",
+       .type = Type::Free,
+       .description = "How many layers go to each stage",
+       .fallback = "equal",
+       .supported = false},
+
+      {.path = "costs", .description = "Times of one stage and one microbatch"},
+      {.path = "costs.forward", .type = Type::Duration, .description = "Forward", .perStage = true, .perSample = true},
+      {.path = "costs.backward_input",
+       .type = Type::Duration,
+       .description = "Backward for the input",
+       .perStage = true,
+       .perSample = true},
+      {.path = "costs.backward_weight",
+       .type = Type::Duration,
+       .description = "Backward for the weights",
+       .perStage = true,
+       .perSample = true},
+      {.path = "costs.backward",
+       .type = Type::Duration,
+       .description = "Fused backward, in place of backward_input and backward_weight",
+       .perStage = true,
+       .perSample = true},
+      {.path = "costs.optimizer",
+       .type = Type::Duration,
+       .description = "Optimizer, once a stage and step",
+       .fallback = "0ms",
+       .perStage = true},
+      {.path = "costs.optimizer.time",
+       .type = Type::Duration,
+       .description = "Optimizer, once a stage and step",
+       .perStage = true,
+       .required = true},
+      {.path = "costs.optimizer.global_norm",
+       .type = Type::Boolean,
+       .description = "Adds the all-reduce that clipping or a loss scale needs",
+       .fallback = "false",
+       .supported = false},
+      {.path = "costs.link", .description = "Default of every directed pair of ranks"},
+      {.path = "costs.link.latency",
+       .type = Type::Duration,
+       .description = "From the end of the wire's use to the arrival",
+       .fallback = "0ms"},
+      {.path = "costs.link.bandwidth",
+       .type = Type::Bandwidth,
+       .description = "Bytes a second, or unlimited",
+       .fallback = "unlimited"},
+      {.path = "costs.links", .type = Type::Maps, .description = "Exceptions, each of one directed pair of ranks"},
+      {.path = "costs.links[].from",
+       .type = Type::Integer,
+       .description = "Sending rank",
+       .required = true,
+       .least = 0,
+       .most = kRanks - 1},
+      {.path = "costs.links[].to",
+       .type = Type::Integer,
+       .description = "Receiving rank",
+       .required = true,
+       .least = 0,
+       .most = kRanks - 1},
+      {.path = "costs.links[].latency",
+       .type = Type::Duration,
+       .description = "From the end of the wire's use to the arrival",
+       .fallback = "that of link"},
+      {.path = "costs.links[].bandwidth",
+       .type = Type::Bandwidth,
+       .description = "Bytes a second, or unlimited",
+       .fallback = "that of link"},
+
+      {.path = "tensors", .description = "Sizes of one stage and one microbatch"},
+      {.path = "tensors.boundary",
+       .type = Type::Size,
+       .description = "What a stage sends on",
+       .fallback = "0B",
+       .perStage = true,
+       .perSample = true},
+      {.path = "tensors.activation",
+       .type = Type::Size,
+       .description = "Net bytes freed when B ends",
+       .fallback = "0B",
+       .perStage = true,
+       .perSample = true},
+      {.path = "tensors.weight_context",
+       .type = Type::Size,
+       .description = "Bytes kept until W ends; with a fused backward until that ends",
+       .fallback = "0B",
+       .perStage = true,
+       .perSample = true},
+      {.path = "tensors.workspace",
+       .type = Type::Size,
+       .description = "Scratch of the largest operation, once a rank",
+       .fallback = "0B",
+       .perSample = true},
+      {.path = "tensors.gradients",
+       .type = Type::Size,
+       .description = "What data parallelism reduces; part of static",
+       .fallback = "0B",
+       .perStage = true},
+      {.path = "tensors.static",
+       .type = Type::Size,
+       .description = "Weights, gradients, optimizer state: always there",
+       .fallback = "0B",
+       .perStage = true},
+
+      {.path = "layers",
+       .type = Type::Maps,
+       .description = "The model by layers, in place of costs and tensors by stage",
+       .supported = false},
+      {.path = "layers[].name", .type = Type::Text, .description = "For people"},
+      {.path = "layers[].count",
+       .type = Type::Integer,
+       .description = "So many layers of this kind",
+       .fallback = "1",
+       .least = 1,
+       .most = kStages},
+      {.path = "layers[].forward", .type = Type::Duration, .description = "Forward", .perSample = true},
+      {.path = "layers[].backward_input",
+       .type = Type::Duration,
+       .description = "Backward for the input",
+       .perSample = true},
+      {.path = "layers[].backward_weight",
+       .type = Type::Duration,
+       .description = "Backward for the weights",
+       .perSample = true},
+      {.path = "layers[].activation",
+       .type = Type::Size,
+       .description = "Net bytes freed when B ends",
+       .fallback = "0B",
+       .perSample = true},
+      {.path = "layers[].weight_context",
+       .type = Type::Size,
+       .description = "Bytes kept until W ends",
+       .fallback = "0B",
+       .perSample = true},
+      {.path = "layers[].weights", .type = Type::Size, .description = "Weights", .fallback = "0B"},
+      {.path = "layers[].gradients",
+       .type = Type::Size,
+       .description = "What data parallelism reduces",
+       .fallback = "0B"},
+
+      {.path = "memory", .description = "Memory of one rank"},
+      {.path = "memory.limit",
+       .type = Type::Size,
+       .description = "At most so many bytes, everything counted",
+       .fallback = "no limit",
+       .least = 1},
+
+      {.path = "schedule",
+       .type = Type::Schedule,
+       .description = "A name, or a map of a name and the schedule's parameters",
+       .required = true},
+      {.path = "schedule.name",
+       .type = Type::Text,
+       .description = "Name in the catalogue, or auto, order, block",
+       .required = true},
+      {.path = "backward",
+       .type = Type::Choice,
+       .description = "Whether B and W run as one operation or apart",
+       .fallback = "what the schedule fixes",
+       .choices = {"fused", "split"}},
+      {.path = "weights",
+       .type = Type::Choice,
+       .description = "ordered: W stands in the word, on the compute queue; fill: on the weights queue",
+       .fallback = "ordered",
+       .choices = {"ordered", "fill"}},
+      {.path = "communicator",
+       .type = Type::Choice,
+       .description = "How the target queues its transfers",
+       .fallback = "per_edge",
+       .choices = {"per_edge", "per_pair", "shared"}},
+
+      {.path = "data_parallel", .description = "Replicas of the pipeline"},
+      {.path = "data_parallel.degree",
+       .type = Type::Integer,
+       .description = "How many",
+       .fallback = "1",
+       .least = 1,
+       .most = kRanks},
+      {.path = "data_parallel.collective",
+       .type = Type::Text,
+       .description = "How gradients are reduced",
+       .supported = false},
+      {.path = "data_parallel.fusion",
+       .type = Type::Text,
+       .description = "How gradients are bundled",
+       .supported = false},
+
+      {.path = "variants",
+       .type = Type::Variations,
+       .description =
+           "Partial specs laid over this one, compiled into one plan; or values of one parameter of the schedule",
+       .supported = false},
+      {.path = "provider", .type = Type::Free, .description = "Handed to the stage library as it stands"},
+  };
+  return keys;
+}
+
+/// Edits (insert, remove, replace) that make one word of the other.
+size_t distance(std::string_view from, std::string_view to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= to.size(); ++j) {
+      size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+} // namespace
+
+std::span<const Key> keys() { return table(); }
+
+const Key *findKey(std::string_view path) {
+  auto at = std::find_if(table().begin(), table().end(), [&](const Key &key) { return key.path == path; });
+  return at == table().end() ? nullptr : &*at;
+}
+
+std::vector<const Key *> keysOf(std::string_view path) {
+  std::vector<const Key *> result;
+  for (const Key &key : table())
+    if (key.parent() == path)
+      result.push_back(&key);
+  return result;
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> words) {
+  constexpr size_t kLongest = 64; // no key is near to what is longer
+  std::string_view best;
+  if (word.size() > kLongest)
+    return best;
+  size_t least = word.size() <= 3 ? 2 : std::max<size_t>(3, word.size() / 3 + 1);
+  for (std::string_view known : words)
+    if (size_t edits = distance(word, known); edits < least) {
+      least = edits;
+      best = known;
+    }
+  return best;
+}
+
+std::string unknownKey(std::string_view path, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Key *key : keysOf(path))
+    known.push_back(key->name());
+  if (std::string_view near = nearest(name, known); !near.empty())
+    return fmt::format("unknown key; did you mean '{}'?", near);
+  for (const Key &key : table())
+    if (key.name() == name && key.path.find('[') == std::string_view::npos)
+      return fmt::format("unknown key; did you mean '{}'?", key.path);
+  return fmt::format("unknown key; known here: {}", fmt::join(known, ", "));
+}
+
+} // namespace pipec::spec

@@ -1,0 +1,58 @@
+// The one table of what a spec may hold. The reader, its unknown-key errors and the JSON Schema are all made from it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipec::spec {
+
+enum class Type : uint8_t {
+  Map,       // its keys stand in the table
+  Maps,      // a list of such maps
+  Duration,  // ps
+  Size,      // bytes
+  Bandwidth, // bytes a second
+  Integer,   // within least and most
+  Boolean,
+  Choice,     // one of `choices`
+  Text,       // any scalar
+  Placement,  // one of `choices`, or for each rank the list of its stages
+  Schedule,   // a name, or a map with a name and whatever parameters the schedule takes
+  Free,       // any map
+  Variations, // a list of partial specs, or a map
+};
+
+struct Key {
+  std::string_view path; // "costs.link.latency"; "[]" stands for the maps of a list
+  Type type = Type::Map;
+  std::string_view description = {}; // one sentence, no full stop
+  std::string_view fallback = {};    // what holds if it is absent, for people
+  bool perStage = false;             // one value for all stages, or a list of one for each
+  bool perSample = false;            // may be {fixed, per_sample}
+  bool required = false;
+  bool supported = true; // false: known, and refused as not supported yet
+  int64_t least = 0;
+  int64_t most = 0;
+  std::vector<std::string_view> choices = {};
+
+  /// "latency" of "costs.link.latency".
+  std::string_view name() const { return path.substr(path.rfind('.') + 1); }
+  /// Path of the map that it stands in; empty for a top-level key.
+  std::string_view parent() const { return path.substr(0, path.rfind('.') == path.npos ? 0 : path.rfind('.')); }
+};
+
+std::span<const Key> keys();
+/// Null if the table has none of that path.
+const Key *findKey(std::string_view path);
+/// The keys of the map at `path` ("" for the whole spec), in the table's order.
+std::vector<const Key *> keysOf(std::string_view path);
+
+/// The word nearest to `word` by edits; empty if none is near.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> words);
+/// "unknown key", and which was probably meant: one near it, one of that name elsewhere, else all that are known there.
+std::string unknownKey(std::string_view path, std::string_view name);
+
+} // namespace pipec::spec

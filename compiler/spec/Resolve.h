@@ -1,0 +1,12 @@
+// The last step of reading: values of the right types → a Spec.
+#pragma once
+
+#include "compiler/spec/Spec.h"
+#include "compiler/spec/Values.h"
+
+namespace pipec::spec {
+
+/// Fills `spec`; adds what does not agree to `errors`. `root` is the place of the whole spec, for what is missing.
+void resolve(const Values &values, Mark root, Spec &spec, Errors &errors);
+
+} // namespace pipec::spec

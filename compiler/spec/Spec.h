@@ -1,0 +1,110 @@
+// What a spec says (design, section 3), resolved: integers in picoseconds, bytes and bytes per second, and the place in
+// the YAML of everything that a later stage may want to blame. Neither YAML nor LLVM is seen from here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipec::spec {
+
+/// A place, 1-based. `source` indexes Spec::sources: 0 is the file, the others are what --set laid over it.
+struct Mark {
+  int line = 1;
+  int column = 1;
+  int source = 0;
+};
+
+template <typename T> struct Marked {
+  T value{};
+  Mark mark;
+};
+
+/// A cost or a size of each stage: one for all of them, or a list that has as many entries as Spec::stages.
+struct PerStage {
+  std::vector<int64_t> values = std::vector<int64_t>(1);
+  std::vector<Mark> marks = std::vector<Mark>(1); // of each entry
+  Mark mark;                                      // of the value as a whole
+  bool list = false;
+
+  int64_t operator[](size_t stage) const { return values[list ? stage : 0]; }
+  const Mark &markOf(size_t stage) const { return marks[list ? stage : 0]; }
+};
+
+enum class PlacementKind : uint8_t { Loop, V, Bidirectional, List };
+
+struct Placement {
+  PlacementKind kind = PlacementKind::Loop;
+  std::vector<std::vector<int32_t>> stages; // List: of each rank; every stage stands on exactly one rank
+  Mark mark;
+};
+
+/// One directed pair of ranks. Bandwidth in bytes per second; 0: unlimited.
+struct Link {
+  int64_t latency = 0;
+  int64_t bandwidth = 0;
+};
+
+struct LinkException {
+  int32_t from = 0;
+  int32_t to = 0;
+  Link link; // what the exception leaves out is the default link's
+  Mark mark;
+};
+
+/// A parameter of the schedule as it was written: one scalar, or a list of scalars.
+struct Parameter {
+  std::vector<std::string> values;
+  std::vector<Mark> marks; // of each value
+  Mark mark;
+  bool list = false;
+};
+
+/// Which names and parameters exist is the schedule catalogue's to say.
+struct Schedule {
+  std::string name;
+  Mark mark;
+  std::map<std::string, Parameter> parameters;
+};
+
+enum class Backward : uint8_t { Fused, Split };
+enum class Weights : uint8_t { Ordered, Fill };
+enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
+
+struct Spec {
+  std::string path;
+  std::vector<std::string> sources; // names for Mark::source
+  uint64_t hash = 0;                // FNV-1a 64 of the file's bytes and of every --set
+
+  Mark pipeline; // the map
+  Marked<int32_t> ranks;
+  std::optional<Marked<int32_t>> stagesPerRank;
+  std::optional<Placement> placement;
+  int32_t stages = 0; // of the placement list, else ranks × stages_per_rank, which is 1 (placement v: 2) if absent
+  Marked<int32_t> microbatches;
+  std::optional<Marked<int32_t>> microbatchSize; // in samples; given with a batch
+
+  Mark costs;
+  PerStage forward;
+  std::optional<PerStage> backwardInput, backwardWeight; // both or none
+  std::optional<PerStage> backward;                      // fused; stands in place of those two
+  PerStage optimizer;                                    // once a step
+  Link link;
+  Mark linkMark;
+  std::vector<LinkException> links;
+
+  PerStage boundary, activation, weightContext, gradients, staticBytes;
+  Marked<int64_t> workspace;   // once a rank
+  Marked<int64_t> memoryLimit; // of one rank; 0: none
+
+  Schedule schedule;
+  std::optional<Marked<Backward>> backwardMode; // absent: the schedule's own
+  Marked<Weights> weights;
+  Marked<Communicator> communicator;
+  Marked<std::string> provider; // as JSON; empty: none
+};
+
+} // namespace pipec::spec

@@ -1,0 +1,56 @@
+// YAML as a plain tree with places: what the reader works on, so that yaml-cpp stays inside Tree.cpp. A tree is small
+// enough to walk whatever the file was: depth, and values counted with their aliases expanded, are limited.
+#pragma once
+
+#include "compiler/spec/Diagnostic.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipec::spec {
+
+struct Node;
+using NodePtr = std::shared_ptr<const Node>; // shared, since an alias is the node it names
+
+struct Node {
+  enum class Kind : uint8_t { Null, Scalar, Sequence, Map };
+  struct Name {
+    std::string text;
+    Mark mark;
+  };
+
+  Kind kind = Kind::Null;
+  Mark mark;
+  std::string text;           // of a scalar
+  bool plain = true;          // a scalar without quotes
+  std::vector<Name> names;    // of a map, one for each item, none twice
+  std::vector<NodePtr> items; // of a map or a sequence
+  int64_t values = 1;         // with all below it, aliases expanded
+  int height = 1;
+
+  bool isScalar() const { return kind == Kind::Scalar; }
+  bool isSequence() const { return kind == Kind::Sequence; }
+  bool isMap() const { return kind == Kind::Map; }
+  /// The item of that name; null if there is none.
+  const Node *find(std::string_view name) const;
+};
+
+inline constexpr int kTreeDepth = 64;
+inline constexpr int64_t kTreeValues = int64_t(1) << 20;
+
+/// What the text holds; null after an error that leaves nothing to read. `source` goes into the marks.
+NodePtr parseTree(std::string_view text, int source, Errors &errors);
+
+/// Lays `value` over the item at `path` ("costs.forward"), adding maps where there are none. The root, maybe new; null
+/// after an error.
+NodePtr overlay(const NodePtr &root, std::string_view path, NodePtr value, Mark mark, Errors &errors);
+
+/// For messages: "a map", "a list", "nothing", "'text'".
+std::string describe(const Node &node);
+
+/// As JSON; a plain scalar that is a JSON number, boolean or null is one, all others are strings.
+std::string toJson(const Node &node);
+
+} // namespace pipec::spec

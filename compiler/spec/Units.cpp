@@ -1,0 +1,170 @@
+// One grammar for all quantities: digits [. digits] unit. All units are whole multiples of the base, so only the
+// fraction needs rounding.
+#include "compiler/spec/Units.h"
+
+#include "compiler/spec/Diagnostic.h"
+#include "runtime/plan/Limits.h"
+
+#include <fmt/format.h>
+#include <optional>
+#include <span>
+
+namespace pipec::spec {
+namespace {
+
+using Wide = unsigned __int128;
+
+struct Unit {
+  std::string_view name;
+  int64_t factor; // in the base unit
+};
+
+constexpr Unit kDurations[] = {
+    {"ps", 1}, {"ns", 1'000}, {"us", 1'000'000}, {"ms", 1'000'000'000}, {"s", 1'000'000'000'000}};
+constexpr Unit kSizes[] = {{"B", 1},
+                           {"kB", 1'000},
+                           {"MB", 1'000'000},
+                           {"GB", 1'000'000'000},
+                           {"TB", 1'000'000'000'000},
+                           {"KiB", int64_t(1) << 10},
+                           {"MiB", int64_t(1) << 20},
+                           {"GiB", int64_t(1) << 30},
+                           {"TiB", int64_t(1) << 40}};
+constexpr Unit kBandwidths[] = {{"B/s", 1},
+                                {"kB/s", 1'000},
+                                {"MB/s", 1'000'000},
+                                {"GB/s", 1'000'000'000},
+                                {"TB/s", 1'000'000'000'000},
+                                {"KiB/s", int64_t(1) << 10},
+                                {"MiB/s", int64_t(1) << 20},
+                                {"GiB/s", int64_t(1) << 30},
+                                {"TiB/s", int64_t(1) << 40},
+                                {"kbit/s", 1'000 / 8},
+                                {"Mbit/s", 1'000'000 / 8},
+                                {"Gbit/s", 1'000'000'000 / 8}};
+constexpr std::string_view kUnlimited = "unlimited";
+constexpr size_t kFractionDigits = 18;
+constexpr size_t kWholeDigits = 19; // 2^60 has 19
+
+struct Measure {
+  std::string_view what; // "a duration"
+  std::span<const Unit> units;
+  int64_t most;
+  std::string_view mostText;
+};
+
+constexpr Measure kDuration = {"a duration", kDurations, limits::kTime, "10^18 ps"};
+constexpr Measure kSize = {"a size", kSizes, limits::kBytes, "2^60 bytes"};
+constexpr Measure kBandwidth = {"a bandwidth", kBandwidths, limits::kBytes, "2^60 bytes a second"};
+
+std::string unitNames(std::span<const Unit> units, std::string_view separator) {
+  std::string names;
+  for (const Unit &unit : units)
+    names += (names.empty() ? "" : std::string(separator)) + std::string(unit.name);
+  return names;
+}
+
+std::string_view takeDigits(std::string_view &text) {
+  size_t count = 0;
+  while (count < text.size() && text[count] >= '0' && text[count] <= '9')
+    ++count;
+  std::string_view digits = text.substr(0, count);
+  text.remove_prefix(count);
+  return digits;
+}
+
+/// At most 19 digits.
+Wide toNumber(std::string_view digits) {
+  Wide number = 0;
+  for (char digit : digits)
+    number = number * 10 + Wide(digit - '0');
+  return number;
+}
+
+Quantity parse(std::string_view text, const Measure &measure) {
+  auto wrong = [&] {
+    return Quantity{0, fmt::format("expected {} with a unit ({}), found {}", measure.what,
+                                   unitNames(measure.units, ", "), quoted(text))};
+  };
+  std::string_view rest = text;
+  if (text.starts_with('-')) {
+    rest.remove_prefix(1);
+    if (Quantity positive = parse(rest, measure); !positive.ok())
+      return wrong();
+    return {0, fmt::format("expected {} that is not negative, found {}", measure.what, quoted(text))};
+  }
+  std::string_view whole = takeDigits(rest);
+  if (whole.empty() || (whole.size() > 1 && whole.front() == '0'))
+    return wrong();
+  std::string_view fraction;
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    fraction = takeDigits(rest);
+    if (fraction.empty())
+      return wrong();
+  }
+  while (rest.starts_with(' '))
+    rest.remove_prefix(1);
+  const Unit *unit = nullptr;
+  for (const Unit &known : measure.units)
+    if (known.name == rest)
+      unit = &known;
+  if (!unit)
+    return wrong();
+
+  while (fraction.ends_with('0'))
+    fraction.remove_suffix(1);
+  if (fraction.size() > kFractionDigits)
+    return {0, fmt::format("expected at most {} digits after the point, found {}", kFractionDigits, quoted(text))};
+  // Both products stay below 10^19 × 2^40 < 2^127.
+  Wide value = Wide(measure.most) + 1;
+  if (whole.size() <= kWholeDigits) {
+    Wide scale = 1;
+    for (size_t i = 0; i < fraction.size(); ++i)
+      scale *= 10;
+    value = toNumber(whole) * Wide(unit->factor) + (2 * toNumber(fraction) * Wide(unit->factor) + scale) / (2 * scale);
+  }
+  if (value > Wide(measure.most))
+    return {0, fmt::format("expected {} of at most {}, found {}", measure.what, measure.mostText, quoted(text))};
+  return {static_cast<int64_t>(value), {}};
+}
+
+std::string pattern(const Measure &measure) {
+  return fmt::format("^(0|[1-9][0-9]*)(\\.[0-9]+)? *({})$", unitNames(measure.units, "|"));
+}
+
+} // namespace
+
+Quantity parseDuration(std::string_view text) { return parse(text, kDuration); }
+
+Quantity parseSize(std::string_view text) { return parse(text, kSize); }
+
+Quantity parseBandwidth(std::string_view text) {
+  if (text == kUnlimited)
+    return {};
+  Quantity quantity = parse(text, kBandwidth);
+  if (quantity.ok() && quantity.value == 0)
+    return {0, fmt::format("expected at least 1B/s, or '{}', found {}", kUnlimited, quoted(text))};
+  return quantity;
+}
+
+Quantity parseInteger(std::string_view text, int64_t least, int64_t most) {
+  std::string_view rest = text;
+  std::string_view digits = takeDigits(rest);
+  bool decimal = !digits.empty() && rest.empty();
+  if (decimal && digits.size() > 1 && digits.front() == '0')
+    return {0, fmt::format("expected an integer without leading zeros, found {}", quoted(text))};
+  Wide value = decimal && digits.size() <= kWholeDigits ? toNumber(digits) : Wide(most) + 1;
+  if (!decimal || value < Wide(least) || value > Wide(most)) {
+    if (least == most)
+      return {0, fmt::format("expected {}, found {}", least, quoted(text))};
+    return {0, fmt::format("expected an integer from {} to {}, found {}", least, most, quoted(text))};
+  }
+  return {static_cast<int64_t>(value), {}};
+}
+
+std::string durationPattern() { return pattern(kDuration); }
+std::string sizePattern() { return pattern(kSize); }
+std::string bandwidthPattern() { return fmt::format("^{}$|{}", kUnlimited, pattern(kBandwidth)); }
+
+} // namespace pipec::spec

@@ -1,0 +1,256 @@
+// The walk over tree and table.
+#include "compiler/spec/Values.h"
+
+#include "compiler/spec/Units.h"
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace pipec::spec {
+namespace {
+
+std::string below(std::string_view path, std::string_view name) {
+  return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
+}
+
+class Walk {
+public:
+  explicit Walk(Errors &errors) : errors(errors) {}
+
+  Values values;
+
+  /// `keyPath` is the map's in the table, `path` its own: they differ by the indices of lists.
+  void map(const Node &node, std::string_view keyPath, const std::string &path) {
+    for (size_t i = 0; i < node.names.size() && !errors.full(); ++i) {
+      const Node::Name &name = node.names[i];
+      const Key *key = name.text.find('.') == name.text.npos ? findKey(below(keyPath, name.text)) : nullptr;
+      if (!key)
+        errors.add(name.mark, fmt::format("{}: {}", shown(path, name.text), unknownKey(keyPath, name.text)));
+      else
+        entry(*key, below(path, name.text), name.mark, node.items[i]);
+    }
+    for (const Key *key : keysOf(keyPath))
+      if (key->required && !node.find(key->name()))
+        errors.add(node.mark, fmt::format("{} is missing", below(path, key->name())));
+  }
+
+private:
+  Errors &errors;
+
+  static std::string shown(std::string_view path, std::string_view name) {
+    std::string text = quoted(name);
+    return below(path, text.substr(1, text.size() - 2));
+  }
+
+  void entry(const Key &key, const std::string &path, Mark nameMark, const NodePtr &node) {
+    Value value{node->mark, node, false, {}};
+    if (!key.supported && !isDefault(key, *node))
+      errors.add(nameMark, fmt::format("{} is not supported yet", path));
+    else
+      value.valid = check(key, path, *node, value.numbers);
+    values.emplace(path, std::move(value));
+  }
+
+  /// What says no more than leaving the key out may stand there.
+  static bool isDefault(const Key &key, const Node &node) {
+    return node.isScalar() && !key.fallback.empty() && node.text == key.fallback;
+  }
+
+  bool wrong(const std::string &path, const Node &node, std::string_view expected) {
+    errors.add(node.mark, fmt::format("{}: expected {}, found {}", path, expected, describe(node)));
+    return false;
+  }
+
+  bool check(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
+    switch (key.type) {
+    case Type::Map:
+      return node.isMap() ? (map(node, key.path, path), true) : wrong(path, node, "a map");
+    case Type::Maps:
+      return maps(key, path, node);
+    case Type::Text:
+      return node.isScalar() || wrong(path, node, "a word");
+    case Type::Free:
+      return node.isMap() || wrong(path, node, "a map");
+    case Type::Variations:
+      return node.isSequence() || node.isMap() || wrong(path, node, "a list or a map");
+    case Type::Schedule:
+      return schedule(path, node);
+    case Type::Placement:
+      return node.isSequence() ? rankLists(path, node) : scalar(key, path, node, numbers);
+    case Type::Duration:
+    case Type::Size:
+    case Type::Bandwidth:
+    case Type::Integer:
+    case Type::Boolean:
+    case Type::Choice:
+      break;
+    }
+    if (key.perStage && node.isSequence())
+      return list(key, path, node, numbers);
+    if (node.isMap() && !keysOf(key.path).empty()) // costs.optimizer
+      return map(node, key.path, path), true;
+    return scalar(key, path, node, numbers);
+  }
+
+  bool maps(const Key &key, const std::string &path, const Node &node) {
+    if (!node.isSequence())
+      return wrong(path, node, "a list of maps");
+    bool valid = true;
+    for (size_t i = 0; i < node.items.size() && !errors.full(); ++i) {
+      std::string itemPath = fmt::format("{}[{}]", path, i);
+      const NodePtr &item = node.items[i];
+      bool isMap = item->isMap() || wrong(itemPath, *item, "a map");
+      values.emplace(itemPath, Value{item->mark, item, isMap, {}});
+      if (isMap)
+        map(*item, fmt::format("{}[]", key.path), itemPath);
+      valid &= isMap;
+    }
+    return valid;
+  }
+
+  bool list(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
+    if (node.items.empty()) {
+      errors.add(node.mark, fmt::format("{}: expected one value for each stage, found an empty list", path));
+      return false;
+    }
+    bool valid = true;
+    for (size_t i = 0; i < node.items.size() && !errors.full(); ++i)
+      valid &= scalar(key, fmt::format("{}[{}]", path, i), *node.items[i], numbers);
+    return valid;
+  }
+
+  /// Appends one number.
+  bool scalar(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
+    if (key.perSample && node.isMap())
+      return sampled(key, path, node, numbers);
+    Quantity quantity = parse(key, node);
+    if (!quantity.ok()) {
+      errors.add(node.mark, fmt::format("{}: {}", path, quantity.error));
+      return false;
+    }
+    numbers.push_back({quantity.value, 0, false, node.mark});
+    return true;
+  }
+
+  /// {fixed: 1ms, per_sample: 2ms}
+  bool sampled(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
+    Number number{0, 0, true, node.mark};
+    bool valid = true;
+    for (size_t i = 0; i < node.names.size() && !errors.full(); ++i) {
+      const std::string &name = node.names[i].text;
+      if (name != "fixed" && name != "per_sample") {
+        errors.add(node.names[i].mark,
+                   fmt::format("{}: unknown key; known here: fixed, per_sample", shown(path, name)));
+        valid = false;
+        continue;
+      }
+      Quantity quantity = parse(key, *node.items[i]);
+      if (!quantity.ok()) {
+        errors.add(node.items[i]->mark, fmt::format("{}.{}: {}", path, name, quantity.error));
+        valid = false;
+      }
+      (name == "fixed" ? number.fixed : number.perSample) = quantity.value;
+    }
+    if (valid && node.names.empty())
+      valid = wrong(path, node, "fixed or per_sample, or both");
+    numbers.push_back(number);
+    return valid;
+  }
+
+  static Quantity parse(const Key &key, const Node &node) {
+    // What is no scalar is shown to the parser as nothing, and by its own name to the person.
+    auto finish = [&](Quantity quantity) {
+      if (node.isScalar())
+        return quantity;
+      quantity.error = quantity.error.substr(0, quantity.error.rfind(", found")) + ", found " + describe(node);
+      return quantity;
+    };
+    std::string_view text = node.isScalar() ? std::string_view(node.text) : "";
+    bool quotes = node.isScalar() && !node.plain;
+    switch (key.type) {
+    case Type::Duration:
+      return finish(parseDuration(text));
+    case Type::Size: {
+      Quantity quantity = parseSize(text);
+      if (quantity.ok() && quantity.value < key.least)
+        return {0, fmt::format("expected at least {}B, found {}", key.least, quoted(text))};
+      return finish(std::move(quantity));
+    }
+    case Type::Bandwidth:
+      return finish(parseBandwidth(text));
+    case Type::Integer:
+      if (quotes)
+        return {0, fmt::format("expected an integer without quotes, found \"{}\"", node.text.substr(0, 40))};
+      return finish(parseInteger(text, key.least, key.most));
+    case Type::Boolean:
+      if (node.isScalar() && node.plain && (text == "true" || text == "false"))
+        return {text == "true", {}};
+      return {0, fmt::format("expected true or false, found {}", describe(node))};
+    default:
+      break;
+    }
+    auto at = std::find(key.choices.begin(), key.choices.end(), text);
+    if (node.isScalar() && at != key.choices.end())
+      return {at - key.choices.begin(), {}};
+    std::string_view near = nearest(text, key.choices);
+    return {0, fmt::format("expected {}{}, found {}{}", fmt::join(key.choices, ", "),
+                           key.type == Type::Placement ? ", or a list for each rank" : "", describe(node),
+                           near.empty() ? "" : fmt::format("; did you mean '{}'?", near))};
+  }
+
+  bool schedule(const std::string &path, const Node &node) {
+    if (node.isScalar())
+      return !node.text.empty() || wrong(path, node, "a name, or a map with a name");
+    if (!node.isMap())
+      return wrong(path, node, "a name, or a map with a name");
+    bool valid = true;
+    for (size_t i = 0; i < node.names.size() && !errors.full(); ++i) {
+      const Node &item = *node.items[i];
+      std::string itemPath = shown(path, node.names[i].text);
+      if (node.names[i].text == "name")
+        valid &= (item.isScalar() && !item.text.empty()) || wrong(itemPath, item, "a name");
+      else if (item.isSequence())
+        for (size_t j = 0; j < item.items.size(); ++j)
+          valid &=
+              item.items[j]->isScalar() || wrong(fmt::format("{}[{}]", itemPath, j), *item.items[j], "a single value");
+      else
+        valid &= item.isScalar() || wrong(itemPath, item, "a single value or a list of them");
+    }
+    if (!node.find("name")) {
+      errors.add(node.mark, fmt::format("{}.name is missing", path));
+      valid = false;
+    }
+    return valid;
+  }
+
+  bool rankLists(const std::string &path, const Node &node) {
+    bool valid = true;
+    for (size_t rank = 0; rank < node.items.size() && !errors.full(); ++rank) {
+      const Node &stages = *node.items[rank];
+      std::string rankPath = fmt::format("{}[{}]", path, rank);
+      if (!stages.isSequence() || stages.items.empty()) {
+        errors.add(stages.mark, fmt::format("{}: expected the list of the rank's stages, found {}", rankPath,
+                                            stages.isSequence() ? "an empty one" : describe(stages)));
+        valid = false;
+        continue;
+      }
+      Key stage{.path = "stage", .type = Type::Integer, .most = limits::kStages - 1};
+      std::vector<Number> ignored;
+      for (size_t i = 0; i < stages.items.size() && !errors.full(); ++i)
+        valid &= scalar(stage, fmt::format("{}[{}]", rankPath, i), *stages.items[i], ignored);
+    }
+    return valid;
+  }
+};
+
+} // namespace
+
+Values checkValues(const NodePtr &root, Errors &errors) {
+  Walk walk(errors);
+  walk.map(*root, "", "");
+  return std::move(walk.values);
+}
+
+} // namespace pipec::spec

@@ -1,0 +1,34 @@
+// A spec's tree held against the table of keys: each value is of its key's type and range, or an error says at its
+// place what was expected. What needs more than one key to judge is the reader's.
+#pragma once
+
+#include "compiler/spec/Keys.h"
+#include "compiler/spec/Tree.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pipec::spec {
+
+/// A parsed scalar: fixed + perSample × samples of a microbatch.
+struct Number {
+  int64_t fixed = 0;
+  int64_t perSample = 0;
+  bool sampled = false;
+  Mark mark;
+};
+
+struct Value {
+  Mark mark;
+  NodePtr node;
+  bool valid = false;          // otherwise an error stands already
+  std::vector<Number> numbers; // of a duration, size, bandwidth, integer, boolean, choice (its index): one, or a list
+};
+
+/// By path, "costs.links[3].from".
+using Values = std::map<std::string, Value, std::less<>>;
+
+Values checkValues(const NodePtr &root, Errors &errors);
+
+} // namespace pipec::spec
