@@ -1,9 +1,10 @@
-// A plan as text, for people and FileCheck.
+// A plan as text, for people and FileCheck, and the words every message shares.
 #pragma once
 
 #include "runtime/plan/Plan.h"
 
 #include <string>
+#include <vector>
 
 namespace pipec::plan {
 
@@ -12,10 +13,23 @@ struct DisassembleOptions {
   int32_t variant = -1; // -1: all
 };
 
+/// One line an instruction, segments as `repeat 12 { … }` with the trip as `t`. The text of a plan never changes within
+/// a release. A rank or variant that the plan has not gives its header alone.
 std::string disassemble(const Plan &plan, const DisassembleOptions &options);
 
 /// "rank 3: BW stage 3 microbatch 7" or "rank 3: send F stage 3 microbatch 7 to rank 4": how every message names an
 /// instruction.
 std::string describe(int32_t rank, const Operation &operation, int64_t microbatch);
+
+/// A name for each queue, from what runs on it: "compute", "weights"; of a communicator "send to 3", "recv from 2",
+/// "link with 3" (one peer, both ways) or "transfers".
+std::vector<std::string> queueNames(const Program &program);
+std::string queueName(const Program &program, uint32_t queue);
+
+/// Exact: "12.5 ms", "250 us" is "0.25 ms".
+std::string timeText(Time picoseconds);
+
+/// "40 GiB", "16 MiB", "0 B" where the unit divides it; else "43.20 GiB (46385646797 B)".
+std::string bytesText(__int128 bytes);
 
 } // namespace pipec::plan

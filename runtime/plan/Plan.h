@@ -76,7 +76,8 @@ struct Wait {
   bool operator==(const Wait &) const = default;
 };
 
-/// In trip t of its segment it is about microbatch + stride * t. The optimizer has microbatch 0.
+/// In trip t of its segment it is about microbatch + stride * t. The optimizer has microbatch 0. The waits of all
+/// instructions follow each other in instruction order, without gap or overlap.
 struct Instruction {
   uint32_t operation = 0; // index into Program::operations
   uint32_t queue = 0;     // index into Program::queues
@@ -87,7 +88,8 @@ struct Instruction {
   bool operator==(const Instruction &) const = default;
 };
 
-/// instructions[first, first + count), `trips` times. Array order is issue order.
+/// instructions[first, first + count), `trips` times. Array order is issue order; segments follow each other and cover
+/// all instructions.
 struct Segment {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -97,7 +99,8 @@ struct Segment {
 
 enum class Direction : uint8_t { Send = 0, Recv = 1 };
 
-/// The transfer buffers of one direction with one peer: the n-th transfer of a step (from 0) uses slot n mod size.
+/// The transfer buffers of one direction with one peer: the n-th transfer of a step (from 0) uses slot n mod size, so
+/// each step begins at slot 0 again.
 struct Ring {
   int32_t peer = 0;
   Direction direction = Direction::Send;

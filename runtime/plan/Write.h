@@ -11,9 +11,11 @@
 
 namespace pipec::plan {
 
+/// The same plan always gives the same bytes. Empty if they would pass limits::kPlanBytes.
 std::vector<uint8_t> encode(const Plan &plan);
 
-/// Writes a file atomically: a temporary file beside it, then rename. On failure nothing stays behind.
+/// Writes a file atomically: a temporary file beside it, then rename. On failure nothing stays behind. What is no
+/// regular file (a pipe, /dev/stdout) is written in place.
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes);
 
 } // namespace pipec::plan

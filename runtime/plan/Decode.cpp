@@ -1,0 +1,209 @@
+// Bytes → Plan: rules P1 to P5 (RULES.md), which look at the file, and then the rules that look at tables. FlatBuffers'
+// verifier proves that every offset stays in the file; what it lets pass, and what would cost more memory than the file
+// is long (tables that many others point to), is refused here.
+#include "runtime/plan/Format.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Rules.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <cstring>
+#include <flatbuffers/flatbuffers.h>
+#include <fmt/format.h>
+#include <zlib.h>
+
+namespace pipec::plan {
+namespace {
+
+uint64_t getLittle(std::span<const uint8_t> file, size_t at, size_t bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes; ++i)
+    value |= uint64_t(file[at + i]) << (8 * i);
+  return value;
+}
+
+/// P1: the file is a plan.
+Status checkMagic(std::span<const uint8_t> file) {
+  if (file.size() < kHeaderBytes)
+    return Status::input(fmt::format("P1: not a plan: {} bytes, a plan has at least {}", file.size(), kHeaderBytes));
+  if (std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0)
+    return Status::input(fmt::format("P1: not a plan: it does not begin with {}", kMagic));
+  if (file.size() > size_t(limits::kPlanBytes))
+    return Status::input(
+        fmt::format("P1: {} bytes are over the limit of a plan, {} bytes", file.size(), limits::kPlanBytes));
+  return {};
+}
+
+/// P2: its format is one this build reads.
+Status checkVersion(std::span<const uint8_t> file) {
+  const uint64_t major = getLittle(file, kMajorAt, 2), minor = getLittle(file, kMinorAt, 2);
+  if (major != kMajor || minor > kMinor)
+    return Status::input(fmt::format("P2: the plan has format {}.{}, this build reads {}.0 to {}.{}: compile it again",
+                                     major, minor, kMajor, kMajor, kMinor));
+  return {};
+}
+
+/// P3: nothing has changed since it was written.
+Status checkChecksum(std::span<const uint8_t> file) {
+  const std::span<const uint8_t> rest = file.subspan(kHeaderBytes);
+  const uint64_t expected = getLittle(file, kChecksumAt, 4);
+  const uint64_t found = crc32(0, rest.data(), uInt(rest.size()));
+  if (expected != found)
+    return Status::input(
+        fmt::format("P3: the file is damaged: its checksum is {:08x}, its header says {:08x}", found, expected));
+  return {};
+}
+
+Status unsupported(const char *what) {
+  return Status::input(fmt::format("P5: {} not supported yet: a newer pipec is needed", what));
+}
+
+/// Turns verified FlatBuffers into structs and keeps the first failure.
+class Reader {
+public:
+  explicit Reader(size_t fileBytes) : budget(fileBytes) {}
+  Status status;
+
+  void read(const file::Plan &in, Plan &out) {
+    if (in.groups() && in.groups()->size() > 0)
+      return fail(unsupported("collectives are"));
+    if (in.costs() && in.costs()->size() > 0)
+      return fail(unsupported("cost overrides are"));
+    out.specHash = in.spec_hash();
+    rows(in.processes(), out.processes,
+         [](const file::Process &p) { return Process{p.rank(), p.replica(), p.shard()}; });
+    if (in.provider() && take(in.provider()->size()))
+      out.provider.assign(in.provider()->begin(), in.provider()->end());
+    tables(in.variants(), out.variants, [this](const file::Variant &v, Variant &to) { read(v, to); });
+    if (status.ok() && in.names())
+      readNames(*in.names(), out);
+  }
+
+private:
+  size_t budget;
+
+  void fail(Status failure) {
+    if (status.ok())
+      status = std::move(failure);
+  }
+
+  /// P4: what is read is never more than the file holds, however often its parts are pointed to.
+  bool take(uint64_t bytes) {
+    if (bytes > budget)
+      fail(Status::input("P4: the file is damaged: its tables share their rows"));
+    else
+      budget -= bytes;
+    return status.ok();
+  }
+
+  template <typename Row, typename Ours, typename Convert>
+  void rows(const flatbuffers::Vector<const Row *> *in, std::vector<Ours> &out, Convert convert) {
+    if (!in || !take(uint64_t(in->size()) * sizeof(Row)))
+      return;
+    out.reserve(in->size());
+    for (const Row *row : *in)
+      out.push_back(convert(*row));
+  }
+
+  template <typename Table, typename Ours, typename Convert>
+  void tables(const flatbuffers::Vector<flatbuffers::Offset<Table>> *in, std::vector<Ours> &out, Convert convert) {
+    constexpr uint64_t kLeast = 32; // bytes of a variant or a program that says anything
+    if (!in || !take(uint64_t(in->size()) * kLeast))
+      return;
+    out.resize(in->size());
+    for (uint32_t i = 0; i < in->size() && status.ok(); ++i)
+      convert(*in->Get(i), out[i]);
+  }
+
+  void read(const file::Variant &in, Variant &out) {
+    out.stages = in.stages();
+    out.microbatches = in.microbatches();
+    out.memoryLimit = in.memory_limit();
+    if (const file::Certificate *c = in.certificate())
+      out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
+                         c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};
+    tables(in.programs(), out.programs, [this](const file::Program &p, Program &to) { read(p, to); });
+  }
+
+  void read(const file::Program &in, Program &out) {
+    if ((in.enter() && in.enter()->size() > 0) || (in.leave() && in.leave()->size() > 0))
+      return fail(unsupported("work that crosses steps (enter, leave) is"));
+    out.rank = in.rank();
+    if (in.stages() && take(uint64_t(in.stages()->size()) * 4))
+      out.stages.assign(in.stages()->begin(), in.stages()->end());
+    rows(in.queues(), out.queues,
+         [](const file::Queue &q) { return Queue{QueueKind(q.kind()), Priority(q.priority())}; });
+    rows(in.rings(), out.rings,
+         [](const file::Ring &r) { return Ring{r.peer(), Direction(r.direction()), r.size(), r.slot_bytes()}; });
+    rows(in.operations(), out.operations, [this](const file::Operation &o) { return operation(o); });
+    rows(in.instructions(), out.instructions, [](const file::Instruction &i) {
+      return Instruction{i.operation(), i.queue(), i.first_wait(), i.waits(), i.microbatch(), i.microbatch_stride()};
+    });
+    rows(in.waits(), out.waits,
+         [](const file::Wait &w) { return Wait{w.queue(), w.previous_step(), w.base(), w.stride()}; });
+    rows(in.step(), out.step, [](const file::Segment &s) { return Segment{s.first(), s.count(), s.trips()}; });
+    out.staticBytes = in.static_bytes();
+    out.workspace = in.workspace();
+  }
+
+  Operation operation(const file::Operation &o) {
+    if (o.part() != 0)
+      fail(unsupported("operations on a part of a microbatch are"));
+    if (o.byte_begin() != 0 || o.byte_end() != 0)
+      fail(unsupported("transfers of a byte range are"));
+    if (o.first_layer() != 0 || o.layers() != 0)
+      fail(unsupported("operations on some layers of a stage are"));
+    if (o.group() != -1)
+      fail(unsupported("collectives are"));
+    return {Kind(o.kind()), Payload(o.of()), o.stage(),      o.peer(),   o.cost(),
+            o.latency(),    o.bytes(),       o.activation(), o.context()};
+  }
+
+  void readNames(const file::Names &in, Plan &out) {
+    if (!in.variants())
+      return;
+    if (in.variants()->size() != out.variants.size())
+      return fail(Status::input(fmt::format("P4: the file is damaged: {} names for {} variants", in.variants()->size(),
+                                            out.variants.size())));
+    for (uint32_t i = 0; i < in.variants()->size(); ++i)
+      if (take(in.variants()->Get(i)->size()))
+        out.variants[i].name = in.variants()->Get(i)->str();
+  }
+};
+
+/// P4: offsets stay in the buffer, and no part of it is read twice.
+Status readBuffer(std::span<const uint8_t> buffer, Plan &plan) {
+  constexpr flatbuffers::uoffset_t kDepth = 8; // plan, variant, program, rows
+  const auto mostTables = flatbuffers::uoffset_t(buffer.size() / 8 + 1);
+  flatbuffers::Verifier verifier(buffer.data(), buffer.size(), kDepth, mostTables);
+  if (!verifier.VerifyBuffer<file::Plan>(nullptr))
+    return Status::input("P4: the file is damaged: its tables point outside of it");
+  Reader reader(buffer.size());
+  reader.read(*flatbuffers::GetRoot<file::Plan>(buffer.data()), plan);
+  return reader.status;
+}
+
+} // namespace
+
+Status decode(std::span<const uint8_t> file, Plan &plan) {
+  plan = {};
+  for (const auto check : {checkMagic, checkVersion, checkChecksum})
+    if (Status status = check(file); !status.ok())
+      return status;
+  const std::span<const uint8_t> buffer = file.subspan(kHeaderBytes);
+  Plan read;
+  Status status;
+  if (reinterpret_cast<uintptr_t>(buffer.data()) % alignof(std::max_align_t) == 0) {
+    status = readBuffer(buffer, read);
+  } else { // its rows are read in place, so they must lie aligned
+    const std::vector<uint8_t> aligned(buffer.begin(), buffer.end());
+    status = readBuffer(aligned, read);
+  }
+  if (status.ok())
+    status = checkTables(read);
+  if (status.ok())
+    plan = std::move(read);
+  return status;
+}
+
+} // namespace pipec::plan

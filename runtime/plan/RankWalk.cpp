@@ -1,0 +1,178 @@
+// The walk itself: who is visited, what its queue knows, and rule P25.
+#include "runtime/plan/RankWalk.h"
+
+#include "runtime/plan/Disassemble.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <unordered_map>
+
+namespace pipec::plan {
+
+RankWalk::RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
+                   const std::vector<int32_t> &rankOf)
+    : variant(variant), program(program), facts(facts), rankOf(rankOf), stages(program.stages.size()),
+      marks(program.operations.size()), computeKnows(program.queues.size()), knowsCompute(program.queues.size()),
+      issued(program.queues.size()), slots(program.rings.size()), slotsOf(program.operations.size(), kNone) {
+  initialize();
+}
+
+void RankWalk::initialize() {
+  for (uint32_t q = 1; q < program.queues.size(); ++q)
+    if (program.queues[q].kind == QueueKind::Device)
+      weightsQueue = q;
+  std::unordered_map<uint64_t, uint32_t> ringOf;
+  for (uint32_t r = 0; r < program.rings.size(); ++r)
+    ringOf[rules::endOf(program.rings[r].peer, program.rings[r].direction)] = r;
+  for (uint32_t i = 0; i < program.operations.size(); ++i) {
+    const Operation &o = program.operations[i];
+    if (facts.operation[i] == 0)
+      continue;
+    if (o.kind != Kind::Optimizer)
+      marks[i].resize(size_t(variant.microbatches));
+    Stage &stage = *local(o.stage);
+    const bool forward = o.of == Payload::Forward;
+    switch (o.kind) {
+    case Kind::Forward:
+      stage.forward = i;
+      break;
+    case Kind::BackwardInput:
+      stage.backwardInput = i;
+      break;
+    case Kind::BackwardWeight:
+      stage.backwardWeight = i;
+      break;
+    case Kind::Backward:
+      stage.backward = i;
+      break;
+    case Kind::Send:
+      (forward ? stage.sendForward : stage.sendBackward) = i;
+      break;
+    case Kind::Recv:
+      (forward ? stage.recvForward : stage.recvBackward) = i;
+      break;
+    default:
+      break;
+    }
+    if (!isTransfer(o.kind))
+      continue;
+    slotsOf[i] = ringOf.at(rules::endOf(o));
+    slots[slotsOf[i]].transfers += facts.operation[i];
+  }
+  for (size_t r = 0; r < slots.size(); ++r) {
+    slots[r].size = program.rings[r].size;
+    slots[r].place.resize(size_t(slots[r].transfers));
+    slots[r].level.resize(size_t(slots[r].size));
+    if (program.rings[r].direction == Direction::Recv)
+      slots[r].user.resize(size_t(slots[r].transfers));
+  }
+  // At the step's start a queue knows what all its waits of the step before have shown it.
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    if (isTransfer(program.operations[instruction.operation].kind))
+      slots[slotsOf[instruction.operation]].queue = instruction.queue;
+    for (uint32_t w = 0; w < instruction.waits; ++w) {
+      const Wait &wait = program.waits[instruction.firstWait + w];
+      const int64_t last = wait.base + wait.stride * (int64_t(facts.trips[i]) - 1);
+      if (wait.previousStep)
+        continue;
+      if (instruction.queue == 0)
+        computeKnows[wait.queue].previous = std::max({computeKnows[wait.queue].previous, wait.base, last});
+      else if (wait.queue == 0)
+        knowsCompute[instruction.queue].previous =
+            std::max({knowsCompute[instruction.queue].previous, wait.base, last});
+    }
+  }
+}
+
+RankWalk::Stage *RankWalk::local(int32_t stage) {
+  if (stage < 0 || stage >= variant.stages || rankOf[size_t(stage)] != program.rank)
+    return nullptr;
+  const auto at = std::lower_bound(program.stages.begin(), program.stages.end(), stage);
+  return &stages[size_t(at - program.stages.begin())];
+}
+
+std::string RankWalk::text(const Now &now) const { return describe(program.rank, *now.step.operation, now.microbatch); }
+
+int64_t RankWalk::level(const Known &known, uint32_t queue) const {
+  // One completion of this step shows that the step before is over on that queue.
+  return known.now > 0 ? facts.queue[queue] + known.now : known.previous;
+}
+
+void RankWalk::meetWaits(const Now &now) {
+  const Instruction &instruction = *now.step.instruction;
+  for (uint32_t w = 0; w < instruction.waits; ++w) {
+    const Wait &wait = program.waits[instruction.firstWait + w];
+    const int64_t count = wait.base + wait.stride * now.step.trip;
+    if (now.queue != 0 && wait.queue != 0)
+      continue; // no rule asks what other queues know of each other
+    Known &known = now.queue == 0 ? computeKnows[wait.queue] : knowsCompute[now.queue];
+    int64_t &of = wait.previousStep ? known.previous : known.now;
+    of = std::max(of, count);
+  }
+}
+
+/// P25: each piece of work is done once.
+Status RankWalk::once(const Now &now) {
+  const Operation &o = *now.step.operation;
+  if (o.kind == Kind::Optimizer)
+    return {}; // P21
+  const Stage &stage = *local(o.stage);
+  const uint32_t operation = now.step.instruction->operation;
+  bool before = o.kind == Kind::Send ? mark(operation, now) == kSent : mark(operation, now) != 0;
+  if (o.kind == Kind::BackwardInput || o.kind == Kind::Backward)
+    before = backwardPlace(stage, now) != 0;
+  return before ? Status::check(fmt::format("P25: {} is executed twice", text(now))) : Status{};
+}
+
+Status RankWalk::visit(const Now &now) {
+  if (Status status = once(now); !status.ok())
+    return status;
+  Status (RankWalk::*rules[2])(const Now &) = {nullptr, nullptr};
+  switch (now.step.operation->kind) {
+  case Kind::Forward:
+    rules[0] = &RankWalk::forwardInput;
+    break;
+  case Kind::BackwardInput:
+  case Kind::Backward:
+    rules[0] = &RankWalk::backwardInput;
+    break;
+  case Kind::BackwardWeight:
+    rules[0] = &RankWalk::weightInput;
+    break;
+  case Kind::Send:
+    rules[0] = &RankWalk::sendInput;
+    rules[1] = &RankWalk::sendSlot;
+    break;
+  case Kind::Recv:
+    rules[0] = &RankWalk::recvSlot;
+    break;
+  default:
+    rules[0] = &RankWalk::optimizerInput;
+    break;
+  }
+  for (const auto rule : rules)
+    if (rule)
+      if (Status status = (this->*rule)(now); !status.ok())
+        return status;
+  return {};
+}
+
+Status RankWalk::run() {
+  for (Cursor cursor(program); !cursor.done(); cursor.next()) {
+    const Step step = cursor.at();
+    const uint32_t queue = step.instruction->queue;
+    const Now now{step, queue, step.microbatch(), uint32_t(++issued[queue])};
+    meetWaits(now);
+    if (queue == 0)
+      releaseDeferred();
+    if (Status status = visit(now); !status.ok())
+      return status;
+  }
+  for (const auto rule : {&RankWalk::slotsAcrossSteps, &RankWalk::deferredAllDone, &RankWalk::peak})
+    if (Status status = (this->*rule)(); !status.ok())
+      return status;
+  return {};
+}
+
+} // namespace pipec::plan

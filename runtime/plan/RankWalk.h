@@ -1,0 +1,112 @@
+// One walk of a rank's step in issue order, in which rules P25 to P32, P34 and P35 are asked of each instruction.
+//
+// What an instruction may take as done follows from two things alone: a queue runs in order, and the waits of an
+// instruction hold for all later ones of its queue. So for the compute queue the walk keeps, for each other queue, how
+// many of its instructions must have completed, and the reverse. Both are kept for two steps in one number: a queue
+// that executes n a step has completed `count` of the step before, or n + `count` of this one. The first step is easier
+// than all others, since waits for the step before are met in it and every slot is free.
+#pragma once
+
+#include "runtime/plan/Rules.h"
+
+#include <deque>
+
+namespace pipec::plan {
+
+class RankWalk {
+public:
+  RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
+           const std::vector<int32_t> &rankOf);
+  Status run();
+
+private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kSent = UINT32_MAX;
+
+  /// Operations of one stage, kNone where it has none that is executed.
+  struct Stage {
+    uint32_t forward = kNone, backwardInput = kNone, backwardWeight = kNone, backward = kNone;
+    uint32_t sendForward = kNone, sendBackward = kNone, recvForward = kNone, recvBackward = kNone;
+    // How often F, B, BW and W have been executed, and the place of its last W on the weights queue.
+    int64_t backwards = 0, weights = 0, lastDeferred = 0;
+  };
+
+  /// What one queue knows of another's completions.
+  struct Known {
+    int64_t now = 0;      // of this step
+    int64_t previous = 0; // of the step before
+  };
+
+  /// The transfers of one peer and direction.
+  struct Slots {
+    int64_t size = 0, transfers = 0;
+    int64_t count = 0; // so far
+    uint32_t queue = 0;
+    std::vector<uint32_t> place; // of the n-th transfer on its queue, from 1
+    std::vector<uint32_t> user;  // of the n-th receive: its consumer's place on the compute queue, from 1; 0: not yet
+    std::vector<uint32_t> level; // what was known complete when slot n was first taken, n < size
+  };
+
+  /// The instruction at hand.
+  struct Now {
+    Step step;
+    uint32_t queue;
+    int64_t microbatch;
+    uint32_t place; // on its queue, from 1
+  };
+
+  // RankWalk.cpp: the walk and what is known.
+  void initialize();
+  void meetWaits(const Now &now);
+  Status visit(const Now &now);
+  int64_t level(const Known &known, uint32_t queue) const;
+  uint32_t &mark(uint32_t operation, const Now &now) { return marks[operation][size_t(now.microbatch)]; }
+  Stage *local(int32_t stage);
+  std::string text(const Now &now) const;
+  Status once(const Now &now); // P25
+
+  // RulesOrder.cpp: data order.
+  Status forwardInput(const Now &now);   // P26
+  Status backwardInput(const Now &now);  // P27
+  Status weightInput(const Now &now);    // P28
+  Status sendInput(const Now &now);      // P29
+  Status optimizerInput(const Now &now); // P30
+  Status received(const Now &now, uint32_t recv, const char *label);
+  uint32_t backwardPlace(const Stage &stage, const Now &now);
+
+  // RulesSlots.cpp: transfer buffers.
+  void produced(const Now &now, uint32_t send);
+  void consumed(const Now &now, uint32_t recv);
+  Status sendSlot(const Now &now); // P31
+  Status recvSlot(const Now &now); // P32
+  Status slotsAcrossSteps();       // P31 and P32, of the first slots
+
+  // RulesMemory.cpp: what is live.
+  void hold(const Now &now);
+  void release(const Now &now);
+  void releaseDeferred();
+  Status deferredAllDone(); // P34
+  Status peak();            // P35
+
+  const Variant &variant;
+  const Program &program;
+  const rules::Facts &facts;
+  const std::vector<int32_t> &rankOf;
+
+  std::vector<Stage> stages;                // as program.stages
+  std::vector<std::vector<uint32_t>> marks; // operation → microbatch → place on its queue, from 1; 0: not yet. Of a
+                                            // receive: n + 1. Of a send, from its producer on: what the compute queue
+                                            // knew then, plus 1; when sent, kSent
+  std::vector<Known> computeKnows, knowsCompute; // by the other queue
+  std::vector<int64_t> issued;                   // on each queue
+  std::vector<Slots> slots;                      // as program.rings
+  std::vector<uint32_t> slotsOf;                 // operation → index into slots
+  uint32_t weightsQueue = kNone;
+  std::deque<Bytes> deferred; // contexts of W on the weights queue that may still be live
+  int64_t deferredReleased = 0;
+  __int128 live = 0, most = 0;
+  const Operation *mostOperation = nullptr; // where `most` is first reached
+  int64_t mostMicrobatch = 0;
+};
+
+} // namespace pipec::plan

@@ -1,0 +1,125 @@
+// The order in which the rules are asked, and what several of them ask of a program.
+#include "runtime/plan/Rules.h"
+
+#include "runtime/plan/RankWalk.h"
+
+#include <fmt/format.h>
+
+namespace pipec::plan {
+namespace {
+
+using namespace rules;
+
+/// "P9: …" → "P9: variant 2: …", where there are several.
+Status inVariant(Status status, const Plan &plan, size_t index) {
+  const size_t label = status.message.find(": ");
+  if (!status.ok() && plan.variants.size() > 1 && label != std::string::npos)
+    status.message.insert(label + 2, fmt::format("variant {}: ", index));
+  return status;
+}
+
+template <typename Check> Status forEachVariant(const Plan &plan, Check check) {
+  for (size_t i = 0; i < plan.variants.size(); ++i)
+    if (Status status = check(plan.variants[i]); !status.ok())
+      return inVariant(std::move(status), plan, i);
+  return {};
+}
+
+Status checkProgram(const Variant &variant, const Program &program) {
+  const Facts facts = factsOf(program);
+  if (Status status = rings(program, facts); !status.ok())
+    return status;
+  if (Status status = microbatches(variant, program, facts); !status.ok())
+    return status;
+  if (Status status = waitCounts(program, facts); !status.ok())
+    return status;
+  return waitOrder(program);
+}
+
+} // namespace
+
+namespace rules {
+
+Facts factsOf(const Program &program) {
+  Facts facts;
+  facts.trips.resize(program.instructions.size());
+  facts.queue.resize(program.queues.size());
+  facts.operation.resize(program.operations.size());
+  for (const Segment &segment : program.step)
+    for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
+      facts.trips[i] = segment.trips;
+      facts.queue[program.instructions[i].queue] += segment.trips;
+      facts.operation[program.instructions[i].operation] += segment.trips;
+    }
+  return facts;
+}
+
+std::vector<int32_t> rankOfStages(const Variant &variant) {
+  std::vector<int32_t> ranks(size_t(variant.stages), -1);
+  for (const Program &program : variant.programs)
+    for (const int32_t stage : program.stages)
+      ranks[size_t(stage)] = program.rank;
+  return ranks;
+}
+
+} // namespace rules
+
+Status checkVariant(const Variant &variant) {
+  for (const auto rule : {onlySupported, variantSizes, stages, certificate})
+    if (Status status = rule(variant); !status.ok())
+      return status;
+  for (const Program &program : variant.programs) {
+    if (Status status = queues(program); !status.ok())
+      return status;
+    if (Status status = operations(variant, program); !status.ok())
+      return status;
+    if (Status status = streams(program); !status.ok())
+      return status;
+    if (Status status = instructions(program); !status.ok())
+      return status;
+  }
+  if (Status status = lengths(variant); !status.ok())
+    return status;
+  for (const Program &program : variant.programs)
+    if (Status status = checkProgram(variant, program); !status.ok())
+      return status;
+  return {};
+}
+
+Status checkTables(const Plan &plan) {
+  if (Status status = planSizes(plan); !status.ok())
+    return status;
+  if (Status status = processes(plan); !status.ok())
+    return status;
+  if (Status status = provider(plan); !status.ok())
+    return status;
+  return forEachVariant(plan, checkVariant);
+}
+
+Status checkWhole(const Variant &variant) {
+  std::vector<Facts> facts;
+  facts.reserve(variant.programs.size());
+  for (const Program &program : variant.programs)
+    facts.push_back(factsOf(program));
+  if (Status status = workCounts(variant, facts); !status.ok())
+    return status;
+  if (Status status = neighbours(variant); !status.ok())
+    return status;
+  if (Status status = transferCounts(variant, facts); !status.ok())
+    return status;
+  if (Status status = released(variant, facts); !status.ok())
+    return status;
+  if (Status status = transferOrder(variant); !status.ok())
+    return status;
+  const std::vector<int32_t> rankOf = rankOfStages(variant);
+  for (size_t r = 0; r < variant.programs.size(); ++r)
+    if (Status status = RankWalk(variant, variant.programs[r], facts[r], rankOf).run(); !status.ok())
+      return status;
+  return {};
+}
+
+Status checkWhole(const Plan &plan) {
+  return forEachVariant(plan, [](const Variant &variant) { return checkWhole(variant); });
+}
+
+} // namespace pipec::plan

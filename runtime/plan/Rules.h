@@ -1,0 +1,75 @@
+// What must hold of a plan: one function a rule, and its number. RULES.md has the statements and the tests. A message
+// begins with its rule's label ("P7: …"). P1 to P5 look at the file and stand in Decode.cpp; P36 (progress) is the walk
+// of runtime/simulate.
+//
+// The functions stand in the order in which they are asked, and each may rely on those before it: an index that a rule
+// has checked is used without a check afterwards.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pipec::plan {
+
+/// Rules P6 to P20, which look at tables (Code::Input). O(rows), whatever the trip counts are.
+Status checkTables(const Plan &plan);
+Status checkVariant(const Variant &variant);
+
+/// Rules P21 to P35, which look at the whole (Code::Check); needs checkTables. O(instructions executed), in memory 12
+/// bytes for each that one rank executes; nothing is walked before the counts of P21 and P23 agree.
+Status checkWhole(const Plan &plan);
+Status checkWhole(const Variant &variant);
+
+namespace rules {
+
+/// One number for a peer and a direction.
+inline uint64_t endOf(int32_t peer, Direction direction) { return uint64_t(uint32_t(peer)) << 1 | uint64_t(direction); }
+inline uint64_t endOf(const Operation &o) {
+  return endOf(o.peer, o.kind == Kind::Send ? Direction::Send : Direction::Recv);
+}
+
+/// What several rules ask of a program; valid once P13 holds.
+struct Facts {
+  std::vector<uint32_t> trips;    // of each instruction
+  std::vector<int64_t> queue;     // instructions executed on each queue
+  std::vector<int64_t> operation; // how often each operation is executed
+};
+Facts factsOf(const Program &program);
+
+/// Stage → its rank; valid once P9 holds.
+std::vector<int32_t> rankOfStages(const Variant &variant);
+
+// Of the plan and its variants: RulesPlan.cpp.
+Status onlySupported(const Variant &variant); // P6
+Status planSizes(const Plan &plan);           // P7
+Status variantSizes(const Variant &variant);  // P7, of one variant
+Status processes(const Plan &plan);           // P8
+Status stages(const Variant &variant);        // P9
+Status certificate(const Variant &variant);   // P19
+Status provider(const Plan &plan);            // P20
+
+// Of a program's tables: RulesTables.cpp, RulesWaits.cpp.
+Status queues(const Program &program);                                                   // P10
+Status operations(const Variant &variant, const Program &program);                       // P11
+Status streams(const Program &program);                                                  // P12
+Status instructions(const Program &program);                                             // P13
+Status lengths(const Variant &variant);                                                  // P14
+Status rings(const Program &program, const Facts &facts);                                // P15
+Status microbatches(const Variant &variant, const Program &program, const Facts &facts); // P16
+Status waitCounts(const Program &program, const Facts &facts);                           // P17
+Status waitOrder(const Program &program);                                                // P18
+
+// Of the whole, in closed form: RulesCounts.cpp.
+Status workCounts(const Variant &variant, const std::vector<Facts> &facts);     // P21
+Status neighbours(const Variant &variant);                                      // P22
+Status transferCounts(const Variant &variant, const std::vector<Facts> &facts); // P23
+Status released(const Variant &variant, const std::vector<Facts> &facts);       // P33
+
+// Of the whole, instruction by instruction. P25 to P32, P34 and P35 are asked in one walk of each rank (RankWalk.h).
+Status transferOrder(const Variant &variant); // P24, RulesTransfers.cpp
+
+} // namespace rules
+} // namespace pipec::plan

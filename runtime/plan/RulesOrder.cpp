@@ -1,0 +1,99 @@
+// Rules P26 to P30: data order. What an instruction reads has been made by an instruction that must have completed:
+// earlier on its own queue, or on another one and covered by a wait of this queue up to here.
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/RankWalk.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace pipec::plan {
+
+/// Where the microbatch's B or BW stands on the compute queue; 0: not yet.
+uint32_t RankWalk::backwardPlace(const Stage &stage, const Now &now) {
+  const uint32_t split = stage.backwardInput == kNone ? 0 : mark(stage.backwardInput, now);
+  return split != 0 || stage.backward == kNone ? split : mark(stage.backward, now);
+}
+
+/// That the compute queue knows the receive of its input to be complete.
+Status RankWalk::received(const Now &now, uint32_t recv, const char *label) {
+  const Slots &ring = slots[slotsOf[recv]];
+  const uint32_t n = mark(recv, now);
+  if (n != 0 && ring.place[n - 1] <= computeKnows[ring.queue].now)
+    return {};
+  return Status::check(fmt::format("{}: {} does not wait for its input, {}", label, text(now),
+                                   describe(program.rank, program.operations[recv], now.microbatch)));
+}
+
+Status RankWalk::forwardInput(const Now &now) {
+  Stage &stage = *local(now.step.operation->stage);
+  if (stage.recvForward != kNone) {
+    if (Status status = received(now, stage.recvForward, "P26"); !status.ok())
+      return status;
+    consumed(now, stage.recvForward);
+  } else if (const Stage *before = local(now.step.operation->stage - 1); before && mark(before->forward, now) == 0) {
+    return Status::check(fmt::format("P26: {} comes before F of stage {}", text(now), now.step.operation->stage - 1));
+  }
+  mark(stage.forward, now) = now.place;
+  produced(now, stage.sendForward);
+  hold(now);
+  return {};
+}
+
+Status RankWalk::backwardInput(const Now &now) {
+  Stage &stage = *local(now.step.operation->stage);
+  if (mark(stage.forward, now) == 0)
+    return Status::check(fmt::format("P27: {} comes before its F", text(now)));
+  if (stage.recvBackward != kNone) {
+    if (Status status = received(now, stage.recvBackward, "P27"); !status.ok())
+      return status;
+    consumed(now, stage.recvBackward);
+  } else if (const Stage *after = local(now.step.operation->stage + 1); after && backwardPlace(*after, now) == 0) {
+    return Status::check(
+        fmt::format("P27: {} comes before the backward of stage {}", text(now), now.step.operation->stage + 1));
+  }
+  mark(now.step.instruction->operation, now) = now.place;
+  ++stage.backwards;
+  produced(now, stage.sendBackward);
+  release(now);
+  return {};
+}
+
+Status RankWalk::weightInput(const Now &now) {
+  Stage &stage = *local(now.step.operation->stage);
+  const uint32_t input = stage.backwardInput == kNone ? 0 : mark(stage.backwardInput, now);
+  if (input == 0)
+    return Status::check(fmt::format("P28: {} comes before its B", text(now)));
+  if (now.queue != 0 && input > knowsCompute[now.queue].now)
+    return Status::check(fmt::format("P28: {} does not wait for its B", text(now)));
+  mark(stage.backwardWeight, now) = now.place;
+  ++stage.weights;
+  if (now.queue != 0)
+    stage.lastDeferred = now.place;
+  release(now);
+  return {};
+}
+
+Status RankWalk::sendInput(const Now &now) {
+  const Operation &o = *now.step.operation;
+  const Stage &stage = *local(o.stage);
+  const uint32_t producer = o.of == Payload::Forward ? mark(stage.forward, now) : backwardPlace(stage, now);
+  if (producer == 0)
+    return Status::check(fmt::format("P29: {} comes before what it sends is made", text(now)));
+  if (producer > knowsCompute[now.queue].now)
+    return Status::check(fmt::format("P29: {} does not wait until what it sends is made", text(now)));
+  return {};
+}
+
+Status RankWalk::optimizerInput(const Now &now) {
+  const Stage &stage = *local(now.step.operation->stage);
+  const auto due = [&](uint32_t operation) { return operation == kNone ? 0 : facts.operation[operation]; };
+  if (stage.backwards < due(stage.backwardInput) + due(stage.backward))
+    return Status::check(fmt::format("P30: {} comes before the last backward of its stage", text(now)));
+  if (stage.weights < due(stage.backwardWeight))
+    return Status::check(fmt::format("P30: {} comes before the last W of its stage", text(now)));
+  if (stage.lastDeferred > 0 && stage.lastDeferred > computeKnows[weightsQueue].now)
+    return Status::check(fmt::format("P30: {} does not wait for the last W of its stage", text(now)));
+  return {};
+}
+
+} // namespace pipec::plan

@@ -1,0 +1,142 @@
+// Rules P6 to P9, P19 and P20: what a plan and its variants say of themselves.
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Rules.h"
+
+#include <algorithm>
+#include <flatbuffers/flexbuffers.h>
+#include <fmt/format.h>
+
+namespace pipec::plan::rules {
+namespace {
+
+bool within(int64_t value, int64_t least, int64_t most) { return least <= value && value <= most; }
+
+Status sizeError(const char *what, int64_t found, int64_t least, int64_t most) {
+  return Status::input(fmt::format("P7: {} {}, expected {} to {}", found, what, least, most));
+}
+
+} // namespace
+
+Status onlySupported(const Variant &variant) {
+  for (const Program &program : variant.programs) {
+    for (const Operation &o : program.operations)
+      if (o.kind > Kind::Optimizer && int(o.kind) < kKinds)
+        return Status::input(
+            fmt::format("P6: rank {}: operations of kind {} are not supported yet: a newer pipec is needed",
+                        program.rank, name(o.kind)));
+    for (const Queue &q : program.queues)
+      if (q.priority == Priority::Jobs)
+        return Status::input(fmt::format(
+            "P6: rank {}: queues for background jobs are not supported yet: a newer pipec is needed", program.rank));
+  }
+  return {};
+}
+
+Status planSizes(const Plan &plan) {
+  if (!within(int64_t(plan.variants.size()), 1, limits::kVariants))
+    return sizeError("variants", int64_t(plan.variants.size()), 1, limits::kVariants);
+  const Variant &first = plan.variants.front();
+  for (size_t v = 1; v < plan.variants.size(); ++v) {
+    const Variant &other = plan.variants[v];
+    bool same = other.stages == first.stages && other.programs.size() == first.programs.size();
+    for (size_t r = 0; same && r < first.programs.size(); ++r)
+      same = other.programs[r].stages == first.programs[r].stages;
+    if (!same)
+      return Status::input(
+          fmt::format("P7: variant {} places stages on ranks in another way than variant 0; all must agree", v));
+  }
+  return {};
+}
+
+Status variantSizes(const Variant &v) {
+  if (!within(int64_t(v.programs.size()), 1, limits::kRanks))
+    return sizeError("ranks", int64_t(v.programs.size()), 1, limits::kRanks);
+  if (!within(v.stages, 1, limits::kStages))
+    return sizeError("stages", v.stages, 1, limits::kStages);
+  if (!within(v.microbatches, 1, limits::kMicrobatches))
+    return sizeError("microbatches", v.microbatches, 1, limits::kMicrobatches);
+  if (!within(v.memoryLimit, 0, limits::kBytes))
+    return sizeError("bytes of memory limit", v.memoryLimit, 0, limits::kBytes);
+  for (const Program &program : v.programs) {
+    if (!within(program.staticBytes, 0, limits::kBytes))
+      return sizeError("static bytes", program.staticBytes, 0, limits::kBytes);
+    if (!within(program.workspace, 0, limits::kBytes))
+      return sizeError("bytes of workspace", program.workspace, 0, limits::kBytes);
+  }
+  return {};
+}
+
+Status processes(const Plan &plan) {
+  for (size_t i = 0; i < plan.processes.size(); ++i) {
+    const Process &p = plan.processes[i];
+    if (p.replica != 0 || p.shard != 0)
+      return Status::input(fmt::format("P8: process {} is replica {}, shard {}: replicas and shards are not supported "
+                                       "yet: a newer pipec is needed",
+                                       i, p.replica, p.shard));
+    if (p.rank != int64_t(i))
+      return Status::input(fmt::format("P8: process {} has rank {}, expected {}", i, p.rank, i));
+  }
+  if (plan.processes.size() != plan.variants.front().programs.size())
+    return Status::input(fmt::format("P8: {} processes for {} ranks, expected one each", plan.processes.size(),
+                                     plan.variants.front().programs.size()));
+  return {};
+}
+
+Status stages(const Variant &variant) {
+  std::vector<int32_t> rankOf(size_t(variant.stages), -1);
+  for (size_t r = 0; r < variant.programs.size(); ++r) {
+    const Program &program = variant.programs[r];
+    if (program.rank != int64_t(r))
+      return Status::input(fmt::format("P9: program {} has rank {}, expected {}", r, program.rank, r));
+    int32_t before = -1;
+    for (const int32_t stage : program.stages) {
+      if (!within(stage, 0, variant.stages - 1))
+        return Status::input(
+            fmt::format("P9: rank {} holds stage {}, the plan has 0 to {}", r, stage, variant.stages - 1));
+      if (stage <= before)
+        return Status::input(
+            fmt::format("P9: rank {} lists stage {} after stage {}, expected ascending", r, stage, before));
+      if (rankOf[size_t(stage)] != -1)
+        return Status::input(fmt::format("P9: stage {} is on rank {} and on rank {}: a stage on two ranks is not "
+                                         "supported yet",
+                                         stage, rankOf[size_t(stage)], r));
+      rankOf[size_t(stage)] = int32_t(r);
+      before = stage;
+    }
+  }
+  const auto missing = std::find(rankOf.begin(), rankOf.end(), -1);
+  if (missing != rankOf.end())
+    return Status::input(fmt::format("P9: stage {} is on no rank", missing - rankOf.begin()));
+  return {};
+}
+
+Status certificate(const Variant &variant) {
+  const Certificate &c = variant.certificate;
+  for (const Time time : {c.makespan, c.span, c.lowerBound, c.spanLowerBound})
+    if (!within(time, 0, limits::kTime))
+      return Status::input(
+          fmt::format("P19: the certificate has a time of {} ps, expected 0 to {}", time, limits::kTime));
+  if (c.bound > Bound::Exact || c.spanBound > Bound::Exact)
+    return Status::input(fmt::format("P19: the certificate's bounds are of kinds {} and {}, expected 0 to {}",
+                                     int(c.bound), int(c.spanBound), int(Bound::Exact)));
+  if (c.lowerBound > c.makespan)
+    return Status::input(fmt::format("P19: the certificate's makespan, {}, is under its lower bound, {}",
+                                     timeText(c.makespan), timeText(c.lowerBound)));
+  if (c.spanLowerBound > c.span)
+    return Status::input(fmt::format("P19: the certificate's span, {}, is under its lower bound, {}", timeText(c.span),
+                                     timeText(c.spanLowerBound)));
+  return {};
+}
+
+Status provider(const Plan &plan) {
+  if (plan.provider.size() > size_t(limits::kProviderBytes))
+    return Status::input(fmt::format("P20: the values for the stage library take {} bytes, over the limit of {}",
+                                     plan.provider.size(), limits::kProviderBytes));
+  std::vector<uint8_t> seen; // what is shared inside of it is looked at once
+  if (!plan.provider.empty() && !flexbuffers::VerifyBuffer(plan.provider.data(), plan.provider.size(), &seen))
+    return Status::input("P20: the values for the stage library are damaged: they are no FlexBuffer");
+  return {};
+}
+
+} // namespace pipec::plan::rules

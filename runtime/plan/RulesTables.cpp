@@ -1,0 +1,242 @@
+// Rules P10 to P16: the tables of one program, row by row. Everything is compared so that no sum can overflow.
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Rules.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <unordered_map>
+
+namespace pipec::plan::rules {
+namespace {
+
+bool holds(const Program &program, int32_t stage) {
+  return std::binary_search(program.stages.begin(), program.stages.end(), stage);
+}
+
+/// Why an operation's numbers are wrong, or null.
+const char *wrongNumbers(const Operation &o) {
+  if (o.cost < 0 || o.cost > limits::kTime || o.latency < 0 || o.latency > limits::kTime)
+    return "a time out of range";
+  for (const Bytes bytes : {o.bytes, o.activation, o.context})
+    if (bytes < 0 || bytes > limits::kBytes)
+      return "a size out of range";
+  const bool transfer = isTransfer(o.kind);
+  if (!transfer && (o.latency != 0 || o.bytes != 0))
+    return "a latency or payload, which only transfers have";
+  if (o.activation != 0 && o.kind != Kind::Forward && o.kind != Kind::BackwardInput && o.kind != Kind::Backward)
+    return "an activation, which only F, B and BW have";
+  if (o.context != 0 && o.kind != Kind::Forward && o.kind != Kind::BackwardWeight && o.kind != Kind::Backward)
+    return "a context, which only F, W and BW have";
+  return nullptr;
+}
+
+/// Why a transfer's other end is wrong, or null.
+const char *wrongPeer(const Operation &o, const Variant &variant, int32_t rank) {
+  if (!isTransfer(o.kind))
+    return o.peer != -1 || o.of != Payload::None ? "a peer or payload kind, which only transfers have" : nullptr;
+  if (o.peer < 0 || size_t(o.peer) >= variant.programs.size())
+    return "a peer that the plan has not";
+  if (o.peer == rank)
+    return "its own rank as peer";
+  return o.of != Payload::Forward && o.of != Payload::Backward ? "an unknown payload kind" : nullptr;
+}
+
+} // namespace
+
+Status queues(const Program &program) {
+  const auto error = [&](size_t q, const char *what) {
+    return Status::input(fmt::format("P10: rank {}: queue {} {}", program.rank, q, what));
+  };
+  if (program.queues.empty() || program.queues[0].kind != QueueKind::Device)
+    return error(0, "must be the compute queue");
+  bool weights = false;
+  for (size_t q = 0; q < program.queues.size(); ++q) {
+    const Queue &queue = program.queues[q];
+    if (queue.kind > QueueKind::Communicator || queue.priority > Priority::Jobs)
+      return error(q, "is of an unknown kind");
+    if (queue.kind == QueueKind::Communicator && queue.priority != Priority::Compute)
+      return error(q, "is a communicator with a priority, which only device queues have");
+    if (queue.kind == QueueKind::Communicator)
+      continue;
+    if ((queue.priority == Priority::Compute) != (q == 0))
+      return error(q, q == 0 ? "must have the priority of compute" : "is a second compute queue");
+    if (q > 0 && weights)
+      return error(q, "is a second queue for weights");
+    weights |= q > 0;
+  }
+  return {};
+}
+
+Status operations(const Variant &variant, const Program &program) {
+  std::unordered_map<uint64_t, size_t> seen;
+  for (size_t i = 0; i < program.operations.size(); ++i) {
+    const Operation &o = program.operations[i];
+    const auto error = [&](const std::string &what) {
+      return Status::input(
+          fmt::format("P11: rank {}: operation {} ({} stage {}) has {}", program.rank, i, name(o.kind), o.stage, what));
+    };
+    if (int(o.kind) >= kKinds)
+      return error("an unknown kind");
+    if (!holds(program, o.stage))
+      return error("a stage that is not on this rank");
+    for (const char *wrong : {wrongNumbers(o), wrongPeer(o, variant, program.rank)})
+      if (wrong)
+        return error(wrong);
+    const uint64_t key = uint64_t(uint32_t(o.stage)) << 16 | uint64_t(o.kind) << 8 | uint64_t(o.of);
+    if (const auto [at, fresh] = seen.try_emplace(key, i); !fresh)
+      return error(fmt::format("the kind and stage of operation {}", at->second));
+  }
+  return {};
+}
+
+Status streams(const Program &program) {
+  uint64_t next = 0;
+  for (size_t s = 0; s < program.step.size(); ++s) {
+    const Segment &segment = program.step[s];
+    if (segment.trips == 0 || segment.count == 0)
+      return Status::input(fmt::format("P12: rank {}: segment {} is empty", program.rank, s));
+    if (segment.first != next || segment.count > program.instructions.size() - next)
+      return Status::input(fmt::format("P12: rank {}: segment {} does not follow the one before: it begins at {} of {} "
+                                       "instructions with {}, expected {}",
+                                       program.rank, s, segment.first, program.instructions.size(), segment.count,
+                                       next));
+    next += segment.count;
+  }
+  if (next != program.instructions.size())
+    return Status::input(fmt::format("P12: rank {}: {} of {} instructions are in no segment", program.rank,
+                                     program.instructions.size() - next, program.instructions.size()));
+  next = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    if (instruction.waits == 0)
+      continue;
+    if (instruction.firstWait != next || instruction.waits > program.waits.size() - next)
+      return Status::input(
+          fmt::format("P12: rank {}: the waits of instruction {} do not follow those before: they begin "
+                      "at {} of {} with {}, expected {}",
+                      program.rank, i, instruction.firstWait, program.waits.size(), instruction.waits, next));
+    next += instruction.waits;
+  }
+  if (next != program.waits.size())
+    return Status::input(fmt::format("P12: rank {}: {} of {} waits are of no instruction", program.rank,
+                                     program.waits.size() - next, program.waits.size()));
+  return {};
+}
+
+Status instructions(const Program &program) {
+  std::unordered_map<uint64_t, uint32_t> queueOf; // of each peer and direction
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    const auto error = [&](const std::string &what) {
+      return Status::input(fmt::format("P13: rank {}: instruction {} {}", program.rank, i, what));
+    };
+    if (instruction.operation >= program.operations.size())
+      return error(
+          fmt::format("is of operation {}, the program has {}", instruction.operation, program.operations.size()));
+    if (instruction.queue >= program.queues.size())
+      return error(fmt::format("is on queue {}, the program has {}", instruction.queue, program.queues.size()));
+    const Operation &o = program.operations[instruction.operation];
+    const bool communicator = program.queues[instruction.queue].kind == QueueKind::Communicator;
+    if (communicator != isTransfer(o.kind))
+      return error(fmt::format("({} stage {}) is on {}", name(o.kind), o.stage,
+                               communicator ? "a communicator, expected a device queue"
+                                            : "a device queue, expected a communicator"));
+    if (!communicator && instruction.queue != 0 && o.kind != Kind::BackwardWeight)
+      return error(
+          fmt::format("({} stage {}) is on the weights queue, expected the compute queue", name(o.kind), o.stage));
+    if (!communicator)
+      continue;
+    if (const auto [at, fresh] = queueOf.try_emplace(endOf(o), instruction.queue); at->second != instruction.queue)
+      return error(fmt::format("({} stage {}) is on queue {}, an earlier one with the same peer and direction on {}",
+                               name(o.kind), o.stage, instruction.queue, at->second));
+  }
+  return {};
+}
+
+Status lengths(const Variant &variant) {
+  __int128 all = 0, allWaits = 0;
+  for (const Program &program : variant.programs) {
+    __int128 rank = 0, time = 0;
+    for (const Segment &segment : program.step) {
+      rank += __int128(segment.count) * segment.trips;
+      for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
+        const Operation &o = program.operations[program.instructions[i].operation];
+        allWaits += __int128(program.instructions[i].waits) * segment.trips;
+        time += (__int128(o.cost) + o.latency) * segment.trips;
+      }
+    }
+    if (rank > limits::kRankInstructions)
+      return Status::input(fmt::format("P14: rank {} executes {} instructions a step, over the limit of {}",
+                                       program.rank, rank, limits::kRankInstructions));
+    if (time > limits::kTime)
+      return Status::input(fmt::format("P14: the work of rank {} takes {} ps a step, over the limit of {}",
+                                       program.rank, time, limits::kTime));
+    all += rank;
+  }
+  if (all > limits::kExecutedInstructions)
+    return Status::input(fmt::format("P14: {} instructions are executed a step, over the limit of {}", all,
+                                     limits::kExecutedInstructions));
+  if (allWaits > limits::kExecutedWaits)
+    return Status::input(
+        fmt::format("P14: {} waits are executed a step, over the limit of {}", allWaits, limits::kExecutedWaits));
+  return {};
+}
+
+Status rings(const Program &program, const Facts &facts) {
+  struct Use {
+    int64_t transfers = 0;
+    Bytes largest = 0;
+    bool ring = false;
+  };
+  std::unordered_map<uint64_t, Use> uses;
+  for (size_t i = 0; i < program.operations.size(); ++i)
+    if (const Operation &o = program.operations[i]; isTransfer(o.kind) && facts.operation[i] > 0) {
+      Use &use = uses[endOf(o)];
+      use.transfers += facts.operation[i];
+      use.largest = std::max(use.largest, o.bytes);
+    }
+  const auto error = [&](const char *direction, int64_t peer, const std::string &what) {
+    return Status::input(fmt::format("P15: rank {}: the ring {} {} {}", program.rank, direction, peer, what));
+  };
+  for (const Ring &ring : program.rings) {
+    if (ring.direction > Direction::Recv)
+      return error("with", ring.peer, "has an unknown direction");
+    const char *direction = ring.direction == Direction::Send ? "to" : "from";
+    const auto use = uses.find(endOf(ring.peer, ring.direction));
+    if (use == uses.end())
+      return error(direction, ring.peer, "serves no transfer");
+    if (use->second.ring)
+      return error(direction, ring.peer, "is there twice");
+    use->second.ring = true;
+    if (ring.size < 1 || ring.size > use->second.transfers)
+      return error(direction, ring.peer,
+                   fmt::format("has {} slots, expected 1 to {}, its transfers", ring.size, use->second.transfers));
+    if (ring.slotBytes < use->second.largest || ring.slotBytes > limits::kBytes)
+      return error(direction, ring.peer,
+                   fmt::format("has slots of {}, its largest payload is {}", bytesText(ring.slotBytes),
+                               bytesText(use->second.largest)));
+  }
+  for (const auto &[key, use] : uses)
+    if (!use.ring)
+      return error(key & 1 ? "from" : "to", int64_t(key >> 1), "is missing");
+  return {};
+}
+
+Status microbatches(const Variant &variant, const Program &program, const Facts &facts) {
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    const Operation &o = program.operations[instruction.operation];
+    // The optimizer runs once and is about no microbatch.
+    const int64_t microbatches = o.kind == Kind::Optimizer ? 1 : variant.microbatches;
+    const int64_t first = instruction.microbatch;
+    const int64_t last = first + int64_t(instruction.microbatchStride) * (int64_t(facts.trips[i]) - 1);
+    for (const int64_t microbatch : {first, last})
+      if (microbatch < 0 || microbatch >= microbatches)
+        return Status::input(fmt::format("P16: {}: the step has microbatches 0 to {}",
+                                         describe(program.rank, o, microbatch), microbatches - 1));
+  }
+  return {};
+}
+
+} // namespace pipec::plan::rules

@@ -1,0 +1,15 @@
+// Times and sizes as people read them, the same in every message.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <string>
+
+namespace pipec::plan {
+
+/// "1.5 GiB", "24 MiB", "17 B": exact where it can be said in at most three decimals, else rounded to them.
+std::string bytesText(Bytes bytes);
+/// "12.345 ms", "601 us", "7 ps".
+std::string timeText(Time time);
+
+} // namespace pipec::plan

@@ -1,0 +1,213 @@
+// Plan → bytes → file. The same plan always gives the same bytes: tables are written in one fixed order, nothing is
+// shared between them, and no time or name of a place gets in.
+#include "runtime/plan/Write.h"
+
+#include "runtime/plan/Format.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/plan_generated.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+namespace pipec::plan {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+/// `rows` as a vector of file structs, each made by `convert`.
+template <typename Row, typename Rows, typename Convert>
+Offset<flatbuffers::Vector<const Row *>> writeRows(FlatBufferBuilder &builder, const Rows &rows, Convert convert) {
+  Row *out = nullptr;
+  const auto offset = builder.CreateUninitializedVectorOfStructs(rows.size(), &out);
+  for (size_t i = 0; i < rows.size(); ++i)
+    out[i] = convert(rows[i]);
+  return offset;
+}
+
+template <typename File, typename Ours> File same(Ours value) { return File(uint8_t(value)); }
+
+file::Operation writeOperation(const Operation &o) {
+  const int32_t noGroup = -1;
+  return file::Operation(o.cost, o.latency, o.bytes, o.activation, o.context, /*byte_begin=*/0, /*byte_end=*/0, o.stage,
+                         o.peer, noGroup, /*first_layer=*/0, /*layers=*/0, /*part=*/0, same<file::Kind>(o.kind),
+                         same<file::Payload>(o.of));
+}
+
+Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &program) {
+  const auto stages = builder.CreateVector(program.stages);
+  const auto queues = writeRows<file::Queue>(builder, program.queues, [](const Queue &q) {
+    return file::Queue(same<file::QueueKind>(q.kind), same<file::Priority>(q.priority));
+  });
+  const auto rings = writeRows<file::Ring>(builder, program.rings, [](const Ring &r) {
+    return file::Ring(r.slotBytes, r.peer, r.size, same<file::Direction>(r.direction));
+  });
+  const auto operations = writeRows<file::Operation>(builder, program.operations, writeOperation);
+  const auto instructions = writeRows<file::Instruction>(builder, program.instructions, [](const Instruction &i) {
+    return file::Instruction(i.operation, i.queue, i.firstWait, i.waits, i.microbatch, i.microbatchStride);
+  });
+  const auto waits = writeRows<file::Wait>(
+      builder, program.waits, [](const Wait &w) { return file::Wait(w.base, w.stride, w.queue, w.previousStep); });
+  const auto step = writeRows<file::Segment>(builder, program.step,
+                                             [](const Segment &s) { return file::Segment(s.first, s.count, s.trips); });
+  file::ProgramBuilder out(builder);
+  out.add_rank(program.rank);
+  out.add_stages(stages);
+  out.add_queues(queues);
+  out.add_rings(rings);
+  out.add_operations(operations);
+  out.add_instructions(instructions);
+  out.add_waits(waits);
+  out.add_step(step);
+  out.add_static_bytes(program.staticBytes);
+  out.add_workspace(program.workspace);
+  return out.Finish();
+}
+
+Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &variant) {
+  std::vector<Offset<file::Program>> programs;
+  programs.reserve(variant.programs.size());
+  for (const Program &program : variant.programs)
+    programs.push_back(writeProgram(builder, program));
+  const auto programsOffset = builder.CreateVector(programs);
+  const Certificate &c = variant.certificate;
+  const file::Certificate certificate(c.makespan, c.span, c.lowerBound, c.spanLowerBound, same<file::Bound>(c.bound),
+                                      same<file::Bound>(c.spanBound));
+  file::VariantBuilder out(builder);
+  out.add_stages(variant.stages);
+  out.add_microbatches(variant.microbatches);
+  out.add_memory_limit(variant.memoryLimit);
+  out.add_programs(programsOffset);
+  out.add_certificate(&certificate);
+  return out.Finish();
+}
+
+/// Absent where no variant has a name.
+Offset<file::Names> writeNames(FlatBufferBuilder &builder, const Plan &plan) {
+  std::vector<Offset<flatbuffers::String>> names;
+  bool any = false;
+  for (const Variant &variant : plan.variants) {
+    names.push_back(builder.CreateString(variant.name));
+    any |= !variant.name.empty();
+  }
+  return any ? file::CreateNames(builder, builder.CreateVector(names)) : Offset<file::Names>();
+}
+
+/// More than encode() needs for it: rows, and a generous allowance for each table.
+uint64_t sizeEstimate(const Plan &plan) {
+  constexpr uint64_t kTable = 256;
+  uint64_t bytes = kTable + plan.processes.size() * sizeof(file::Process) + plan.provider.size();
+  for (const Variant &variant : plan.variants) {
+    bytes += kTable + variant.name.size();
+    for (const Program &p : variant.programs)
+      bytes += kTable + p.stages.size() * 4 + p.queues.size() * sizeof(file::Queue) +
+               p.rings.size() * sizeof(file::Ring) + p.operations.size() * sizeof(file::Operation) +
+               p.instructions.size() * sizeof(file::Instruction) + p.waits.size() * sizeof(file::Wait) +
+               p.step.size() * sizeof(file::Segment);
+  }
+  return bytes;
+}
+
+void putLittle(std::vector<uint8_t> &out, size_t at, uint64_t value, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i)
+    out[at + i] = uint8_t(value >> (8 * i));
+}
+
+Status writeError(const std::string &path, int error) {
+  return Status::input(fmt::format("{}: cannot write: {}", path, std::strerror(error)));
+}
+
+/// write(2) until all is out; the errno, or 0.
+int writeAll(int file, std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return errno;
+    bytes = bytes.subspan(size_t(written));
+  }
+  return 0;
+}
+
+/// The errno of the first failure, or 0; the file is closed either way.
+int writeAndClose(int file, std::span<const uint8_t> bytes, bool sync) {
+  int error = writeAll(file, bytes);
+  if (error == 0 && sync && ::fsync(file) != 0)
+    error = errno;
+  if (::close(file) != 0 && error == 0)
+    error = errno;
+  return error;
+}
+
+/// A new file in the same folder, so that rename is atomic; -1 and errno on failure.
+int createBeside(const std::string &path, std::string &temporary) {
+  constexpr int kAttempts = 100; // a crashed run may have left some
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    temporary = fmt::format("{}.{}-{}", path, ::getpid(), attempt);
+    const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0 || errno != EEXIST)
+      return file;
+  }
+  return -1;
+}
+
+} // namespace
+
+std::vector<uint8_t> encode(const Plan &plan) {
+  if (sizeEstimate(plan) > uint64_t(limits::kPlanBytes))
+    return {};
+  FlatBufferBuilder builder;
+  const auto processes = writeRows<file::Process>(
+      builder, plan.processes, [](const Process &p) { return file::Process(p.rank, p.replica, p.shard); });
+  const auto provider =
+      plan.provider.empty() ? Offset<flatbuffers::Vector<uint8_t>>() : builder.CreateVector(plan.provider);
+  std::vector<Offset<file::Variant>> variants;
+  for (const Variant &variant : plan.variants)
+    variants.push_back(writeVariant(builder, variant));
+  const auto variantsOffset = builder.CreateVector(variants);
+  const auto names = writeNames(builder, plan);
+  file::PlanBuilder out(builder);
+  out.add_spec_hash(plan.specHash);
+  out.add_processes(processes);
+  out.add_provider(provider);
+  out.add_variants(variantsOffset);
+  out.add_names(names);
+  builder.Finish(out.Finish());
+
+  std::vector<uint8_t> bytes(kHeaderBytes + builder.GetSize());
+  std::memcpy(bytes.data() + kHeaderBytes, builder.GetBufferPointer(), builder.GetSize());
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  putLittle(bytes, kMajorAt, kMajor, 2);
+  putLittle(bytes, kMinorAt, kMinor, 2);
+  putLittle(bytes, kChecksumAt, crc32(0, bytes.data() + kHeaderBytes, uInt(builder.GetSize())), 4);
+  return bytes;
+}
+
+Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
+  struct stat found;
+  // A pipe or a terminal (-o /dev/stdout) must be written, not replaced.
+  if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    const int error = file < 0 ? errno : writeAndClose(file, bytes, /*sync=*/false);
+    return error == 0 ? Status{} : writeError(path, error);
+  }
+  std::string temporary;
+  const int file = createBeside(path, temporary);
+  if (file < 0)
+    return writeError(path, errno);
+  int error = writeAndClose(file, bytes, /*sync=*/true);
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0)
+    error = errno;
+  if (error == 0)
+    return {};
+  ::unlink(temporary.c_str());
+  return writeError(path, error);
+}
+
+} // namespace pipec::plan
