@@ -32,6 +32,9 @@ struct Event {
 
 struct Options {
   int64_t steps = 1;
+  /// Links and transfer queues are never held: each transfer takes its cost and latency from the moment both sides are
+  /// ready.
+  bool idealLinks = false;
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
 };

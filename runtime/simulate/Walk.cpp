@@ -151,12 +151,13 @@ void Walk::run(size_t q) {
       return;
     Time start = std::max({link.send.ready, link.recv.ready, link.free});
     Time wireEnd = start + operation.cost;
-    link.free = wireEnd;
+    Time held = options.idealLinks ? start : wireEnd;
+    link.free = held;
     link.send.posted = link.recv.posted = false;
     size_t other = link.send.queue == q ? link.recv.queue : link.send.queue;
     queues[other].posted = queue.posted = false;
-    complete(link.send.queue, start, wireEnd, wireEnd);
-    complete(link.recv.queue, start, wireEnd, wireEnd + operation.latency);
+    complete(link.send.queue, start, held, wireEnd);
+    complete(link.recv.queue, start, held, wireEnd + operation.latency);
     pending.push_back(other);
   }
 }

@@ -1,0 +1,254 @@
+// pipe-build-schedule: from the building block to one straight-line program a rank (Controllable Memory, section 3).
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/Programs.h"
+#include "compiler/schedule/Block.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace pipec {
+#define GEN_PASS_DEF_BUILDSCHEDULE
+#include "compiler/passes/Passes.h.inc"
+} // namespace pipec
+
+using namespace mlir;
+using namespace pipec;
+using namespace pipec::pipe;
+
+namespace {
+
+/// What a pass of a stage looks like in every microbatch; nothing of it is made again in the loop.
+struct Pattern {
+  Location location;
+  IntegerAttr stage, cost;
+  SmallVector<Type, 4> results;
+};
+
+class Builder {
+public:
+  Builder(PipelineOp pipeline, const schedule::Problem &problem)
+      : pipeline(pipeline), problem(problem), context(pipeline.getContext()), builder(context),
+        forwardName(ForwardOp::getOperationName(), context), inputName(BackwardInputOp::getOperationName(), context),
+        weightName(BackwardWeightOp::getOperationName(), context),
+        backwardName(BackwardOp::getOperationName(), context) {
+    auto i32 = IntegerType::get(context, 32);
+    for (int32_t j = 0; j != problem.microbatches; ++j)
+      microbatches.push_back(IntegerAttr::get(i32, j));
+    patterns.resize(problem.stages.size());
+    for (Operation &op : pipeline.block().getBody().front())
+      addPattern(&op);
+    last.resize(problem.stages.size());
+    for (auto &held : last)
+      held.resize(size_t(problem.microbatches));
+  }
+
+  /// The programs' ops in the order of the words.
+  void build(const schedule::Words &words) {
+    OpBuilder at(pipeline);
+    at.setInsertionPointAfter(pipeline);
+    for (int32_t rank = 0; rank != problem.ranks; ++rank)
+      build(at, rank, words[size_t(rank)]);
+  }
+
+private:
+  /// What later passes of a (stage, microbatch) take.
+  struct Held {
+    Value activation, context;
+    Value output;   // for the next stage, where it is on this rank
+    Value gradient; // for the stage before, where it is on this rank
+  };
+
+  bool local(int32_t stage, int32_t other) const {
+    return other >= 0 && size_t(other) < problem.rankOf.size() &&
+           problem.rankOf[size_t(stage)] == problem.rankOf[size_t(other)];
+  }
+  bool remote(int32_t stage, int32_t other) const {
+    return other >= 0 && size_t(other) < problem.rankOf.size() && !local(stage, other);
+  }
+
+  void addPattern(Operation *op) {
+    int32_t stage = stageOf(op);
+    auto make = [&](auto pass) {
+      Pattern pattern{pass.getLoc(), pass.getStageAttr(), pass.getCostAttr(), {}};
+      for (Type type : op->getResultTypes())
+        if (!isa<TokenType>(type))
+          pattern.results.push_back(type);
+      return pattern;
+    };
+    // What came over a link leaves its buffer when the pass that takes it ends.
+    auto token = [&](Pattern pattern, bool received) {
+      if (received)
+        pattern.results.push_back(TokenType::get(context));
+      return pattern;
+    };
+    auto &own = patterns[size_t(stage)];
+    if (auto forward = dyn_cast<ForwardOp>(op))
+      own.forward = token(make(forward), remote(stage, stage - 1));
+    else if (auto backward = dyn_cast<BackwardOp>(op))
+      own.backward = token(make(backward), remote(stage, stage + 1));
+    else if (auto input = dyn_cast<BackwardInputOp>(op))
+      own.input = token(make(input), remote(stage, stage + 1));
+    else
+      own.weight = make(cast<BackwardWeightOp>(op));
+  }
+
+  template <typename Op>
+  Operation *make(OperationName name, const Pattern &pattern, IntegerAttr microbatch, ValueRange operands) {
+    typename Op::Properties properties;
+    properties.stage = pattern.stage;
+    properties.microbatch = microbatch;
+    properties.cost = pattern.cost;
+    Operation *op = Operation::create(pattern.location, name, pattern.results, operands, DictionaryAttr(),
+                                      OpaqueProperties(&properties), BlockRange(), 0);
+    block->push_back(op);
+    return op;
+  }
+
+  void build(OpBuilder &at, int32_t rank, const schedule::Word &word) {
+    std::vector<int32_t> stages = problem.stagesOf(rank);
+    auto optionalSize = [&](int64_t value) { return value ? at.getI64IntegerAttr(value) : IntegerAttr(); };
+    auto program = at.create<ProgramOp>(
+        pipeline.getLoc(), at.getStringAttr("rank" + std::to_string(rank)), at.getI32IntegerAttr(rank),
+        CommunicatorAttr::get(context, pipeline.getCommunicator()), at.getDenseI32ArrayAttr(stages),
+        optionalSize(problem.staticBytes[size_t(rank)]), optionalSize(problem.workspace[size_t(rank)]),
+        optionalSize(problem.memoryLimit), ArrayAttr());
+    program.getEnter().emplaceBlock();
+    program.getLeave().emplaceBlock();
+    block = &program.getStep().emplaceBlock();
+
+    std::vector<std::array<int32_t, 4>> count(problem.stages.size(), {0, 0, 0, 0});
+    for (schedule::Op op : word)
+      append(op, count[size_t(op.stage)][size_t(op.letter)]++);
+    auto inside = OpBuilder::atBlockEnd(block);
+    for (int32_t stage : stages)
+      inside.create<OptimizerStepOp>(pipeline.getLoc(), stage, problem.stages[size_t(stage)].optimizer);
+  }
+
+  void append(schedule::Op op, int32_t j) {
+    Stage &own = patterns[size_t(op.stage)];
+    Held &held = last[size_t(op.stage)][size_t(j)];
+    SmallVector<Value, 3> operands;
+    switch (op.letter) {
+    case schedule::Letter::F: {
+      if (local(op.stage, op.stage - 1))
+        operands.push_back(last[size_t(op.stage - 1)][size_t(j)].output);
+      Operation *forward = make<ForwardOp>(forwardName, *own.forward, microbatches[size_t(j)], operands);
+      held.activation = firstOf<ActivationType>(forward->getResults());
+      held.context = firstOf<ContextType>(forward->getResults());
+      held.output = firstOf<BufferType>(forward->getResults());
+      break;
+    }
+    case schedule::Letter::B:
+    case schedule::Letter::BW: {
+      operands.push_back(held.activation);
+      bool fused = op.letter == schedule::Letter::BW;
+      if (fused)
+        operands.push_back(held.context);
+      if (local(op.stage, op.stage + 1))
+        operands.push_back(last[size_t(op.stage + 1)][size_t(j)].gradient);
+      Operation *backward = fused ? make<BackwardOp>(backwardName, *own.backward, microbatches[size_t(j)], operands)
+                                  : make<BackwardInputOp>(inputName, *own.input, microbatches[size_t(j)], operands);
+      held.gradient = firstOf<BufferType>(backward->getResults());
+      break;
+    }
+    case schedule::Letter::W:
+      operands.push_back(held.context);
+      make<BackwardWeightOp>(weightName, *own.weight, microbatches[size_t(j)], operands);
+      break;
+    }
+  }
+
+  struct Stage {
+    std::optional<Pattern> forward, backward, input, weight;
+  };
+
+  PipelineOp pipeline;
+  const schedule::Problem &problem;
+  MLIRContext *context;
+  OpBuilder builder;
+  OperationName forwardName, inputName, weightName, backwardName;
+  std::vector<IntegerAttr> microbatches;
+  std::vector<Stage> patterns;
+  std::vector<std::vector<Held>> last; // by stage and microbatch
+  mlir::Block *block = nullptr;
+};
+
+/// Every stage has a forward, and either a backward or both of its halves, all stages alike.
+LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
+  size_t stages = pipeline.getPlacement().size();
+  std::vector<Operation *> forward(stages), backward(stages), weight(stages);
+  bool fused = false, split = false;
+  for (Operation &op : pipeline.block().getBody().front()) {
+    size_t stage = size_t(stageOf(&op));
+    if (stage >= stages)
+      return op.emitError() << nameOf(&op) << " is not in the placement, which has " << stages << " stages";
+    fused |= isa<BackwardOp>(op);
+    split |= isa<BackwardInputOp, BackwardWeightOp>(op);
+    Operation *&slot = isa<ForwardOp>(op)          ? forward[stage]
+                       : isa<BackwardWeightOp>(op) ? weight[stage]
+                                                   : backward[stage];
+    if (slot)
+      return (op.emitError() << "stage " << stage << " has this pass twice").attachNote(slot->getLoc())
+                 << "the other is here",
+             failure();
+    slot = &op;
+  }
+  if (fused && split)
+    return pipeline.block().emitError("expected all backwards fused or all split, found both");
+  if (!fused && !split)
+    return pipeline.block().emitError("expected a backward for each stage, found none");
+  block.interval = int64_t(pipeline.block().getInterval());
+  auto slotOf = [](Operation *op) { return op->getAttrOfType<IntegerAttr>("at").getInt(); };
+  for (size_t s = 0; s != stages; ++s) {
+    if (!forward[s] || !backward[s] || (split && !weight[s]))
+      return pipeline.block().emitError()
+             << "expected a forward and a backward for each stage, stage " << s << " lacks its "
+             << (!forward[s]    ? "forward"
+                 : !backward[s] ? "backward"
+                                : "weight backward");
+    block.forward.push_back(slotOf(forward[s]));
+    block.backwardInput.push_back(slotOf(backward[s]));
+    if (split)
+      block.backwardWeight.push_back(slotOf(weight[s]));
+    bool yields = bool(firstOf<BufferType>(forward[s]->getResults()));
+    bool returns = bool(firstOf<BufferType>(backward[s]->getResults()));
+    if (yields != (s + 1 != stages))
+      return forward[s]->emitError() << nameOf(forward[s])
+                                     << (yields ? " yields a tensor, but there is no next stage"
+                                                : " yields no tensor for the next stage");
+    if (returns != (s != 0))
+      return backward[s]->emitError() << nameOf(backward[s])
+                                      << (returns ? " yields a gradient, but there is no stage before"
+                                                  : " yields no gradient for the stage before");
+  }
+  return success();
+}
+
+struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    PipelineOp pipeline = findPipeline(module);
+    if (!pipeline)
+      return signalPassFailure();
+    if (!module.getOps<ProgramOp>().empty()) {
+      (*module.getOps<ProgramOp>().begin()).emitError("expected no 'pipe.program' yet");
+      return signalPassFailure();
+    }
+    schedule::Block block;
+    if (failed(verifyBlock(pipeline, block)))
+      return signalPassFailure();
+    schedule::Problem problem = problemOf(pipeline);
+    std::string wrong = schedule::check(problem);
+    if (wrong.empty())
+      wrong = schedule::check(problem, block);
+    if (!wrong.empty()) {
+      pipeline.block().emitError(wrong);
+      return signalPassFailure();
+    }
+    schedule::Words words = schedule::repeat(problem, block);
+    for (const schedule::Word &word : words)
+      numPasses += unsigned(word.size());
+    Builder(pipeline, problem).build(words);
+  }
+};
+
+} // namespace

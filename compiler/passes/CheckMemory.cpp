@@ -1,0 +1,135 @@
+// pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
+#include "compiler/passes/Lowered.h"
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/Programs.h"
+#include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/Evaluate.h"
+#include "runtime/plan/Text.h"
+
+#include <algorithm>
+
+namespace pipec {
+#define GEN_PASS_DEF_CHECKMEMORY
+#include "compiler/passes/Passes.h.inc"
+} // namespace pipec
+
+using namespace mlir;
+using namespace pipec;
+using namespace pipec::pipe;
+
+namespace {
+
+/// Where the spec states the limit, if the program's location says so.
+Location limitLocation(Location location) {
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location each : fused.getLocations())
+      if (auto named = dyn_cast<NameLoc>(each); named && named.getName() == "memory.limit")
+        return named.getChildLoc();
+  return location;
+}
+
+struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    auto programs = findPrograms(getOperation());
+    if (failed(programs))
+      return signalPassFailure();
+    const Lowered &lowered = getAnalysis<Lowered>();
+    // The rank that needs most above its limit speaks for all.
+    size_t worst = programs->size();
+    int64_t most = 0;
+    for (size_t rank = 0; rank != programs->size(); ++rank) {
+      auto limit = (*programs)[rank].getMemoryLimit();
+      int64_t over = limit ? lowered.result.ranks[rank].peak - int64_t(*limit) : 0;
+      if (over > most) {
+        most = over;
+        worst = rank;
+      }
+    }
+    if (worst == programs->size())
+      return;
+    report((*programs)[worst], worst, lowered);
+    signalPassFailure();
+  }
+
+  void report(ProgramOp program, size_t rank, const Lowered &lowered) {
+    const simulate::RankResult &result = lowered.result.ranks[rank];
+    const plan::Program &plan = lowered.lowering.variant.programs[rank];
+    int64_t rings = 0;
+    for (const plan::Ring &ring : plan.rings)
+      rings += int64_t(ring.size) * ring.slotBytes;
+    int64_t least = 0;
+    for (const simulate::RankResult &each : lowered.result.ranks)
+      least = std::max(least, each.peak);
+    auto error = emitError(limitLocation(program.getLoc()))
+                 << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
+                 << plan::bytesText(int64_t(*program.getMemoryLimit())) << "; the least limit that would do is "
+                 << plan::bytesText(least);
+    if (result.peakActivation == 0) {
+      error.attachNote(program.getLoc()) << "static " << plan::bytesText(plan.staticBytes) << ", workspace "
+                                         << plan::bytesText(plan.workspace) << ", transfer buffers "
+                                         << plan::bytesText(rings);
+      return;
+    }
+    Operation *op = lowered.lowering.ops[rank][result.peakInstruction];
+    error.attachNote(op->getLoc()) << "the peak is reached at " << nameOf(op) << ": " << liveAt(program, op)
+                                   << " live (" << plan::bytesText(result.peakActivation) << "), static "
+                                   << plan::bytesText(plan.staticBytes) << ", workspace "
+                                   << plan::bytesText(plan.workspace) << ", transfer buffers "
+                                   << plan::bytesText(rings);
+    suggest(error, int64_t(*program.getMemoryLimit()));
+  }
+
+  /// "8 activations and 8 weight contexts": live ranges that cross the op.
+  std::string liveAt(ProgramOp program, Operation *at) {
+    int64_t activations = 0, contexts = 0;
+    for (Operation &op : program.getStep().front()) {
+      activations += bool(firstOf<ActivationType>(op.getResults()));
+      contexts += bool(firstOf<ContextType>(op.getResults()));
+      if (&op == at)
+        break;
+      activations -= bool(firstOf<ActivationType>(op.getOperands()));
+      contexts -= bool(firstOf<ContextType>(op.getOperands()));
+    }
+    return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
+  }
+
+  /// Which schedules of the catalogue would fit: their exact peaks, and one slot for each transfer buffer.
+  void suggest(InFlightDiagnostic &error, int64_t limit) {
+    auto pipelines = getOperation().getOps<PipelineOp>();
+    if (pipelines.empty())
+      return;
+    schedule::Problem problem = problemOf(*pipelines.begin());
+    std::vector<std::vector<int64_t>> buffers(size_t(problem.ranks));
+    for (size_t s = 0; s + 1 < problem.stages.size(); ++s)
+      if (problem.rankOf[s] != problem.rankOf[s + 1])
+        for (int32_t rank : {problem.rankOf[s], problem.rankOf[s + 1]})
+          buffers[size_t(rank)].push_back(2 * problem.stages[s].boundary);
+    std::string fitting;
+    for (const schedule::Entry &entry : schedule::catalogue()) {
+      bool fused = problem.backward == schedule::BackwardMode::Fused;
+      if ((fused ? !entry.allowsFused : !entry.allowsSplit) ||
+          (entry.stagesPerRank && size_t(entry.stagesPerRank) * size_t(problem.ranks) != problem.stages.size()))
+        continue;
+      schedule::Block block = entry.block(problem);
+      if (!schedule::check(problem, block).empty())
+        continue;
+      auto evaluation = schedule::evaluate(problem, schedule::repeat(problem, block), {.withSpan = false});
+      bool fits = evaluation.complete;
+      for (size_t rank = 0; fits && rank != size_t(problem.ranks); ++rank) {
+        int64_t need = evaluation.peak[rank] + problem.staticBytes[rank] + problem.workspace[rank];
+        for (int64_t bytes : buffers[rank])
+          need += bytes;
+        fits = need <= limit;
+      }
+      if (fits)
+        fitting += (fitting.empty() ? "" : ", ") + std::string(entry.name);
+    }
+    if (fitting.empty())
+      error.attachNote() << "no schedule of the catalogue fits the limit with this placement";
+    else
+      error.attachNote() << "within the limit: schedule " << fitting;
+  }
+};
+
+} // namespace

@@ -1,0 +1,16 @@
+// From a spec to the design level: the pipeline with its building block, locations pointing into the YAML.
+#pragma once
+
+#include "compiler/spec/Spec.h"
+#include "dialects/pipe/Pipe.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace pipec {
+
+/// A module with one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter
+/// that it does not have, what contradicts what the schedule fixes).
+mlir::OwningOpRef<mlir::ModuleOp> fromSpec(const spec::Spec &spec, mlir::MLIRContext &context);
+
+} // namespace pipec

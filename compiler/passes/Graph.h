@@ -1,0 +1,35 @@
+// A dependence graph of passes and transfers, and the one order in which they are put: by level (the longest path to a
+// node), ties by a key. It is a linear extension of the graph, so orders cut from it cannot wait for each other in a
+// cycle.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pipec {
+
+class Graph {
+public:
+  using Node = uint32_t;
+
+  /// A node that lasts `weight` levels. At one level, smaller ties come first.
+  Node add(uint32_t weight, uint64_t tie);
+  /// `to` starts no earlier than `from` ends.
+  void edge(Node from, Node to) { edges.emplace_back(from, to); }
+  size_t size() const { return nodes.size(); }
+
+  /// All nodes in order. If a cycle prevents that, false, and `order` is the nodes of one cycle.
+  /// O((nodes + edges) log width).
+  bool sort(std::vector<Node> &order) const;
+
+private:
+  struct Data {
+    uint32_t weight;
+    uint64_t tie;
+  };
+  std::vector<Data> nodes;
+  std::vector<std::pair<Node, Node>> edges;
+};
+
+} // namespace pipec

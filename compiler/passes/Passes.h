@@ -1,0 +1,23 @@
+// The passes (Passes.td) and the pipeline that runs them in order.
+#pragma once
+
+#include "dialects/pipe/Pipe.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace pipec {
+
+#define GEN_PASS_DECL
+#include "compiler/passes/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/passes/Passes.h.inc"
+
+/// From one pipeline to checked programs: all passes above, in the order of Passes.td.
+void buildPipeline(mlir::OpPassManager &manager);
+
+/// `--pipe-compile` in pipe-opt: the whole pipeline.
+void registerPipelines();
+
+} // namespace pipec

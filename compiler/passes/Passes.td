@@ -1,0 +1,119 @@
+// The passes, in the order of the pipeline. What each does, needs and leaves stands here; the reference is generated from it.
+
+#ifndef PIPEC_COMPILER_PASSES
+#define PIPEC_COMPILER_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
+  let summary = "repeats the building block into one straight-line program a rank";
+  let description = [{
+    Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and squeezes it: each rank's passes in
+    the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages.
+
+    Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of
+    one rank, nothing yet between ranks. Fails where two passes of a rank start in one slot modulo the interval.
+
+    Before, with one stage and two microbatches:
+    ```mlir
+    pipe.block interval 3 {
+      %0:2 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+      pipe.backward(%0#0, %0#1) stage 0 at 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    }
+    ```
+    After:
+    ```mlir
+    pipe.program @rank0 rank 0 communicator per_edge enter {} step {
+      %0:2 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+      pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+      %1:2 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+      pipe.backward(%1#0, %1#1) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+      pipe.optimizer_step stage 0 cost 0
+    } leave {}
+    ```
+  }];
+  let statistics = [Statistic<"numPasses", "passes", "passes of stages in all programs">];
+  let dependentDialects = ["::pipec::pipe::PipeDialect"];
+}
+
+def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> {
+  let summary = "sends and receives what flows between stages on different ranks";
+  let description = [{
+    For each tensor that a stage on another rank consumes, a `pipe.send` on one side and a `pipe.recv` on the other. All
+    ranks' orders become projections of one order of all transfers: the passes of all ranks and the transfers are sorted by
+    their level (the longest path to them, in passes), never by time, so that regular words stay regular. An order with that
+    property cannot stop under rendezvous.
+
+    Needs: programs as `pipe-build-schedule` leaves them, and the pipeline, whose links give wire time and latency. Leaves:
+    programs in issue order, every tensor with its consumer. Fails where the programs wait for each other in a cycle.
+
+    Before, on rank 0 and rank 1:
+    ```mlir
+    %0:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    // rank 1
+    %0:3 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+    ```
+    After:
+    ```mlir
+    %0:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1 = pipe.send(%0#0) F stage 0 microbatch 0 to 1 cost 0 latency 5 : (!pipe.tensor<8>) -> !pipe.token
+    // rank 1
+    %0 = pipe.recv F stage 1 microbatch 0 from 0 cost 0 latency 5 : () -> !pipe.tensor<8>
+    %1:3 = pipe.forward(%0) stage 1 microbatch 0 cost 10 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+    ```
+  }];
+  let statistics = [Statistic<"numTransfers", "transfers", "transfers inserted">];
+  let dependentDialects = ["::pipec::pipe::PipeDialect"];
+}
+
+def OverlapCommunication : Pass<"pipe-overlap-communication", "::mlir::ModuleOp"> {
+  let summary = "orders transfers that share a queue so that none holds up another needlessly";
+  let description = [{
+    Where directed pairs of ranks share a queue (communicator `per_pair` or `shared`), a transfer placed too early blocks those
+    behind it and one placed too late exposes its time. Tries the order in which transfers would start if none shared a queue,
+    simulates both, and keeps the faster; at equal times the one that was there. With `per_edge` nothing is shared and
+    nothing moves.
+
+    Needs: programs with communication. Leaves: the same ops; only their order changes, and it stays free of cycles.
+  }];
+  let statistics = [Statistic<"numReordered", "reordered", "1 if the other order was kept">];
+}
+
+def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
+  let summary = "gives each transfer a slot of its ring";
+  let description = [{
+    Each directed pair of ranks has a ring of buffers at either end; the n-th transfer of a step uses slot n modulo the ring's
+    size, which is what the predicted run with unlimited buffers holds at once, or, where that breaks the memory limit, the
+    most that fits. A send's slot is held from its producer's start to the send's end, a receive's from the transfer's start
+    to its consumer's end. Reuse becomes an operand: the token of the slot's last user. Receives that a token holds up move
+    down, all ranks' orders staying projections of one order.
+
+    Needs: programs with communication and without slots. Leaves: `slot` on each transfer, `rings` on each program.
+  }];
+  let statistics = [Statistic<"numSlots", "slots", "transfer buffers of all ranks">];
+  let dependentDialects = ["::pipec::pipe::PipeDialect"];
+}
+
+def CheckMemory : Pass<"pipe-check-memory", "::mlir::ModuleOp"> {
+  let summary = "proves that no rank needs more memory than the limit";
+  let description = [{
+    Counts, at every instruction of every rank, live activations and contexts, rings as allocated, workspace and static memory.
+    Over the limit it is an error that says on which rank and op, what is live there, and the least limit that would do.
+
+    Needs: programs with slots. Changes nothing.
+  }];
+}
+
+def CheckDeadlock : Pass<"pipe-check-deadlock", "::mlir::ModuleOp"> {
+  let summary = "proves that the programs end";
+  let description = [{
+    One walk in virtual time under rendezvous, in which a send completes only while its receive runs. Nothing in a program
+    chooses, so a walk that ends proves that every run ends; one that stops holds the cycle, which is printed. Transfers
+    between two ranks must match in order on their queue, and every use must wait for its definition: the same rules that
+    the loader of a plan applies.
+
+    Needs: programs with slots. Changes nothing.
+  }];
+}
+
+#endif

@@ -1,0 +1,238 @@
+// Verifiers of the ops, one function a rule.
+#include "dialects/pipe/Pipe.h"
+
+#include "runtime/plan/Limits.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+using namespace pipec::pipe;
+
+#define GET_OP_CLASSES
+#include "dialects/pipe/PipeOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Rules that several ops share
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyTime(Operation *op, StringRef what, int64_t time) {
+  if (time < 0 || time > pipec::limits::kTime)
+    return op->emitOpError() << "expected a " << what << " between 0 and " << pipec::limits::kTime << " ps, found "
+                             << time;
+  return success();
+}
+
+static LogicalResult verifyStage(Operation *op, int32_t stage) {
+  if (stage < 0 || stage >= pipec::limits::kStages)
+    return op->emitOpError() << "expected a stage between 0 and " << pipec::limits::kStages - 1 << ", found " << stage;
+  return success();
+}
+
+static LogicalResult verifyMicrobatch(Operation *op, int32_t microbatch) {
+  if (microbatch < 0 || microbatch >= pipec::limits::kMicrobatches)
+    return op->emitOpError() << "expected a microbatch between 0 and " << pipec::limits::kMicrobatches - 1 << ", found "
+                             << microbatch;
+  return success();
+}
+
+/// In a block a pass has a slot, in a program a microbatch; it stands nowhere else.
+template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
+  bool inBlock = isa_and_nonnull<BlockOp>(op->getParentOp());
+  if (!inBlock && !isa_and_nonnull<ProgramOp>(op->getParentOp()))
+    return op.emitOpError("expected to stand in a 'pipe.block' or a 'pipe.program'");
+  if (inBlock && (!op.getAt() || op.getMicrobatch()))
+    return op.emitOpError("expected a slot ('at') and no microbatch in a 'pipe.block'");
+  if (!inBlock && (op.getAt() || !op.getMicrobatch()))
+    return op.emitOpError("expected a microbatch and no slot ('at') in a 'pipe.program'");
+  return success();
+}
+
+namespace {
+/// How many values of each type a list holds.
+struct Counts {
+  unsigned tensors = 0, activations = 0, contexts = 0, tokens = 0;
+  explicit Counts(TypeRange types) {
+    for (Type type : types) {
+      tensors += isa<BufferType>(type);
+      activations += isa<ActivationType>(type);
+      contexts += isa<ContextType>(type);
+      tokens += isa<TokenType>(type);
+    }
+  }
+};
+} // namespace
+
+/// What a pass takes: at most one tensor, exactly these held values, any number of tokens.
+static LogicalResult verifyTakes(Operation *op, unsigned activations, unsigned contexts) {
+  Counts taken(op->getOperandTypes());
+  if (taken.tensors > 1)
+    return op->emitOpError() << "expected at most one tensor as operand, found " << taken.tensors;
+  if (taken.activations != activations || taken.contexts != contexts)
+    return op->emitOpError() << "expected " << activations << " activation and " << contexts
+                             << " context as operands, found " << taken.activations << " and " << taken.contexts;
+  return success();
+}
+
+/// What a pass yields: at most one tensor and one token, exactly these held values.
+static LogicalResult verifyYields(Operation *op, unsigned activations, unsigned contexts) {
+  Counts yielded(op->getResultTypes());
+  if (yielded.tensors > 1 || yielded.tokens > 1)
+    return op->emitOpError() << "expected at most one tensor and one token as results, found " << yielded.tensors
+                             << " and " << yielded.tokens;
+  if (yielded.activations != activations || yielded.contexts != contexts)
+    return op->emitOpError() << "expected " << activations << " activation and " << contexts
+                             << " context as results, found " << yielded.activations << " and " << yielded.contexts;
+  return success();
+}
+
+/// An activation or context comes from the forward of the same stage and microbatch, and nothing else takes it.
+template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
+  for (Value value : op->getOperands()) {
+    if (!isa<ActivationType, ContextType>(value.getType()))
+      continue;
+    auto forward = value.getDefiningOp<ForwardOp>();
+    if (!forward)
+      return op.emitOpError("expected its activation and context to come from a 'pipe.forward'");
+    if (forward.getStage() != op.getStage() || forward.getMicrobatch() != op.getMicrobatch()) {
+      InFlightDiagnostic error = op.emitOpError("takes what another stage's or microbatch's forward keeps");
+      error.attachNote(forward.getLoc()) << "kept here";
+      return error;
+    }
+    if (!value.hasOneUse())
+      return op.emitOpError("takes what another pass takes too");
+  }
+  return success();
+}
+
+template <typename PassOp>
+static LogicalResult verifyPass(PassOp op, unsigned takenActivations, unsigned takenContexts, unsigned kept) {
+  return success(succeeded(verifyLevel(op)) && succeeded(verifyStage(op, op.getStage())) &&
+                 (!op.getMicrobatch() || succeeded(verifyMicrobatch(op, *op.getMicrobatch()))) &&
+                 succeeded(verifyTime(op, "cost", op.getCost())) &&
+                 succeeded(verifyTakes(op, takenActivations, takenContexts)) &&
+                 succeeded(verifyYields(op, kept, kept)) && succeeded(verifyHeld(op)));
+}
+
+//===----------------------------------------------------------------------===//
+// Design level
+//===----------------------------------------------------------------------===//
+
+int32_t PipelineOp::ranks() {
+  int32_t largest = -1;
+  for (int32_t rank : getPlacement())
+    largest = std::max(largest, rank);
+  return largest + 1;
+}
+
+BlockOp PipelineOp::block() { return cast<BlockOp>(getBody().front().front()); }
+
+static LogicalResult verifyPlacement(PipelineOp op) {
+  if (op.getPlacement().empty() || int64_t(op.getPlacement().size()) > pipec::limits::kStages)
+    return op.emitOpError() << "expected between 1 and " << pipec::limits::kStages << " stages in the placement, found "
+                            << op.getPlacement().size();
+  for (int32_t rank : op.getPlacement())
+    if (rank < 0 || rank >= pipec::limits::kRanks)
+      return op.emitOpError() << "expected ranks between 0 and " << pipec::limits::kRanks - 1
+                              << " in the placement, found " << rank;
+  llvm::SmallBitVector used(unsigned(op.ranks()));
+  for (int32_t rank : op.getPlacement())
+    used.set(unsigned(rank));
+  if (!used.all())
+    return op.emitOpError() << "expected every rank to hold a stage, found none on rank " << used.find_first_unset();
+  return success();
+}
+
+template <typename Values>
+static LogicalResult verifyList(PipelineOp op, StringRef name, std::optional<Values> values, size_t size,
+                                int64_t most) {
+  if (!values)
+    return success();
+  if (values->size() != size)
+    return op.emitOpError() << "expected " << size << " values in '" << name << "', found " << values->size();
+  for (int64_t value : *values)
+    if (value < 0 || value > most)
+      return op.emitOpError() << "expected values between 0 and " << most << " in '" << name << "', found " << value;
+  return success();
+}
+
+LogicalResult PipelineOp::verify() {
+  if (failed(verifyPlacement(*this)))
+    return failure();
+  if (getMicrobatches() < 1 || int64_t(getMicrobatches()) > limits::kMicrobatches)
+    return emitOpError() << "expected between 1 and " << limits::kMicrobatches << " microbatches, found "
+                         << int32_t(getMicrobatches());
+  size_t ranks = size_t(this->ranks());
+  if (failed(verifyList(*this, "optimizer", getOptimizer(), getPlacement().size(), limits::kTime)) ||
+      failed(verifyList(*this, "static_bytes", getStaticBytes(), ranks, limits::kBytes)) ||
+      failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)))
+    return failure();
+  Block &body = getBody().front();
+  if (!llvm::hasSingleElement(body) || !isa<BlockOp>(body.front()))
+    return emitOpError("expected exactly one 'pipe.block' as its body");
+  return success();
+}
+
+LogicalResult BlockOp::verify() {
+  if (int64_t(getInterval()) < 1 || int64_t(getInterval()) > limits::kTime)
+    return emitOpError() << "expected a positive interval, found " << int64_t(getInterval());
+  for (Operation &op : getBody().front())
+    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp>(op))
+      return op.emitOpError("expected only passes of stages in a 'pipe.block'");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Passes of a stage
+//===----------------------------------------------------------------------===//
+
+LogicalResult ForwardOp::verify() { return verifyPass(*this, 0, 0, 1); }
+LogicalResult BackwardInputOp::verify() { return verifyPass(*this, 1, 0, 0); }
+LogicalResult BackwardWeightOp::verify() { return verifyPass(*this, 0, 1, 0); }
+LogicalResult BackwardOp::verify() { return verifyPass(*this, 1, 1, 0); }
+
+//===----------------------------------------------------------------------===//
+// Program level
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verify() {
+  if (int64_t(getRank()) >= limits::kRanks || int32_t(getRank()) < 0)
+    return emitOpError() << "expected a rank between 0 and " << limits::kRanks - 1 << ", found " << int32_t(getRank());
+  for (Region *region : {&getEnter(), &getLeave()})
+    if (!region->front().empty())
+      return emitOpError("work that crosses steps ('enter' and 'leave') is not supported yet");
+  for (Operation &op : getStep().front())
+    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, SendOp, RecvOp, OptimizerStepOp>(op))
+      return op.emitOpError("expected only passes, transfers and optimizer steps in a 'pipe.program'");
+  return success();
+}
+
+template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op, unsigned tensors) {
+  if (!isa_and_nonnull<ProgramOp>(op->getParentOp()))
+    return op.emitOpError("expected to stand in a 'pipe.program'");
+  if (failed(verifyStage(op, op.getStage())) || failed(verifyMicrobatch(op, op.getMicrobatch())) ||
+      failed(verifyTime(op, "cost", op.getCost())) || failed(verifyTime(op, "latency", op.getLatency())))
+    return failure();
+  int32_t peer = op.getPeer();
+  if (peer < 0 || peer >= pipec::limits::kRanks)
+    return op.emitOpError() << "expected a peer between 0 and " << pipec::limits::kRanks - 1 << ", found " << peer;
+  if (uint32_t(peer) == cast<ProgramOp>(op->getParentOp()).getRank())
+    return op.emitOpError("expected another rank as its peer, found its own");
+  if (op.getOf() == Payload::Backward && tensors == 1 && op.getStage() == 0)
+    return op.emitOpError("sends a gradient from the first stage, which has no stage before it");
+  if (op.getOf() == Payload::Forward && tensors == 0 && op.getStage() == 0)
+    return op.emitOpError("receives an activation at the first stage, which has no stage before it");
+  Counts taken(op->getOperandTypes());
+  if (taken.tensors != tensors || taken.activations || taken.contexts)
+    return op.emitOpError() << "expected " << tensors << " tensor and only tokens beside as operands";
+  return success();
+}
+
+LogicalResult SendOp::verify() { return verifyTransfer(*this, 1); }
+LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
+
+LogicalResult OptimizerStepOp::verify() {
+  if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
+    return emitOpError("expected to stand in a 'pipe.program'");
+  return success(succeeded(verifyStage(*this, getStage())) && succeeded(verifyTime(*this, "cost", getCost())));
+}

@@ -1,0 +1,206 @@
+// Ops of both levels. The passes of a stage (forward, backward, backward_input, backward_weight) stand in a block at the design
+// level, where they have a slot (`at`), and in a program, where they have a microbatch.
+
+#ifndef PIPEC_DIALECTS_PIPE_OPS
+#define PIPEC_DIALECTS_PIPE_OPS
+
+include "dialects/pipe/PipeAttrs.td"
+include "dialects/pipe/PipeTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+
+//===----------------------------------------------------------------------===//
+// Design level
+//===----------------------------------------------------------------------===//
+
+def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
+  let summary = "a pipeline: which rank holds which stage, and the building block that is repeated";
+  let description = [{
+    `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
+    repeated, the links, the optimizer's cost by stage, and each rank's memory.
+
+    Example:
+    ```mlir
+    pipe.pipeline @"1f1b" placement [0, 1] microbatches 4 communicator per_edge
+        link <-1 to -1 latency 1000 bandwidth 0> {
+      pipe.block interval 3 { ... }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, DenseI32ArrayAttr:$placement, I32Attr:$microbatches,
+                       Pipe_Communicator:$communicator, Pipe_LinkAttr:$link,
+                       OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
+                       OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
+                       OptionalAttr<I64Attr>:$memory_limit);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
+    attr-dict-with-keyword $body
+  }];
+  let extraClassDeclaration = [{
+    /// Stages count from 0; ranks are 0 to the largest of the placement.
+    int32_t ranks();
+    /// The one block of the body.
+    ::pipec::pipe::BlockOp block();
+  }];
+}
+
+def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, HasParent<"PipelineOp">]> {
+  let summary = "the passes of one microbatch on all stages, repeated every interval";
+  let description = [{
+    Each pass has a start slot (`at`); microbatch j starts `interval * j` later. No two passes of a rank may start in one
+    slot modulo the interval. Values flow between the passes as the microbatch's data do.
+
+    Example:
+    ```mlir
+    pipe.block interval 3 {
+      %0:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+      ...
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$interval);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`interval` $interval attr-dict $body";
+}
+
+//===----------------------------------------------------------------------===//
+// Passes of a stage
+//===----------------------------------------------------------------------===//
+
+class Pipe_PassOp<string mnemonic> : Pipe_Op<mnemonic> {
+  let arguments = (ins Variadic<Pipe_Value>:$inputs, I32Attr:$stage, OptionalAttr<I32Attr>:$microbatch,
+                       OptionalAttr<I64Attr>:$at, I64Attr:$cost);
+  let results = (outs Variadic<Pipe_Value>:$outputs);
+  let assemblyFormat = [{
+    (`(` $inputs^ `)`)? `stage` $stage (`microbatch` $microbatch^)? (`at` $at^)? `cost` $cost attr-dict
+    `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def Pipe_ForwardOp : Pipe_PassOp<"forward"> {
+  let summary = "F: the forward of one stage and one microbatch";
+  let description = [{
+    Takes the tensor of the stage before (the first stage: none) and tokens of buffers that it reuses; yields, in this order,
+    the tensor for the next stage (the last stage: none), an activation, a context, and a token where its input came from
+    another rank.
+
+    Example:
+    ```mlir
+    %1:3 = pipe.forward(%0) stage 3 microbatch 7 cost 18522000000
+        : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+    ```
+  }];
+}
+
+def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input"> {
+  let summary = "B: the backward for the input of one stage and one microbatch";
+  let description = [{
+    Takes the activation of its forward, the gradient from the next stage (the last stage: none) and tokens; yields the
+    gradient for the stage before (the first stage: none), and a token where its gradient came from another rank.
+
+    Example:
+    ```mlir
+    %1 = pipe.backward_input(%act, %grad) stage 0 microbatch 7 cost 18086000000
+        : (!pipe.activation<4>, !pipe.tensor<8>) -> (!pipe.token)
+    ```
+  }];
+}
+
+def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight"> {
+  let summary = "W: the backward for the weights of one stage and one microbatch";
+  let description = [{
+    Takes the context of its forward; runs after the backward for the input. Nothing waits for it but the optimizer.
+
+    Example: `pipe.backward_weight(%ctx) stage 0 microbatch 7 cost 9337000000 : (!pipe.context<2>) -> ()`
+  }];
+}
+
+def Pipe_BackwardOp : Pipe_PassOp<"backward"> {
+  let summary = "BW: the fused backward of one stage and one microbatch";
+  let description = [{
+    B and W in one: takes the activation, the context, the gradient and tokens; yields what B yields.
+
+    Example:
+    ```mlir
+    %1 = pipe.backward(%act, %ctx) stage 1 microbatch 0 cost 27423000000
+        : (!pipe.activation<4>, !pipe.context<2>) -> (!pipe.tensor<8>)
+    ```
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Program level
+//===----------------------------------------------------------------------===//
+
+def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments]> {
+  let summary = "what one pipeline rank runs, in issue order";
+  let description = [{
+    `step` is one training step. `enter` and `leave` are empty unless work crosses steps; `leave` runs before a swap, an
+    evaluation, a checkpoint or the end. Rings appear once slots are allocated.
+
+    Example:
+    ```mlir
+    pipe.program @rank0 rank 0 communicator per_edge enter {} step { ... } leave {}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$rank, Pipe_Communicator:$communicator,
+                       OptionalAttr<DenseI32ArrayAttr>:$stages, OptionalAttr<I64Attr>:$static_bytes,
+                       OptionalAttr<I64Attr>:$workspace, OptionalAttr<I64Attr>:$memory_limit,
+                       OptionalAttr<Pipe_RingArray>:$rings);
+  let regions = (region SizedRegion<1>:$enter, SizedRegion<1>:$step, SizedRegion<1>:$leave);
+  let assemblyFormat = [{
+    $sym_name `rank` $rank `communicator` $communicator attr-dict-with-keyword
+    `enter` $enter `step` $step `leave` $leave
+  }];
+}
+
+class Pipe_TransferOp<string mnemonic> : Pipe_Op<mnemonic> {
+  let arguments = (ins Variadic<Pipe_Value>:$inputs, Pipe_Payload:$of, I32Attr:$stage, I32Attr:$microbatch, I32Attr:$peer,
+                       I64Attr:$cost, I64Attr:$latency, OptionalAttr<I32Attr>:$slot);
+}
+
+def Pipe_SendOp : Pipe_TransferOp<"send"> {
+  let summary = "sends a tensor to another rank";
+  let description = [{
+    `stage` is the sender's. Holds its queue and the link for `cost`; the data arrive `latency` later. The token says that the
+    buffer is free. `slot` appears once slots are allocated.
+
+    Example:
+    ```mlir
+    %2 = pipe.send(%1) F stage 0 microbatch 7 to 1 cost 0 latency 601000000 : (!pipe.tensor<8>) -> !pipe.token
+    ```
+  }];
+  let results = (outs Pipe_Token:$token);
+  let assemblyFormat = [{
+    `(` $inputs `)` $of `stage` $stage `microbatch` $microbatch `to` $peer `cost` $cost `latency` $latency
+    (`slot` $slot^)? attr-dict `:` functional-type($inputs, $token)
+  }];
+}
+
+def Pipe_RecvOp : Pipe_TransferOp<"recv"> {
+  let summary = "receives a tensor from another rank";
+  let description = [{
+    `stage` is the receiver's. Takes the tokens of whoever used its buffer before.
+
+    Example: `%0 = pipe.recv F stage 1 microbatch 7 from 0 cost 0 latency 601000000 : () -> !pipe.tensor<8>`
+  }];
+  let results = (outs Pipe_Buffer:$tensor);
+  let assemblyFormat = [{
+    (`(` $inputs^ `)`)? $of `stage` $stage `microbatch` $microbatch `from` $peer `cost` $cost `latency` $latency
+    (`slot` $slot^)? attr-dict `:` functional-type($inputs, $tensor)
+  }];
+}
+
+def Pipe_OptimizerStepOp : Pipe_Op<"optimizer_step"> {
+  let summary = "the optimizer of one stage, once a step";
+  let description = [{
+    Runs after every backward of its stage.
+
+    Example: `pipe.optimizer_step stage 0 cost 5000000000`
+  }];
+  let arguments = (ins I32Attr:$stage, I64Attr:$cost);
+  let assemblyFormat = "`stage` $stage `cost` $cost attr-dict";
+}
+
+#endif
