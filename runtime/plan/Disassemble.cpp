@@ -1,5 +1,7 @@
-// Plan → text, and the names of instructions, queues, times and sizes in messages.
+// Plan → text, and the names of instructions and queues in messages.
 #include "runtime/plan/Disassemble.h"
+
+#include "runtime/plan/Text.h"
 
 #include <fmt/format.h>
 #include <iterator>
@@ -116,32 +118,6 @@ struct Traffic {
 };
 
 } // namespace
-
-std::string timeText(Time picoseconds) {
-  constexpr uint64_t kMillisecond = 1'000'000'000;
-  const uint64_t size = picoseconds < 0 ? uint64_t(0) - uint64_t(picoseconds) : uint64_t(picoseconds);
-  std::string text = fmt::format("{}{}.{:09}", picoseconds < 0 ? "-" : "", size / kMillisecond, size % kMillisecond);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.')
-    text.pop_back();
-  return text + " ms";
-}
-
-std::string bytesText(__int128 bytes) {
-  static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t exact = 0, largest = 0;
-  for (size_t unit = 1; unit < std::size(kUnits); ++unit) {
-    const __int128 size = __int128(1) << (10 * unit);
-    if (bytes >= size)
-      largest = unit;
-    if (bytes >= size && bytes % size == 0)
-      exact = unit;
-  }
-  if (exact == largest || (exact > 0 && bytes >> (10 * exact) < 100'000))
-    return fmt::format("{} {}", bytes >> (10 * exact), kUnits[exact]);
-  const double value = double(bytes) / double(__int128(1) << (10 * largest));
-  return fmt::format("{:.2f} {} ({} B)", value, kUnits[largest], bytes);
-}
 
 std::string describe(int32_t rank, const Operation &operation, int64_t microbatch) {
   return fmt::format("rank {}: {}", rank, operationText(operation, std::to_string(microbatch)));

@@ -1,4 +1,4 @@
-// A plan as text, for people and FileCheck, and the words every message shares.
+// A plan as text, for people and FileCheck, and the names of instructions and queues in every message.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -25,11 +25,5 @@ std::string describe(int32_t rank, const Operation &operation, int64_t microbatc
 /// "link with 3" (one peer, both ways) or "transfers".
 std::vector<std::string> queueNames(const Program &program);
 std::string queueName(const Program &program, uint32_t queue);
-
-/// Exact: "12.5 ms", "250 us" is "0.25 ms".
-std::string timeText(Time picoseconds);
-
-/// "40 GiB", "16 MiB", "0 B" where the unit divides it; else "43.20 GiB (46385646797 B)".
-std::string bytesText(__int128 bytes);
 
 } // namespace pipec::plan

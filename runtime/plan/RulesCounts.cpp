@@ -2,6 +2,7 @@
 // is walked. With these the walks are bounded by stages x microbatches, so a flipped trip count is refused at once.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Rules.h"
+#include "runtime/plan/Text.h"
 
 #include <fmt/format.h>
 

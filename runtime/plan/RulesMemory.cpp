@@ -2,10 +2,18 @@
 // released its context where the compute queue's waits say so, and no sooner.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/RankWalk.h"
+#include "runtime/plan/Text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace pipec::plan {
+namespace {
+
+/// Sums of sizes may pass 64 bits; a message then says the most that they hold.
+std::string sizeText(__int128 bytes) { return bytesText(Bytes(std::min<__int128>(bytes, INT64_MAX))); }
+
+} // namespace
 
 void RankWalk::hold(const Now &now) {
   live += __int128(now.step.operation->activation) + now.step.operation->context;
@@ -48,10 +56,11 @@ Status RankWalk::peak() {
   if (variant.memoryLimit == 0 || bytes <= variant.memoryLimit)
     return {};
   return Status::check(fmt::format(
-      "P35: rank {} needs {}, over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} static",
-      program.rank, bytesText(bytes), bytesText(variant.memoryLimit), bytesText(most),
-      mostOperation ? describe(program.rank, *mostOperation, mostMicrobatch) : "no instruction", bytesText(rings),
-      bytesText(program.workspace), bytesText(program.staticBytes)));
+      "P35: rank {} needs {}, {} over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} "
+      "static",
+      program.rank, text(bytes), sizeText(bytes - variant.memoryLimit), sizeText(variant.memoryLimit), sizeText(most),
+      mostOperation ? describe(program.rank, *mostOperation, mostMicrobatch) : "no instruction", sizeText(rings),
+      sizeText(program.workspace), sizeText(program.staticBytes)));
 }
 
 } // namespace pipec::plan

@@ -1,7 +1,7 @@
 // Rules P6 to P9, P19 and P20: what a plan and its variants say of themselves.
-#include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
+#include "runtime/plan/Text.h"
 
 #include <algorithm>
 #include <flatbuffers/flexbuffers.h>

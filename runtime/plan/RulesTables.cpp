@@ -2,6 +2,7 @@
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
+#include "runtime/plan/Text.h"
 
 #include <algorithm>
 #include <fmt/format.h>

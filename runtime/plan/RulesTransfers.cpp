@@ -2,6 +2,7 @@
 // pair would be silently wrong gradients. Both sides are walked at once, rolled as they are.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Rules.h"
+#include "runtime/plan/Text.h"
 
 #include <fmt/format.h>
 #include <unordered_map>
