@@ -1,6 +1,6 @@
 // Lower bounds that no order of the same work can beat, for the problem's placement, backward mode and memory limit,
-// with links that never queue. Each argument is a function with its proof beside it (facts: LB1 critical path, LB2 work
-// and forced idle, LB6, LB10). Valid for any costs, latency and limit.
+// with links that never queue. Each argument is a function with its proof beside it. Valid for any placement, costs,
+// latencies and limit; a problem that no order fits into its memory limit gets some numbers, of no meaning.
 #pragma once
 
 #include "compiler/schedule/Problem.h"
@@ -28,6 +28,7 @@ struct Bounded {
   Argument spanArgument = Argument::None;
 };
 
+/// Needs check(problem) to have passed. O(stages · log).
 Bounded lowerBounds(const Problem &problem);
 
 } // namespace pipec::schedule

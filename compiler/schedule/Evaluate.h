@@ -1,6 +1,7 @@
 // The fast evaluator: times and peaks of words in ideal mode (links never queue, buffers unlimited, W ordered). Its
 // judge is the plan's simulator (runtime/simulate), which must find the same times in ideal mode and always the same
-// peaks. O(ops + transfers), no allocation a letter.
+// peaks. O(letters) a walk, no allocation a letter; the span takes as many walks as steps pass until ranks settle,
+// usually one to three.
 #pragma once
 
 #include "compiler/schedule/Problem.h"
@@ -10,7 +11,8 @@
 namespace pipec::schedule {
 
 struct Evaluation {
-  bool complete = false;                 // false: the words stop in a cycle
+  bool complete = false;                 // false: the words stop in a cycle, or tooLong; all else is then void
+  bool tooLong = false;                  // a step is longer than limits::kTime
   Time makespan = 0;                     // first start to last end over all ranks, optimizer included
   Time span = 0;                         // time per step when steps follow each other (largest cycle mean), rounded up
   std::vector<Bytes> peak;               // a rank each: most of live activations and contexts
@@ -23,6 +25,7 @@ struct EvaluateOptions {
   bool withStarts = false;
 };
 
+/// Needs check(problem) to have passed, and of `words` what verify demands, but for cycles, which are found here too.
 Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOptions &options = {});
 
 } // namespace pipec::schedule

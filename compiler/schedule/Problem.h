@@ -42,16 +42,22 @@ struct Problem {
   std::vector<int32_t> rankOf;                       // stage → rank
   Link link;                                         // default of every directed pair
   std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to) → exception
-  std::vector<Bytes> staticBytes;                    // a rank each
-  std::vector<Bytes> workspace;                      // a rank each
+  std::vector<Bytes> staticBytes;                    // a rank each; empty: zero bytes
+  std::vector<Bytes> workspace;                      // a rank each; empty: zero bytes
   Bytes memoryLimit = 0;                             // of one rank; 0: none
 
   const Link &linkBetween(int32_t from, int32_t to) const;
   /// Stages of a rank, ascending.
   std::vector<int32_t> stagesOf(int32_t rank) const;
+  /// Stages of every rank, ascending: stagesOf for all ranks in one walk.
+  std::vector<std::vector<int32_t>> stagesByRank() const;
+  /// From a stage's end to where its neighbour may start: wire and latency; 0 on one rank. Down (to = from + 1) and up
+  /// alike carry the upstream stage's boundary.
+  Time handOver(int32_t from, int32_t to) const;
 };
 
-/// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited.
+/// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited; what does
+/// not fit is the largest Time, which check refuses.
 Time wireTime(Bytes bytes, int64_t bandwidth);
 
 /// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
@@ -68,10 +74,12 @@ using Word = std::vector<Op>;
 /// words[r] is rank r's.
 using Words = std::vector<Word>;
 
-/// What holds of a problem (sizes of vectors, ranges, placement onto). Empty when right, else what is wrong.
+/// What holds of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
+/// when right, else what is wrong.
 std::string check(const Problem &problem);
-/// What holds of a solution: each letter of each stage exactly `microbatches` times on its rank, no prefix with more B
-/// than F or more W than B, and no cycle between ranks. Empty when right, else what is wrong.
+/// What holds of a solution: a word for each rank, each letter of each stage exactly `microbatches` times on its rank,
+/// no prefix with more B than F or more W than B, and no cycle between ranks. Empty when right, else what is wrong.
+/// Needs check(problem) to have passed. O(letters).
 std::string verify(const Problem &problem, const Words &words);
 
 } // namespace pipec::schedule

@@ -1,0 +1,74 @@
+// Finding a published schedule by its name, PyTorch's class name, or something near either.
+#include "compiler/schedule/Catalogue.h"
+
+#include "compiler/schedule/Catalogue/Entries.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace pipec::schedule {
+
+namespace {
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
+/// Levenshtein's: insertions, deletions and replacements, each one.
+size_t editDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t(0));
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+} // namespace
+
+const std::vector<Entry> &catalogue() {
+  static const std::vector<Entry> kEntries = {oneFOneB(), gPipe()};
+  return kEntries;
+}
+
+const Entry *find(std::string_view name) {
+  const std::string wanted = lowered(name);
+  for (const Entry &entry : catalogue()) {
+    if (entry.name == wanted)
+      return &entry;
+    for (std::string_view alias : entry.aliases)
+      if (lowered(alias) == wanted)
+        return &entry;
+  }
+  return nullptr;
+}
+
+std::string_view nearest(std::string_view name) {
+  constexpr size_t kLongestName = 64; // a longer one is near nothing
+  if (name.size() > kLongestName)
+    return {};
+  const std::string wanted = lowered(name);
+  std::string_view best;
+  size_t bestDistance = std::max<size_t>(1, wanted.size() / 3) + 1;
+  for (const Entry &entry : catalogue()) {
+    size_t distance = editDistance(wanted, entry.name);
+    for (std::string_view alias : entry.aliases)
+      distance = std::min(distance, editDistance(wanted, lowered(alias)));
+    if (distance < bestDistance) {
+      best = entry.name;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,192 @@
+// A scheduling problem: its derived quantities, and what must hold of it before anything else looks at it (design,
+// section 3: limits, defaults). Rules are functions that return what is wrong, tried in an order in which each may rely
+// on the ones before it.
+#include "compiler/schedule/Problem.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace pipec::schedule {
+
+namespace {
+
+using Wide = __int128;
+
+std::string checkCounts(const Problem &problem) {
+  const auto stages = static_cast<int64_t>(problem.stages.size());
+  if (problem.ranks < 1 || problem.ranks > limits::kRanks)
+    return fmt::format("{} ranks, expected 1 to {}", problem.ranks, limits::kRanks);
+  if (problem.microbatches < 1 || problem.microbatches > limits::kMicrobatches)
+    return fmt::format("{} microbatches, expected 1 to {}", problem.microbatches, limits::kMicrobatches);
+  if (stages < 1 || stages > limits::kStages)
+    return fmt::format("{} stages, expected 1 to {}", stages, limits::kStages);
+  const int64_t letters = problem.backward == BackwardMode::Fused ? 2 : 3;
+  const int64_t executed = stages * letters * problem.microbatches + stages;
+  if (executed > limits::kExecutedInstructions)
+    return fmt::format("{} instructions a step, expected at most {}: fewer microbatches or stages", executed,
+                       limits::kExecutedInstructions);
+  return {};
+}
+
+std::string checkPlacement(const Problem &problem) {
+  if (problem.rankOf.size() != problem.stages.size())
+    return fmt::format("a placement of {} stages, expected {}", problem.rankOf.size(), problem.stages.size());
+  std::vector<bool> used(problem.ranks, false);
+  for (size_t s = 0; s < problem.rankOf.size(); ++s) {
+    const int32_t rank = problem.rankOf[s];
+    if (rank < 0 || rank >= problem.ranks)
+      return fmt::format("stage {} is on rank {}, expected 0 to {}", s, rank, problem.ranks - 1);
+    used[rank] = true;
+  }
+  const auto idle = std::find(used.begin(), used.end(), false);
+  if (idle != used.end())
+    return fmt::format("rank {} holds no stage, expected at least one on each rank", idle - used.begin());
+  return {};
+}
+
+std::string checkStage(const Stage &stage, size_t index) {
+  const std::pair<const char *, int64_t> times[] = {{"forward", stage.forward},
+                                                    {"backward input", stage.backwardInput},
+                                                    {"backward weight", stage.backwardWeight},
+                                                    {"backward", stage.backward},
+                                                    {"optimizer", stage.optimizer}};
+  for (const auto &[name, value] : times)
+    if (value < 0 || value > limits::kTime)
+      return fmt::format("stage {} has a {} of {} ps, expected 0 to {}", index, name, value, limits::kTime);
+  const std::pair<const char *, int64_t> sizes[] = {
+      {"boundary", stage.boundary}, {"activation", stage.activation}, {"weight context", stage.context}};
+  for (const auto &[name, value] : sizes)
+    if (value < 0 || value > limits::kBytes)
+      return fmt::format("stage {} has a {} of {} bytes, expected 0 to {}", index, name, value, limits::kBytes);
+  return {};
+}
+
+std::string checkLink(const Link &link, const std::string &name) {
+  if (link.latency < 0 || link.latency > limits::kTime)
+    return fmt::format("{} has a latency of {} ps, expected 0 to {}", name, link.latency, limits::kTime);
+  if (link.bandwidth < 0)
+    return fmt::format("{} has a bandwidth of {} bytes a second, expected 0 (unlimited) or more", name, link.bandwidth);
+  return {};
+}
+
+std::string checkLinks(const Problem &problem) {
+  if (std::string wrong = checkLink(problem.link, "the default link"); !wrong.empty())
+    return wrong;
+  for (const auto &[pair, link] : problem.links) {
+    const auto [from, to] = pair;
+    if (from < 0 || from >= problem.ranks || to < 0 || to >= problem.ranks || from == to)
+      return fmt::format("a link from rank {} to rank {}, expected two different ranks of 0 to {}", from, to,
+                         problem.ranks - 1);
+    if (std::string wrong = checkLink(link, fmt::format("the link from rank {} to rank {}", from, to)); !wrong.empty())
+      return wrong;
+  }
+  return {};
+}
+
+std::string checkRankBytes(const std::vector<Bytes> &bytes, const char *name, int32_t ranks) {
+  if (!bytes.empty() && bytes.size() != static_cast<size_t>(ranks))
+    return fmt::format("{} of {} ranks, expected {}", name, bytes.size(), ranks);
+  for (size_t r = 0; r < bytes.size(); ++r)
+    if (bytes[r] < 0 || bytes[r] > limits::kBytes)
+      return fmt::format("rank {} has {} of {} bytes, expected 0 to {}", r, name, bytes[r], limits::kBytes);
+  return {};
+}
+
+std::string checkMemory(const Problem &problem) {
+  if (std::string wrong = checkRankBytes(problem.staticBytes, "static memory", problem.ranks); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkRankBytes(problem.workspace, "workspace", problem.ranks); !wrong.empty())
+    return wrong;
+  if (problem.memoryLimit < 0 || problem.memoryLimit > limits::kBytes)
+    return fmt::format("a memory limit of {} bytes, expected 0 (none) to {}", problem.memoryLimit, limits::kBytes);
+  return {};
+}
+
+std::string checkTransfers(const Problem &problem) {
+  for (int32_t s = 0; s + 1 < static_cast<int32_t>(problem.stages.size()); ++s)
+    for (const auto &[from, to] : {std::pair(s, s + 1), std::pair(s + 1, s)})
+      if (problem.handOver(from, to) > limits::kTime)
+        return fmt::format(
+            "the transfer from stage {} to stage {} takes longer than {} ps, the longest step: a smaller "
+            "boundary or a faster link",
+            from, to, limits::kTime);
+  return {};
+}
+
+std::string checkWork(const Problem &problem) {
+  std::vector<Wide> work(problem.ranks, 0);
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    const Stage &stage = problem.stages[s];
+    const Wide backward = problem.backward == BackwardMode::Fused ? Wide(stage.backward)
+                                                                  : Wide(stage.backwardInput) + stage.backwardWeight;
+    work[problem.rankOf[s]] += (stage.forward + backward) * problem.microbatches + stage.optimizer;
+  }
+  for (int32_t r = 0; r < problem.ranks; ++r)
+    if (work[r] > limits::kTime)
+      return fmt::format(
+          "rank {} works longer than {} ps a step, the longest step: fewer microbatches or shorter costs", r,
+          limits::kTime);
+  return {};
+}
+
+} // namespace
+
+const Link &Problem::linkBetween(int32_t from, int32_t to) const {
+  const auto exception = links.find({from, to});
+  return exception == links.end() ? link : exception->second;
+}
+
+std::vector<int32_t> Problem::stagesOf(int32_t rank) const {
+  std::vector<int32_t> result;
+  for (size_t s = 0; s < rankOf.size(); ++s)
+    if (rankOf[s] == rank)
+      result.push_back(static_cast<int32_t>(s));
+  return result;
+}
+
+std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
+  std::vector<std::vector<int32_t>> result(ranks);
+  for (size_t s = 0; s < rankOf.size(); ++s)
+    result[rankOf[s]].push_back(static_cast<int32_t>(s));
+  return result;
+}
+
+Time Problem::handOver(int32_t from, int32_t to) const {
+  if (rankOf[from] == rankOf[to])
+    return 0;
+  const Link &over = linkBetween(rankOf[from], rankOf[to]);
+  const Time wire = wireTime(stages[std::min(from, to)].boundary, over.bandwidth);
+  return wire > std::numeric_limits<Time>::max() - over.latency ? std::numeric_limits<Time>::max()
+                                                                : wire + over.latency;
+}
+
+Time wireTime(Bytes bytes, int64_t bandwidth) {
+  constexpr int64_t kPicosecondsPerSecond = 1'000'000'000'000;
+  if (bandwidth == 0)
+    return 0;
+  // Half up as (2n + d) / 2d: below 2^103 for 64-bit bytes.
+  const Wide time = (Wide(bytes) * kPicosecondsPerSecond * 2 + bandwidth) / (Wide(bandwidth) * 2);
+  return time > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(time);
+}
+
+std::string check(const Problem &problem) {
+  if (std::string wrong = checkCounts(problem); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkPlacement(problem); !wrong.empty())
+    return wrong;
+  for (size_t s = 0; s < problem.stages.size(); ++s)
+    if (std::string wrong = checkStage(problem.stages[s], s); !wrong.empty())
+      return wrong;
+  if (std::string wrong = checkLinks(problem); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkMemory(problem); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkTransfers(problem); !wrong.empty())
+    return wrong;
+  return checkWork(problem);
+}
+
+} // namespace pipec::schedule

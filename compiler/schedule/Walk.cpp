@@ -1,0 +1,167 @@
+// Each rank runs its word until a letter's producer has not run; it is then noted at the producer's stage and put back
+// on the list when that stage's next letter is done. Every letter is visited once, so a walk is linear, and what is
+// left when the list is empty stands in a cycle.
+#include "compiler/schedule/Walk.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace pipec::schedule {
+
+namespace {
+
+// A walk ends within its latest release and one step, each at most kTime; with a hand-over and a cost on top, at most
+// kTime each, sums stay in 64 bits.
+constexpr Time kLatest = 2 * limits::kTime;
+
+} // namespace
+
+Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
+    : problem(problem), words(words), withOrigins(withOrigins), ranks(problem.ranks), optimizer(problem.ranks, 0) {
+  const auto count = static_cast<int32_t>(problem.stages.size());
+  const bool fused = problem.backward == BackwardMode::Fused;
+  stages.reserve(count);
+  for (int32_t s = 0; s < count; ++s) {
+    const Stage &stage = problem.stages[s];
+    stages.push_back({.forward = stage.forward,
+                      .backward = fused ? stage.backward : stage.backwardInput,
+                      .weight = stage.backwardWeight,
+                      .down = s + 1 < count ? problem.handOver(s, s + 1) : 0,
+                      .up = s > 0 ? problem.handOver(s, s - 1) : 0,
+                      .activation = stage.activation,
+                      .context = stage.context,
+                      .forwards = 0,
+                      .backwards = 0,
+                      .forwardWaiter = -1,
+                      .backwardWaiter = -1});
+    optimizer[problem.rankOf[s]] += stage.optimizer;
+  }
+  const size_t letters = size_t(count) * problem.microbatches;
+  forwardArrival = std::make_unique_for_overwrite<Time[]>(letters);
+  backwardArrival = std::make_unique_for_overwrite<Time[]>(letters);
+  if (withOrigins) {
+    forwardOrigin = std::make_unique_for_overwrite<int32_t[]>(letters);
+    backwardOrigin = std::make_unique_for_overwrite<int32_t[]>(letters);
+  }
+  awake.reserve(problem.ranks); // a rank waits at one stage, so it is listed once at most
+}
+
+Walk::Outcome Walk::run(const std::vector<Time> &release, Evaluation *record) {
+  if (withOrigins)
+    return record ? runAs<true, true>(release, record) : runAs<true, false>(release, record);
+  return record ? runAs<false, true>(release, record) : runAs<false, false>(release, record);
+}
+
+template <bool kOrigins, bool kRecord> Walk::Outcome Walk::runAs(const std::vector<Time> &release, Evaluation *record) {
+  for (StageState &stage : stages) {
+    stage.forwards = stage.backwards = 0;
+    stage.forwardWaiter = stage.backwardWaiter = -1;
+  }
+  for (int32_t r = problem.ranks; r-- > 0;) {
+    ranks[r] = {};
+    ranks[r].now = release[r];
+    ranks[r].origin = r;
+    awake.push_back(r);
+  }
+  bool inTime = true;
+  while (!awake.empty() && inTime) {
+    const int32_t rank = awake.back();
+    awake.pop_back();
+    const bool withStarts = kRecord && !record->starts.empty();
+    inTime = advance<kOrigins, kRecord>(rank, withStarts ? record->starts[rank].data() : nullptr);
+  }
+  awake.clear();
+  if (!inTime)
+    return Outcome::TooLong;
+  for (int32_t r = 0; r < problem.ranks; ++r)
+    if (ranks[r].position < words[r].size())
+      return Outcome::Cycle;
+  for (int32_t r = 0; r < problem.ranks; ++r)
+    ranks[r].now += optimizer[r];
+  if constexpr (kRecord)
+    for (const RankState &rank : ranks)
+      record->peak.push_back(static_cast<Bytes>(std::min<__int128>(rank.peak, std::numeric_limits<Bytes>::max())));
+  return Outcome::Done;
+}
+
+/// Runs a rank as far as it gets. False: past the latest time.
+template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *starts) {
+  const Word &word = words[rank];
+  const size_t microbatches = problem.microbatches;
+  const size_t count = stages.size();
+  RankState state = ranks[rank];
+  const auto awaken = [this](int32_t &waiter) {
+    if (waiter >= 0)
+      awake.push_back(waiter);
+    waiter = -1;
+  };
+  const auto await = [&state](Time arrival, const int32_t *origin) {
+    if (arrival <= state.now)
+      return;
+    state.now = arrival;
+    if constexpr (kOrigins)
+      state.origin = *origin;
+  };
+
+  for (; state.position < word.size(); ++state.position) {
+    const auto [s, letter] = word[state.position];
+    StageState &stage = stages[s];
+    const size_t own = s * microbatches;
+    Time cost = stage.weight;
+    if (letter == Letter::F) {
+      const size_t j = stage.forwards;
+      if (s > 0) {
+        StageState &producer = stages[s - 1];
+        if (producer.forwards <= stage.forwards) {
+          producer.forwardWaiter = rank;
+          break;
+        }
+        const size_t from = own - microbatches + j;
+        await(forwardArrival[from], kOrigins ? &forwardOrigin[from] : nullptr);
+      }
+      cost = stage.forward;
+      forwardArrival[own + j] = state.now + cost + stage.down;
+      if constexpr (kOrigins)
+        forwardOrigin[own + j] = state.origin;
+      ++stage.forwards;
+      awaken(stage.forwardWaiter);
+      if constexpr (kRecord) {
+        state.live += __int128(stage.activation) + stage.context;
+        state.peak = std::max(state.peak, state.live);
+      }
+    } else if (letter != Letter::W) {
+      const size_t j = stage.backwards;
+      if (size_t(s) + 1 < count) {
+        StageState &producer = stages[s + 1];
+        if (producer.backwards <= stage.backwards) {
+          producer.backwardWaiter = rank;
+          break;
+        }
+        const size_t from = own + microbatches + j;
+        await(backwardArrival[from], kOrigins ? &backwardOrigin[from] : nullptr);
+      }
+      cost = stage.backward;
+      backwardArrival[own + j] = state.now + cost + stage.up;
+      if constexpr (kOrigins)
+        backwardOrigin[own + j] = state.origin;
+      ++stage.backwards;
+      awaken(stage.backwardWaiter);
+      if constexpr (kRecord)
+        state.live -= letter == Letter::BW ? __int128(stage.activation) + stage.context : stage.activation;
+    } else if constexpr (kRecord) {
+      state.live -= stage.context;
+    }
+    if constexpr (kRecord)
+      if (starts)
+        starts[state.position] = state.now;
+    state.now += cost;
+    if (state.now > kLatest)
+      return false;
+  }
+  ranks[rank] = state;
+  return true;
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,169 @@
+// Bounds: never above what any order achieves, and tight where theory says so.
+#include "compiler/schedule/Bounds.h"
+#include "Support.h"
+#include "compiler/schedule/Evaluate.h"
+#include "runtime/plan/Limits.h"
+
+#include <gtest/gtest.h>
+
+namespace pipec::schedule::test {
+namespace {
+
+/// The least limit under which an order with these peaks runs on every rank.
+Bytes limitFor(const Problem &problem, const std::vector<Bytes> &peak) {
+  Bytes limit = 0;
+  for (int32_t r = 0; r < problem.ranks; ++r)
+    limit = std::max(limit, peak[r] + problem.staticBytes[r] + problem.workspace[r]);
+  return limit;
+}
+
+void expectNoViolation(Random &random, Problem problem, int orders) {
+  std::vector<Evaluation> results;
+  for (int n = 0; n < orders; ++n)
+    results.push_back(evaluate(problem, randomWords(random, problem)));
+  const Bounded free = lowerBounds(problem);
+  for (const Evaluation &result : results) {
+    EXPECT_LE(free.makespan, result.makespan);
+    EXPECT_LE(free.span, result.span);
+    problem.memoryLimit = limitFor(problem, result.peak);
+    if (problem.memoryLimit == 0)
+      continue; // 0 is no limit
+    const Bounded limited = lowerBounds(problem);
+    EXPECT_LE(free.makespan, limited.makespan);
+    EXPECT_LE(free.span, limited.span);
+    for (const Evaluation &other : results)
+      if (limitFor(problem, other.peak) <= problem.memoryLimit) {
+        EXPECT_LE(limited.makespan, other.makespan) << int(limited.makespanArgument);
+        EXPECT_LE(limited.span, other.span) << int(limited.spanArgument);
+      }
+  }
+}
+
+TEST(Bounds, NoRandomOrderBeatsThem) {
+  Random random(6);
+  for (int n = 0; n < 4000; ++n)
+    expectNoViolation(random, randomProblem(random, 4, 7, 8), 4);
+}
+
+TEST(Bounds, NoOrderOfATinyProblemBeatsThem) {
+  Random random(7); // so many orders of so few letters that most of all are seen
+  for (int n = 0; n < 400; ++n)
+    expectNoViolation(random, randomProblem(random, 3, 4, 3), 60);
+}
+
+TEST(Bounds, NoneOfOneStageARankBeatsThem) {
+  Random random(8);
+  for (int n = 0; n < 1000; ++n) {
+    Problem problem = uniform(static_cast<int32_t>(pick(random, 2, 5)), static_cast<int32_t>(pick(random, 1, 12)),
+                              pick(random, 1, 12), pick(random, 1, 12), pick(random, 0, 12), pick(random, 0, 4),
+                              pick(random, 0, 1) ? BackwardMode::Fused : BackwardMode::Split);
+    problem.staticBytes.assign(problem.ranks, 0);
+    problem.workspace.assign(problem.ranks, 0);
+    for (Stage &stage : problem.stages)
+      stage.context = n % 3;
+    expectNoViolation(random, problem, 12);
+  }
+}
+
+TEST(Bounds, GPipeIsOptimalWithAFusedBackward) {
+  for (int32_t p : {1, 2, 5, 8, 32})
+    for (int32_t m : {1, 3, 8, 64})
+      for (Time c : {0, 3, 100}) {
+        const Problem problem = uniform(p, m, 10, 11, 8, c);
+        EXPECT_EQ(lowerBounds(problem).makespan, evaluate(problem, wordsOf("gpipe", problem)).makespan);
+      }
+}
+
+TEST(Bounds, OneFOneBIsOptimalWithAFusedBackwardAndFreeLinks) {
+  for (int32_t p : {1, 2, 5, 8, 32})
+    for (int32_t m : {1, 3, 8, 64}) {
+      const Problem problem = uniform(p, m, 10, 11, 8);
+      EXPECT_EQ(lowerBounds(problem).makespan, evaluate(problem, wordsOf("1f1b", problem)).makespan);
+    }
+}
+
+TEST(Bounds, WarmUpLawHoldsInAnyPlacement) {
+  // No bubble needs p activations on the rank of stage 0 (F = B = W): with fewer, p - M forwards' time is idle.
+  const int32_t p = 6, m = 30;
+  Problem problem = uniform(p, m, 2, 2, 2, 0, BackwardMode::Split);
+  problem.stages.resize(2 * p, problem.stages[0]);
+  for (Stage &stage : problem.stages)
+    stage.forward = stage.backwardInput = stage.backwardWeight = 1;
+  problem.rankOf.clear();
+  for (int32_t s = 0; s < 2 * p; ++s)
+    problem.rankOf.push_back(s < p ? s : 2 * p - 1 - s);
+  for (int32_t chunks = 2; chunks <= 2 * p; ++chunks) {
+    problem.memoryLimit = chunks;
+    EXPECT_GE(lowerBounds(problem).span, 6 * m + 2 * p - chunks);
+    // V placement: rank p-1 holds stages p-1 and p, so half a pipeline's more (in chunk times).
+    EXPECT_GE(lowerBounds(problem).makespan, 6 * m + p - 1 + std::max(0, 2 * p - chunks));
+  }
+}
+
+TEST(Bounds, StandsForProblemsAtTheLimits) {
+  Problem problem = uniform(4, 3, 0, 0, 0, limits::kTime, BackwardMode::Split);
+  for (Stage &stage : problem.stages) {
+    stage.forward = stage.backwardInput = stage.backwardWeight = limits::kTime / 9;
+    stage.activation = stage.context = limits::kBytes;
+  }
+  for (Bytes limit : {Bytes(0), Bytes(1), limits::kBytes}) {
+    problem.memoryLimit = limit;
+    ASSERT_EQ(check(problem), "");
+    EXPECT_GT(lowerBounds(problem).makespan, limits::kTime);
+  }
+}
+
+TEST(Bounds, TakesSizesOfZero) {
+  Problem problem = uniform(3, 9, 4, 5, 6, 1, BackwardMode::Split);
+  problem.memoryLimit = 2;
+  for (auto [activation, context] : {std::pair<Bytes, Bytes>{0, 0}, {0, 1}, {1, 0}}) {
+    for (Stage &stage : problem.stages) {
+      stage.activation = activation;
+      stage.context = context;
+    }
+    problem.stages[1].activation = 0;
+    EXPECT_GE(lowerBounds(problem).span, 9 * 15);
+  }
+}
+
+/// Optima found by Z3 (one stage a rank; each F holds two units, B and W free one each).
+struct Optimum {
+  int32_t p, m;
+  Time f, b, w, c;
+  Bytes limit;
+  bool span;
+  Time bound, optimum;
+};
+
+class Optima : public testing::TestWithParam<Optimum> {};
+
+TEST_P(Optima, BoundIsKnown) {
+  const Optimum &row = GetParam();
+  Problem problem = uniform(row.p, row.m, row.f, row.b, row.w, row.c, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.activation = stage.context = 1;
+  problem.memoryLimit = row.limit;
+  const Bounded bounded = lowerBounds(problem);
+  EXPECT_EQ(row.span ? bounded.span : bounded.makespan, row.bound);
+  EXPECT_LE(row.bound, row.optimum);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Z3, Optima,
+    testing::Values(Optimum{2, 2, 1, 1, 1, 0, 4, true, 7, 7}, Optimum{2, 4, 2, 3, 3, 0, 4, false, 35, 35},
+                    Optimum{2, 4, 10, 11, 7, 1, 2, false, 204, 204}, Optimum{2, 6, 3, 4, 2, 1, 2, false, 108, 108},
+                    Optimum{2, 6, 10, 11, 7, 1, 6, false, 179, 179}, Optimum{2, 8, 4, 5, 3, 2, 2, true, 200, 200},
+                    Optimum{3, 2, 1, 1, 1, 0, 4, false, 9, 9}, Optimum{3, 4, 1, 1, 1, 0, 2, true, 28, 28},
+                    Optimum{3, 4, 2, 3, 3, 0, 6, true, 38, 38}, Optimum{3, 6, 1, 1, 1, 0, 2, false, 42, 42},
+                    Optimum{3, 6, 2, 3, 3, 0, 10, true, 50, 50}, Optimum{3, 6, 10, 11, 7, 1, 2, false, 444, 444},
+                    Optimum{3, 8, 2, 3, 3, 0, 2, false, 144, 144}, Optimum{3, 8, 3, 4, 2, 1, 2, false, 216, 216},
+                    Optimum{3, 8, 10, 11, 7, 1, 2, false, 592, 592}, Optimum{4, 2, 3, 4, 2, 1, 2, false, 72, 72},
+                    Optimum{4, 4, 2, 3, 3, 0, 2, true, 92, 92}, Optimum{4, 4, 10, 11, 7, 1, 2, true, 388, 388},
+                    Optimum{4, 6, 2, 3, 3, 0, 4, false, 77, 80}, Optimum{4, 6, 3, 4, 2, 1, 4, true, 117, 117},
+                    Optimum{4, 6, 4, 5, 3, 2, 6, true, 126, 126}, Optimum{4, 6, 10, 11, 7, 1, 8, true, 222, 222},
+                    Optimum{4, 8, 1, 1, 1, 0, 6, true, 30, 31}, Optimum{4, 8, 2, 3, 3, 0, 14, false, 70, 70},
+                    Optimum{4, 8, 4, 5, 3, 2, 12, false, 115, 117}, Optimum{4, 8, 10, 11, 7, 1, 12, false, 257, 257},
+                    Optimum{4, 8, 10, 11, 7, 1, 14, true, 234, 244}));
+
+} // namespace
+} // namespace pipec::schedule::test

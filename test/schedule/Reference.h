@@ -1,0 +1,150 @@
+// The evaluator's definitions, computed another way: the constraint graph as a list of edges, longest paths by relaxing
+// all of them until nothing changes, the span by Karp on the whole matrix, peaks by counting along each word.
+#pragma once
+
+#include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Problem.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace pipec::schedule::test {
+
+class Reference {
+public:
+  Reference(const Problem &problem, const Words &words) : problem(problem), words(words) {
+    const bool fused = problem.backward == BackwardMode::Fused;
+    const Letter backward = fused ? Letter::BW : Letter::B;
+    const auto stages = static_cast<int32_t>(problem.stages.size());
+    std::map<std::tuple<int32_t, Letter, int32_t>, size_t> nodes;
+    for (int32_t r = 0; r < problem.ranks; ++r) {
+      first.push_back(costs.size());
+      std::map<std::pair<int32_t, Letter>, int32_t> counts;
+      for (const auto &[stage, letter] : words[r]) {
+        const Stage &costed = problem.stages[stage];
+        nodes[{stage, letter, counts[{stage, letter}]++}] = costs.size();
+        costs.push_back(letter == Letter::F   ? costed.forward
+                        : letter == Letter::B ? costed.backwardInput
+                        : letter == Letter::W ? costed.backwardWeight
+                                              : costed.backward);
+      }
+      for (int32_t s = 0; s < stages; ++s)
+        if (problem.rankOf[s] == r)
+          costs.push_back(problem.stages[s].optimizer);
+      for (size_t node = first[r]; node + 1 < costs.size(); ++node)
+        edges.push_back({node, node + 1, costs[node]});
+      last.push_back(costs.size() - 1);
+    }
+    const auto link = [&](int32_t from, Letter fromLetter, int32_t to, Letter toLetter, int32_t j) {
+      const size_t producer = nodes.at({from, fromLetter, j}), consumer = nodes.at({to, toLetter, j});
+      edges.push_back({producer, consumer, costs[producer] + delay(from, to)});
+    };
+    for (int32_t s = 0; s < stages; ++s)
+      for (int32_t j = 0; j < problem.microbatches; ++j) {
+        if (s > 0)
+          link(s - 1, Letter::F, s, Letter::F, j);
+        if (s + 1 < stages)
+          link(s + 1, backward, s, backward, j);
+        link(s, Letter::F, s, backward, j);
+        if (!fused)
+          link(s, Letter::B, s, Letter::W, j);
+      }
+  }
+
+  Time makespan() const {
+    Time latest = 0;
+    for (Time end : ends(std::vector<Time>(costs.size(), 0)))
+      latest = std::max(latest, end);
+    return latest;
+  }
+
+  /// Karp's theorem on the matrix of longest paths, rounded up.
+  Time span() const {
+    const auto n = static_cast<size_t>(problem.ranks);
+    std::vector<std::vector<Time>> matrix;
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<Time> starts(costs.size(), kNone);
+      starts[first[i]] = 0;
+      matrix.push_back(ends(starts));
+    }
+    std::vector<std::vector<Time>> walks(n + 1, std::vector<Time>(n, kNone));
+    walks[0][0] = 0;
+    for (size_t k = 1; k <= n; ++k)
+      for (size_t i = 0; i < n; ++i)
+        for (size_t j = 0; j < n; ++j)
+          if (walks[k - 1][i] != kNone && matrix[i][j] != kNone)
+            walks[k][j] = std::max(walks[k][j], walks[k - 1][i] + matrix[i][j]);
+    Time best = 0;
+    for (size_t j = 0; j < n; ++j) {
+      Time least = INT64_MAX; // least ceiling: rounding up keeps the order of the means
+      for (size_t k = 0; k < n; ++k)
+        if (walks[n][j] != kNone && walks[k][j] != kNone)
+          least = std::min(least, ceilDivide(walks[n][j] - walks[k][j], static_cast<Time>(n - k)));
+      if (least != INT64_MAX)
+        best = std::max(best, least);
+    }
+    return best;
+  }
+
+  std::vector<Bytes> peaks() const {
+    std::vector<Bytes> peaks;
+    for (const Word &word : words) {
+      Bytes live = 0, peak = 0;
+      for (const auto &[stage, letter] : word) {
+        const auto &[activation, context] = std::pair(problem.stages[stage].activation, problem.stages[stage].context);
+        live += letter == Letter::F   ? activation + context
+                : letter == Letter::B ? -activation
+                : letter == Letter::W ? -context
+                                      : -activation - context;
+        peak = std::max(peak, live);
+      }
+      peaks.push_back(peak);
+    }
+    return peaks;
+  }
+
+private:
+  struct Edge {
+    size_t from, to;
+    Time weight;
+  };
+  static constexpr Time kNone = INT64_MIN;
+
+  const Problem &problem;
+  const Words &words;
+  std::vector<Time> costs;
+  std::vector<Edge> edges;
+  std::vector<size_t> first, last;
+
+  static Time ceilDivide(Time value, Time by) { return value >= 0 ? (value + by - 1) / by : -(-value / by); }
+
+  Time delay(int32_t from, int32_t to) const {
+    const int32_t source = problem.rankOf[from], target = problem.rankOf[to];
+    if (source == target)
+      return 0;
+    const auto found = problem.links.find({source, target});
+    const Link &link = found == problem.links.end() ? problem.link : found->second;
+    const Bytes bytes = problem.stages[std::min(from, to)].boundary;
+    const Time wire = link.bandwidth == 0 ? 0 : static_cast<Time>(double(bytes) * 1e12 / double(link.bandwidth) + 0.5);
+    return wire + link.latency;
+  }
+
+  std::vector<Time> ends(std::vector<Time> starts) const {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto &[from, to, weight] : edges)
+        if (starts[from] != kNone && starts[from] + weight > starts[to]) {
+          starts[to] = starts[from] + weight;
+          changed = true;
+        }
+    }
+    std::vector<Time> result;
+    for (size_t node : last)
+      result.push_back(starts[node] == kNone ? kNone : starts[node] + costs[node]);
+    return result;
+  }
+};
+
+} // namespace pipec::schedule::test

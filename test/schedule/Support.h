@@ -1,0 +1,111 @@
+// What the tests of compiler/schedule share: problems with equal stages, random problems, and random orders of them.
+#pragma once
+
+#include "compiler/schedule/Block.h"
+#include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/Problem.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+
+namespace pipec::schedule::test {
+
+/// p equal stages, one a rank; split backward b and w, fused b + w; latency c; each F holds a + o bytes.
+inline Problem uniform(int32_t p, int32_t m, Time f, Time b, Time w, Time c = 0,
+                       BackwardMode mode = BackwardMode::Fused) {
+  Problem problem;
+  problem.ranks = p;
+  problem.microbatches = m;
+  problem.backward = mode;
+  Stage stage;
+  stage.forward = f;
+  stage.backwardInput = b;
+  stage.backwardWeight = w;
+  stage.backward = b + w;
+  stage.activation = 1;
+  stage.context = 0;
+  problem.stages.assign(p, stage);
+  problem.rankOf.resize(p);
+  std::iota(problem.rankOf.begin(), problem.rankOf.end(), 0);
+  problem.link.latency = c;
+  return problem;
+}
+
+inline Words wordsOf(const char *name, const Problem &problem) { return repeat(problem, find(name)->block(problem)); }
+
+using Random = std::mt19937_64;
+
+inline int64_t pick(Random &random, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+}
+
+/// Unequal in everything: stages anywhere, at least one a rank; costs, sizes, latencies, bandwidths at random.
+inline Problem randomProblem(Random &random, int32_t mostRanks, int32_t mostStages, int32_t mostMicrobatches) {
+  Problem problem;
+  problem.ranks = static_cast<int32_t>(pick(random, 1, mostRanks));
+  const auto stages = static_cast<int32_t>(pick(random, problem.ranks, std::max(problem.ranks, mostStages)));
+  problem.microbatches = static_cast<int32_t>(pick(random, 1, mostMicrobatches));
+  problem.backward = pick(random, 0, 1) ? BackwardMode::Fused : BackwardMode::Split;
+  const int64_t scale = pick(random, 0, 2) == 0 ? 3 : 20; // small costs make ties
+  for (int32_t s = 0; s < stages; ++s) {
+    Stage stage;
+    stage.forward = pick(random, 0, scale);
+    stage.backwardInput = pick(random, 0, scale);
+    stage.backwardWeight = pick(random, 0, scale);
+    stage.backward = pick(random, 0, 2 * scale);
+    stage.optimizer = pick(random, 0, 1) * pick(random, 0, scale);
+    stage.boundary = pick(random, 0, 5);
+    stage.activation = pick(random, 0, 6);
+    stage.context = pick(random, 0, 4);
+    problem.stages.push_back(stage);
+    problem.rankOf.push_back(s < problem.ranks ? s : static_cast<int32_t>(pick(random, 0, problem.ranks - 1)));
+  }
+  std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), random);
+  problem.link = {pick(random, 0, 1) * pick(random, 0, scale), pick(random, 0, 1) * 1'000'000'000'000};
+  for (int64_t n = pick(random, 0, 3); n > 0; --n) {
+    const auto from = static_cast<int32_t>(pick(random, 0, problem.ranks - 1));
+    const auto to = static_cast<int32_t>(pick(random, 0, problem.ranks - 1));
+    if (from != to)
+      problem.links[{from, to}] = {pick(random, 0, 2 * scale), pick(random, 0, 2) * 500'000'000'000};
+  }
+  for (int32_t r = 0; r < problem.ranks; ++r) {
+    problem.staticBytes.push_back(pick(random, 0, 9));
+    problem.workspace.push_back(pick(random, 0, 3));
+  }
+  return problem;
+}
+
+/// A random order that can run: letters are drawn, weighted by kind, from those whose producers have run, and stand in
+/// their ranks' words as drawn.
+inline Words randomWords(Random &random, const Problem &problem) {
+  const auto stages = static_cast<int32_t>(problem.stages.size());
+  const bool fused = problem.backward == BackwardMode::Fused;
+  const int32_t m = problem.microbatches;
+  const int64_t weight[] = {pick(random, 1, 20), pick(random, 1, 20), pick(random, 1, 20)};
+  std::vector<std::array<int32_t, 3>> done(stages, {0, 0, 0});
+  Words words(problem.ranks);
+  while (true) {
+    std::vector<std::pair<int32_t, int>> ready;
+    std::vector<int64_t> weights;
+    const auto offer = [&](bool isReady, int32_t s, int kind) {
+      if (isReady && done[s][kind] < m) {
+        ready.push_back({s, kind});
+        weights.push_back(weight[kind]);
+      }
+    };
+    for (int32_t s = 0; s < stages; ++s) {
+      offer(s == 0 || done[s - 1][0] > done[s][0], s, 0);
+      offer(done[s][0] > done[s][1] && (s + 1 == stages || done[s + 1][1] > done[s][1]), s, 1);
+      offer(!fused && done[s][1] > done[s][2], s, 2);
+    }
+    if (ready.empty())
+      return words;
+    const auto [s, kind] = ready[std::discrete_distribution<size_t>(weights.begin(), weights.end())(random)];
+    ++done[s][kind];
+    words[problem.rankOf[s]].push_back({s, kind == 1 && fused ? Letter::BW : static_cast<Letter>(kind)});
+  }
+}
+
+} // namespace pipec::schedule::test
