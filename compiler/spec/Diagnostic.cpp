@@ -31,24 +31,22 @@ std::string quoted(std::string_view text) {
   return result + (end < text.size() ? "…'" : "'");
 }
 
-void Errors::add(Mark mark, std::string message) {
-  if (full())
-    return;
-  found.emplace_back(mark, Diagnostic{sources[mark.source], mark.line, mark.column, std::move(message), {}});
-}
+void Errors::add(Mark mark, std::string message) { insert(mark, std::move(message), {}); }
 
 void Errors::add(Mark mark, std::string message, Mark noteMark, std::string note) {
+  insert(mark, std::move(message), {{sources[noteMark.source], noteMark.line, noteMark.column, std::move(note)}});
+}
+
+void Errors::insert(Mark mark, std::string message, std::vector<Note> notes) {
   if (full())
     return;
-  add(mark, std::move(message));
-  found.back().second.notes.push_back({sources[noteMark.source], noteMark.line, noteMark.column, std::move(note)});
+  auto key = [](const Mark &place) { return std::tuple(place.source, place.line, place.column); };
+  auto at = std::upper_bound(found.begin(), found.end(), mark,
+                             [&](const Mark &a, const auto &b) { return key(a) < key(b.first); });
+  found.insert(at, {mark, {sources[mark.source], mark.line, mark.column, std::move(message), std::move(notes)}});
 }
 
 std::vector<Diagnostic> Errors::take() {
-  std::stable_sort(found.begin(), found.end(), [](const auto &a, const auto &b) {
-    auto key = [](const Mark &mark) { return std::tuple(mark.source, mark.line, mark.column); };
-    return key(a.first) < key(b.first);
-  });
   std::vector<Diagnostic> result;
   for (auto &entry : found)
     result.push_back(std::move(entry.second));

@@ -4,6 +4,7 @@
 #include "compiler/spec/Spec.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,8 +45,10 @@ public:
 
 private:
   static constexpr size_t kMost = 100;
+  void insert(Mark mark, std::string message, std::vector<Note> notes);
+
   const std::vector<std::string> &sources;
-  std::vector<std::pair<Mark, Diagnostic>> found;
+  std::vector<std::pair<Mark, Diagnostic>> found; // in order
 };
 
 } // namespace pipec::spec

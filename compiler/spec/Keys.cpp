@@ -293,7 +293,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
     return best;
   size_t least = word.size() <= 3 ? 2 : std::max<size_t>(3, word.size() / 3 + 1);
   for (std::string_view known : words)
-    if (size_t edits = distance(word, known); edits < least) {
+    if (size_t edits = distance(word, known); edits < least && edits < std::max(word.size(), known.size())) {
       least = edits;
       best = known;
     }

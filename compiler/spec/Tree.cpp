@@ -45,7 +45,7 @@ public:
       throw Refusal{place(mark), "an alias inside what it names"};
     if (static_cast<int>(open.size()) + target->second->height > kTreeDepth)
       throw Refusal{place(mark), fmt::format("nested deeper than {} levels", kTreeDepth)};
-    attach(target->second);
+    attach(target->second, place(mark));
   }
 
   void OnScalar(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t anchor,
@@ -112,10 +112,11 @@ private:
       node->mark = open.back().node->names.back().mark; // the parser is already at the next key
     if (anchor != YAML::NullAnchor)
       anchors[anchor] = node;
-    attach(std::move(node));
+    Mark mark = node->mark;
+    attach(std::move(node), mark);
   }
 
-  void attach(NodePtr node) {
+  void attach(NodePtr node, Mark mark) {
     if (open.empty()) {
       root = std::move(node);
       return;
@@ -123,8 +124,8 @@ private:
     Open &top = open.back();
     if (top.node->isMap() && !top.named) {
       if (!node->isScalar())
-        throw Refusal{node->mark, fmt::format("expected a key, found {}", describe(*node))};
-      top.node->names.push_back({node->text, node->mark});
+        throw Refusal{mark, fmt::format("expected a key, found {}", describe(*node))};
+      top.node->names.push_back({node->text, mark});
       top.named = true;
     } else {
       top.node->height = std::max(top.node->height, 1 + node->height);
@@ -133,7 +134,7 @@ private:
     }
     top.node->values += node->values;
     if (top.node->values > kTreeValues)
-      throw Refusal{node->mark, tooManyValues()};
+      throw Refusal{mark, tooManyValues()};
   }
 
   /// A key given twice is an error; the first stays.
