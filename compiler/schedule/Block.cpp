@@ -1,11 +1,11 @@
 // Checking and repeating building blocks (arXiv 2405.15362, section 3). Repeating is a merge: the passes of one stage
-// and kind are an arithmetic progression of slots, so each rank merges as many sorted streams as it has passes in the
-// block.
+// and kind are an arithmetic progression of slots with the block's interval, so the streams of a rank take turns.
 #include "compiler/schedule/Block.h"
 
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <deque>
 #include <fmt/format.h>
 #include <tuple>
 
@@ -56,27 +56,33 @@ std::string checkWeightOrder(const Block &block, size_t s) {
   return {};
 }
 
-/// Two passes of a rank in one slot modulo the interval would meet in some microbatches, and have no order.
+/// Two passes of a rank in one slot modulo the interval would meet in the long run, and have no order.
 std::string checkCollisions(const Problem &problem, const Block &block) {
+  constexpr const char *kNames[] = {"forward", "backward", "backward weight"};
   struct Pass {
     int32_t rank;
     int64_t residue;
     size_t stage;
-    const char *name;
+    int name;
   };
   std::vector<Pass> passes;
-  for (const auto &[name, offsets] : {std::pair("forward", &block.forward), std::pair("backward", &block.backwardInput),
-                                      std::pair("backward weight", &block.backwardWeight)})
+  int name = 0;
+  for (const auto *offsets : {&block.forward, &block.backwardInput, &block.backwardWeight}) {
     for (size_t s = 0; s < offsets->size(); ++s)
       passes.push_back({problem.rankOf[s], (*offsets)[s] % block.interval, s, name});
-  const auto key = [](const Pass &pass) { return std::tie(pass.rank, pass.residue); };
-  std::stable_sort(passes.begin(), passes.end(), [&](const Pass &a, const Pass &b) { return key(a) < key(b); });
-  const auto same =
-      std::adjacent_find(passes.begin(), passes.end(), [&](const Pass &a, const Pass &b) { return key(a) == key(b); });
+    ++name;
+  }
+  std::sort(passes.begin(), passes.end(), [](const Pass &a, const Pass &b) {
+    return std::tie(a.rank, a.residue, a.stage, a.name) < std::tie(b.rank, b.residue, b.stage, b.name);
+  });
+  const auto same = std::adjacent_find(passes.begin(), passes.end(), [](const Pass &a, const Pass &b) {
+    return a.rank == b.rank && a.residue == b.residue;
+  });
   if (same != passes.end())
     return fmt::format("on rank {} the {} of stage {} and the {} of stage {} both fall on slot {} modulo {}, expected "
                        "different slots",
-                       same->rank, same->name, same->stage, same[1].name, same[1].stage, same->residue, block.interval);
+                       same->rank, kNames[same->name], same->stage, kNames[same[1].name], same[1].stage, same->residue,
+                       block.interval);
   return {};
 }
 
@@ -121,21 +127,20 @@ Words repeat(const Problem &problem, const Block &block) {
       mine.push_back({block.backwardWeight[s], problem.microbatches, {s, Letter::W}});
   }
 
-  const auto later = [](const Stream &a, const Stream &b) { return a.slot > b.slot; };
   Words words(problem.ranks);
+  std::deque<Stream> turns; // streams begun, by their next slot
   for (int32_t r = 0; r < problem.ranks; ++r) {
-    std::vector<Stream> &heap = streams[r];
-    words[r].reserve(heap.size() * problem.microbatches);
-    std::make_heap(heap.begin(), heap.end(), later);
-    while (!heap.empty()) {
-      std::pop_heap(heap.begin(), heap.end(), later);
-      Stream &next = heap.back();
+    std::sort(streams[r].begin(), streams[r].end(), [](const Stream &a, const Stream &b) { return a.slot < b.slot; });
+    words[r].reserve(streams[r].size() * problem.microbatches);
+    for (auto begins = streams[r].begin(); begins != streams[r].end() || !turns.empty();) {
+      const bool begin = begins != streams[r].end() && (turns.empty() || begins->slot < turns.front().slot);
+      Stream next = begin ? *begins++ : turns.front();
+      if (!begin)
+        turns.pop_front();
       words[r].push_back(next.op);
-      next.slot += block.interval;
-      if (--next.left == 0)
-        heap.pop_back();
-      else
-        std::push_heap(heap.begin(), heap.end(), later);
+      next.slot += block.interval; // behind all others, which had their turns less than an interval ago
+      if (--next.left > 0)
+        turns.push_back(next);
     }
   }
   return words;

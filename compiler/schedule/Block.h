@@ -22,7 +22,7 @@ struct Block {
 std::string check(const Problem &problem, const Block &block);
 
 /// The words of a block repeated for every microbatch: each rank's passes by start slot. Squeezing is implied, since a
-/// word has no times. O(letters · log(stages of a rank)). Needs check(problem, block) to have passed.
+/// word has no times. O(letters + stages · log). Needs check(problem, block) to have passed.
 Words repeat(const Problem &problem, const Block &block);
 
 } // namespace pipec::schedule

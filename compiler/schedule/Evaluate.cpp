@@ -1,12 +1,14 @@
-// Makespan and peaks from one walk; the span as the largest cycle mean of the matrix A of longest paths between ranks'
-// starts and ends, without making A. Every rank's first letter is an F, whose microbatch comes back to every rank, so
-// each entry of A is finite.
+// The makespan from one walk; peaks from each word alone; the span as the largest cycle mean of the matrix A of longest
+// paths between ranks' starts and ends, without making A. Every rank's first letter is an F, whose microbatch comes
+// back to every rank, so each entry of A is finite.
 #include "compiler/schedule/Evaluate.h"
 
+#include "compiler/schedule/Span.h"
 #include "compiler/schedule/Walk.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace pipec::schedule {
 
@@ -14,71 +16,36 @@ namespace {
 
 using Wide = __int128;
 
-/// The largest mean, rounded up, over the cycles of "the longest path to j comes from origin(j)". Each of its arcs is
-/// an entry of A, so no true maximum is below it.
-Time largestOriginCycle(const Walk &walk, const std::vector<Time> &release) {
-  const auto ranks = static_cast<int32_t>(release.size());
-  std::vector<int32_t> visit(ranks, 0); // by which search
-  Time best = 0;
-  for (int32_t search = 1; search <= ranks; ++search) {
-    int32_t at = search - 1;
-    for (; visit[at] == 0; at = walk.origin(at))
-      visit[at] = search;
-    if (visit[at] != search)
-      continue;
-    Wide length = 0;
-    int64_t arcs = 0;
-    const int32_t start = at;
-    do {
-      length += walk.end(at) - release[walk.origin(at)];
-      ++arcs;
-      at = walk.origin(at);
-    } while (at != start);
-    best = std::max(best, static_cast<Time>((length + arcs - 1) / arcs));
+Step stepOf(const Walk &walk, int32_t ranks) {
+  Step step;
+  for (int32_t r = 0; r < ranks; ++r) {
+    step.ends.push_back(walk.end(r));
+    step.origins.push_back(walk.origin(r));
   }
-  return best;
+  return step;
 }
 
-/// The least integer no smaller than the largest cycle mean of A. A trial T is at least that mean if and only if some x
-/// has A ⊗ x - T <= x in every component, and then x := max(x, A ⊗ x - T) finds such an x from anywhere within as many
-/// rounds as there are ranks (Bellman-Ford: no cycle adds, so the longest walk is a path). Trials start at the largest
-/// mean of a cycle seen, which is nearly always the answer; if the rounds run out, T was too small and the interval is
-/// halved. Exact for every input. Starts with the walk that released all ranks at 0.
-Time spanOf(Walk &walk, Time makespan, int32_t ranks) {
-  std::vector<Time> x(ranks, 0);
-  Time low = largestOriginCycle(walk, x);
-  Time high = makespan; // no entry of A is larger
-  Time trial = low;
-  for (int32_t round = 1;; ++round) {
-    // The components of A ⊗ x differ by a makespan at most, those of x likewise by induction: subtracting the least
-    // keeps all in range.
-    std::vector<Time> next = x;
-    for (int32_t r = 0; r < ranks; ++r)
-      next[r] = std::max(next[r], walk.end(r) - trial);
-    const bool settled = next == x;
-    if (settled)
-      high = trial;
-    else if (round > ranks)
-      low = trial + 1;
-    if (low >= high)
-      return high;
-    if (settled || round > ranks) {
-      trial = low + (high - low) / 2;
-      round = 0;
-    } else {
-      const Time least = *std::min_element(next.begin(), next.end());
-      for (Time &time : next)
-        time -= least;
-      x = std::move(next);
-      walk.run(x); // ends and stays in time, as the first walk did
-    }
-    const Time seen = largestOriginCycle(walk, x);
-    low = std::max(low, seen);
-    if (low > trial) {
-      trial = low;
-      round = 0;
-    }
+/// Starts with the walk that released all ranks at 0. Released walks end, and in time, as that one did.
+Time spanOf(Walk &walk, int32_t ranks) {
+  return largestCycleMean(stepOf(walk, ranks), [&](const std::vector<Time> &starts, Step &step) {
+    walk.run(starts);
+    step = stepOf(walk, ranks);
+  });
+}
+
+/// Of one rank, in 128 bits: sizes within the limits times as many microbatches may pass 2^63.
+Bytes peakOf(const Problem &problem, const Word &word) {
+  Wide live = 0, peak = 0;
+  for (const auto &[s, letter] : word) {
+    const Stage &stage = problem.stages[s];
+    if (letter == Letter::F)
+      peak = std::max(peak, live += Wide(stage.activation) + stage.context);
+    if (letter == Letter::B || letter == Letter::BW)
+      live -= stage.activation;
+    if (letter == Letter::W || letter == Letter::BW)
+      live -= stage.context;
   }
+  return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
 }
 
 std::vector<Time> busyTimes(const Problem &problem) {
@@ -100,7 +67,8 @@ Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOp
     for (const Word &word : words)
       result.starts.emplace_back(word.size());
   Walk walk(problem, words, options.withSpan);
-  const Walk::Outcome outcome = walk.run(std::vector<Time>(problem.ranks, 0), &result);
+  const Walk::Outcome outcome =
+      walk.run(std::vector<Time>(problem.ranks, 0), options.withStarts ? &result.starts : nullptr);
   if (outcome == Walk::Outcome::Done)
     for (int32_t r = 0; r < problem.ranks; ++r)
       result.makespan = std::max(result.makespan, walk.end(r));
@@ -108,9 +76,11 @@ Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOp
   result.complete = outcome == Walk::Outcome::Done && !result.tooLong;
   if (!result.complete)
     return result;
+  for (const Word &word : words)
+    result.peak.push_back(peakOf(problem, word));
   result.busy = busyTimes(problem);
   if (options.withSpan)
-    result.span = spanOf(walk, result.makespan, problem.ranks);
+    result.span = spanOf(walk, problem.ranks);
   return result;
 }
 

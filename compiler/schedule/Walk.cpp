@@ -5,9 +5,6 @@
 
 #include "runtime/plan/Limits.h"
 
-#include <algorithm>
-#include <limits>
-
 namespace pipec::schedule {
 
 namespace {
@@ -19,7 +16,8 @@ constexpr Time kLatest = 2 * limits::kTime;
 } // namespace
 
 Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
-    : problem(problem), words(words), withOrigins(withOrigins), ranks(problem.ranks), optimizer(problem.ranks, 0) {
+    : problem(problem), words(words), withOrigins(withOrigins), stride(size_t(problem.microbatches) + 8),
+      ranks(problem.ranks), optimizer(problem.ranks, 0) {
   const auto count = static_cast<int32_t>(problem.stages.size());
   const bool fused = problem.backward == BackwardMode::Fused;
   stages.reserve(count);
@@ -30,15 +28,13 @@ Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
                       .weight = stage.backwardWeight,
                       .down = s + 1 < count ? problem.handOver(s, s + 1) : 0,
                       .up = s > 0 ? problem.handOver(s, s - 1) : 0,
-                      .activation = stage.activation,
-                      .context = stage.context,
                       .forwards = 0,
                       .backwards = 0,
                       .forwardWaiter = -1,
                       .backwardWaiter = -1});
     optimizer[problem.rankOf[s]] += stage.optimizer;
   }
-  const size_t letters = size_t(count) * problem.microbatches;
+  const size_t letters = size_t(count) * stride;
   forwardArrival = std::make_unique_for_overwrite<Time[]>(letters);
   backwardArrival = std::make_unique_for_overwrite<Time[]>(letters);
   if (withOrigins) {
@@ -48,48 +44,39 @@ Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
   awake.reserve(problem.ranks); // a rank waits at one stage, so it is listed once at most
 }
 
-Walk::Outcome Walk::run(const std::vector<Time> &release, Evaluation *record) {
-  if (withOrigins)
-    return record ? runAs<true, true>(release, record) : runAs<true, false>(release, record);
-  return record ? runAs<false, true>(release, record) : runAs<false, false>(release, record);
-}
-
-template <bool kOrigins, bool kRecord> Walk::Outcome Walk::runAs(const std::vector<Time> &release, Evaluation *record) {
+Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vector<Time>> *starts) {
   for (StageState &stage : stages) {
     stage.forwards = stage.backwards = 0;
     stage.forwardWaiter = stage.backwardWaiter = -1;
   }
+  awake.clear();
   for (int32_t r = problem.ranks; r-- > 0;) {
-    ranks[r] = {};
-    ranks[r].now = release[r];
-    ranks[r].origin = r;
+    ranks[r] = {.now = release[r], .origin = r, .position = 0};
     awake.push_back(r);
   }
-  bool inTime = true;
-  while (!awake.empty() && inTime) {
-    const int32_t rank = awake.back();
-    awake.pop_back();
-    const bool withStarts = kRecord && !record->starts.empty();
-    inTime = advance<kOrigins, kRecord>(rank, withStarts ? record->starts[rank].data() : nullptr);
-  }
-  awake.clear();
-  if (!inTime)
+  if (!(withOrigins ? runAll<true>(starts) : runAll<false>(starts)))
     return Outcome::TooLong;
   for (int32_t r = 0; r < problem.ranks; ++r)
     if (ranks[r].position < words[r].size())
       return Outcome::Cycle;
   for (int32_t r = 0; r < problem.ranks; ++r)
     ranks[r].now += optimizer[r];
-  if constexpr (kRecord)
-    for (const RankState &rank : ranks)
-      record->peak.push_back(static_cast<Bytes>(std::min<__int128>(rank.peak, std::numeric_limits<Bytes>::max())));
   return Outcome::Done;
 }
 
+template <bool kOrigins> bool Walk::runAll(std::vector<std::vector<Time>> *starts) {
+  while (!awake.empty()) {
+    const int32_t rank = awake.back();
+    awake.pop_back();
+    if (!advance<kOrigins>(rank, starts ? (*starts)[rank].data() : nullptr))
+      return false;
+  }
+  return true;
+}
+
 /// Runs a rank as far as it gets. False: past the latest time.
-template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *starts) {
+template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
   const Word &word = words[rank];
-  const size_t microbatches = problem.microbatches;
   const size_t count = stages.size();
   RankState state = ranks[rank];
   const auto awaken = [this](int32_t &waiter) {
@@ -108,7 +95,7 @@ template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *st
   for (; state.position < word.size(); ++state.position) {
     const auto [s, letter] = word[state.position];
     StageState &stage = stages[s];
-    const size_t own = s * microbatches;
+    const size_t own = s * stride;
     Time cost = stage.weight;
     if (letter == Letter::F) {
       const size_t j = stage.forwards;
@@ -118,7 +105,7 @@ template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *st
           producer.forwardWaiter = rank;
           break;
         }
-        const size_t from = own - microbatches + j;
+        const size_t from = own - stride + j;
         await(forwardArrival[from], kOrigins ? &forwardOrigin[from] : nullptr);
       }
       cost = stage.forward;
@@ -127,10 +114,6 @@ template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *st
         forwardOrigin[own + j] = state.origin;
       ++stage.forwards;
       awaken(stage.forwardWaiter);
-      if constexpr (kRecord) {
-        state.live += __int128(stage.activation) + stage.context;
-        state.peak = std::max(state.peak, state.live);
-      }
     } else if (letter != Letter::W) {
       const size_t j = stage.backwards;
       if (size_t(s) + 1 < count) {
@@ -139,7 +122,7 @@ template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *st
           producer.backwardWaiter = rank;
           break;
         }
-        const size_t from = own + microbatches + j;
+        const size_t from = own + stride + j;
         await(backwardArrival[from], kOrigins ? &backwardOrigin[from] : nullptr);
       }
       cost = stage.backward;
@@ -148,14 +131,9 @@ template <bool kOrigins, bool kRecord> bool Walk::advance(int32_t rank, Time *st
         backwardOrigin[own + j] = state.origin;
       ++stage.backwards;
       awaken(stage.backwardWaiter);
-      if constexpr (kRecord)
-        state.live -= letter == Letter::BW ? __int128(stage.activation) + stage.context : stage.activation;
-    } else if constexpr (kRecord) {
-      state.live -= stage.context;
     }
-    if constexpr (kRecord)
-      if (starts)
-        starts[state.position] = state.now;
+    if (starts)
+      starts[state.position] = state.now;
     state.now += cost;
     if (state.now > kLatest)
       return false;

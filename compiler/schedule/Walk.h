@@ -14,9 +14,9 @@ public:
   Walk(const Problem &problem, const Words &words, bool withOrigins);
 
   enum class Outcome { Done, Cycle, TooLong };
-  /// Lets each rank start at its time of `release` (0 to limits::kTime). With `record` it also fills in peaks, and the
-  /// starts where `record->starts` has room for them.
-  Outcome run(const std::vector<Time> &release, Evaluation *record = nullptr);
+  /// Lets each rank start at its time of `release` (0 to limits::kTime). With `starts`, a vector as long as its word
+  /// for each rank, it fills in when each letter starts.
+  Outcome run(const std::vector<Time> &release, std::vector<std::vector<Time>> *starts = nullptr);
 
   /// When a rank's optimizer ends.
   Time end(int32_t rank) const { return ranks[rank].now; }
@@ -26,8 +26,7 @@ public:
 private:
   struct StageState {
     Time forward, backward, weight;
-    Time down, up; // hand-over to the next stage, to the one before
-    Bytes activation, context;
+    Time down, up;                         // hand-over to the next stage, to the one before
     int32_t forwards, backwards;           // done
     int32_t forwardWaiter, backwardWaiter; // the rank that stopped for the next one; -1: none
   };
@@ -35,15 +34,15 @@ private:
     Time now = 0;
     int32_t origin = 0;
     size_t position = 0;
-    __int128 live = 0, peak = 0; // a stranger's sizes times his microbatches may pass 2^63
   };
 
-  template <bool kOrigins, bool kRecord> Outcome runAs(const std::vector<Time> &release, Evaluation *record);
-  template <bool kOrigins, bool kRecord> bool advance(int32_t rank, Time *starts);
+  template <bool kOrigins> bool runAll(std::vector<std::vector<Time>> *starts);
+  template <bool kOrigins> bool advance(int32_t rank, Time *starts);
 
   const Problem &problem;
   const Words &words;
   bool withOrigins;
+  size_t stride; // of a stage in the arrays below: microbatches, and a cache line, or powers of two share cache sets
   std::vector<StageState> stages;
   std::vector<RankState> ranks;
   std::vector<Time> optimizer; // a rank each: of all its stages

@@ -12,6 +12,32 @@
 
 namespace pipec::schedule::test {
 
+inline constexpr Time kNone = INT64_MIN;
+
+inline Time ceilDivide(Time value, Time by) { return value >= 0 ? (value + by - 1) / by : -(-value / by); }
+
+/// The largest cycle mean of a matrix, rounded up, by Karp's theorem.
+inline Time karp(const std::vector<std::vector<Time>> &matrix) {
+  const size_t n = matrix.size();
+  std::vector<std::vector<Time>> walks(n + 1, std::vector<Time>(n, kNone));
+  walks[0][0] = 0;
+  for (size_t k = 1; k <= n; ++k)
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = 0; j < n; ++j)
+        if (walks[k - 1][i] != kNone && matrix[i][j] != kNone)
+          walks[k][j] = std::max(walks[k][j], walks[k - 1][i] + matrix[i][j]);
+  Time best = 0;
+  for (size_t j = 0; j < n; ++j) {
+    Time least = INT64_MAX; // of the ceilings: rounding up keeps the order of the means
+    for (size_t k = 0; k < n; ++k)
+      if (walks[n][j] != kNone && walks[k][j] != kNone)
+        least = std::min(least, ceilDivide(walks[n][j] - walks[k][j], static_cast<Time>(n - k)));
+    if (least != INT64_MAX)
+      best = std::max(best, least);
+  }
+  return best;
+}
+
 class Reference {
 public:
   Reference(const Problem &problem, const Words &words) : problem(problem), words(words) {
@@ -60,7 +86,7 @@ public:
     return latest;
   }
 
-  /// Karp's theorem on the matrix of longest paths, rounded up.
+  /// From the definition: the whole matrix of longest paths.
   Time span() const {
     const auto n = static_cast<size_t>(problem.ranks);
     std::vector<std::vector<Time>> matrix;
@@ -69,23 +95,7 @@ public:
       starts[first[i]] = 0;
       matrix.push_back(ends(starts));
     }
-    std::vector<std::vector<Time>> walks(n + 1, std::vector<Time>(n, kNone));
-    walks[0][0] = 0;
-    for (size_t k = 1; k <= n; ++k)
-      for (size_t i = 0; i < n; ++i)
-        for (size_t j = 0; j < n; ++j)
-          if (walks[k - 1][i] != kNone && matrix[i][j] != kNone)
-            walks[k][j] = std::max(walks[k][j], walks[k - 1][i] + matrix[i][j]);
-    Time best = 0;
-    for (size_t j = 0; j < n; ++j) {
-      Time least = INT64_MAX; // least ceiling: rounding up keeps the order of the means
-      for (size_t k = 0; k < n; ++k)
-        if (walks[n][j] != kNone && walks[k][j] != kNone)
-          least = std::min(least, ceilDivide(walks[n][j] - walks[k][j], static_cast<Time>(n - k)));
-      if (least != INT64_MAX)
-        best = std::max(best, least);
-    }
-    return best;
+    return karp(matrix);
   }
 
   std::vector<Bytes> peaks() const {
@@ -110,15 +120,12 @@ private:
     size_t from, to;
     Time weight;
   };
-  static constexpr Time kNone = INT64_MIN;
 
   const Problem &problem;
   const Words &words;
   std::vector<Time> costs;
   std::vector<Edge> edges;
   std::vector<size_t> first, last;
-
-  static Time ceilDivide(Time value, Time by) { return value >= 0 ? (value + by - 1) / by : -(-value / by); }
 
   Time delay(int32_t from, int32_t to) const {
     const int32_t source = problem.rankOf[from], target = problem.rankOf[to];
