@@ -58,9 +58,9 @@ Status RankWalk::peak() {
   return Status::check(fmt::format(
       "P35: rank {} needs {}, {} over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} "
       "static",
-      program.rank, sizeText(bytes), sizeText(bytes - variant.memoryLimit), sizeText(variant.memoryLimit), sizeText(most),
-      mostOperation ? describe(program.rank, *mostOperation, mostMicrobatch) : "no instruction", sizeText(rings),
-      sizeText(program.workspace), sizeText(program.staticBytes)));
+      program.rank, sizeText(bytes), sizeText(bytes - variant.memoryLimit), sizeText(variant.memoryLimit),
+      sizeText(most), mostOperation ? describe(program.rank, *mostOperation, mostMicrobatch) : "no instruction",
+      sizeText(rings), sizeText(program.workspace), sizeText(program.staticBytes)));
 }
 
 } // namespace pipec::plan

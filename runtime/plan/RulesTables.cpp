@@ -126,7 +126,8 @@ Status streams(const Program &program) {
 }
 
 Status instructions(const Program &program) {
-  std::unordered_map<uint64_t, uint32_t> queueOf; // of each peer and direction
+  std::unordered_map<uint64_t, uint32_t> queueOf;              // of each peer and direction
+  std::vector<uint32_t> known(program.operations.size(), ~0u); // of each transfer, once it is looked up
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
     const auto error = [&](const std::string &what) {
@@ -148,9 +149,12 @@ Status instructions(const Program &program) {
           fmt::format("({} stage {}) is on the weights queue, expected the compute queue", name(o.kind), o.stage));
     if (!communicator)
       continue;
+    if (known[instruction.operation] == instruction.queue)
+      continue;
     if (const auto [at, fresh] = queueOf.try_emplace(endOf(o), instruction.queue); at->second != instruction.queue)
       return error(fmt::format("({} stage {}) is on queue {}, an earlier one with the same peer and direction on {}",
                                name(o.kind), o.stage, instruction.queue, at->second));
+    known[instruction.operation] = instruction.queue;
   }
   return {};
 }

@@ -1,0 +1,251 @@
+// The file around the plan: round trips, damage, versions, what is reserved, and writing that leaves nothing behind.
+#include "runtime/plan/Format.h"
+#include "runtime/plan/plan_generated.h"
+#include "test/plan/Refused.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+namespace pipec::plan {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+/// A folder that goes with its test.
+class PlanFile : public ::testing::Test {
+protected:
+  fs::path folder = fs::path(::testing::TempDir()) /
+                    (std::string("pipec-plan-") + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                     std::to_string(::getpid()));
+  void SetUp() override { fs::create_directories(folder); }
+  void TearDown() override { fs::remove_all(folder); }
+  size_t files() const { return size_t(std::distance(fs::directory_iterator(folder), fs::directory_iterator())); }
+};
+
+void refusedBy(const std::vector<uint8_t> &file, const char *label) {
+  Plan plan;
+  const Status status = decode(file, plan);
+  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_EQ(status.message.substr(0, 2), label) << status.message;
+  EXPECT_TRUE(plan.variants.empty());
+}
+
+/// Header and checksum around a buffer.
+std::vector<uint8_t> wrap(std::span<const uint8_t> buffer) {
+  std::vector<uint8_t> bytes(kHeaderBytes + buffer.size());
+  std::copy(kMagic.begin(), kMagic.end(), bytes.begin());
+  bytes[kMajorAt] = uint8_t(kMajor);
+  std::copy(buffer.begin(), buffer.end(), bytes.begin() + kHeaderBytes);
+  const uint32_t sum = uint32_t(crc32(0, bytes.data() + kHeaderBytes, uInt(bytes.size() - kHeaderBytes)));
+  for (size_t i = 0; i < 4; ++i)
+    bytes[kChecksumAt + i] = uint8_t(sum >> (8 * i));
+  return bytes;
+}
+
+std::vector<uint8_t> wrap(const flatbuffers::FlatBufferBuilder &builder) {
+  return wrap(std::span(builder.GetBufferPointer(), builder.GetSize()));
+}
+
+TEST_F(PlanFile, RoundTrip) {
+  for (const bool rolled : {false, true}) {
+    Make make;
+    make.rolled = rolled;
+    make.deferred = rolled;
+    Plan plan = makePlan(make);
+    plan.variants.push_back(plan.variants[0]);
+    plan.variants[1].name = "another";
+    plan.variants[0].certificate = {7, 6, 5, 4, Bound::Area, Bound::Work};
+    const std::vector<uint8_t> bytes = encode(plan);
+    EXPECT_EQ(bytes, encode(plan));
+    Plan read;
+    const Status status = decode(bytes, read);
+    ASSERT_TRUE(status.ok()) << status.message;
+    EXPECT_EQ(read, plan);
+    // Wherever the bytes lie.
+    std::vector<uint8_t> shifted(bytes.size() + 1);
+    std::copy(bytes.begin(), bytes.end(), shifted.begin() + 1);
+    ASSERT_TRUE(decode(std::span(shifted).subspan(1), read).ok());
+    EXPECT_EQ(read, plan);
+  }
+}
+
+TEST_F(PlanFile, ARegularPlanDoesNotGrowWithItsMicrobatches) {
+  Make make;
+  make.microbatches = 32;
+  const size_t small = encode(makePlan(make)).size();
+  make.microbatches = 1024;
+  EXPECT_EQ(encode(makePlan(make)).size(), small);
+}
+
+TEST_F(PlanFile, NamesMayBeStripped) {
+  Plan plan = makePlan({});
+  plan.variants[0].name.clear();
+  const std::vector<uint8_t> bytes = encode(plan);
+  EXPECT_EQ(file::GetPlan(bytes.data() + kHeaderBytes)->names(), nullptr);
+  Plan read;
+  ASSERT_TRUE(decode(bytes, read).ok());
+  EXPECT_EQ(read, plan);
+}
+
+TEST_F(PlanFile, P1Magic) {
+  refusedBy({}, "P1");
+  std::vector<uint8_t> bytes = encode(makePlan({}));
+  bytes[0] ^= 1;
+  refusedBy(bytes, "P1");
+}
+
+TEST_F(PlanFile, P2Version) {
+  std::vector<uint8_t> bytes = encode(makePlan({}));
+  bytes[kMajorAt] += 1;
+  refusedBy(bytes, "P2");
+  bytes[kMajorAt] -= 2;
+  refusedBy(bytes, "P2");
+  bytes[kMajorAt] += 1;
+  bytes[kMinorAt] = kMinor + 1;
+  refusedBy(bytes, "P2");
+}
+
+TEST_F(PlanFile, P3Checksum) {
+  std::vector<uint8_t> bytes = encode(makePlan({}));
+  bytes.back() ^= 1;
+  refusedBy(bytes, "P3");
+}
+
+TEST_F(PlanFile, P4Structure) {
+  flatbuffers::FlatBufferBuilder builder;
+  // One large table of rows that many programs share would take far more memory than the file.
+  const std::vector<file::Wait> rows(1000);
+  const auto waits = builder.CreateVectorOfStructs(rows);
+  file::ProgramBuilder programBuilder(builder);
+  programBuilder.add_waits(waits);
+  const auto program = programBuilder.Finish();
+  const auto programs = builder.CreateVector(std::vector<flatbuffers::Offset<file::Program>>(1000, program));
+  const auto variants = builder.CreateVector(std::vector{file::CreateVariant(builder, 1, 1, 0, programs)});
+  file::PlanBuilder plan(builder);
+  plan.add_variants(variants);
+  builder.Finish(plan.Finish());
+  refusedBy(wrap(builder), "P4");
+
+  flatbuffers::FlatBufferBuilder names;
+  const auto name = names.CreateVector(std::vector{names.CreateString("one"), names.CreateString("too many")});
+  names.Finish(file::CreatePlan(names, 0, 0, 0, 0, 0, 0, file::CreateNames(names, name)));
+  refusedBy(wrap(names), "P4");
+
+  refusedBy(wrap(std::vector<uint8_t>(64, 0xee)), "P4");
+}
+
+/// A plan that says nothing but what the test adds.
+template <typename Add> std::vector<uint8_t> fileWith(Add add) {
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(add(builder));
+  return wrap(builder);
+}
+
+template <typename Add> std::vector<uint8_t> fileWithProgram(Add add) {
+  return fileWith([&](flatbuffers::FlatBufferBuilder &builder) {
+    const auto program = add(builder);
+    const auto programs = builder.CreateVector(std::vector{program});
+    const auto variants = builder.CreateVector(std::vector{file::CreateVariant(builder, 1, 1, 0, programs)});
+    return file::CreatePlan(builder, 0, 0, 0, 0, 0, variants);
+  });
+}
+
+TEST_F(PlanFile, P5Reserved) {
+  refusedBy(fileWith([](auto &builder) {
+              const auto group = file::CreateGroup(builder);
+              return file::CreatePlan(builder, 0, 0, builder.CreateVector(std::vector{group}));
+            }),
+            "P5");
+  refusedBy(fileWith([](auto &builder) {
+              const auto costs = builder.CreateVectorOfStructs(std::vector<file::CostOverride>(1));
+              return file::CreatePlan(builder, 0, 0, 0, costs);
+            }),
+            "P5");
+  refusedBy(fileWithProgram([](auto &builder) {
+              const auto enter = builder.CreateVectorOfStructs(std::vector<file::Segment>(1));
+              return file::CreateProgram(builder, 0, 0, 0, 0, 0, 0, 0, 0, enter);
+            }),
+            "P5");
+  refusedBy(fileWithProgram([](auto &builder) {
+              const auto leave = builder.CreateVectorOfStructs(std::vector<file::Segment>(1));
+              return file::CreateProgram(builder, 0, 0, 0, 0, 0, 0, 0, 0, 0, leave);
+            }),
+            "P5");
+  // cost, latency, bytes, activation, context, byte_begin, byte_end, stage, peer, group, first_layer, layers, part
+  for (int field = 0; field < 6; ++field) {
+    const auto set = [&](int which, int value) { return field == which ? value : 0; };
+    const file::Operation operation(0, 0, 0, 0, 0, set(0, 1), set(1, 1), 0, -1, field == 2 ? 0 : -1, set(3, 1),
+                                    set(4, 1), set(5, 1), file::Kind::Forward, file::Payload::None);
+    refusedBy(fileWithProgram([&](auto &builder) {
+                const auto operations = builder.CreateVectorOfStructs(std::vector{operation});
+                return file::CreateProgram(builder, 0, 0, 0, 0, operations);
+              }),
+              "P5");
+  }
+}
+
+TEST_F(PlanFile, TooLargeToEncode) {
+  Plan plan = makePlan({});
+  plan.variants[0].programs[0].waits.resize((size_t(1) << 30) / sizeof(Wait) + 1);
+  EXPECT_TRUE(encode(plan).empty());
+}
+
+TEST_F(PlanFile, WriteAndLoad) {
+  const Plan plan = makePlan({});
+  const std::string path = folder / "a.pipe";
+  ASSERT_TRUE(writeFile(path, encode(plan)).ok());
+  ASSERT_TRUE(writeFile(path, encode(plan)).ok()) << "over the one before";
+  EXPECT_EQ(files(), 1u);
+  Plan read;
+  const Status status = load(path, read);
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(read, plan);
+}
+
+TEST_F(PlanFile, LoadNamesTheFile) {
+  Plan plan;
+  const std::string missing = folder / "missing.pipe";
+  Status status = load(missing, plan);
+  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_EQ(status.message, missing + ": cannot read: No such file or directory");
+  status = load(folder, plan);
+  EXPECT_EQ(status.message, folder.string() + ": cannot read: Is a directory");
+  const std::string empty = folder / "empty.pipe";
+  std::ofstream(empty).close();
+  EXPECT_EQ(load(empty, plan).message, empty + ": P1: not a plan: 0 bytes, a plan has at least 16");
+}
+
+TEST_F(PlanFile, AFailedWriteLeavesNothingBehind) {
+  const std::vector<uint8_t> bytes(100, 7);
+  const Status status = writeFile(folder / "no" / "such" / "folder.pipe", bytes);
+  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_NE(status.message.find("No such file or directory"), std::string::npos) << status.message;
+  // The name is taken by a folder.
+  fs::create_directories(folder / "taken" / "inside");
+  EXPECT_FALSE(writeFile(folder / "taken", bytes).ok());
+  EXPECT_EQ(files(), 1u);
+  // The device is full.
+  if (!fs::exists("/dev/full"))
+    return;
+  EXPECT_NE(writeFile("/dev/full", bytes).message.find("No space left on device"), std::string::npos);
+}
+
+TEST_F(PlanFile, WhatIsNoFileIsWrittenInPlace) {
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(writeFile(pipe, std::vector<uint8_t>{1, 2, 3}).ok());
+  uint8_t bytes[4];
+  EXPECT_EQ(::read(reader, bytes, 4), 3);
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
+} // namespace
+} // namespace pipec::plan

@@ -1,0 +1,39 @@
+// One plan of every released format version is kept for ever, and today's build reads it (test/golden/README.md).
+#include "test/plan/Refused.h"
+
+#include <cstdlib>
+
+namespace pipec::plan {
+namespace {
+
+using namespace test;
+
+/// What test/golden/format-1.0.plan holds.
+Plan golden10() {
+  Make make;
+  make.memoryLimit = Bytes(40) << 30;
+  Plan plan = makePlan(make);
+  make.deferred = true;
+  make.slots = 3;
+  plan.variants.push_back(makePlan(make).variants[0]);
+  plan.variants[1].name = "deferred";
+  for (Variant &variant : plan.variants)
+    variant.certificate = {400'000'000'000, 390'000'000'000, 380'000'000'000,
+                           370'000'000'000, Bound::WarmUp,   Bound::Work};
+  plan.provider = {1, 4, 1}; // the FlexBuffer of the number 1
+  return plan;
+}
+
+TEST(Golden, Format10) {
+  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.0.plan";
+  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
+    ASSERT_TRUE(writeFile(path, encode(golden10())).ok());
+  }
+  Plan plan;
+  const Status status = load(path, plan);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(plan, golden10());
+}
+
+} // namespace
+} // namespace pipec::plan

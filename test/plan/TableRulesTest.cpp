@@ -1,0 +1,309 @@
+// Rules P5 to P20, each broken in a plan that is right otherwise.
+#include "runtime/plan/Limits.h"
+#include "test/plan/Refused.h"
+
+#include <flatbuffers/flexbuffers.h>
+#include <functional>
+
+namespace pipec::plan {
+namespace {
+
+using namespace test;
+
+class TableRules : public ::testing::Test {
+protected:
+  Plan plan = makePlan({});
+  Variant &variant() { return plan.variants[0]; }
+  Program &rank(size_t r) { return variant().programs[r]; }
+
+  void refused(const char *label) { expectRefused(plan, label, Code::Input); }
+  /// Each change alone is refused.
+  void eachRefused(const char *label, const std::vector<std::function<void()>> &changes) {
+    const Plan right = plan;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      SCOPED_TRACE(i);
+      changes[i]();
+      refused(label);
+      plan = right;
+    }
+  }
+};
+
+TEST_F(TableRules, RightPlansPass) {
+  for (const int32_t ranks : {1, 2, 4, 7})
+    for (const int32_t microbatches : {1, 3, 8, 20})
+      for (const int mode : {0, 1, 2, 3})
+        for (const bool rolled : {false, true})
+          for (const int32_t stages : {1, 2}) {
+            Make make;
+            make.ranks = ranks;
+            make.microbatches = microbatches;
+            make.split = mode == 1;
+            make.deferred = mode == 2;
+            make.backward = mode != 3;
+            make.rolled = rolled;
+            make.stagesPerRank = stages;
+            make.slots = std::min(2, microbatches);
+            const Status status = verify(makePlan(make));
+            EXPECT_TRUE(status.ok()) << status.message;
+          }
+}
+
+TEST_F(TableRules, P6Supported) {
+  for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload,
+                          Kind::Load, Kind::Overlapped, Kind::Reshard}) {
+    rank(0).operations[0].kind = kind;
+    refused("P6");
+  }
+  plan = makePlan({});
+  rank(0).queues.push_back({QueueKind::Device, Priority::Jobs});
+  refused("P6");
+}
+
+TEST_F(TableRules, P7Sizes) {
+  eachRefused("P7", {
+                        [&] { plan.variants.clear(); },
+                        [&] { plan.variants.resize(size_t(limits::kVariants) + 1, Variant(variant())); },
+                        [&] { variant().stages = 0; },
+                        [&] { variant().stages = INT32_MAX; },
+                        [&] { variant().microbatches = 0; },
+                        [&] { variant().microbatches = int32_t(limits::kMicrobatches) + 1; },
+                        [&] { variant().memoryLimit = -1; },
+                        [&] { rank(1).staticBytes = -1; },
+                        [&] { rank(1).workspace = limits::kBytes + 1; },
+                        [&] {
+                          Make other;
+                          other.stagesPerRank = 2;
+                          plan.variants.push_back(makePlan(other).variants[0]);
+                        },
+                    });
+}
+
+TEST_F(TableRules, P8Processes) {
+  eachRefused("P8", {
+                        [&] { plan.processes.pop_back(); },
+                        [&] { plan.processes.push_back({4, 0, 0}); },
+                        [&] { std::swap(plan.processes[0], plan.processes[1]); },
+                        [&] { plan.processes[1].replica = 1; },
+                        [&] { plan.processes[1].shard = 1; },
+                    });
+}
+
+TEST_F(TableRules, P9Stages) {
+  eachRefused("P9", {
+                        [&] { rank(1).rank = 2; },
+                        [&] { rank(1).stages = {}; },
+                        [&] { rank(1).stages = {2}; },
+                        [&] { rank(1).stages = {4}; },
+                        [&] { rank(1).stages = {-1}; },
+                        [&] { rank(1).stages = {1, 1}; },
+                        [&] { rank(1).stages = {1, 0}; },
+                        [&] { variant().stages = 5; },
+                    });
+}
+
+TEST_F(TableRules, P10Queues) {
+  eachRefused("P10", {
+                         [&] { rank(0).queues.clear(); },
+                         [&] { rank(0).queues[0].kind = QueueKind::Communicator; },
+                         [&] { rank(0).queues[0].priority = Priority::Weights; },
+                         [&] { rank(0).queues[1].priority = Priority::Weights; },
+                         [&] { rank(0).queues[1].kind = QueueKind(7); },
+                         [&] { rank(0).queues[1].priority = Priority(7); },
+                         [&] { rank(0).queues.push_back({QueueKind::Device, Priority::Compute}); },
+                         [&] { rank(0).queues.resize(5, {QueueKind::Device, Priority::Weights}); },
+                     });
+}
+
+TEST_F(TableRules, P11Operations) {
+  Program &p = rank(1);
+  Operation &f = operationOf(p, Kind::Forward);
+  Operation &send = operationOf(p, Kind::Send, Payload::Forward);
+  const size_t fAt = size_t(&f - p.operations.data()), sendAt = size_t(&send - p.operations.data());
+  const auto change = [&](size_t at, auto how) { return [=, this] { how(rank(1).operations[at]); }; };
+  eachRefused("P11", {
+                         change(fAt, [](Operation &o) { o.kind = Kind(kKinds); }),
+                         change(fAt, [](Operation &o) { o.stage = 0; }),
+                         change(fAt, [](Operation &o) { o.cost = -1; }),
+                         change(fAt, [](Operation &o) { o.cost = limits::kTime + 1; }),
+                         change(fAt, [](Operation &o) { o.latency = 1; }),
+                         change(fAt, [](Operation &o) { o.bytes = 1; }),
+                         change(fAt, [](Operation &o) { o.activation = -1; }),
+                         change(fAt, [](Operation &o) { o.context = limits::kBytes + 1; }),
+                         change(fAt, [](Operation &o) { o.peer = 0; }),
+                         change(fAt, [](Operation &o) { o.of = Payload::Forward; }),
+                         change(sendAt, [](Operation &o) { o.peer = 1; }),
+                         change(sendAt, [](Operation &o) { o.peer = 4; }),
+                         change(sendAt, [](Operation &o) { o.peer = -1; }),
+                         change(sendAt, [](Operation &o) { o.of = Payload::None; }),
+                         change(sendAt, [](Operation &o) { o.of = Payload(9); }),
+                         change(sendAt, [](Operation &o) { o.latency = -1; }),
+                         change(sendAt, [](Operation &o) { o.activation = 1; }),
+                         change(sendAt, [](Operation &o) { o.context = 1; }),
+                         [&] { rank(1).operations.push_back(rank(1).operations[0]); },
+                     });
+}
+
+TEST_F(TableRules, P12Streams) {
+  eachRefused("P12", {
+                         [&] { rank(0).step.clear(); },
+                         [&] { rank(0).step.pop_back(); },
+                         [&] { rank(0).step[0].trips = 0; },
+                         [&] { rank(0).step[0].count = 0; },
+                         [&] { rank(0).step[0].first = 1; },
+                         [&] { rank(0).step[0].count = UINT32_MAX; },
+                         [&] { rank(0).step.push_back({uint32_t(rank(0).instructions.size()), 1, 1}); },
+                         [&] { rank(0).waits.push_back({}); },
+                         [&] { rank(0).waits.pop_back(); },
+                         [&] { firstOf(rank(0), Kind::Forward).firstWait = 1; },
+                         [&] { firstOf(rank(0), Kind::Forward).waits = UINT32_MAX; },
+                     });
+}
+
+TEST_F(TableRules, P13Instructions) {
+  eachRefused("P13", {
+                         [&] { rank(0).instructions[0].operation = 1000; },
+                         [&] { rank(0).instructions[0].queue = 1000; },
+                         [&] { firstOf(rank(0), Kind::Forward).queue = 1; },
+                         [&] { firstOf(rank(0), Kind::Send, Payload::Forward).queue = 0; },
+                         [&] { firstOf(rank(0), Kind::Send, Payload::Forward).queue = 2; },
+                         [&] {
+                           rank(0).queues.push_back({QueueKind::Device, Priority::Weights});
+                           firstOf(rank(0), Kind::Forward).queue = uint32_t(rank(0).queues.size() - 1);
+                         },
+                     });
+}
+
+TEST_F(TableRules, P14Lengths) {
+  const auto longest = [&] {
+    return std::max_element(rank(0).step.begin(), rank(0).step.end(),
+                            [](const Segment &a, const Segment &b) { return a.trips < b.trips; });
+  };
+  eachRefused("P14", {
+                         [&] { longest()->trips = UINT32_MAX; },
+                         [&] { longest()->trips = uint32_t(limits::kRankInstructions); },
+                         [&] {
+                           operationOf(rank(0), Kind::Forward).cost = limits::kTime;
+                           longest()->trips = 1'000'000;
+                         },
+                     });
+  Make many; // each rank within its limit, all together over theirs
+  many.ranks = 32;
+  plan = makePlan(many);
+  for (Program &program : plan.variants[0].programs)
+    program.step[0].trips = uint32_t(limits::kRankInstructions / 2 / program.step[0].count);
+  for (Program &program : plan.variants[0].programs)
+    for (Operation &o : program.operations)
+      o.cost = o.latency = 0;
+  refused("P14");
+}
+
+TEST_F(TableRules, P14Waits) {
+  Program &p = rank(0);
+  // One instruction with many waits, often.
+  p.instructions = {{0, 0, 0, 4096, 0, 0}};
+  p.waits.assign(4096, {});
+  p.step = {{0, 1, 1 << 21}};
+  p.operations.resize(1);
+  p.operations[0].cost = 0;
+  refused("P14");
+}
+
+TEST_F(TableRules, P15Rings) {
+  eachRefused("P15", {
+                         [&] { rank(0).rings.pop_back(); },
+                         [&] { rank(0).rings.push_back(rank(0).rings[0]); },
+                         [&] { rank(0).rings[0].peer = 3; },
+                         [&] { rank(0).rings[0].direction = Direction(5); },
+                         [&] { rank(0).rings[0].size = 0; },
+                         [&] { rank(0).rings[0].size = 9; },
+                         [&] { rank(0).rings[0].size = UINT32_MAX; },
+                         [&] { rank(0).rings[0].slotBytes -= 1; },
+                         [&] { rank(0).rings[0].slotBytes = limits::kBytes + 1; },
+                     });
+}
+
+TEST_F(TableRules, P16Microbatches) {
+  Instruction &last = rank(0).instructions[rank(0).step.back().first + rank(0).step.back().count - 2];
+  const size_t at = size_t(&last - rank(0).instructions.data());
+  eachRefused("P16", {
+                         [&] { rank(0).instructions[0].microbatch = -1; },
+                         [&] { rank(0).instructions[0].microbatch = 8; },
+                         [&] { rank(0).instructions[at].microbatch = INT32_MAX; },
+                         [&] { firstOf(rank(0), Kind::Optimizer).microbatch = 1; },
+                         [&] {
+                           for (const Segment &s : rank(0).step)
+                             if (s.trips > 1)
+                               rank(0).instructions[s.first].microbatchStride = INT32_MIN;
+                         },
+                     });
+}
+
+TEST_F(TableRules, P17WaitCounts) {
+  eachRefused("P17", {
+                         [&] { rank(0).waits[0].queue = 1000; },
+                         [&] { rank(0).waits[0].base = -1; },
+                         [&] { rank(0).waits[0].base = 9; },
+                         [&] { rank(0).waits[0].base = INT64_MAX; },
+                         [&] { rank(0).waits[0].base = INT64_MIN; },
+                         [&] {
+                           for (const Segment &s : rank(0).step)
+                             for (uint32_t i = s.first; s.trips > 1 && i < s.first + s.count; ++i)
+                               for (uint32_t w = 0; w < rank(0).instructions[i].waits; ++w)
+                                 rank(0).waits[rank(0).instructions[i].firstWait + w].stride = INT64_MIN;
+                         },
+                     });
+}
+
+TEST_F(TableRules, P18WaitsLookBack) {
+  for (const bool rolled : {false, true}) {
+    Make make;
+    make.rolled = rolled;
+    plan = makePlan(make);
+    Instruction &send = firstOf(rank(0), Kind::Send, Payload::Forward);
+    ++waitOf(rank(0), send, 0).base;
+    refused("P18");
+  }
+  // Right in the first trip, too far in the last.
+  plan = makePlan({});
+  for (const Segment &s : rank(0).step)
+    for (uint32_t i = s.first; s.trips > 1 && i < s.first + s.count; ++i)
+      if (rank(0).operations[rank(0).instructions[i].operation].kind == Kind::Recv) {
+        Wait &wait = waitOf(rank(0), rank(0).instructions[i], 0);
+        wait.base = 0;
+        wait.stride = 16 / (s.trips - 1);
+      }
+  refused("P18");
+}
+
+TEST_F(TableRules, P19Certificate) {
+  eachRefused("P19", {
+                         [&] { variant().certificate.makespan = -1; },
+                         [&] { variant().certificate.span = limits::kTime + 1; },
+                         [&] { variant().certificate.lowerBound = 1; },
+                         [&] { variant().certificate.spanLowerBound = 1; },
+                         [&] { variant().certificate.bound = Bound(8); },
+                         [&] { variant().certificate.spanBound = Bound(200); },
+                     });
+}
+
+TEST_F(TableRules, P20Provider) {
+  flexbuffers::Builder builder;
+  builder.Map([&] { builder.Int("hidden", 256); });
+  builder.Finish();
+  plan.provider = builder.GetBuffer();
+  EXPECT_TRUE(verify(plan).ok());
+  plan.provider = {1, 2, 200};
+  refused("P20");
+  plan.provider.assign(size_t(limits::kProviderBytes) + 1, 0);
+  refused("P20");
+}
+
+TEST_F(TableRules, TheVariantIsNamedWhereThereAreSeveral) {
+  plan.variants.push_back(Variant(variant()));
+  plan.variants[1].microbatches = 0;
+  EXPECT_EQ(verify(plan).message.substr(0, 15), "P7: variant 1: ");
+}
+
+} // namespace
+} // namespace pipec::plan

@@ -1,0 +1,309 @@
+// Rules P21 to P35, each broken in a plan that is right otherwise.
+#include "test/plan/Refused.h"
+
+#include <algorithm>
+
+namespace pipec::plan {
+namespace {
+
+using namespace test;
+
+/// An unrolled plan, since one instruction is to be wrong.
+Make straight() {
+  Make make;
+  make.rolled = false;
+  return make;
+}
+
+class WholeRules : public ::testing::Test {
+protected:
+  Plan plan = makePlan(straight());
+  Program &rank(size_t r) { return plan.variants[0].programs[r]; }
+  void make(const Make &how) { plan = makePlan(how); }
+  void refused(const char *label) { expectRefused(plan, label, Code::Check); }
+
+  /// The instruction of a microbatch.
+  Instruction &at(size_t r, Kind kind, int32_t microbatch, Payload of = Payload::None) {
+    for (Instruction &i : rank(r).instructions)
+      if (const Operation &o = rank(r).operations[i.operation];
+          o.kind == kind && o.of == of && i.microbatch == microbatch)
+        return i;
+    throw std::logic_error("no such instruction");
+  }
+  /// Lets an instruction no longer wait for a queue.
+  void forget(size_t r, const Instruction &instruction, uint32_t queue) {
+    waitOf(rank(r), instruction, queue).base = 0;
+  }
+  uint32_t queueOf(size_t r, Kind kind, Payload of) { return firstOf(rank(r), kind, of).queue; }
+  /// Removes all that is executed of a kind; what waited for it waits for nothing.
+  void removeSegmentsWith(size_t r, Kind kind) {
+    Program &p = rank(r);
+    std::vector<Instruction> kept;
+    std::vector<std::vector<Wait>> waits;
+    for (const Instruction &i : p.instructions)
+      if (p.operations[i.operation].kind != kind) {
+        kept.push_back(i);
+        waits.emplace_back(p.waits.begin() + i.firstWait, p.waits.begin() + i.firstWait + i.waits);
+        for (Wait &wait : waits.back())
+          wait.base = 0;
+      }
+    setStep(p, kept, waits, false);
+  }
+};
+
+TEST_F(WholeRules, P21WorkCounts) {
+  removeSegmentsWith(0, Kind::Optimizer); // on some stages only
+  refused("P21");
+  plan = makePlan(straight());
+  removeSegmentsWith(1, Kind::Backward);
+  refused("P21");
+  Make split = straight();
+  split.split = true;
+  make(split);
+  removeSegmentsWith(1, Kind::BackwardWeight);
+  refused("P21");
+  plan = makePlan({}); // a flipped trip count
+  Program &p = rank(3);
+  for (size_t s = 0; s < p.step.size(); ++s)
+    if (p.step[s].trips > 1) {
+      p.step[s].trips += 1;
+      for (Wait &wait : p.waits)
+        wait = {};
+      for (Instruction &i : p.instructions)
+        i.microbatch = i.microbatchStride = 0;
+      break;
+    }
+  refused("P21");
+}
+
+TEST_F(WholeRules, P22Neighbours) {
+  Operation &o = operationOf(rank(0), Kind::Send, Payload::Forward);
+  o.peer = 3; // stage 1 is on rank 1
+  rank(0).rings[0].peer = 3;
+  refused("P22");
+  plan = makePlan(straight());
+  operationOf(rank(0), Kind::Send, Payload::Forward).of = Payload::Backward; // there is no stage -1
+  refused("P22");
+}
+
+TEST_F(WholeRules, P23TransferCounts) {
+  removeSegmentsWith(1, Kind::Recv);
+  rank(1).rings.erase(std::remove_if(rank(1).rings.begin(), rank(1).rings.end(),
+                                     [](const Ring &ring) { return ring.direction == Direction::Recv; }),
+                      rank(1).rings.end());
+  refused("P23");
+  plan = makePlan(straight());
+  removeSegmentsWith(2, Kind::Send);
+  rank(2).rings.erase(std::remove_if(rank(2).rings.begin(), rank(2).rings.end(),
+                                     [](const Ring &ring) { return ring.direction == Direction::Send; }),
+                      rank(2).rings.end());
+  refused("P23");
+}
+
+TEST_F(WholeRules, P24TransferOrder) {
+  const auto changeRecv = [&](auto change) {
+    plan = makePlan(straight());
+    change(operationOf(rank(1), Kind::Recv, Payload::Forward));
+    refused("P24");
+  };
+  changeRecv([](Operation &o) { o.bytes -= 1; });
+  changeRecv([](Operation &o) { o.cost += 1; });
+  changeRecv([](Operation &o) { o.latency += 1; });
+  plan = makePlan(straight());
+  std::swap(at(1, Kind::Recv, 2, Payload::Forward).microbatch, at(1, Kind::Recv, 3, Payload::Forward).microbatch);
+  refused("P24");
+}
+
+TEST_F(WholeRules, P25Once) {
+  at(3, Kind::Forward, 5).microbatch = 4;
+  refused("P25");
+  plan = makePlan(straight());
+  at(3, Kind::Backward, 5).microbatch = 4;
+  refused("P25");
+  plan = makePlan(straight());
+  at(0, Kind::Send, 5, Payload::Forward).microbatch = 4;
+  at(1, Kind::Recv, 5, Payload::Forward).microbatch = 4;
+  refused("P25");
+}
+
+TEST_F(WholeRules, P26ForwardInput) {
+  const uint32_t recv = queueOf(1, Kind::Recv, Payload::Forward);
+  forget(1, at(1, Kind::Forward, 4), recv);
+  refused("P26");
+  Make local = straight(); // on one rank: stage 1 before stage 0
+  local.ranks = 1;
+  local.stagesPerRank = 2;
+  make(local);
+  std::swap(rank(0).instructions[0], rank(0).instructions[1]);
+  refused("P26");
+}
+
+TEST_F(WholeRules, EarlierWaitsOfTheQueueCount) {
+  Make eager = straight();
+  eager.slots = 8;
+  make(eager);
+  const uint32_t recv = queueOf(3, Kind::Recv, Payload::Forward);
+  Program &p = rank(3);
+  // All receives first: then the first F waits for all, and the others for none.
+  std::vector<Instruction> order;
+  std::vector<std::vector<Wait>> waits;
+  for (const bool receives : {true, false})
+    for (const Instruction &i : p.instructions)
+      if ((p.operations[i.operation].kind == Kind::Recv) == receives) {
+        order.push_back(i);
+        waits.emplace_back(p.waits.begin() + i.firstWait, p.waits.begin() + i.firstWait + i.waits);
+        for (Wait &wait : waits.back())
+          if (wait.queue == recv)
+            wait.base = 0;
+      }
+  waits[8].push_back({recv, false, 8, 0});
+  setStep(p, order, waits, false);
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  waits[8].back().base = 7;
+  setStep(p, order, waits, false);
+  refused("P26");
+}
+
+TEST_F(WholeRules, P27BackwardInput) {
+  forget(1, at(1, Kind::Backward, 4), queueOf(1, Kind::Recv, Payload::Backward));
+  refused("P27");
+  plan = makePlan(straight()); // a backward before its forward
+  std::swap(at(3, Kind::Backward, 0).microbatch, at(3, Kind::Backward, 7).microbatch);
+  std::swap(at(3, Kind::Send, 0, Payload::Backward).microbatch, at(3, Kind::Send, 7, Payload::Backward).microbatch);
+  std::swap(at(2, Kind::Recv, 0, Payload::Backward).microbatch, at(2, Kind::Recv, 7, Payload::Backward).microbatch);
+  refused("P27");
+  Make local = straight();
+  local.ranks = 1;
+  local.stagesPerRank = 2;
+  make(local);
+  std::swap(rank(0).instructions[2], rank(0).instructions[3]);
+  refused("P27");
+}
+
+TEST_F(WholeRules, P28WeightInput) {
+  Make split = straight();
+  split.split = true;
+  make(split);
+  std::swap(at(3, Kind::BackwardWeight, 0).microbatch, at(3, Kind::BackwardWeight, 7).microbatch);
+  refused("P28");
+  Make deferred = straight();
+  deferred.deferred = true;
+  make(deferred);
+  forget(3, at(3, Kind::BackwardWeight, 3), 0);
+  refused("P28");
+}
+
+TEST_F(WholeRules, P29SendInput) {
+  forget(0, at(0, Kind::Send, 4, Payload::Forward), 0);
+  refused("P29");
+  plan = makePlan(straight()); // sent before it is made
+  std::swap(at(0, Kind::Send, 0, Payload::Forward).microbatch, at(0, Kind::Send, 7, Payload::Forward).microbatch);
+  std::swap(at(1, Kind::Recv, 0, Payload::Forward).microbatch, at(1, Kind::Recv, 7, Payload::Forward).microbatch);
+  refused("P29");
+}
+
+TEST_F(WholeRules, P30OptimizerInput) {
+  Make local = straight();
+  local.ranks = 1;
+  make(local);
+  std::swap(*(rank(0).instructions.end() - 1), *(rank(0).instructions.end() - 2));
+  refused("P30");
+  local.split = true;
+  make(local);
+  std::swap(*(rank(0).instructions.end() - 1), *(rank(0).instructions.end() - 2));
+  refused("P30");
+  local.deferred = true;
+  make(local);
+  forget(0, firstOf(rank(0), Kind::Optimizer), 1);
+  refused("P30");
+}
+
+TEST_F(WholeRules, P31SendSlots) {
+  const uint32_t send = queueOf(0, Kind::Send, Payload::Forward);
+  forget(0, at(0, Kind::Forward, 4), send);
+  refused("P31");
+  plan = makePlan(straight()); // across steps
+  forget(0, at(0, Kind::Forward, 1), send);
+  refused("P31");
+}
+
+TEST_F(WholeRules, P32RecvSlots) {
+  forget(1, at(1, Kind::Recv, 4, Payload::Forward), 0);
+  refused("P32");
+  plan = makePlan(straight());
+  forget(1, at(1, Kind::Recv, 0, Payload::Forward), 0);
+  refused("P32");
+}
+
+TEST_F(WholeRules, SlotsAcrossStepsWhereTheRingDoesNotDivideTheTransfers) {
+  for (const uint32_t slots : {1u, 3u, 5u, 8u}) {
+    Make uneven = straight();
+    uneven.slots = slots;
+    make(uneven);
+    EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+    // Slot 0's last transfer of a step of 8.
+    Wait &wait = waitOf(rank(1), at(1, Kind::Recv, 0, Payload::Forward), 0);
+    ASSERT_TRUE(wait.previousStep);
+    wait.base -= 1;
+    refused("P32");
+  }
+}
+
+TEST_F(WholeRules, P33Released) {
+  operationOf(rank(2), Kind::Backward).activation -= 1;
+  refused("P33");
+  plan = makePlan(straight());
+  operationOf(rank(2), Kind::Backward).context += 1;
+  refused("P33");
+  Make forwardOnly = straight();
+  forwardOnly.backward = false;
+  make(forwardOnly);
+  operationOf(rank(2), Kind::Forward).activation = 1;
+  refused("P33");
+}
+
+TEST_F(WholeRules, P34Deferred) {
+  Make deferred = straight();
+  deferred.deferred = true;
+  deferred.optimizer = false;
+  make(deferred);
+  refused("P34");
+}
+
+TEST_F(WholeRules, P35Memory) {
+  Make fits = straight();
+  // Rank 0 of four holds four microbatches; two rings of two slots.
+  fits.memoryLimit = 4 * (fits.activation + fits.context) + 4 * fits.boundary + fits.staticBytes + fits.workspace;
+  make(fits);
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  fits.memoryLimit -= 1;
+  make(fits);
+  refused("P35");
+  EXPECT_NE(verify(plan).message.find("rank 0: F stage 0 microbatch 3"), std::string::npos) << verify(plan).message;
+}
+
+TEST_F(WholeRules, P35DeferredWeightsAreLiveUntilTheComputeQueueKnowsBetter) {
+  Make deferred = straight();
+  deferred.deferred = true;
+  deferred.ranks = 1;
+  deferred.memoryLimit = deferred.activation + 8 * deferred.context + deferred.staticBytes + deferred.workspace;
+  make(deferred);
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  deferred.memoryLimit -= 1;
+  make(deferred);
+  refused("P35");
+  // F 7 waits for the first W: one context less.
+  Program &p = rank(0);
+  std::vector<Instruction> order(p.instructions);
+  std::vector<std::vector<Wait>> waits;
+  for (const Instruction &i : p.instructions) {
+    waits.emplace_back(p.waits.begin() + i.firstWait, p.waits.begin() + i.firstWait + i.waits);
+    if (p.operations[i.operation].kind == Kind::Forward && i.microbatch == 7)
+      waits.back().push_back({1, false, 1, 0});
+  }
+  setStep(p, order, waits, false);
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+}
+
+} // namespace
+} // namespace pipec::plan
