@@ -26,7 +26,7 @@ struct Pattern {
 class Builder {
 public:
   Builder(PipelineOp pipeline, const schedule::Problem &problem)
-      : pipeline(pipeline), problem(problem), context(pipeline.getContext()), builder(context),
+      : pipeline(pipeline), problem(problem), context(pipeline.getContext()),
         forwardName(ForwardOp::getOperationName(), context), inputName(BackwardInputOp::getOperationName(), context),
         weightName(BackwardWeightOp::getOperationName(), context),
         backwardName(BackwardOp::getOperationName(), context) {
@@ -97,7 +97,7 @@ private:
     properties.stage = pattern.stage;
     properties.microbatch = microbatch;
     properties.cost = pattern.cost;
-    Operation *op = Operation::create(pattern.location, name, pattern.results, operands, DictionaryAttr(),
+    Operation *op = Operation::create(pattern.location, name, pattern.results, operands, noAttributes,
                                       OpaqueProperties(&properties), BlockRange(), 0);
     block->push_back(op);
     return op;
@@ -164,8 +164,8 @@ private:
   PipelineOp pipeline;
   const schedule::Problem &problem;
   MLIRContext *context;
-  OpBuilder builder;
   OperationName forwardName, inputName, weightName, backwardName;
+  DictionaryAttr noAttributes = DictionaryAttr::get(context);
   std::vector<IntegerAttr> microbatches;
   std::vector<Stage> patterns;
   std::vector<std::vector<Held>> last; // by stage and microbatch

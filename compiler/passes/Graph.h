@@ -3,6 +3,7 @@
 // cycle.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

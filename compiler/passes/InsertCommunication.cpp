@@ -92,6 +92,7 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     mlir::Builder builder(context);
     OperationName sendName(SendOp::getOperationName(), context), recvName(RecvOp::getOperationName(), context);
     Type token = TokenType::get(context);
+    auto noAttributes = DictionaryAttr::get(context);
     // Nothing is uniqued in the loop but what a (pair, type) is met for the first time.
     struct Hop {
       IntegerAttr cost, latency, from, to;
@@ -123,7 +124,7 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       send.peer = hop.to;
       send.cost = hop.cost;
       send.latency = hop.latency;
-      transfer.send = cast<SendOp>(Operation::create(producer->getLoc(), sendName, token, tensor, DictionaryAttr(),
+      transfer.send = cast<SendOp>(Operation::create(producer->getLoc(), sendName, token, tensor, noAttributes,
                                                      OpaqueProperties(&send), BlockRange(), 0));
       producer->getBlock()->push_back(transfer.send);
       RecvOp::Properties recv;
@@ -134,7 +135,7 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       recv.cost = hop.cost;
       recv.latency = hop.latency;
       transfer.recv = cast<RecvOp>(Operation::create(consumer->getLoc(), recvName, tensor.getType(), ValueRange(),
-                                                     DictionaryAttr(), OpaqueProperties(&recv), BlockRange(), 0));
+                                                     noAttributes, OpaqueProperties(&recv), BlockRange(), 0));
       consumer->getBlock()->push_back(transfer.recv);
       consumer->insertOperands(consumer->getNumOperands(), transfer.recv.getTensor());
     }

@@ -6,6 +6,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include <memory>
+#include <optional>
+
 namespace pipec {
 
 #define GEN_PASS_DECL
@@ -16,6 +19,10 @@ namespace pipec {
 
 /// From one pipeline to checked programs: all passes above, in the order of Passes.td.
 void buildPipeline(mlir::OpPassManager &manager);
+
+/// Ends a pipeline in which what the checks walked is needed afterwards: takes their analysis out.
+struct Lowered;
+std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken);
 
 /// `--pipe-compile` in pipe-opt: the whole pipeline.
 void registerPipelines();

@@ -1,9 +1,25 @@
+#include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace pipec {
+
+namespace {
+
+struct TakeLowered : mlir::PassWrapper<TakeLowered, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeLowered)
+  explicit TakeLowered(std::optional<Lowered> &taken) : taken(taken) {}
+  void runOnOperation() override { taken = std::move(getAnalysis<Lowered>()); }
+  std::optional<Lowered> &taken;
+};
+
+} // namespace
+
+std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken) {
+  return std::make_unique<TakeLowered>(taken);
+}
 
 void buildPipeline(mlir::OpPassManager &manager) {
   manager.addPass(createBuildSchedule());

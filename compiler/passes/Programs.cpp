@@ -220,14 +220,14 @@ LogicalResult addTransfers(const std::vector<ProgramOp> &programs, Dependences &
       if (receives.lookup(key(recv.getOf(), recv.getStage(), recv.getMicrobatch(), recv.getPeer(), program.getRank())))
         return recv.emitError() << nameOf(recv) << " on rank " << program.getRank() << " has no send on rank "
                                 << recv.getPeer();
-  return programs.front().emitError("a receive stands twice");
+  return ProgramOp(programs.front()).emitError("a receive stands twice");
 }
 
 void reportCycle(const Dependences &dependences, const std::vector<Graph::Node> &cycle) {
   auto name = [&](Graph::Node node) {
     if (!dependences.isTransfer(node))
       return "rank " + std::to_string(dependences.rankOf[node]) + ": " + nameOf(dependences.passes[node]);
-    const Transfer &transfer = dependences.transferAt(node);
+    Transfer transfer = dependences.transferAt(node);
     return "the transfer from rank " + std::to_string(transfer.from) + " to rank " + std::to_string(transfer.to) +
            " after " + nameOf(transfer.producer);
   };
@@ -252,7 +252,7 @@ void arrange(const std::vector<ProgramOp> &programs, const Dependences &dependen
       toEnd(dependences.passes[node], dependences.rankOf[node]);
       continue;
     }
-    const Transfer &transfer = dependences.transferAt(node);
+    Transfer transfer = dependences.transferAt(node);
     if (!transfer.send)
       continue;
     toEnd(transfer.send, transfer.from);

@@ -49,7 +49,7 @@ struct Dependences {
 
   Graph::Node nodeOf(size_t transfer) const { return Graph::Node(passes.size() + transfer); }
   bool isTransfer(Graph::Node node) const { return node >= passes.size(); }
-  const Transfer &transferAt(Graph::Node node) const { return transfers[node - passes.size()]; }
+  Transfer transferAt(Graph::Node node) const { return transfers[node - passes.size()]; }
 };
 
 /// Adds every op of the programs but the transfers, in program order, and the edges of each rank's word.

@@ -61,7 +61,7 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, HasParent<"Pipel
   }];
   let arguments = (ins I64Attr:$interval);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`interval` $interval attr-dict $body";
+  let assemblyFormat = "`interval` $interval attr-dict-with-keyword $body";
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,18 @@
+// From checked programs to a plan (design, section 5).
+#pragma once
+
+#include "compiler/passes/Lowered.h"
+#include "runtime/plan/Plan.h"
+
+namespace pipec::emit {
+
+/// The certificate of walked programs: their times, and the bounds of their problem.
+plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem);
+
+/// One variant, rolled, with its certificate. Consumes the lowering.
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::string name);
+
+/// A plan of these variants on one process a rank.
+plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vector<uint8_t> provider);
+
+} // namespace pipec::emit

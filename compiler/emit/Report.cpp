@@ -1,0 +1,104 @@
+#include "compiler/emit/Report.h"
+
+#include "runtime/plan/Text.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipec::emit {
+
+namespace {
+
+double milliseconds(plan::Time time) { return double(time) / 1e9; }
+
+/// time / bound − 1.
+double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
+
+nlohmann::ordered_json json(const Report &report) {
+  const plan::Certificate &certificate = report.certificate;
+  return {{"schedule", report.schedule},
+          {"ranks", report.ranks},
+          {"stages", report.stages},
+          {"microbatches", report.microbatches},
+          {"makespan_ms", milliseconds(certificate.makespan)},
+          {"span_ms", milliseconds(certificate.span)},
+          {"bubble_rate", report.bubbleRate},
+          {"span_bubble_rate", report.spanBubbleRate},
+          {"lower_bound_ms", milliseconds(certificate.lowerBound)},
+          {"span_lower_bound_ms", milliseconds(certificate.spanLowerBound)},
+          {"bound", plan::name(certificate.bound)},
+          {"span_bound", plan::name(certificate.spanBound)},
+          {"gap", gap(certificate.makespan, certificate.lowerBound)},
+          {"span_gap", gap(certificate.span, certificate.spanLowerBound)},
+          {"peak_activation_bytes", report.peakActivation},
+          {"peak_bytes", report.peak},
+          {"instructions", report.instructions}};
+}
+
+} // namespace
+
+Status report(const plan::Plan &plan, PlanReport &report) {
+  for (const plan::Variant &variant : plan.variants) {
+    Report &own = report.variants.emplace_back();
+    simulate::Result result;
+    if (Status status = simulate::simulate(variant, {}, result); !status.ok())
+      return status;
+    own.schedule = variant.name;
+    own.ranks = int32_t(variant.programs.size());
+    own.stages = variant.stages;
+    own.microbatches = variant.microbatches;
+    own.certificate = variant.certificate;
+    own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
+    own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
+    for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
+      own.peakActivation.push_back(result.ranks[rank].peakActivation);
+      own.peak.push_back(result.ranks[rank].peak);
+      own.instructions.push_back(plan::executed(variant.programs[rank]));
+    }
+  }
+  return {};
+}
+
+std::string reportJson(const PlanReport &report) {
+  nlohmann::ordered_json object = json(report.variants.front());
+  object["plan_bytes"] = report.planBytes;
+  object["compile_ms"] = report.compileMs < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(report.compileMs);
+  for (const Report &variant : report.variants)
+    object["variants"].push_back(json(variant));
+  return object.dump(2) + "\n";
+}
+
+std::string reportText(const PlanReport &report) {
+  std::string text;
+  for (const Report &variant : report.variants) {
+    const plan::Certificate &certificate = variant.certificate;
+    auto line = [&](const char *what, plan::Time time, plan::Time bound, plan::Bound argument, double bubble) {
+      text += fmt::format("  {:<9} {:>12}   bubble {:6.2f} %   bound {:>12} ({}), gap {:.2f} %\n", what,
+                          plan::timeText(time), 100 * bubble, plan::timeText(bound), plan::name(argument),
+                          100 * gap(time, bound));
+    };
+    text +=
+        fmt::format("{}: {} ranks, {} stages, {} microbatches\n", variant.schedule.empty() ? "plan" : variant.schedule,
+                    variant.ranks, variant.stages, variant.microbatches);
+    line("makespan", certificate.makespan, certificate.lowerBound, certificate.bound, variant.bubbleRate);
+    line("span", certificate.span, certificate.spanLowerBound, certificate.spanBound, variant.spanBubbleRate);
+    auto range = [](const auto &values) { return std::minmax_element(values.begin(), values.end()); };
+    auto [leastActivation, mostActivation] = range(variant.peakActivation);
+    auto [least, most] = range(variant.peak);
+    auto [fewest, mostInstructions] = range(variant.instructions);
+    text += fmt::format("  {:<9} {:>12}   on rank {}; {} on rank {}; activations at most {}\n", "memory",
+                        plan::bytesText(*most), most - variant.peak.begin(), plan::bytesText(*least),
+                        least - variant.peak.begin(), plan::bytesText(*mostActivation));
+    text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
+                        *mostInstructions, *fewest);
+  }
+  text += fmt::format("  {:<9} {:>12}", "plan", plan::bytesText(report.planBytes));
+  if (report.compileMs >= 0)
+    text += fmt::format("   compiled in {:.1f} ms", report.compileMs);
+  return text + "\n";
+}
+
+} // namespace pipec::emit

@@ -1,0 +1,37 @@
+// What a plan is worth, in figures: for `pipec report` and after `pipec compile`.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pipec::emit {
+
+/// Figures of one variant, from one walk of it.
+struct Report {
+  std::string schedule;
+  int32_t ranks = 0, stages = 0, microbatches = 0;
+  plan::Certificate certificate;
+  double bubbleRate = 0, spanBubbleRate = 0;
+  std::vector<plan::Bytes> peakActivation, peak; // a rank each
+  std::vector<int64_t> instructions;             // executed, a rank each
+};
+
+struct PlanReport {
+  std::vector<Report> variants;
+  int64_t planBytes = 0;
+  double compileMs = -1; // negative: read from a file, nothing was compiled
+};
+
+/// Walks every variant; the status says why if one stops.
+Status report(const plan::Plan &plan, PlanReport &report);
+
+/// One JSON object (design, section 7): variant 0's figures, and `variants` with those of each.
+std::string reportJson(const PlanReport &report);
+/// For people; `colour` for terminals.
+std::string reportText(const PlanReport &report);
+
+} // namespace pipec::emit

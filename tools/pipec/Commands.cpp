@@ -1,0 +1,259 @@
+#include "tools/pipec/Commands.h"
+
+#include "compiler/emit/Perfetto.h"
+#include "compiler/emit/Report.h"
+#include "compiler/emit/Timeline.h"
+#include "compiler/schedule/Catalogue.h"
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Text.h"
+#include "runtime/plan/Write.h"
+#include "runtime/simulate/Simulate.h"
+#include "tools/pipec/Compile.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace pipec {
+
+namespace {
+
+/// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
+int fail(const CommandOptions &options, const Failure &failure) {
+  if (options.json) {
+    nlohmann::ordered_json object = {{"error", failure.message}, {"code", int(failure.code)}};
+    object["file"] = failure.file;
+    object["line"] = failure.line;
+    object["column"] = failure.column;
+    fmt::print("{}\n", object.dump(2));
+  }
+  return int(failure.code);
+}
+
+int fail(const CommandOptions &options, const std::string &file, const Status &status) {
+  fmt::print(stderr, "{}: error: {}\n", file, status.message);
+  return fail(options, Failure{status.code, status.message, file, 1, 1});
+}
+
+/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
+bool isPlan(const std::string &path) {
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  if (!file)
+    return false;
+  char magic[8] = {};
+  size_t got = std::fread(magic, 1, sizeof magic, file);
+  std::fclose(file);
+  return got == sizeof magic && std::string_view(magic, sizeof magic) == "PIPEPLAN";
+}
+
+/// Loads a plan with every rule and the walk.
+Status loadChecked(const std::string &path, plan::Plan &plan) {
+  if (Status status = plan::load(path, plan); !status.ok())
+    return status;
+  for (const plan::Variant &variant : plan.variants) {
+    simulate::Result result;
+    if (Status status = simulate::simulate(variant, {}, result); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+/// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
+bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
+  if (!isPlan(path)) {
+    Failure failure;
+    if (compile(path, options.set, Stage::Plan, compiled, failure))
+      return true;
+    code = fail(options, failure);
+    return false;
+  }
+  Status status = options.set.empty() ? plan::readFile(path, compiled.bytes)
+                                      : Status::usage("--set changes a spec; this is a plan");
+  if (status.ok())
+    status = plan::decode(compiled.bytes, compiled.plan);
+  if (status.ok())
+    status = plan::verify(compiled.plan);
+  compiled.milliseconds = -1;
+  if (status.ok())
+    return true;
+  code = fail(options, path, status);
+  return false;
+}
+
+bool useColour(const CommandOptions &options) {
+  if (options.colour != "auto")
+    return options.colour == "always";
+  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+}
+
+int columnsOf(const CommandOptions &options) {
+  winsize size{};
+  if (options.columns > 0)
+    return options.columns;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  return 80;
+}
+
+/// To a file, atomically, or to standard output where none is named.
+int write(const CommandOptions &options, const std::string &text) {
+  if (options.output.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+  Status status = plan::writeFile(options.output, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  return status.ok() ? 0 : fail(options, options.output, status);
+}
+
+/// "specs/x.yaml" → "specs/x.pipe"
+std::string besideSpec(const std::string &path) {
+  size_t slash = path.find_last_of('/');
+  size_t dot = path.find_last_of('.');
+  bool hasSuffix = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
+  return (hasSuffix ? path.substr(0, dot) : path) + ".pipe";
+}
+
+Status figures(const Compiled &compiled, emit::PlanReport &report) {
+  report.planBytes = int64_t(compiled.bytes.size());
+  report.compileMs = compiled.milliseconds;
+  return emit::report(compiled.plan, report);
+}
+
+} // namespace
+
+int compileCommand(const CommandOptions &options) {
+  Compiled compiled;
+  Failure failure;
+  Stage until = options.emit == "pipe" ? Stage::Design : options.emit == "programs" ? Stage::Programs : Stage::Plan;
+  if (!compile(options.input, options.set, until, compiled, failure))
+    return fail(options, failure);
+  if (until != Stage::Plan)
+    return write(options, compiled.text);
+  if (options.emit == "perfetto") {
+    std::string json;
+    if (Status status = emit::perfetto(compiled.plan.variants.front(), 1, json); !status.ok())
+      return fail(options, options.input, status);
+    return write(options, json);
+  }
+  std::string path = options.output.empty() ? besideSpec(options.input) : options.output;
+  if (Status status = plan::writeFile(path, compiled.bytes); !status.ok())
+    return fail(options, path, status);
+  emit::PlanReport report;
+  if (Status status = figures(compiled, report); !status.ok())
+    return fail(options, options.input, status);
+  if (options.json)
+    fmt::print("{}", emit::reportJson(report));
+  fmt::print(stderr, "{}wrote {}\n", emit::reportText(report), path);
+  return 0;
+}
+
+int reportCommand(const CommandOptions &options) {
+  Compiled compiled;
+  int code = 0;
+  if (!obtain(options, options.input, compiled, code))
+    return code;
+  emit::PlanReport report;
+  if (Status status = figures(compiled, report); !status.ok())
+    return fail(options, options.input, status);
+  fmt::print("{}", options.json ? emit::reportJson(report) : emit::reportText(report));
+  return 0;
+}
+
+int showCommand(const CommandOptions &options) {
+  std::vector<std::string> paths{options.input};
+  if (!options.second.empty())
+    paths.push_back(options.second);
+  std::vector<Compiled> plans(paths.size());
+  plan::Time longest = 0;
+  int code = 0;
+  for (size_t i = 0; i != paths.size(); ++i) {
+    if (!obtain(options, paths[i], plans[i], code))
+      return code;
+    longest = std::max(longest, plans[i].plan.variants.front().certificate.makespan);
+  }
+  for (size_t i = 0; i != paths.size(); ++i) {
+    const plan::Variant &variant = plans[i].plan.variants.front();
+    std::string text;
+    emit::TimelineOptions look{columnsOf(options), useColour(options), longest};
+    if (Status status = emit::timeline(variant, look, text); !status.ok())
+      return fail(options, paths[i], status);
+    emit::PlanReport report;
+    if (Status status = figures(plans[i], report); !status.ok())
+      return fail(options, paths[i], status);
+    const emit::Report &figures = report.variants.front();
+    fmt::print("{}{}: makespan {}, bubble {:.2f} %\n{}", i == 0 ? "" : "\n", paths[i],
+               plan::timeText(figures.certificate.makespan), 100 * figures.bubbleRate, text);
+  }
+  return 0;
+}
+
+int schedulesCommand(const CommandOptions &options) {
+  const schedule::Entry *chosen = options.name.empty() ? nullptr : schedule::find(options.name);
+  if (!options.name.empty() && !chosen) {
+    std::string near(schedule::nearest(options.name));
+    return fail(options, "schedules",
+                Status::input(fmt::format("unknown schedule '{}'{}", options.name,
+                                          near.empty() ? "" : fmt::format(", did you mean '{}'?", near))));
+  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const schedule::Entry &entry : schedule::catalogue()) {
+    if (chosen && &entry != chosen)
+      continue;
+    std::string aliases;
+    for (std::string_view alias : entry.aliases)
+      aliases += (aliases.empty() ? "" : ", ") + std::string(alias);
+    std::string backward = entry.allowsFused && entry.allowsSplit ? "fused or split"
+                           : entry.allowsFused                    ? "fused"
+                                                                  : "split";
+    if (options.json) {
+      list.push_back({{"name", entry.name},
+                      {"aliases", entry.aliases},
+                      {"backward", backward},
+                      {"placement", entry.placement},
+                      {"bubble", entry.bubble},
+                      {"memory", entry.memory},
+                      {"source", entry.source}});
+      continue;
+    }
+    fmt::print("{}{}\n  bubble    {}\n  memory    {}\n  backward  {}\n  placement {}\n  source    {}\n", entry.name,
+               aliases.empty() ? "" : " (" + aliases + ")", entry.bubble, entry.memory, backward, entry.placement,
+               entry.source);
+  }
+  if (options.json)
+    fmt::print("{}\n", list.dump(2));
+  return 0;
+}
+
+int verifyCommand(const CommandOptions &options) {
+  plan::Plan plan;
+  Status status = loadChecked(options.input, plan);
+  if (!status.ok())
+    return fail(options, options.input, status);
+  if (options.json)
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"file", options.input}, {"ranks", plan.ranks()}, {"variants", plan.variants.size()}}
+            .dump(2));
+  else
+    fmt::print("{}: {} ranks, {} variant{}: every rule holds, every run ends\n", options.input, plan.ranks(),
+               plan.variants.size(), plan.variants.size() == 1 ? "" : "s");
+  return 0;
+}
+
+int disasmCommand(const CommandOptions &options) {
+  plan::Plan plan;
+  if (Status status = plan::load(options.input, plan); !status.ok())
+    return fail(options, options.input, status);
+  if (options.rank >= plan.ranks() || options.variant >= int(plan.variants.size()))
+    return fail(
+        options, options.input,
+        Status::usage(fmt::format("the plan has {} ranks and {} variants", plan.ranks(), plan.variants.size())));
+  return write(options, plan::disassemble(plan, {options.rank, options.variant}));
+}
+
+} // namespace pipec

@@ -1,0 +1,28 @@
+// What each subcommand of pipec does with its parsed options; each returns the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pipec {
+
+struct CommandOptions {
+  std::string input, second; // a spec or a plan
+  std::string output;        // empty: beside the spec (plan) or standard output (other kinds)
+  std::vector<std::string> set;
+  std::string emit = "plan";
+  std::string name; // schedules NAME
+  int rank = -1, variant = -1;
+  int columns = 0; // 0: the terminal's, else 80
+  bool json = false;
+  std::string colour = "auto";
+};
+
+int compileCommand(const CommandOptions &options);
+int reportCommand(const CommandOptions &options);
+int showCommand(const CommandOptions &options);
+int schedulesCommand(const CommandOptions &options);
+int verifyCommand(const CommandOptions &options);
+int disasmCommand(const CommandOptions &options);
+
+} // namespace pipec

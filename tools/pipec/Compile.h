@@ -1,0 +1,33 @@
+// From a spec's path to a plan: reads, imports, runs the passes, emits. Says what is wrong on standard error, with the
+// place.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <string>
+#include <vector>
+
+namespace pipec {
+
+/// Where a run went wrong, for `--json`. The message has been printed.
+struct Failure {
+  Code code = Code::Ok;
+  std::string message, file;
+  unsigned line = 0, column = 0;
+};
+
+enum class Stage { Design, Programs, Plan };
+
+struct Compiled {
+  std::string text; // Stage::Design, Stage::Programs: the IR
+  plan::Plan plan;  // Stage::Plan
+  std::vector<uint8_t> bytes;
+  double milliseconds = 0;
+};
+
+/// Runs up to `until`. False after an error, which `failure` holds.
+bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
+             Failure &failure);
+
+} // namespace pipec

@@ -1,0 +1,103 @@
+// The compiler's command line: options here, work in Commands.cpp. Exit codes as in runtime/plan/Status.h.
+#include "tools/pipec/Commands.h"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+
+namespace {
+
+constexpr int kUsage = 2;
+
+struct Subcommand {
+  const char *name, *help, *example;
+  void (*declare)(CLI::App &, pipec::CommandOptions &);
+  int (*run)(const pipec::CommandOptions &);
+};
+
+void input(CLI::App &app, pipec::CommandOptions &options, const char *what) {
+  app.add_option("INPUT", options.input, what)->required();
+}
+void set(CLI::App &app, pipec::CommandOptions &options) {
+  app.add_option("--set", options.set, "key.path=value laid over the spec; may be repeated")->allow_extra_args(false);
+}
+void json(CLI::App &app, pipec::CommandOptions &options) {
+  app.add_flag("--json", options.json, "one JSON object on standard output");
+}
+
+const Subcommand kSubcommands[] = {
+    {"compile", "compile a spec into a plan",
+     "pipec compile specs/1f1b.yaml -o /tmp/1f1b.pipe --set pipeline.microbatches=32",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "the spec");
+       app.add_option("-o,--output", options.output, "the file to write (default: beside the spec, .pipe)");
+       set(app, options);
+       app.add_option("--emit", options.emit,
+                      "plan, pipe (the building block), programs (after all passes) or perfetto")
+           ->check(CLI::IsMember({"plan", "pipe", "programs", "perfetto"}));
+       json(app, options);
+     },
+     pipec::compileCommand},
+    {"report", "certificate, bubble rates, peak memory, instruction counts", "pipec report specs/1f1b.yaml --json",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "a spec or a plan");
+       set(app, options);
+       json(app, options);
+     },
+     pipec::reportCommand},
+    {"show", "the timeline in the terminal; two on one scale", "pipec show specs/1f1b.yaml specs/gpipe.yaml",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "a spec or a plan");
+       app.add_option("OTHER", options.second, "a second one, drawn below on the same scale");
+       set(app, options);
+       app.add_option("--columns", options.columns, "width (default: the terminal's, else 80)")
+           ->check(CLI::Range(20, 10000));
+       app.add_option("--color", options.colour, "auto, always or never")
+           ->check(CLI::IsMember({"auto", "always", "never"}));
+     },
+     pipec::showCommand},
+    {"schedules", "the catalogue: formulas and sources", "pipec schedules 1f1b",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       app.add_option("NAME", options.name, "one schedule (default: all)");
+       json(app, options);
+     },
+     pipec::schedulesCommand},
+    {"verify", "check a plan: every rule, and that every run of it ends", "pipec verify specs/1f1b.pipe",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "a plan");
+       json(app, options);
+     },
+     pipec::verifyCommand},
+    {"disasm", "a plan as text", "pipec disasm specs/1f1b.pipe --rank 0",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "a plan");
+       app.add_option("--rank", options.rank, "one rank (default: all)")->check(CLI::NonNegativeNumber);
+       app.add_option("--variant", options.variant, "one variant (default: all)")->check(CLI::NonNegativeNumber);
+     },
+     pipec::disasmCommand},
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app(
+      "pipec compiles pipeline-parallel training schedules: a YAML spec becomes a checked plan that piperun runs");
+  app.name("pipec");
+  app.set_version_flag("--version", "pipec " PIPEC_VERSION);
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 done, 1 the input is wrong, 2 the usage is wrong, 3 a check failed, 4 the run failed.");
+  pipec::CommandOptions options;
+  std::map<CLI::App *, const Subcommand *> known;
+  for (const Subcommand &each : kSubcommands) {
+    CLI::App *sub = app.add_subcommand(each.name, each.help);
+    sub->footer(std::string("Example: ") + each.example);
+    each.declare(*sub, options);
+    known[sub] = &each;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  return known.at(app.get_subcommands().front())->run(options);
+}
