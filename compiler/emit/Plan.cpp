@@ -1,5 +1,6 @@
 #include "compiler/emit/Plan.h"
 
+#include "compiler/emit/Roll.h"
 #include "compiler/schedule/Bounds.h"
 
 namespace pipec::emit {
@@ -20,6 +21,8 @@ plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::s
   plan::Variant made = std::move(lowered.lowering.variant);
   made.name = std::move(name);
   made.certificate = certificate(lowered, problem);
+  for (plan::Program &program : made.programs)
+    roll(program);
   return made;
 }
 

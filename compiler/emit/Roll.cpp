@@ -1,0 +1,156 @@
+// Each instruction becomes a symbol that says what it is relative to what stands before it: its microbatch less how
+// often its operation has run, each wait's count less how many instructions that queue has issued. A stretch that
+// repeats with evenly advancing microbatches and waits is then a plain repetition of symbols, found by comparing hashes
+// of windows.
+#include "compiler/emit/Roll.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+namespace pipec::emit {
+
+namespace {
+
+using plan::Instruction;
+using plan::Program;
+using plan::Wait;
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 32);
+}
+
+/// The symbols, and polynomial hashes of their prefixes modulo 2^61 - 1.
+class Symbols {
+public:
+  explicit Symbols(const Program &program) {
+    std::vector<int64_t> issued(program.queues.size()), ran(program.operations.size());
+    for (const Instruction &i : program.instructions) {
+      uint64_t symbol = mix(mix(i.operation, i.queue), uint64_t(i.microbatch - ran[i.operation]++));
+      for (uint32_t w = i.firstWait; w != i.firstWait + i.waits; ++w) {
+        const Wait &wait = program.waits[w];
+        // A count of the step before does not advance with what this step has issued; it is part of the symbol as it
+        // stands.
+        int64_t count = wait.previousStep ? wait.base : wait.base - issued[wait.queue];
+        symbol = mix(mix(symbol, wait.queue << 1 | unsigned(wait.previousStep)), uint64_t(count));
+      }
+      ++issued[i.queue];
+      symbols.push_back(symbol);
+    }
+    prefix.push_back(0);
+    power.push_back(1);
+    for (uint64_t symbol : symbols) {
+      prefix.push_back(add(multiply(prefix.back(), kBase), symbol % kModulus));
+      power.push_back(multiply(power.back(), kBase));
+    }
+  }
+
+  size_t size() const { return symbols.size(); }
+  uint64_t window(size_t from, size_t length) const {
+    uint64_t value = prefix[from + length] + kModulus - multiply(prefix[from], power[length]);
+    return value >= kModulus ? value - kModulus : value;
+  }
+
+  /// How far the symbols from `a` equal those from `b` > a.
+  size_t common(size_t a, size_t b) const {
+    size_t low = 0, high = size() - b;
+    while (low != high) {
+      size_t middle = (low + high + 1) / 2;
+      if (window(a, middle) == window(b, middle))
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return low;
+  }
+
+private:
+  static constexpr uint64_t kModulus = (uint64_t(1) << 61) - 1;
+  static constexpr uint64_t kBase = 0x1234567890abcdefu % kModulus;
+  static uint64_t multiply(uint64_t a, uint64_t b) { return uint64_t((unsigned __int128)(a)*b % kModulus); }
+  static uint64_t add(uint64_t a, uint64_t b) { return (a + b) % kModulus; }
+
+  std::vector<uint64_t> symbols, prefix, power;
+};
+
+/// For windows of one length: where the same window comes next.
+std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length) {
+  std::vector<uint32_t> next(symbols.size(), 0);
+  std::unordered_map<uint64_t, uint32_t> last;
+  last.reserve(symbols.size());
+  for (size_t i = symbols.size() + 1 - std::min(length, symbols.size() + 1); i-- != 0;) {
+    auto [it, isNew] = last.try_emplace(symbols.window(i, length), uint32_t(i));
+    if (!isNew) {
+      next[i] = it->second;
+      it->second = uint32_t(i);
+    }
+  }
+  return next;
+}
+
+/// Copies the body, with the strides that its second trip shows.
+void appendBody(const Program &from, Program &to, uint32_t first, uint32_t count, bool repeats) {
+  for (uint32_t i = first; i != first + count; ++i) {
+    Instruction made = from.instructions[i];
+    const Instruction *second = repeats ? &from.instructions[i + count] : nullptr;
+    made.firstWait = uint32_t(to.waits.size());
+    made.microbatchStride = second ? second->microbatch - made.microbatch : 0;
+    for (uint32_t w = 0; w != made.waits; ++w) {
+      Wait wait = from.waits[from.instructions[i].firstWait + w];
+      wait.stride = second ? from.waits[second->firstWait + w].base - wait.base : 0;
+      to.waits.push_back(wait);
+    }
+    to.instructions.push_back(made);
+  }
+}
+
+} // namespace
+
+void roll(Program &program) {
+  Symbols symbols(program);
+  // A body may itself repeat something shorter; longer windows see past that to the longer period.
+  constexpr size_t kWindows[] = {1, 6, 48, 384, 3072};
+  std::vector<std::vector<uint32_t>> next;
+  for (size_t length : kWindows)
+    if (length == 1 || length < symbols.size())
+      next.push_back(nextSame(symbols, length));
+
+  Program rolled;
+  std::vector<plan::Segment> segments;
+  auto append = [&](uint32_t first, uint32_t count, uint32_t trips) {
+    if (count == 0)
+      return;
+    segments.push_back({uint32_t(rolled.instructions.size()), count, trips});
+    appendBody(program, rolled, first, count, trips > 1);
+  };
+  size_t straight = 0; // where the stretch that does not repeat began
+  for (size_t i = 0; i < symbols.size();) {
+    size_t length = 0, saved = 0, trips = 1;
+    for (const auto &candidate : next) {
+      if (candidate[i] == 0)
+        continue;
+      size_t period = candidate[i] - i;
+      size_t repeats = symbols.common(i, candidate[i]) / period;
+      if (repeats * period > saved) {
+        length = period;
+        saved = repeats * period;
+        trips = repeats + 1;
+      }
+    }
+    if (saved == 0) {
+      ++i;
+      continue;
+    }
+    append(uint32_t(straight), uint32_t(i - straight), 1);
+    append(uint32_t(i), uint32_t(length), uint32_t(trips));
+    i += length * trips;
+    straight = i;
+  }
+  append(uint32_t(straight), uint32_t(symbols.size() - straight), 1);
+  program.instructions = std::move(rolled.instructions);
+  program.waits = std::move(rolled.waits);
+  program.step = std::move(segments);
+}
+
+} // namespace pipec::emit

@@ -1,0 +1,13 @@
+// Rolling: a repeated stretch of a straight-line program becomes one segment, body times trips (design, section 5), so
+// that a regular plan's size does not grow with its microbatches.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+namespace pipec::emit {
+
+/// Rolls a program of one segment and one trip; what it executes stays the same, instruction by instruction.
+/// O(n log n) in its instructions.
+void roll(plan::Program &program);
+
+} // namespace pipec::emit
