@@ -31,18 +31,19 @@ struct Event {
 /// Queue names and what a rank's instructions hold, taken from the plan's variant that ran.
 struct Rank {
   int32_t rank = 0;
-  std::vector<std::string> queues; // a name each: "compute", "send to 3", "recv from 2", "link 2-3", "transfers"
+  std::vector<std::string> queues; // a name each: "compute", "send to 3", "recv from 2", "link with 3", "transfers"
 };
 
 std::vector<Rank> describe(const plan::Variant &variant);
 
-/// The whole trace as JSON text. Live bytes are derived from F, B, W and BW events and the variant's operations.
+/// The whole trace as JSON text. Live bytes are derived from F, B, W and BW events and the variant's operations. Slices
+/// of one queue that overlap go to further tracks (Tracks.h).
 std::string toJson(const plan::Variant &variant, const std::vector<Event> &events);
 
 /// Writes atomically (a temporary file beside it, then rename); on failure nothing stays behind.
 Status write(const std::string &path, const std::string &json);
 
-/// Merges traces (JSON texts of one rank each) into one.
+/// Merges traces (JSON texts of one rank each) into one; `merged` is left alone on failure.
 Status merge(const std::vector<std::string> &jsons, std::string &merged);
 
 } // namespace pipec::trace

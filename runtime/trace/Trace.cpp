@@ -1,0 +1,159 @@
+// Events → Chrome's JSON trace events (the "Trace Event Format" document of the Chromium project). Times there are
+// microseconds; written as decimals they keep our picoseconds. The text is formatted directly: it is large, and all
+// strings in it are our own.
+#include "runtime/trace/Trace.h"
+
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Write.h"
+#include "runtime/trace/Tracks.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+namespace pipec::trace {
+namespace {
+
+using plan::Kind;
+using plan::Payload;
+using plan::Time;
+
+std::string microseconds(Time time) {
+  constexpr Time kMicrosecond = 1'000'000;
+  const bool negative = time < 0;
+  const uint64_t size = negative ? uint64_t(0) - uint64_t(time) : uint64_t(time);
+  return fmt::format("{}{}.{:06}", negative ? "-" : "", size / kMicrosecond, size % kMicrosecond);
+}
+
+const char *payloadName(Payload of) { return of == Payload::Forward ? "F" : "B"; }
+
+/// "F3", "send F3", "optimizer".
+std::string sliceName(const Event &e) {
+  if (plan::isTransfer(e.kind))
+    return fmt::format("{} {}{}", plan::name(e.kind), payloadName(e.of), e.microbatch);
+  return plan::isCompute(e.kind) ? fmt::format("{}{}", plan::name(e.kind), e.microbatch) : plan::name(e.kind);
+}
+
+/// The same number at both ends of a transfer, also when each rank writes its own trace: the sender's stage, the
+/// microbatch, what is carried and the step, which together fit.
+uint64_t flowId(const Event &e) {
+  const int32_t toSender = e.kind == Kind::Send ? 0 : e.of == Payload::Forward ? -1 : 1;
+  const uint64_t stage = uint64_t(uint32_t(e.stage + toSender)) & 0xfffff;
+  return uint64_t(e.step) << 41 | stage << 21 | (uint64_t(e.microbatch) & 0xfffff) << 1 |
+         uint64_t(e.of == Payload::Backward);
+}
+
+class Writer {
+public:
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+
+  template <typename... Args> void event(fmt::format_string<Args...> format, Args &&...args) {
+    if (!first)
+      text += ",\n";
+    first = false;
+    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+  }
+
+  void rankNames(int32_t rank, const std::vector<Track> &tracks, const std::vector<std::string> &queues,
+                 const Tracks &all) {
+    event(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank, rank);
+    event(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", rank, rank);
+    for (const Track &track : tracks) {
+      std::string name = track.queue < queues.size() ? queues[track.queue] : fmt::format("queue {}", track.queue);
+      if (track.lane > 0)
+        name += fmt::format(" ({})", track.lane + 1);
+      const int64_t thread = all.thread(track);
+      event(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}}}})", rank, thread, name);
+      event(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", rank, thread,
+            int64_t(track.queue) * 1000 + track.lane);
+    }
+  }
+
+  void slice(const Event &e, int64_t thread) {
+    const bool transfer = plan::isTransfer(e.kind);
+    event(R"({{"ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},)"
+          R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}}}}})",
+          sliceName(e), transfer ? "transfer" : "compute", e.rank, thread, microseconds(e.start),
+          microseconds(e.end - e.start), e.step, e.stage, plan::name(e.kind),
+          transfer ? fmt::format("\"of\":\"{}\",", payloadName(e.of)) : "", e.microbatch, e.epoch);
+    if (!transfer)
+      return;
+    // An arrow binds to the slice around its end: of a send its start, of a receive its middle, which comes later.
+    const bool send = e.kind == Kind::Send;
+    event(R"({{"ph":"{}",{}"name":"transfer","cat":"flow","id":"{:#x}","pid":{},"tid":{},"ts":{}}})", send ? "s" : "f",
+          send ? "" : "\"bp\":\"e\",", flowId(e), e.rank, thread,
+          microseconds(send ? e.start : e.start + (e.end - e.start) / 2));
+  }
+
+  void counter(int32_t rank, Time at, __int128 bytes) {
+    event(R"({{"ph":"C","name":"live bytes","pid":{},"ts":{},"args":{{"bytes":{}}}}})", rank, microseconds(at), bytes);
+  }
+
+private:
+  bool first = true;
+};
+
+/// Activations and contexts of a rank over time: F holds from its start, backwards and W release at their end.
+class LiveBytes {
+public:
+  explicit LiveBytes(const plan::Variant &variant) {
+    for (const plan::Program &program : variant.programs)
+      for (const plan::Operation &o : program.operations)
+        if (plan::isCompute(o.kind))
+          bytes[{program.rank, o.kind, o.stage}] = __int128(o.activation) + o.context;
+  }
+  void add(const Event &e) {
+    const auto at = bytes.find({e.rank, e.kind, e.stage});
+    if (at == bytes.end() || at->second == 0)
+      return;
+    const bool holds = e.kind == Kind::Forward;
+    changes[e.rank][holds ? e.start : e.end] += holds ? at->second : -at->second;
+  }
+  void write(Writer &out) const {
+    for (const auto &[rank, ofRank] : changes) {
+      __int128 live = 0;
+      for (const auto &[time, change] : ofRank)
+        out.counter(rank, time, live += change);
+    }
+  }
+
+private:
+  std::map<std::tuple<int32_t, Kind, int32_t>, __int128> bytes;
+  std::map<int32_t, std::map<Time, __int128>> changes;
+};
+
+} // namespace
+
+std::vector<Rank> describe(const plan::Variant &variant) {
+  std::vector<Rank> ranks;
+  ranks.reserve(variant.programs.size());
+  for (const plan::Program &program : variant.programs)
+    ranks.push_back({program.rank, plan::queueNames(program)});
+  return ranks;
+}
+
+std::string toJson(const plan::Variant &variant, const std::vector<Event> &events) {
+  Writer out;
+  const Tracks tracks(events);
+  for (const auto &[rank, used] : tracks.used()) {
+    const bool known = rank >= 0 && size_t(rank) < variant.programs.size();
+    out.rankNames(rank, used, known ? plan::queueNames(variant.programs[size_t(rank)]) : std::vector<std::string>(),
+                  tracks);
+  }
+  LiveBytes live(variant);
+  for (size_t i = 0; i < events.size(); ++i) {
+    out.slice(events[i], tracks.thread(tracks.of(i)));
+    live.add(events[i]);
+  }
+  live.write(out);
+  out.text += "\n]}\n";
+  return std::move(out.text);
+}
+
+Status write(const std::string &path, const std::string &json) {
+  return plan::writeFile(path, {reinterpret_cast<const uint8_t *>(json.data()), json.size()});
+}
+
+} // namespace pipec::trace

@@ -1,0 +1,202 @@
+// The trace of events written by hand: names, tracks, arrows, live bytes, merging.
+#include "runtime/trace/Trace.h"
+#include "test/plan/MakePlan.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+namespace pipec::trace {
+namespace {
+
+using nlohmann::json;
+using plan::Kind;
+using plan::Payload;
+using plan::Time;
+
+/// Two ranks, each instruction after the one before, receives longer than their queue is held.
+struct Sample {
+  plan::Plan plan;
+  std::vector<Event> events;
+
+  explicit Sample(bool deferred = false) {
+    plan::test::Make make;
+    make.ranks = 2;
+    make.deferred = deferred;
+    plan = plan::test::makePlan(make);
+    for (int64_t step = 0; step < 2; ++step)
+      for (const plan::Program &program : variant().programs) {
+        Time now = 1'000'000'000'000 * step + 123;
+        for (plan::Cursor c(program); !c.done(); c.next()) {
+          const plan::Step s = c.at();
+          const plan::Operation &o = *s.operation;
+          Time length = o.cost;
+          if (o.kind == Kind::Recv) // arrives while the next one already runs
+            length += 3 * o.cost;
+          events.push_back({program.rank, s.instruction->queue, o.kind, o.of, o.stage, o.peer, s.microbatch(), step, 1,
+                            now, now + length});
+          now += o.cost / (o.kind == Kind::Recv ? 100 : 1);
+        }
+      }
+  }
+  const plan::Variant &variant() const { return plan.variants[0]; }
+  json traced() const { return json::parse(toJson(variant(), events))["traceEvents"]; }
+};
+
+std::vector<json> ofPhase(const json &events, const std::string &phase) {
+  std::vector<json> found;
+  for (const json &event : events)
+    if (event["ph"] == phase)
+      found.push_back(event);
+  return found;
+}
+
+TEST(Trace, OneSliceAnInstruction) {
+  const Sample run;
+  const std::vector<json> slices = ofPhase(run.traced(), "X");
+  ASSERT_EQ(slices.size(), run.events.size());
+  EXPECT_EQ(slices[0], json::parse(R"({"ph":"X","name":"F0","cat":"compute","pid":0,"tid":0,"ts":0.000123,"dur":10000.0,
+    "args":{"step":0,"stage":0,"kind":"F","microbatch":0,"epoch":1}})"));
+  EXPECT_EQ(slices[1]["name"], "send F0");
+  EXPECT_EQ(slices[1]["args"]["of"], "F");
+  EXPECT_EQ(slices[1]["args"]["kind"], "send");
+  std::set<std::string> kinds;
+  for (const json &slice : slices)
+    kinds.insert(slice["args"]["kind"].get<std::string>());
+  EXPECT_EQ(kinds, (std::set<std::string>{"F", "BW", "send", "recv", "optimizer"}));
+}
+
+TEST(Trace, PicosecondsAreKept) {
+  Sample run;
+  run.events.resize(1);
+  run.events[0].start = 1'234'567'890'123'456;
+  run.events[0].end = run.events[0].start + 1;
+  const std::string text = toJson(run.variant(), run.events);
+  EXPECT_NE(text.find("\"ts\":1234567890.123456,\"dur\":0.000001,"), std::string::npos) << text;
+}
+
+TEST(Trace, Names) {
+  const Sample run;
+  std::map<std::pair<int, int>, std::string> threads;
+  std::map<int, std::string> processes;
+  for (const json &event : ofPhase(run.traced(), "M")) {
+    if (event["name"] == "thread_name")
+      threads[{event["pid"], event["tid"]}] = event["args"]["name"];
+    if (event["name"] == "process_name")
+      processes[event["pid"]] = event["args"]["name"];
+  }
+  EXPECT_EQ(processes, (std::map<int, std::string>{{0, "rank 0"}, {1, "rank 1"}}));
+  EXPECT_EQ((threads[{0, 0}]), "compute");
+  EXPECT_EQ((threads[{0, 1}]), "send to 1");
+  EXPECT_EQ((threads[{0, 2}]), "recv from 1");
+  const std::vector<Rank> ranks = describe(run.variant());
+  EXPECT_EQ(ranks[1].queues, (std::vector<std::string>{"compute", "recv from 0", "send to 0"}));
+}
+
+TEST(Trace, SlicesOfATrackNeverOverlap) {
+  Sample run;
+  // Two receives under way at once, on one queue.
+  for (int n = 0; n < 3; ++n)
+    run.events.push_back(
+        {1, 1, Kind::Recv, Payload::Forward, 1, 0, n, 9, 0, 9'000'000'000'000 + n * 10, 9'000'000'000'025 + n * 10});
+  const json events = run.traced();
+  std::map<std::pair<int, int64_t>, std::vector<std::pair<double, double>>> tracks;
+  for (const json &slice : ofPhase(events, "X"))
+    tracks[{slice["pid"], slice["tid"]}].push_back({slice["ts"], double(slice["ts"]) + double(slice["dur"])});
+  EXPECT_TRUE(tracks.count({1, 2001})) << "three at once";
+  for (auto &[track, slices] : tracks) {
+    std::sort(slices.begin(), slices.end());
+    for (size_t i = 1; i < slices.size(); ++i)
+      EXPECT_LE(slices[i - 1].second, slices[i].first + 1e-7) << track.first << " " << track.second;
+  }
+  EXPECT_NE(events.dump().find("\"recv from 0 (3)\""), std::string::npos);
+}
+
+TEST(Trace, ArrowsPairUp) {
+  const Sample run;
+  const json events = run.traced();
+  std::map<std::string, std::vector<int>> sends, receives;
+  for (const json &event : ofPhase(events, "s"))
+    sends[event["id"]].push_back(event["pid"]);
+  for (const json &event : ofPhase(events, "f")) {
+    EXPECT_EQ(event["bp"], "e");
+    receives[event["id"]].push_back(event["pid"]);
+  }
+  EXPECT_EQ(sends.size(), 2u * 2 * 8); // steps, payloads, microbatches
+  ASSERT_EQ(sends.size(), receives.size());
+  for (const auto &[id, from] : sends) {
+    ASSERT_EQ(from.size(), 1u) << id;
+    ASSERT_EQ(receives[id].size(), 1u) << id;
+    EXPECT_NE(receives[id][0], from[0]);
+  }
+}
+
+TEST(Trace, LiveBytesEndAtZero) {
+  for (const bool deferred : {false, true}) {
+    const Sample run(deferred);
+    std::map<int, int64_t> last, most;
+    std::map<int, double> time;
+    for (const json &event : ofPhase(run.traced(), "C")) {
+      const int rank = event["pid"];
+      EXPECT_GT(double(event["ts"]), time[rank]);
+      time[rank] = event["ts"];
+      last[rank] = event["args"]["bytes"];
+      EXPECT_GE(last[rank], 0);
+      most[rank] = std::max(most[rank], last[rank]);
+    }
+    EXPECT_EQ(last, (std::map<int, int64_t>{{0, 0}, {1, 0}}));
+    if (!deferred) {
+      const plan::test::Make make;
+      EXPECT_EQ(most[0], 2 * (make.activation + make.context)) << "rank 0 of two holds two microbatches";
+    }
+  }
+}
+
+TEST(Trace, NoEvents) { EXPECT_TRUE(json::parse(toJson(Sample().variant(), {}))["traceEvents"].empty()); }
+
+TEST(Trace, Merge) {
+  const Sample run;
+  std::vector<std::string> alone;
+  for (const int32_t rank : {0, 1}) {
+    std::vector<Event> events;
+    for (const Event &event : run.events)
+      if (event.rank == rank)
+        events.push_back(event);
+    alone.push_back(toJson(run.variant(), events));
+  }
+  std::string merged;
+  const Status status = merge(alone, merged);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const json together = run.traced(), joined = json::parse(merged)["traceEvents"];
+  EXPECT_EQ(joined.size(), together.size());
+  EXPECT_EQ(std::multiset<json>(joined.begin(), joined.end()), std::multiset<json>(together.begin(), together.end()));
+}
+
+TEST(Trace, MergeRefusesWhatIsNoTrace) {
+  std::string merged = "as it was";
+  for (const char *bad : {"", "{", "[]", "7", "{\"traceEvents\":7}"}) {
+    const Status status = merge({"{\"traceEvents\":[]}", bad}, merged);
+    EXPECT_EQ(status.code, Code::Input);
+    EXPECT_EQ(status.message.substr(0, 7), "trace 1") << status.message;
+  }
+  EXPECT_EQ(merged, "as it was");
+  EXPECT_TRUE(merge({}, merged).ok());
+  EXPECT_TRUE(json::parse(merged)["traceEvents"].empty());
+}
+
+TEST(Trace, Write) {
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "pipec-trace-test.json";
+  ASSERT_TRUE(write(path, "{}").ok());
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "{}");
+  std::filesystem::remove(path);
+  EXPECT_FALSE(write(path / "below", "{}").ok());
+}
+
+} // namespace
+} // namespace pipec::trace
