@@ -1,0 +1,154 @@
+"""Holds the tree to its layers: each folder includes only what the table below allows (CONTRIBUTING.md shows it for
+people), and the programs need only the shared libraries they may.
+
+  layering.py includes SOURCE_DIR             every #include against the table
+  layering.py needed READELF PROGRAM LIB…     PROGRAM must need none of LIB…
+  layering.py itself                          the check, on includes that are known right and wrong
+"""
+import os
+import re
+import subprocess
+import sys
+
+RUNTIME = ["runtime/plan", "runtime/simulate", "runtime/trace"]
+RUNTIME_REST = ["runtime/device", "runtime/transport", "runtime/stage", "runtime/interpreter", "runtime/adapt",
+                "runtime/launch"]
+ALL = ["runtime", "dialects", "compiler", "tools", "test"]
+
+# Folder: what of this repository it may include beside itself, and which libraries beside the standard ones.
+TABLE = {
+    "runtime/plan": ([], ["flatbuffers", "zlib", "fmt"]),
+    "runtime/simulate": (["runtime/plan"], ["fmt"]),
+    "runtime/trace": (["runtime/plan"], ["fmt", "json"]),
+    **{each: (RUNTIME + RUNTIME_REST, ["fmt", "json", "spdlog", "asio", "sodium", "cuda", "nccl", "torch"])
+       for each in RUNTIME_REST},
+    "dialects": ([], ["llvm", "mlir", "fmt"]),
+    "compiler/spec": ([], ["llvm", "yaml-cpp", "fmt", "json"]),
+    "compiler/schedule": ([], ["llvm", "z3", "fmt"]),
+    "compiler/passes": (["dialects", "compiler/schedule", "runtime/plan", "runtime/simulate"], ["llvm", "mlir", "fmt"]),
+    "compiler/emit": (["dialects", "compiler/passes", "compiler/schedule"] + RUNTIME, ["llvm", "mlir", "fmt", "json"]),
+    "tools": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "sodium", "cli11"]),
+    "test": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "asio", "sodium", "flatbuffers", "zlib", "gtest", "benchmark",
+                   "yaml-cpp"]),
+}
+
+# Exceptions: file (a prefix), what it may include, why.
+EXCEPTIONS = [
+    ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
+    ("compiler/passes/FromSpec.", "compiler/spec"),  # the one place where a spec becomes IR
+]
+
+LIBRARIES = {
+    "flatbuffers": r"flatbuffers/|.*_generated\.h$",
+    "zlib": r"zlib\.h$",
+    "fmt": r"fmt/",
+    "json": r"nlohmann/",
+    "spdlog": r"spdlog/",
+    "asio": r"asio(\.hpp$|/)",
+    "sodium": r"sodium(\.h$|/)",
+    "cuda": r"cuda|nvtx",
+    "nccl": r"nccl",
+    "torch": r"torch/|ATen/|c10/",
+    "llvm": r"llvm/|llvm-c/",
+    "mlir": r"mlir/|mlir-c/",
+    "yaml-cpp": r"yaml-cpp/",
+    "z3": r"z3",
+    "cli11": r"CLI/",
+    "gtest": r"gtest/|gmock/",
+    "benchmark": r"benchmark/",
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def inside(path, folder):
+    return path == folder or path.startswith(folder if folder.endswith((".", "/")) else folder + "/")
+
+
+def folder_of(path):
+    return max((each for each in TABLE if inside(path, each)), key=len, default=None)
+
+
+def problem(file, quote, included):
+    """Why `file` may not include `included`; None where it may."""
+    own = folder_of(file)
+    if own is None:
+        return "stands in no folder of the table"
+    folders, libraries = TABLE[own]
+    first = included.split("/")[0]
+    if first in ALL and quote == '"':
+        allowed = [own, *folders, *(what for who, what in EXCEPTIONS if file.startswith(who))]
+        if any(inside(included, each) for each in allowed):
+            return None
+        return f"{own} may not include {folder_of(included) or included}"
+    for library, pattern in LIBRARIES.items():
+        if re.match(pattern, included):
+            return None if library in libraries else f"{own} may not include {library}"
+    if quote == '"':
+        return "includes are written from the repository's root"
+    if "/" in included and not re.match(r"(sys|linux|netinet|arpa|net)/", included):
+        return f"'{included}' belongs to no known library; add it to the table with a reason"
+    return None
+
+
+def includes(root):
+    found, files = [], 0
+    for top in ALL:
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                if not name.endswith((".cpp", ".h", ".cu")):
+                    continue
+                path = os.path.join(folder, name)
+                relative = os.path.relpath(path, root)
+                files += 1
+                with open(path, encoding="utf-8") as text:
+                    for number, line in enumerate(text, 1):
+                        match = INCLUDE.match(line)
+                        why = match and problem(relative, *match.groups())
+                        if why:
+                            found.append(f"{relative}:{number}: {line.strip()}: {why}")
+    print("\n".join(found) or f"{files} files keep to the layers")
+    return 1 if found or not files else 0
+
+
+def needed(readelf, program, banned):
+    listing = subprocess.run([readelf, "-dW", program], check=True, capture_output=True, text=True).stdout
+    libraries = re.findall(r"\(NEEDED\).*\[(.+?)\]", listing)
+    bad = [each for each in libraries if each.startswith(tuple(banned))]
+    print(f"{os.path.basename(program)} needs {', '.join(libraries)}")
+    if bad:
+        print(f"it must not need {', '.join(bad)}")
+    return 1 if bad or not libraries else 0
+
+
+def itself():
+    right = [
+        ("runtime/plan/Load.cpp", '"', "runtime/plan/Plan.h"), ("runtime/plan/Load.cpp", "<", "zlib.h"),
+        ("runtime/launch/Local.cpp", '"', "runtime/transport/host/Meeting.h"), ("runtime/launch/Local.cpp", "<", "sys/wait.h"),
+        ("compiler/schedule/Problem.cpp", '"', "runtime/plan/Limits.h"),
+        ("compiler/passes/FromSpec.cpp", '"', "compiler/spec/Spec.h"), ("tools/pipec/pipec.cpp", "<", "CLI/CLI.hpp"),
+        ("dialects/pipe/PipeOps.cpp", '"', "dialects/pipe/PipeOps.h.inc"),
+    ]
+    wrong = [
+        ("runtime/plan/Load.cpp", '"', "runtime/simulate/Simulate.h"), ("runtime/launch/Local.cpp", '"', "llvm/ADT/ArrayRef.h"),
+        ("runtime/launch/Local.cpp", "<", "yaml-cpp/yaml.h"), ("compiler/schedule/Block.cpp", '"', "mlir/IR/Builders.h"),
+        ("compiler/schedule/Block.cpp", '"', "runtime/plan/Plan.h"), ("compiler/passes/Graph.cpp", '"', "compiler/spec/Spec.h"),
+        ("dialects/pipe/PipeOps.cpp", '"', "runtime/simulate/Simulate.h"), ("compiler/spec/Tree.cpp", '"', "mlir/IR/Location.h"),
+        ("compiler/emit/Plan.cpp", '"', "compiler/spec/Spec.h"), ("runtime/plan/Load.cpp", '"', "Plan.h"),
+        ("runtime/trace/Trace.cpp", "<", "boost/asio.hpp"), ("scripts/x.cpp", "<", "vector"),
+    ]
+    failed = [f"refused: {each}: {problem(*each)}" for each in right if problem(*each)]
+    failed += [f"let pass: {each}" for each in wrong if not problem(*each)]
+    print("\n".join(failed) or "right and wrong includes are told apart")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:] or [""]
+    if command == "includes" and len(rest) == 1:
+        sys.exit(includes(*rest))
+    if command == "needed" and len(rest) > 2:
+        sys.exit(needed(rest[0], rest[1], rest[2:]))
+    if command == "itself" and not rest:
+        sys.exit(itself())
+    sys.exit(__doc__)
