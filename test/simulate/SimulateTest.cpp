@@ -1,0 +1,228 @@
+// The simulator against what can be known without it: published formulas, small cases worked out by hand, and programs
+// that stop.
+#include "runtime/simulate/Simulate.h"
+
+#include "runtime/plan/Load.h"
+#include "test/plan/MakePlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace pipec;
+using plan::Kind;
+using plan::Payload;
+using plan::Time;
+using testing::HasSubstr;
+
+namespace {
+
+plan::Variant oneFOneB(plan::test::Make make) { return plan::test::makePlan(make).variants.front(); }
+
+Time makespan(const plan::Variant &variant) {
+  simulate::Result result;
+  Status status = simulate::simulate(variant, {}, result);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return result.makespan;
+}
+
+/// A plan of transfers alone between computes, written as instructions: each list is one rank's.
+struct Line {
+  Kind kind;
+  Payload of;
+  int32_t stage, peer;
+  uint32_t queue;
+  std::vector<plan::Wait> waits;
+  int32_t microbatch = 0;
+};
+
+plan::Variant byHand(const std::vector<std::vector<Line>> &ranks, uint32_t queues, Time cost, Time wire, Time latency) {
+  plan::Variant variant;
+  variant.microbatches = 2;
+  for (const auto &lines : ranks) {
+    plan::Program &program = variant.programs.emplace_back();
+    program.rank = int32_t(variant.programs.size() - 1);
+    program.queues.resize(queues);
+    for (const Line &line : lines) {
+      plan::Operation operation{line.kind, line.of, line.stage, line.peer, plan::isTransfer(line.kind) ? wire : cost};
+      operation.latency = plan::isTransfer(line.kind) ? latency : 0;
+      plan::Instruction instruction{
+          uint32_t(program.operations.size()), line.queue,      uint32_t(program.waits.size()),
+          uint32_t(line.waits.size()),         line.microbatch, 0};
+      program.operations.push_back(operation);
+      program.instructions.push_back(instruction);
+      program.waits.insert(program.waits.end(), line.waits.begin(), line.waits.end());
+    }
+    program.step = {{0, uint32_t(program.instructions.size()), 1}};
+  }
+  return variant;
+}
+
+} // namespace
+
+// Field facts, section 3.1: fused 1F1B, equal stages, latency c, no bandwidth, as many buffers as microbatches.
+TEST(Simulate, MakespanOfOneFOneBIsThePublishedFormula) {
+  constexpr Time kForward = 3'000'000, kBackward = 5'000'000, kWeight = 4'000'000;
+  for (int32_t p = 2; p <= 32; ++p)
+    for (int32_t m : {p, p + 1, p + 3, 2 * p - 1, 4 * p})
+      for (Time c : {Time(0), Time(1), Time(700'000), Time(9'000'001)}) {
+        plan::Variant variant = oneFOneB({.ranks = p,
+                                          .microbatches = m,
+                                          .slots = uint32_t(m),
+                                          .forward = kForward,
+                                          .backwardInput = kBackward,
+                                          .backwardWeight = kWeight,
+                                          .optimizerCost = 0,
+                                          .transfer = 0,
+                                          .latency = c});
+        Time expected = (m + p - 1) * (kForward + kBackward + kWeight) + 2 * c * (p - 1 + int64_t(m - 1) * (p - 1) / p);
+        ASSERT_EQ(makespan(variant), expected) << "p " << p << ", m " << m << ", c " << c;
+      }
+}
+
+TEST(Simulate, PeaksAreMicrobatchesInFlight) {
+  for (int32_t p : {1, 2, 5, 8})
+    for (int32_t m : {1, 2, 3, 8, 20}) {
+      plan::Variant variant = oneFOneB({.ranks = p,
+                                        .microbatches = m,
+                                        .slots = 1,
+                                        .activation = 100,
+                                        .context = 7,
+                                        .staticBytes = 1000,
+                                        .workspace = 50});
+      simulate::Result result;
+      ASSERT_TRUE(simulate::simulate(variant, {}, result).ok());
+      for (int32_t s = 0; s != p; ++s) {
+        EXPECT_EQ(result.ranks[size_t(s)].peakActivation, 107 * std::min(m, p - s));
+        plan::Bytes rings = 0;
+        for (const plan::Ring &ring : variant.programs[size_t(s)].rings)
+          rings += plan::Bytes(ring.size) * ring.slotBytes;
+        EXPECT_EQ(result.ranks[size_t(s)].peak, result.ranks[size_t(s)].peakActivation + rings + 1050);
+      }
+    }
+}
+
+TEST(Simulate, RolledAndStraightProgramsRunAlike) {
+  for (bool split : {false, true}) {
+    plan::test::Make make{.ranks = 5, .microbatches = 23, .split = split, .rolled = false};
+    plan::Variant straight = oneFOneB(make);
+    make.rolled = true;
+    plan::Variant rolled = oneFOneB(make);
+    ASSERT_LT(rolled.programs[0].instructions.size(), straight.programs[0].instructions.size());
+    auto events = [](const plan::Variant &variant) {
+      std::map<std::tuple<int32_t, int, int, int32_t, int64_t, int64_t>, std::pair<Time, Time>> all;
+      simulate::Options options;
+      options.steps = 3;
+      options.observe = [&](const simulate::Event &event) {
+        all[{event.rank, int(event.operation->kind), int(event.operation->of), event.operation->stage, event.microbatch,
+             event.step}] = {event.start, event.end};
+      };
+      simulate::Result result;
+      EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
+      return all;
+    };
+    EXPECT_EQ(events(straight), events(rolled));
+  }
+}
+
+// Two sends follow each other on a link: the wire is held for its cost, the data arrive a latency later.
+TEST(Simulate, LinksSerialiseAndLatencyDoesNot) {
+  auto send = [](int32_t microbatch, int64_t after) {
+    return Line{Kind::Send, Payload::Forward, 0, 1, 1, {{0, false, after, 0}}, microbatch};
+  };
+  auto recv = [](int32_t microbatch) { return Line{Kind::Recv, Payload::Forward, 1, 0, 1, {}, microbatch}; };
+  plan::Variant variant = byHand({{{Kind::Forward, Payload::None, 0, -1, 0, {}},
+                                   {Kind::Forward, Payload::None, 0, -1, 0, {}, 1},
+                                   send(0, 1),
+                                   send(1, 2)},
+                                  {recv(0),
+                                   recv(1),
+                                   {Kind::Forward, Payload::None, 1, -1, 0, {{1, false, 1, 0}}},
+                                   {Kind::Forward, Payload::None, 1, -1, 0, {{1, false, 2, 0}}, 1}}},
+                                 2, 10, 30, 5);
+  std::vector<simulate::Event> recvs;
+  simulate::Options options;
+  options.observe = [&](const simulate::Event &event) {
+    if (event.operation->kind == Kind::Recv)
+      recvs.push_back(event);
+  };
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  ASSERT_EQ(recvs.size(), 2u);
+  EXPECT_EQ(recvs[0].start, 10);
+  EXPECT_EQ(recvs[0].end, 45);   // 10 + 30 + 5
+  EXPECT_EQ(recvs[1].start, 40); // the wire is free at 40, though the producer ended at 20
+  EXPECT_EQ(recvs[1].end, 75);
+  EXPECT_EQ(result.makespan, 85);
+
+  options.idealLinks = true;
+  recvs.clear();
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  EXPECT_EQ(recvs[1].start, 20);
+  EXPECT_EQ(recvs[1].end, 55);
+}
+
+// NCCL #479: both ranks send before they receive, on one queue.
+TEST(Simulate, SendBeforeReceiveOnBothSidesIsACycle) {
+  auto rank = [](int32_t peer) {
+    return std::vector<Line>{{Kind::Send, Payload::Forward, 1 - peer, peer, 1, {}},
+                             {Kind::Recv, Payload::Backward, 1 - peer, peer, 1, {}}};
+  };
+  simulate::Result result;
+  Status status = simulate::simulate(byHand({rank(1), rank(0)}, 2, 1, 1, 0), {}, result);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_THAT(status.message, HasSubstr("cycle of 2"));
+  EXPECT_THAT(status.message, HasSubstr("rank 0: send F stage 0 microbatch 0 to rank 1"));
+  EXPECT_THAT(status.message, HasSubstr("rank 1: send F stage 1 microbatch 0 to rank 0"));
+}
+
+TEST(Simulate, AReceiveWithoutASendNeverComes) {
+  plan::Variant variant = byHand({{{Kind::Recv, Payload::Backward, 0, 1, 1, {}}}, {}}, 2, 1, 1, 0);
+  simulate::Result result;
+  Status status = simulate::simulate(variant, {}, result);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_THAT(status.message, HasSubstr("never comes"));
+}
+
+TEST(Simulate, AWaitForMoreThanAQueueRunsNeverComes) {
+  plan::Variant variant = byHand({{{Kind::Forward, Payload::None, 0, -1, 0, {{1, false, 1, 0}}}}}, 2, 1, 1, 0);
+  simulate::Result result;
+  EXPECT_EQ(simulate::simulate(variant, {}, result).code, Code::Check);
+}
+
+// A wait on the step before is met in the first step and binds in the second.
+TEST(Simulate, StepsFollowEachOtherWithoutABarrier) {
+  plan::Variant variant = byHand(
+      {{{Kind::Forward, Payload::None, 0, -1, 0, {}}, {Kind::Send, Payload::Forward, 0, 1, 1, {{0, false, 1, 0}}}},
+       {{Kind::Recv, Payload::Forward, 1, 0, 1, {{0, true, 1, 0}}},
+        {Kind::Forward, Payload::None, 1, -1, 0, {{1, false, 1, 0}}}}},
+      2, 10, 0, 0);
+  simulate::Options options;
+  options.steps = 3;
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  EXPECT_THAT(result.ranks[0].lastEnd, testing::ElementsAre(10, 20, 30));
+  EXPECT_THAT(result.ranks[1].lastEnd, testing::ElementsAre(20, 30, 40));
+  Time span = 0;
+  ASSERT_TRUE(simulate::span(variant, span, result).ok());
+  EXPECT_EQ(span, 10);
+}
+
+TEST(Simulate, SpanOfOneFOneBIsItsMakespanAndBubbleRateCountsAllRanks) {
+  plan::Variant variant = oneFOneB({.ranks = 4,
+                                    .microbatches = 8,
+                                    .slots = 8,
+                                    .forward = 10,
+                                    .backwardInput = 10,
+                                    .backwardWeight = 10,
+                                    .optimizerCost = 0,
+                                    .transfer = 0,
+                                    .latency = 0});
+  Time span = 0;
+  simulate::Result result;
+  ASSERT_TRUE(simulate::span(variant, span, result).ok());
+  EXPECT_EQ(span, result.makespan);
+  EXPECT_EQ(result.makespan, (8 + 3) * 30);
+  EXPECT_DOUBLE_EQ(simulate::bubbleRate(result, result.makespan), 1 - 8.0 / 11.0);
+}
