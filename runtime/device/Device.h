@@ -1,0 +1,53 @@
+// The device of one rank: queues that run work in order, a counter of completions for each, and memory for transfers.
+// Everything is issued from one thread, the interpreter's, and runs later. What puts work on a queue (a stage, a
+// transport) is written for one kind of device and knows its class; the interpreter knows this interface alone.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace pipec::runtime {
+
+using QueueId = uint32_t; // index into plan::Program::queues
+
+/// Which executed instruction a piece of work is; travels with it for messages, tags and traces.
+struct Label {
+  const plan::Operation *operation = nullptr; // the plan's, which outlives the run
+  int64_t microbatch = 0;
+  int64_t step = 0;
+  int64_t epoch = 0; // which plan or variant: counts up at a swap
+};
+
+/// A transfer buffer, or none. The memory is the device's.
+struct Slot {
+  std::byte *data = nullptr;
+  plan::Bytes bytes = 0; // of this transfer; the slot may be larger
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Work issued on `queue` from now on starts only once queue `of` has counted `count` completions since the run
+  /// began. Each piece of work counts one when it completes. Does not wait itself, except while the queue is full,
+  /// which cannot stop a plan: a wait names only what was issued before it.
+  /// CUDA: cudaStreamWaitEvent on an event recorded after that work.
+  virtual void wait(QueueId queue, QueueId of, int64_t count) = 0;
+
+  /// Parks the calling thread until queue `of` has counted `count`. False if the run failed meanwhile (a lost peer, a
+  /// deadline): then nothing that was issued may be relied upon.
+  /// CUDA: cudaEventSynchronize, by a thread that also watches for errors.
+  virtual bool synchronize(QueueId of, int64_t count) = 0;
+
+  /// Zeroed memory that stays until the device goes; nullptr if there is not enough. Called before the first step only.
+  /// CUDA: ncclMemAlloc, so that transfers need no staging.
+  virtual std::byte *allocate(plan::Bytes bytes) = 0;
+};
+
+/// How often the instructions of each queue are executed in a step: what its counter advances by.
+std::vector<int64_t> executedByQueue(const plan::Program &program);
+
+} // namespace pipec::runtime

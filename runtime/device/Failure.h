@@ -1,0 +1,45 @@
+// The first thing that went wrong on a rank. Any thread may raise it; the rest of the rank hears of it and stops.
+#pragma once
+
+#include "runtime/plan/Status.h"
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace pipec::runtime {
+
+class Failure {
+public:
+  /// Keeps the first status only. Calls the listeners on the calling thread.
+  void raise(Status status) {
+    {
+      std::lock_guard lock(mutex);
+      if (flag.load(std::memory_order_relaxed))
+        return;
+      first = std::move(status);
+      flag.store(true, std::memory_order_release);
+    }
+    for (const auto &listener : listeners)
+      listener();
+  }
+
+  bool raised() const { return flag.load(std::memory_order_acquire); }
+
+  Status status() const {
+    std::lock_guard lock(mutex);
+    return first;
+  }
+
+  /// Before any thread that may raise has started. A listener must not block.
+  void listen(std::function<void()> listener) { listeners.push_back(std::move(listener)); }
+
+private:
+  mutable std::mutex mutex;
+  std::atomic<bool> flag{false};
+  Status first;
+  std::vector<std::function<void()>> listeners;
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,133 @@
+// The device of a rank on the host: a queue is a list of waits and work in memory. One thread runs all device queues of
+// the rank, by priority; communicator queues are run by the transport, which takes their heads from here. Memory is
+// ordinary memory.
+#pragma once
+
+#include "runtime/device/Failure.h"
+#include "runtime/device/host/Clock.h"
+#include "runtime/device/host/Counters.h"
+#include "runtime/device/host/Recorder.h"
+
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace pipec::runtime {
+
+struct HostWork;
+
+/// What a device queue's work does, given by the stage.
+class HostBody {
+public:
+  virtual ~HostBody() = default;
+  struct Span {
+    plan::Time start;
+    plan::Time end;
+  };
+  /// Runs on the device's thread and returns when the work has ended; `ready` is when it could start. The result is
+  /// when it was due to start and end in the run's clock, where time is emulated; else when it did.
+  virtual Span run(const HostWork &work, plan::Time ready) = 0;
+};
+
+struct HostWork {
+  Label label;
+  Slot in;
+  Slot out;                 // of a transfer: its slot
+  HostBody *body = nullptr; // none: a transfer
+};
+
+class HostDevice final : public Device {
+public:
+  using Time = plan::Time;
+
+  /// `program` and `failure` outlive the device. Nothing runs before start().
+  HostDevice(const plan::Program &program, const Clock &clock, Failure &failure, bool trace);
+  ~HostDevice() override; // ends the device's thread, after the work that it is in
+
+  void wait(QueueId queue, QueueId of, int64_t count) override;
+  bool synchronize(QueueId of, int64_t count) override;
+  std::byte *allocate(plan::Bytes bytes) override;
+
+  /// Puts work on a queue; blocks while the queue is full.
+  void submit(QueueId queue, const HostWork &work);
+
+  void start();
+
+  // For who runs a communicator queue: one thread.
+
+  /// `bell` rings when head(queue) may give more than it last did. Before start().
+  void setBell(QueueId queue, Bell &bell) { queues[queue]->bell = &bell; }
+
+  struct Head {
+    HostWork work;
+    Time ready; // when its waits were met and the queue was free; may lie in the future
+  };
+  /// The work at the head of the queue, if all waits before it are met.
+  std::optional<Head> head(QueueId queue);
+
+  /// The head has completed: it held the queue until `free` and counts as complete at `end`. Of the rest a record is
+  /// kept: when it was due to start, when it really started and ended, and how late it was.
+  struct Times {
+    Time free;
+    Time end;
+    Time due;
+    Time realStart;
+    Time realEnd;
+    Time late;
+  };
+  void finish(QueueId queue, const Times &times);
+
+  // For messages.
+
+  /// What some queue has waited for longer than `limit`: "rank 1: F stage 1 microbatch 0 waits for recv …".
+  std::optional<std::string> overdue(Time limit) const;
+  /// The instruction at the head of a queue, as plan::describe says it; empty if there is none.
+  std::string describeHead(QueueId queue) const;
+
+  /// After the run, or after a failure once this object's threads and the transport's stand still.
+  std::vector<Recorder> recorders() const;
+
+private:
+  static constexpr size_t kCapacity = size_t(1) << 16; // entries of a queue
+  static constexpr size_t kHistory = size_t(1) << 20;  // remembered times of a counter
+
+  struct Entry {
+    bool isWait = false;
+    QueueId of = 0;
+    int64_t count = 0;
+    HostWork work;
+  };
+  struct Queue {
+    mutable std::mutex mutex; // over all up to `bell`
+    std::condition_variable notFull;
+    std::deque<Entry> entries;
+    Time ready = 0;         // of the waits passed since the last work
+    Time free = 0;          // end of the last work
+    Time waitingSince = -1; // since when the head's wait is not met; -1: it is
+    Bell *bell = nullptr;
+    Recorder recorder;
+    plan::Priority priority = plan::Priority::Compute;
+  };
+
+  void push(QueueId queue, const Entry &entry);
+  void runQueues();
+
+  const plan::Program &program;
+  const Clock &clock;
+  Failure &failure;
+  std::vector<std::unique_ptr<Queue>> queues;
+  std::vector<QueueId> deviceQueues; // highest priority first
+  Counters counters;
+  ParkingBell deviceBell;
+  ParkingBell hostBell;
+  struct Free {
+    void operator()(std::byte *block) const { std::free(block); }
+  };
+  std::vector<std::unique_ptr<std::byte, Free>> memory;
+  std::atomic<bool> stopped{false};
+  std::thread thread;
+};
+
+} // namespace pipec::runtime

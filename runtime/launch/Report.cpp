@@ -1,0 +1,83 @@
+// Reports: gathering, sending, step times.
+#include "runtime/launch/Report.h"
+
+#include <algorithm>
+
+namespace pipec::runtime {
+
+using plan::Time;
+
+RankReport summarize(const std::vector<Recorder> &recorders) {
+  RankReport report;
+  for (const Recorder &recorder : recorders) {
+    if (report.steps.size() < recorder.steps.size())
+      report.steps.resize(recorder.steps.size());
+    for (size_t s = 0; s < recorder.steps.size(); ++s) {
+      report.steps[s].firstStart = std::min(report.steps[s].firstStart, recorder.steps[s].firstStart);
+      report.steps[s].lastEnd = std::max(report.steps[s].lastEnd, recorder.steps[s].lastEnd);
+    }
+    report.lateness.merge(recorder.lateness);
+    report.events.insert(report.events.end(), recorder.events.begin(), recorder.events.end());
+  }
+  return report;
+}
+
+// Flat lists of numbers: an object for each event would cost ten times as much.
+nlohmann::json toJson(const RankReport &report) {
+  std::vector<int64_t> steps, events;
+  for (const StepTimes &step : report.steps)
+    steps.insert(steps.end(), {step.firstStart, step.lastEnd});
+  for (const trace::Event &e : report.events)
+    events.insert(events.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
+                                 e.epoch, e.start, e.end});
+  return {{"steps", steps}, {"lateness", report.lateness.pack()}, {"events", events}};
+}
+
+RankReport fromJson(const nlohmann::json &json, int32_t rank) {
+  RankReport report;
+  auto steps = json.at("steps").get<std::vector<int64_t>>();
+  for (size_t i = 0; i + 2 <= steps.size(); i += 2)
+    report.steps.push_back({steps[i], steps[i + 1]});
+  report.lateness = Lateness::unpack(json.at("lateness").get<std::vector<int64_t>>());
+  auto e = json.at("events").get<std::vector<int64_t>>();
+  for (size_t i = 0; i + 10 <= e.size(); i += 10)
+    report.events.push_back({rank, uint32_t(e[i]), plan::Kind(e[i + 1]), plan::Payload(e[i + 2]), int32_t(e[i + 3]),
+                             int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9]});
+  return report;
+}
+
+std::vector<Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t steps) {
+  std::vector<Time> times(size_t(steps), 0);
+  for (const auto &rank : ranks)
+    for (size_t s = 0; s < std::min(times.size(), rank.size()); ++s)
+      if (rank[s].firstStart <= rank[s].lastEnd) // else the rank computes nothing
+        times[s] = std::max(times[s], rank[s].lastEnd - (s == 0 ? rank[0].firstStart : rank[s - 1].lastEnd));
+  return times;
+}
+
+std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t steps) {
+  std::vector<std::vector<StepTimes>> ranks;
+  for (const RankReport &report : reports)
+    ranks.push_back(report.steps);
+  return stepTimes(ranks, steps);
+}
+
+Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<Time> &times) {
+  simulate::Options options;
+  options.steps = steps;
+  simulate::Result result;
+  Status status = simulate::simulate(variant, options, result);
+  if (!status.ok())
+    return status;
+  std::vector<std::vector<StepTimes>> ranks;
+  for (const simulate::RankResult &rank : result.ranks) {
+    ranks.emplace_back();
+    for (size_t s = 0; s < rank.firstStart.size(); ++s)
+      if (rank.firstStart[s] >= 0) // -1: computes nothing
+        ranks.back().push_back({rank.firstStart[s], rank.lastEnd[s]});
+  }
+  times = stepTimes(ranks, steps);
+  return {};
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,34 @@
+// What a rank reports after a run, and what follows from all reports: the time of each step, as measured and as
+// simulated, by one definition (design, section 7).
+#pragma once
+
+#include "runtime/device/host/Recorder.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace pipec::runtime {
+
+struct RankReport {
+  std::vector<StepTimes> steps;
+  Lateness lateness;
+  std::vector<trace::Event> events; // with a trace only
+};
+
+/// One report of a rank's queues.
+RankReport summarize(const std::vector<Recorder> &recorders);
+
+nlohmann::json toJson(const RankReport &report);
+/// `json` comes from toJson of a process of the same program.
+RankReport fromJson(const nlohmann::json &json, int32_t rank);
+
+/// Of each step: on the slowest rank, from its last end of the step before, in the first step from its first start, to
+/// its last end.
+std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t steps);
+
+std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t steps);
+/// The same steps in virtual time.
+Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<plan::Time> &times);
+
+} // namespace pipec::runtime

@@ -1,0 +1,22 @@
+// What synthetic transfers carry: words that follow from (stage, kind, microbatch, step) alone, so that the consumer
+// can tell data that is late, lost, mixed up or overwritten.
+#pragma once
+
+#include "runtime/device/Device.h"
+
+namespace pipec::runtime {
+
+/// Which data: `stage` produced them, `of` says activation or gradient.
+struct PatternKey {
+  int32_t stage = 0;
+  plan::Payload of = plan::Payload::Forward;
+  int64_t microbatch = 0;
+  int64_t step = 0;
+};
+
+void fill(const Slot &slot, const PatternKey &key);
+
+/// The first byte that is not the pattern's; -1: all are.
+int64_t firstWrong(const Slot &slot, const PatternKey &key);
+
+} // namespace pipec::runtime

@@ -1,0 +1,38 @@
+// A stage that takes the plan's costs as real waits and computes nothing, but checks what it receives and fills what it
+// sends: any slot reused too early, any message mixed up, is noticed.
+#pragma once
+
+#include "runtime/device/Pace.h"
+#include "runtime/device/host/HostDevice.h"
+#include "runtime/stage/Stage.h"
+
+namespace pipec::runtime {
+
+class SyntheticStage final : public Stage, public HostBody {
+public:
+  /// All outlive the stage, and the stage the device's thread.
+  SyntheticStage(int32_t rank, HostDevice &device, const Clock &clock, Failure &failure, Pace pace)
+      : rank(rank), device(device), clock(clock), failure(failure), pace(pace) {}
+
+  void forward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
+  void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) override {
+    submit(queue, label, slots);
+  }
+  void backwardWeight(QueueId queue, const Label &label) override { submit(queue, label, {}); }
+  void backward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
+  void optimizerStep(QueueId queue, const Label &label) override { submit(queue, label, {}); }
+
+private:
+  void submit(QueueId queue, const Label &label, const StageSlots &slots) {
+    device.submit(queue, {label, slots.in, slots.out, this});
+  }
+  Span run(const HostWork &work, plan::Time ready) override;
+
+  int32_t rank;
+  HostDevice &device;
+  const Clock &clock;
+  Failure &failure;
+  Pace pace;
+};
+
+} // namespace pipec::runtime

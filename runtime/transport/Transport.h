@@ -1,0 +1,30 @@
+// Transfers between ranks, each on a queue of the device. A transfer starts when both of its ends stand at the heads of
+// their queues with their waits met and the link is free, so a payload never travels before its receive is posted: the
+// proof of progress assumes no more than that. Transfers from one rank to another match in the order of their queues.
+// Collectives join this interface with data parallelism.
+#pragma once
+
+#include "runtime/device/Device.h"
+
+namespace pipec::runtime {
+
+class Transport {
+public:
+  virtual ~Transport() = default;
+
+  /// Issues the send of `slot` to label.operation->peer on `queue`; returns at once (or when the queue has room). It
+  /// counts as complete when its wire is free; until then `slot` must not be written.
+  /// NCCL: ncclSend on the queue's stream and communicator.
+  virtual void send(QueueId queue, const Label &label, Slot slot) = 0;
+
+  /// Issues the receive from label.operation->peer into `slot`, likewise; it counts as complete when the data are
+  /// there, the queue going on from when the wire is free. What arrives must be the transfer that `label` names, or the
+  /// run ends. NCCL: ncclRecv on the queue's stream and communicator.
+  virtual void recv(QueueId queue, const Label &label, Slot slot) = 0;
+
+  // A peer that dies, closes its connection, stays silent on the network (3 s) or does not come to a transfer within
+  // the deadline raises the rank's Failure with a message that names rank, instruction and peer. Nothing is retried.
+  // NCCL: ncclCommGetAsyncError and a deadline, then ncclCommAbort.
+};
+
+} // namespace pipec::runtime

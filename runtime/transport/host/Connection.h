@@ -1,0 +1,55 @@
+// One TCP connection with a peer, after the handshake: frames out in order, frames in to a handler. Everything runs on
+// the io_context's thread.
+#pragma once
+
+#include "runtime/transport/host/Wire.h"
+
+#include <asio.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+
+namespace pipec::runtime {
+
+class Connection {
+public:
+  class Handler {
+  public:
+    virtual ~Handler() = default;
+    virtual void onCredit(int32_t peer, const wire::Frame &frame) = 0;
+    /// Where the payload goes; an empty slot if it is not wanted: then the handler has raised a failure.
+    virtual Slot onData(int32_t peer, const wire::Frame &frame) = 0;
+    virtual void onArrived(int32_t peer, const wire::Frame &frame) = 0;
+    virtual void onAbort(int32_t peer, const std::string &reason) = 0;
+    virtual void onLost(int32_t peer, const std::string &reason) = 0;
+  };
+
+  Connection(asio::ip::tcp::socket socket, int32_t peer, Handler &handler);
+
+  void start();
+
+  /// Queues a frame; `payload` (frame.bytes of it) must stay as it is until `written` is called.
+  void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
+
+  /// Says why, as far as that goes without waiting, and closes. The handler hears no more.
+  void abort(const std::string &reason);
+
+private:
+  struct Outgoing {
+    wire::Frame frame;
+    const std::byte *payload;
+    std::function<void()> written;
+  };
+
+  asio::awaitable<void> read();
+  void writeNext();
+  void lost(const std::error_code &error);
+
+  asio::ip::tcp::socket socket;
+  int32_t peer;
+  Handler &handler;
+  std::deque<Outgoing> outbox;
+  bool closed = false;
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,265 @@
+// The state machines of communicator queues: Idle → Early (ready, but not before a time) → Meeting (this side is
+// posted) → Wire → Idle.
+#include "runtime/transport/host/HostTransport.h"
+
+#include "runtime/plan/Disassemble.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+/// Gathers rings from any thread into one visit of all queues.
+class HostTransport::Doorbell final : public Bell {
+public:
+  Doorbell(asio::io_context &io, HostTransport &transport) : io(io), transport(transport) {}
+  void ring() override {
+    if (!rung.exchange(true))
+      asio::post(io, [this] {
+        rung = false;
+        transport.advanceAll();
+      });
+  }
+
+private:
+  asio::io_context &io;
+  HostTransport &transport;
+  std::atomic<bool> rung{false};
+};
+
+HostTransport::HostTransport(const plan::Program &program, Sockets sockets, asio::io_context &io, HostDevice &device,
+                             const Clock &clock, Failure &failure, const Options &options)
+    : program(program), io(io), device(device), clock(clock), failure(failure), options(options),
+      bell(std::make_unique<Doorbell>(io, *this)), watchdog(io) {
+  for (QueueId q = 0; q < program.queues.size(); ++q)
+    if (program.queues[q].kind == plan::QueueKind::Communicator) {
+      streams.push_back(std::make_unique<Stream>(q, io));
+      device.setBell(q, *bell);
+    }
+  for (auto &[peer, socket] : sockets)
+    peers[peer].connection = std::make_unique<Connection>(std::move(socket), peer, *this);
+  failure.listen([this] { asio::post(this->io, [this] { stop(); }); });
+}
+
+HostTransport::~HostTransport() = default;
+
+void HostTransport::send(QueueId queue, const Label &label, Slot slot) {
+  device.submit(queue, {label, {}, slot, nullptr});
+}
+void HostTransport::recv(QueueId queue, const Label &label, Slot slot) {
+  device.submit(queue, {label, {}, slot, nullptr});
+}
+
+void HostTransport::start() {
+  asio::post(io, [this] {
+    for (auto &[rank, peer] : peers)
+      peer.connection->start();
+    watch();
+    advanceAll();
+  });
+}
+
+void HostTransport::rest() {
+  asio::post(io, [this] {
+    resting = true;
+    watchdog.cancel();
+  });
+}
+
+void HostTransport::advanceAll() {
+  for (auto &stream : streams)
+    advance(*stream);
+}
+
+void HostTransport::advance(Stream &stream) {
+  if (stream.state != State::Idle || stopped)
+    return;
+  std::optional<HostDevice::Head> head = device.head(stream.queue);
+  if (!head)
+    return;
+  stream.work = head->work;
+  stream.ready = head->ready;
+  stream.state = State::Early;
+  at(stream, stream.ready, &HostTransport::post);
+}
+
+/// Lets the other end know of this one.
+void HostTransport::post(Stream &stream) {
+  Time now = clock.now();
+  if (options.pace == Pace::Naive)
+    stream.ready = now;
+  stream.since = now;
+  stream.state = State::Meeting;
+  Peer &peer = peers.at(stream.peer());
+  if (stream.isSend()) {
+    peer.sending = &stream;
+    match(peer);
+    return;
+  }
+  peer.receiving = &stream;
+  wire::Frame credit;
+  credit.type = wire::Type::Credit;
+  credit.tag = wire::tagOf(stream.work.label);
+  credit.start = stream.ready;
+  peer.connection->write(credit, nullptr, {});
+}
+
+void HostTransport::onCredit(int32_t rank, const wire::Frame &frame) {
+  Peer &peer = peers.at(rank);
+  if (peer.credit)
+    return onLost(rank, "it posted two receives at once");
+  peer.credit = frame;
+  match(peer);
+}
+
+/// The sender's side decides when a transfer starts: both ends ready and the link free.
+void HostTransport::match(Peer &peer) {
+  if (!peer.sending || peer.sending->state != State::Meeting || !peer.credit || stopped)
+    return; // the next receive may be posted while this end still holds the wire of the last
+  Stream &stream = *peer.sending;
+  if (!matches(stream, stream.peer(), *peer.credit))
+    return;
+  Time ready = options.pace == Pace::Naive ? clock.now() : std::max(stream.ready, peer.credit->start);
+  stream.start = std::max(ready, peer.linkFree);
+  stream.end = stream.start + stream.work.label.operation->cost;
+  peer.linkFree = stream.end;
+  peer.credit.reset();
+  wire::Frame data;
+  data.type = wire::Type::Data;
+  data.bytes = uint32_t(stream.work.out.bytes);
+  data.tag = wire::tagOf(stream.work.label);
+  data.start = stream.start;
+  data.end = stream.end;
+  stream.written = false;
+  peer.connection->write(data, stream.work.out.data, [this, &stream] {
+    stream.written = true;
+    leaveWire(stream);
+  });
+  holdWire(stream);
+}
+
+Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
+  Stream *stream = peers.at(rank).receiving;
+  if (stopped)
+    return {};
+  if (!stream) {
+    onLost(rank, "it sent what no receive was posted for");
+    return {};
+  }
+  if (!matches(*stream, rank, frame))
+    return {};
+  if (plan::Bytes(frame.bytes) != stream->work.out.bytes) {
+    failure.raise(
+        Status::run(fmt::format("{}: rank {} sent {} bytes where {} were expected", device.describeHead(stream->queue),
+                                rank, frame.bytes, stream->work.out.bytes)));
+    return {};
+  }
+  return stream->work.out;
+}
+
+void HostTransport::onArrived(int32_t rank, const wire::Frame &frame) {
+  Stream &stream = *peers.at(rank).receiving;
+  stream.start = frame.start;
+  stream.end = frame.end;
+  stream.written = true;
+  holdWire(stream);
+}
+
+void HostTransport::holdWire(Stream &stream) {
+  stream.state = State::Wire;
+  at(stream, stream.end, &HostTransport::leaveWire);
+}
+
+/// Once both the emulated and the real wire are done with it.
+void HostTransport::leaveWire(Stream &stream) {
+  Time now = clock.now();
+  if (stream.state != State::Wire || !stream.written || now < stream.end || stopped)
+    return;
+  Peer &peer = peers.at(stream.peer());
+  (stream.isSend() ? peer.sending : peer.receiving) = nullptr;
+  stream.state = State::Idle;
+  Time end = stream.isSend() ? stream.end : stream.end + stream.work.label.operation->latency;
+  device.finish(stream.queue, {stream.end, end, stream.start, std::max(stream.start, stream.since), std::max(now, end),
+                               now - stream.end});
+  advance(stream);
+}
+
+void HostTransport::at(Stream &stream, Time time, void (HostTransport::*then)(Stream &)) {
+  if (time <= clock.now())
+    return (this->*then)(stream);
+  stream.timer.expires_at(clock.at(time));
+  stream.timer.async_wait([this, &stream, then](std::error_code error) {
+    if (!error && !stopped)
+      (this->*then)(stream);
+  });
+}
+
+bool HostTransport::matches(const Stream &stream, int32_t rank, const wire::Frame &frame) {
+  wire::Tag own = wire::tagOf(stream.work.label);
+  if (own == frame.tag)
+    return true;
+  failure.raise(Status::run(fmt::format("{}: rank {} is at {}, this rank at {}", device.describeHead(stream.queue),
+                                        rank, wire::describe(frame.tag), wire::describe(own))));
+  return false;
+}
+
+/// This rank's instruction that a peer is about: the transfer with it, else what the rank computes.
+std::string HostTransport::where(int32_t rank) const {
+  const Peer &peer = peers.at(rank);
+  for (const Stream *stream : {peer.receiving, peer.sending})
+    if (stream)
+      return device.describeHead(stream->queue);
+  for (QueueId q = 0; q < program.queues.size(); ++q)
+    if (std::string text = device.describeHead(q); !text.empty())
+      return text;
+  return fmt::format("rank {}", program.rank);
+}
+
+void HostTransport::onAbort(int32_t rank, const std::string &text) {
+  if (resting || stopped)
+    return;
+  reason = text; // the first cause, passed on as it is
+  failure.raise(Status::run(fmt::format("{}: rank {} ended the run: {}", where(rank), rank, text)));
+}
+
+void HostTransport::onLost(int32_t rank, const std::string &text) {
+  if (resting || stopped)
+    return;
+  failure.raise(Status::run(fmt::format("{}: lost rank {}: {}", where(rank), rank, text)));
+}
+
+void HostTransport::watch() {
+  if (options.deadline == 0 || resting || stopped)
+    return;
+  Time now = clock.now();
+  std::optional<std::string> late;
+  for (auto &stream : streams) {
+    bool meets = stream->state == State::Meeting;
+    if ((meets || stream->state == State::Wire) && now - (meets ? stream->since : stream->end) >= options.deadline)
+      late = fmt::format("{}: rank {} did not come to it", device.describeHead(stream->queue), stream->peer());
+  }
+  if (!late)
+    late = device.overdue(options.deadline);
+  if (late)
+    return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(options.deadline) / 1e12)));
+  watchdog.expires_after(
+      std::chrono::nanoseconds(std::clamp<int64_t>(options.deadline / 10'000, 1'000'000, 500'000'000)));
+  watchdog.async_wait([this](std::error_code error) {
+    if (!error)
+      watch();
+  });
+}
+
+void HostTransport::stop() {
+  stopped = true;
+  watchdog.cancel();
+  if (reason.empty())
+    reason = failure.status().message;
+  for (auto &[rank, peer] : peers)
+    peer.connection->abort(reason);
+  for (auto &stream : streams)
+    stream->timer.cancel();
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,105 @@
+// Transfers over sockets. Each communicator queue of the device is a small state machine on the io_context's thread:
+// the head becomes ready, meets its other end, is on the wire, is done. Nothing here blocks.
+//
+// The wire is emulated on top: a transfer that the plan says takes `cost` holds both queues that long, and its data
+// count as arrived a `latency` later. Under Pace::Carry ready times travel with the credit and start and end with the
+// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can.
+#pragma once
+
+#include "runtime/device/Pace.h"
+#include "runtime/device/host/HostDevice.h"
+#include "runtime/transport/Transport.h"
+#include "runtime/transport/host/Connection.h"
+#include "runtime/transport/host/Meeting.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace pipec::runtime {
+
+class HostTransport final : public Transport, public Connection::Handler {
+public:
+  using Time = plan::Time;
+
+  struct Options {
+    Pace pace = Pace::Carry;
+    Time deadline = 0; // of each wait; 0: none
+  };
+
+  /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
+  /// started. Destroy it only once that thread stands still.
+  HostTransport(const plan::Program &program, Sockets sockets, asio::io_context &io, HostDevice &device,
+                const Clock &clock, Failure &failure, const Options &options);
+  ~HostTransport() override;
+
+  void send(QueueId queue, const Label &label, Slot slot) override;
+  void recv(QueueId queue, const Label &label, Slot slot) override;
+
+  void start();
+
+  /// The rank's own steps are done: from now on peers may go and nothing is overdue. From any thread.
+  void rest();
+
+private:
+  enum class State { Idle, Early, Meeting, Wire };
+
+  /// A communicator queue and the transfer at its head.
+  struct Stream {
+    Stream(QueueId queue, asio::io_context &io) : queue(queue), timer(io) {}
+    QueueId queue;
+    State state = State::Idle;
+    HostWork work;
+    Time ready = 0; // of this side
+    Time since = 0; // waits for its other end since then
+    Time start = 0;
+    Time end = 0; // the wire is free
+    bool written = false;
+    asio::steady_timer timer;
+    bool isSend() const { return work.label.operation->kind == plan::Kind::Send; }
+    int32_t peer() const { return work.label.operation->peer; }
+  };
+  struct Peer {
+    std::unique_ptr<Connection> connection;
+    Stream *sending = nullptr;
+    Stream *receiving = nullptr;
+    std::optional<wire::Frame> credit; // of its posted receive
+    Time linkFree = 0;                 // from here to there
+  };
+  class Doorbell;
+
+  void advanceAll();
+  void advance(Stream &stream);
+  void post(Stream &stream);
+  void match(Peer &peer);
+  void holdWire(Stream &stream);
+  void leaveWire(Stream &stream);
+  void at(Stream &stream, Time time, void (HostTransport::*then)(Stream &));
+
+  void onCredit(int32_t peer, const wire::Frame &frame) override;
+  Slot onData(int32_t peer, const wire::Frame &frame) override;
+  void onArrived(int32_t peer, const wire::Frame &frame) override;
+  void onAbort(int32_t peer, const std::string &reason) override;
+  void onLost(int32_t peer, const std::string &reason) override;
+
+  bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
+  std::string where(int32_t peer) const;
+  void watch();
+  void stop();
+
+  const plan::Program &program;
+  asio::io_context &io;
+  HostDevice &device;
+  const Clock &clock;
+  Failure &failure;
+  Options options;
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::map<int32_t, Peer> peers;
+  std::unique_ptr<Doorbell> bell;
+  asio::steady_timer watchdog;
+  std::string reason; // why the run ends, passed on to peers
+  bool resting = false;
+  bool stopped = false;
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,30 @@
+// Tags and their names.
+#include "runtime/transport/host/Wire.h"
+
+#include <fmt/format.h>
+
+namespace pipec::runtime::wire {
+
+// Stage s + 1 consumes stage s, so a receive knows its sender's stage.
+Tag tagOf(const Label &label) {
+  const plan::Operation &op = *label.operation;
+  int32_t stage = op.stage;
+  if (op.kind == plan::Kind::Recv)
+    stage += op.of == plan::Payload::Forward ? -1 : 1;
+  return {label.epoch, label.step, label.microbatch, stage, uint32_t(op.of)};
+}
+
+std::string describe(const Tag &tag) {
+  return fmt::format("{} of stage {} microbatch {} in step {} epoch {}",
+                     tag.of == uint32_t(plan::Payload::Forward) ? "F" : "B", tag.stage, tag.microbatch, tag.step,
+                     tag.epoch);
+}
+
+std::string hex(const uint8_t *bytes, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+} // namespace pipec::runtime::wire

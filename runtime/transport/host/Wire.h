@@ -1,0 +1,65 @@
+// What two host processes say to each other on their connection, little-endian as it stands in memory: one Hello and
+// one Proof each way, then frames. A receive that is posted sends a Credit; only a Credit is answered with Data.
+#pragma once
+
+#include "runtime/device/Device.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+namespace pipec::runtime::wire {
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
+
+inline constexpr uint32_t kProtocol = 1;
+inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
+
+struct Hello {
+  std::array<char, 8> magic = kMagic;
+  uint32_t protocol = kProtocol;
+  uint32_t world = 0;
+  uint32_t rank = 0;
+  uint32_t reserved = 0;
+  std::array<uint8_t, 16> job{};
+  std::array<uint8_t, 32> plan{}; // its hash
+  std::array<uint8_t, 32> nonce{};
+};
+static_assert(sizeof(Hello) == 104);
+
+/// crypto_auth over the own Hello, then the peer's, under the job's secret.
+using Proof = std::array<uint8_t, 32>;
+
+/// Which transfer: both ends derive it from their own instruction and compare.
+struct Tag {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  int64_t microbatch = 0;
+  int32_t stage = 0; // the sender's
+  uint32_t of = 0;   // plan::Payload
+  bool operator==(const Tag &) const = default;
+};
+
+enum class Type : uint32_t {
+  Credit = 1, // the receive is posted; start: when it was ready
+  Data = 2,   // start and end of the transfer on the wire, then `bytes` of payload
+  Abort = 3,  // the run ends; then `bytes` of text, the reason
+};
+
+struct Frame {
+  Type type = Type::Credit;
+  uint32_t bytes = 0;
+  Tag tag;
+  plan::Time start = 0; // in the run's clock
+  plan::Time end = 0;
+};
+static_assert(sizeof(Frame) == 56);
+
+inline constexpr uint32_t kAbortBytes = 4096; // of its text, at most
+
+Tag tagOf(const Label &label);
+std::string describe(const Tag &tag);
+std::string hex(const uint8_t *bytes, size_t count);
+
+} // namespace pipec::runtime::wire

@@ -1,0 +1,88 @@
+// Counters and parking, under stress: a lost wake-up would hang here.
+#include "runtime/device/host/Counters.h"
+
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace pipec::runtime;
+
+namespace {
+
+TEST(Counters, TellsWhenACountWasReached) {
+  Counters counters({10}, 1);
+  ParkingBell bell;
+  EXPECT_EQ(counters.reached(0, 0, 0, bell), 0);
+  EXPECT_EQ(counters.reached(0, -3, 0, bell), 0);
+  EXPECT_EQ(counters.reached(0, 1, 0, bell), std::nullopt);
+  counters.post(0, 5);
+  counters.post(0, 9);
+  EXPECT_EQ(counters.count(0), 2);
+  EXPECT_EQ(counters.reached(0, 1, 0, bell), 5);
+  EXPECT_EQ(counters.reached(0, 2, 0, bell), 9);
+}
+
+TEST(Counters, CompletionsCountInQueueOrder) {
+  Counters counters({10}, 1);
+  ParkingBell bell;
+  counters.post(0, 9); // data under way
+  counters.post(0, 5);
+  EXPECT_EQ(counters.reached(0, 2, 0, bell), 9);
+}
+
+TEST(Counters, WhatIsOlderThanTheHistoryIsAsOldAsTheOldest) {
+  Counters counters({3}, 1);
+  ParkingBell bell;
+  for (int64_t n = 1; n <= 10; ++n)
+    counters.post(0, n * 10);
+  EXPECT_EQ(counters.reached(0, 8, 0, bell), 80);
+  EXPECT_EQ(counters.reached(0, 2, 0, bell), 80);
+}
+
+TEST(Counters, TheBellRingsOnlyWhenTheCountIsReached) {
+  struct CountingBell final : Bell {
+    void ring() override { ++rings; }
+    int rings = 0;
+  } bell;
+  Counters counters({10, 10}, 1);
+  counters.reached(0, 2, 0, bell);
+  counters.post(1, 0);
+  counters.post(0, 0);
+  EXPECT_EQ(bell.rings, 0);
+  counters.post(0, 0);
+  EXPECT_EQ(bell.rings, 1);
+  counters.post(0, 0); // nobody waits any more
+  EXPECT_EQ(bell.rings, 1);
+}
+
+TEST(Counters, ARingBeforeTheWaitIsNotLost) {
+  ParkingBell bell;
+  bell.ring();
+  bell.wait();
+  bell.waitUntil(std::chrono::steady_clock::now()); // not rung: ends by time
+}
+
+// Each of `threads` threads counts its own queue up after its left neighbour's: a ring in which every step is a park.
+TEST(Counters, NoWakeUpIsLost) {
+  constexpr size_t threads = 4;
+  constexpr int64_t rounds = 20'000;
+  Counters counters(std::vector<size_t>(threads, 16), threads);
+  std::vector<std::thread> ring;
+  for (size_t t = 0; t < threads; ++t)
+    ring.emplace_back([&, t] {
+      ParkingBell bell;
+      for (int64_t n = 1; n <= rounds; ++n) {
+        QueueId left = QueueId((t + threads - 1) % threads);
+        int64_t due = t == 0 ? n - 1 : n;
+        std::optional<Counters::Time> time;
+        while (!(time = counters.reached(left, due, t, bell)))
+          bell.wait();
+        counters.post(QueueId(t), *time + 1);
+      }
+    });
+  for (std::thread &thread : ring)
+    thread.join();
+  ParkingBell bell;
+  EXPECT_EQ(counters.reached(threads - 1, rounds, 0, bell), rounds * int64_t(threads));
+}
+
+} // namespace

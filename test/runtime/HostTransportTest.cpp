@@ -1,0 +1,204 @@
+// Two ranks of a transport in one process, over loopback: what a transfer promises, and how a peer's end is noticed.
+#include "runtime/transport/host/HostTransport.h"
+#include "test/runtime/Plans.h"
+
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace pipec;
+using namespace pipec::runtime;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr plan::Time kMillisecond = 1'000'000'000;
+constexpr QueueId kForward = 1; // rank 0 sends, rank 1 receives
+
+/// One rank of two, with its io thread; its device queues stay empty.
+struct Rank {
+  Rank(const plan::Program &program, const Clock &clock, tcp::socket socket, std::unique_ptr<asio::io_context> own,
+       HostTransport::Options options)
+      : program(program), io(std::move(own)), device(program, clock, failure, true) {
+    Sockets sockets;
+    sockets.emplace(1 - program.rank, std::move(socket));
+    transport = std::make_unique<HostTransport>(program, std::move(sockets), *io, device, clock, failure, options);
+    memory.resize(size_t(1) << 20);
+  }
+  ~Rank() { end(); }
+  void start() {
+    transport->start();
+    thread = std::thread([this] { io->run(); });
+  }
+  void end() { // as if the process had gone
+    guard.reset();
+    io->stop();
+    if (thread.joinable())
+      thread.join();
+    transport.reset();
+  }
+  Label label(plan::Kind kind, int64_t microbatch, plan::Payload of = plan::Payload::Forward) const {
+    for (const plan::Operation &op : program.operations)
+      if (op.kind == kind && op.of == of)
+        return {&op, microbatch, 0, 0};
+    ADD_FAILURE();
+    return {};
+  }
+  void send(int64_t m, plan::Bytes bytes) {
+    transport->send(kForward, label(plan::Kind::Send, m), {memory.data(), bytes});
+  }
+  void recv(int64_t m, plan::Bytes bytes) {
+    transport->recv(kForward, label(plan::Kind::Recv, m), {memory.data(), bytes});
+  }
+
+  const plan::Program &program;
+  Failure failure;
+  std::unique_ptr<asio::io_context> io;
+  asio::executor_work_guard<asio::io_context::executor_type> guard = asio::make_work_guard(*io);
+  HostDevice device;
+  std::unique_ptr<HostTransport> transport;
+  std::vector<std::byte> memory;
+  std::thread thread;
+};
+
+class HostTransportTest : public testing::TestWithParam<Pace> {
+protected:
+  void make(const test::Pipeline &pipeline, plan::Time deadline = 0) {
+    plan = test::makePlan(pipeline);
+    auto first = std::make_unique<asio::io_context>(), second = std::make_unique<asio::io_context>();
+    tcp::acceptor acceptor(*first, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    tcp::socket a(*first), b(*second);
+    b.connect(acceptor.local_endpoint());
+    acceptor.accept(a);
+    HostTransport::Options options{GetParam(), deadline};
+    const auto &programs = plan.variants.front().programs;
+    sender = std::make_unique<Rank>(programs[0], clock, std::move(a), std::move(first), options);
+    receiver = std::make_unique<Rank>(programs[1], clock, std::move(b), std::move(second), options);
+    sender->start();
+    receiver->start();
+  }
+  static test::Pipeline fast() {
+    test::Pipeline p;
+    p.wire = p.latency = 0;
+    return p;
+  }
+
+  plan::Plan plan;
+  Clock clock{Clock::monotonic()};
+  std::unique_ptr<Rank> sender, receiver;
+};
+
+TEST_P(HostTransportTest, DataArriveInOrderAndWhole) {
+  make(fast());
+  for (int64_t m = 0; m < 4; ++m) {
+    std::fill(sender->memory.begin(), sender->memory.end(), std::byte(m + 1));
+    sender->send(m, 300'000);
+    receiver->recv(m, 300'000);
+    ASSERT_TRUE(receiver->device.synchronize(kForward, m + 1));
+    ASSERT_TRUE(sender->device.synchronize(kForward, m + 1));
+    EXPECT_EQ(receiver->memory[0], std::byte(m + 1));
+    EXPECT_EQ(receiver->memory[299'999], std::byte(m + 1));
+    EXPECT_EQ(receiver->memory[300'000], std::byte(0));
+  }
+}
+
+TEST_P(HostTransportTest, AnEmptyTransferIsATransfer) {
+  make(fast());
+  sender->send(0, 0);
+  receiver->recv(0, 0);
+  EXPECT_TRUE(receiver->device.synchronize(kForward, 1));
+  EXPECT_TRUE(sender->device.synchronize(kForward, 1));
+}
+
+// Rendezvous: nothing leaves before its receive is posted, so the payload is what the slot holds then.
+TEST_P(HostTransportTest, NothingIsSentBeforeItsReceive) {
+  make(fast());
+  sender->memory[0] = std::byte(1);
+  sender->send(0, 1);
+  receiver->recv(0, 1); // once this is through, the sender stands at its second send
+  ASSERT_TRUE(sender->device.synchronize(kForward, 1));
+  sender->send(1, 1);
+  sender->memory[0] = std::byte(2);
+  receiver->recv(1, 1);
+  ASSERT_TRUE(receiver->device.synchronize(kForward, 2));
+  EXPECT_EQ(receiver->memory[0], std::byte(2));
+}
+
+TEST_P(HostTransportTest, TheWireTakesItsTime) {
+  test::Pipeline p;
+  p.wire = 20 * kMillisecond;
+  p.latency = 10 * kMillisecond;
+  make(p);
+  sender->send(0, 10);
+  receiver->recv(0, 10);
+  ASSERT_TRUE(sender->device.synchronize(kForward, 1));
+  EXPECT_GE(clock.now(), 20 * kMillisecond);
+  ASSERT_TRUE(receiver->device.synchronize(kForward, 1));
+  std::vector<Recorder> records = receiver->device.recorders();
+  ASSERT_EQ(records[kForward].events.size(), 1u);
+  EXPECT_GE(records[kForward].events[0].end, 30 * kMillisecond);
+}
+
+TEST_P(HostTransportTest, AnotherTransferThanExpectedNamesBoth) {
+  make(fast());
+  sender->send(3, 10);
+  receiver->recv(2, 10);
+  EXPECT_FALSE(sender->device.synchronize(kForward, 1));
+  EXPECT_EQ(sender->failure.status().message,
+            "rank 0: send F stage 0 microbatch 3 to rank 1: rank 1 is at F of stage 0 microbatch 2 in step 0 epoch 0, "
+            "this rank at F of stage 0 microbatch 3 in step 0 epoch 0");
+  EXPECT_FALSE(receiver->device.synchronize(kForward, 1));
+  EXPECT_EQ(receiver->failure.status().message,
+            "rank 1: recv F stage 1 microbatch 2 from rank 0: rank 0 ended the run: " +
+                sender->failure.status().message);
+}
+
+TEST_P(HostTransportTest, OtherSizesThanExpectedAreRefused) {
+  make(fast());
+  sender->send(0, 10);
+  receiver->recv(0, 12);
+  EXPECT_FALSE(receiver->device.synchronize(kForward, 1));
+  EXPECT_EQ(receiver->failure.status().message,
+            "rank 1: recv F stage 1 microbatch 0 from rank 0: rank 0 sent 10 bytes where 12 were expected");
+}
+
+TEST_P(HostTransportTest, APeerThatGoesIsNoticed) {
+  make(fast());
+  receiver->recv(0, 10);
+  sender->end();
+  EXPECT_FALSE(receiver->device.synchronize(kForward, 1));
+  EXPECT_EQ(receiver->failure.status().message,
+            "rank 1: recv F stage 1 microbatch 0 from rank 0: lost rank 0: it closed the connection");
+}
+
+TEST_P(HostTransportTest, APeerMayGoOnceTheRunIsDone) {
+  make(fast());
+  sender->send(0, 10);
+  receiver->recv(0, 10);
+  ASSERT_TRUE(receiver->device.synchronize(kForward, 1));
+  ASSERT_TRUE(sender->device.synchronize(kForward, 1));
+  receiver->transport->rest();
+  sender->end();
+  EXPECT_FALSE(receiver->failure.raised());
+}
+
+TEST_P(HostTransportTest, APeerThatDoesNotComeIsNamedAtTheDeadline) {
+  make(fast(), 50 * kMillisecond);
+  sender->send(0, 10);
+  EXPECT_FALSE(sender->device.synchronize(kForward, 1));
+  EXPECT_EQ(sender->failure.status().message,
+            "rank 0: send F stage 0 microbatch 0 to rank 1: rank 1 did not come to it within 0.05 s");
+}
+
+TEST_P(HostTransportTest, AWaitThatIsNotMetEndsAtTheDeadline) {
+  make(fast(), 50 * kMillisecond);
+  sender->device.wait(kForward, 0, 1);
+  sender->send(0, 10);
+  EXPECT_FALSE(sender->device.synchronize(kForward, 1));
+  EXPECT_EQ(sender->failure.status().message,
+            "rank 0: send F stage 0 microbatch 0 to rank 1 waits for queue 0, which did not end within 0.05 s");
+}
+
+INSTANTIATE_TEST_SUITE_P(Paces, HostTransportTest, testing::Values(Pace::Carry, Pace::Naive),
+                         [](const auto &info) { return info.param == Pace::Carry ? "Carry" : "Naive"; });
+
+} // namespace

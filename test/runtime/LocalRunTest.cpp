@@ -1,0 +1,233 @@
+// Whole runs of small plans, as forked processes.
+#include "runtime/launch/Local.h"
+#include "test/plan/MakePlan.h"
+#include "test/runtime/Plans.h"
+
+#include <csignal>
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+using namespace pipec;
+using namespace pipec::runtime;
+using test::makePlan;
+using test::Pipeline;
+
+namespace {
+
+RunOptions options(int64_t steps, Pace pace = Pace::Carry) {
+  RunOptions result;
+  result.steps = steps;
+  result.pace = pace;
+  result.deadline = 10'000'000'000'000; // 10 s
+  return result;
+}
+
+Status run(const plan::Plan &plan, const RunOptions &options, LocalResult &result,
+           const std::function<void(const LocalResult &)> &started = {}) {
+  spdlog::set_level(spdlog::level::warn);
+  return runLocal(plan, {}, options, started, result);
+}
+
+/// Never faster than simulated; slower only by as much as a loaded machine may be late.
+void expectSimulated(const plan::Plan &plan, int64_t steps) {
+  LocalResult result;
+  Status status = run(plan, options(steps), result);
+  ASSERT_TRUE(status.ok()) << status.message;
+  std::vector<plan::Time> simulated, measured = measuredSteps(result.ranks, steps);
+  ASSERT_TRUE(simulatedSteps(plan.variants.front(), steps, simulated).ok());
+  ASSERT_EQ(measured.size(), size_t(steps));
+  plan::Time latest = 0;
+  for (const RankReport &rank : result.ranks)
+    latest = std::max(latest, rank.lateness.max());
+  plan::Time sumMeasured = 0, sumSimulated = 0;
+  for (int64_t s = 0; s < steps; ++s) {
+    sumMeasured += measured[size_t(s)];
+    sumSimulated += simulated[size_t(s)];
+    EXPECT_LE(std::abs(measured[size_t(s)] - simulated[size_t(s)]), latest + 1'000'000) << "step " << s;
+  }
+  EXPECT_LE(double(sumMeasured), 1.5 * double(sumSimulated));
+}
+
+TEST(LocalRun, OneRank) {
+  Pipeline p;
+  p.ranks = 1;
+  expectSimulated(makePlan(p), 3);
+}
+
+TEST(LocalRun, CarryTakesTheSimulatedTime) { expectSimulated(makePlan(Pipeline{}), 4); }
+
+TEST(LocalRun, FourRanks) {
+  Pipeline p;
+  p.ranks = 4;
+  p.microbatches = 6;
+  expectSimulated(makePlan(p), 3);
+}
+
+TEST(LocalRun, SharedCommunicatorQueue) {
+  Pipeline p;
+  p.ranks = 3;
+  p.shared = true;
+  expectSimulated(makePlan(p), 3);
+}
+
+/// 1F1B with the weights' gradients on a queue of lower priority: one device, one instruction at a time.
+TEST(LocalRun, WeightsQueue) {
+  plan::test::Make make;
+  make.split = make.deferred = true;
+  make.forward = 2'000'000'000;
+  make.backwardInput = 3'000'000'000;
+  make.backwardWeight = 1'500'000'000;
+  make.optimizerCost = 500'000'000;
+  make.transfer = 100'000'000;
+  plan::Plan plan = plan::test::makePlan(make);
+  RunOptions o = options(2);
+  o.trace = true;
+  LocalResult result;
+  Status status = run(plan, o, result);
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    std::vector<std::pair<plan::Time, plan::Time>> busy;
+    for (const trace::Event &event : result.ranks[rank].events)
+      if (plan.variants.front().programs[rank].queues[event.queue].kind == plan::QueueKind::Device)
+        busy.push_back({event.start, event.end});
+    std::sort(busy.begin(), busy.end());
+    for (size_t i = 1; i < busy.size(); ++i)
+      EXPECT_LE(busy[i - 1].second, busy[i].first) << "rank " << rank;
+  }
+}
+
+TEST(LocalRun, LongLatencyAndOneSlot) {
+  Pipeline p;
+  p.ranks = 3;
+  p.latency = 3'000'000'000;
+  p.ring = 1;
+  expectSimulated(makePlan(p), 3);
+}
+
+TEST(LocalRun, NaiveIsNoFasterThanSimulated) {
+  Pipeline p;
+  p.ranks = 3;
+  plan::Plan plan = makePlan(p);
+  LocalResult result;
+  Status status = run(plan, options(3, Pace::Naive), result);
+  ASSERT_TRUE(status.ok()) << status.message;
+  std::vector<plan::Time> simulated, measured = measuredSteps(result.ranks, 3);
+  ASSERT_TRUE(simulatedSteps(plan.variants.front(), 3, simulated).ok());
+  EXPECT_GE(measured.front(), simulated.front() * 99 / 100);
+}
+
+TEST(LocalRun, ZeroCostsAndZeroBytes) {
+  Pipeline p;
+  p.ranks = 4;
+  p.microbatches = 50;
+  p.forward = p.backward = p.optimizer = p.wire = p.latency = 0;
+  p.bytes = 0;
+  LocalResult result;
+  Status status = run(makePlan(p), options(20), result);
+  EXPECT_TRUE(status.ok()) << status.message;
+}
+
+TEST(LocalRun, TraceHasEveryInstructionOnce) {
+  Pipeline p;
+  p.ranks = 3;
+  plan::Plan plan = makePlan(p);
+  RunOptions o = options(2);
+  o.trace = true;
+  LocalResult result;
+  ASSERT_TRUE(run(plan, o, result).ok());
+  for (size_t rank = 0; rank < 3; ++rank) {
+    int64_t executed = 0;
+    for (int64_t count : executedByQueue(plan.variants.front().programs[rank]))
+      executed += count;
+    EXPECT_EQ(int64_t(result.ranks[rank].events.size()), 2 * executed);
+    for (const trace::Event &event : result.ranks[rank].events) {
+      EXPECT_EQ(event.rank, int32_t(rank));
+      EXPECT_LE(event.start, event.end);
+    }
+  }
+}
+
+TEST(LocalRun, WaitingCostsNoCpu) {
+  Pipeline p;
+  p.microbatches = 1;
+  p.forward = p.backward = 400'000'000'000; // rank 1 waits while rank 0 computes, and the other way round
+  LocalResult result;
+  ASSERT_TRUE(run(makePlan(p), options(1), result).ok());
+  for (double seconds : result.cpuSeconds)
+    EXPECT_LT(seconds, 0.1); // start-up included
+}
+
+TEST(LocalRun, KilledRankEndsTheOthers) {
+  Pipeline p;
+  p.ranks = 4;
+  p.microbatches = 1000;
+  LocalResult result;
+  auto kill = [](const LocalResult &r) { ::kill(r.pids[2], SIGKILL); };
+  Status status = run(makePlan(p), options(100), result, kill);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_EQ(result.exits, (std::vector<int>{4, 4, -SIGKILL, 4}));
+  EXPECT_NE(status.message.find("rank 2 (pid"), std::string::npos) << status.message;
+  EXPECT_NE(status.message.find("was killed by signal 9"), std::string::npos) << status.message;
+  EXPECT_NE(status.message.find("lost rank 2"), std::string::npos) << status.message;
+  for (pid_t pid : result.pids)
+    EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+TEST(LocalRun, StuckRankEndsTheOthersAtTheDeadline) {
+  Pipeline p;
+  p.ranks = 3;
+  p.microbatches = 1000;
+  RunOptions o = options(100);
+  o.deadline = 500'000'000'000;
+  LocalResult result;
+  auto stop = [](const LocalResult &r) { ::kill(r.pids[1], SIGSTOP); };
+  Status status = run(makePlan(p), o, result, stop);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_EQ(result.exits, (std::vector<int>{4, -SIGKILL, 4}));
+  EXPECT_NE(status.message.find("rank 1 (pid"), std::string::npos) << status.message;
+  EXPECT_NE(status.message.find("rank 1 did not come to it within 0.5 s"), std::string::npos) << status.message;
+  EXPECT_LT(result.wallSeconds, 5);
+}
+
+TEST(LocalRun, SignalToTheLauncherEndsAll) {
+  Pipeline p;
+  p.microbatches = 1000;
+  LocalResult result;
+  auto interrupt = [](const LocalResult &) { ::raise(SIGTERM); };
+  Status status = run(makePlan(p), options(100), result, interrupt);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_EQ(status.message, "ended by signal 15 (Terminated)");
+  EXPECT_EQ(result.exits, (std::vector<int>{-SIGKILL, -SIGKILL}));
+}
+
+// Ranks that disagree about the order of transfers: the tag shows it before any wrong data are used.
+TEST(LocalRun, MismatchedTransferNamesBoth) {
+  plan::Plan plan = makePlan(Pipeline{});
+  for (plan::Instruction &i : plan.variants.front().programs[1].instructions)
+    i.microbatch += 1;
+  LocalResult result;
+  Status status = run(plan, options(1), result);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_NE(status.message.find("F of stage 0 microbatch 0 in step 0 epoch 0"), std::string::npos) << status.message;
+  EXPECT_NE(status.message.find("F of stage 0 microbatch 1 in step 0 epoch 0"), std::string::npos) << status.message;
+}
+
+// A wait that is missing: the slot is filled again before its send has left, or read before it is filled.
+TEST(LocalRun, MissingWaitIsNoticedInTheData) {
+  Pipeline p;
+  p.ring = 1;
+  p.wire = 5'000'000'000; // slower than a forward
+  plan::Plan plan = makePlan(p);
+  plan::Program &receiver = plan.variants.front().programs[1];
+  for (plan::Instruction &i : receiver.instructions)
+    if (receiver.operations[i.operation].kind == plan::Kind::Forward)
+      i.waits = 0;
+  LocalResult result;
+  Status status = run(plan, options(1), result);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_NE(status.message.find("rank 1: F stage 1 microbatch 0: its input is not what stage 0 sent"),
+            std::string::npos)
+      << status.message;
+}
+
+} // namespace

@@ -1,0 +1,133 @@
+// Meetings in one process: two ranks over loopback that agree, or differ in one thing.
+#include "runtime/transport/host/Meeting.h"
+
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace pipec;
+using namespace pipec::runtime;
+using asio::ip::tcp;
+
+namespace {
+
+/// A rank that listens, with its own io thread.
+struct Rank {
+  explicit Rank(int32_t rank, int32_t world = 2) : acceptor(io) {
+    identity.rank = rank;
+    identity.world = world;
+    identity.secret.fill(7);
+    EXPECT_TRUE(listenOnLoopback(acceptor).ok());
+    port = acceptor.local_endpoint();
+    thread = std::thread([this] { io.run(); });
+  }
+  ~Rank() {
+    guard.reset();
+    io.stop();
+    thread.join();
+  }
+  Status meet(const std::map<int32_t, tcp::endpoint> &peers, int milliseconds = 5000) {
+    return runtime::meet(identity, std::move(acceptor), peers, std::chrono::milliseconds(milliseconds), sockets);
+  }
+
+  Identity identity;
+  asio::io_context io;
+  asio::executor_work_guard<asio::io_context::executor_type> guard = asio::make_work_guard(io);
+  tcp::acceptor acceptor;
+  tcp::endpoint port;
+  Sockets sockets;
+  std::thread thread;
+};
+
+/// Both ends' answers.
+std::pair<Status, Status> meetBoth(Rank &low, Rank &high) {
+  Status ofHigh;
+  std::thread other([&] { ofHigh = high.meet({{0, low.port}}); });
+  Status ofLow = low.meet({{1, high.port}});
+  other.join();
+  return {ofLow, ofHigh};
+}
+
+void expectRefused(Rank &low, Rank &high, const std::vector<std::string> &parts) {
+  auto [a, b] = meetBoth(low, high);
+  for (const Status &status : {a, b}) {
+    EXPECT_EQ(status.code, Code::Run);
+    for (const std::string &part : parts)
+      EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
+  }
+}
+
+TEST(Meeting, TwoThatAgreeMeet) {
+  Rank low(0), high(1);
+  auto [a, b] = meetBoth(low, high);
+  EXPECT_TRUE(a.ok()) << a.message;
+  EXPECT_TRUE(b.ok()) << b.message;
+  EXPECT_EQ(low.sockets.count(1), 1u);
+  EXPECT_EQ(high.sockets.count(0), 1u);
+}
+
+TEST(Meeting, NobodyToMeet) {
+  Rank alone(0, 1);
+  EXPECT_TRUE(alone.meet({}).ok());
+}
+
+TEST(Meeting, AnotherProtocol) {
+  Rank low(0), high(1);
+  high.identity.protocol = 9;
+  expectRefused(low, high, {"the protocol version differs", "rank 1 has 9", "rank 0 has 1"});
+}
+
+TEST(Meeting, AnotherJob) {
+  Rank low(0), high(1);
+  low.identity.job.fill(0xab);
+  high.identity.job.fill(0xcd);
+  expectRefused(low, high, {"the job id differs", "rank 0 has abababababababab", "rank 1 has cdcdcdcdcdcdcdcd"});
+}
+
+TEST(Meeting, AnotherWorldSize) {
+  Rank low(0, 2), high(1, 4);
+  expectRefused(low, high, {"the world size differs", "rank 0 has 2", "rank 1 has 4"});
+}
+
+TEST(Meeting, AnotherPlan) {
+  Rank low(0), high(1);
+  low.identity.plan.fill(0x12);
+  high.identity.plan.fill(0x34);
+  expectRefused(low, high, {"the plan differs", "rank 0 has 1212121212121212", "rank 1 has 3434343434343434"});
+}
+
+TEST(Meeting, AnotherSecret) {
+  Rank low(0), high(1);
+  high.identity.secret.fill(8);
+  expectRefused(low, high, {"the secret differs", "rank 0", "rank 1"});
+}
+
+TEST(Meeting, AnotherRankThanExpected) {
+  Rank low(0, 3), high(2, 3);
+  Status ofHigh;
+  std::thread other([&] { ofHigh = high.meet({{0, low.port}}, 500); });
+  Status status = low.meet({{1, high.port}}, 500);
+  other.join();
+  EXPECT_EQ(status.message, "rank 0: reached rank 2 where rank 1 was expected");
+}
+
+TEST(Meeting, TheDeadlineNamesWhoIsMissing) {
+  Rank high(2, 3);
+  Status status = high.meet({{0, {}}, {1, {}}}, 100);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_EQ(status.message, "rank 2: rank 0, rank 1 did not come to the meeting within 0.1 s");
+}
+
+// Whoever else connects to the port neither joins nor ends the meeting, whether it talks or not.
+TEST(Meeting, StrangersDoNotDisturb) {
+  Rank low(0), high(1);
+  asio::io_context io;
+  tcp::socket silent(io), loud(io);
+  silent.connect(high.port);
+  loud.connect(high.port);
+  asio::write(loud, asio::buffer(std::string(4096, 'x')));
+  auto [a, b] = meetBoth(low, high);
+  EXPECT_TRUE(a.ok()) << a.message;
+  EXPECT_TRUE(b.ok()) << b.message;
+}
+
+} // namespace

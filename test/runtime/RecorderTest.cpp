@@ -1,0 +1,90 @@
+// Lateness in buckets, step times by their definition, and reports on their way through the channel.
+#include "runtime/launch/Report.h"
+#include "runtime/stage/synthetic/Pattern.h"
+
+#include <gtest/gtest.h>
+
+using namespace pipec;
+using namespace pipec::runtime;
+
+namespace {
+
+constexpr plan::Time kMicrosecond = 1'000'000;
+
+TEST(Lateness, QuantilesAreWithinABucket) {
+  Lateness late;
+  for (int64_t us = 1; us <= 1000; ++us)
+    late.add(us * kMicrosecond);
+  EXPECT_EQ(late.count(), 1000);
+  EXPECT_DOUBLE_EQ(late.mean(), 500.5 * kMicrosecond);
+  EXPECT_NEAR(late.quantile(0.5), 500.0 * kMicrosecond, 0.04 * 500 * kMicrosecond);
+  EXPECT_NEAR(late.quantile(0.99), 990.0 * kMicrosecond, 0.04 * 990 * kMicrosecond);
+  EXPECT_EQ(late.max(), 1000 * kMicrosecond);
+  EXPECT_LE(late.quantile(1), double(late.max()));
+}
+
+TEST(Lateness, ExtremesFit) {
+  Lateness late;
+  late.add(0);
+  late.add(-5);
+  EXPECT_EQ(late.quantile(0.5), 0);
+  late.add(INT64_MAX);
+  EXPECT_GT(late.quantile(1), 9e18);
+  EXPECT_EQ(Lateness().quantile(0.5), 0);
+}
+
+TEST(Lateness, MergedAndSentItIsTheSame) {
+  Lateness a, b;
+  a.add(3 * kMicrosecond);
+  b.add(700 * kMicrosecond);
+  a.merge(b);
+  Lateness c = Lateness::unpack(a.pack());
+  EXPECT_EQ(c.count(), 2);
+  EXPECT_EQ(c.pack(), a.pack());
+  EXPECT_EQ(c.quantile(0.9), a.quantile(0.9));
+}
+
+TEST(Report, StepsGoFromLastEndToLastEndOnTheSlowestRank) {
+  std::vector<std::vector<StepTimes>> ranks{{{0, 10}, {11, 25}}, {{4, 16}, {18, 29}}};
+  EXPECT_EQ(stepTimes(ranks, 2), (std::vector<plan::Time>{12, 15}));
+}
+
+TEST(Report, SurvivesTheChannel) {
+  plan::Operation op;
+  op.kind = plan::Kind::Recv;
+  op.of = plan::Payload::Backward;
+  op.stage = 3;
+  op.peer = 2;
+  Recorder compute, transfer;
+  transfer.rank = 1;
+  transfer.queue = 5;
+  transfer.trace = true;
+  transfer.record({&op, 7, 0, 0}, 100, 101, 150, 4);
+  compute.device = true;
+  compute.record({&op, 7, 0, 0}, 200, 201, 260, 6);
+  RankReport report = fromJson(toJson(summarize({compute, transfer})), 1);
+  ASSERT_EQ(report.steps.size(), 1u);
+  EXPECT_EQ(report.steps[0].firstStart, 200); // the transfer does not count
+  EXPECT_EQ(report.steps[0].lastEnd, 260);
+  EXPECT_EQ(report.lateness.count(), 2);
+  ASSERT_EQ(report.events.size(), 1u);
+  const trace::Event &e = report.events[0];
+  EXPECT_EQ(std::tie(e.rank, e.queue, e.kind, e.of, e.stage, e.peer, e.microbatch, e.start, e.end),
+            std::make_tuple(1, 5u, plan::Kind::Recv, plan::Payload::Backward, 3, 2, int64_t(7), plan::Time(101),
+                            plan::Time(150)));
+}
+
+TEST(Pattern, TellsEveryKeyApart) {
+  std::vector<std::byte> bytes(1003);
+  Slot slot{bytes.data(), plan::Bytes(bytes.size())};
+  PatternKey key{3, plan::Payload::Forward, 7, 2};
+  fill(slot, key);
+  EXPECT_EQ(firstWrong(slot, key), -1);
+  for (PatternKey other : {PatternKey{4, plan::Payload::Forward, 7, 2}, PatternKey{3, plan::Payload::Backward, 7, 2},
+                           PatternKey{3, plan::Payload::Forward, 8, 2}, PatternKey{3, plan::Payload::Forward, 7, 3}})
+    EXPECT_GE(firstWrong(slot, other), 0);
+  bytes[1002] ^= std::byte(1);
+  EXPECT_EQ(firstWrong(slot, key), 1002);
+}
+
+} // namespace
