@@ -1,0 +1,99 @@
+"""Specs to plans: every example compiles, its report has what the design lists, and its times are those of the
+schedule's definition."""
+import json
+import unittest
+
+import reference
+from support import SPECS, ToolTest
+
+KEYS = {"schedule", "ranks", "stages", "microbatches", "makespan_ms", "span_ms", "bubble_rate", "span_bubble_rate",
+        "lower_bound_ms", "span_lower_bound_ms", "bound", "span_bound", "gap", "span_gap", "peak_activation_bytes",
+        "peak_bytes", "instructions"}
+OF_THE_PLAN = {"plan_bytes", "compile_ms", "variants"}
+
+
+class CompileTest(ToolTest):
+    def test_every_example_compiles_verifies_and_reports(self):
+        examples = sorted(SPECS.glob("*.yaml"))
+        self.assertTrue(examples)
+        for example in examples:
+            with self.subTest(example.name):
+                plan = self.compile(example)
+                self.pipec("verify", plan)
+                report = self.report(example)
+                self.assertLessEqual(KEYS | OF_THE_PLAN, report.keys())
+                self.assertEqual(report["plan_bytes"], plan.stat().st_size)
+                for variant in report["variants"]:
+                    self.assertLessEqual(KEYS, variant.keys())
+                for each in ("peak_activation_bytes", "peak_bytes", "instructions"):
+                    self.assertEqual(len(report[each]), report["ranks"])
+                self.assertGreaterEqual(report["makespan_ms"], report["lower_bound_ms"])
+                self.assertGreaterEqual(report["span_ms"], report["span_lower_bound_ms"])
+                self.assertGreaterEqual(report["makespan_ms"], report["span_ms"])
+                self.assertEqual({**report, "compile_ms": None}, {**self.report(plan), "compile_ms": None})
+
+    def test_the_gpt_has_the_paper_s_bubble_rate(self):
+        report = self.report(SPECS / "gpt-1.5b-1f1b.yaml")
+        self.assertEqual(round(report["bubble_rate"], 4), 0.2431)  # arXiv 2401.10241, table 5, 1F1B, 24 microbatches
+
+    def test_times_are_those_of_the_definition(self):
+        for schedule in ("1f1b", "gpipe"):
+            for ranks, microbatches, latency, optimizer in [(4, 8, 0, 0), (4, 8, 1000, 0), (3, 7, 1000, 5000), (8, 3, 250, 0),
+                                                            (5, 13, 3000, 1000), (1, 4, 0, 700), (6, 6, 10000, 0)]:
+                with self.subTest(schedule=schedule, ranks=ranks, microbatches=microbatches, latency=latency):
+                    report = self.report(SPECS / f"{schedule}.yaml", pipeline__ranks=ranks,
+                                         pipeline__microbatches=microbatches, costs__forward="2ms",
+                                         costs__backward_input="3ms", costs__backward_weight="1ms",
+                                         costs__link=f"{{latency: {latency}us}}", costs__optimizer=f"{optimizer}us")
+                    costs = {"forward": 2000, "backward": 4000, "latency": latency, "optimizer": optimizer}
+                    shape = (schedule, ranks, microbatches)
+                    self.assertEqual(report["makespan_ms"] * 1000, reference.makespan(*shape, **costs))
+                    # Rounded up to a picosecond.
+                    self.assertAlmostEqual(report["span_ms"] * 1000, float(reference.span(*shape, **costs)), delta=1.1e-6)
+
+    def test_closed_forms(self):
+        for ranks, microbatches in [(2, 2), (4, 8), (8, 24)]:
+            with self.subTest(ranks=ranks, microbatches=microbatches):
+                settings = {"pipeline__ranks": ranks, "pipeline__microbatches": microbatches}
+                for schedule in ("1f1b", "gpipe"):  # free links: (m + p - 1)(F + B), bubble (p - 1)/(m + p - 1)
+                    report = self.report(SPECS / f"{schedule}.yaml", **settings)
+                    self.assertEqual(report["makespan_ms"], (microbatches + ranks - 1) * 6)
+                    self.assertAlmostEqual(report["bubble_rate"], (ranks - 1) / (microbatches + ranks - 1), delta=1e-12)
+                # GPipe pays each link twice.
+                report = self.report(SPECS / "gpipe.yaml", costs__link="{latency: 1ms}", **settings)
+                self.assertEqual(report["makespan_ms"], (microbatches + ranks - 1) * 6 + 2 * (ranks - 1))
+
+    def test_1f1b_holds_as_many_activations_as_ranks_follow(self):
+        report = self.report(SPECS / "1f1b.yaml")
+        held = (256 + 64) << 20
+        self.assertEqual(report["peak_activation_bytes"], [held * each for each in (4, 3, 2, 1)])
+        report = self.report(SPECS / "gpipe.yaml")
+        self.assertEqual(report["peak_activation_bytes"], [held * 8] * 4)
+
+    def test_the_same_spec_gives_the_same_bytes(self):
+        for example in sorted(SPECS.glob("*.yaml")):
+            with self.subTest(example.name):
+                first = self.compile(example).read_bytes()
+                self.assertEqual(first, self.compile(example).read_bytes())
+                copy = self.folder / "elsewhere.yaml"  # a plan names no file
+                copy.write_bytes(example.read_bytes())
+                self.pipec("compile", copy.name, cwd=self.folder)  # beside its spec
+                self.assertEqual(first, copy.with_suffix(".pipe").read_bytes())
+
+    def test_a_regular_plan_does_not_grow_with_the_microbatches(self):
+        sizes = [self.report(SPECS / "1f1b.yaml", pipeline__microbatches=m)["plan_bytes"] for m in (64, 4096)]
+        self.assertLessEqual(sizes[1], sizes[0] + 64)
+
+    def test_json_alone_goes_to_standard_output(self):
+        done = self.pipec("compile", SPECS / "1f1b.yaml", "-o", self.folder / "x.pipe", "--json")
+        self.assertEqual(json.loads(done.stdout)["ranks"], 4)
+
+    def test_show_draws_a_row_for_each_rank(self):
+        text = self.pipec("show", SPECS / "1f1b.yaml", "--columns", 100, "--color", "never").stdout
+        self.assertNotIn("\x1b", text)
+        self.assertIn("makespan 66", text)
+        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()[1:]), text)
+
+
+if __name__ == "__main__":
+    unittest.main()

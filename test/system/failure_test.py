@@ -1,0 +1,83 @@
+"""A lost or stuck rank ends the whole run in time, with exit code 4, says which rank, and leaves no process."""
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BIN, RUN, SOAK, SPECS, ToolTest
+
+DEADLINE = 4  # seconds a wait may last in these runs
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class FailureTest(ToolTest):
+    def start(self, ranks):
+        """A run of many short steps: the launcher, once all ranks have met, and the ranks' pids."""
+        plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=ranks, costs__forward="1ms", costs__backward_input="1ms",
+                            costs__backward_weight="1ms", costs__link="{latency: 100us, bandwidth: 10GB/s}")
+        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "100000", "--deadline",
+                                     str(DEADLINE)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(launcher.stderr.close)
+        self.addCleanup(launcher.stdout.close)
+        self.addCleanup(launcher.wait)
+        self.addCleanup(launcher.kill)
+        pids = {}
+        for line in launcher.stderr:
+            if match := re.search(r"rank (\d+) has pid (\d+)", line):
+                pids[int(match[1])] = int(match[2])
+            if f"all {ranks} ranks have met" in line:
+                break
+        self.assertEqual(sorted(pids), list(range(ranks)))
+        return launcher, pids
+
+    def ends(self, launcher, pids, code, within):
+        """Waits for the end, whose messages it returns; no process is left."""
+        begin = time.monotonic()
+        _, messages = launcher.communicate(timeout=within + 30)
+        self.assertEqual(launcher.returncode, code, messages)
+        self.assertLess(time.monotonic() - begin, within, messages)
+        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+        return messages
+
+    def test_a_killed_rank_ends_all(self):
+        for ranks, victim in [(4, 0), (4, 1), (4, 3), (8, 5)] * (10 if SOAK else 1):
+            with self.subTest(ranks=ranks, victim=victim):
+                launcher, pids = self.start(ranks)
+                os.kill(pids[victim], signal.SIGKILL)
+                messages = self.ends(launcher, pids, RUN, DEADLINE)
+                self.assertRegex(messages, rf"error: .*rank {victim}\b.*\b(9|Killed)\b")
+
+    def test_a_stuck_rank_ends_all(self):
+        launcher, pids = self.start(4)
+        os.kill(pids[2], signal.SIGSTOP)
+        messages = self.ends(launcher, pids, RUN, DEADLINE + 6)  # noticed by the deadline, then ended by force
+        self.assertRegex(messages, r"rank 2\b")
+
+    def test_a_killed_launcher_leaves_nobody(self):
+        launcher, pids = self.start(4)
+        launcher.kill()
+        launcher.wait()
+        until = time.monotonic() + DEADLINE
+        while any(map(alive, pids.values())) and time.monotonic() < until:
+            os.sched_yield()
+        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+
+    def test_a_signal_to_the_launcher_ends_all(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                launcher, pids = self.start(4)
+                launcher.send_signal(number)
+                self.ends(launcher, pids, RUN, DEADLINE)
+
+
+if __name__ == "__main__":
+    unittest.main()

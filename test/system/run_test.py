@@ -1,0 +1,93 @@
+"""Plans run: every shape to its end, with the figures and the trace that the design lists."""
+import json
+import unittest
+
+from support import SOAK, SPECS, ToolTest
+
+KEYS = {"ranks", "steps", "step_ms", "predicted_ms", "lateness_ms", "swaps", "lost_steps", "epochs"}
+SHORT = {"costs__forward": "200us", "costs__backward_input": "200us", "costs__backward_weight": "100us"}
+
+
+class RunTest(ToolTest):
+    def test_every_shape_runs(self):
+        # More ranks than microbatches, one microbatch, one rank, primes.
+        shapes = [(4, 2), (4, 1), (1, 1), (1, 5), (3, 7), (5, 13), (8, 3), (2, 2)]
+        steps = 50 if SOAK else 3
+        for example in ("1f1b", "gpipe", "1f1b-split"):
+            for ranks, microbatches in shapes:
+                with self.subTest(example, ranks=ranks, microbatches=microbatches):
+                    plan = self.compile(SPECS / f"{example}.yaml", pipeline__ranks=ranks,
+                                        pipeline__microbatches=microbatches, memory__limit="64GiB",
+                                        costs__link="{latency: 50us, bandwidth: 10GB/s}", **SHORT)
+                    self.pipec("verify", plan)
+                    run = self.run_json(plan, "--steps", steps)
+                    self.assertEqual((run["ranks"], len(run["step_ms"])), (ranks, steps))
+
+    def test_every_queueing_of_transfers_runs(self):
+        for communicator in ("per_edge", "per_pair", "shared"):
+            with self.subTest(communicator):
+                plan = self.compile(SPECS / "1f1b.yaml", communicator=communicator,
+                                    costs__link="{latency: 50us, bandwidth: 10GB/s}", **SHORT)
+                self.run_json(plan, "--steps", 3)
+
+    def test_json_has_what_the_design_lists(self):
+        plan = self.compile(SPECS / "1f1b.yaml", **SHORT)
+        for mode in ("carry", "naive"):
+            run = self.run_json(plan, "--steps", 4, "--emulate", mode)
+            self.assertLessEqual(KEYS, run.keys())
+            self.assertEqual((run["ranks"], run["steps"], run["swaps"], run["lost_steps"]), (4, 4, 0, 0))
+            self.assertEqual((len(run["step_ms"]), len(run["epochs"])), (4, 4))
+            self.assertTrue(all(each > 0 for each in run["step_ms"]))
+            self.assertEqual(run["predicted_ms"], self.report(plan)["span_ms"])
+
+    def test_text_shows_measured_beside_simulated(self):
+        text = self.piperun(self.compile(SPECS / "1f1b.yaml", **SHORT), "--local", "--steps", 2).stdout
+        self.assertIn("measured ms", text)
+        self.assertIn("simulated ms", text)
+
+    def test_quiet_says_nothing(self):
+        done = self.piperun(self.compile(SPECS / "1f1b.yaml", **SHORT), "--local", "--steps", 2, "-q")
+        self.assertEqual((done.stdout, done.stderr), ("", ""))
+
+
+class TraceTest(ToolTest):
+    def complete_events(self, trace, step):
+        """What ran in a step, without its times: {(process, kind, stage, microbatch, of): how often}."""
+        found = {}
+        for event in trace["traceEvents"]:
+            if event["ph"] != "X":
+                continue
+            arguments = event["args"]
+            self.assertLessEqual({"step", "stage", "kind", "microbatch", "epoch"}, arguments.keys())
+            self.assertLessEqual({"ts", "dur", "pid", "tid", "name"}, event.keys())
+            if arguments["step"] == step:
+                key = (event["pid"], event["name"], arguments["kind"], arguments["stage"], arguments["microbatch"],
+                       arguments.get("of"))
+                found[key] = found.get(key, 0) + 1
+        return found
+
+    def test_real_and_simulated_runs_write_the_same_trace(self):
+        plan = self.compile(SPECS / "1f1b.yaml", costs__optimizer="100us", **SHORT)
+        self.run_json(plan, "--steps", 3, "--trace", self.folder / "real.json")
+        self.pipec("compile", self.spec(SPECS / "1f1b.yaml"), "--emit=perfetto", "-o", self.folder / "simulated.json",
+                   "--set", "costs.optimizer=100us")
+        real = json.loads((self.folder / "real.json").read_text())
+        simulated = json.loads((self.folder / "simulated.json").read_text())
+        expected = self.complete_events(simulated, 0)
+        # 4 ranks × 8 F and BW, an optimizer step a rank, 3 links × 8 microbatches × 2 directions × both ends.
+        self.assertEqual(sum(expected.values()), 4 * 8 * 2 + 4 + 3 * 8 * 2 * 2)
+        for step in range(3):
+            self.assertEqual(self.complete_events(real, step), expected)
+        for phase in "XsfCM":  # instructions, the two ends of a flow, counters, names
+            self.assertTrue(any(each["ph"] == phase for each in real["traceEvents"]), phase)
+            self.assertTrue(any(each["ph"] == phase for each in simulated["traceEvents"]), phase)
+
+        def names(trace):
+            return {(e["pid"], e.get("tid"), e["args"]["name"]) for e in trace["traceEvents"] if e["ph"] == "M" and
+                    e["name"].endswith("_name")}
+
+        self.assertEqual(names(real), names(simulated))
+
+
+if __name__ == "__main__":
+    unittest.main()

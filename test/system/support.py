@@ -1,0 +1,71 @@
+"""What the whole-program tests share: finding the tools, running them, specs made in a folder of their own.
+
+The tools come from PIPEC_BIN, the repository from PIPEC_SOURCE (CTest sets both). PIPEC_SOAK=1 (tools/soak) asks for
+longer runs and takes times strictly.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["PIPEC_BIN"])
+SOURCE = pathlib.Path(os.environ["PIPEC_SOURCE"])
+SPECS = SOURCE / "specs"
+GOLDEN = SOURCE / "test" / "golden" / "format-1.0.plan"
+SOAK = os.environ.get("PIPEC_SOAK", "") not in ("", "0")
+
+OK, INPUT, USAGE, CHECK, RUN = range(5)  # exit codes (design, section 7)
+
+
+def tool(name, *arguments, **options):
+    """Runs a tool to its end; a hang is a failure of its own."""
+    options = {"timeout": 600 if SOAK else 120, "capture_output": True, "text": True, **options}
+    return subprocess.run([BIN / name, *map(str, arguments)], **options)
+
+
+class ToolTest(unittest.TestCase):
+    """A test with a folder of its own, which is its tools' working directory's sibling, never the repository."""
+
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="pipec-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_tool(self, name, *arguments, code=OK, **options):
+        done = tool(name, *arguments, **options)
+        command = " ".join(map(str, [name, *arguments]))
+        self.assertEqual(done.returncode, code, f"{command}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def pipec(self, *arguments, **options):
+        return self.run_tool("pipec", *arguments, **options)
+
+    def piperun(self, *arguments, **options):
+        return self.run_tool("piperun", *arguments, **options)
+
+    def compile(self, spec, **settings):
+        """The plan of a spec (a path, or a text to write into one); settings are --set's, __ standing for a dot."""
+        plan = self.folder / "plan.pipe"
+        self.pipec("compile", self.spec(spec), "-o", plan, *sets(settings))
+        return plan
+
+    def report(self, spec, **settings):
+        return json.loads(self.pipec("report", self.spec(spec), "--json", *sets(settings)).stdout)
+
+    def run_json(self, plan, *arguments, **options):
+        return json.loads(self.piperun(plan, "--local", "--json", *arguments, **options).stdout)
+
+    def spec(self, spec):
+        if isinstance(spec, pathlib.Path):
+            return spec
+        path = self.folder / "spec.yaml"
+        path.write_text(spec, encoding="utf-8")
+        return path
+
+
+def sets(settings):
+    return [part for key, value in settings.items() for part in ("--set", f"{key.replace('__', '.')}={value}")]

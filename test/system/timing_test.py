@@ -1,0 +1,49 @@
+"""Measured against predicted. These are measurements on a machine that may be busy: a plain test run takes the best of
+three tries, tools/soak (PIPEC_SOAK=1) longer runs of which the first must do."""
+import unittest
+
+from support import SOAK, SPECS, ToolTest
+
+TRIES = 1 if SOAK else 3
+
+
+def worst_deviation(run):
+    """Of all steps, the largest deviation from the same step in virtual time."""
+    pairs = zip(run["step_ms"], run["simulated_step_ms"], strict=True)
+    return max(abs(measured / simulated - 1) for measured, simulated in pairs)
+
+
+class TimingTest(ToolTest):
+    def best(self, what, limit, plan, measure, *arguments):
+        tried = []
+        for _ in range(TRIES):
+            tried.append(measure(self.run_json(plan, *arguments)))
+            if tried[-1] <= limit:
+                break
+        print(f"{what}: {', '.join(f'{100 * each:.3f} %' for each in tried)} (at most {100 * limit:g} %)")
+        self.assertLessEqual(min(tried), limit, what)
+
+    def plan_of(self, ranks, operation):
+        """1F1B; every pass takes `operation`, the fused backward two of them."""
+        return self.compile(SPECS / "1f1b.yaml", pipeline__ranks=ranks, pipeline__microbatches=2 * ranks,
+                            costs__forward=operation, costs__backward_input=operation,
+                            costs__backward_weight=operation, costs__link="{latency: 200us, bandwidth: 10GB/s}")
+
+    def test_carried_steps_take_the_simulated_time(self):
+        for ranks in (4, 8):
+            with self.subTest(ranks=ranks):
+                self.best(f"carry, {ranks} ranks, 2 ms", 0.02, self.plan_of(ranks, "2ms"), worst_deviation,
+                          "--steps", 500 if SOAK else 10)
+
+    def test_naive_steps_take_little_more(self):
+        self.best("naive, 4 ranks, 20 ms", 0.03, self.plan_of(4, "20ms"), worst_deviation, "--emulate", "naive",
+                  "--steps", 50 if SOAK else 4)
+
+    def test_waiting_costs_no_processor(self):
+        # Operations are waits, so that a rank does nothing but wait; its start is over a run of about two seconds.
+        self.best("processor of the busiest rank, 20 ms", 0.01, self.plan_of(4, "20ms"),
+                  lambda run: max(run["idle_cpu"]), "--steps", 50 if SOAK else 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
