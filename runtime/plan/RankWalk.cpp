@@ -12,8 +12,9 @@ namespace pipec::plan {
 RankWalk::RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
                    const std::vector<int32_t> &rankOf)
     : variant(variant), program(program), facts(facts), rankOf(rankOf), stages(program.stages.size()),
-      marks(program.operations.size()), computeKnows(program.queues.size()), knowsCompute(program.queues.size()),
-      issued(program.queues.size()), slots(program.rings.size()), slotsOf(program.operations.size(), kNone) {
+      stageOfOperation(program.operations.size()), marks(program.operations.size()),
+      computeKnows(program.queues.size()), knowsCompute(program.queues.size()), issued(program.queues.size()),
+      slots(program.rings.size()), slotsOf(program.operations.size(), kNone) {
   initialize();
 }
 
@@ -21,16 +22,21 @@ void RankWalk::initialize() {
   for (uint32_t q = 1; q < program.queues.size(); ++q)
     if (program.queues[q].kind == QueueKind::Device)
       weightsQueue = q;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    stages[i].before = local(program.stages[i] - 1);
+    stages[i].after = local(program.stages[i] + 1);
+  }
   std::unordered_map<uint64_t, uint32_t> ringOf;
   for (uint32_t r = 0; r < program.rings.size(); ++r)
     ringOf[rules::endOf(program.rings[r].peer, program.rings[r].direction)] = r;
   for (uint32_t i = 0; i < program.operations.size(); ++i) {
     const Operation &o = program.operations[i];
+    stageOfOperation[i] = local(o.stage);
     if (facts.operation[i] == 0)
       continue;
     if (o.kind != Kind::Optimizer)
       marks[i].resize(size_t(variant.microbatches));
-    Stage &stage = *local(o.stage);
+    Stage &stage = *stageOfOperation[i];
     const bool forward = o.of == Payload::Forward;
     switch (o.kind) {
     case Kind::Forward:
@@ -117,11 +123,10 @@ Status RankWalk::once(const Now &now) {
   const Operation &o = *now.step.operation;
   if (o.kind == Kind::Optimizer)
     return {}; // P21
-  const Stage &stage = *local(o.stage);
   const uint32_t operation = now.step.instruction->operation;
   bool before = o.kind == Kind::Send ? mark(operation, now) == kSent : mark(operation, now) != 0;
   if (o.kind == Kind::BackwardInput || o.kind == Kind::Backward)
-    before = backwardPlace(stage, now) != 0;
+    before = backwardPlace(stageOf(now), now) != 0;
   return before ? Status::check(fmt::format("P25: {} is executed twice", text(now))) : Status{};
 }
 

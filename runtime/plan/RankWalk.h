@@ -27,7 +27,8 @@ private:
   struct Stage {
     uint32_t forward = kNone, backwardInput = kNone, backwardWeight = kNone, backward = kNone;
     uint32_t sendForward = kNone, sendBackward = kNone, recvForward = kNone, recvBackward = kNone;
-    // How often F, B, BW and W have been executed, and the place of its last W on the weights queue.
+    const Stage *before = nullptr, *after = nullptr; // its neighbours, where they are on this rank
+    // How often B or BW and W have been executed, and the place of its last W on the weights queue.
     int64_t backwards = 0, weights = 0, lastDeferred = 0;
   };
 
@@ -62,6 +63,7 @@ private:
   int64_t level(const Known &known, uint32_t queue) const;
   uint32_t &mark(uint32_t operation, const Now &now) { return marks[operation][size_t(now.microbatch)]; }
   Stage *local(int32_t stage);
+  Stage &stageOf(const Now &now) { return *stageOfOperation[now.step.instruction->operation]; }
   std::string text(const Now &now) const;
   Status once(const Now &now); // P25
 
@@ -93,7 +95,8 @@ private:
   const rules::Facts &facts;
   const std::vector<int32_t> &rankOf;
 
-  std::vector<Stage> stages;                // as program.stages
+  std::vector<Stage> stages; // as program.stages
+  std::vector<Stage *> stageOfOperation;
   std::vector<std::vector<uint32_t>> marks; // operation → microbatch → place on its queue, from 1; 0: not yet. Of a
                                             // receive: n + 1. Of a send, from its producer on: what the compute queue
                                             // knew then, plus 1; when sent, kSent

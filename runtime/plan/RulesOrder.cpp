@@ -25,12 +25,12 @@ Status RankWalk::received(const Now &now, uint32_t recv, const char *label) {
 }
 
 Status RankWalk::forwardInput(const Now &now) {
-  Stage &stage = *local(now.step.operation->stage);
+  Stage &stage = stageOf(now);
   if (stage.recvForward != kNone) {
     if (Status status = received(now, stage.recvForward, "P26"); !status.ok())
       return status;
     consumed(now, stage.recvForward);
-  } else if (const Stage *before = local(now.step.operation->stage - 1); before && mark(before->forward, now) == 0) {
+  } else if (stage.before && mark(stage.before->forward, now) == 0) {
     return Status::check(fmt::format("P26: {} comes before F of stage {}", text(now), now.step.operation->stage - 1));
   }
   mark(stage.forward, now) = now.place;
@@ -40,14 +40,14 @@ Status RankWalk::forwardInput(const Now &now) {
 }
 
 Status RankWalk::backwardInput(const Now &now) {
-  Stage &stage = *local(now.step.operation->stage);
+  Stage &stage = stageOf(now);
   if (mark(stage.forward, now) == 0)
     return Status::check(fmt::format("P27: {} comes before its F", text(now)));
   if (stage.recvBackward != kNone) {
     if (Status status = received(now, stage.recvBackward, "P27"); !status.ok())
       return status;
     consumed(now, stage.recvBackward);
-  } else if (const Stage *after = local(now.step.operation->stage + 1); after && backwardPlace(*after, now) == 0) {
+  } else if (stage.after && backwardPlace(*stage.after, now) == 0) {
     return Status::check(
         fmt::format("P27: {} comes before the backward of stage {}", text(now), now.step.operation->stage + 1));
   }
@@ -59,7 +59,7 @@ Status RankWalk::backwardInput(const Now &now) {
 }
 
 Status RankWalk::weightInput(const Now &now) {
-  Stage &stage = *local(now.step.operation->stage);
+  Stage &stage = stageOf(now);
   const uint32_t input = stage.backwardInput == kNone ? 0 : mark(stage.backwardInput, now);
   if (input == 0)
     return Status::check(fmt::format("P28: {} comes before its B", text(now)));
@@ -75,7 +75,7 @@ Status RankWalk::weightInput(const Now &now) {
 
 Status RankWalk::sendInput(const Now &now) {
   const Operation &o = *now.step.operation;
-  const Stage &stage = *local(o.stage);
+  const Stage &stage = stageOf(now);
   const uint32_t producer = o.of == Payload::Forward ? mark(stage.forward, now) : backwardPlace(stage, now);
   if (producer == 0)
     return Status::check(fmt::format("P29: {} comes before what it sends is made", text(now)));
@@ -85,7 +85,7 @@ Status RankWalk::sendInput(const Now &now) {
 }
 
 Status RankWalk::optimizerInput(const Now &now) {
-  const Stage &stage = *local(now.step.operation->stage);
+  const Stage &stage = stageOf(now);
   const auto due = [&](uint32_t operation) { return operation == kNone ? 0 : facts.operation[operation]; };
   if (stage.backwards < due(stage.backwardInput) + due(stage.backward))
     return Status::check(fmt::format("P30: {} comes before the last backward of its stage", text(now)));
