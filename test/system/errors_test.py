@@ -41,7 +41,7 @@ class ErrorsTest(ToolTest):
         self.refused(SPEC.replace("16GiB", "3GiB"), CHECK, "10:17", "4 GiB", "3 GiB", "rank 0")
 
     def test_unknown_key_with_the_nearest_one(self):
-        self.refused(SPEC.replace("microbatches", "microbatchs"), INPUT, "4:3", "microbatchs", "microbatches")
+        self.refused(SPEC.replace("tensors:", "  optimiser: 1ms\ntensors:"), INPUT, "8:3", "optimiser", "'optimizer'")
 
     def test_number_without_a_unit(self):
         self.refused(SPEC.replace("forward: 1ms", "forward: 1"), INPUT, "6:12")

@@ -24,7 +24,7 @@ class FailureTest(ToolTest):
         """A run of many short steps: the launcher, once all ranks have met, and the ranks' pids."""
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=ranks, costs__forward="1ms", costs__backward_input="1ms",
                             costs__backward_weight="1ms", costs__link="{latency: 100us, bandwidth: 10GB/s}")
-        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "100000", "--deadline",
+        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "5000", "--deadline",
                                      str(DEADLINE)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(launcher.stderr.close)
         self.addCleanup(launcher.stdout.close)
