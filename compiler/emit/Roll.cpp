@@ -17,8 +17,9 @@ using plan::Program;
 using plan::Wait;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 32);
+  hash = (hash + 1) * 0x9e3779b97f4a7c15u + value;
+  hash = (hash ^ (hash >> 31)) * 0xbf58476d1ce4e5b9u;
+  return hash ^ (hash >> 29);
 }
 
 /// The symbols, and polynomial hashes of their prefixes modulo 2^61 - 1.
@@ -105,6 +106,28 @@ void appendBody(const Program &from, Program &to, uint32_t first, uint32_t count
   }
 }
 
+/// Whether the rolled program executes the straight one, instruction by instruction. Hashes only propose.
+bool executesSame(const Program &straight, const Program &rolled) {
+  size_t at = 0;
+  for (const plan::Segment &segment : rolled.step)
+    for (int64_t trip = 0; trip != segment.trips; ++trip)
+      for (uint32_t i = segment.first; i != segment.first + segment.count; ++i, ++at) {
+        if (at == straight.instructions.size())
+          return false;
+        const Instruction &one = straight.instructions[at], &other = rolled.instructions[i];
+        if (one.operation != other.operation || one.queue != other.queue || one.waits != other.waits ||
+            one.microbatch != other.microbatch + other.microbatchStride * trip)
+          return false;
+        for (uint32_t w = 0; w != one.waits; ++w) {
+          const Wait &wait = straight.waits[one.firstWait + w], &affine = rolled.waits[other.firstWait + w];
+          if (wait.queue != affine.queue || wait.previousStep != affine.previousStep ||
+              wait.base != affine.base + affine.stride * trip)
+            return false;
+        }
+      }
+  return at == straight.instructions.size();
+}
+
 } // namespace
 
 void roll(Program &program) {
@@ -148,9 +171,12 @@ void roll(Program &program) {
     straight = i;
   }
   append(uint32_t(straight), uint32_t(symbols.size() - straight), 1);
+  rolled.step = std::move(segments);
+  if (!executesSame(program, rolled))
+    return;
   program.instructions = std::move(rolled.instructions);
   program.waits = std::move(rolled.waits);
-  program.step = std::move(segments);
+  program.step = std::move(rolled.step);
 }
 
 } // namespace pipec::emit

@@ -2,6 +2,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Programs.h"
 #include "compiler/schedule/Block.h"
+#include "compiler/schedule/Catalogue.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -25,8 +26,8 @@ struct Pattern {
 
 class Builder {
 public:
-  Builder(PipelineOp pipeline, const schedule::Problem &problem)
-      : pipeline(pipeline), problem(problem), context(pipeline.getContext()),
+  Builder(PipelineOp pipeline, const schedule::Problem &problem, bool lastMicrobatchFirst)
+      : pipeline(pipeline), problem(problem), lastMicrobatchFirst(lastMicrobatchFirst), context(pipeline.getContext()),
         forwardName(ForwardOp::getOperationName(), context), inputName(BackwardInputOp::getOperationName(), context),
         weightName(BackwardWeightOp::getOperationName(), context),
         backwardName(BackwardOp::getOperationName(), context) {
@@ -125,6 +126,8 @@ private:
 
   void append(schedule::Op op, int32_t j) {
     Stage &own = patterns[size_t(op.stage)];
+    if (lastMicrobatchFirst && op.letter != schedule::Letter::F)
+      j = problem.microbatches - 1 - j;
     Held &held = last[size_t(op.stage)][size_t(j)];
     SmallVector<Value, 3> operands;
     switch (op.letter) {
@@ -163,6 +166,7 @@ private:
 
   PipelineOp pipeline;
   const schedule::Problem &problem;
+  bool lastMicrobatchFirst; // of backwards
   MLIRContext *context;
   OperationName forwardName, inputName, weightName, backwardName;
   DictionaryAttr noAttributes = DictionaryAttr::get(context);
@@ -180,14 +184,19 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
   for (Operation &op : pipeline.block().getBody().front()) {
     size_t stage = size_t(stageOf(&op));
     if (stage >= stages)
-      return op.emitError() << nameOf(&op) << " is not in the placement, which has " << stages << " stages";
+      return op.emitError() << nameOf(&op) << " is not in the placement, which has " << stages
+                            << (stages == 1 ? " stage" : " stages");
     fused |= isa<BackwardOp>(op);
     split |= isa<BackwardInputOp, BackwardWeightOp>(op);
     Operation *&slot = isa<ForwardOp>(op)          ? forward[stage]
                        : isa<BackwardWeightOp>(op) ? weight[stage]
                                                    : backward[stage];
     if (slot)
-      return (op.emitError() << "stage " << stage << " has this pass twice").attachNote(slot->getLoc())
+      return (op.emitError() << "stage " << stage << " has two "
+                             << (isa<ForwardOp>(op)          ? "forwards"
+                                 : isa<BackwardWeightOp>(op) ? "weight backwards"
+                                                             : "backwards"))
+                     .attachNote(slot->getLoc())
                  << "the other is here",
              failure();
     slot = &op;
@@ -196,8 +205,9 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
     return pipeline.block().emitError("expected all backwards fused or all split, found both");
   if (!fused && !split)
     return pipeline.block().emitError("expected a backward for each stage, found none");
-  block.interval = int64_t(pipeline.block().getInterval());
-  auto slotOf = [](Operation *op) { return op->getAttrOfType<IntegerAttr>("at").getInt(); };
+  bool hasSlots = pipeline.block().getInterval().has_value();
+  block.interval = int64_t(pipeline.block().getInterval().value_or(1));
+  auto slotOf = [hasSlots](Operation *op) { return hasSlots ? op->getAttrOfType<IntegerAttr>("at").getInt() : 0; };
   for (size_t s = 0; s != stages; ++s) {
     if (!forward[s] || !backward[s] || (split && !weight[s]))
       return pipeline.block().emitError()
@@ -223,6 +233,36 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
   return success();
 }
 
+/// The block's words; what is wrong if it cannot be repeated.
+std::string repeated(const schedule::Problem &problem, const schedule::Block &block, schedule::Words &words) {
+  std::string wrong = schedule::check(problem, block);
+  if (wrong.empty())
+    words = schedule::repeat(problem, block);
+  return wrong;
+}
+
+/// The words of the schedule of the pipeline's name; what is wrong if there is none or it does not fit.
+std::string catalogued(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words, bool &lastFirst) {
+  const schedule::Entry *entry = schedule::find(pipeline.getSymName());
+  if (!entry)
+    return "expected an interval and slots, or the name of a known schedule, found '" + pipeline.getSymName().str() +
+           "'";
+  schedule::Parameters parameters;
+  if (auto given = pipeline.getParameters())
+    for (NamedAttribute each : *given) {
+      auto value = dyn_cast<IntegerAttr>(each.getValue());
+      if (!value)
+        return "expected an integer as parameter '" + each.getName().str() + "'";
+      parameters.emplace(each.getName().str(), value.getInt());
+    }
+  std::string wrong = schedule::check(*entry, problem, parameters);
+  if (!wrong.empty())
+    return wrong;
+  words = schedule::wordsOf(*entry, problem, parameters);
+  lastFirst = entry->lastMicrobatchFirst;
+  return schedule::verify(problem, words);
+}
+
 struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -237,17 +277,19 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
     if (failed(verifyBlock(pipeline, block)))
       return signalPassFailure();
     schedule::Problem problem = problemOf(pipeline);
+    schedule::Words words;
+    bool lastFirst = false;
     std::string wrong = schedule::check(problem);
     if (wrong.empty())
-      wrong = schedule::check(problem, block);
+      wrong = pipeline.block().getInterval() ? repeated(problem, block, words)
+                                             : catalogued(pipeline, problem, words, lastFirst);
     if (!wrong.empty()) {
       pipeline.block().emitError(wrong);
       return signalPassFailure();
     }
-    schedule::Words words = schedule::repeat(problem, block);
     for (const schedule::Word &word : words)
       numPasses += unsigned(word.size());
-    Builder(pipeline, problem).build(words);
+    Builder(pipeline, problem, lastFirst).build(words);
   }
 };
 

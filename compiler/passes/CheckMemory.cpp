@@ -107,14 +107,9 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
           buffers[size_t(rank)].push_back(2 * problem.stages[s].boundary);
     std::string fitting;
     for (const schedule::Entry &entry : schedule::catalogue()) {
-      bool fused = problem.backward == schedule::BackwardMode::Fused;
-      if ((fused ? !entry.allowsFused : !entry.allowsSplit) ||
-          (entry.stagesPerRank && size_t(entry.stagesPerRank) * size_t(problem.ranks) != problem.stages.size()))
+      if (!schedule::check(entry, problem, {}).empty())
         continue;
-      schedule::Block block = entry.block(problem);
-      if (!schedule::check(problem, block).empty())
-        continue;
-      auto evaluation = schedule::evaluate(problem, schedule::repeat(problem, block), {.withSpan = false});
+      auto evaluation = schedule::evaluate(problem, schedule::wordsOf(entry, problem, {}), {.withSpan = false});
       bool fits = evaluation.complete;
       for (size_t rank = 0; fits && rank != size_t(problem.ranks); ++rank) {
         int64_t need = evaluation.peak[rank] + problem.staticBytes[rank] + problem.workspace[rank];

@@ -22,20 +22,21 @@ public:
     entry = schedule::find(spec.schedule.name);
     if (!entry)
       return unknownSchedule(), nullptr;
-    if (!spec.schedule.parameters.empty()) {
-      const auto &[key, parameter] = *spec.schedule.parameters.begin();
-      return error(parameter.mark) << "schedule '" << entry->name << "' has no parameter '" << key << "'", nullptr;
-    }
     if (failed(placeStages()) || failed(chooseBackward()))
       return nullptr;
     fillProblem();
+    if (failed(readParameters()))
+      return nullptr;
     std::string wrong = schedule::check(problem);
+    if (wrong.empty())
+      wrong = schedule::check(*entry, problem, parameters);
     if (!wrong.empty())
       return error(spec.schedule.mark) << wrong, nullptr;
-    schedule::Block block = entry->block(problem);
+    if (entry->block)
+      block = entry->block(problem);
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
     builder.setInsertionPointToEnd(module->getBody());
-    buildPipeline(block);
+    buildPipeline();
     return module;
   }
 
@@ -103,6 +104,20 @@ private:
     return success();
   }
 
+  LogicalResult readParameters() {
+    for (const auto &[name, parameter] : spec.schedule.parameters) {
+      int64_t value = 0;
+      if (parameter.list || StringRef(parameter.values.front()).getAsInteger(10, value))
+        return error(parameter.mark) << "expected an integer as '" << name << "' of schedule '" << entry->name << "'",
+               failure();
+      parameters.emplace(name, value);
+      std::string wrong = schedule::check(*entry, problem, {{name, value}});
+      if (!wrong.empty())
+        return error(parameter.mark) << wrong, failure();
+    }
+    return success();
+  }
+
   void fillProblem() {
     problem.microbatches = spec.microbatches.value;
     problem.link = {spec.link.latency, spec.link.bandwidth};
@@ -127,7 +142,7 @@ private:
     }
   }
 
-  void buildPipeline(const schedule::Block &block) {
+  void buildPipeline() {
     SmallVector<Attribute> links;
     for (const auto &[pair, link] : problem.links)
       links.push_back(LinkAttr::get(&context, pair.first, pair.second, link.latency, link.bandwidth));
@@ -145,14 +160,27 @@ private:
         LinkAttr::get(&context, -1, -1, problem.link.latency, problem.link.bandwidth),
         links.empty() ? ArrayAttr() : builder.getArrayAttr(links), builder.getDenseI64ArrayAttr(optimizer),
         builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
-        problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr());
+        problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr());
     builder.createBlock(&pipeline.getBody());
-    auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark), builder.getI64IntegerAttr(block.interval));
+    auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
+                                           block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());
     builder.createBlock(&blockOp.getBody());
-    buildPasses(block);
+    buildPasses();
   }
 
-  void buildPasses(const schedule::Block &block) {
+  DictionaryAttr parametersAttr() {
+    SmallVector<NamedAttribute> attributes;
+    for (const auto &[name, value] : parameters)
+      attributes.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
+    return attributes.empty() ? DictionaryAttr() : builder.getDictionaryAttr(attributes);
+  }
+
+  /// A pass's start slot; none where the schedule is no block.
+  IntegerAttr slot(std::vector<int64_t> schedule::Block::*slots, size_t stage) {
+    return block ? builder.getI64IntegerAttr(((*block).*slots)[stage]) : IntegerAttr();
+  }
+
+  void buildPasses() {
     size_t stages = problem.stages.size();
     auto i32 = [&](size_t value) { return builder.getI32IntegerAttr(int32_t(value)); };
     auto i64 = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
@@ -167,7 +195,7 @@ private:
       results.push_back(ContextType::get(&context, stage.context));
       forwards.push_back(builder.create<ForwardOp>(at(spec.forward.markOf(s)), results,
                                                    flowing ? ValueRange(flowing) : ValueRange(), i32(s), IntegerAttr(),
-                                                   i64(block.forward[s]), i64(stage.forward)));
+                                                   slot(&schedule::Block::forward, s), i64(stage.forward)));
       flowing = firstOf<BufferType>(forwards.back().getOutputs());
     }
     const spec::PerStage &backwardMarks = spec.backward ? *spec.backward : *spec.backwardInput;
@@ -185,15 +213,16 @@ private:
         if (flowing)
           operands.push_back(flowing);
         backward = builder.create<BackwardOp>(at(backwardMarks.markOf(s)), results, operands, i32(s), IntegerAttr(),
-                                              i64(block.backwardInput[s]), i64(stage.backward));
+                                              slot(&schedule::Block::backwardInput, s), i64(stage.backward));
       } else {
         if (flowing)
           operands.push_back(flowing);
         backward =
             builder.create<BackwardInputOp>(at(backwardMarks.markOf(s)), results, operands, i32(s), IntegerAttr(),
-                                            i64(block.backwardInput[s]), i64(stage.backwardInput));
+                                            slot(&schedule::Block::backwardInput, s), i64(stage.backwardInput));
         builder.create<BackwardWeightOp>(at(spec.backwardWeight->markOf(s)), TypeRange(), context, i32(s),
-                                         IntegerAttr(), i64(block.backwardWeight[s]), i64(stage.backwardWeight));
+                                         IntegerAttr(), slot(&schedule::Block::backwardWeight, s),
+                                         i64(stage.backwardWeight));
       }
       flowing = firstOf<BufferType>(backward->getResults());
     }
@@ -204,6 +233,8 @@ private:
   OpBuilder builder;
   const schedule::Entry *entry = nullptr;
   schedule::Problem problem;
+  schedule::Parameters parameters;
+  std::optional<schedule::Block> block;
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace pipec::schedule {
@@ -36,7 +37,8 @@ size_t editDistance(std::string_view a, std::string_view b) {
 } // namespace
 
 const std::vector<Entry> &catalogue() {
-  static const std::vector<Entry> kEntries = {oneFOneB(), gPipe()};
+  static const std::vector<Entry> kEntries = {oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(),
+                                              loopedBfs()};
   return kEntries;
 }
 
@@ -69,6 +71,35 @@ std::string_view nearest(std::string_view name) {
     }
   }
   return best;
+}
+
+std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters) {
+  for (const auto &[name, value] : parameters) {
+    const auto known = std::find_if(entry.parameters.begin(), entry.parameters.end(),
+                                    [&name = name](const Parameter &each) { return each.name == name; });
+    if (known == entry.parameters.end())
+      return fmt::format("schedule '{}' has no parameter '{}'", entry.name, name);
+    if (value < known->least || value > problem.microbatches)
+      return fmt::format("schedule '{}' takes {} from {} to the number of microbatches, {}; found {}", entry.name, name,
+                         known->least, problem.microbatches, value);
+  }
+  const bool fused = problem.backward == BackwardMode::Fused;
+  if (fused ? !entry.allowsFused : !entry.allowsSplit)
+    return fmt::format("schedule '{}' has no {} backward", entry.name, fused ? "fused" : "split");
+  if (problem.stages.size() % size_t(problem.ranks) != 0 ||
+      (entry.stagesPerRank != 0 && problem.stages.size() != size_t(entry.stagesPerRank) * size_t(problem.ranks)))
+    return fmt::format("schedule '{}' has {} on each rank, found {} stages on {} ranks", entry.name,
+                       entry.stagesPerRank == 1 ? "one stage" : "equally many stages", problem.stages.size(),
+                       problem.ranks);
+  for (size_t s = 0; s < problem.stages.size(); ++s)
+    if (problem.rankOf[s] != static_cast<int32_t>(s) % problem.ranks)
+      return fmt::format("schedule '{}' places stages in a loop, stage {} on rank {}; found it on rank {}", entry.name,
+                         s, s % size_t(problem.ranks), problem.rankOf[s]);
+  return {};
+}
+
+Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters) {
+  return entry.block ? repeat(problem, entry.block(problem)) : entry.words(problem, parameters);
 }
 
 } // namespace pipec::schedule

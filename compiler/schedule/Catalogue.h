@@ -1,15 +1,24 @@
-// The published schedules, each a file of Catalogue/ with its paper and section at its head. An entry makes the
-// building block of its schedule for a problem.
+// The published schedules, each a file of Catalogue/ with its paper and section at its head. An entry makes its
+// schedule's building block for a problem, or, where the schedule is no block at one interval, its words.
 #pragma once
 
 #include "compiler/schedule/Block.h"
 
-#include <optional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace pipec::schedule {
+
+/// What `schedule: {name: …, k: 2}` gives beside the name.
+using Parameters = std::map<std::string, int64_t, std::less<>>;
+
+struct Parameter {
+  std::string_view name;
+  int64_t least;
+  std::string_view meaning; // with its default
+};
 
 struct Entry {
   std::string_view name;                 // "1f1b"
@@ -20,8 +29,18 @@ struct Entry {
   std::string_view placement;      // "loop", "v", …: what the schedule fixes
   std::string_view source;         // paper, section
   std::string_view bubble, memory; // formulas, for `pipec schedules`
-  Block (*block)(const Problem &problem);
+  std::vector<Parameter> parameters = {};
+  /// One of the two is null. Both take problems whose placement and backward are as above.
+  Block (*block)(const Problem &problem) = nullptr;
+  Words (*words)(const Problem &problem, const Parameters &parameters) = nullptr;
+  /// Backwards run from the last microbatch to the first.
+  bool lastMicrobatchFirst = false;
 };
+
+/// What a schedule does not allow of a problem or its parameters; empty when right.
+std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters);
+/// The words of an entry, from its block or by itself. Needs check to have passed.
+Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters);
 
 /// All entries, by name.
 const std::vector<Entry> &catalogue();

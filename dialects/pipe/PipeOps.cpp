@@ -4,7 +4,12 @@
 #include "runtime/plan/Limits.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
+#include <set>
 
 using namespace mlir;
 using namespace pipec::pipe;
@@ -20,6 +25,13 @@ static LogicalResult verifyTime(Operation *op, StringRef what, int64_t time) {
   if (time < 0 || time > pipec::limits::kTime)
     return op->emitOpError() << "expected a " << what << " between 0 and " << pipec::limits::kTime << " ps, found "
                              << time;
+  return success();
+}
+
+static LogicalResult verifyBytes(Operation *op, StringRef what, std::optional<uint64_t> bytes, int64_t least = 0) {
+  if (bytes && (int64_t(*bytes) < least || int64_t(*bytes) > pipec::limits::kBytes))
+    return op->emitOpError() << "expected '" << what << "' between " << least << " and " << pipec::limits::kBytes
+                             << " bytes, found " << int64_t(*bytes);
   return success();
 }
 
@@ -41,8 +53,10 @@ template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
   bool inBlock = isa_and_nonnull<BlockOp>(op->getParentOp());
   if (!inBlock && !isa_and_nonnull<ProgramOp>(op->getParentOp()))
     return op.emitOpError("expected to stand in a 'pipe.block' or a 'pipe.program'");
-  if (inBlock && (!op.getAt() || op.getMicrobatch()))
-    return op.emitOpError("expected a slot ('at') and no microbatch in a 'pipe.block'");
+  if (inBlock && op.getMicrobatch())
+    return op.emitOpError("expected no microbatch in a 'pipe.block'");
+  if (inBlock && op.getAt().has_value() != cast<BlockOp>(op->getParentOp()).getInterval().has_value())
+    return op.emitOpError("expected a slot ('at') in a 'pipe.block' with an interval, and none in one without");
   if (!inBlock && (op.getAt() || !op.getMicrobatch()))
     return op.emitOpError("expected a microbatch and no slot ('at') in a 'pipe.program'");
   return success();
@@ -105,13 +119,41 @@ template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   return success();
 }
 
+/// A tensor comes from the neighbouring stage's pass of the same direction and microbatch, or from its receive.
+template <typename PassOp> static LogicalResult verifyFlow(PassOp op) {
+  bool isForward = isa<ForwardOp>(op);
+  Value tensor = firstOf<BufferType>(op->getOperands());
+  if (!tensor)
+    return success();
+  auto same = [&](auto from, int32_t stage) {
+    return int32_t(from.getStage()) == stage && from.getMicrobatch() == op.getMicrobatch();
+  };
+  int32_t stage = int32_t(op.getStage());
+  Operation *from = tensor.getDefiningOp();
+  bool right =
+      llvm::TypeSwitch<Operation *, bool>(from)
+          .Case<ForwardOp>([&](auto pass) { return isForward && same(pass, stage - 1); })
+          .template Case<BackwardOp, BackwardInputOp>([&](auto pass) { return !isForward && same(pass, stage + 1); })
+          .template Case<RecvOp>([&](RecvOp recv) {
+            return recv.getOf() == (isForward ? Payload::Forward : Payload::Backward) && same(recv, stage);
+          })
+          .Default([](Operation *) { return false; });
+  if (right)
+    return success();
+  InFlightDiagnostic error = op.emitOpError()
+                             << "expected its tensor to be that of stage " << (isForward ? stage - 1 : stage + 1)
+                             << " in the same direction and microbatch";
+  error.attachNote(from->getLoc()) << "it comes from here";
+  return error;
+}
+
 template <typename PassOp>
 static LogicalResult verifyPass(PassOp op, unsigned takenActivations, unsigned takenContexts, unsigned kept) {
   return success(succeeded(verifyLevel(op)) && succeeded(verifyStage(op, op.getStage())) &&
                  (!op.getMicrobatch() || succeeded(verifyMicrobatch(op, *op.getMicrobatch()))) &&
                  succeeded(verifyTime(op, "cost", op.getCost())) &&
                  succeeded(verifyTakes(op, takenActivations, takenContexts)) &&
-                 succeeded(verifyYields(op, kept, kept)) && succeeded(verifyHeld(op)));
+                 succeeded(verifyYields(op, kept, kept)) && succeeded(verifyHeld(op)) && succeeded(verifyFlow(op)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,6 +185,24 @@ static LogicalResult verifyPlacement(PipelineOp op) {
   return success();
 }
 
+/// The default link names no ranks; an exception two of the pipeline's, each pair once.
+static LogicalResult verifyLinks(PipelineOp op) {
+  if (op.getLink().getFrom() != -1)
+    return op.emitOpError() << "expected the default link to be from -1 to -1, found " << op.getLink().getFrom()
+                            << " to " << op.getLink().getTo();
+  if (!op.getLinks())
+    return success();
+  llvm::DenseSet<std::pair<int32_t, int32_t>> seen;
+  for (auto link : op.getLinks()->getAsRange<LinkAttr>()) {
+    if (link.getFrom() < 0 || link.getFrom() >= op.ranks() || link.getTo() >= op.ranks())
+      return op.emitOpError() << "expected links between ranks 0 and " << op.ranks() - 1 << ", found " << link.getFrom()
+                              << " to " << link.getTo();
+    if (!seen.insert({link.getFrom(), link.getTo()}).second)
+      return op.emitOpError() << "has two links from " << link.getFrom() << " to " << link.getTo();
+  }
+  return success();
+}
+
 template <typename Values>
 static LogicalResult verifyList(PipelineOp op, StringRef name, std::optional<Values> values, size_t size,
                                 int64_t most) {
@@ -163,7 +223,8 @@ LogicalResult PipelineOp::verify() {
     return emitOpError() << "expected between 1 and " << limits::kMicrobatches << " microbatches, found "
                          << int32_t(getMicrobatches());
   size_t ranks = size_t(this->ranks());
-  if (failed(verifyList(*this, "optimizer", getOptimizer(), getPlacement().size(), limits::kTime)) ||
+  if (failed(verifyLinks(*this)) || failed(verifyBytes(*this, "memory_limit", getMemoryLimit(), 1)) ||
+      failed(verifyList(*this, "optimizer", getOptimizer(), getPlacement().size(), limits::kTime)) ||
       failed(verifyList(*this, "static_bytes", getStaticBytes(), ranks, limits::kBytes)) ||
       failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)))
     return failure();
@@ -174,8 +235,8 @@ LogicalResult PipelineOp::verify() {
 }
 
 LogicalResult BlockOp::verify() {
-  if (int64_t(getInterval()) < 1 || int64_t(getInterval()) > limits::kTime)
-    return emitOpError() << "expected a positive interval, found " << int64_t(getInterval());
+  if (auto interval = getInterval(); interval && (int64_t(*interval) < 1 || int64_t(*interval) > limits::kTime))
+    return emitOpError() << "expected a positive interval, found " << int64_t(*interval);
   for (Operation &op : getBody().front())
     if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp>(op))
       return op.emitOpError("expected only passes of stages in a 'pipe.block'");
@@ -195,9 +256,74 @@ LogicalResult BackwardOp::verify() { return verifyPass(*this, 1, 1, 0); }
 // Program level
 //===----------------------------------------------------------------------===//
 
+/// One ring a peer and direction, with other ranks.
+static LogicalResult verifyRings(ProgramOp op) {
+  if (!op.getRings())
+    return success();
+  std::set<std::pair<int32_t, bool>> seen;
+  for (auto ring : op.getRings()->getAsRange<RingAttr>()) {
+    if (uint32_t(ring.getPeer()) == op.getRank())
+      return op.emitOpError("expected rings with other ranks, found one with its own");
+    if (!seen.insert({ring.getPeer(), ring.getSends()}).second)
+      return op.emitOpError() << "has two rings for what it " << (ring.getSends() ? "sends to" : "receives from")
+                              << " rank " << ring.getPeer();
+  }
+  return success();
+}
+
+/// With rings, the n-th transfer of each uses slot n modulo its size; without, no transfer has a slot.
+template <typename TransferOp>
+static LogicalResult verifySlot(TransferOp op, const std::map<std::pair<int32_t, bool>, RingAttr> &rings,
+                                std::map<std::pair<int32_t, bool>, int64_t> &next, bool allocated, int64_t bytes) {
+  bool sends = isa<SendOp>(op);
+  auto key = std::pair(int32_t(op.getPeer()), sends);
+  if (!allocated)
+    return op.getSlot() ? op.emitOpError("has a slot, but its program has no rings") : LogicalResult::success();
+  auto known = rings.find(key);
+  if (known == rings.end())
+    return op.emitOpError() << "expected a ring for what its program " << (sends ? "sends to" : "receives from")
+                            << " rank " << key.first;
+  RingAttr ring = known->second;
+  int64_t slot = next[key]++ % ring.getSlots();
+  if (!op.getSlot())
+    return op.emitOpError() << "expected slot " << slot << " of its ring, found none";
+  if (int64_t(*op.getSlot()) != slot)
+    return op.emitOpError() << "expected slot " << slot << " of its ring, found " << int32_t(*op.getSlot());
+  if (bytes > ring.getBytes())
+    return op.emitOpError() << "carries " << bytes << " bytes, more than the " << ring.getBytes()
+                            << " of a slot of its ring";
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  std::map<std::pair<int32_t, bool>, RingAttr> rings;
+  std::map<std::pair<int32_t, bool>, int64_t> next;
+  if (getRings())
+    for (auto ring : getRings()->getAsRange<RingAttr>())
+      rings[{ring.getPeer(), ring.getSends()}] = ring;
+  for (Operation &op : getStep().front()) {
+    if (auto send = dyn_cast<SendOp>(op)) {
+      auto tensor = cast<BufferType>(firstOf<BufferType>(send.getInputs()).getType());
+      if (failed(verifySlot(send, rings, next, bool(getRings()), tensor.getBytes())))
+        return failure();
+    } else if (auto recv = dyn_cast<RecvOp>(op)) {
+      if (failed(verifySlot(recv, rings, next, bool(getRings()), recv.getTensor().getType().getBytes())))
+        return failure();
+    }
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verify() {
   if (int64_t(getRank()) >= limits::kRanks || int32_t(getRank()) < 0)
     return emitOpError() << "expected a rank between 0 and " << limits::kRanks - 1 << ", found " << int32_t(getRank());
+  if (failed(verifyBytes(*this, "static_bytes", getStaticBytes())) ||
+      failed(verifyBytes(*this, "workspace", getWorkspace())) ||
+      failed(verifyBytes(*this, "memory_limit", getMemoryLimit(), 1)) || failed(verifyRings(*this)))
+    return failure();
+  for (int32_t stage : getStages().value_or(ArrayRef<int32_t>()))
+    if (failed(verifyStage(*this, stage)))
+      return failure();
   for (Region *region : {&getEnter(), &getLeave()})
     if (!region->front().empty())
       return emitOpError("work that crosses steps ('enter' and 'leave') is not supported yet");
@@ -224,11 +350,28 @@ template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op
     return op.emitOpError("receives an activation at the first stage, which has no stage before it");
   Counts taken(op->getOperandTypes());
   if (taken.tensors != tensors || taken.activations || taken.contexts)
-    return op.emitOpError() << "expected " << tensors << " tensor and only tokens beside as operands";
+    return op.emitOpError() << "expected " << (tensors ? "one tensor and otherwise " : "") << "only tokens as operands";
   return success();
 }
 
-LogicalResult SendOp::verify() { return verifyTransfer(*this, 1); }
+/// What is sent is what the stage's pass of this microbatch yields.
+static LogicalResult verifySent(SendOp op) {
+  Operation *from = firstOf<BufferType>(op.getInputs()).getDefiningOp();
+  auto same = [&](auto pass) { return pass.getStage() == op.getStage() && pass.getMicrobatch() == op.getMicrobatch(); };
+  bool forward = op.getOf() == Payload::Forward;
+  bool right = llvm::TypeSwitch<Operation *, bool>(from)
+                   .Case<ForwardOp>([&](auto pass) { return forward && same(pass); })
+                   .Case<BackwardOp, BackwardInputOp>([&](auto pass) { return !forward && same(pass); })
+                   .Default([](Operation *) { return false; });
+  if (right)
+    return success();
+  InFlightDiagnostic error = op.emitOpError() << "expected the tensor of its stage's "
+                                              << (forward ? "forward" : "backward") << " of this microbatch";
+  error.attachNote(from->getLoc()) << "it comes from here";
+  return error;
+}
+
+LogicalResult SendOp::verify() { return success(succeeded(verifyTransfer(*this, 1)) && succeeded(verifySent(*this))); }
 LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
 
 LogicalResult OptimizerStepOp::verify() {

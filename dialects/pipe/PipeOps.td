@@ -13,7 +13,7 @@ include "mlir/IR/RegionKindInterface.td"
 // Design level
 //===----------------------------------------------------------------------===//
 
-def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
+def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments]> {
   let summary = "a pipeline: which rank holds which stage, and the building block that is repeated";
   let description = [{
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
@@ -31,7 +31,7 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        Pipe_Communicator:$communicator, Pipe_LinkAttr:$link,
                        OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
-                       OptionalAttr<I64Attr>:$memory_limit);
+                       OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
@@ -45,11 +45,14 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
   }];
 }
 
-def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, HasParent<"PipelineOp">]> {
+def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArguments, HasParent<"PipelineOp">]> {
   let summary = "the passes of one microbatch on all stages, repeated every interval";
   let description = [{
     Each pass has a start slot (`at`); microbatch j starts `interval * j` later. No two passes of a rank may start in one
     slot modulo the interval. Values flow between the passes as the microbatch's data do.
+
+    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: its words come from
+    the catalogue, under the pipeline's name and with its `parameters`.
 
     Example:
     ```mlir
@@ -59,9 +62,9 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, HasParent<"Pipel
     }
     ```
   }];
-  let arguments = (ins I64Attr:$interval);
+  let arguments = (ins OptionalAttr<I64Attr>:$interval);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`interval` $interval attr-dict-with-keyword $body";
+  let assemblyFormat = "(`interval` $interval^)? attr-dict-with-keyword $body";
 }
 
 //===----------------------------------------------------------------------===//
@@ -149,6 +152,7 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
                        OptionalAttr<I64Attr>:$workspace, OptionalAttr<I64Attr>:$memory_limit,
                        OptionalAttr<Pipe_RingArray>:$rings);
   let regions = (region SizedRegion<1>:$enter, SizedRegion<1>:$step, SizedRegion<1>:$leave);
+  let hasRegionVerifier = 1;
   let assemblyFormat = [{
     $sym_name `rank` $rank `communicator` $communicator attr-dict-with-keyword
     `enter` $enter `step` $step `leave` $leave

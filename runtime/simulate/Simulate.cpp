@@ -1,5 +1,6 @@
 #include "runtime/simulate/Simulate.h"
 
+#include "runtime/plan/Limits.h"
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
@@ -27,6 +28,12 @@ void finish(const plan::Variant &variant, Result &result) {
   result.makespan = first < 0 ? 0 : last - first;
 }
 
+Status checkLength(const Result &result) {
+  if (result.makespan > limits::kTime)
+    return Status::check("a step takes longer than 10^18 ps (about 11 days), which is the most");
+  return {};
+}
+
 Time ceilDivide(Time value, int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
 } // namespace
@@ -36,23 +43,32 @@ Status simulate(const plan::Variant &variant, const Options &options, Result &re
   Status status = walk.advance(options.steps);
   finish(variant, walk.result);
   result = std::move(walk.result);
-  return status;
+  return status.ok() ? checkLength(result) : status;
 }
 
 Status span(const plan::Variant &variant, Time &span, Result &result) {
   // Steps repeat after a few where one cycle of causes dominates; where two are nearly equal it may take long, and the
-  // largest mean advance of any rank over the later half, which is never below the span, serves.
+  // largest mean advance of any rank over the later half, serves.
   constexpr int64_t kSteps = 64;
   Options options;
   Walk walk(variant, options);
   std::vector<uint64_t> signatures;
   Status status;
   span = -1;
-  while (span < 0 && int64_t(signatures.size()) != kSteps) {
+  int64_t most = kSteps;
+  while (span < 0 && int64_t(signatures.size()) != most) {
     int64_t step = int64_t(signatures.size());
     status = walk.advance(step + 1);
     if (!status.ok())
       break;
+    if (step == 0) {
+      finish(variant, walk.result);
+      status = checkLength(walk.result);
+      if (!status.ok())
+        break;
+      // Later steps advance by no more than the first takes: as many as fit in 64 bits.
+      most = std::min(kSteps, 4 * limits::kTime / std::max<Time>(walk.result.makespan, 1) + 1);
+    }
     signatures.push_back(walk.signature(step));
     for (int64_t back = step; back-- != 0 && span < 0;)
       if (signatures[size_t(back)] == signatures.back())
@@ -62,8 +78,11 @@ Status span(const plan::Variant &variant, Time &span, Result &result) {
   result = std::move(walk.result);
   if (!status.ok() || span >= 0)
     return status;
+  int64_t half = std::max<int64_t>(most / 2, 1);
   for (const RankResult &rank : result.ranks)
-    span = std::max(span, ceilDivide(rank.lastEnd[kSteps - 1] - rank.lastEnd[kSteps / 2 - 1], kSteps / 2));
+    span = std::max(
+        span,
+        ceilDivide(rank.lastEnd[size_t(most - 1)] - (most > half ? rank.lastEnd[size_t(most - 1 - half)] : 0), half));
   return status;
 }
 

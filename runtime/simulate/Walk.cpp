@@ -86,11 +86,13 @@ Status Walk::advance(int64_t steps) {
   }
   for (size_t q = queues.size(); q-- != 0;)
     pending.push_back(q);
-  while (!pending.empty()) {
+  while (!pending.empty() && !tooLong) {
     size_t queue = pending.back();
     pending.pop_back();
     run(queue);
   }
+  if (tooLong)
+    return Status::check("it takes longer than 10^18 ps (about 11 days) for a step, which is the most");
   for (const QueueState &queue : queues)
     if (!finished(queue))
       return stopped();
@@ -122,7 +124,7 @@ bool Walk::ready(size_t q, Time &when) {
 /// Runs a queue as far as it goes.
 void Walk::run(size_t q) {
   QueueState &queue = queues[q];
-  while (!finished(queue) && !queue.posted) {
+  while (!finished(queue) && !queue.posted && !tooLong) {
     // What a queue of this rank two steps behind may still ask for must not be overwritten.
     if (queue.done == 0 && queue.step >= 2) {
       const auto *own = queues.data() + firstQueue[size_t(queue.rank)];
@@ -203,6 +205,8 @@ void Walk::complete(size_t q, Time start, Time freeAt, Time completedAt) {
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
                      uint32_t(&instruction - program.instructions.data())});
 
+  // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
+  tooLong |= completedAt > kLatest;
   auto &times = queue.completed[size_t(queue.step % kKept)];
   if (queue.done == 0) {
     times.clear();

@@ -2,6 +2,7 @@
 // longest paths, so the order in which the walk visits queues changes nothing. Internal to runtime/simulate.
 #pragma once
 
+#include "runtime/plan/Limits.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <array>
@@ -30,6 +31,7 @@ private:
   static constexpr size_t kNone = ~size_t(0);
   // A queue may be one step ahead of another of its rank, whose waits may look one step back.
   static constexpr int64_t kKept = 3;
+  static constexpr plan::Time kLatest = 6 * limits::kTime;
 
   struct QueueState {
     int32_t rank = 0;
@@ -73,6 +75,7 @@ private:
   const plan::Variant &variant;
   const Options &options;
   int64_t target = 0;
+  bool tooLong = false;
   std::vector<QueueState> queues;
   std::vector<size_t> firstQueue;            // of a rank, in queues
   std::vector<std::vector<uint32_t>> linkOf; // of a rank's operation

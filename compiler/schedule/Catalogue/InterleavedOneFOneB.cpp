@@ -1,0 +1,67 @@
+// Interleaved 1F1B (Narayanan et al., arXiv 2104.04473, section 2.2), in the order of PyTorch's ScheduleInterleaved1F1B
+// and Megatron-Core. Microbatches go through a rank's v chunks in groups: all of a group through one chunk before the
+// next chunk. Rank r runs (v - 1)g + 2(p - 1 - r) forwards, then one forward and one backward in turn, then the
+// backwards left. The last group may be ragged. A split W stands directly after its B.
+#include "compiler/schedule/Catalogue/Entries.h"
+
+#include <algorithm>
+
+namespace pipec::schedule {
+
+namespace {
+
+/// Which local chunk each of a rank's forwards is of: group by group, chunk by chunk.
+std::vector<int32_t> chunkOrder(int64_t microbatches, int64_t group, int32_t chunks) {
+  std::vector<int32_t> order;
+  for (int64_t first = 0; first < microbatches; first += group)
+    for (int32_t chunk = 0; chunk < chunks; ++chunk)
+      order.insert(order.end(), static_cast<size_t>(std::min(group, microbatches - first)), chunk);
+  return order;
+}
+
+/// PyTorch's: as many rounds as whole sets of p microbatches, of equal size.
+int64_t defaultGroup(const Problem &problem) {
+  return problem.microbatches / std::max(1, problem.microbatches / problem.ranks);
+}
+
+Words interleavedWords(const Problem &problem, const Parameters &parameters) {
+  const auto given = parameters.find("group");
+  const int64_t group = given == parameters.end() ? defaultGroup(problem) : given->second;
+  const auto chunks = static_cast<int32_t>(problem.stages.size()) / problem.ranks;
+  const std::vector<int32_t> order = chunkOrder(problem.microbatches, group, chunks);
+  Words words(static_cast<size_t>(problem.ranks));
+  for (int32_t rank = 0; rank < problem.ranks; ++rank) {
+    Word &word = words[static_cast<size_t>(rank)];
+    size_t forwards = 0;
+    const auto forward = [&] { word.push_back({order[forwards++] * problem.ranks + rank, Letter::F}); };
+    const size_t warmUp = std::min<size_t>(size_t((chunks - 1) * group + 2 * (problem.ranks - 1 - rank)), order.size());
+    while (forwards < warmUp)
+      forward();
+    // Backwards go through the chunks the other way round.
+    for (const int32_t chunk : order) {
+      if (forwards < order.size())
+        forward();
+      appendBackward(problem, word, (chunks - 1 - chunk) * problem.ranks + rank);
+    }
+  }
+  return words;
+}
+
+} // namespace
+
+Entry interleavedOneFOneB() {
+  return {.name = "interleaved-1f1b",
+          .aliases = {"Interleaved1F1B", "ScheduleInterleaved1F1B"},
+          .defaultBackward = BackwardMode::Fused,
+          .allowsFused = true,
+          .allowsSplit = true,
+          .stagesPerRank = 0,
+          .placement = "loop",
+          .source = "arXiv 2104.04473, section 2.2; PyTorch's ScheduleInterleaved1F1B",
+          .bubble = "(p-1)(F+B+W)/v + transfers, equal stages, F, B, W of a rank's v chunks",
+          .memory = "min(mv, (v-1)g + 2(p-1-r) + 1) chunks on rank r",
+          .parameters = {{"group", 1, "microbatches in a group (default: m / max(1, m / p), both rounded down)"}},
+          .words = interleavedWords};
+}
+
+} // namespace pipec::schedule
