@@ -11,7 +11,7 @@ TEST(Catalogue, EveryBlockIsLegal) {
     for (int32_t p = 1; p <= 33; ++p)
       for (int32_t m : {1, 2, 3, 5, 8, 31, 32, 33, 64, 97})
         for (BackwardMode mode : {BackwardMode::Fused, BackwardMode::Split}) {
-          if (entry.stagesPerRank != 1 || !(mode == BackwardMode::Fused ? entry.allowsFused : entry.allowsSplit))
+          if (!entry.block || !(mode == BackwardMode::Fused ? entry.allowsFused : entry.allowsSplit))
             continue;
           const Problem problem = uniform(p, m, 1, 1, 1, 0, mode);
           const Block block = entry.block(problem);

@@ -10,12 +10,25 @@ namespace pipec::schedule {
 
 namespace {
 
+/// How many microbatches each group has. A remainder smaller than the ranks would make the ranks wait for each other (a
+/// group must reach around the loop before its first microbatch comes back to the next chunk): it joins the group
+/// before.
+std::vector<int64_t> groupSizes(int64_t microbatches, int64_t group, int64_t ranks) {
+  std::vector<int64_t> sizes(static_cast<size_t>(microbatches / group), group);
+  const int64_t remainder = microbatches % group;
+  if (remainder >= ranks || sizes.empty())
+    sizes.push_back(remainder);
+  else
+    sizes.front() += remainder;
+  return sizes;
+}
+
 /// Which local chunk each of a rank's forwards is of: group by group, chunk by chunk.
-std::vector<int32_t> chunkOrder(int64_t microbatches, int64_t group, int32_t chunks) {
+std::vector<int32_t> chunkOrder(const std::vector<int64_t> &groups, int32_t chunks) {
   std::vector<int32_t> order;
-  for (int64_t first = 0; first < microbatches; first += group)
+  for (const int64_t size : groups)
     for (int32_t chunk = 0; chunk < chunks; ++chunk)
-      order.insert(order.end(), static_cast<size_t>(std::min(group, microbatches - first)), chunk);
+      order.insert(order.end(), static_cast<size_t>(size), chunk);
   return order;
 }
 
@@ -28,13 +41,15 @@ Words interleavedWords(const Problem &problem, const Parameters &parameters) {
   const auto given = parameters.find("group");
   const int64_t group = given == parameters.end() ? defaultGroup(problem) : given->second;
   const auto chunks = static_cast<int32_t>(problem.stages.size()) / problem.ranks;
-  const std::vector<int32_t> order = chunkOrder(problem.microbatches, group, chunks);
+  const std::vector<int64_t> groups = groupSizes(problem.microbatches, group, problem.ranks);
+  const std::vector<int32_t> order = chunkOrder(groups, chunks);
   Words words(static_cast<size_t>(problem.ranks));
   for (int32_t rank = 0; rank < problem.ranks; ++rank) {
     Word &word = words[static_cast<size_t>(rank)];
     size_t forwards = 0;
     const auto forward = [&] { word.push_back({order[forwards++] * problem.ranks + rank, Letter::F}); };
-    const size_t warmUp = std::min<size_t>(size_t((chunks - 1) * group + 2 * (problem.ranks - 1 - rank)), order.size());
+    const size_t warmUp =
+        std::min<size_t>(size_t((chunks - 1) * groups.front() + 2 * (problem.ranks - 1 - rank)), order.size());
     while (forwards < warmUp)
       forward();
     // Backwards go through the chunks the other way round.
