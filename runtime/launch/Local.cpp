@@ -24,9 +24,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// After the first sign of failure: until then a rank may find the cause by itself; then it is told; then it is killed.
+// After the first sign of failure: until kTell a rank may find the cause by itself; then it is told; who has said
+// nothing by kKill is killed, and by kEnd whoever is left.
 constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
+constexpr auto kEnd = 5000ms;
 
 class Launcher {
 public:
@@ -35,7 +37,9 @@ public:
 
   Status fork(const plan::Plan &plan, Identity identity);
   Status run();
-  void killAll();
+  void killAll() {
+    kill([](const Process &) { return true; });
+  }
 
 private:
   struct Process {
@@ -57,6 +61,8 @@ private:
   void reap();
   void conclude(size_t rank);
   void fail(std::string message, bool telling);
+  asio::awaitable<void> endOthers();
+  void kill(bool (*which)(const Process &));
   void broadcast(const Message &message);
   bool all(bool (*predicate)(const Process &)) const {
     return std::all_of(processes.begin(), processes.end(), predicate);
@@ -110,9 +116,9 @@ Status Launcher::fork(const plan::Plan &plan, Identity identity) {
   return {};
 }
 
-void Launcher::killAll() {
+void Launcher::kill(bool (*which)(const Process &)) {
   for (Process &process : processes)
-    if (process.alive) {
+    if (process.alive && which(process)) {
       process.killed = !interrupted;
       ::kill(process.pid, SIGKILL);
     }
@@ -201,7 +207,7 @@ void Launcher::hear(size_t rank, Message message) {
     if (!all([](const Process &p) { return p.reported; }))
       return;
     finishing = true;
-    timer.cancel();
+    awaitProgress("end after the run", &Process::closed);
     broadcast({{"type", "finish"}});
   } else if (type == "failed") {
     process.failed = true;
@@ -215,12 +221,19 @@ void Launcher::fail(std::string message, bool telling) {
     return;
   failing = true;
   timer.cancel();
+  asio::co_spawn(io, endOthers(), asio::detached);
+}
+
+asio::awaitable<void> Launcher::endOthers() {
   graceTimer.expires_after(kTell);
-  graceTimer.async_wait([this](std::error_code) {
-    broadcast({{"type", "end"}, {"message", causes.front()}});
-    graceTimer.expires_after(kKill - kTell);
-    graceTimer.async_wait([this](std::error_code) { killAll(); });
-  });
+  co_await graceTimer.async_wait(asio::use_awaitable);
+  broadcast({{"type", "end"}, {"message", causes.front()}});
+  graceTimer.expires_after(kKill - kTell);
+  co_await graceTimer.async_wait(asio::use_awaitable);
+  kill([](const Process &p) { return !p.failed; });
+  graceTimer.expires_after(kEnd - kKill);
+  co_await graceTimer.async_wait(asio::use_awaitable);
+  killAll();
 }
 
 void Launcher::reap() {

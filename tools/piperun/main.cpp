@@ -122,7 +122,8 @@ int fail(const Status &status, const std::string &plan, bool json) {
   if (json)
     fmt::print("{}\n", piperun::failureJson(status, plan));
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
-  fmt::print(stderr, "{}: error: {}\n", ofFile ? plan : "piperun", status.message);
+  bool named = status.message.starts_with(plan + ": "); // by who read the file
+  fmt::print(stderr, "{}error: {}\n", !ofFile ? "piperun: " : named ? "" : plan + ": ", status.message);
   return int(status.code);
 }
 

@@ -20,8 +20,7 @@ static std::vector<size_t> historySizes(const plan::Program &program, size_t lim
 }
 
 HostDevice::HostDevice(const plan::Program &program, const Clock &clock, Failure &failure, bool trace)
-    : program(program), clock(clock), failure(failure),
-      counters(historySizes(program, kHistory), program.queues.size() + 1) {
+    : program(program), clock(clock), counters(historySizes(program, kHistory), program.queues.size() + 1) {
   for (QueueId q = 0; q < program.queues.size(); ++q) {
     auto queue = std::make_unique<Queue>();
     bool device = program.queues[q].kind == plan::QueueKind::Device;
@@ -36,8 +35,9 @@ HostDevice::HostDevice(const plan::Program &program, const Clock &clock, Failure
     }
     queues.push_back(std::move(queue));
   }
-  std::stable_sort(deviceQueues.begin(), deviceQueues.end(),
-                   [&](QueueId a, QueueId b) { return queues[a]->priority < queues[b]->priority; });
+  std::sort(deviceQueues.begin(), deviceQueues.end(), [&](QueueId a, QueueId b) {
+    return std::pair(queues[a]->priority, a) < std::pair(queues[b]->priority, b);
+  });
   failure.listen([this] {
     stopped = true;
     deviceBell.ring();

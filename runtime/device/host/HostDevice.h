@@ -116,7 +116,6 @@ private:
 
   const plan::Program &program;
   const Clock &clock;
-  Failure &failure;
   std::vector<std::unique_ptr<Queue>> queues;
   std::vector<QueueId> deviceQueues; // highest priority first
   Counters counters;

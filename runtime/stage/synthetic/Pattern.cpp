@@ -19,26 +19,33 @@ static uint64_t seedOf(const PatternKey &key) {
 
 static uint64_t wordAt(uint64_t seed, int64_t index) { return seed + uint64_t(index) * 0x9e3779b97f4a7c15; }
 
+// Whole words in loops that the compiler can vectorize, then the last bytes.
 void fill(const Slot &slot, const PatternKey &key) {
   uint64_t seed = seedOf(key);
-  for (int64_t at = 0; at < slot.bytes; at += 8) {
-    uint64_t word = wordAt(seed, at / 8);
-    std::memcpy(slot.data + at, &word, size_t(slot.bytes - at < 8 ? slot.bytes - at : 8));
+  int64_t words = slot.bytes / 8, rest = slot.bytes % 8;
+  for (int64_t i = 0; i < words; ++i) {
+    uint64_t word = wordAt(seed, i);
+    std::memcpy(slot.data + 8 * i, &word, 8);
   }
+  uint64_t last = wordAt(seed, words);
+  std::memcpy(slot.data + 8 * words, &last, size_t(rest));
 }
 
 int64_t firstWrong(const Slot &slot, const PatternKey &key) {
-  uint64_t seed = seedOf(key);
-  for (int64_t at = 0; at < slot.bytes; at += 8) {
-    uint64_t word = wordAt(seed, at / 8);
-    size_t count = size_t(slot.bytes - at < 8 ? slot.bytes - at : 8);
-    if (std::memcmp(slot.data + at, &word, count) == 0)
-      continue;
-    for (size_t i = 0; i < count; ++i)
-      if (slot.data[at + int64_t(i)] != std::byte(word >> (8 * i)))
-        return at + int64_t(i);
+  uint64_t seed = seedOf(key), difference = 0;
+  int64_t words = slot.bytes / 8, rest = slot.bytes % 8;
+  for (int64_t i = 0; i < words; ++i) {
+    uint64_t word;
+    std::memcpy(&word, slot.data + 8 * i, 8);
+    difference |= word ^ wordAt(seed, i);
   }
-  return -1;
+  uint64_t last = wordAt(seed, words);
+  if (difference == 0 && std::memcmp(slot.data + 8 * words, &last, size_t(rest)) == 0)
+    return -1;
+  int64_t at = 0;
+  while (slot.data[at] == std::byte(wordAt(seed, at / 8) >> (8 * (at % 8))))
+    ++at;
+  return at;
 }
 
 } // namespace pipec::runtime
