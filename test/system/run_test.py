@@ -23,6 +23,16 @@ class RunTest(ToolTest):
                     run = self.run_json(plan, "--steps", steps)
                     self.assertEqual((run["ranks"], len(run["step_ms"])), (ranks, steps))
 
+    def test_every_schedule_of_the_catalogue_runs(self):
+        catalogue = json.loads(self.pipec("schedules", "--json").stdout)
+        self.assertLessEqual({"1f1b", "gpipe"}, {each["name"] for each in catalogue})
+        for name in (each["name"] for each in catalogue):
+            with self.subTest(name):
+                plan = self.compile(SPECS / "1f1b.yaml", schedule=name, costs__link="{latency: 50us, bandwidth: 10GB/s}",
+                                    **SHORT)
+                self.pipec("verify", plan)
+                self.assertEqual(self.run_json(plan, "--steps", 3)["lost_steps"], 0)
+
     def test_every_queueing_of_transfers_runs(self):
         for communicator in ("per_edge", "per_pair", "shared"):
             with self.subTest(communicator):
