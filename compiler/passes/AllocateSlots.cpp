@@ -20,22 +20,26 @@ using namespace pipec::pipe;
 
 namespace {
 
-/// One end of a directed pair: its transfers in order, and when the predicted run holds a buffer for each.
+/// Steps of a predicted run, and runs: with the costs as they are, and with none of zero.
+constexpr size_t kSteps = 3, kRuns = 2;
+
+/// One end of a directed pair: its transfers in order, and when the predicted runs hold a buffer for each.
 struct RingPlan {
   struct Use {
     Operation *first; // whose start takes the buffer
     Operation *last;  // whose end frees it
     Operation *transfer;
-    std::array<plan::Time, 3> from{}, to{}; // of each predicted step
+    std::array<plan::Time, kSteps * kRuns> from{}, to{}; // of each predicted step
   };
   std::vector<Use> uses;
   int64_t bytes = 0;
   uint32_t size = 1;
+  uint32_t unlimited = 1; // what the size would be without a memory limit
 
-  /// The least size at which no use waits for another in the predicted run: buffers come free in order.
+  /// The least size at which no use waits for another in the predicted runs: buffers come free in order.
   void choose() {
     size = 1;
-    for (size_t step = 0; step != 3; ++step) {
+    for (size_t step = 0; step != kSteps * kRuns; ++step) {
       std::vector<plan::Time> earliest(uses.size()); // of this use's start and all later ones
       for (size_t n = uses.size(); n-- != 0;)
         earliest[n] = n + 1 == uses.size() ? uses[n].from[step] : std::min(uses[n].from[step], earliest[n + 1]);
@@ -49,12 +53,13 @@ struct RingPlan {
     }
     while (size < uses.size() && !crossesSteps())
       ++size;
+    unlimited = size;
   }
 
 private:
   bool crossesSteps() const {
-    for (size_t step = 0; step != 2; ++step)
-      for (size_t n = 0; n != size; ++n) {
+    for (size_t step = 0; step != kSteps * kRuns; ++step)
+      for (size_t n = 0; step % kSteps + 1 != kSteps && n != size; ++n) {
         size_t lastUser = n + (uses.size() - 1 - n) / size * size;
         if (uses[n].from[step + 1] < uses[lastUser].to[step])
           return false;
@@ -106,46 +111,21 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return success();
   }
 
-  /// Runs three steps with unlimited buffers and sizes every ring by it; false if it stops.
+  /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
   bool predict(const std::vector<ProgramOp> &programs, std::vector<Rings> &rings) {
     Lowering lowering = lower(programs);
+    simulate::Result result;
+    if (!run(lowering, 0, rings, result))
+      return false;
     // Passes that take no time would leave the order of a reuse to chance; a picosecond does not.
+    bool anyFree = false;
     for (plan::Program &program : lowering.variant.programs)
       for (plan::Operation &operation : program.operations)
-        if (!plan::isTransfer(operation.kind))
-          operation.cost = std::max<plan::Time>(operation.cost, 1);
-
-    // By rank and instruction: the times to fill in.
-    struct Times {
-      std::array<plan::Time, 3> *from = nullptr, *to = nullptr, *alsoTo = nullptr;
-    };
-    std::vector<std::vector<Times>> times(programs.size());
-    for (size_t rank = 0; rank != programs.size(); ++rank) {
-      llvm::DenseMap<Operation *, size_t> index;
-      for (size_t i = 0; i != lowering.ops[rank].size(); ++i)
-        index[lowering.ops[rank][i]] = i;
-      times[rank].resize(lowering.ops[rank].size());
-      for (auto &[key, ring] : rings[rank])
-        for (RingPlan::Use &use : ring.uses) {
-          times[rank][index[use.first]].from = &use.from;
-          Times &last = times[rank][index[use.last]];
-          (last.to ? last.alsoTo : last.to) = &use.to;
+        if (plan::isCompute(operation.kind) && operation.cost == 0) {
+          operation.cost = 1;
+          anyFree = true;
         }
-    }
-    simulate::Options options;
-    options.steps = 3;
-    options.observe = [&](const simulate::Event &event) {
-      Times &known = times[size_t(event.rank)][event.instruction];
-      if (known.from)
-        (*known.from)[size_t(event.step)] = event.start;
-      // A send's buffer is free when its wire is, a received one when its pass ends.
-      if (known.to)
-        (*known.to)[size_t(event.step)] = event.end;
-      if (known.alsoTo)
-        (*known.alsoTo)[size_t(event.step)] = event.end;
-    };
-    simulate::Result result;
-    if (!simulate::simulate(lowering.variant, options, result).ok())
+    if (anyFree && !run(lowering, 1, rings, result))
       return false;
     for (size_t rank = 0; rank != programs.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
@@ -153,6 +133,40 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       fit(programs[rank], result.ranks[rank].peakActivation, rings[rank]);
     }
     return true;
+  }
+
+  /// One predicted run: when each buffer is taken and comes free. False if it stops.
+  bool run(const Lowering &lowering, size_t number, std::vector<Rings> &rings, simulate::Result &result) {
+    // By rank and instruction: the times to fill in.
+    struct Times {
+      plan::Time *from = nullptr, *to = nullptr, *alsoTo = nullptr;
+    };
+    std::vector<std::vector<Times>> times(rings.size());
+    for (size_t rank = 0; rank != rings.size(); ++rank) {
+      llvm::DenseMap<Operation *, size_t> index;
+      for (size_t i = 0; i != lowering.ops[rank].size(); ++i)
+        index[lowering.ops[rank][i]] = i;
+      times[rank].resize(lowering.ops[rank].size());
+      for (auto &[key, ring] : rings[rank])
+        for (RingPlan::Use &use : ring.uses) {
+          times[rank][index[use.first]].from = &use.from[number * kSteps];
+          Times &last = times[rank][index[use.last]];
+          (last.to ? last.alsoTo : last.to) = &use.to[number * kSteps];
+        }
+    }
+    simulate::Options options;
+    options.steps = int64_t(kSteps);
+    options.observe = [&](const simulate::Event &event) {
+      Times &known = times[size_t(event.rank)][event.instruction];
+      if (known.from)
+        known.from[event.step] = event.start;
+      // A send's buffer is free when its wire is, a received one when its pass ends.
+      if (known.to)
+        known.to[event.step] = event.end;
+      if (known.alsoTo)
+        known.alsoTo[event.step] = event.end;
+    };
+    return simulate::simulate(lowering.variant, options, result).ok();
   }
 
   /// Takes slots away, from the ring with most bytes first, until the rank is within its limit.
@@ -209,43 +223,65 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return success();
   }
 
-  /// Puts every rank's ops in an order in which a token's use stands after its definition, queues keeping theirs.
+  /// Puts every rank's ops in an order in which a token's use stands after its definition. Queues keep theirs; where
+  /// reuse forbids that, only the transfers of each directed pair do.
   LogicalResult settleOrder(const std::vector<ProgramOp> &programs, const std::vector<Rings> &rings) {
-    Dependences dependences;
-    Nodes nodes;
-    addWords(programs, dependences, nodes);
-    if (failed(addTransfers(programs, dependences, nodes)))
-      return failure();
-    for (size_t t = 0; t != dependences.transfers.size(); ++t) {
-      nodes[dependences.transfers[t].send] = dependences.nodeOf(t);
-      nodes[dependences.transfers[t].recv] = dependences.nodeOf(t);
-    }
-    for (const Rings &own : rings)
-      for (const auto &[key, ring] : own)
-        for (size_t n = ring.size; n < ring.uses.size(); ++n)
-          dependences.graph.edge(nodes.lookup(ring.uses[n - ring.size].last), nodes.lookup(ring.uses[n].first));
-    for (ProgramOp program : programs) {
-      // What shares a queue stays in order.
-      std::map<std::pair<int32_t, int>, Graph::Node> last;
-      Communicator communicator = program.getCommunicator();
-      for (Operation &op : program.getStep().front()) {
-        if (!isa<SendOp, RecvOp>(op))
-          continue;
-        auto send = dyn_cast<SendOp>(op);
-        int32_t peer = int32_t(send ? send.getPeer() : cast<RecvOp>(op).getPeer());
-        std::pair<int32_t, int> queue(communicator == Communicator::Shared ? -1 : peer,
-                                      communicator == Communicator::PerEdge ? (send ? 1 : 2) : 0);
-        Graph::Node node = nodes.lookup(&op);
-        auto [it, isNew] = last.try_emplace(queue, node);
-        if (!isNew)
-          dependences.graph.edge(std::exchange(it->second, node), node);
+    for (bool pairsAlone : {false, true}) {
+      Dependences dependences;
+      Nodes nodes;
+      addWords(programs, dependences, nodes);
+      if (failed(addTransfers(programs, dependences, nodes)))
+        return failure();
+      for (size_t t = 0; t != dependences.transfers.size(); ++t) {
+        nodes[dependences.transfers[t].send] = dependences.nodeOf(t);
+        nodes[dependences.transfers[t].recv] = dependences.nodeOf(t);
       }
+      for (const Rings &own : rings)
+        for (const auto &[key, ring] : own)
+          for (size_t n = ring.size; n < ring.uses.size(); ++n)
+            dependences.graph.edge(nodes.lookup(ring.uses[n - ring.size].last), nodes.lookup(ring.uses[n].first));
+      for (ProgramOp program : programs)
+        keepOrder(program, pairsAlone ? Communicator::PerEdge : program.getCommunicator(), dependences, nodes);
+      std::vector<Graph::Node> order;
+      if (dependences.graph.sort(order))
+        return arrange(programs, dependences, order), success();
+      if (!pairsAlone)
+        continue;
+      InFlightDiagnostic error = reportCycle(dependences, order);
+      explainLimit(error, programs, rings);
     }
-    std::vector<Graph::Node> order;
-    if (!dependences.graph.sort(order))
-      return reportCycle(dependences, order), failure();
-    arrange(programs, dependences, order);
-    return success();
+    return failure();
+  }
+
+  /// Edges between the transfers that share a queue.
+  void keepOrder(ProgramOp program, Communicator communicator, Dependences &dependences, const Nodes &nodes) {
+    std::map<std::pair<int32_t, int>, Graph::Node> last;
+    for (Operation &op : program.getStep().front()) {
+      if (!isa<SendOp, RecvOp>(op))
+        continue;
+      auto send = dyn_cast<SendOp>(op);
+      int32_t peer = int32_t(send ? send.getPeer() : cast<RecvOp>(op).getPeer());
+      std::pair<int32_t, int> queue(communicator == Communicator::Shared ? -1 : peer,
+                                    communicator == Communicator::PerEdge ? (send ? 1 : 2) : 0);
+      Graph::Node node = nodes.lookup(&op);
+      auto [it, isNew] = last.try_emplace(queue, node);
+      if (!isNew)
+        dependences.graph.edge(std::exchange(it->second, node), node);
+    }
+  }
+
+  /// Where the memory limit took slots away, that is why the programs wait for each other.
+  void explainLimit(InFlightDiagnostic &error, const std::vector<ProgramOp> &programs,
+                    const std::vector<Rings> &rings) {
+    for (size_t rank = 0; rank != programs.size(); ++rank)
+      for (const auto &[key, ring] : rings[rank])
+        if (ring.size < ring.unlimited) {
+          error.attachNote(ProgramOp(programs[rank]).getLoc())
+              << "the memory limit leaves rank " << rank << " " << ring.size << " of the " << ring.unlimited
+              << " transfer buffers " << (key.second ? "to" : "from") << " rank " << key.first
+              << "; a higher limit ends the wait";
+          return;
+        }
   }
 };
 

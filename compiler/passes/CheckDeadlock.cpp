@@ -2,7 +2,10 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 
+#include "runtime/plan/Disassemble.h"
+
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace pipec {
 #define GEN_PASS_DEF_CHECKDEADLOCK
@@ -13,6 +16,22 @@ using namespace mlir;
 using namespace pipec;
 
 namespace {
+
+/// Lines that name instructions, and the op behind each; lines that name none are left out.
+llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Lowering &lowering) {
+  llvm::StringMap<Operation *> ops;
+  for (StringRef line : lines)
+    ops[line] = nullptr;
+  for (const plan::Program &program : lowering.variant.programs)
+    for (size_t i = 0; i != program.instructions.size(); ++i) {
+      const plan::Instruction &instruction = program.instructions[i];
+      auto named =
+          ops.find(plan::describe(program.rank, program.operations[instruction.operation], instruction.microbatch));
+      if (named != ops.end())
+        named->second = lowering.ops[size_t(program.rank)][i];
+    }
+  return ops;
+}
 
 struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
   void runOnOperation() override {
@@ -26,9 +45,14 @@ struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
         continue;
       SmallVector<StringRef> lines;
       StringRef(status->message).split(lines, '\n');
+      for (StringRef &line : lines)
+        line = line.trim();
+      auto ops = opsOf(lines, lowered.lowering);
       InFlightDiagnostic error = getOperation().emitError(lines.front());
-      for (StringRef line : llvm::drop_begin(lines))
-        error.attachNote() << line.trim();
+      for (StringRef line : llvm::drop_begin(lines)) {
+        Operation *op = ops.lookup(line);
+        error.attachNote(op ? op->getLoc() : getOperation().getLoc()) << line;
+      }
       return signalPassFailure();
     }
   }

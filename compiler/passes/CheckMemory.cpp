@@ -64,7 +64,7 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     auto error = emitError(limitLocation(program.getLoc()))
                  << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
                  << plan::bytesText(int64_t(*program.getMemoryLimit())) << "; the least limit that would do is "
-                 << plan::bytesText(least);
+                 << plan::bytesText(least) << " (" << least << "B)";
     if (result.peakActivation == 0) {
       error.attachNote(program.getLoc()) << "static " << plan::bytesText(plan.staticBytes) << ", workspace "
                                          << plan::bytesText(plan.workspace) << ", transfer buffers "

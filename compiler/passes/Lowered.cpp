@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace pipec {
@@ -62,7 +64,7 @@ class ProgramLowering {
 public:
   ProgramLowering(ProgramOp op, const LowerOptions &options, plan::Program &program,
                   std::vector<mlir::Operation *> &ops)
-      : op(op), unlimitedBuffers(options.unlimitedBuffers),
+      : op(op), unlimitedBuffers(options.unlimitedBuffers), queuePerFlow(options.queuePerFlow),
         communicator(options.communicator.value_or(op.getCommunicator())), program(program), ops(ops) {}
 
   void run() {
@@ -101,11 +103,15 @@ private:
   uint32_t queueOf(const plan::Operation &operation) {
     if (!plan::isTransfer(operation.kind))
       return 0;
-    std::pair<int32_t, int> key(-1, 0);
-    if (communicator != Communicator::Shared)
-      key.first = operation.peer;
-    if (communicator == Communicator::PerEdge)
-      key.second = operation.kind == plan::Kind::Send ? 1 : 2;
+    std::array<int32_t, 4> key = {-1, 0, 0, 0};
+    if (communicator != Communicator::Shared || queuePerFlow)
+      key[0] = operation.peer;
+    if (communicator == Communicator::PerEdge || queuePerFlow)
+      key[1] = operation.kind == plan::Kind::Send ? 1 : 2;
+    if (queuePerFlow) {
+      key[2] = operation.stage;
+      key[3] = int32_t(operation.of);
+    }
     auto [it, isNew] = queueIndex.try_emplace(key, uint32_t(program.queues.size()));
     if (isNew) {
       program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
@@ -193,12 +199,12 @@ private:
   }
 
   ProgramOp op;
-  bool unlimitedBuffers;
+  bool unlimitedBuffers, queuePerFlow;
   Communicator communicator;
   plan::Program &program;
   std::vector<mlir::Operation *> &ops;
   llvm::DenseMap<mlir::Operation *, Place> place;
-  std::map<std::pair<int32_t, int>, uint32_t> queueIndex;
+  std::map<std::array<int32_t, 4>, uint32_t> queueIndex;
   std::vector<int64_t> count;          // of each queue
   std::vector<int64_t> inStep, before; // covered, by (queue, queue waited for)
   std::map<RingKey, std::vector<Place>> lastUsers;
@@ -226,7 +232,7 @@ Lowering lower(const std::vector<ProgramOp> &programs, const LowerOptions &optio
 
 std::string crossCheck(PipelineOp pipeline, const std::vector<ProgramOp> &programs) {
   schedule::Evaluation fast = schedule::evaluate(problemOf(pipeline), wordsOf(programs), {.withSpan = false});
-  Lowering lowering = lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = true});
+  Lowering lowering = lower(programs, {.communicator = {}, .unlimitedBuffers = true, .queuePerFlow = true});
   simulate::Result judge;
   Status status = simulate::simulate(lowering.variant, {.steps = 1, .idealLinks = true, .observe = {}}, judge);
   if (!status.ok() || !fast.complete)

@@ -22,6 +22,7 @@ struct Lowering {
 struct LowerOptions {
   std::optional<pipe::Communicator> communicator; // in place of the programs' own
   bool unlimitedBuffers = false;                  // as if no slot were ever used again
+  bool queuePerFlow = false; // a queue for each stage, direction and payload, so that no transfer is behind another's
 };
 
 /// Waits: a use of what another queue defines; for the first transfers of a ring, its last users in the step before.

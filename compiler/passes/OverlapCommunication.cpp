@@ -57,7 +57,8 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
   /// The order in which passes and transfers start when no two pairs share a queue. Starts follow the dependences;
   /// where they are equal, the order of the dependence graph decides.
   LogicalResult orderByTime(const std::vector<ProgramOp> &programs) {
-    Lowering lowering = lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = false});
+    Lowering lowering =
+        lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = false, .queuePerFlow = false});
     llvm::DenseMap<Operation *, plan::Time> starts;
     simulate::Options options;
     options.observe = [&](const simulate::Event &event) {

@@ -45,6 +45,16 @@ FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
              failure();
     programs.push_back(program);
   }
+  for (ProgramOp program : programs)
+    for (Operation &op : program.getStep().front()) {
+      int64_t peer = -1;
+      if (auto send = dyn_cast<SendOp>(op))
+        peer = send.getPeer();
+      else if (auto recv = dyn_cast<RecvOp>(op))
+        peer = recv.getPeer();
+      if (peer >= int64_t(programs.size()))
+        return op.emitError() << nameOf(&op) << " names rank " << peer << ", which has no program", failure();
+    }
   return programs;
 }
 
@@ -142,7 +152,8 @@ std::string nameOf(Operation *op) {
                          .Case<RecvOp>([](RecvOp recv) { return "recv " + stringifyPayload(recv.getOf()).str(); })
                          .Default([](auto) { return "optimizer"; });
   what += " stage " + std::to_string(stageOf(op));
-  if (!isa<OptimizerStepOp>(op))
+  // A pass in a block has no microbatch.
+  if (op->hasAttr("microbatch"))
     what += " microbatch " + std::to_string(microbatchOf(op));
   return what;
 }
@@ -223,7 +234,7 @@ LogicalResult addTransfers(const std::vector<ProgramOp> &programs, Dependences &
   return ProgramOp(programs.front()).emitError("a receive stands twice");
 }
 
-void reportCycle(const Dependences &dependences, const std::vector<Graph::Node> &cycle) {
+InFlightDiagnostic reportCycle(const Dependences &dependences, const std::vector<Graph::Node> &cycle) {
   auto name = [&](Graph::Node node) {
     if (!dependences.isTransfer(node))
       return "rank " + std::to_string(dependences.rankOf[node]) + ": " + nameOf(dependences.passes[node]);
@@ -239,6 +250,7 @@ void reportCycle(const Dependences &dependences, const std::vector<Graph::Node> 
                                                                 << cycle.size() << ": " << name(cycle.front());
   for (Graph::Node node : llvm::drop_begin(cycle))
     error.attachNote(location(node)) << "which waits for " << name(node);
+  return error;
 }
 
 void arrange(const std::vector<ProgramOp> &programs, const Dependences &dependences,

@@ -6,6 +6,7 @@
 #include "dialects/pipe/Pipe.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
 
 #include <vector>
 
@@ -65,8 +66,8 @@ void addTransfer(Dependences &dependences, const Nodes &nodes, Transfer transfer
 mlir::LogicalResult addTransfers(const std::vector<pipe::ProgramOp> &programs, Dependences &dependences,
                                  const Nodes &nodes);
 
-/// Reports a cycle among nodes, each waiting for the next.
-void reportCycle(const Dependences &dependences, const std::vector<Graph::Node> &cycle);
+/// Reports a cycle among nodes, each waiting for the next; notes may be added.
+mlir::InFlightDiagnostic reportCycle(const Dependences &dependences, const std::vector<Graph::Node> &cycle);
 
 /// Puts the ops of all programs in this order. Transfers without ops are skipped.
 void arrange(const std::vector<pipe::ProgramOp> &programs, const Dependences &dependences,

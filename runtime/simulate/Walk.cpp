@@ -17,7 +17,8 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
   result.ranks.resize(variant.programs.size());
   live.resize(variant.programs.size());
   linkOf.resize(variant.programs.size());
-  std::map<std::pair<int32_t, int32_t>, uint32_t> linkIndex;
+  // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
+  std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
   for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
     const Program &program = variant.programs[rank];
     firstQueue.push_back(queues.size());
@@ -41,9 +42,17 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
       const Operation &operation = program.operations[o];
       if (!plan::isTransfer(operation.kind))
         continue;
-      auto pair = operation.kind == Kind::Send ? std::pair(int32_t(rank), operation.peer)
-                                               : std::pair(operation.peer, int32_t(rank));
-      linkOf[rank][o] = linkIndex.try_emplace(pair, uint32_t(linkIndex.size())).first->second;
+      bool sends = operation.kind == Kind::Send;
+      std::array<int32_t, 4> key = {int32_t(rank), operation.peer, 0, 0};
+      if (!sends)
+        std::swap(key[0], key[1]);
+      if (options.idealLinks) {
+        key[2] = int32_t(operation.of);
+        key[3] = sends                                    ? operation.stage
+                 : operation.of == plan::Payload::Forward ? operation.stage - 1
+                                                          : operation.stage + 1;
+      }
+      linkOf[rank][o] = linkIndex.try_emplace(key, uint32_t(linkIndex.size())).first->second;
     }
     for (const Instruction &instruction : program.instructions) {
       const Operation &operation = program.operations[instruction.operation];

@@ -36,8 +36,12 @@ int fail(const CommandOptions &options, const Failure &failure) {
 }
 
 int fail(const CommandOptions &options, const std::string &file, const Status &status) {
-  fmt::print(stderr, "{}: error: {}\n", file, status.message);
-  return fail(options, Failure{status.code, status.message, file, 1, 1});
+  // What loads files names the file itself.
+  std::string_view message = status.message;
+  if (message.starts_with(file + ": "))
+    message.remove_prefix(file.size() + 2);
+  fmt::print(stderr, "{}: error: {}\n", file, message);
+  return fail(options, Failure{status.code, std::string(message), file, 1, 1});
 }
 
 /// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
@@ -130,6 +134,11 @@ int compileCommand(const CommandOptions &options) {
   Compiled compiled;
   Failure failure;
   Stage until = options.emit == "pipe" ? Stage::Design : options.emit == "programs" ? Stage::Programs : Stage::Plan;
+  if (options.json && options.emit != "plan")
+    return fail(options, options.input,
+                Status::usage(fmt::format("--json reports on a plan; --emit={} prints something else", options.emit)));
+  if (isPlan(options.input))
+    return fail(options, options.input, Status::input("expected a spec, found a plan"));
   if (!compile(options.input, options.set, until, compiled, failure))
     return fail(options, failure);
   if (until != Stage::Plan)
