@@ -16,6 +16,7 @@ module attributes {a = !pipe.context<-4>} {}
 
 // -----
 
+// expected-error @below {{integer value too large}}
 // expected-error @below {{failed to parse Pipe_Buffer parameter 'bytes' which is to be a `int64_t`}}
 module attributes {a = !pipe.tensor<18446744073709551617>} {}
 

@@ -1,0 +1,171 @@
+// RUN: pipe-opt %s --pipe-build-schedule -split-input-file -verify-diagnostics
+
+// expected-error @below {{expected a 'pipe.pipeline' in the module, found none}}
+module {}
+
+// -----
+
+// expected-note @below {{here}}
+pipe.pipeline @a placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 3 {}
+}
+// expected-error @below {{expected one 'pipe.pipeline' in the module, found another}}
+pipe.pipeline @b placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 3 {}
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 3 {}
+}
+// expected-error @below {{expected no 'pipe.program' yet}}
+pipe.program @rank0 rank 0 communicator per_edge enter {} step {} leave {}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{expected a backward for each stage, found none}}
+  pipe.block interval 3 {}
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 3 {
+    // expected-error @below {{F stage 1 is not in the placement, which has 1 stage}}
+    %0:2 = pipe.forward stage 1 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 3 {
+    // expected-note @below {{the other is here}}
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    // expected-error @below {{stage 0 has two forwards}}
+    %1:2 = pipe.forward stage 0 at 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{expected all backwards fused or all split, found both}}
+  pipe.block interval 6 {
+    %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 1 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    %2 = pipe.backward(%1#0, %1#1) stage 1 at 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+    pipe.backward_input(%0#1, %2) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.tensor<8>) -> ()
+    pipe.backward_weight(%0#2) stage 0 at 4 cost 1 : (!pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{expected a forward and a backward for each stage, stage 0 lacks its weight backward}}
+  pipe.block interval 6 {
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward_input(%0#0) stage 0 at 3 cost 1 : (!pipe.activation<4>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{expected a forward and a backward for each stage, stage 1 lacks its forward}}
+  pipe.block interval 6 {
+    %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#1, %0#2) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{expected a forward and a backward for each stage, stage 1 lacks its backward}}
+  pipe.block interval 6 {
+    %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 1 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#1, %0#2) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 6 {
+    // expected-error @below {{F stage 0 yields a tensor, but there is no next stage}}
+    %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#1, %0#2) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 6 {
+    // expected-error @below {{F stage 0 yields no tensor for the next stage}}
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward stage 1 at 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    %2 = pipe.backward(%1#0, %1#1) stage 1 at 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+    pipe.backward(%0#0, %0#1, %2) stage 0 at 3 cost 1
+        : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 6 {
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    // expected-error @below {{BW stage 0 yields a gradient, but there is no stage before}}
+    %1 = pipe.backward(%0#0, %0#1) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 6 {
+    %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 1 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    // expected-error @below {{BW stage 1 yields no gradient for the stage before}}
+    pipe.backward(%1#0, %1#1) stage 1 at 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    pipe.backward(%0#1, %0#2) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+// What compiler/schedule finds wrong with a block: order, range, two passes in one slot.
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{the backward of stage 0 is in slot 2, expected after slot 2, the forward of stage 0}}
+  pipe.block interval 6 {
+    %0:2 = pipe.forward stage 0 at 2 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 at 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{on rank 0 the forward of stage 0 and the backward of stage 0 both fall on slot 1 modulo 2, expected different slots}}
+  pipe.block interval 2 {
+    %0:2 = pipe.forward stage 0 at 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{the forward slot of stage 0 is -1, expected 0 to 1000000000000000000}}
+  pipe.block interval 2 {
+    %0:2 = pipe.forward stage 0 at -1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 at 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}

@@ -1,0 +1,236 @@
+// Random pipelines through all passes, judged by everything that knows an answer: the plan's rules, the simulator, the
+// evaluator, live ranges counted here, and the plan's file. PIPEC_SOAK in the environment multiplies the rounds.
+#include "compiler/emit/Plan.h"
+#include "compiler/passes/Lowered.h"
+#include "compiler/passes/Passes.h"
+#include "compiler/schedule/Evaluate.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Write.h"
+#include "runtime/simulate/Simulate.h"
+#include "test/passes/RandomPipeline.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+using namespace pipec;
+using test::Random;
+using test::RandomPipeline;
+
+namespace {
+
+int rounds(int usual) {
+  const char *soak = std::getenv("PIPEC_SOAK");
+  return soak ? usual * std::max(1, std::atoi(soak)) : usual;
+}
+
+/// What the passes made of a pipeline.
+struct Made {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  pipe::PipelineOp pipeline;
+  std::vector<pipe::ProgramOp> programs;
+  std::optional<Lowered> lowered;
+  std::string errors; // of passes; all else is empty then
+};
+
+class Agreement : public testing::Test {
+protected:
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  Agreement() {
+    context.loadDialect<pipe::PipeDialect>();
+    context.printOpOnDiagnostic(false);
+  }
+
+  Made make(const RandomPipeline &random) {
+    Made made;
+    mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+      made.errors += diagnostic.str() + "\n";
+      for (mlir::Diagnostic &note : diagnostic.getNotes())
+        made.errors += "  " + note.str() + "\n";
+    });
+    made.module = mlir::parseSourceString<mlir::ModuleOp>(random.text(), &context);
+    if (!made.module)
+      return made;
+    mlir::PassManager manager(&context); // its verifier is on
+    buildPipeline(manager);
+    manager.addPass(createTakeLowered(made.lowered));
+    if (mlir::failed(manager.run(*made.module)))
+      return made;
+    made.pipeline = findPipeline(*made.module);
+    made.programs = *findPrograms(*made.module);
+    return made;
+  }
+
+  /// The most that is live at once: an activation or context from the op that yields it to the end of its last use.
+  static int64_t livePeak(pipe::ProgramOp program) {
+    std::vector<int64_t> change;
+    llvm::DenseMap<mlir::Operation *, size_t> index;
+    for (mlir::Operation &op : program.getStep().front())
+      index[&op] = index.size();
+    change.resize(index.size() + 1);
+    auto bytes = [](mlir::Type type) -> int64_t {
+      if (auto activation = mlir::dyn_cast<pipe::ActivationType>(type))
+        return activation.getBytes();
+      if (auto context = mlir::dyn_cast<pipe::ContextType>(type))
+        return context.getBytes();
+      return 0;
+    };
+    for (mlir::Operation &op : program.getStep().front())
+      for (mlir::Value value : op.getResults()) {
+        size_t last = index[&op];
+        for (mlir::Operation *user : value.getUsers())
+          last = std::max(last, index[user]);
+        change[index[&op]] += bytes(value.getType());
+        change[last + 1] -= bytes(value.getType());
+      }
+    int64_t live = 0, peak = 0;
+    for (int64_t each : change)
+      peak = std::max(peak, live += each);
+    return peak;
+  }
+
+  static int64_t ringBytes(const plan::Program &program) {
+    int64_t bytes = 0;
+    for (const plan::Ring &ring : program.rings)
+      bytes += int64_t(ring.size) * ring.slotBytes;
+    return bytes;
+  }
+
+  void judge(const RandomPipeline &random, Made &made) {
+    ASSERT_EQ(made.errors, "");
+    const Lowered &lowered = *made.lowered;
+    ASSERT_TRUE(lowered.rules.ok()) << lowered.rules.message;
+    ASSERT_TRUE(lowered.progress.ok()) << lowered.progress.message;
+    EXPECT_EQ(plan::verify(lowered.lowering.variant).message, "");
+    EXPECT_EQ(crossCheck(made.pipeline, made.programs), "");
+
+    schedule::Words words = schedule::repeat(random.problem, random.block);
+    EXPECT_EQ(wordsOf(made.programs), words); // no pass changes a word
+    schedule::Evaluation fast = schedule::evaluate(random.problem, words);
+    ASSERT_TRUE(fast.complete);
+    for (size_t rank = 0; rank != made.programs.size(); ++rank) {
+      const simulate::RankResult &result = lowered.result.ranks[rank];
+      const plan::Program &program = lowered.lowering.variant.programs[rank];
+      EXPECT_EQ(result.peakActivation, fast.peak[rank]);
+      EXPECT_EQ(result.peakActivation, livePeak(made.programs[rank]));
+      EXPECT_EQ(result.busy, fast.busy[rank]);
+      EXPECT_EQ(result.peak, result.peakActivation + ringBytes(program) + random.problem.staticBytes[rank] +
+                                 random.problem.workspace[rank]);
+    }
+    // Links that queue and buffers that are waited for only add time; without either, no time at all.
+    EXPECT_GE(lowered.result.makespan, fast.makespan);
+    EXPECT_GE(lowered.span, fast.span);
+    if (random.communicator == "per_edge" && unlimited(random.problem) && random.problem.memoryLimit == 0) {
+      EXPECT_EQ(lowered.result.makespan, fast.makespan);
+      EXPECT_EQ(lowered.span, fast.span);
+    }
+  }
+
+  static bool unlimited(const schedule::Problem &problem) {
+    bool all = problem.link.bandwidth == 0;
+    for (const auto &[pair, link] : problem.links)
+      all = all && link.bandwidth == 0;
+    return all;
+  }
+
+  /// The file holds the same plan, and the plan, rolled as it may be, runs as the programs did.
+  void judgeFile(const RandomPipeline &random, Made &made) {
+    plan::Time makespan = made.lowered->result.makespan, span = made.lowered->span;
+    std::vector<simulate::RankResult> ranks = made.lowered->result.ranks;
+    std::vector<plan::Variant> variants;
+    variants.push_back(emit::variant(*made.lowered, random.problem, "random"));
+    plan::Plan plan = emit::plan(std::move(variants), 42, {});
+    ASSERT_EQ(plan::verify(plan).message, "");
+    plan::Plan read;
+    ASSERT_EQ(plan::decode(plan::encode(plan), read).message, "");
+    EXPECT_EQ(read, plan);
+    plan::Time again = 0;
+    simulate::Result result;
+    ASSERT_TRUE(simulate::span(read.variants.front(), again, result).ok());
+    EXPECT_EQ(again, span);
+    EXPECT_EQ(result.makespan, makespan);
+    EXPECT_EQ(read.variants.front().certificate.makespan, makespan);
+    EXPECT_EQ(read.variants.front().certificate.span, span);
+    for (size_t rank = 0; rank != ranks.size(); ++rank)
+      EXPECT_EQ(result.ranks[rank].peak, ranks[rank].peak);
+  }
+};
+
+TEST_F(Agreement, freeLinks) {
+  Random random(1);
+  for (int round = 0, last = rounds(400); round != last && !HasFailure(); ++round) {
+    RandomPipeline each = random.pipeline();
+    SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
+    Made made = make(each);
+    judge(each, made);
+    if (!HasFailure())
+      judgeFile(each, made);
+  }
+}
+
+TEST_F(Agreement, slowLinks) {
+  Random random(2);
+  for (int round = 0, last = rounds(300); round != last && !HasFailure(); ++round) {
+    RandomPipeline each = random.pipeline();
+    // A byte in a picosecond is 10^12 bytes a second; sizes are below 64 bytes, times below 10^6 ps.
+    auto bandwidth = [&] { return int64_t(1'000'000'000'000) / (1 + random.below(random.chance(2) ? 4 : 20'000)); };
+    each.problem.link.bandwidth = bandwidth();
+    for (auto &[pair, link] : each.problem.links)
+      link.bandwidth = random.chance(4) ? 0 : bandwidth();
+    SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
+    Made made = make(each);
+    judge(each, made);
+    if (!HasFailure())
+      judgeFile(each, made);
+  }
+}
+
+/// Between one slot a ring and what the programs take without a limit, every limit is kept, and nothing else breaks;
+/// a byte below the least, the check says so.
+TEST_F(Agreement, memoryLimits) {
+  Random random(3);
+  int kept = 0;
+  for (int round = 0, last = rounds(200); round != last && !HasFailure(); ++round) {
+    RandomPipeline each = random.pipeline();
+    SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
+    Made free = make(each);
+    judge(each, free);
+    if (HasFailure())
+      return;
+    int64_t least = 0, most = 0;
+    for (size_t rank = 0; rank != free.programs.size(); ++rank) {
+      const plan::Program &program = free.lowered->lowering.variant.programs[rank];
+      int64_t own = free.lowered->result.ranks[rank].peak, fewer = 0;
+      for (const plan::Ring &ring : program.rings)
+        fewer += int64_t(ring.size - 1) * ring.slotBytes;
+      most = std::max(most, own);
+      least = std::max(least, own - fewer);
+    }
+    each.problem.memoryLimit = std::max<int64_t>(1, least + random.below(most - least + 1));
+    Made limited = make(each);
+    // Where several stages of a rank share a pair, one slot may not do, whatever its size; that is said as what it is.
+    bool oneStageEach = each.problem.stages.size() == size_t(each.problem.ranks);
+    if (oneStageEach || limited.errors.find("the memory limit leaves rank") == std::string::npos) {
+      judge(each, limited);
+      if (HasFailure())
+        return;
+      judgeFile(each, limited);
+      for (const simulate::RankResult &rank : limited.lowered->result.ranks)
+        EXPECT_LE(rank.peak, each.problem.memoryLimit);
+      ++kept;
+    }
+    if (least > 1) {
+      each.problem.memoryLimit = least - 1;
+      Made tooLittle = make(each);
+      EXPECT_TRUE(tooLittle.errors.find("; the least limit that would do is ") != std::string::npos ||
+                  tooLittle.errors.find("the memory limit leaves rank") != std::string::npos)
+          << tooLittle.errors;
+    }
+  }
+  EXPECT_GT(kept, rounds(180));
+}
+
+} // namespace
