@@ -41,7 +41,7 @@ struct Options {
 
 struct RankResult {
   std::vector<plan::Time> firstStart; // of each step, on a device queue
-  std::vector<plan::Time> lastEnd;    // of each step, any queue
+  std::vector<plan::Time> lastEnd;    // of each step, on a device queue
   plan::Time busy = 0;                // F, B, W and optimizer time of one step
   plan::Bytes peakActivation = 0;     // most of live activations and contexts
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static

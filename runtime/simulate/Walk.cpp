@@ -62,10 +62,18 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
       Link &link = links[linkOf[rank][instruction.operation]];
       (operation.kind == Kind::Send ? link.send : link.recv).queue = firstQueue.back() + instruction.queue;
     }
+    Device &device = devices.emplace_back();
     for (size_t q = 0; q != program.queues.size(); ++q) {
       own[q].segmentStart.push_back(uint32_t(own[q].instructions.size()));
       rewind(own[q]);
+      if (program.queues[q].kind == plan::QueueKind::Device)
+        device.queues.push_back(firstQueue.back() + q);
     }
+    std::stable_sort(device.queues.begin(), device.queues.end(), [&](size_t a, size_t b) {
+      return program.queues[queues[a].index].priority < program.queues[queues[b].index].priority;
+    });
+    if (device.queues.size() == 1)
+      device.queues.clear();
   }
   links.resize(linkIndex.size());
 }
@@ -95,7 +103,13 @@ Status Walk::advance(int64_t steps) {
   }
   for (size_t q = queues.size(); q-- != 0;)
     pending.push_back(q);
-  while (!pending.empty() && !tooLong) {
+  // A turn on a shared device is taken only when nothing else can run: whatever is not known yet then comes no earlier
+  // than the earliest turn, so no head of a higher queue can still claim it.
+  while ((!pending.empty() || !turns.empty()) && !tooLong) {
+    if (pending.empty()) {
+      takeTurn();
+      continue;
+    }
     size_t queue = pending.back();
     pending.pop_back();
     run(queue);
@@ -151,8 +165,14 @@ void Walk::run(size_t q) {
     const Instruction &instruction = head(queue);
     const Operation &operation = variant.programs[size_t(queue.rank)].operations[instruction.operation];
     if (!plan::isTransfer(operation.kind)) {
-      complete(q, when, when + operation.cost, when + operation.cost);
-      continue;
+      if (devices[size_t(queue.rank)].queues.empty()) {
+        complete(q, when, when + operation.cost, when + operation.cost);
+        continue;
+      }
+      queue.posted = true;
+      queue.ready = when;
+      noteTurn(size_t(queue.rank));
+      return;
     }
     Link &link = links[linkOf[size_t(queue.rank)][instruction.operation]];
     Side &mine = operation.kind == Kind::Send ? link.send : link.recv;
@@ -171,6 +191,50 @@ void Walk::run(size_t q) {
     complete(link.recv.queue, start, held, wireEnd + operation.latency);
     pending.push_back(other);
   }
+}
+
+/// The instruction that a shared device runs next, of those that are known to be able to.
+std::optional<Walk::Turn> Walk::nextTurn(size_t rank, size_t &queue) const {
+  const Device &device = devices[rank];
+  std::optional<Turn> best;
+  for (size_t q : device.queues) {
+    if (!queues[q].posted)
+      continue;
+    Turn turn{std::max(queues[q].ready, device.free), variant.programs[rank].queues[queues[q].index].priority, rank};
+    if (!best || turn.start < best->start) {
+      best = turn;
+      queue = q;
+    }
+  }
+  return best;
+}
+
+void Walk::noteTurn(size_t rank) {
+  size_t queue = kNone;
+  if (std::optional<Turn> turn = nextTurn(rank, queue))
+    turns.push(*turn);
+}
+
+void Walk::takeTurn() {
+  Turn noted = turns.top();
+  turns.pop();
+  size_t q = kNone;
+  std::optional<Turn> turn = nextTurn(noted.rank, q);
+  if (!turn)
+    return;
+  if (*turn != noted) { // something else ran in between
+    if (*turn > noted)
+      turns.push(*turn);
+    return;
+  }
+  Device &device = devices[noted.rank];
+  QueueState &queue = queues[q];
+  const Operation &operation = variant.programs[noted.rank].operations[head(queue).operation];
+  device.free = turn->start + operation.cost;
+  queue.posted = false;
+  complete(q, turn->start, device.free, device.free);
+  pending.push_back(q);
+  noteTurn(noted.rank);
 }
 
 void Walk::wake(QueueState &queue) {
@@ -267,7 +331,7 @@ Status Walk::stopped() const {
     const QueueState &queue = queues[q];
     const Program &program = variant.programs[size_t(queue.rank)];
     const Instruction &instruction = head(queue);
-    if (queue.posted) {
+    if (queue.posted && plan::isTransfer(program.operations[instruction.operation].kind)) {
       const Link &link = links[linkOf[size_t(queue.rank)][instruction.operation]];
       return program.operations[instruction.operation].kind == Kind::Send ? link.recv.queue : link.send.queue;
     }

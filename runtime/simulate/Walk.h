@@ -6,7 +6,10 @@
 #include "runtime/simulate/Simulate.h"
 
 #include <array>
+#include <compare>
 #include <cstdint>
+#include <optional>
+#include <queue>
 #include <string>
 #include <vector>
 
@@ -49,13 +52,26 @@ private:
     plan::Time free = 0;
     std::array<std::vector<plan::Time>, kKept> completed; // of step k: completed[k % kKept], in order
     std::vector<size_t> waiters;                          // queues whose head waits for this one
-    // While the head is a transfer that waits for its other side.
+    // While the head is a transfer that waits for its other side, or waits for its turn on a shared device.
     bool posted = false;
+    plan::Time ready = 0; // then: since when
   };
   struct Side {
     bool posted = false;
     plan::Time ready = 0;
     size_t queue = kNone; // whose instructions of this link are here
+  };
+  /// The device of a rank with more than one device queue.
+  struct Device {
+    plan::Time free = 0;
+    std::vector<size_t> queues; // by priority
+  };
+  /// The next start on a shared device, as known when it was noted.
+  struct Turn {
+    plan::Time start;
+    plan::Priority priority;
+    size_t rank;
+    auto operator<=>(const Turn &) const = default;
   };
   struct Link {
     Side send, recv;
@@ -68,6 +84,9 @@ private:
   void run(size_t queue);
   bool ready(size_t queue, plan::Time &when);
   void complete(size_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
+  std::optional<Turn> nextTurn(size_t rank, size_t &queue) const;
+  void noteTurn(size_t rank);
+  void takeTurn();
   void wake(QueueState &queue);
   void count(const QueueState &queue, const plan::Operation &operation, plan::Time start, plan::Time end);
   Status stopped() const;
@@ -82,6 +101,8 @@ private:
   std::vector<Link> links;
   std::vector<plan::Bytes> live; // of a rank, first step
   std::vector<size_t> pending;
+  std::vector<Device> devices; // of a rank; without queues where its device is not shared
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
 };
 
 } // namespace pipec::simulate

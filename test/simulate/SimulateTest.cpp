@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 using namespace pipec;
@@ -43,6 +44,9 @@ plan::Variant byHand(const std::vector<std::vector<Line>> &ranks, uint32_t queue
   for (const auto &lines : ranks) {
     plan::Program &program = variant.programs.emplace_back();
     program.rank = int32_t(variant.programs.size() - 1);
+    program.queues = {{plan::QueueKind::Device, plan::Priority::Compute},
+                      {plan::QueueKind::Communicator, plan::Priority::Compute},
+                      {plan::QueueKind::Device, plan::Priority::Weights}};
     program.queues.resize(queues);
     for (const Line &line : lines) {
       plan::Operation operation{line.kind, line.of, line.stage, line.peer, plan::isTransfer(line.kind) ? wire : cost};
@@ -207,6 +211,64 @@ TEST(Simulate, StepsFollowEachOtherWithoutABarrier) {
   Time span = 0;
   ASSERT_TRUE(simulate::span(variant, span, result).ok());
   EXPECT_EQ(span, 10);
+}
+
+// Compute head and weights share the device: a W fills the wait for what arrives at 25, and the one started at 20
+// delays it.
+TEST(Simulate, ALowerQueueFillsWaitsAndMayDelayTheNextHead) {
+  auto weight = [](int32_t microbatch) {
+    return Line{Kind::BackwardWeight, Payload::None, 0, -1, 2, {{0, false, 1, 0}}, microbatch};
+  };
+  plan::Variant variant = byHand(
+      {{{Kind::Forward, Payload::None, 0, -1, 0, {}},
+        weight(0),
+        weight(1),
+        weight(2),
+        {Kind::Recv, Payload::Backward, 0, 1, 1, {}},
+        {Kind::BackwardInput, Payload::None, 0, -1, 0, {{1, false, 1, 0}}}},
+       {{Kind::Forward, Payload::None, 1, -1, 0, {}}, {Kind::Send, Payload::Backward, 1, 0, 1, {{0, false, 1, 0}}}}},
+      3, 10, 10, 5);
+  std::vector<std::pair<Time, Kind>> starts;
+  simulate::Options options;
+  options.observe = [&](const simulate::Event &event) {
+    if (event.rank == 0 && event.operation->kind != Kind::Recv)
+      starts.emplace_back(event.start, event.operation->kind);
+  };
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  using enum Kind;
+  EXPECT_THAT(starts, testing::ElementsAre(std::pair(Time(0), Forward), std::pair(Time(10), BackwardWeight),
+                                           std::pair(Time(20), BackwardWeight), std::pair(Time(30), BackwardInput),
+                                           std::pair(Time(40), BackwardWeight)));
+}
+
+TEST(Simulate, DeferredWeightsRunOnceEachAndNeverOverlapCompute) {
+  plan::Variant variant = oneFOneB({.ranks = 4, .microbatches = 9, .split = true, .deferred = true});
+  std::vector<std::vector<std::pair<Time, Time>>> busy(4);
+  simulate::Options options;
+  options.steps = 2;
+  options.observe = [&](const simulate::Event &event) {
+    if (!plan::isTransfer(event.operation->kind))
+      busy[size_t(event.rank)].emplace_back(event.start, event.end);
+  };
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  for (auto &intervals : busy) {
+    EXPECT_EQ(intervals.size(), 2 * (3 * 9 + 1));
+    std::sort(intervals.begin(), intervals.end());
+    for (size_t i = 1; i < intervals.size(); ++i)
+      EXPECT_GE(intervals[i].first, intervals[i - 1].second);
+  }
+}
+
+TEST(Simulate, AStepThatTakesTooLongIsRefused) {
+  plan::Variant variant = oneFOneB({.ranks = 4, .microbatches = 9, .forward = 100'000'000'000'000'000});
+  simulate::Result result;
+  Status status = simulate::simulate(variant, {}, result);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_THAT(status.message, HasSubstr("10^18 ps"));
+  Time span = 0;
+  EXPECT_EQ(simulate::span(variant, span, result).code, Code::Check);
 }
 
 TEST(Simulate, SpanOfOneFOneBIsItsMakespanAndBubbleRateCountsAllRanks) {
