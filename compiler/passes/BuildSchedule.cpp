@@ -241,6 +241,20 @@ std::string repeated(const schedule::Problem &problem, const schedule::Block &bl
   return wrong;
 }
 
+/// The words that the pipeline states; what is wrong with them.
+std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words, bool &lastFirst) {
+  for (auto letters : pipeline.getWords()->getAsRange<DenseI32ArrayAttr>()) {
+    schedule::Word &word = words.emplace_back();
+    for (int32_t letter : letters.asArrayRef()) {
+      if (letter < 0)
+        return "expected letters of at least 0 in the words, found " + std::to_string(letter);
+      word.push_back({letter / 4, static_cast<schedule::Letter>(letter % 4)});
+    }
+  }
+  lastFirst = pipeline.getLastMicrobatchFirst();
+  return schedule::verify(problem, words);
+}
+
 /// The words of the schedule of the pipeline's name; what is wrong if there is none or it does not fit.
 std::string catalogued(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words, bool &lastFirst) {
   const schedule::Entry *entry = schedule::find(pipeline.getSymName());
@@ -282,6 +296,7 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
     std::string wrong = schedule::check(problem);
     if (wrong.empty())
       wrong = pipeline.block().getInterval() ? repeated(problem, block, words)
+              : pipeline.getWords()          ? given(pipeline, problem, words, lastFirst)
                                              : catalogued(pipeline, problem, words, lastFirst);
     if (!wrong.empty()) {
       pipeline.block().emitError(wrong);

@@ -1,10 +1,15 @@
 #include "compiler/passes/FromSpec.h"
 
 #include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/OrderCsv.h"
 #include "compiler/schedule/Problem.h"
+#include "runtime/plan/Limits.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 
@@ -14,25 +19,27 @@ using namespace pipe;
 
 namespace {
 
+/// Where the passes of a problem come from: the catalogue, the spec's own block, or an order file. Fills in what the
+/// source fixes (placement, backward, block or words); every contradiction is an error at its place.
 class Import {
 public:
   Import(const spec::Spec &spec, MLIRContext &context) : spec(spec), context(context), builder(&context) {}
 
   OwningOpRef<ModuleOp> run() {
-    entry = schedule::find(spec.schedule.name);
-    if (!entry)
-      return unknownSchedule(), nullptr;
-    if (failed(placeStages()) || failed(chooseBackward()))
+    LogicalResult chosen = spec.schedule.name == "block"   ? customBlock()
+                           : spec.schedule.name == "order" ? orderFile()
+                                                           : catalogueEntry();
+    if (failed(chosen) || failed(checkLists()))
       return nullptr;
     fillProblem();
-    if (failed(readParameters()))
-      return nullptr;
     std::string wrong = schedule::check(problem);
-    if (wrong.empty())
+    if (wrong.empty() && entry)
       wrong = schedule::check(*entry, problem, parameters);
     if (!wrong.empty())
       return error(spec.schedule.mark) << wrong, nullptr;
-    if (entry->block)
+    if (failed(checkParameters()))
+      return nullptr;
+    if (entry && entry->block)
       block = entry->block(problem);
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
     builder.setInsertionPointToEnd(module->getBody());
@@ -46,57 +53,226 @@ private:
   }
   InFlightDiagnostic error(const spec::Mark &mark) { return emitError(at(mark)); }
 
+  //===--------------------------------------------------------------------===//
+  // A schedule of the catalogue
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult catalogueEntry() {
+    entry = schedule::find(spec.schedule.name);
+    if (!entry)
+      return unknownSchedule(), failure();
+    for (const auto &[name, parameter] : spec.schedule.parameters) {
+      int64_t value = 0;
+      if (parameter.list || StringRef(parameter.values.front()).getAsInteger(10, value))
+        return error(parameter.mark) << "expected an integer as '" << name << "' of schedule '" << entry->name << "'",
+               failure();
+      parameters.emplace(name, value);
+    }
+    int32_t perRank = entry->stagesPerRank ? entry->stagesPerRank : spec.stagesPerRank ? spec.stagesPerRank->value : 1;
+    if (spec.stagesPerRank && spec.stagesPerRank->value != perRank)
+      return error(spec.stagesPerRank->mark) << "schedule '" << entry->name << "' has " << perRank
+                                             << " stage a rank, found stages_per_rank: " << spec.stagesPerRank->value,
+             failure();
+    if (spec.stages != spec.ranks.value * perRank)
+      return error(spec.placement ? spec.placement->mark : spec.pipeline)
+                 << "schedule '" << entry->name << "' has " << perRank << " stage a rank, "
+                 << spec.ranks.value * perRank << " in all, found " << spec.stages,
+             failure();
+    for (int32_t s = 0; s != spec.stages; ++s)
+      problem.rankOf.push_back(s % spec.ranks.value);
+    if (failed(agreesWithPlacement("schedule '" + std::string(entry->name) +
+                                   "' places stages in a loop (stage s on rank s mod " +
+                                   std::to_string(spec.ranks.value) + ")")))
+      return failure();
+    bool fused = entry->defaultBackward == schedule::BackwardMode::Fused;
+    if (spec.backwardMode)
+      fused = spec.backwardMode->value == spec::Backward::Fused;
+    if (fused ? !entry->allowsFused : !entry->allowsSplit)
+      return error(spec.backwardMode->mark)
+                 << "schedule '" << entry->name << "' does not have a " << (fused ? "fused" : "split") << " backward",
+             failure();
+    return setBackward(fused ? schedule::BackwardMode::Fused : schedule::BackwardMode::Split);
+  }
+
   void unknownSchedule() {
     auto diagnostic = error(spec.schedule.mark) << "unknown schedule '" << spec.schedule.name << "'";
     if (auto near = schedule::nearest(spec.schedule.name); !near.empty())
       diagnostic << ", did you mean '" << near << "'?";
     std::string known;
     for (const schedule::Entry &each : schedule::catalogue())
-      known += (known.empty() ? "" : ", ") + std::string(each.name);
-    diagnostic.attachNote() << "known schedules: " << known;
+      known += std::string(each.name) + ", ";
+    diagnostic.attachNote() << "known schedules: " << known << "block, order";
   }
 
-  /// A schedule fixes its placement and chunks; the spec may repeat but not contradict them.
-  LogicalResult placeStages() {
-    int32_t ranks = spec.ranks.value;
-    int32_t perRank = entry->stagesPerRank ? entry->stagesPerRank : spec.stagesPerRank ? spec.stagesPerRank->value : 1;
-    if (spec.stagesPerRank && spec.stagesPerRank->value != perRank)
-      return error(spec.stagesPerRank->mark) << "schedule '" << entry->name << "' has " << perRank
-                                             << " stage a rank, found stages_per_rank: " << spec.stagesPerRank->value,
-             failure();
-    if (spec.stages != ranks * perRank)
-      return error(spec.placement ? spec.placement->mark : spec.pipeline)
-                 << "schedule '" << entry->name << "' has " << perRank << " stage a rank, " << ranks * perRank
-                 << " in all, found " << spec.stages,
-             failure();
-    problem.ranks = ranks;
-    for (int32_t s = 0; s != spec.stages; ++s)
-      problem.rankOf.push_back(s % ranks);
-    if (!spec.placement || spec.placement->kind == spec::PlacementKind::Loop)
+  /// Each parameter by itself, so that the error stands where it does.
+  LogicalResult checkParameters() {
+    if (!entry)
       return success();
-    bool same = spec.placement->kind == spec::PlacementKind::List;
-    for (size_t rank = 0; same && rank != spec.placement->stages.size(); ++rank)
-      for (int32_t stage : spec.placement->stages[rank])
-        same = same && problem.rankOf[size_t(stage)] == int32_t(rank);
-    if (!same)
-      return error(spec.placement->mark) << "schedule '" << entry->name
-                                         << "' places stages in a loop (stage s on rank s mod " << ranks
-                                         << "), found another placement",
-             failure();
+    for (const auto &[name, value] : parameters)
+      if (std::string wrong = schedule::check(*entry, problem, {{name, value}}); !wrong.empty())
+        return error(spec.schedule.parameters.at(name).mark) << wrong, failure();
     return success();
   }
 
-  LogicalResult chooseBackward() {
-    problem.backward = entry->defaultBackward;
-    if (spec.backwardMode)
-      problem.backward = spec.backwardMode->value == spec::Backward::Fused ? schedule::BackwardMode::Fused
-                                                                           : schedule::BackwardMode::Split;
-    bool fused = problem.backward == schedule::BackwardMode::Fused;
-    if (fused ? !entry->allowsFused : !entry->allowsSplit)
-      return error(spec.backwardMode->mark)
-                 << "schedule '" << entry->name << "' does not have a " << (fused ? "fused" : "split") << " backward",
+  //===--------------------------------------------------------------------===//
+  // The spec's own block
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult customBlock() {
+    block.emplace();
+    std::vector<int64_t> interval;
+    for (const auto &[name, parameter] : spec.schedule.parameters) {
+      std::vector<int64_t> *slots = name == "interval"          ? &interval
+                                    : name == "forward"         ? &block->forward
+                                    : name == "backward_input"  ? &block->backwardInput
+                                    : name == "backward"        ? &block->backwardInput
+                                    : name == "backward_weight" ? &block->backwardWeight
+                                                                : nullptr;
+      if (!slots)
+        return error(parameter.mark)
+                   << "schedule 'block' has no parameter '" << name
+                   << "', expected interval, forward, backward_input and backward_weight (or backward)",
+               failure();
+      if (failed(readSlots(name, parameter, *slots)))
+        return failure();
+    }
+    bool split = !block->backwardWeight.empty();
+    if (interval.empty() || block->forward.empty() || block->backwardInput.empty())
+      return error(spec.schedule.mark)
+                 << "schedule 'block' needs interval, forward and backward_input (or backward), a start "
+                    "slot for each stage",
              failure();
-    if (!fused && !spec.backwardInput)
+    block->interval = interval.front();
+    if (block->interval < 1)
+      return error(spec.schedule.parameters.at("interval").mark)
+                 << "expected an interval of at least 1, found " << block->interval,
+             failure();
+    placeAsSpecSays();
+    if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
+      return error(spec.backwardMode->mark)
+                 << "the block has " << (split ? "slots" : "no slots") << " for backward_weight, so its backward is "
+                 << (split ? "split" : "fused"),
+             failure();
+    return setBackward(split ? schedule::BackwardMode::Split : schedule::BackwardMode::Fused);
+  }
+
+  LogicalResult readSlots(const std::string &name, const spec::Parameter &parameter, std::vector<int64_t> &slots) {
+    if (parameter.list == (name == "interval"))
+      return error(parameter.mark) << "expected "
+                                   << (parameter.list ? "one number" : "a list of start slots, one a stage") << " as '"
+                                   << name << "'",
+             failure();
+    if (parameter.list && parameter.values.size() != size_t(spec.stages))
+      return error(parameter.mark) << "expected " << spec.stages << " start slots in '" << name
+                                   << "', one a stage, found " << parameter.values.size(),
+             failure();
+    for (size_t i = 0; i != parameter.values.size(); ++i) {
+      int64_t value = 0;
+      if (StringRef(parameter.values[i]).getAsInteger(10, value) || value < 0 || value > limits::kTime)
+        return error(parameter.marks[i]) << "expected a whole number from 0 to " << limits::kTime << ", found '"
+                                         << parameter.values[i] << "'",
+               failure();
+      slots.push_back(value);
+    }
+    return success();
+  }
+
+  /// Loop where the spec says nothing; v: there and back, as often as there are chunks.
+  void placeAsSpecSays() {
+    int32_t ranks = spec.ranks.value;
+    problem.rankOf.resize(size_t(spec.stages));
+    for (int32_t s = 0; s != spec.stages; ++s) {
+      bool back = spec.placement && spec.placement->kind == spec::PlacementKind::V && s / ranks % 2 == 1;
+      problem.rankOf[size_t(s)] = back ? ranks - 1 - s % ranks : s % ranks;
+    }
+    if (!spec.placement || spec.placement->kind != spec::PlacementKind::List)
+      return;
+    for (size_t rank = 0; rank != spec.placement->stages.size(); ++rank)
+      for (int32_t stage : spec.placement->stages[rank])
+        problem.rankOf[size_t(stage)] = int32_t(rank);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // An order file
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult orderFile() {
+    const spec::Parameter *file = nullptr;
+    for (const auto &[name, parameter] : spec.schedule.parameters) {
+      if (name != "file")
+        return error(parameter.mark) << "schedule 'order' has no parameter '" << name << "', expected file", failure();
+      file = &parameter;
+    }
+    if (!file || file->list)
+      return error(file ? file->mark : spec.schedule.mark) << "schedule 'order' needs one file", failure();
+    llvm::SmallString<256> path(file->values.front());
+    if (llvm::sys::path::is_relative(path)) {
+      path = llvm::sys::path::parent_path(spec.path);
+      llvm::sys::path::append(path, file->values.front());
+    }
+    auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    if (!buffer)
+      return error(file->mark) << "cannot read '" << path << "': " << buffer.getError().message(), failure();
+    if (int64_t((*buffer)->getBufferSize()) > limits::kPlanBytes)
+      return error(file->mark) << "'" << path << "' has more than 1 GiB", failure();
+    order.emplace();
+    schedule::OrderError wrong;
+    if (!schedule::readOrder((*buffer)->getBuffer(), *order, wrong))
+      return emitError(FileLineColLoc::get(&context, path, unsigned(wrong.line), unsigned(wrong.column)))
+                 << wrong.message,
+             failure();
+    return agreesWithOrder(*file);
+  }
+
+  /// What the file fixes, the spec may repeat but not contradict.
+  LogicalResult agreesWithOrder(const spec::Parameter &file) {
+    if (int32_t(order->words.size()) != spec.ranks.value)
+      return error(spec.ranks.mark) << "the order file has " << order->words.size()
+                                    << " rows, one a rank, found ranks: " << spec.ranks.value,
+             failure();
+    if (order->microbatches != spec.microbatches.value)
+      return error(spec.microbatches.mark) << "the order file has " << order->microbatches
+                                           << " microbatches, found microbatches: " << spec.microbatches.value,
+             failure();
+    if ((spec.stagesPerRank || spec.placement) && int32_t(order->rankOf.size()) != spec.stages)
+      return error(spec.stagesPerRank ? spec.stagesPerRank->mark : spec.placement->mark)
+                 << "the order file has " << order->rankOf.size() << " stages, found " << spec.stages,
+             failure();
+    problem.rankOf = order->rankOf;
+    if (failed(agreesWithPlacement("the order file places stages another way")))
+      return failure();
+    problem.ranks = spec.ranks.value;
+    problem.microbatches = spec.microbatches.value;
+    bool split = order->backward == schedule::BackwardMode::Split;
+    if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
+      return error(spec.backwardMode->mark) << "the order file has a " << (split ? "split" : "fused") << " backward",
+             failure();
+    problem.stages.resize(problem.rankOf.size());
+    problem.backward = order->backward;
+    if (std::string wrong = schedule::verify(problem, order->words); !wrong.empty())
+      return error(file.mark) << wrong, failure();
+    problem.stages.clear();
+    return setBackward(order->backward);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What all have in common
+  //===--------------------------------------------------------------------===//
+
+  /// A placement in the spec must be the one that stands; `fixed` says who fixed it.
+  LogicalResult agreesWithPlacement(const std::string &fixed) {
+    if (!spec.placement)
+      return success();
+    std::vector<int32_t> stands = problem.rankOf;
+    placeAsSpecSays();
+    if (stands == problem.rankOf && spec.placement->kind != spec::PlacementKind::Bidirectional)
+      return success();
+    return error(spec.placement->mark) << fixed << ", found another placement", failure();
+  }
+
+  LogicalResult setBackward(schedule::BackwardMode mode) {
+    problem.backward = mode;
+    if (mode == schedule::BackwardMode::Split && !spec.backwardInput)
       return error(spec.backward->mark)
                  << "a split backward needs costs.backward_input and costs.backward_weight, found "
                     "costs.backward",
@@ -104,21 +280,28 @@ private:
     return success();
   }
 
-  LogicalResult readParameters() {
-    for (const auto &[name, parameter] : spec.schedule.parameters) {
-      int64_t value = 0;
-      if (parameter.list || StringRef(parameter.values.front()).getAsInteger(10, value))
-        return error(parameter.mark) << "expected an integer as '" << name << "' of schedule '" << entry->name << "'",
-               failure();
-      parameters.emplace(name, value);
-      std::string wrong = schedule::check(*entry, problem, {{name, value}});
-      if (!wrong.empty())
-        return error(parameter.mark) << wrong, failure();
-    }
-    return success();
+  /// The spec could not know how many stages the schedule has.
+  LogicalResult checkLists() {
+    auto fits = [&](const char *name, const spec::PerStage &values) -> LogicalResult {
+      if (!values.list || values.values.size() == problem.rankOf.size())
+        return success();
+      return error(values.mark) << name << ": expected " << problem.rankOf.size() << " values, one a stage, found "
+                                << values.values.size(),
+             failure();
+    };
+    return success(succeeded(fits("costs.forward", spec.forward)) &&
+                   (!spec.backwardInput || (succeeded(fits("costs.backward_input", *spec.backwardInput)) &&
+                                            succeeded(fits("costs.backward_weight", *spec.backwardWeight)))) &&
+                   (!spec.backward || succeeded(fits("costs.backward", *spec.backward))) &&
+                   succeeded(fits("costs.optimizer", spec.optimizer)) &&
+                   succeeded(fits("tensors.boundary", spec.boundary)) &&
+                   succeeded(fits("tensors.activation", spec.activation)) &&
+                   succeeded(fits("tensors.weight_context", spec.weightContext)) &&
+                   succeeded(fits("tensors.static", spec.staticBytes)));
   }
 
   void fillProblem() {
+    problem.ranks = spec.ranks.value;
     problem.microbatches = spec.microbatches.value;
     problem.link = {spec.link.latency, spec.link.bandwidth};
     for (const spec::LinkException &link : spec.links)
@@ -126,7 +309,7 @@ private:
     problem.staticBytes.assign(size_t(problem.ranks), 0);
     problem.workspace.assign(size_t(problem.ranks), spec.workspace.value);
     problem.memoryLimit = spec.memoryLimit.value;
-    for (size_t s = 0; s != size_t(spec.stages); ++s) {
+    for (size_t s = 0; s != problem.rankOf.size(); ++s) {
       schedule::Stage &stage = problem.stages.emplace_back();
       stage.forward = spec.forward[s];
       if (spec.backwardInput) {
@@ -135,7 +318,7 @@ private:
       }
       stage.backward = spec.backward ? (*spec.backward)[s] : stage.backwardInput + stage.backwardWeight;
       stage.optimizer = spec.optimizer[s];
-      stage.boundary = s + 1 == size_t(spec.stages) ? 0 : spec.boundary[s];
+      stage.boundary = s + 1 == problem.rankOf.size() ? 0 : spec.boundary[s];
       stage.activation = spec.activation[s];
       stage.context = spec.weightContext[s];
       problem.staticBytes[size_t(problem.rankOf[s])] += spec.staticBytes[s];
@@ -154,13 +337,14 @@ private:
       location = FusedLoc::get(
           &context, {location, NameLoc::get(builder.getStringAttr("memory.limit"), at(spec.memoryLimit.mark))});
     auto pipeline = builder.create<PipelineOp>(
-        location, builder.getStringAttr(entry->name), builder.getDenseI32ArrayAttr(problem.rankOf),
-        builder.getI32IntegerAttr(problem.microbatches),
+        location, builder.getStringAttr(entry ? std::string(entry->name) : spec.schedule.name),
+        builder.getDenseI32ArrayAttr(problem.rankOf), builder.getI32IntegerAttr(problem.microbatches),
         CommunicatorAttr::get(&context, static_cast<Communicator>(spec.communicator.value)),
         LinkAttr::get(&context, -1, -1, problem.link.latency, problem.link.bandwidth),
         links.empty() ? ArrayAttr() : builder.getArrayAttr(links), builder.getDenseI64ArrayAttr(optimizer),
         builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
-        problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr());
+        problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
+        wordsAttr(), order && order->lastMicrobatchFirst ? builder.getUnitAttr() : UnitAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());
@@ -173,6 +357,19 @@ private:
     for (const auto &[name, value] : parameters)
       attributes.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
     return attributes.empty() ? DictionaryAttr() : builder.getDictionaryAttr(attributes);
+  }
+
+  ArrayAttr wordsAttr() {
+    if (!order)
+      return {};
+    SmallVector<Attribute> words;
+    for (const schedule::Word &word : order->words) {
+      std::vector<int32_t> letters;
+      for (schedule::Op op : word)
+        letters.push_back(4 * op.stage + int32_t(op.letter));
+      words.push_back(builder.getDenseI32ArrayAttr(letters));
+    }
+    return builder.getArrayAttr(words);
   }
 
   /// A pass's start slot; none where the schedule is no block.
@@ -235,6 +432,7 @@ private:
   schedule::Problem problem;
   schedule::Parameters parameters;
   std::optional<schedule::Block> block;
+  std::optional<schedule::Order> order;
 };
 
 } // namespace

@@ -39,6 +39,7 @@ def Pipe_RingAttr : AttrDef<Pipe_Dialect, "Ring"> {
   let genVerifyDecl = 1;
 }
 def Pipe_RingArray : TypedArrayAttrBase<Pipe_RingAttr, "rings">;
+def Pipe_WordArray : TypedArrayAttrBase<DenseI32ArrayAttr, "a word for each rank">;
 def Pipe_LinkArray : TypedArrayAttrBase<Pipe_LinkAttr, "links">;
 
 #endif

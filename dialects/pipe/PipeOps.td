@@ -17,7 +17,9 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
   let summary = "a pipeline: which rank holds which stage, and the building block that is repeated";
   let description = [{
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
-    repeated, the links, the optimizer's cost by stage, and each rank's memory.
+    repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
+    passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW; with `last_microbatch_first` backwards run
+    from the last microbatch to the first.
 
     Example:
     ```mlir
@@ -31,7 +33,8 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        Pipe_Communicator:$communicator, Pipe_LinkAttr:$link,
                        OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
-                       OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters);
+                       OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
+                       OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
@@ -51,8 +54,8 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
     Each pass has a start slot (`at`); microbatch j starts `interval * j` later. No two passes of a rank may start in one
     slot modulo the interval. Values flow between the passes as the microbatch's data do.
 
-    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: its words come from
-    the catalogue, under the pipeline's name and with its `parameters`.
+    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: its words are the
+    pipeline's `words`, or come from the catalogue, under the pipeline's name and with its `parameters`.
 
     Example:
     ```mlir

@@ -3,6 +3,7 @@
 #include "compiler/emit/Perfetto.h"
 #include "compiler/emit/Report.h"
 #include "compiler/emit/Timeline.h"
+#include "compiler/emit/TorchCsv.h"
 #include "compiler/schedule/Catalogue.h"
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Load.h"
@@ -143,6 +144,8 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, failure);
   if (until != Stage::Plan)
     return write(options, compiled.text);
+  if (options.emit == "torch-csv-compute")
+    return write(options, emit::torchComputeCsv(compiled.plan.variants.front()));
   if (options.emit == "perfetto") {
     std::string json;
     if (Status status = emit::perfetto(compiled.plan.variants.front(), 1, json); !status.ok())

@@ -33,8 +33,8 @@ const Subcommand kSubcommands[] = {
        app.add_option("-o,--output", options.output, "the file to write (default: beside the spec, .pipe)");
        set(app, options);
        app.add_option("--emit", options.emit,
-                      "plan, pipe (the building block), programs (after all passes) or perfetto")
-           ->check(CLI::IsMember({"plan", "pipe", "programs", "perfetto"}));
+                      "plan, pipe (the building block), programs (after all passes), torch-csv-compute or perfetto")
+           ->check(CLI::IsMember({"plan", "pipe", "programs", "torch-csv-compute", "perfetto"}));
        json(app, options);
      },
      pipec::compileCommand},
