@@ -28,3 +28,15 @@ function(pipec_link_mlir target)
   target_include_directories(${target} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS})
   target_link_libraries(${target} PUBLIC pipec_llvm pipec_options ${ARGN})
 endfunction()
+
+# pipec_reference(name generated committed): the test reference-name fails where the two differ; update-reference copies.
+add_custom_target(update-reference)
+function(pipec_reference name generated committed)
+  add_custom_target(reference-${name} ALL DEPENDS ${generated})
+  add_custom_target(update-reference-${name} COMMAND ${CMAKE_COMMAND} -E copy ${generated} ${committed}
+                    DEPENDS ${generated})
+  add_dependencies(update-reference update-reference-${name})
+  if(PIPEC_BUILD_TESTS)
+    add_test(NAME reference-${name} COMMAND ${CMAKE_COMMAND} -E compare_files ${generated} ${committed})
+  endif()
+endfunction()
