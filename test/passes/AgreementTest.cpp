@@ -107,7 +107,7 @@ protected:
     EXPECT_EQ(plan::verify(lowered.lowering.variant).message, "");
     EXPECT_EQ(crossCheck(made.pipeline, made.programs), "");
 
-    schedule::Words words = schedule::repeat(random.problem, random.block);
+    schedule::Words words = random.words();
     EXPECT_EQ(wordsOf(made.programs), words); // no pass changes a word
     schedule::Evaluation fast = schedule::evaluate(random.problem, words);
     ASSERT_TRUE(fast.complete);

@@ -1,7 +1,5 @@
 #include "test/passes/RandomPipeline.h"
 
-#include "compiler/schedule/Catalogue.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,10 +10,10 @@ using schedule::BackwardMode;
 
 std::string RandomPipeline::text() const {
   size_t stages = problem.stages.size();
-  std::string text = fmt::format("pipe.pipeline @random placement [{}] microbatches {} communicator {} "
+  std::string text = fmt::format("pipe.pipeline @\"{}\" placement [{}] microbatches {} communicator {} "
                                  "link <-1 to -1 latency {} bandwidth {}> attributes {{",
-                                 fmt::join(problem.rankOf, ", "), problem.microbatches, communicator,
-                                 problem.link.latency, problem.link.bandwidth);
+                                 entry ? entry->name : "random", fmt::join(problem.rankOf, ", "), problem.microbatches,
+                                 communicator, problem.link.latency, problem.link.bandwidth);
   std::vector<std::string> links;
   for (const auto &[pair, link] : problem.links)
     links.push_back(fmt::format("#pipe.link<{} to {} latency {} bandwidth {}>", pair.first, pair.second, link.latency,
@@ -29,30 +27,40 @@ std::string RandomPipeline::text() const {
                       fmt::join(problem.workspace, ", "));
   if (problem.memoryLimit)
     text += fmt::format(", memory_limit = {} : i64", problem.memoryLimit);
-  text += fmt::format("}} {{\n  pipe.block interval {} {{\n", block.interval);
+  if (!parameters.empty()) {
+    std::vector<std::string> given;
+    for (const auto &[name, value] : parameters)
+      given.push_back(fmt::format("{} = {} : i64", name, value));
+    text += fmt::format(", parameters = {{{}}}", fmt::join(given, ", "));
+  }
+  bool slots = !block.forward.empty();
+  text += fmt::format("}} {{\n  pipe.block {}{{\n", slots ? fmt::format("interval {} ", block.interval) : "");
+  auto at = [&](const std::vector<int64_t> &offsets, size_t s) {
+    return slots ? fmt::format("at {} ", offsets[s]) : std::string();
+  };
   auto tensor = [&](size_t upstream) { return fmt::format("!pipe.tensor<{}>", problem.stages[upstream].boundary); };
   for (size_t s = 0; s != stages; ++s) {
     const schedule::Stage &stage = problem.stages[s];
     std::string sends = s + 1 != stages ? tensor(s) + ", " : "";
-    text +=
-        fmt::format("    {}%a{}, %c{} = pipe.forward{} stage {} at {} cost {} : ({}) -> ({}!pipe.activation<{}>, "
-                    "!pipe.context<{}>)\n",
-                    s + 1 != stages ? fmt::format("%t{}, ", s) : "", s, s, s ? fmt::format("(%t{})", s - 1) : "", s,
-                    block.forward[s], stage.forward, s ? tensor(s - 1) : "", sends, stage.activation, stage.context);
+    text += fmt::format("    {}%a{}, %c{} = pipe.forward{} stage {} {}cost {} : ({}) -> ({}!pipe.activation<{}>, "
+                        "!pipe.context<{}>)\n",
+                        s + 1 != stages ? fmt::format("%t{}, ", s) : "", s, s, s ? fmt::format("(%t{})", s - 1) : "", s,
+                        at(block.forward, s), stage.forward, s ? tensor(s - 1) : "", sends, stage.activation,
+                        stage.context);
   }
   bool fused = problem.backward == BackwardMode::Fused;
   for (size_t s = stages; s-- != 0;) {
     const schedule::Stage &stage = problem.stages[s];
     bool last = s + 1 == stages;
-    text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} at {} cost {} : (!pipe.activation<{}>{}{}) -> {}\n",
+    text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} {}cost {} : (!pipe.activation<{}>{}{}) -> {}\n",
                         s ? fmt::format("%g{} = ", s) : "", fused ? "" : "_input", s,
                         fused ? fmt::format(", %c{}", s) : "", last ? "" : fmt::format(", %g{}", s + 1), s,
-                        block.backwardInput[s], fused ? stage.backward : stage.backwardInput, stage.activation,
+                        at(block.backwardInput, s), fused ? stage.backward : stage.backwardInput, stage.activation,
                         fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + tensor(s),
                         s ? tensor(s - 1) : "()");
     if (!fused)
-      text += fmt::format("    pipe.backward_weight(%c{}) stage {} at {} cost {} : (!pipe.context<{}>) -> ()\n", s, s,
-                          block.backwardWeight[s], stage.backwardWeight, stage.context);
+      text += fmt::format("    pipe.backward_weight(%c{}) stage {} {}cost {} : (!pipe.context<{}>) -> ()\n", s, s,
+                          at(block.backwardWeight, s), stage.backwardWeight, stage.context);
   }
   return text + "  }\n}\n";
 }
@@ -107,16 +115,40 @@ bool Random::randomBlock(const schedule::Problem &problem, schedule::Block &bloc
   return true;
 }
 
+/// Any entry that allows the problem, with any of its parameters.
+bool Random::catalogued(RandomPipeline &made) {
+  const std::vector<schedule::Entry> &entries = schedule::catalogue();
+  const schedule::Entry &entry = entries[size_t(below(int64_t(entries.size())))];
+  schedule::Parameters parameters;
+  for (const schedule::Parameter &parameter : entry.parameters)
+    if (chance(2))
+      parameters.emplace(parameter.name, parameter.least + below(made.problem.microbatches));
+  if (!schedule::check(entry, made.problem, parameters).empty())
+    return false;
+  // A parameter may be one under which the words stop (groups smaller than the ranks); the defaults never are.
+  if (!parameters.empty() &&
+      !schedule::verify(made.problem, schedule::wordsOf(entry, made.problem, parameters)).empty())
+    return false;
+  made.entry = &entry;
+  made.parameters = parameters;
+  if (entry.block)
+    made.block = entry.block(made.problem);
+  return true;
+}
+
+schedule::Words RandomPipeline::words() const {
+  return entry ? schedule::wordsOf(*entry, problem, parameters) : schedule::repeat(problem, block);
+}
+
 RandomPipeline Random::pipeline() {
   RandomPipeline made;
   made.problem = problem();
   made.communicator = std::vector{"per_edge", "per_pair", "shared"}[size_t(below(3))];
-  bool oneStageEach = made.problem.stages.size() == size_t(made.problem.ranks);
-  if (oneStageEach && !chance(3))
-    made.block = schedule::find(chance(2) ? "1f1b" : "gpipe")->block(made.problem);
-  else
-    while (!randomBlock(made.problem, made.block))
-      ;
+  bool found = false;
+  for (int attempt = 0; attempt != 4 && !found; ++attempt)
+    found = catalogued(made);
+  while (!found)
+    found = randomBlock(made.problem, made.block);
   return made;
 }
 

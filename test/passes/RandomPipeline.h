@@ -1,7 +1,9 @@
-// Random pipelines for tests of the passes: a problem, a building block, and the IR of both as text.
+// Random pipelines for tests of the passes: a problem, its words by a building block or by a schedule of the catalogue,
+// and the IR of it all as text.
 #pragma once
 
 #include "compiler/schedule/Block.h"
+#include "compiler/schedule/Catalogue.h"
 #include "compiler/schedule/Problem.h"
 
 #include <random>
@@ -11,9 +13,12 @@ namespace pipec::test {
 
 struct RandomPipeline {
   schedule::Problem problem;
-  schedule::Block block;
-  std::string communicator; // "per_edge", "per_pair", "shared"
-  std::string text() const; // the module
+  const schedule::Entry *entry = nullptr; // null: the block stands for itself
+  schedule::Parameters parameters;        // of the entry
+  schedule::Block block;                  // empty where the entry has none
+  std::string communicator;               // "per_edge", "per_pair", "shared"
+  std::string text() const;               // the module
+  schedule::Words words() const;
 };
 
 class Random {
@@ -23,10 +28,11 @@ public:
   int64_t below(int64_t n) { return int64_t(engine() % uint64_t(n)); }
   bool chance(int64_t oneIn) { return below(oneIn) == 0; }
 
-  /// A published block, or a random one on a random placement.
+  /// A schedule of the catalogue, or a random block on a random placement.
   RandomPipeline pipeline();
 
 private:
+  bool catalogued(RandomPipeline &made);
   schedule::Problem problem();
   bool randomBlock(const schedule::Problem &problem, schedule::Block &block);
 
