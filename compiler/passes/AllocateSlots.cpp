@@ -20,48 +20,53 @@ using namespace pipec::pipe;
 
 namespace {
 
-/// Steps of a predicted run, and runs: with the costs as they are, and with none of zero.
-constexpr size_t kSteps = 3, kRuns = 2;
+constexpr size_t kSteps = 3; // of a predicted run
 
-/// One end of a directed pair: its transfers in order, and when the predicted runs hold a buffer for each.
+/// When one rank's instructions start and end in a predicted run.
+struct Times {
+  std::array<std::vector<plan::Time>, kSteps> start, end; // by step and instruction
+};
+
+/// One end of a directed pair: its transfers in order, and who holds a buffer for each.
 struct RingPlan {
   struct Use {
     Operation *first; // whose start takes the buffer
     Operation *last;  // whose end frees it
     Operation *transfer;
-    std::array<plan::Time, kSteps * kRuns> from{}, to{}; // of each predicted step
+    uint32_t firstAt = 0, lastAt = 0; // the instructions of these
   };
   std::vector<Use> uses;
   int64_t bytes = 0;
   uint32_t size = 1;
   uint32_t unlimited = 1; // what the size would be without a memory limit
 
-  /// The least size at which no use waits for another in the predicted runs: buffers come free in order.
-  void choose() {
-    size = 1;
-    for (size_t step = 0; step != kSteps * kRuns; ++step) {
+  /// Grows to the least size at which no use waits for another in this run: buffers come free in order.
+  void grow(const Times &times) {
+    for (size_t step = 0; step != kSteps; ++step) {
+      const auto &start = times.start[step], &end = times.end[step];
       std::vector<plan::Time> earliest(uses.size()); // of this use's start and all later ones
       for (size_t n = uses.size(); n-- != 0;)
-        earliest[n] = n + 1 == uses.size() ? uses[n].from[step] : std::min(uses[n].from[step], earliest[n + 1]);
+        earliest[n] = n + 1 == uses.size() ? start[uses[n].firstAt] : std::min(start[uses[n].firstAt], earliest[n + 1]);
       size_t next = 0;
       for (size_t n = 0; n != uses.size(); ++n) {
         next = std::max(next, n + 1);
-        while (next != uses.size() && earliest[next] < uses[n].to[step])
+        while (next != uses.size() && earliest[next] < end[uses[n].lastAt])
           ++next;
         size = std::max(size, uint32_t(next - n));
       }
     }
-    while (size < uses.size() && !crossesSteps())
-      ++size;
+    while (size < uses.size() && !crossesSteps(times))
+      size = std::min(uint32_t(uses.size()), size + 1 + size / 8);
     unlimited = size;
   }
 
 private:
-  bool crossesSteps() const {
-    for (size_t step = 0; step != kSteps * kRuns; ++step)
-      for (size_t n = 0; step % kSteps + 1 != kSteps && n != size; ++n) {
+  /// Whether each slot is free when the next step takes it over.
+  bool crossesSteps(const Times &times) const {
+    for (size_t step = 0; step + 1 != kSteps; ++step)
+      for (size_t n = 0; n != size; ++n) {
         size_t lastUser = n + (uses.size() - 1 - n) / size * size;
-        if (uses[n].from[step + 1] < uses[lastUser].to[step])
+        if (times.start[step + 1][uses[n].firstAt] < times.end[step][uses[lastUser].lastAt])
           return false;
       }
     return true;
@@ -80,14 +85,19 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     for (size_t rank = 0; rank != programs->size(); ++rank)
       if (failed(collect((*programs)[rank], rings[rank])))
         return signalPassFailure();
-    if (!predict(*programs, rings))
+    Lowering lowering = lower(*programs);
+    if (failed(checkPeers(lowering)))
+      return signalPassFailure();
+    if (!predict(*programs, lowering, rings))
       return; // It stops even with unlimited buffers: check-deadlock says why.
     for (size_t rank = 0; rank != programs->size(); ++rank)
       if (failed(assign((*programs)[rank], rings[rank])))
         return signalPassFailure();
-    if (failed(settleOrder(*programs, rings)))
+    if (!inOrder && failed(settleOrder(*programs, rings)))
       return signalPassFailure();
   }
+
+  bool inOrder = false; // every slot's next use stands behind its last one already
 
   LogicalResult collect(ProgramOp program, Rings &rings) {
     if (program.getRings())
@@ -99,23 +109,28 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
           return send.emitError("expected what it sends to come from a pass");
         RingPlan &ring = rings[{int32_t(send.getPeer()), true}];
         ring.bytes = std::max(ring.bytes, cast<BufferType>(tensor.getType()).getBytes());
-        ring.uses.push_back({tensor.getDefiningOp(), &op, &op});
+        ring.uses.push_back({.first = tensor.getDefiningOp(), .last = &op, .transfer = &op});
       } else if (auto recv = dyn_cast<RecvOp>(op)) {
         if (!recv.getTensor().hasOneUse())
           return recv.emitError("expected one pass that takes what it receives");
         RingPlan &ring = rings[{int32_t(recv.getPeer()), false}];
         ring.bytes = std::max(ring.bytes, recv.getTensor().getType().getBytes());
-        ring.uses.push_back({&op, *recv.getTensor().user_begin(), &op});
+        ring.uses.push_back({.first = &op, .last = *recv.getTensor().user_begin(), .transfer = &op});
       }
     }
     return success();
   }
 
   /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
-  bool predict(const std::vector<ProgramOp> &programs, std::vector<Rings> &rings) {
-    Lowering lowering = lower(programs);
+  bool predict(const std::vector<ProgramOp> &programs, Lowering &lowering, std::vector<Rings> &rings) {
+    for (size_t rank = 0; rank != programs.size(); ++rank)
+      for (auto &[key, ring] : rings[rank])
+        for (RingPlan::Use &use : ring.uses) {
+          use.firstAt = lowering.index[rank].lookup(use.first);
+          use.lastAt = lowering.index[rank].lookup(use.last);
+        }
     simulate::Result result;
-    if (!run(lowering, 0, rings, result))
+    if (!run(lowering, rings, result))
       return false;
     // Passes that take no time would leave the order of a reuse to chance; a picosecond does not.
     bool anyFree = false;
@@ -125,48 +140,40 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
           operation.cost = 1;
           anyFree = true;
         }
-    if (anyFree && !run(lowering, 1, rings, result))
+    simulate::Result ignored;
+    if (anyFree && !run(lowering, rings, ignored))
       return false;
-    for (size_t rank = 0; rank != programs.size(); ++rank) {
-      for (auto &[key, ring] : rings[rank])
-        ring.choose();
+    for (size_t rank = 0; rank != programs.size(); ++rank)
       fit(programs[rank], result.ranks[rank].peakActivation, rings[rank]);
-    }
+    inOrder = true;
+    for (const Rings &own : rings)
+      for (const auto &[key, ring] : own)
+        for (size_t n = ring.size; n < ring.uses.size(); ++n)
+          inOrder = inOrder && ring.uses[n - ring.size].lastAt < ring.uses[n].firstAt;
     return true;
   }
 
-  /// One predicted run: when each buffer is taken and comes free. False if it stops.
-  bool run(const Lowering &lowering, size_t number, std::vector<Rings> &rings, simulate::Result &result) {
-    // By rank and instruction: the times to fill in.
-    struct Times {
-      plan::Time *from = nullptr, *to = nullptr, *alsoTo = nullptr;
-    };
-    std::vector<std::vector<Times>> times(rings.size());
-    for (size_t rank = 0; rank != rings.size(); ++rank) {
-      llvm::DenseMap<Operation *, size_t> index;
-      for (size_t i = 0; i != lowering.ops[rank].size(); ++i)
-        index[lowering.ops[rank][i]] = i;
-      times[rank].resize(lowering.ops[rank].size());
-      for (auto &[key, ring] : rings[rank])
-        for (RingPlan::Use &use : ring.uses) {
-          times[rank][index[use.first]].from = &use.from[number * kSteps];
-          Times &last = times[rank][index[use.last]];
-          (last.to ? last.alsoTo : last.to) = &use.to[number * kSteps];
-        }
-    }
+  /// One predicted run, by which all rings grow. False if it stops.
+  bool run(const Lowering &lowering, std::vector<Rings> &rings, simulate::Result &result) {
+    std::vector<Times> times(rings.size());
+    for (size_t rank = 0; rank != rings.size(); ++rank)
+      for (size_t step = 0; step != kSteps; ++step) {
+        times[rank].start[step].resize(lowering.ops[rank].size());
+        times[rank].end[step].resize(lowering.ops[rank].size());
+      }
     simulate::Options options;
     options.steps = int64_t(kSteps);
+    // A send ends when its wire is free, and so is its buffer then; a received one when the pass that takes it ends.
     options.observe = [&](const simulate::Event &event) {
-      Times &known = times[size_t(event.rank)][event.instruction];
-      if (known.from)
-        known.from[event.step] = event.start;
-      // A send's buffer is free when its wire is, a received one when its pass ends.
-      if (known.to)
-        known.to[event.step] = event.end;
-      if (known.alsoTo)
-        known.alsoTo[event.step] = event.end;
+      times[size_t(event.rank)].start[size_t(event.step)][event.instruction] = event.start;
+      times[size_t(event.rank)].end[size_t(event.step)][event.instruction] = event.end;
     };
-    return simulate::simulate(lowering.variant, options, result).ok();
+    if (!simulate::simulate(lowering.variant, options, result).ok())
+      return false;
+    for (size_t rank = 0; rank != rings.size(); ++rank)
+      for (auto &[key, ring] : rings[rank])
+        ring.grow(times[rank]);
+    return true;
   }
 
   /// Takes slots away, from the ring with most bytes first, until the rank is within its limit.
@@ -200,7 +207,6 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     std::vector<Attribute> attributes;
     for (auto &[key, ring] : rings) {
       attributes.push_back(RingAttr::get(&getContext(), key.second, key.first, int32_t(ring.size), ring.bytes));
-      numSlots += ring.size;
       std::vector<IntegerAttr> slots;
       for (uint32_t slot = 0; slot != ring.size; ++slot)
         slots.push_back(builder.getI32IntegerAttr(int32_t(slot)));

@@ -302,8 +302,6 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
       pipeline.block().emitError(wrong);
       return signalPassFailure();
     }
-    for (const schedule::Word &word : words)
-      numPasses += unsigned(word.size());
     Builder(pipeline, problem, lastFirst).build(words);
   }
 };

@@ -35,6 +35,10 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     if (failed(programs))
       return signalPassFailure();
     const Lowered &lowered = getAnalysis<Lowered>();
+    if (!lowered.valid)
+      return signalPassFailure();
+    if (!lowered.progress.ok())
+      return; // What stops has no peak; check-deadlock says why it does.
     // The rank that needs most above its limit speaks for all.
     size_t worst = programs->size();
     int64_t most = 0;

@@ -51,7 +51,6 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     }
     createOps(pipeline, dependences);
     arrange(*programs, dependences, order);
-    numTransfers = unsigned(dependences.transfers.size());
   }
 
   /// A transfer for each F that is not on the rank of the F before it, and the same for backwards.

@@ -5,7 +5,9 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
-#include <array>
+#include <algorithm>
+#include <map>
+#include <tuple>
 
 using namespace mlir;
 
@@ -63,9 +65,9 @@ plan::Operation operationOf(mlir::Operation *op) {
 class ProgramLowering {
 public:
   ProgramLowering(ProgramOp op, const LowerOptions &options, plan::Program &program,
-                  std::vector<mlir::Operation *> &ops)
-      : op(op), unlimitedBuffers(options.unlimitedBuffers), queuePerFlow(options.queuePerFlow),
-        communicator(options.communicator.value_or(op.getCommunicator())), program(program), ops(ops) {}
+                  std::vector<mlir::Operation *> &ops, llvm::DenseMap<mlir::Operation *, uint32_t> &index)
+      : op(op), unlimitedBuffers(options.unlimitedBuffers),
+        communicator(options.communicator.value_or(op.getCommunicator())), program(program), ops(ops), index(index) {}
 
   void run() {
     program.rank = int32_t(op.getRank());
@@ -81,7 +83,8 @@ public:
     count.push_back(0);
     mlir::Block &block = op.getStep().front();
     size_t size = block.getOperations().size();
-    place.reserve(unsigned(size));
+    index.reserve(unsigned(size));
+    ordinals.reserve(size);
     ops.reserve(size);
     program.instructions.reserve(size);
     for (mlir::Operation &each : block)
@@ -103,15 +106,11 @@ private:
   uint32_t queueOf(const plan::Operation &operation) {
     if (!plan::isTransfer(operation.kind))
       return 0;
-    std::array<int32_t, 4> key = {-1, 0, 0, 0};
-    if (communicator != Communicator::Shared || queuePerFlow)
-      key[0] = operation.peer;
-    if (communicator == Communicator::PerEdge || queuePerFlow)
-      key[1] = operation.kind == plan::Kind::Send ? 1 : 2;
-    if (queuePerFlow) {
-      key[2] = operation.stage;
-      key[3] = int32_t(operation.of);
-    }
+    std::pair<int32_t, int> key(-1, 0);
+    if (communicator != Communicator::Shared)
+      key.first = operation.peer;
+    if (communicator == Communicator::PerEdge)
+      key.second = operation.kind == plan::Kind::Send ? 1 : 2;
     auto [it, isNew] = queueIndex.try_emplace(key, uint32_t(program.queues.size()));
     if (isNew) {
       program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
@@ -120,13 +119,15 @@ private:
     return it->second;
   }
 
+  /// In a right program equal kind, payload and stage mean equal operations; the plan's rules refuse others.
   uint32_t indexOf(const plan::Operation &operation) {
-    // A program has a few operations for each of its stages; equal ones follow each other closely.
-    for (size_t o = program.operations.size(); o-- != 0;)
-      if (program.operations[o] == operation)
-        return uint32_t(o);
+    uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 | uint64_t(operation.of);
+    auto [it, isNew] = operationIndex.try_emplace(key, uint32_t(program.operations.size()));
+    if (!isNew && program.operations[it->second] == operation)
+      return it->second;
+    it->second = uint32_t(program.operations.size());
     program.operations.push_back(operation);
-    return uint32_t(program.operations.size() - 1);
+    return it->second;
   }
 
   void append(mlir::Operation *each) {
@@ -137,7 +138,14 @@ private:
     instruction.microbatch = microbatchOf(each);
     program.instructions.push_back(instruction);
     ops.push_back(each);
-    place[each] = {instruction.queue, ++count[instruction.queue]};
+    index[each] = uint32_t(ordinals.size());
+    ordinals.push_back(++count[instruction.queue]);
+  }
+
+  /// Where an op of this program runs; nowhere (ordinal 0) for another's.
+  Place placeOf(mlir::Operation *each) const {
+    auto it = index.find(each);
+    return it == index.end() ? Place{0, 0} : Place{program.instructions[it->second].queue, ordinals[it->second]};
   }
 
   /// By ring: what each slot's last user of a step is, to which the first user of the next step looks back.
@@ -157,7 +165,7 @@ private:
   void note(RingKey key, mlir::Operation *user) {
     auto users = lastUsers.find(key);
     if (users != lastUsers.end())
-      users->second[size_t(next[key]++) % users->second.size()] = place.lookup(user);
+      users->second[size_t(next[key]++) % users->second.size()] = placeOf(user);
   }
 
   /// A wait, unless an earlier one of this queue covers it.
@@ -179,7 +187,7 @@ private:
     for (Value operand : each->getOperands())
       if (mlir::Operation *definition = operand.getDefiningOp();
           definition && !(unlimitedBuffers && isa<TokenType>(operand.getType())))
-        wait(instruction, place.lookup(definition), false);
+        wait(instruction, placeOf(definition), false);
     // The first users of a slot in this step look back at its last ones of the step before.
     if (auto recv = dyn_cast<RecvOp>(each))
       waitForLast(instruction, {int32_t(recv.getPeer()), plan::Direction::Recv});
@@ -199,12 +207,14 @@ private:
   }
 
   ProgramOp op;
-  bool unlimitedBuffers, queuePerFlow;
+  bool unlimitedBuffers;
   Communicator communicator;
   plan::Program &program;
   std::vector<mlir::Operation *> &ops;
-  llvm::DenseMap<mlir::Operation *, Place> place;
-  std::map<std::array<int32_t, 4>, uint32_t> queueIndex;
+  llvm::DenseMap<mlir::Operation *, uint32_t> &index;
+  std::vector<int64_t> ordinals; // of each instruction in its queue, from 1
+  llvm::DenseMap<uint64_t, uint32_t> operationIndex;
+  std::map<std::pair<int32_t, int>, uint32_t> queueIndex;
   std::vector<int64_t> count;          // of each queue
   std::vector<int64_t> inStep, before; // covered, by (queue, queue waited for)
   std::map<RingKey, std::vector<Place>> lastUsers;
@@ -217,10 +227,11 @@ Lowering lower(const std::vector<ProgramOp> &programs, const LowerOptions &optio
   Lowering lowering;
   lowering.variant.programs.resize(programs.size());
   lowering.ops.resize(programs.size());
+  lowering.index.resize(programs.size());
   for (size_t rank = 0; rank != programs.size(); ++rank) {
     ProgramOp op = programs[rank];
     plan::Program &program = lowering.variant.programs[rank];
-    ProgramLowering(op, options, program, lowering.ops[rank]).run();
+    ProgramLowering(op, options, program, lowering.ops[rank], lowering.index[rank]).run();
     for (const plan::Operation &operation : program.operations)
       lowering.variant.stages = std::max(lowering.variant.stages, operation.stage + 1);
     for (const plan::Instruction &instruction : program.instructions)
@@ -230,11 +241,110 @@ Lowering lower(const std::vector<ProgramOp> &programs, const LowerOptions &optio
   return lowering;
 }
 
+LogicalResult checkPeers(const Lowering &lowering) {
+  const auto &programs = lowering.variant.programs;
+  for (size_t rank = 0; rank != programs.size(); ++rank)
+    for (size_t o = 0; o != programs[rank].operations.size(); ++o) {
+      if (programs[rank].operations[o].peer < int32_t(programs.size()))
+        continue;
+      const auto &instructions = programs[rank].instructions;
+      auto first = std::find_if(instructions.begin(), instructions.end(),
+                                [o](const plan::Instruction &each) { return each.operation == o; });
+      mlir::Operation *op = lowering.ops[rank][size_t(first - instructions.begin())];
+      return op->emitError() << nameOf(op) << " names rank " << programs[rank].operations[o].peer
+                             << ", which has no program";
+    }
+  return success();
+}
+
+namespace {
+
+/// The words as a variant with a queue for each flow of tensors, so that no transfer is behind another's, and no slots.
+plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Words &words) {
+  plan::Variant variant;
+  for (const schedule::Word &word : words) {
+    plan::Program &program = variant.programs.emplace_back();
+    int32_t rank = program.rank = int32_t(variant.programs.size() - 1);
+    program.queues.emplace_back();
+    // Of a stage: forward, backward, weight, and each's transfers; the operation's index is its queue's too.
+    struct Flow {
+      uint32_t operation = 0, queue = 0;
+      int64_t count = 0;
+    };
+    std::map<std::tuple<int32_t, plan::Kind, plan::Payload>, Flow> flows;
+    auto append = [&](plan::Operation operation, std::optional<plan::Wait> wait) {
+      auto [it, isNew] = flows.try_emplace({operation.stage, operation.kind, operation.of});
+      if (isNew) {
+        it->second.operation = uint32_t(program.operations.size());
+        program.operations.push_back(operation);
+        if (plan::isTransfer(operation.kind)) {
+          it->second.queue = uint32_t(program.queues.size());
+          program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
+        }
+      }
+      program.instructions.push_back({it->second.operation, it->second.queue, uint32_t(program.waits.size()),
+                                      wait ? 1u : 0u, int32_t(it->second.count), 0});
+      if (wait)
+        program.waits.push_back(*wait);
+      return plan::Wait{it->second.queue, false, ++it->second.count, 0};
+    };
+    int64_t computed = 0;
+    auto hop = [&](plan::Kind kind, plan::Payload of, int32_t stage, int32_t other) {
+      int32_t peer = problem.rankOf[size_t(other)];
+      auto [from, to] = kind == plan::Kind::Send ? std::pair(rank, peer) : std::pair(peer, rank);
+      const schedule::Link &link = problem.linkBetween(from, to);
+      schedule::Bytes bytes = problem.stages[size_t(std::min(stage, other))].boundary;
+      return plan::Operation{kind, of, stage, peer, schedule::wireTime(bytes, link.bandwidth), link.latency};
+    };
+    auto elsewhere = [&](int32_t stage) {
+      return stage >= 0 && size_t(stage) < problem.rankOf.size() && problem.rankOf[size_t(stage)] != rank;
+    };
+    for (schedule::Op op : word) {
+      const schedule::Stage &stage = problem.stages[size_t(op.stage)];
+      bool forward = op.letter == schedule::Letter::F, weight = op.letter == schedule::Letter::W;
+      int32_t before = op.stage + (forward ? -1 : 1), after = op.stage + (forward ? 1 : -1);
+      plan::Payload of = forward ? plan::Payload::Forward : plan::Payload::Backward;
+      std::optional<plan::Wait> arrival;
+      if (!weight && elsewhere(before))
+        arrival = append(hop(plan::Kind::Recv, of, op.stage, before), std::nullopt);
+      plan::Operation pass;
+      pass.stage = op.stage;
+      pass.activation = weight ? 0 : stage.activation;
+      pass.context = op.letter == schedule::Letter::B ? 0 : stage.context;
+      pass.kind = forward                            ? plan::Kind::Forward
+                  : weight                           ? plan::Kind::BackwardWeight
+                  : op.letter == schedule::Letter::B ? plan::Kind::BackwardInput
+                                                     : plan::Kind::Backward;
+      pass.cost = forward                            ? stage.forward
+                  : weight                           ? stage.backwardWeight
+                  : op.letter == schedule::Letter::B ? stage.backwardInput
+                                                     : stage.backward;
+      append(pass, arrival);
+      ++computed;
+      if (!weight && elsewhere(after))
+        append(hop(plan::Kind::Send, of, op.stage, after), plan::Wait{0, false, computed, 0});
+    }
+    for (int32_t stage : problem.stagesOf(rank)) {
+      plan::Operation optimizer;
+      optimizer.kind = plan::Kind::Optimizer;
+      optimizer.stage = stage;
+      optimizer.cost = problem.stages[size_t(stage)].optimizer;
+      append(optimizer, std::nullopt);
+    }
+    program.step = {{0, uint32_t(program.instructions.size()), 1}};
+  }
+  return variant;
+}
+
+} // namespace
+
 std::string crossCheck(PipelineOp pipeline, const std::vector<ProgramOp> &programs) {
-  schedule::Evaluation fast = schedule::evaluate(problemOf(pipeline), wordsOf(programs), {.withSpan = false});
-  Lowering lowering = lower(programs, {.communicator = {}, .unlimitedBuffers = true, .queuePerFlow = true});
+  schedule::Problem problem = problemOf(pipeline);
+  schedule::Words words = wordsOf(programs);
+  schedule::Evaluation fast = schedule::evaluate(problem, words, {.withSpan = false});
+  plan::Variant ideal = idealVariant(problem, words);
   simulate::Result judge;
-  Status status = simulate::simulate(lowering.variant, {.steps = 1, .idealLinks = true, .observe = {}}, judge);
+  Status status = simulate::simulate(ideal, {.steps = 1, .idealLinks = true, .observe = {}}, judge);
   if (!status.ok() || !fast.complete)
     return status.ok() == fast.complete ? "" : "the evaluator and the simulator do not agree whether the words end";
   if (fast.makespan != judge.makespan)
@@ -251,8 +361,10 @@ Lowered::Lowered(mlir::Operation *module) {
   auto programs = findPrograms(cast<ModuleOp>(module));
   if (failed(programs))
     return;
-  valid = true;
   lowering = lower(*programs);
+  valid = succeeded(checkPeers(lowering));
+  if (!valid)
+    return;
   rules = plan::verify(lowering.variant);
   progress = simulate::span(lowering.variant, span, result);
 }

@@ -16,17 +16,20 @@ namespace pipec {
 /// op behind each instruction.
 struct Lowering {
   plan::Variant variant;
-  std::vector<std::vector<mlir::Operation *>> ops; // ops[rank][instruction]
+  std::vector<std::vector<mlir::Operation *>> ops;                // ops[rank][instruction]
+  std::vector<llvm::DenseMap<mlir::Operation *, uint32_t>> index; // and back: index[rank][op]
 };
 
 struct LowerOptions {
   std::optional<pipe::Communicator> communicator; // in place of the programs' own
   bool unlimitedBuffers = false;                  // as if no slot were ever used again
-  bool queuePerFlow = false; // a queue for each stage, direction and payload, so that no transfer is behind another's
 };
 
 /// Waits: a use of what another queue defines; for the first transfers of a ring, its last users in the step before.
 Lowering lower(const std::vector<pipe::ProgramOp> &programs, const LowerOptions &options = {});
+
+/// Every transfer names a rank that has a program; else an error at one that does not.
+mlir::LogicalResult checkPeers(const Lowering &lowering);
 
 /// Holds the fast evaluator against the simulator in ideal mode (links never queue, buffers unlimited): makespan and
 /// peaks must be equal. Empty when they are, else what differs.

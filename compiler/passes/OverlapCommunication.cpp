@@ -29,10 +29,8 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     if (failed(orderByTime(*programs)))
       return signalPassFailure();
     std::optional<plan::Time> after = makespan(*programs);
-    if (after && (!before || *after < *before)) {
-      numReordered = 1;
+    if (after && (!before || *after < *before))
       return;
-    }
     for (Operation *op : original)
       op->moveBefore(op->getBlock(), op->getBlock()->end());
   }
@@ -57,8 +55,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
   /// The order in which passes and transfers start when no two pairs share a queue. Starts follow the dependences;
   /// where they are equal, the order of the dependence graph decides.
   LogicalResult orderByTime(const std::vector<ProgramOp> &programs) {
-    Lowering lowering =
-        lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = false, .queuePerFlow = false});
+    Lowering lowering = lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = false});
     llvm::DenseMap<Operation *, plan::Time> starts;
     simulate::Options options;
     options.observe = [&](const simulate::Event &event) {

@@ -32,7 +32,6 @@ def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
     } leave {}
     ```
   }];
-  let statistics = [Statistic<"numPasses", "passes", "passes of stages in all programs">];
   let dependentDialects = ["::pipec::pipe::PipeDialect"];
 }
 
@@ -62,7 +61,6 @@ def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> 
     %1:3 = pipe.forward(%0) stage 1 microbatch 0 cost 10 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
     ```
   }];
-  let statistics = [Statistic<"numTransfers", "transfers", "transfers inserted">];
   let dependentDialects = ["::pipec::pipe::PipeDialect"];
 }
 
@@ -76,7 +74,6 @@ def OverlapCommunication : Pass<"pipe-overlap-communication", "::mlir::ModuleOp"
 
     Needs: programs with communication. Leaves: the same ops; only their order changes, and it stays free of cycles.
   }];
-  let statistics = [Statistic<"numReordered", "reordered", "1 if the other order was kept">];
 }
 
 def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
@@ -86,11 +83,11 @@ def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
     size, which is what the predicted run with unlimited buffers holds at once, or, where that breaks the memory limit, the
     most that fits. A send's slot is held from its producer's start to the send's end, a receive's from the transfer's start
     to its consumer's end. Reuse becomes an operand: the token of the slot's last user. Receives that a token holds up move
-    down, all ranks' orders staying projections of one order.
+    down, all ranks' orders staying projections of one order; where a queue's order forbids that (rings that the memory limit
+    made small), only the order of each directed pair is kept.
 
     Needs: programs with communication and without slots. Leaves: `slot` on each transfer, `rings` on each program.
   }];
-  let statistics = [Statistic<"numSlots", "slots", "transfer buffers of all ranks">];
   let dependentDialects = ["::pipec::pipe::PipeDialect"];
 }
 

@@ -95,7 +95,7 @@ std::string check(const Entry &entry, const Problem &problem, const Parameters &
     if (problem.rankOf[s] != static_cast<int32_t>(s) % problem.ranks)
       return fmt::format("schedule '{}' places stages in a loop, stage {} on rank {}; found it on rank {}", entry.name,
                          s, s % size_t(problem.ranks), problem.rankOf[s]);
-  return {};
+  return entry.refuses ? entry.refuses(problem, parameters) : std::string();
 }
 
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters) {

@@ -33,6 +33,8 @@ struct Entry {
   /// One of the two is null. Both take problems whose placement and backward are as above.
   Block (*block)(const Problem &problem) = nullptr;
   Words (*words)(const Problem &problem, const Parameters &parameters) = nullptr;
+  /// What beyond the parameters' least values is refused; null: nothing.
+  std::string (*refuses)(const Problem &problem, const Parameters &parameters) = nullptr;
   /// Backwards run from the last microbatch to the first.
   bool lastMicrobatchFirst = false;
 };

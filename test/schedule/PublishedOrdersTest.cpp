@@ -178,6 +178,11 @@ TEST(PublishedOrders, ParametersAreChecked) {
             "schedule 'kfkb' takes k from 1 to the number of microbatches, 8; found 0");
   EXPECT_EQ(check(*find("kfkb"), problem, {{"k", 9}}),
             "schedule 'kfkb' takes k from 1 to the number of microbatches, 8; found 9");
+  EXPECT_EQ(
+      check(*find("interleaved-1f1b"), looped(4, 2, 8, 1, 1, 1), {{"group", 3}}),
+      "schedule 'interleaved-1f1b' takes groups of at least 4 microbatches on 4 ranks, or the ranks wait for each "
+      "other; found 3");
+  EXPECT_EQ(check(*find("interleaved-1f1b"), looped(4, 2, 3, 1, 1, 1), {{"group", 3}}), "");
   EXPECT_EQ(check(*find("1f1b"), problem, {{"k", 2}}), "schedule '1f1b' has no parameter 'k'");
   EXPECT_EQ(check(*find("1f1b"), looped(2, 2, 8, 1, 1, 1), {}),
             "schedule '1f1b' has one stage on each rank, found 4 stages on 2 ranks");

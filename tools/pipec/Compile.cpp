@@ -6,6 +6,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/spec/Reader.h"
 #include "runtime/plan/Write.h"
+#include "tools/pipec/HugeHeap.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassInstrumentation.h"
@@ -95,6 +96,10 @@ bool compile(const std::string &path, const std::vector<std::string> &set, Stage
     return true;
   }
 
+  // About six ops a stage and microbatch, with what the passes keep beside them.
+  constexpr size_t kBytesEach = 3000, kLarge = size_t(32) << 20;
+  if (size_t bytes = size_t(spec.stages) * size_t(spec.microbatches.value) * kBytesEach; bytes > kLarge)
+    growHeap(bytes);
   PassManager manager(&context);
   manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
   Code code = Code::Ok;

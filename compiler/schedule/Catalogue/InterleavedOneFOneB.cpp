@@ -5,6 +5,7 @@
 #include "compiler/schedule/Catalogue/Entries.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace pipec::schedule {
 
@@ -62,6 +63,18 @@ Words interleavedWords(const Problem &problem, const Parameters &parameters) {
   return words;
 }
 
+/// A group must reach around the loop before its first microbatch comes back to the next chunk.
+std::string interleavedRefuses(const Problem &problem, const Parameters &parameters) {
+  const auto given = parameters.find("group");
+  const int32_t least = std::min(problem.ranks, problem.microbatches);
+  if (given == parameters.end() || given->second >= least || problem.stages.size() == size_t(problem.ranks))
+    return {};
+  return fmt::format(
+      "schedule 'interleaved-1f1b' takes groups of at least {} microbatches on {} ranks, or the ranks wait "
+      "for each other; found {}",
+      least, problem.ranks, given->second);
+}
+
 } // namespace
 
 Entry interleavedOneFOneB() {
@@ -76,7 +89,8 @@ Entry interleavedOneFOneB() {
           .bubble = "(p-1)(F+B+W)/v + transfers, equal stages, F, B, W of a rank's v chunks",
           .memory = "min(mv, (v-1)g + 2(p-1-r) + 1) chunks on rank r",
           .parameters = {{"group", 1, "microbatches in a group (default: m / max(1, m / p), both rounded down)"}},
-          .words = interleavedWords};
+          .words = interleavedWords,
+          .refuses = interleavedRefuses};
 }
 
 } // namespace pipec::schedule
