@@ -15,12 +15,14 @@ std::string toString(const Diagnostic &diagnostic) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string quoted(std::string_view text) { return fmt::format("'{}'", shown(text)); }
+
+std::string shown(std::string_view text) {
   constexpr size_t kShown = 40;
   size_t end = std::min(text.size(), kShown);
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
     --end; // not through the middle of a character
-  std::string result = "'";
+  std::string result;
   for (char c : text.substr(0, end)) {
     auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7F)
@@ -28,7 +30,7 @@ std::string quoted(std::string_view text) {
     else
       result += c;
   }
-  return result + (end < text.size() ? "…'" : "'");
+  return end < text.size() ? result + "…" : result;
 }
 
 void Errors::add(Mark mark, std::string message) { insert(mark, std::move(message), {}); }
@@ -38,18 +40,30 @@ void Errors::add(Mark mark, std::string message, Mark noteMark, std::string note
 }
 
 void Errors::insert(Mark mark, std::string message, std::vector<Note> notes) {
+  auto key = [](const Mark &place) { return std::tuple(place.source, place.line, place.column); };
+  auto same = std::find_if(found.begin(), found.end(), [&](const Entry &entry) {
+    return key(entry.mark) == key(mark) && entry.diagnostic.message == message;
+  });
+  if (same != found.end()) {
+    if (std::exchange(same->ofVariant, false))
+      same->diagnostic.notes.pop_back();
+    return;
+  }
   if (full())
     return;
-  auto key = [](const Mark &place) { return std::tuple(place.source, place.line, place.column); };
+  if (variant)
+    notes.push_back(*variant);
   auto at = std::upper_bound(found.begin(), found.end(), mark,
-                             [&](const Mark &a, const auto &b) { return key(a) < key(b.first); });
-  found.insert(at, {mark, {sources[mark.source], mark.line, mark.column, std::move(message), std::move(notes)}});
+                             [&](const Mark &a, const Entry &b) { return key(a) < key(b.mark); });
+  found.insert(at, {mark,
+                    {sources[mark.source], mark.line, mark.column, std::move(message), std::move(notes)},
+                    variant.has_value()});
 }
 
 std::vector<Diagnostic> Errors::take() {
   std::vector<Diagnostic> result;
-  for (auto &entry : found)
-    result.push_back(std::move(entry.second));
+  for (Entry &entry : found)
+    result.push_back(std::move(entry.diagnostic));
   found.clear();
   return result;
 }

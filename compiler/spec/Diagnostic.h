@@ -3,6 +3,7 @@
 
 #include "compiler/spec/Spec.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,14 +31,18 @@ std::string toString(const Diagnostic &diagnostic);
 
 /// Text from the file as a message may show it: in quotes, at most 40 bytes of it, control characters escaped.
 std::string quoted(std::string_view text);
+/// The same without the quotes.
+std::string shown(std::string_view text);
 
-/// Gathers errors while a spec is read. Keeps the first hundred.
+/// Gathers errors while a spec is read, each once. Keeps the first hundred.
 class Errors {
 public:
   explicit Errors(const std::vector<std::string> &sources) : sources(sources) {}
 
   void add(Mark mark, std::string message);
   void add(Mark mark, std::string message, Mark noteMark, std::string note);
+  /// Until the next call, errors are those of a variant: a note says so, unless another variant has the same error.
+  void inVariant(std::optional<Note> note) { variant = std::move(note); }
   bool any() const { return !found.empty(); }
   bool full() const { return found.size() >= kMost; }
   /// In file order, what --set brought in after the file.
@@ -45,10 +50,16 @@ public:
 
 private:
   static constexpr size_t kMost = 100;
+  struct Entry {
+    Mark mark;
+    Diagnostic diagnostic;
+    bool ofVariant; // its last note says which
+  };
   void insert(Mark mark, std::string message, std::vector<Note> notes);
 
   const std::vector<std::string> &sources;
-  std::vector<std::pair<Mark, Diagnostic>> found; // in order
+  std::optional<Note> variant;
+  std::vector<Entry> found; // in order
 };
 
 } // namespace pipec::spec

@@ -16,14 +16,19 @@ enum class Type : uint8_t {
   Size,      // bytes
   Bandwidth, // bytes a second
   Integer,   // within least and most
+  Integers,  // a list of them
   Boolean,
-  Choice,     // one of `choices`
-  Text,       // any scalar
-  Placement,  // one of `choices`, or for each rank the list of its stages
-  Schedule,   // a name, or a map with a name and whatever parameters the schedule takes
-  Free,       // any map
-  Variations, // a list of partial specs, or a map
+  Choice,    // one of `choices`
+  Text,      // any scalar of at most kTextBytes
+  Placement, // one of `choices`, or for each rank the list of its stages
+  Schedule,  // a name, or a map with a name and whatever parameters the schedule takes
+  Free,      // any map
+  Variants,  // a list of partial specs, or a map of one parameter of the schedule
 };
+
+inline constexpr int64_t kLayers = int64_t(1) << 20; // of one kind
+inline constexpr size_t kTextBytes = 4096;
+inline constexpr size_t kParameterBytes = 64; // of an item of a list
 
 struct Key {
   std::string_view path; // "costs.link.latency"; "[]" stands for the maps of a list
@@ -33,7 +38,6 @@ struct Key {
   bool perStage = false;             // one value for all stages, or a list of one for each
   bool perSample = false;            // may be {fixed, per_sample}
   bool required = false;
-  bool supported = true; // false: known, and refused as not supported yet
   int64_t least = 0;
   int64_t most = 0;
   std::vector<std::string_view> choices = {};

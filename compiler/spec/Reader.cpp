@@ -2,8 +2,10 @@
 #include "compiler/spec/Reader.h"
 
 #include "compiler/spec/Resolve.h"
+#include "compiler/spec/Stages.h"
 #include "compiler/spec/Tree.h"
 #include "compiler/spec/Values.h"
+#include "compiler/spec/Variants.h"
 #include "runtime/plan/Limits.h"
 
 #include <cerrno>
@@ -25,46 +27,115 @@ public:
 };
 
 /// The tree with one "key.path=value" laid over it; null after an error.
-NodePtr layOver(const NodePtr &root, std::string_view setting, int source, Errors &errors) {
+NodePtr setting(const NodePtr &root, std::string_view text, int source, Errors &errors) {
   Mark mark{1, 1, source};
-  size_t equals = setting.find('=');
+  size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     errors.add(mark, "expected key.path=value, found no '='");
     return nullptr;
   }
-  NodePtr value = parseTree(setting.substr(equals + 1), source, errors);
-  return value ? overlay(root, setting.substr(0, equals), std::move(value), mark, errors) : nullptr;
+  NodePtr value = parseTree(text.substr(equals + 1), source, errors);
+  return value ? overlay(root, text.substr(0, equals), std::move(value), mark, errors) : nullptr;
 }
 
-void readTree(std::string_view text, const std::vector<std::string> &set, Spec &spec, Errors &errors) {
+/// The file's tree with every setting laid over it, and the hash of both; null after an error.
+NodePtr readTree(std::string_view text, const std::vector<std::string> &set, uint64_t &hash, Errors &errors) {
   if (text.size() > static_cast<size_t>(limits::kSpecBytes)) {
     errors.add({}, fmt::format("larger than a spec may be ({} MiB)", limits::kSpecBytes >> 20));
-    return;
+    return nullptr;
+  }
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    errors.add({}, "the file is empty; expected a map of keys");
+    return nullptr;
   }
   Fnv fnv;
   fnv.add(text);
-  NodePtr root;
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-    errors.add({}, "the file is empty; expected a map of keys");
-  else
-    root = parseTree(text, 0, errors);
+  NodePtr root = parseTree(text, 0, errors);
   if (root && !root->isMap()) {
     errors.add(root->mark, fmt::format("expected a map of keys, found {}", describe(*root)));
-    root = nullptr;
+    return nullptr;
   }
   for (size_t i = 0; root && i < set.size(); ++i) {
     fnv.add("\n--set ");
     fnv.add(set[i]);
-    root = layOver(root, set[i], static_cast<int>(i) + 1, errors);
+    root = setting(root, set[i], static_cast<int>(i) + 1, errors);
   }
-  if (!root)
-    return;
-  spec.hash = fnv.hash;
-  resolve(checkValues(root, errors), root->mark, spec, errors);
+  hash = fnv.hash;
+  return root;
 }
 
-/// At most one byte more than a spec may have, so that neither a huge file nor a device is read to its end.
-std::string readFile(const std::string &path, std::string &text) {
+/// As it stands, without variants.
+Spec readWhole(const NodePtr &root, const Values &values, const Spec &start, Errors &errors) {
+  Spec spec = start;
+  resolve(values, root->mark, spec, errors);
+  spec.variantName = spec.schedule.name;
+  if (spec.stagesGiven && !errors.any()) {
+    Spec whole = spec; // values by stage are not kept: of many variants they would be too much at once
+    setStages(whole, spec.stages, errors);
+  }
+  return spec;
+}
+
+void readVariants(const NodePtr &root, const Values &base, const Spec &start, std::vector<Spec> &variants,
+                  Errors &errors) {
+  const std::vector<Overlay> overlays = overlaysOf(*base.at("variants").node);
+  const NodePtr below = without(root, "variants");
+  SharedByVariants shared(errors);
+  VariantSizes sizes(errors);
+  for (const Overlay &overlay : overlays) {
+    NodePtr tree = layOver(below, overlay.tree);
+    if (!sizes.add(*tree, overlay.mark))
+      break;
+    errors.inVariant(Note{start.sources[overlay.mark.source], overlay.mark.line, overlay.mark.column,
+                          fmt::format("in variant '{}'", overlay.name)});
+    Values values = checkValues(tree, errors);
+    Spec spec = readWhole(tree, values, start, errors);
+    errors.inVariant({});
+    spec.variantName = overlay.name;
+    if (!sizes.addStages(spec, overlay.mark))
+      break;
+    shared.add(std::move(values), spec.microbatchSize);
+    variants.push_back(std::move(spec));
+  }
+}
+
+void readText(std::string_view text, const Spec &start, const std::vector<std::string> &set, bool one,
+              std::vector<Spec> &variants, Errors &errors) {
+  Spec whole = start;
+  NodePtr root = readTree(text, set, whole.hash, errors);
+  if (!root)
+    return;
+  Values values = checkValues(root, errors);
+  auto given = values.find("variants");
+  if (given == values.end())
+    variants.push_back(readWhole(root, values, whole, errors));
+  else if (one)
+    errors.add(given->second.mark, "variants: expected a spec without variants here");
+  else if (!errors.any())
+    readVariants(root, values, whole, variants, errors);
+}
+
+bool readVariantsText(std::string_view text, const std::string &name, const std::vector<std::string> &set, bool one,
+                      std::vector<Spec> &variants, std::vector<Diagnostic> &diagnostics) {
+  Spec start;
+  start.path = name;
+  start.sources = {name};
+  for (const std::string &setting : set)
+    start.sources.push_back("--set " + shown(setting));
+  Errors errors(start.sources);
+  variants.clear();
+  readText(text, start, set, one, variants, errors);
+  if (one && !errors.any())
+    setStages(variants.front(), variants.front().stages, errors);
+  bool right = !errors.any();
+  for (Diagnostic &diagnostic : errors.take())
+    diagnostics.push_back(std::move(diagnostic));
+  return right;
+}
+
+/// At most one byte more than a spec may have, so that neither a huge file nor a device is read to its end. What went
+/// wrong, empty if nothing did.
+std::string readAll(const std::string &path, std::string &text) {
   std::error_code error;
   std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found)
@@ -83,31 +154,43 @@ std::string readFile(const std::string &path, std::string &text) {
   return {};
 }
 
+bool readFile(const std::string &path, std::string &text, std::vector<Diagnostic> &diagnostics) {
+  std::string error = readAll(path, text);
+  if (!error.empty())
+    diagnostics.push_back({path, 1, 1, error, {}});
+  return error.empty();
+}
+
 } // namespace
+
+bool readSpecsText(std::string_view text, const std::string &name, const std::vector<std::string> &set,
+                   std::vector<Spec> &variants, std::vector<Diagnostic> &diagnostics) {
+  return readVariantsText(text, name, set, false, variants, diagnostics);
+}
+
+bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<Spec> &variants,
+               std::vector<Diagnostic> &diagnostics) {
+  std::string text;
+  return readFile(path, text, diagnostics) && readSpecsText(text, path, set, variants, diagnostics);
+}
 
 bool readSpecText(std::string_view text, const std::string &name, const std::vector<std::string> &set, Spec &spec,
                   std::vector<Diagnostic> &diagnostics) {
-  spec = Spec();
-  spec.path = name;
-  spec.sources = {name};
-  for (const std::string &setting : set)
-    spec.sources.push_back("--set " + setting);
-  Errors errors(spec.sources);
-  readTree(text, set, spec, errors);
-  bool right = !errors.any();
-  for (Diagnostic &diagnostic : errors.take())
-    diagnostics.push_back(std::move(diagnostic));
-  return right;
+  std::vector<Spec> variants;
+  if (!readVariantsText(text, name, set, true, variants, diagnostics))
+    return false;
+  spec = std::move(variants.front());
+  return true;
 }
 
 bool readSpec(const std::string &path, const std::vector<std::string> &set, Spec &spec,
               std::vector<Diagnostic> &diagnostics) {
   std::string text;
-  if (std::string error = readFile(path, text); !error.empty()) {
-    diagnostics.push_back({path, 1, 1, std::move(error), {}});
-    return false;
-  }
-  return readSpecText(text, path, set, spec, diagnostics);
+  return readFile(path, text, diagnostics) && readSpecText(text, path, set, spec, diagnostics);
+}
+
+std::string resolvePath(const Spec &spec, const std::string &file) {
+  return (std::filesystem::path(spec.path).parent_path() / file).string();
 }
 
 } // namespace pipec::spec

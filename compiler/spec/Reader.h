@@ -10,13 +10,25 @@
 
 namespace pipec::spec {
 
-/// Reads the file at `path` with `set` ("key.path=value", each value YAML) laid over it in order. False after an error;
-/// what is wrong is appended to `diagnostics`, in file order, and `spec` is then of no use.
-bool readSpec(const std::string &path, const std::vector<std::string> &set, Spec &spec,
-              std::vector<Diagnostic> &diagnostics);
+/// Reads the file at `path` with `set` ("key.path=value", each value YAML) laid over it in order: one spec a variant,
+/// or the one that there is, each with a name of its own. Variants share ranks, placement and layers as far as the spec
+/// gives them. Where the spec gives the number of stages, all is checked; otherwise setStages (Stages.h) does the rest
+/// once the schedule has said it, and is due before values by stage are read either way. False after an error; what is
+/// wrong is appended to `diagnostics`, in file order, and `variants` is then of no use.
+bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<Spec> &variants,
+               std::vector<Diagnostic> &diagnostics);
 
 /// The same of a text; `name` stands for the file in places.
+bool readSpecsText(std::string_view text, const std::string &name, const std::vector<std::string> &set,
+                   std::vector<Spec> &variants, std::vector<Diagnostic> &diagnostics);
+
+/// A spec without variants, of as many stages as hold where no schedule says otherwise (Spec::stages), ready for use.
+bool readSpec(const std::string &path, const std::vector<std::string> &set, Spec &spec,
+              std::vector<Diagnostic> &diagnostics);
 bool readSpecText(std::string_view text, const std::string &name, const std::vector<std::string> &set, Spec &spec,
                   std::vector<Diagnostic> &diagnostics);
+
+/// A file that the spec names: relative to the spec's own folder unless absolute.
+std::string resolvePath(const Spec &spec, const std::string &file);
 
 } // namespace pipec::spec

@@ -1,6 +1,7 @@
 // The last step of reading: values of the right types → a Spec.
 #pragma once
 
+#include "compiler/spec/Lookup.h"
 #include "compiler/spec/Spec.h"
 #include "compiler/spec/Values.h"
 
@@ -8,5 +9,9 @@ namespace pipec::spec {
 
 /// Fills `spec`; adds what does not agree to `errors`. `root` is the place of the whole spec, for what is missing.
 void resolve(const Values &values, Mark root, Spec &spec, Errors &errors);
+
+// Its parts, in this order.
+void resolvePipeline(const Lookup &lookup, Spec &spec);
+void resolveLayers(const Lookup &lookup, Spec &spec);
 
 } // namespace pipec::spec

@@ -16,22 +16,22 @@ using Json = nlohmann::ordered_json;
 
 Json reference(std::string_view name) { return {{"$ref", fmt::format("#/definitions/{}", name)}}; }
 
-Json mapOf(std::string_view path);
+/// Partial: nothing is required, for it stands in the spec that it is laid over.
+Json mapOf(std::string_view path, bool partial);
 
 std::string describe(const Key &key) {
-  return fmt::format("{}{}{}", key.description, key.fallback.empty() ? "" : fmt::format(" (default: {})", key.fallback),
-                     key.supported ? "" : "; not supported yet");
+  return fmt::format("{}{}", key.description, key.fallback.empty() ? "" : fmt::format(" (default: {})", key.fallback));
 }
 
 Json integer(int64_t least, int64_t most) { return {{"type", "integer"}, {"minimum", least}, {"maximum", most}}; }
 
 /// One value of the key, without lists and other forms.
-Json single(const Key &key) {
+Json single(const Key &key, bool partial) {
   switch (key.type) {
   case Type::Map:
-    return mapOf(key.path);
+    return mapOf(key.path, partial);
   case Type::Maps:
-    return {{"type", "array"}, {"items", mapOf(fmt::format("{}[]", key.path))}};
+    return {{"type", "array"}, {"items", mapOf(fmt::format("{}[]", key.path), false)}};
   case Type::Duration:
     return reference("duration");
   case Type::Size:
@@ -40,6 +40,8 @@ Json single(const Key &key) {
     return reference("bandwidth");
   case Type::Integer:
     return integer(key.least, key.most);
+  case Type::Integers:
+    return {{"type", "array"}, {"minItems", 1}, {"items", integer(key.least, key.most)}};
   case Type::Boolean:
     return {{"type", "boolean"}};
   case Type::Choice:
@@ -47,25 +49,25 @@ Json single(const Key &key) {
     return {{"enum", key.choices}};
   case Type::Text:
   case Type::Schedule:
-    return {{"type", "string"}};
+    return {{"type", "string"}, {"maxLength", kTextBytes}};
   case Type::Free:
     return {{"type", "object"}};
-  case Type::Variations:
-    return {{"type", "array"}, {"items", {{"type", "object"}}}};
+  case Type::Variants:
+    return {{"type", "array"}, {"minItems", 1}, {"maxItems", limits::kVariants}, {"items", reference("variant")}};
   }
   return {};
 }
 
 Json sampled(const Key &key) {
   return {{"type", "object"},
-          {"properties", {{"fixed", single(key)}, {"per_sample", single(key)}}},
+          {"properties", {{"fixed", single(key, false)}, {"per_sample", single(key, false)}}},
           {"minProperties", 1},
           {"additionalProperties", false}};
 }
 
 /// All forms that the key's value may have.
-Json schemaOf(const Key &key) {
-  Json one = single(key);
+Json schemaOf(const Key &key, bool partial) {
+  Json one = single(key, partial);
   Json forms = Json::array({one});
   if (key.perSample)
     forms.push_back(sampled(key));
@@ -77,10 +79,12 @@ Json schemaOf(const Key &key) {
     Json stages = {{"type", "array"}, {"minItems", 1}, {"items", integer(0, limits::kStages - 1)}};
     forms.push_back({{"type", "array"}, {"items", stages}});
   }
-  if (key.type == Type::Variations)
-    forms.push_back({{"type", "object"}});
+  if (key.type == Type::Variants) {
+    Json values = {{"type", "array"}, {"minItems", 1}, {"maxItems", limits::kVariants}};
+    forms.push_back({{"type", "object"}, {"minProperties", 1}, {"maxProperties", 1}, {"additionalProperties", values}});
+  }
   if (key.type != Type::Map && !keysOf(key.path).empty()) {
-    forms.push_back(mapOf(key.path));
+    forms.push_back(mapOf(key.path, partial));
     if (key.type == Type::Schedule)
       forms.back()["additionalProperties"] = true; // the parameters are the schedule's
   }
@@ -91,12 +95,14 @@ Json schemaOf(const Key &key) {
   return schema;
 }
 
-Json mapOf(std::string_view path) {
+Json mapOf(std::string_view path, bool partial) {
   Json properties = Json::object();
   Json required = Json::array();
   for (const Key *key : keysOf(path)) {
-    properties[std::string(key->name())] = schemaOf(*key);
-    if (key->required)
+    if (partial && key->type == Type::Variants)
+      continue;
+    properties[std::string(key->name())] = schemaOf(*key, partial);
+    if (key->required && !partial)
       required.push_back(key->name());
   }
   Json schema = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
@@ -135,11 +141,12 @@ Json valueOf(const Node &node) {
 
 std::string jsonSchema() {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "pipec spec"}};
-  schema.update(mapOf(""));
+  schema.update(mapOf("", false));
   schema["definitions"] = {
       {"duration", quantity("A duration with its unit, at most 10^18 ps", durationPattern())},
       {"size", quantity("A size with its unit, at most 2^60 bytes", sizePattern())},
       {"bandwidth", quantity("A bandwidth with its unit, or unlimited", bandwidthPattern())},
+      {"variant", mapOf("", true)},
   };
   return schema.dump(2) + "\n";
 }

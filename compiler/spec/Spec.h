@@ -23,7 +23,8 @@ template <typename T> struct Marked {
   Mark mark;
 };
 
-/// A cost or a size of each stage: one for all of them, or a list that has as many entries as Spec::stages.
+/// A cost or a size of each stage: one for all of them, or a list. That a list has an entry for each stage is sure only
+/// after setStages (compiler/spec/Stages.h); `layers` have no values before it.
 struct PerStage {
   std::vector<int64_t> values = std::vector<int64_t>(1);
   std::vector<Mark> marks = std::vector<Mark>(1); // of each entry
@@ -70,6 +71,30 @@ struct Schedule {
   std::map<std::string, Parameter> parameters;
 };
 
+/// An entry of `layers`: `count` layers, each of these costs and sizes.
+struct Layer {
+  int64_t count = 1;
+  int64_t forward = 0;
+  int64_t backwardInput = 0, backwardWeight = 0; // or
+  int64_t backward = 0;
+  std::optional<int64_t> boundary;
+  int64_t activation = 0, weightContext = 0, weights = 0, gradients = 0;
+  Mark mark;
+};
+
+/// What setStages makes a stage's costs and sizes of.
+struct Layers {
+  std::vector<Layer> entries;
+  std::optional<Marked<std::vector<int64_t>>> cut; // layers of each stage; absent: equally many
+  PerStage boundary, staticBytes;                  // those of `tensors`, as written
+  Mark mark;
+};
+
+struct DataParallel {
+  Marked<int32_t> degree{1, {}};
+  Marked<std::string> collective, fusion; // empty: not given
+};
+
 enum class Backward : uint8_t { Fused, Split };
 enum class Weights : uint8_t { Ordered, Fill };
 enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
@@ -77,6 +102,7 @@ enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
 struct Spec {
   std::string path;
   std::vector<std::string> sources; // names for Mark::source
+  std::string variantName;          // of its own among all variants
   uint64_t hash = 0;                // FNV-1a 64 of the file's bytes and of every --set
 
   Mark pipeline; // the map
@@ -84,6 +110,7 @@ struct Spec {
   std::optional<Marked<int32_t>> stagesPerRank;
   std::optional<Placement> placement;
   int32_t stages = 0; // of the placement list, else ranks × stages_per_rank, which is 1 (placement v: 2) if absent
+  bool stagesGiven = false; // by the placement list or stages_per_rank; otherwise the schedule may have another number
   Marked<int32_t> microbatches;
   std::optional<Marked<int32_t>> microbatchSize; // in samples; given with a batch
 
@@ -92,9 +119,12 @@ struct Spec {
   std::optional<PerStage> backwardInput, backwardWeight; // both or none
   std::optional<PerStage> backward;                      // fused; stands in place of those two
   PerStage optimizer;                                    // once a step
+  Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
   Link link;
   Mark linkMark;
   std::vector<LinkException> links;
+
+  std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
 
   PerStage boundary, activation, weightContext, gradients, staticBytes;
   Marked<int64_t> workspace;   // once a rank
@@ -104,6 +134,7 @@ struct Spec {
   std::optional<Marked<Backward>> backwardMode; // absent: the schedule's own
   Marked<Weights> weights;
   Marked<Communicator> communicator;
+  DataParallel dataParallel;
   Marked<std::string> provider; // as JSON; empty: none
 };
 

@@ -47,6 +47,15 @@ NodePtr parseTree(std::string_view text, int source, Errors &errors);
 /// after an error.
 NodePtr overlay(const NodePtr &root, std::string_view path, NodePtr value, Mark mark, Errors &errors);
 
+/// Lays a partial map over a whole one: maps are laid over maps key by key, anything else replaces. A schedule that is
+/// named is replaced as a whole, for its parameters are its own; otherwise its parameters are laid over those it has.
+NodePtr layOver(const NodePtr &base, const NodePtr &over);
+/// The same map without that key.
+NodePtr without(const NodePtr &map, std::string_view name);
+
+/// Bytes of all text below, aliases expanded; counting ends once it is more than `enough`.
+int64_t textBytes(const Node &node, int64_t enough);
+
 /// For messages: "a map", "a list", "nothing", "'text'".
 std::string describe(const Node &node);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 namespace pipec::spec {
 namespace {
@@ -32,30 +33,23 @@ public:
         entry(*key, below(path, name.text), name.mark, node.items[i]);
     }
     for (const Key *key : keysOf(keyPath))
-      if (key->required && !node.find(key->name()))
+      if (key->required && !partial && !node.find(key->name()))
         errors.add(node.mark, fmt::format("{} is missing", below(path, key->name())));
   }
 
 private:
   Errors &errors;
+  bool partial = false; // inside a variant: what is missing there stands in the spec that it is laid over
 
-  static std::string shown(std::string_view path, std::string_view name) {
-    std::string text = quoted(name);
-    return below(path, text.substr(1, text.size() - 2));
-  }
+  static std::string shown(std::string_view path, std::string_view name) { return below(path, spec::shown(name)); }
 
   void entry(const Key &key, const std::string &path, Mark nameMark, const NodePtr &node) {
-    Value value{node->mark, node, false, {}};
-    if (!key.supported && !isDefault(key, *node))
-      errors.add(nameMark, fmt::format("{} is not supported yet", path));
+    Value value{&key, node->mark, node, false, {}};
+    if (partial && key.type == Type::Variants)
+      errors.add(nameMark, fmt::format("{}: a variant has no variants of its own", path));
     else
       value.valid = check(key, path, *node, value.numbers);
     values.emplace(path, std::move(value));
-  }
-
-  /// What says no more than leaving the key out may stand there.
-  static bool isDefault(const Key &key, const Node &node) {
-    return node.isScalar() && !key.fallback.empty() && node.text == key.fallback;
   }
 
   bool wrong(const std::string &path, const Node &node, std::string_view expected) {
@@ -70,11 +64,13 @@ private:
     case Type::Maps:
       return maps(key, path, node);
     case Type::Text:
-      return node.isScalar() || wrong(path, node, "a word");
+      return text(path, node, kTextBytes, "a word");
     case Type::Free:
       return node.isMap() || wrong(path, node, "a map");
-    case Type::Variations:
-      return node.isSequence() || node.isMap() || wrong(path, node, "a list or a map");
+    case Type::Variants:
+      return variants(path, node);
+    case Type::Integers:
+      return node.isSequence() ? list(key, path, node, numbers) : wrong(path, node, "a list of integers");
     case Type::Schedule:
       return schedule(path, node);
     case Type::Placement:
@@ -102,10 +98,77 @@ private:
       std::string itemPath = fmt::format("{}[{}]", path, i);
       const NodePtr &item = node.items[i];
       bool isMap = item->isMap() || wrong(itemPath, *item, "a map");
-      values.emplace(itemPath, Value{item->mark, item, isMap, {}});
+      values.emplace(itemPath, Value{nullptr, item->mark, item, isMap, {}});
+      bool outer = std::exchange(partial, false); // an item of a list is always whole
       if (isMap)
         map(*item, fmt::format("{}[]", key.path), itemPath);
+      partial = outer;
       valid &= isMap;
+    }
+    return valid;
+  }
+
+  bool text(const std::string &path, const Node &node, size_t most, std::string_view expected) {
+    if (!node.isScalar())
+      return wrong(path, node, expected);
+    if (node.text.size() <= most)
+      return true;
+    errors.add(node.mark, fmt::format("{}: expected at most {} bytes, found {}", path, most, node.text.size()));
+    return false;
+  }
+
+  /// A list of partial specs, or one parameter of the schedule with a list of its values.
+  bool variants(const std::string &path, const Node &node) {
+    constexpr std::string_view kExpected = "a list of partial specs, or a map of one parameter of the schedule";
+    const bool map = node.isMap() && node.names.size() == 1;
+    if (!map && !node.isSequence())
+      return wrong(path, node, node.isMap() ? "one parameter of the schedule" : kExpected);
+    const Node &items = map ? *node.items[0] : node;
+    const std::string itemsPath = map ? shown(path, node.names[0].text) : path;
+    if (map && node.names[0].text == "name") {
+      errors.add(node.names[0].mark, fmt::format("{}: expected a parameter of the schedule; for other schedules give a "
+                                                 "list such as [{{schedule: 1f1b}}, {{schedule: gpipe}}]",
+                                                 itemsPath));
+      return false;
+    }
+    if (!items.isSequence())
+      return wrong(itemsPath, items, "a list of values, one for each variant");
+    const size_t count = items.items.size();
+    if (count < 1 || count > static_cast<size_t>(limits::kVariants)) {
+      errors.add(items.mark,
+                 fmt::format("{}: expected 1 to {} variants, found {}", itemsPath, limits::kVariants, count));
+      return false;
+    }
+    return map ? parameterValues(itemsPath, items) : partialSpecs(path, node);
+  }
+
+  bool partialSpecs(const std::string &path, const Node &node) {
+    bool valid = true;
+    for (size_t i = 0; i < node.items.size() && !errors.full(); ++i) {
+      std::string itemPath = fmt::format("{}[{}]", path, i);
+      bool isMap = node.items[i]->isMap() || wrong(itemPath, *node.items[i], "a map");
+      partial = true;
+      if (isMap)
+        map(*node.items[i], "", itemPath);
+      partial = false;
+      valid &= isMap;
+    }
+    return valid;
+  }
+
+  bool parameterValues(const std::string &path, const Node &node) {
+    bool valid = true;
+    std::map<std::string_view, Mark> first;
+    for (size_t i = 0; i < node.items.size() && !errors.full(); ++i) {
+      const Node &item = *node.items[i];
+      std::string itemPath = fmt::format("{}[{}]", path, i);
+      if (!text(itemPath, item, kParameterBytes, "a single value")) {
+        valid = false;
+      } else if (auto [at, inserted] = first.emplace(item.text, item.mark); !inserted) {
+        errors.add(item.mark, fmt::format("{}: {} is given twice", itemPath, quoted(item.text)), at->second,
+                   "first given here");
+        valid = false;
+      }
     }
     return valid;
   }
@@ -181,6 +244,7 @@ private:
     case Type::Bandwidth:
       return finish(parseBandwidth(text));
     case Type::Integer:
+    case Type::Integers:
       if (quotes)
         return {0, fmt::format("expected an integer without quotes, found \"{}\"", node.text.substr(0, 40))};
       return finish(parseInteger(text, key.least, key.most));
@@ -201,24 +265,29 @@ private:
   }
 
   bool schedule(const std::string &path, const Node &node) {
-    if (node.isScalar())
-      return !node.text.empty() || wrong(path, node, "a name, or a map with a name");
     if (!node.isMap())
-      return wrong(path, node, "a name, or a map with a name");
+      return (node.isScalar() && node.text.empty()) ? wrong(path, node, "a name, or a map with a name")
+                                                    : text(path, node, kTextBytes, "a name, or a map with a name");
     bool valid = true;
     for (size_t i = 0; i < node.names.size() && !errors.full(); ++i) {
       const Node &item = *node.items[i];
       std::string itemPath = shown(path, node.names[i].text);
-      if (node.names[i].text == "name")
-        valid &= (item.isScalar() && !item.text.empty()) || wrong(itemPath, item, "a name");
+      if (node.names[i].text.size() > kParameterBytes) {
+        errors.add(node.names[i].mark, fmt::format("{}: expected the name of a parameter, at most {} bytes, found {}",
+                                                   itemPath, kParameterBytes, node.names[i].text.size()));
+        valid = false;
+      }
+      if (node.names[i].text == "name" && item.isScalar() && item.text.empty())
+        valid = wrong(itemPath, item, "a name");
+      else if (node.names[i].text == "name")
+        valid &= text(itemPath, item, kTextBytes, "a name");
       else if (item.isSequence())
-        for (size_t j = 0; j < item.items.size(); ++j)
-          valid &=
-              item.items[j]->isScalar() || wrong(fmt::format("{}[{}]", itemPath, j), *item.items[j], "a single value");
+        for (size_t j = 0; j < item.items.size() && !errors.full(); ++j)
+          valid &= text(fmt::format("{}[{}]", itemPath, j), *item.items[j], kParameterBytes, "a single value");
       else
-        valid &= item.isScalar() || wrong(itemPath, item, "a single value or a list of them");
+        valid &= text(itemPath, item, kTextBytes, "a single value or a list of them");
     }
-    if (!node.find("name")) {
+    if (!partial && !node.find("name")) {
       errors.add(node.mark, fmt::format("{}.name is missing", path));
       valid = false;
     }

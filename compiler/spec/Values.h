@@ -20,6 +20,7 @@ struct Number {
 };
 
 struct Value {
+  const Key *key; // null for a map of a list
   Mark mark;
   NodePtr node;
   bool valid = false;          // otherwise an error stands already
@@ -29,6 +30,7 @@ struct Value {
 /// By path, "costs.links[3].from".
 using Values = std::map<std::string, Value, std::less<>>;
 
+/// Of the spec as it is, its variants each by itself.
 Values checkValues(const NodePtr &root, Errors &errors);
 
 } // namespace pipec::spec

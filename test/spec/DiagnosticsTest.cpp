@@ -84,7 +84,14 @@ TEST(Diagnostics, pipeline) {
            {"pipeline: {ranks: 4, batch: 8, microbatch_size: 3}",
             "1:29: error: pipeline.batch: expected 1 to 1048576 times the microbatch_size 3, found 8"},
            {"pipeline: {ranks: 4, microbatches: 8, cut: [1, 1, 1, 1]}",
-            "1:39: error: pipeline.cut is not supported yet"},
+            "1:44: error: pipeline.cut: expected layers to cut, found none"},
+           {"pipeline: {ranks: 4, microbatches: 8, cut: [1, 0, 1048577]}",
+            "1:48: error: pipeline.cut[1]: expected an integer from 1 to 1048576, found '0'\n"
+            "spec.yaml:1:51: error: pipeline.cut[2]: expected an integer from 1 to 1048576, found '1048577'"},
+           {"pipeline: {ranks: 4, microbatches: 8, cut: []}",
+            "1:44: error: pipeline.cut: expected one value for each stage, found an empty list"},
+           {"pipeline: {ranks: 4, microbatches: 8, cut: 4}",
+            "1:44: error: pipeline.cut: expected a list of integers, found '4'"},
        }) {
     Lines lines{.pipeline = c.line};
     EXPECT_EQ(wrong(lines.text()), "spec.yaml:" + c.message) << c.line;
@@ -162,8 +169,8 @@ TEST(Diagnostics, costs) {
            {"costs: {forward: 2ms, backward: 4ms, backward_weight: 2ms}",
             "2:33: error: costs: give either backward, or backward_input and backward_weight\n"
             "spec.yaml:2:55: note: the other is given here"},
-           {"costs: {forward: 2ms, backward: 4ms, optimizer: {time: 1ms, global_norm: true}}",
-            "2:61: error: costs.optimizer.global_norm is not supported yet"},
+           {"costs: {forward: 2ms, backward: 4ms, optimizer: {time: 1ms, global_norm: yes}}",
+            "2:74: error: costs.optimizer.global_norm: expected true or false, found 'yes'"},
            {"costs: {forward: 2ms, backward: 4ms, optimizer: {}}", "2:49: error: costs.optimizer.time is missing"},
            {"costs: [1ms]", "2:8: error: costs: expected a map, found a list"},
            {"costs: {forward: 2ms, backward: 4ms, link: {latency: 1ms, bandwith: 1GB/s}}",
@@ -199,12 +206,12 @@ TEST(Diagnostics, theRest) {
            {"tensors: {static: [1B, 1B]}", "4:19: error: tensors.static: expected 4 values, one for each stage "
                                            "(stages_per_rank is 1 unless given), found 2"},
            {"backward: spilt", "4:11: error: backward: expected fused, split, found 'spilt'; did you mean 'split'?"},
-           {"weights: fill", "4:10: error: weights: 'fill' is not supported yet; use 'ordered'"},
+           {"weights: fil", "4:10: error: weights: expected ordered, fill, found 'fil'; did you mean 'fill'?"},
            {"communicator: 1", "4:15: error: communicator: expected per_edge, per_pair, shared, found '1'"},
            {"data_parallel: {degree: 8}",
             "4:25: error: data_parallel.degree: expected 1, found 8; more is not supported yet"},
-           {"variants: [{schedule: v-min}]", "4:1: error: variants is not supported yet"},
-           {"layers: [{name: a}]", "4:1: error: layers is not supported yet"},
+           {"data_parallel: {collective: [a]}", "4:29: error: data_parallel.collective: expected a word, found a list"},
+           {"variants: [{schedule: v-min}]", "4:11: error: variants: expected a spec without variants here"},
            {"provider: 3", "4:11: error: provider: expected a map, found '3'"},
            {"? [a]\n: 1", "4:3: error: expected a key, found a list"},
            {"tensors: !!map {}", "4:10: error: tags have no meaning here, found 'tag:yaml.org,2002:map'"},
@@ -224,6 +231,13 @@ TEST(Diagnostics, schedule) {
            {"schedule: {name: a, k: {}}",
             "3:24: error: schedule.k: expected a single value or a list of them, found a map"},
            {"schedule: {name: a, k: [[1]]}", "3:25: error: schedule.k[0]: expected a single value, found a list"},
+           {"schedule: {name: a, k: [" + std::string(65, '1') + "]}",
+            "3:25: error: schedule.k[0]: expected at most 64 bytes, found 65"},
+           {"schedule: {name: order, file: " + std::string(4097, 'x') + "}",
+            "3:31: error: schedule.file: expected at most 4096 bytes, found 4097"},
+           {"schedule: {name: a, " + std::string(65, 'k') + ": 1}",
+            "3:21: error: schedule." + std::string(40, 'k') +
+                "…: expected the name of a parameter, at most 64 bytes, found 65"},
        })
     EXPECT_EQ(wrong(Lines{.schedule = c.line}.text()), "spec.yaml:" + c.message) << c.line;
 }
@@ -258,6 +272,8 @@ TEST(Diagnostics, settings) {
                             "spec.yaml:3:11: note: given here"},
        })
     EXPECT_EQ(wrong(text, {c.line}), "--set " + c.line + ":" + c.message);
+  // A place is one line, whatever was set.
+  EXPECT_EQ(wrong(text, {"x\ny"}), "--set x\\x0ay:1:1: error: expected key.path=value, found no '='");
 }
 
 TEST(Diagnostics, filesThatAreNoSpecs) {
@@ -307,6 +323,18 @@ TEST(Diagnostics, whatWouldExhaustTheReader) {
             "spec.yaml:1:4194307: error: more than 1048576 values, counting what aliases repeat");
   EXPECT_EQ(wrong(std::string(pipec::limits::kSpecBytes + 1, ' ')),
             "spec.yaml:1:1: error: larger than a spec may be (16 MiB)");
+
+  // A text repeated: as JSON it would be longer than memory.
+  std::string repeated = Lines().text() + "provider: {a: &a [" + std::string(1 << 17, 'x') + "], b: [*a";
+  for (int i = 0; i < 100'000; ++i)
+    repeated += ", *a";
+  EXPECT_EQ(wrong(repeated + "]}\n"),
+            "spec.yaml:4:11: error: provider: expected at most 262144 bytes as JSON, found more");
+  std::string quotes; // two bytes each as JSON
+  for (int i = 0; i < 1 << 17; ++i)
+    quotes += "\\\"";
+  EXPECT_EQ(wrong(Lines().text() + "provider: {a: \"" + quotes + "\"}\n"),
+            "spec.yaml:4:11: error: provider: expected at most 262144 bytes as JSON, found more");
 
   std::string keys;
   for (int i = 0; i < 1000; ++i)

@@ -114,6 +114,35 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
   EXPECT_EQ(spec.provider.value, R"({"hidden":256,"name":"256","on":true,"list":[1.5,"x"]})");
 }
 
+TEST(Reader, whatDoesNotRunYetIsReadAllTheSame) {
+  Spec spec = read(std::string(kSmall) + "weights: fill\n"
+                                         "data_parallel: {degree: 1, collective: decoupled, fusion: 25MB}\n",
+                   {"costs.optimizer={time: 1ms, global_norm: true}"});
+  EXPECT_EQ(spec.weights.value, Weights::Fill);
+  EXPECT_EQ(spec.weights.mark.line, 6);
+  EXPECT_TRUE(spec.globalNorm.value);
+  EXPECT_EQ(spec.globalNorm.mark.source, 1);
+  EXPECT_EQ(spec.globalNorm.mark.column, 26);
+  EXPECT_EQ(spec.dataParallel.degree.value, 1);
+  EXPECT_EQ(spec.dataParallel.collective.value, "decoupled");
+  EXPECT_EQ(spec.dataParallel.fusion.value, "25MB");
+  EXPECT_EQ(spec.dataParallel.fusion.mark.line, 7);
+}
+
+TEST(Reader, scheduleParameters) {
+  Spec spec = read(kSmall, {"schedule={name: block, interval: 6, forward: [0, 1, 2, 3], backward: [9, 8, 7, 6]}"});
+  const Parameter &forward = spec.schedule.parameters.at("forward");
+  EXPECT_TRUE(forward.list);
+  EXPECT_EQ(forward.values, (std::vector<std::string>{"0", "1", "2", "3"}));
+  EXPECT_EQ(forward.marks[2].column, 44);
+  spec = read(kSmall, {"schedule={name: order, file: orders/x.csv}"});
+  EXPECT_EQ(spec.schedule.parameters.at("file").values[0], "orders/x.csv");
+  EXPECT_EQ(resolvePath(spec, "orders/x.csv"), "orders/x.csv");
+  spec.path = "/home/specs/a.yaml";
+  EXPECT_EQ(resolvePath(spec, "orders/x.csv"), "/home/specs/orders/x.csv");
+  EXPECT_EQ(resolvePath(spec, "/orders/x.csv"), "/orders/x.csv");
+}
+
 TEST(Reader, placementList) {
   Spec spec = read(kSmall, {"pipeline.placement=[[0,7],[1,6],[2,5],[3,4]]"});
   EXPECT_EQ(spec.stages, 8);

@@ -1,0 +1,46 @@
+// Values by path, for the last step of reading: absent, known to be wrong, or there with what the table made sure of.
+#pragma once
+
+#include "compiler/spec/Spec.h"
+#include "compiler/spec/Values.h"
+
+#include <string>
+#include <string_view>
+
+namespace pipec::spec {
+
+class Lookup {
+public:
+  /// `root` is the place of the whole spec, for what is missing.
+  Lookup(const Values &values, Mark root, Errors &errors) : errors(errors), values(values), root(root) {}
+
+  Errors &errors;
+
+  bool given(std::string_view path) const { return values.find(path) != values.end(); }
+  /// Null if the value is absent or already known to be wrong.
+  const Value *get(std::string_view path) const;
+  Mark markOf(std::string_view path) const;
+
+  /// An integer, boolean or choice.
+  template <typename T> void single(std::string_view path, Marked<T> &into) const {
+    if (const Value *value = get(path))
+      into = {static_cast<T>(value->numbers[0].fixed), value->mark};
+  }
+  void text(std::string_view path, Marked<std::string> &into) const;
+
+  /// A cost or size of a microbatch of that many samples; 0 if absent.
+  int64_t ofMicrobatch(const std::string &path, const Spec &spec, int64_t most) const;
+  bool perStage(const std::string &path, const Spec &spec, int64_t most, PerStage &into) const;
+
+private:
+  int64_t resolve(const std::string &path, const Number &number, const Spec &spec, int64_t most) const;
+
+  const Values &values;
+  Mark root;
+};
+
+/// Fused, or for the input and for the weights, in the map at `path`; None after an error that says so.
+enum class BackwardForm : uint8_t { None, Fused, Split };
+BackwardForm backwardForm(const Lookup &lookup, const std::string &path);
+
+} // namespace pipec::spec

@@ -1,0 +1,93 @@
+// `layers` and `pipeline.cut`, as they were written: setStages makes stages of them.
+#include "compiler/spec/Resolve.h"
+
+#include "compiler/spec/Keys.h"
+#include "runtime/plan/Limits.h"
+
+#include <fmt/format.h>
+
+namespace pipec::spec {
+namespace {
+
+/// What layers add up to may not be said of stages too; the boundary is a default for them.
+void refuseStages(const Lookup &lookup) {
+  for (const Key *key : keysOf("layers[]"))
+    for (std::string_view map : {"costs", "tensors"})
+      if (std::string path = fmt::format("{}.{}", map, key->name()); key->name() != "boundary" && lookup.given(path))
+        lookup.errors.add(lookup.markOf(path), fmt::format("{}: give either this, or layers", path),
+                          lookup.markOf("layers"), "layers is given here");
+}
+
+/// One layer of the entry. Its form of backward must be that of the entries before it.
+Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec) {
+  auto time = [&](const char *name) { return lookup.ofMicrobatch(path + name, spec, limits::kTime); };
+  auto size = [&](const char *name) { return lookup.ofMicrobatch(path + name, spec, limits::kBytes); };
+  Layer layer;
+  layer.mark = lookup.markOf(path);
+  Marked<int64_t> count{1, {}};
+  lookup.single(path + ".count", count);
+  layer.count = count.value;
+  layer.forward = time(".forward");
+  layer.backwardInput = time(".backward_input");
+  layer.backwardWeight = time(".backward_weight");
+  layer.backward = time(".backward");
+  if (lookup.get(path + ".boundary"))
+    layer.boundary = size(".boundary");
+  layer.activation = size(".activation");
+  layer.weightContext = size(".weight_context");
+  layer.weights = size(".weights");
+  layer.gradients = size(".gradients");
+  return layer;
+}
+
+void readCut(const Lookup &lookup, Spec &spec) {
+  const Value *cut = lookup.get("pipeline.cut");
+  if (!cut)
+    return;
+  if (!spec.layers) {
+    lookup.errors.add(cut->mark, "pipeline.cut: expected layers to cut, found none");
+    return;
+  }
+  spec.layers->cut.emplace().mark = cut->mark;
+  for (const Number &number : cut->numbers)
+    spec.layers->cut->value.push_back(number.fixed);
+}
+
+} // namespace
+
+void resolveLayers(const Lookup &lookup, Spec &spec) {
+  if (lookup.given("layers")) {
+    refuseStages(lookup);
+    Layers &layers = spec.layers.emplace();
+    layers.mark = lookup.markOf("layers");
+    layers.boundary = spec.boundary;
+    layers.staticBytes = spec.staticBytes;
+    BackwardForm form = BackwardForm::None;
+    for (size_t i = 0; lookup.given(fmt::format("layers[{}]", i)) && !lookup.errors.full(); ++i) {
+      std::string path = fmt::format("layers[{}]", i);
+      if (!lookup.get(path))
+        continue;
+      layers.entries.push_back(readLayer(lookup, path, spec));
+      BackwardForm own = backwardForm(lookup, path);
+      if (form == BackwardForm::None)
+        form = own;
+      else if (own != BackwardForm::None && own != form)
+        lookup.errors.add(lookup.markOf(path),
+                          fmt::format("{}: expected {} as in layers[0]", path,
+                                      form == BackwardForm::Fused ? "backward" : "backward_input and backward_weight"),
+                          layers.entries[0].mark, "layers[0] is given here");
+    }
+    if (const Value *list = lookup.get("layers"); list && list->node->items.empty())
+      lookup.errors.add(layers.mark, "layers: expected at least one layer, found an empty list");
+    PerStage ofLayers;
+    ofLayers.mark = layers.mark;
+    spec.forward = spec.activation = spec.weightContext = spec.gradients = ofLayers;
+    if (form == BackwardForm::Fused)
+      spec.backward = ofLayers;
+    else
+      spec.backwardInput = spec.backwardWeight = ofLayers;
+  }
+  readCut(lookup, spec);
+}
+
+} // namespace pipec::spec

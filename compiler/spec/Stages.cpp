@@ -1,0 +1,207 @@
+// Layers summed up by stages, in time linear in entries and stages, whatever the counts; then the rules that need the
+// number of stages.
+#include "compiler/spec/Stages.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
+#include <utility>
+
+namespace pipec::spec {
+namespace {
+
+/// A list by stage has an entry for each.
+void checkList(const Spec &spec, const char *path, const PerStage &values, Errors &errors) {
+  if (!values.list || values.values.size() == static_cast<size_t>(spec.stages))
+    return;
+  bool byDefault = !spec.stagesPerRank && !spec.placement && spec.stages == spec.ranks.value;
+  errors.add(values.mark, fmt::format("{}: expected {} values, one for each stage{}, found {}", path, spec.stages,
+                                      byDefault ? " (stages_per_rank is 1 unless given)" : "", values.values.size()));
+}
+
+void checkLists(const Spec &spec, Errors &errors) {
+  checkList(spec, "costs.optimizer", spec.optimizer, errors);
+  checkList(spec, "tensors.boundary", spec.layers ? spec.layers->boundary : spec.boundary, errors);
+  checkList(spec, "tensors.static", spec.layers ? spec.layers->staticBytes : spec.staticBytes, errors);
+  if (spec.layers)
+    return;
+  checkList(spec, "costs.forward", spec.forward, errors);
+  for (auto [path, values] : {std::pair{"costs.backward", &spec.backward},
+                              {"costs.backward_input", &spec.backwardInput},
+                              {"costs.backward_weight", &spec.backwardWeight}})
+    if (*values)
+      checkList(spec, path, **values, errors);
+  checkList(spec, "tensors.activation", spec.activation, errors);
+  checkList(spec, "tensors.weight_context", spec.weightContext, errors);
+  checkList(spec, "tensors.gradients", spec.gradients, errors);
+}
+
+/// A cut to go on with: equal but for one layer, the stages in the middle being the larger ones.
+std::string suggestion(int64_t layers, int32_t stages) {
+  int64_t extra = layers % stages, before = (stages - extra) / 2;
+  constexpr int32_t kShown = 16;
+  if (stages > kShown)
+    return fmt::format("{} stages of {} and {} of {}", extra, layers / stages + 1, stages - extra, layers / stages);
+  std::vector<int64_t> cut(static_cast<size_t>(stages), layers / stages);
+  for (int64_t i = 0; i < extra; ++i)
+    ++cut[static_cast<size_t>(before + i)];
+  return fmt::format("[{}]", fmt::join(cut, ", "));
+}
+
+/// Layers of each stage; empty after an error.
+std::vector<int64_t> cutOf(const Spec &spec, Errors &errors) {
+  const Layers &layers = *spec.layers;
+  int64_t count = 0; // entries and counts are few enough for no overflow
+  for (const Layer &layer : layers.entries)
+    count += layer.count;
+  if (!layers.cut) {
+    if (count < spec.stages)
+      errors.add(layers.mark,
+                 fmt::format("layers: expected at least one for each of the {} stages, found {}", spec.stages, count));
+    else if (count % spec.stages != 0)
+      errors.add(layers.mark, fmt::format("layers: {} layers do not divide equally among {} stages; say how many go to "
+                                          "each with pipeline.cut, for example {}",
+                                          count, spec.stages, suggestion(count, spec.stages)));
+    else
+      return std::vector<int64_t>(static_cast<size_t>(spec.stages), count / spec.stages);
+    return {};
+  }
+  const auto &[cut, mark] = *layers.cut;
+  int64_t sum = std::accumulate(cut.begin(), cut.end(), int64_t(0));
+  if (cut.size() != static_cast<size_t>(spec.stages))
+    errors.add(mark,
+               fmt::format("pipeline.cut: expected {} values, one for each stage, found {}", spec.stages, cut.size()));
+  else if (sum != count)
+    errors.add(mark, fmt::format("pipeline.cut: expected {} layers in all, found {}", count, sum), layers.mark,
+               "layers is given here");
+  else
+    return cut;
+  return {};
+}
+
+/// One of the values that a stage has of its layers.
+struct Total {
+  const char *name;
+  PerStage *into;
+  int64_t Layer::*ofLayer;
+  int64_t most;
+};
+
+void sumUp(Spec &spec, Errors &errors) {
+  const std::vector<int64_t> cut = cutOf(spec, errors);
+  const Layers &layers = *spec.layers;
+  if (cut.empty())
+    return;
+  std::vector<Total> totals = {
+      {"forward", &spec.forward, &Layer::forward, limits::kTime},
+      {"activation", &spec.activation, &Layer::activation, limits::kBytes},
+      {"weight_context", &spec.weightContext, &Layer::weightContext, limits::kBytes},
+      {"gradients", &spec.gradients, &Layer::gradients, limits::kBytes},
+      {"weights", &spec.staticBytes, &Layer::weights, limits::kBytes},
+  };
+  if (spec.backward)
+    totals.push_back({"backward", &*spec.backward, &Layer::backward, limits::kTime});
+  if (spec.backwardInput)
+    totals.push_back({"backward_input", &*spec.backwardInput, &Layer::backwardInput, limits::kTime});
+  if (spec.backwardWeight)
+    totals.push_back({"backward_weight", &*spec.backwardWeight, &Layer::backwardWeight, limits::kTime});
+  auto begin = [&](PerStage &into) {
+    into.mark = layers.mark;
+    into.list = true;
+    into.values.assign(cut.size(), 0);
+    into.marks.assign(cut.size(), layers.mark);
+  };
+  begin(spec.boundary);
+  for (const Total &total : totals)
+    begin(*total.into);
+
+  size_t entry = 0;
+  int64_t used = 0; // of that entry's layers
+  for (size_t stage = 0; stage < cut.size(); ++stage) {
+    std::vector<__int128> sums(totals.size());
+    const Mark mark = layers.entries[entry].mark;
+    const Layer *last = nullptr;
+    for (int64_t left = cut[stage]; left > 0;) {
+      last = &layers.entries[entry];
+      int64_t taken = std::min(left, last->count - used);
+      for (size_t i = 0; i < totals.size(); ++i)
+        sums[i] += static_cast<__int128>(last->*totals[i].ofLayer) * taken;
+      left -= taken;
+      used += taken;
+      if (used == last->count && entry + 1 < layers.entries.size()) {
+        ++entry;
+        used = 0;
+      }
+    }
+    for (size_t i = 0; i < totals.size(); ++i) {
+      if (sums[i] > totals[i].most) {
+        errors.add(mark, fmt::format("layers: {} of the {} layers of stage {} comes to more than {}", totals[i].name,
+                                     cut[stage], stage, totals[i].most == limits::kTime ? "10^18 ps" : "2^60 bytes"));
+        return;
+      }
+      totals[i].into->values[stage] = static_cast<int64_t>(sums[i]);
+      totals[i].into->marks[stage] = mark;
+    }
+    spec.boundary.values[stage] = last->boundary.value_or(layers.boundary[stage]);
+    spec.boundary.marks[stage] = last->boundary ? last->mark : layers.boundary.markOf(stage);
+    // Three numbers of at most 2^60 each do not overflow.
+    int64_t &always = spec.staticBytes.values[stage];
+    always += spec.gradients[stage] + layers.staticBytes[stage];
+    if (always > limits::kBytes) {
+      errors.add(mark, fmt::format("layers: weights, gradients and tensors.static of stage {} come to more than 2^60 "
+                                   "bytes",
+                                   stage));
+      return;
+    }
+  }
+}
+
+/// The least that any schedule of this spec takes, against what a step may take.
+void checkWork(const Spec &spec, Errors &errors) {
+  int64_t instructions = 2 * int64_t(spec.stages) * spec.microbatches.value; // F and a backward
+  if (instructions > limits::kExecutedInstructions)
+    errors.add(spec.microbatches.mark,
+               fmt::format("{} stages and {} microbatches need {} instructions a step, over the limit of {}",
+                           spec.stages, spec.microbatches.value, instructions, limits::kExecutedInstructions));
+  for (size_t stage = 0; stage < static_cast<size_t>(spec.stages); ++stage) {
+    __int128 time = spec.forward[stage];
+    time += spec.backward ? (*spec.backward)[stage]
+                          : static_cast<__int128>((*spec.backwardInput)[stage]) + (*spec.backwardWeight)[stage];
+    if (time * spec.microbatches.value <= limits::kTime)
+      continue;
+    errors.add(spec.forward.markOf(stage),
+               fmt::format("costs: stage {} works longer than 10^18 ps in a step of {} microbatches", stage,
+                           spec.microbatches.value));
+    return;
+  }
+}
+
+} // namespace
+
+void setStages(Spec &spec, int32_t stages, Errors &errors) {
+  if (stages < 1 || stages > limits::kStages) {
+    errors.add(spec.schedule.mark,
+               fmt::format("schedule: expected 1 to {} stages in all, found {}", limits::kStages, stages));
+    return;
+  }
+  spec.stages = stages;
+  checkLists(spec, errors);
+  if (spec.layers && !errors.any())
+    sumUp(spec, errors);
+  if (!errors.any())
+    checkWork(spec, errors);
+}
+
+bool setStages(Spec &spec, int32_t stages, std::vector<Diagnostic> &diagnostics) {
+  Errors errors(spec.sources);
+  setStages(spec, stages, errors);
+  bool right = !errors.any();
+  for (Diagnostic &diagnostic : errors.take())
+    diagnostics.push_back(std::move(diagnostic));
+  return right;
+}
+
+} // namespace pipec::spec

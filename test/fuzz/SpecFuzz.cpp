@@ -1,0 +1,81 @@
+// Any bytes as a spec: refused with a place and words, or read into variants whose values are within the limits. What
+// follows a NUL, which no spec holds, is laid over it as by --set.
+#include "compiler/spec/Reader.h"
+#include "compiler/spec/Stages.h"
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+namespace {
+
+using namespace pipec;
+using namespace pipec::spec;
+
+void hold(bool rule) {
+  if (!rule)
+    std::abort();
+}
+
+void checkErrors(const std::vector<Diagnostic> &diagnostics) {
+  for (const Diagnostic &diagnostic : diagnostics) {
+    hold(diagnostic.line > 0 && diagnostic.column > 0 && !diagnostic.message.empty());
+    hold(toString(diagnostic).find('\n') == std::string::npos || !diagnostic.notes.empty());
+  }
+}
+
+void checkValues(const Spec &spec, const PerStage &values, int64_t most) {
+  hold(values.values.size() == (values.list ? size_t(spec.stages) : 1) && values.marks.size() == values.values.size());
+  for (size_t stage = 0; stage < size_t(spec.stages); ++stage) {
+    hold(values[stage] >= 0 && values[stage] <= most);
+    hold(size_t(values.markOf(stage).source) < spec.sources.size());
+  }
+}
+
+void checkSpec(const Spec &spec) {
+  hold(spec.ranks.value > 0 && spec.microbatches.value > 0 && spec.stages > 0 && spec.stages <= limits::kStages);
+  hold(spec.backward.has_value() != spec.backwardInput.has_value());
+  hold(spec.backwardInput.has_value() == spec.backwardWeight.has_value());
+  for (const auto *times : {&spec.backward, &spec.backwardInput, &spec.backwardWeight})
+    if (*times)
+      checkValues(spec, **times, limits::kTime);
+  checkValues(spec, spec.forward, limits::kTime);
+  checkValues(spec, spec.optimizer, limits::kTime);
+  for (const auto *sizes : {&spec.boundary, &spec.activation, &spec.weightContext, &spec.gradients, &spec.staticBytes})
+    checkValues(spec, *sizes, limits::kBytes);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::vector<std::string> parts(1);
+  for (size_t i = 0; i < size; ++i)
+    if (data[i] == 0 && parts.size() < 4)
+      parts.emplace_back();
+    else
+      parts.back() += char(data[i]);
+  const std::vector<std::string> set(parts.begin() + 1, parts.end());
+  std::vector<Spec> variants;
+  std::vector<Diagnostic> diagnostics;
+  const bool right = readSpecsText(parts[0], "spec.yaml", set, variants, diagnostics);
+  hold(right == diagnostics.empty());
+  checkErrors(diagnostics);
+  if (!right)
+    return 0;
+  hold(!variants.empty() && int64_t(variants.size()) <= limits::kVariants);
+  std::set<std::string> names;
+  for (Spec &spec : variants) {
+    hold(names.insert(spec.variantName).second);
+    for (int32_t stages : {2 * spec.ranks.value, spec.stages}) {
+      Spec whole = spec;
+      if (setStages(whole, stages, diagnostics))
+        checkSpec(whole);
+      else
+        hold(stages != spec.stages || !spec.stagesGiven); // it was checked then
+    }
+    checkErrors(diagnostics);
+    diagnostics.clear();
+  }
+  return 0;
+}
