@@ -3,13 +3,13 @@
 #include "compiler/schedule/Catalogue.h"
 #include "compiler/schedule/OrderCsv.h"
 #include "compiler/schedule/Problem.h"
+#include "compiler/spec/Reader.h"
+#include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 
@@ -23,13 +23,13 @@ namespace {
 /// source fixes (placement, backward, block or words); every contradiction is an error at its place.
 class Import {
 public:
-  Import(const spec::Spec &spec, MLIRContext &context) : spec(spec), context(context), builder(&context) {}
+  Import(spec::Spec given, MLIRContext &context) : spec(std::move(given)), context(context), builder(&context) {}
 
   OwningOpRef<ModuleOp> run() {
     LogicalResult chosen = spec.schedule.name == "block"   ? customBlock()
                            : spec.schedule.name == "order" ? orderFile()
                                                            : catalogueEntry();
-    if (failed(chosen) || failed(checkLists()))
+    if (failed(chosen) || failed(settle()))
       return nullptr;
     fillProblem();
     std::string wrong = schedule::check(problem);
@@ -73,12 +73,13 @@ private:
       return error(spec.stagesPerRank->mark) << "schedule '" << entry->name << "' has " << perRank
                                              << " stage a rank, found stages_per_rank: " << spec.stagesPerRank->value,
              failure();
-    if (spec.stages != spec.ranks.value * perRank)
+    int32_t stages = spec.ranks.value * perRank;
+    if (spec.stagesGiven && spec.stages != stages)
       return error(spec.placement ? spec.placement->mark : spec.pipeline)
-                 << "schedule '" << entry->name << "' has " << perRank << " stage a rank, "
-                 << spec.ranks.value * perRank << " in all, found " << spec.stages,
+                 << "schedule '" << entry->name << "' has " << perRank << " stage a rank, " << stages
+                 << " in all, found " << spec.stages,
              failure();
-    for (int32_t s = 0; s != spec.stages; ++s)
+    for (int32_t s = 0; s != stages; ++s)
       problem.rankOf.push_back(s % spec.ranks.value);
     if (failed(agreesWithPlacement("schedule '" + std::string(entry->name) +
                                    "' places stages in a loop (stage s on rank s mod " +
@@ -147,7 +148,7 @@ private:
       return error(spec.schedule.parameters.at("interval").mark)
                  << "expected an interval of at least 1, found " << block->interval,
              failure();
-    placeAsSpecSays();
+    problem.rankOf = placedAsSpecSays(size_t(spec.stages));
     if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
       return error(spec.backwardMode->mark)
                  << "the block has " << (split ? "slots" : "no slots") << " for backward_weight, so its backward is "
@@ -178,18 +179,18 @@ private:
   }
 
   /// Loop where the spec says nothing; v: there and back, as often as there are chunks.
-  void placeAsSpecSays() {
+  std::vector<int32_t> placedAsSpecSays(size_t stages) const {
     int32_t ranks = spec.ranks.value;
-    problem.rankOf.resize(size_t(spec.stages));
-    for (int32_t s = 0; s != spec.stages; ++s) {
+    std::vector<int32_t> rankOf(stages);
+    for (int32_t s = 0; s != int32_t(stages); ++s) {
       bool back = spec.placement && spec.placement->kind == spec::PlacementKind::V && s / ranks % 2 == 1;
-      problem.rankOf[size_t(s)] = back ? ranks - 1 - s % ranks : s % ranks;
+      rankOf[size_t(s)] = back ? ranks - 1 - s % ranks : s % ranks;
     }
-    if (!spec.placement || spec.placement->kind != spec::PlacementKind::List)
-      return;
-    for (size_t rank = 0; rank != spec.placement->stages.size(); ++rank)
-      for (int32_t stage : spec.placement->stages[rank])
-        problem.rankOf[size_t(stage)] = int32_t(rank);
+    if (spec.placement && spec.placement->kind == spec::PlacementKind::List)
+      for (size_t rank = 0; rank != spec.placement->stages.size(); ++rank)
+        for (int32_t stage : spec.placement->stages[rank])
+          rankOf[size_t(stage)] = int32_t(rank);
+    return rankOf;
   }
 
   //===--------------------------------------------------------------------===//
@@ -205,11 +206,7 @@ private:
     }
     if (!file || file->list)
       return error(file ? file->mark : spec.schedule.mark) << "schedule 'order' needs one file", failure();
-    llvm::SmallString<256> path(file->values.front());
-    if (llvm::sys::path::is_relative(path)) {
-      path = llvm::sys::path::parent_path(spec.path);
-      llvm::sys::path::append(path, file->values.front());
-    }
+    std::string path = spec::resolvePath(spec, file->values.front());
     auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
       return error(file->mark) << "cannot read '" << path << "': " << buffer.getError().message(), failure();
@@ -234,7 +231,7 @@ private:
       return error(spec.microbatches.mark) << "the order file has " << order->microbatches
                                            << " microbatches, found microbatches: " << spec.microbatches.value,
              failure();
-    if ((spec.stagesPerRank || spec.placement) && int32_t(order->rankOf.size()) != spec.stages)
+    if (spec.stagesGiven && int32_t(order->rankOf.size()) != spec.stages)
       return error(spec.stagesPerRank ? spec.stagesPerRank->mark : spec.placement->mark)
                  << "the order file has " << order->rankOf.size() << " stages, found " << spec.stages,
              failure();
@@ -261,11 +258,8 @@ private:
 
   /// A placement in the spec must be the one that stands; `fixed` says who fixed it.
   LogicalResult agreesWithPlacement(const std::string &fixed) {
-    if (!spec.placement)
-      return success();
-    std::vector<int32_t> stands = problem.rankOf;
-    placeAsSpecSays();
-    if (stands == problem.rankOf && spec.placement->kind != spec::PlacementKind::Bidirectional)
+    if (!spec.placement || (spec.placement->kind != spec::PlacementKind::Bidirectional &&
+                            placedAsSpecSays(problem.rankOf.size()) == problem.rankOf))
       return success();
     return error(spec.placement->mark) << fixed << ", found another placement", failure();
   }
@@ -280,24 +274,16 @@ private:
     return success();
   }
 
-  /// The spec could not know how many stages the schedule has.
-  LogicalResult checkLists() {
-    auto fits = [&](const char *name, const spec::PerStage &values) -> LogicalResult {
-      if (!values.list || values.values.size() == problem.rankOf.size())
-        return success();
-      return error(values.mark) << name << ": expected " << problem.rankOf.size() << " values, one a stage, found "
-                                << values.values.size(),
-             failure();
-    };
-    return success(succeeded(fits("costs.forward", spec.forward)) &&
-                   (!spec.backwardInput || (succeeded(fits("costs.backward_input", *spec.backwardInput)) &&
-                                            succeeded(fits("costs.backward_weight", *spec.backwardWeight)))) &&
-                   (!spec.backward || succeeded(fits("costs.backward", *spec.backward))) &&
-                   succeeded(fits("costs.optimizer", spec.optimizer)) &&
-                   succeeded(fits("tensors.boundary", spec.boundary)) &&
-                   succeeded(fits("tensors.activation", spec.activation)) &&
-                   succeeded(fits("tensors.weight_context", spec.weightContext)) &&
-                   succeeded(fits("tensors.static", spec.staticBytes)));
+  /// What the spec could only say once the schedule had said how many stages there are, and what does not run yet.
+  LogicalResult settle() {
+    std::vector<spec::Diagnostic> diagnostics;
+    if (!spec::setStages(spec, int32_t(problem.rankOf.size()), diagnostics))
+      return report(diagnostics, context), failure();
+    if (spec.weights.value == spec::Weights::Fill)
+      return error(spec.weights.mark) << "weights: fill is not supported yet", failure();
+    if (spec.globalNorm.value)
+      return error(spec.globalNorm.mark) << "costs.optimizer.global_norm is not supported yet", failure();
+    return success();
   }
 
   void fillProblem() {
@@ -425,7 +411,7 @@ private:
     }
   }
 
-  const spec::Spec &spec;
+  spec::Spec spec;
   MLIRContext &context;
   OpBuilder builder;
   const schedule::Entry *entry = nullptr;
@@ -436,6 +422,17 @@ private:
 };
 
 } // namespace
+
+void report(const std::vector<spec::Diagnostic> &diagnostics, MLIRContext &context) {
+  auto at = [&](const std::string &file, int line, int column) {
+    return FileLineColLoc::get(&context, file, unsigned(line), unsigned(column));
+  };
+  for (const spec::Diagnostic &each : diagnostics) {
+    InFlightDiagnostic error = emitError(at(each.file, each.line, each.column)) << each.message;
+    for (const spec::Note &note : each.notes)
+      error.attachNote(at(note.file, note.line, note.column)) << note.message;
+  }
+}
 
 OwningOpRef<ModuleOp> fromSpec(const spec::Spec &spec, MLIRContext &context) {
   context.loadDialect<PipeDialect>();

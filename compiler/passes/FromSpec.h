@@ -1,6 +1,7 @@
 // From a spec to the design level: the pipeline with its building block, locations pointing into the YAML.
 #pragma once
 
+#include "compiler/spec/Diagnostic.h"
 #include "compiler/spec/Spec.h"
 #include "dialects/pipe/Pipe.h"
 
@@ -12,5 +13,8 @@ namespace pipec {
 /// A module with one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter
 /// that it does not have, what contradicts what the schedule fixes).
 mlir::OwningOpRef<mlir::ModuleOp> fromSpec(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// What the reader found wrong, as diagnostics of the context.
+void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);
 
 } // namespace pipec

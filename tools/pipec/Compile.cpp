@@ -1,10 +1,12 @@
 #include "tools/pipec/Compile.h"
 
 #include "compiler/emit/Plan.h"
+#include "compiler/emit/Provider.h"
 #include "compiler/passes/FromSpec.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/spec/Reader.h"
+#include "runtime/plan/Load.h"
 #include "runtime/plan/Write.h"
 #include "tools/pipec/HugeHeap.h"
 
@@ -60,73 +62,113 @@ std::string print(ModuleOp module) {
   return text;
 }
 
+/// One compilation: a context, and every variant through the passes.
+class Compilation {
+public:
+  Compilation(Stage until, Compiled &compiled, Failure &failure)
+      : until(until), compiled(compiled), failure(failure), context(MLIRContext::Threading::DISABLED),
+        printing(sources, &context, llvm::errs()), first(context, failure) {
+    context.printOpOnDiagnostic(false);
+  }
+
+  bool run(const std::string &path, const std::vector<std::string> &set) {
+    auto begin = std::chrono::steady_clock::now();
+    std::vector<spec::Spec> specs;
+    std::vector<spec::Diagnostic> diagnostics;
+    bool read = spec::readSpecs(path, set, specs, diagnostics);
+    report(diagnostics, context);
+    if (!read)
+      return stop(Code::Input);
+    makeRoom(specs);
+    std::vector<plan::Variant> variants;
+    for (const spec::Spec &spec : specs) {
+      Code code = compileVariant(spec, variants);
+      // A variant that does not fit leaves room for those that do.
+      if (code == Code::Check && specs.size() > 1)
+        llvm::errs() << "variant '" << spec.variantName << "' is left out\n";
+      else if (code != Code::Ok)
+        return stop(code);
+    }
+    if (until != Stage::Plan)
+      return true;
+    if (variants.empty())
+      return stop(Code::Check);
+    failure = {};
+    compiled.plan = emit::plan(std::move(variants), specs.front().hash, emit::provider(specs.front().provider.value));
+    Status status = plan::verify(compiled.plan);
+    compiled.bytes = plan::encode(compiled.plan);
+    if (status.ok() && compiled.bytes.empty())
+      status = Status::input("the plan has more than 1 GiB");
+    if (!status.ok()) {
+      emitError(FileLineColLoc::get(&context, path, 1, 1)) << status.message;
+      return stop(status.code);
+    }
+    compiled.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    return true;
+  }
+
+private:
+  bool stop(Code code) {
+    failure.code = code;
+    return false;
+  }
+
+  /// About six ops a stage and microbatch, with what the passes keep beside them.
+  static void makeRoom(const std::vector<spec::Spec> &specs) {
+    constexpr size_t kBytesEach = 3000, kLarge = size_t(32) << 20;
+    size_t most = 0;
+    for (const spec::Spec &spec : specs)
+      most = std::max(most, size_t(spec.stages) * size_t(spec.microbatches.value) * kBytesEach);
+    if (most > kLarge)
+      growHeap(most);
+  }
+
+  Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants) {
+    OwningOpRef<ModuleOp> module = fromSpec(spec, context);
+    if (!module)
+      return Code::Input;
+    if (until == Stage::Design) {
+      compiled.text += print(*module);
+      return Code::Ok;
+    }
+    PassManager manager(&context);
+    manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
+    Code code = Code::Ok;
+    manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
+    buildPipeline(manager);
+    std::optional<Lowered> lowered;
+    manager.addPass(createTakeLowered(lowered));
+    if (failed(manager.run(*module)))
+      return code;
+    if (until == Stage::Programs) {
+      compiled.text += print(*module);
+      return Code::Ok;
+    }
+    pipe::PipelineOp pipeline = findPipeline(*module);
+    auto programs = findPrograms(*module);
+    if (std::string differs = crossCheck(pipeline, *programs); !differs.empty()) {
+      pipeline.emitError() << "internal: " << differs << "; please report this spec";
+      return Code::Check;
+    }
+    variants.push_back(emit::variant(*lowered, problemOf(pipeline), spec.variantName));
+    (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
+    return Code::Ok;
+  }
+
+  Stage until;
+  Compiled &compiled;
+  Failure &failure;
+  MLIRContext context;
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler printing;
+  FirstError first;
+};
+
 } // namespace
 
 bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
              Failure &failure) {
-  auto begin = std::chrono::steady_clock::now();
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false);
-  llvm::SourceMgr sources;
-  SourceMgrDiagnosticHandler printing(sources, &context, llvm::errs());
-  FirstError first(context, failure);
-  auto stop = [&](Code code) {
-    failure.code = code;
-    return false;
-  };
-
-  spec::Spec spec;
-  std::vector<spec::Diagnostic> diagnostics;
-  bool read = spec::readSpec(path, set, spec, diagnostics);
-  for (const spec::Diagnostic &each : diagnostics) {
-    InFlightDiagnostic error =
-        emitError(FileLineColLoc::get(&context, each.file, unsigned(each.line), unsigned(each.column))) << each.message;
-    for (const spec::Note &note : each.notes)
-      error.attachNote(FileLineColLoc::get(&context, note.file, unsigned(note.line), unsigned(note.column)))
-          << note.message;
-  }
-  if (!read)
-    return stop(Code::Input);
-
-  OwningOpRef<ModuleOp> module = fromSpec(spec, context);
-  if (!module)
-    return stop(Code::Input);
-  if (until == Stage::Design) {
-    compiled.text = print(*module);
-    return true;
-  }
-
-  // About six ops a stage and microbatch, with what the passes keep beside them.
-  constexpr size_t kBytesEach = 3000, kLarge = size_t(32) << 20;
-  if (size_t bytes = size_t(spec.stages) * size_t(spec.microbatches.value) * kBytesEach; bytes > kLarge)
-    growHeap(bytes);
-  PassManager manager(&context);
-  manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
-  Code code = Code::Ok;
-  manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
-  buildPipeline(manager);
-  std::optional<Lowered> lowered;
-  manager.addPass(createTakeLowered(lowered));
-  if (failed(manager.run(*module)))
-    return stop(code);
-  if (until == Stage::Programs) {
-    compiled.text = print(*module);
-    return true;
-  }
-
-  pipe::PipelineOp pipeline = findPipeline(*module);
-  auto programs = findPrograms(*module);
-  if (std::string differs = crossCheck(pipeline, *programs); !differs.empty()) {
-    pipeline.emitError() << "internal: " << differs << "; please report this spec";
-    return stop(Code::Check);
-  }
-  std::vector<plan::Variant> variants;
-  variants.push_back(emit::variant(*lowered, problemOf(pipeline), spec.schedule.name));
-  compiled.plan = emit::plan(std::move(variants), spec.hash, {});
-  compiled.bytes = plan::encode(compiled.plan);
-  compiled.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
-  return true;
+  return Compilation(until, compiled, failure).run(path, set);
 }
 
 } // namespace pipec
