@@ -258,8 +258,13 @@ private:
 
   /// A placement in the spec must be the one that stands; `fixed` says who fixed it.
   LogicalResult agreesWithPlacement(const std::string &fixed) {
-    if (!spec.placement || (spec.placement->kind != spec::PlacementKind::Bidirectional &&
-                            placedAsSpecSays(problem.rankOf.size()) == problem.rankOf))
+    if (!spec.placement)
+      return success();
+    // There and back takes two stages a rank.
+    bool possible = spec.placement->kind == spec::PlacementKind::V
+                        ? problem.rankOf.size() > size_t(spec.ranks.value)
+                        : spec.placement->kind != spec::PlacementKind::Bidirectional;
+    if (possible && placedAsSpecSays(problem.rankOf.size()) == problem.rankOf)
       return success();
     return error(spec.placement->mark) << fixed << ", found another placement", failure();
   }

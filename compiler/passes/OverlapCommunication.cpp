@@ -56,6 +56,8 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
   /// where they are equal, the order of the dependence graph decides.
   LogicalResult orderByTime(const std::vector<ProgramOp> &programs) {
     Lowering lowering = lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = false});
+    if (failed(checkPeers(lowering)))
+      return failure();
     llvm::DenseMap<Operation *, plan::Time> starts;
     simulate::Options options;
     options.observe = [&](const simulate::Event &event) {

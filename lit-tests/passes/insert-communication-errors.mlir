@@ -49,16 +49,6 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
-  // expected-error @below {{recv B stage 0 microbatch 0 names rank 4, which has no program}}
-  %0 = pipe.recv B stage 0 microbatch 0 from 4 cost 0 latency 0 : () -> !pipe.tensor<8>
-} leave {}
-
-// -----
-
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
-  pipe.block interval 3 {}
-}
-pipe.program @rank0 rank 0 communicator per_edge enter {} step {
   %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
   // expected-error @below {{F stage 0 microbatch 0 stands twice}}
   %1:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)

@@ -69,8 +69,9 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
       if (program.queues[q].kind == plan::QueueKind::Device)
         device.queues.push_back(firstQueue.back() + q);
     }
-    std::stable_sort(device.queues.begin(), device.queues.end(), [&](size_t a, size_t b) {
-      return program.queues[queues[a].index].priority < program.queues[queues[b].index].priority;
+    std::sort(device.queues.begin(), device.queues.end(), [&](size_t a, size_t b) {
+      return std::pair(program.queues[queues[a].index].priority, a) <
+             std::pair(program.queues[queues[b].index].priority, b);
     });
     if (device.queues.size() == 1)
       device.queues.clear();

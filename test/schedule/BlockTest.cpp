@@ -1,6 +1,6 @@
 // Building blocks: what is refused, and repetition against sorting all passes by slot.
-#include "Support.h"
 #include "runtime/plan/Limits.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 

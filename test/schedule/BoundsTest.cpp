@@ -1,8 +1,8 @@
 // Bounds: never above what any order achieves, and tight where theory says so.
 #include "compiler/schedule/Bounds.h"
-#include "Support.h"
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/plan/Limits.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The published schedules: legal for every size, in PyTorch's order, found by PyTorch's names.
-#include "Support.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The evaluator against closed formulas from the papers, against their tables, and against the reference.
-#include "Reference.h"
-#include "Support.h"
 #include "runtime/plan/Limits.h"
+#include "test/schedule/Reference.h"
+#include "test/schedule/Support.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The rules of a problem, each broken alone, and its derived quantities.
-#include "Support.h"
 #include "runtime/plan/Limits.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 #include <limits>

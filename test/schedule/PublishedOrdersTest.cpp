@@ -1,7 +1,7 @@
 // Schedules with chunks and groups: against orders made another way in this file, and against published times and
 // peaks.
-#include "Support.h"
 #include "compiler/schedule/Evaluate.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 

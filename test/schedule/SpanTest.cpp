@@ -1,9 +1,9 @@
 // The largest cycle mean against Karp's theorem on matrices of every kind, among them such whose critical cycle no
 // single step shows, so that the trials have to be halved.
 #include "compiler/schedule/Span.h"
-#include "Reference.h"
-#include "Support.h"
 #include "runtime/plan/Limits.h"
+#include "test/schedule/Reference.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The judge: accepts every order that can run, and names what is wrong with any other.
-#include "Support.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 

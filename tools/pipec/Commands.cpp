@@ -153,11 +153,11 @@ int compileCommand(const CommandOptions &options) {
     return write(options, json);
   }
   std::string path = options.output.empty() ? besideSpec(options.input) : options.output;
-  if (Status status = plan::writeFile(path, compiled.bytes); !status.ok())
-    return fail(options, path, status);
   emit::PlanReport report;
   if (Status status = figures(compiled, report); !status.ok())
     return fail(options, options.input, status);
+  if (Status status = plan::writeFile(path, compiled.bytes); !status.ok())
+    return fail(options, path, status);
   if (options.json)
     fmt::print("{}", emit::reportJson(report));
   fmt::print(stderr, "{}wrote {}\n", emit::reportText(report), path);

@@ -1,12 +1,12 @@
 #include "tools/pipec/Compile.h"
 
 #include "compiler/emit/Plan.h"
-#include "compiler/emit/Provider.h"
 #include "compiler/passes/FromSpec.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/spec/Reader.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Provider.h"
 #include "runtime/plan/Write.h"
 #include "tools/pipec/HugeHeap.h"
 
@@ -94,8 +94,11 @@ public:
     if (variants.empty())
       return stop(Code::Check);
     failure = {};
-    compiled.plan = emit::plan(std::move(variants), specs.front().hash, emit::provider(specs.front().provider.value));
-    Status status = plan::verify(compiled.plan);
+    std::vector<uint8_t> provider;
+    Status status = plan::providerOf(specs.front().provider.value, provider);
+    compiled.plan = emit::plan(std::move(variants), specs.front().hash, std::move(provider));
+    if (status.ok())
+      status = plan::verify(compiled.plan);
     compiled.bytes = plan::encode(compiled.plan);
     if (status.ok() && compiled.bytes.empty())
       status = Status::input("the plan has more than 1 GiB");
