@@ -5,6 +5,15 @@
 
 namespace pipec::emit {
 
+// The two enumerations are one list; the plan's stands in the file format.
+static_assert(int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
+              int(schedule::Argument::LastDevice) == int(plan::Bound::LastDevice) &&
+              int(schedule::Argument::Area) == int(plan::Bound::Area) &&
+              int(schedule::Argument::MemoryChain) == int(plan::Bound::MemoryChain) &&
+              int(schedule::Argument::WarmUp) == int(plan::Bound::WarmUp) &&
+              int(schedule::Argument::Work) == int(plan::Bound::Work) &&
+              int(schedule::Argument::CriticalPath) == int(plan::Bound::CriticalPath));
+
 plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem) {
   schedule::Bounded bounds = schedule::lowerBounds(problem);
   plan::Certificate made;

@@ -44,7 +44,7 @@ Status report(const plan::Plan &plan, PlanReport &report) {
   for (const plan::Variant &variant : plan.variants) {
     Report &own = report.variants.emplace_back();
     simulate::Result result;
-    if (Status status = simulate::simulate(variant, {}, result); !status.ok())
+    if (Status status = simulate::prove(variant, result); !status.ok())
       return status;
     own.schedule = variant.name;
     own.ranks = int32_t(variant.programs.size());

@@ -31,7 +31,7 @@ Status report(const plan::Plan &plan, PlanReport &report);
 
 /// One JSON object (design, section 7): variant 0's figures, and `variants` with those of each.
 std::string reportJson(const PlanReport &report);
-/// For people; `colour` for terminals.
+/// For people.
 std::string reportText(const PlanReport &report);
 
 } // namespace pipec::emit

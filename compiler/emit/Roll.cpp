@@ -1,11 +1,12 @@
-// Each instruction becomes a symbol that says what it is relative to what stands before it: its microbatch less how
-// often its operation has run, each wait's count less how many instructions that queue has issued. A stretch that
+// Each instruction becomes a symbol that says what it is relative to what stands before it: its microbatch less the one
+// before of its operation, each wait's count less how many instructions that queue has issued. A stretch that
 // repeats with evenly advancing microbatches and waits is then a plain repetition of symbols, found by comparing hashes
 // of windows.
 #include "compiler/emit/Roll.h"
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pipec::emit {
@@ -26,15 +27,14 @@ uint64_t mix(uint64_t hash, uint64_t value) {
 class Symbols {
 public:
   explicit Symbols(const Program &program) {
-    std::vector<int64_t> issued(program.queues.size()), ran(program.operations.size());
+    std::vector<int64_t> issued(program.queues.size()), last(program.operations.size(), -1);
     for (const Instruction &i : program.instructions) {
-      uint64_t symbol = mix(mix(i.operation, i.queue), uint64_t(i.microbatch - ran[i.operation]++));
+      uint64_t symbol =
+          mix(mix(i.operation, i.queue), uint64_t(i.microbatch - std::exchange(last[i.operation], i.microbatch)));
       for (uint32_t w = i.firstWait; w != i.firstWait + i.waits; ++w) {
         const Wait &wait = program.waits[w];
-        // A count of the step before does not advance with what this step has issued; it is part of the symbol as it
-        // stands.
-        int64_t count = wait.previousStep ? wait.base : wait.base - issued[wait.queue];
-        symbol = mix(mix(symbol, wait.queue << 1 | unsigned(wait.previousStep)), uint64_t(count));
+        symbol =
+            mix(mix(symbol, wait.queue << 1 | unsigned(wait.previousStep)), uint64_t(wait.base - issued[wait.queue]));
       }
       ++issued[i.queue];
       symbols.push_back(symbol);

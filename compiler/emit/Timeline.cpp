@@ -21,22 +21,22 @@ struct Box {
 
 struct Look {
   const char *letter;
-  const char
-      *colour; // SGR: dark text on hues that colour-blind people can tell apart (blue, orange, green, yellow, grey)
+  // SGR, for even and odd microbatches, so that neighbours stand apart: text on hues that colour-blind people can tell
+  // apart (blue, orange, green, grey).
+  std::array<const char *, 2> colours;
 };
 
 Look lookOf(plan::Kind kind) {
   switch (kind) {
   case plan::Kind::Forward:
-    return {"F", "\x1b[38;5;231;48;5;25m"};
+    return {"F", {"\x1b[38;5;231;48;5;25m", "\x1b[38;5;231;48;5;31m"}};
   case plan::Kind::BackwardInput:
-    return {"B", "\x1b[38;5;16;48;5;214m"};
   case plan::Kind::Backward:
-    return {"B", "\x1b[38;5;16;48;5;214m"};
+    return {"B", {"\x1b[38;5;16;48;5;214m", "\x1b[38;5;16;48;5;222m"}};
   case plan::Kind::BackwardWeight:
-    return {"W", "\x1b[38;5;16;48;5;79m"};
+    return {"W", {"\x1b[38;5;16;48;5;79m", "\x1b[38;5;16;48;5;115m"}};
   default:
-    return {"O", "\x1b[38;5;16;48;5;250m"};
+    return {"O", {"\x1b[38;5;16;48;5;250m", "\x1b[38;5;16;48;5;250m"}};
   }
 }
 
@@ -61,7 +61,7 @@ public:
     std::string text;
     const char *last = "";
     for (const Cell &cell : cells) {
-      const char *next = cell.box ? lookOf(cell.box->kind).colour : "\x1b[0m\x1b[2m";
+      const char *next = cell.box ? lookOf(cell.box->kind).colours[size_t(cell.box->microbatch % 2)] : "\x1b[2m";
       if (colour && std::string_view(next) != last)
         text += std::string("\x1b[0m") + next;
       last = next;
@@ -77,10 +77,12 @@ private:
     char shown = ' ';
   };
 
-  int column(plan::Time time) const { return int(__int128(time) * width / std::max<plan::Time>(scale, 1)); }
+  int column(plan::Time time) const {
+    return int(std::min<__int128>(__int128(time) * width / std::max<plan::Time>(scale, 1), width));
+  }
   plan::Time edge(int column) const { return plan::Time(__int128(scale) * column / width); }
 
-  /// The letter, then the number if all of it fits; else the number's last digit says which follows which.
+  /// The letter, then the number if all of it fits.
   void label() {
     for (size_t c = 0; c != cells.size();) {
       const Box *box = cells[c].box;
@@ -139,7 +141,7 @@ Status timeline(const plan::Variant &variant, const TimelineOptions &options, st
     });
     if (used)
       text += options.colour
-                  ? fmt::format("{} {} \x1b[0m {}  ", lookOf(kinds[k]).colour, lookOf(kinds[k]).letter, names[k])
+                  ? fmt::format("{} {} \x1b[0m {}  ", lookOf(kinds[k]).colours[0], lookOf(kinds[k]).letter, names[k])
                   : fmt::format("{} {}  ", lookOf(kinds[k]).letter, names[k]);
   }
   text += options.colour ? "\x1b[2m.\x1b[0m idle\n" : ". idle\n";

@@ -90,14 +90,27 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       return signalPassFailure();
     if (!predict(*programs, lowering, rings))
       return; // It stops even with unlimited buffers: check-deadlock says why.
+    if (failed(order(*programs, rings)))
+      return signalPassFailure();
     for (size_t rank = 0; rank != programs->size(); ++rank)
       if (failed(assign((*programs)[rank], rings[rank])))
         return signalPassFailure();
-    if (!inOrder && failed(settleOrder(*programs, rings)))
-      return signalPassFailure();
   }
 
-  bool inOrder = false; // every slot's next use stands behind its last one already
+  /// Where a rank is over its limit and one slot a ring would make a cycle besides, all rings are as large as without a
+  /// limit: check-memory then speaks of the limit.
+  LogicalResult order(const std::vector<ProgramOp> &programs, std::vector<Rings> &rings) {
+    if (inOrder(rings) || succeeded(settleOrder(programs, rings, /*report=*/!overLimit)))
+      return success();
+    if (!overLimit)
+      return failure();
+    for (Rings &own : rings)
+      for (auto &[key, ring] : own)
+        ring.size = ring.unlimited;
+    return success(inOrder(rings) || succeeded(settleOrder(programs, rings, /*report=*/true)));
+  }
+
+  bool overLimit = false; // a rank is over its limit with one slot a ring
 
   LogicalResult collect(ProgramOp program, Rings &rings) {
     if (program.getRings())
@@ -145,11 +158,16 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       return false;
     for (size_t rank = 0; rank != programs.size(); ++rank)
       fit(programs[rank], result.ranks[rank].peakActivation, rings[rank]);
-    inOrder = true;
+    return true;
+  }
+
+  /// Whether every slot's next use stands behind its last one already.
+  static bool inOrder(const std::vector<Rings> &rings) {
     for (const Rings &own : rings)
       for (const auto &[key, ring] : own)
         for (size_t n = ring.size; n < ring.uses.size(); ++n)
-          inOrder = inOrder && ring.uses[n - ring.size].lastAt < ring.uses[n].firstAt;
+          if (ring.uses[n - ring.size].lastAt >= ring.uses[n].firstAt)
+            return false;
     return true;
   }
 
@@ -194,8 +212,10 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       for (auto &[key, ring] : rings)
         if (ring.size > 1 && (!most || __int128(ring.size) * ring.bytes > __int128(most->size) * most->bytes))
           most = &ring;
-      if (!most || most->bytes == 0)
-        return; // check-memory says what is missing
+      if (!most || most->bytes == 0) { // check-memory says what is missing
+        overLimit = true;
+        return;
+      }
       --most->size;
       bytes -= most->bytes;
     }
@@ -231,7 +251,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
 
   /// Puts every rank's ops in an order in which a token's use stands after its definition. Queues keep theirs; where
   /// reuse forbids that, only the transfers of each directed pair do.
-  LogicalResult settleOrder(const std::vector<ProgramOp> &programs, const std::vector<Rings> &rings) {
+  LogicalResult settleOrder(const std::vector<ProgramOp> &programs, const std::vector<Rings> &rings, bool report) {
     for (bool pairsAlone : {false, true}) {
       Dependences dependences;
       Nodes nodes;
@@ -251,7 +271,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       std::vector<Graph::Node> order;
       if (dependences.graph.sort(order))
         return arrange(programs, dependences, order), success();
-      if (!pairsAlone)
+      if (!pairsAlone || !report)
         continue;
       InFlightDiagnostic error = reportCycle(dependences, order);
       explainLimit(error, programs, rings);
@@ -267,8 +287,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         continue;
       auto send = dyn_cast<SendOp>(op);
       int32_t peer = int32_t(send ? send.getPeer() : cast<RecvOp>(op).getPeer());
-      std::pair<int32_t, int> queue(communicator == Communicator::Shared ? -1 : peer,
-                                    communicator == Communicator::PerEdge ? (send ? 1 : 2) : 0);
+      std::pair<int32_t, int> queue = queueKey(communicator, peer, bool(send));
       Graph::Node node = nodes.lookup(&op);
       auto [it, isNew] = last.try_emplace(queue, node);
       if (!isNew)

@@ -7,6 +7,7 @@
 #include "runtime/plan/Text.h"
 
 #include <algorithm>
+#include <map>
 
 namespace pipec {
 #define GEN_PASS_DEF_CHECKMEMORY
@@ -104,11 +105,15 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     if (pipelines.empty())
       return;
     schedule::Problem problem = problemOf(*pipelines.begin());
-    std::vector<std::vector<int64_t>> buffers(size_t(problem.ranks));
+    // Of a rank, by peer: the largest tensor, once for each direction and end.
+    std::vector<std::map<int32_t, int64_t>> buffers(size_t(problem.ranks));
     for (size_t s = 0; s + 1 < problem.stages.size(); ++s)
       if (problem.rankOf[s] != problem.rankOf[s + 1])
-        for (int32_t rank : {problem.rankOf[s], problem.rankOf[s + 1]})
-          buffers[size_t(rank)].push_back(2 * problem.stages[s].boundary);
+        for (auto [rank, peer] : {std::pair(problem.rankOf[s], problem.rankOf[s + 1]),
+                                  std::pair(problem.rankOf[s + 1], problem.rankOf[s])}) {
+          int64_t &bytes = buffers[size_t(rank)][peer];
+          bytes = std::max(bytes, 2 * problem.stages[s].boundary);
+        }
     std::string fitting;
     for (const schedule::Entry &entry : schedule::catalogue()) {
       if (!schedule::check(entry, problem, {}).empty())
@@ -116,8 +121,8 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
       auto evaluation = schedule::evaluate(problem, schedule::wordsOf(entry, problem, {}), {.withSpan = false});
       bool fits = evaluation.complete;
       for (size_t rank = 0; fits && rank != size_t(problem.ranks); ++rank) {
-        int64_t need = evaluation.peak[rank] + problem.staticBytes[rank] + problem.workspace[rank];
-        for (int64_t bytes : buffers[rank])
+        __int128 need = __int128(evaluation.peak[rank]) + problem.staticBytes[rank] + problem.workspace[rank];
+        for (auto [peer, bytes] : buffers[rank])
           need += bytes;
         fits = need <= limit;
       }

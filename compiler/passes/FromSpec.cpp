@@ -33,12 +33,12 @@ public:
       return nullptr;
     fillProblem();
     std::string wrong = schedule::check(problem);
+    if (wrong.empty() && failed(checkParameters()))
+      return nullptr;
     if (wrong.empty() && entry)
       wrong = schedule::check(*entry, problem, parameters);
     if (!wrong.empty())
       return error(spec.schedule.mark) << wrong, nullptr;
-    if (failed(checkParameters()))
-      return nullptr;
     if (entry && entry->block)
       block = entry->block(problem);
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
@@ -134,6 +134,8 @@ private:
                    << "schedule 'block' has no parameter '" << name
                    << "', expected interval, forward, backward_input and backward_weight (or backward)",
                failure();
+      if (!slots->empty())
+        return error(parameter.mark) << "give either backward or backward_input, found both", failure();
       if (failed(readSlots(name, parameter, *slots)))
         return failure();
     }
@@ -149,6 +151,8 @@ private:
                  << "expected an interval of at least 1, found " << block->interval,
              failure();
     problem.rankOf = placedAsSpecSays(size_t(spec.stages));
+    if (failed(agreesWithPlacement("a block has each stage on one rank")))
+      return failure();
     if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
       return error(spec.backwardMode->mark)
                  << "the block has " << (split ? "slots" : "no slots") << " for backward_weight, so its backward is "
@@ -312,7 +316,9 @@ private:
       stage.boundary = s + 1 == problem.rankOf.size() ? 0 : spec.boundary[s];
       stage.activation = spec.activation[s];
       stage.context = spec.weightContext[s];
-      problem.staticBytes[size_t(problem.rankOf[s])] += spec.staticBytes[s];
+      // Over the limit is enough to know: schedule::check refuses it.
+      schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[s])];
+      held = std::min(held + spec.staticBytes[s], limits::kBytes + 1);
     }
   }
 

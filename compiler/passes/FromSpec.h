@@ -1,4 +1,4 @@
-// From a spec to the design level: the pipeline with its building block, locations pointing into the YAML.
+// From a spec to the design level: the pipeline with its block or words, locations pointing into the YAML.
 #pragma once
 
 #include "compiler/spec/Diagnostic.h"

@@ -32,16 +32,12 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     auto programs = findPrograms(getOperation());
     if (failed(programs))
       return signalPassFailure();
-    for (ProgramOp program : *programs)
-      for (Operation &op : program.getStep().front())
-        if (isa<SendOp, RecvOp>(op)) {
-          op.emitError("expected programs without communication");
-          return signalPassFailure();
-        }
-
     Dependences dependences;
     Nodes nodes;
-    addWords(*programs, dependences, nodes);
+    if (Operation *transfer = addWords(*programs, dependences, nodes)) {
+      transfer->emitError("expected programs without communication");
+      return signalPassFailure();
+    }
     if (failed(findTransfers(dependences, nodes)))
       return signalPassFailure();
     std::vector<Graph::Node> order;

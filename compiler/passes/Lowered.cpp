@@ -81,14 +81,13 @@ public:
                                  uint32_t(ring.getSlots()), ring.getBytes()});
     program.queues.push_back({plan::QueueKind::Device, plan::Priority::Compute});
     count.push_back(0);
-    mlir::Block &block = op.getStep().front();
-    size_t size = block.getOperations().size();
-    index.reserve(unsigned(size));
-    ordinals.reserve(size);
-    ops.reserve(size);
-    program.instructions.reserve(size);
-    for (mlir::Operation &each : block)
-      append(&each);
+    for (mlir::Operation &each : op.getStep().front())
+      ops.push_back(&each);
+    index.reserve(unsigned(ops.size()));
+    ordinals.reserve(ops.size());
+    program.instructions.reserve(ops.size());
+    for (mlir::Operation *each : ops)
+      append(each);
     inStep.assign(count.size() * count.size(), 0);
     before.assign(count.size() * count.size(), 0);
     findLastUsers();
@@ -106,11 +105,7 @@ private:
   uint32_t queueOf(const plan::Operation &operation) {
     if (!plan::isTransfer(operation.kind))
       return 0;
-    std::pair<int32_t, int> key(-1, 0);
-    if (communicator != Communicator::Shared)
-      key.first = operation.peer;
-    if (communicator == Communicator::PerEdge)
-      key.second = operation.kind == plan::Kind::Send ? 1 : 2;
+    std::pair<int32_t, int> key = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
     auto [it, isNew] = queueIndex.try_emplace(key, uint32_t(program.queues.size()));
     if (isNew) {
       program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
@@ -137,7 +132,6 @@ private:
     instruction.queue = queueOf(operation);
     instruction.microbatch = microbatchOf(each);
     program.instructions.push_back(instruction);
-    ops.push_back(each);
     index[each] = uint32_t(ordinals.size());
     ordinals.push_back(++count[instruction.queue]);
   }
@@ -266,7 +260,6 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
     plan::Program &program = variant.programs.emplace_back();
     int32_t rank = program.rank = int32_t(variant.programs.size() - 1);
     program.queues.emplace_back();
-    // Of a stage: forward, backward, weight, and each's transfers; the operation's index is its queue's too.
     struct Flow {
       uint32_t operation = 0, queue = 0;
       int64_t count = 0;

@@ -6,10 +6,11 @@
 include "mlir/Pass/PassBase.td"
 
 def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
-  let summary = "repeats the building block into one straight-line program a rank";
+  let summary = "one straight-line program a rank, from the building block, the words or the catalogue";
   let description = [{
     Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and squeezes it: each rank's passes in
-    the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages.
+    the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages. A block
+    without an interval takes the pipeline's `words`, or those of the catalogue's schedule of the pipeline's name.
 
     Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of
     one rank, nothing yet between ranks. Fails where two passes of a rank start in one slot modulo the interval.

@@ -115,6 +115,11 @@ schedule::Words wordsOf(const std::vector<ProgramOp> &programs) {
   return words;
 }
 
+std::pair<int32_t, int> queueKey(Communicator communicator, int32_t peer, bool sends) {
+  return {communicator == Communicator::Shared ? -1 : peer,
+          communicator == Communicator::PerEdge ? (sends ? 1 : 2) : 0};
+}
+
 bool isPass(Operation *op) { return isa<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp>(op); }
 
 int32_t stageOf(Operation *op) {
@@ -159,13 +164,16 @@ static uint64_t tieOf(const Transfer &transfer) {
   return uint64_t(uint32_t(transfer.from)) << 32 | uint64_t(uint32_t(transfer.to));
 }
 
-void addWords(const std::vector<ProgramOp> &programs, Dependences &dependences, Nodes &nodes) {
+Operation *addWords(const std::vector<ProgramOp> &programs, Dependences &dependences, Nodes &nodes) {
+  Operation *transfer = nullptr;
   for (ProgramOp program : programs) {
     std::optional<Graph::Node> last;
     int32_t rank = int32_t(program.getRank());
     for (Operation &op : program.getStep().front()) {
-      if (isa<SendOp, RecvOp>(op))
+      if (isa<SendOp, RecvOp>(op)) {
+        transfer = transfer ? transfer : &op;
         continue;
+      }
       Graph::Node node = dependences.graph.add(isa<BackwardOp>(op) ? 2 : 1, tieOf(rank));
       dependences.passes.push_back(&op);
       dependences.rankOf.push_back(rank);
@@ -175,6 +183,7 @@ void addWords(const std::vector<ProgramOp> &programs, Dependences &dependences, 
       last = node;
     }
   }
+  return transfer;
 }
 
 void addTransfer(Dependences &dependences, const Nodes &nodes, Transfer transfer) {

@@ -24,6 +24,9 @@ schedule::Problem problemOf(pipe::PipelineOp pipeline);
 /// The words of the programs.
 schedule::Words wordsOf(const std::vector<pipe::ProgramOp> &programs);
 
+/// What shares a transfer queue of a rank has equal keys.
+std::pair<int32_t, int> queueKey(pipe::Communicator communicator, int32_t peer, bool sends);
+
 /// F, B, W, BW; not transfers or optimizer steps.
 bool isPass(mlir::Operation *op);
 int32_t stageOf(mlir::Operation *op);
@@ -41,7 +44,7 @@ struct Transfer {
   int32_t from = 0, to = 0;
 };
 
-/// The dependence graph: nodes [0, passes) are ops.passes[n], the rest transfers[n - passes].
+/// The dependence graph: nodes [0, passes) are passes[n], the rest transfers[n - passes].
 struct Dependences {
   Graph graph;
   std::vector<mlir::Operation *> passes; // of all ranks; optimizer steps too
@@ -54,9 +57,9 @@ struct Dependences {
 };
 
 /// Adds every op of the programs but the transfers, in program order, and the edges of each rank's word.
-/// `node` of an op is remembered in `nodes`.
+/// `node` of an op is remembered in `nodes`. The first transfer that it passed by; null if there is none.
 using Nodes = llvm::DenseMap<mlir::Operation *, Graph::Node>;
-void addWords(const std::vector<pipe::ProgramOp> &programs, Dependences &dependences, Nodes &nodes);
+mlir::Operation *addWords(const std::vector<pipe::ProgramOp> &programs, Dependences &dependences, Nodes &nodes);
 
 /// Adds a transfer and the edges from its producer and to its consumer.
 void addTransfer(Dependences &dependences, const Nodes &nodes, Transfer transfer);

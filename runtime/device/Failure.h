@@ -14,14 +14,16 @@ class Failure {
 public:
   /// Keeps the first status only. Calls the listeners on the calling thread.
   void raise(Status status) {
+    std::vector<std::function<void()>> toCall;
     {
       std::lock_guard lock(mutex);
       if (flag.load(std::memory_order_relaxed))
         return;
       first = std::move(status);
       flag.store(true, std::memory_order_release);
+      toCall = listeners;
     }
-    for (const auto &listener : listeners)
+    for (const auto &listener : toCall)
       listener();
   }
 
@@ -32,8 +34,17 @@ public:
     return first;
   }
 
-  /// Before any thread that may raise has started. A listener must not block.
-  void listen(std::function<void()> listener) { listeners.push_back(std::move(listener)); }
+  /// From any thread; called at once if the failure is already there. A listener must not block.
+  void listen(std::function<void()> listener) {
+    {
+      std::lock_guard lock(mutex);
+      if (!flag.load(std::memory_order_relaxed)) {
+        listeners.push_back(std::move(listener));
+        return;
+      }
+    }
+    listener();
+  }
 
 private:
   mutable std::mutex mutex;

@@ -17,9 +17,10 @@ void finish(const plan::Variant &variant, Result &result) {
   for (size_t rank = 0; rank != result.ranks.size(); ++rank) {
     const plan::Program &program = variant.programs[rank];
     RankResult &own = result.ranks[rank];
-    own.peak = own.peakActivation + program.staticBytes + program.workspace;
+    __int128 peak = __int128(own.peakActivation) + program.staticBytes + program.workspace;
     for (const plan::Ring &ring : program.rings)
-      own.peak += plan::Bytes(ring.size) * ring.slotBytes;
+      peak += __int128(ring.size) * ring.slotBytes;
+    own.peak = saturated(peak);
     if (own.firstStart.empty() || own.firstStart.front() < 0)
       continue;
     first = first < 0 ? own.firstStart.front() : std::min(first, own.firstStart.front());
@@ -44,6 +45,14 @@ Status simulate(const plan::Variant &variant, const Options &options, Result &re
   finish(variant, walk.result);
   result = std::move(walk.result);
   return status.ok() ? checkLength(result) : status;
+}
+
+Status prove(const plan::Variant &variant, Result &result) {
+  Status status = simulate(variant, {}, result);
+  if (status.ok() && result.makespan != variant.certificate.makespan)
+    return Status::check("P37: the certificate's makespan is " + std::to_string(variant.certificate.makespan) +
+                         " ps, the walk takes " + std::to_string(result.makespan) + " ps");
+  return status;
 }
 
 Status span(const plan::Variant &variant, Time &span, Result &result) {

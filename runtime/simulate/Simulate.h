@@ -58,6 +58,9 @@ struct Result {
 /// instruction, each waiting for the next.
 Status simulate(const plan::Variant &variant, const Options &options, Result &result);
 
+/// One step of a variant that carries a certificate: it ends (P36), and its makespan is the certificate's (P37).
+Status prove(const plan::Variant &variant, Result &result);
+
 /// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same
 /// amount later than c steps before), and rounds that mean up. Result also holds the simulated steps.
 Status span(const plan::Variant &variant, plan::Time &span, Result &result);

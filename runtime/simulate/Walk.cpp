@@ -253,16 +253,16 @@ void Walk::count(const QueueState &queue, const Operation &operation, Time start
     return;
   if (plan::isCompute(operation.kind) || operation.kind == Kind::Optimizer)
     rank.busy += operation.cost;
-  plan::Bytes &held = live[size_t(queue.rank)];
+  __int128 &held = live[size_t(queue.rank)];
   if (operation.kind == Kind::Forward) {
-    held += operation.activation + operation.context;
+    held += __int128(operation.activation) + operation.context;
     if (held > rank.peakActivation) {
-      rank.peakActivation = held;
+      rank.peakActivation = saturated(held);
       rank.peakInstruction = uint32_t(&head(queue) - variant.programs[size_t(queue.rank)].instructions.data());
       rank.peakTrip = queue.trip;
     }
   } else {
-    held -= operation.activation + operation.context;
+    held -= __int128(operation.activation) + operation.context;
   }
 }
 

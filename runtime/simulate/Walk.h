@@ -5,15 +5,22 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/simulate/Simulate.h"
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <queue>
 #include <string>
 #include <vector>
 
 namespace pipec::simulate {
+
+/// What no counter of bytes holds is as much as one does.
+inline plan::Bytes saturated(__int128 bytes) {
+  return plan::Bytes(std::min<__int128>(bytes, std::numeric_limits<plan::Bytes>::max()));
+}
 
 class Walk {
 public:
@@ -99,7 +106,7 @@ private:
   std::vector<size_t> firstQueue;            // of a rank, in queues
   std::vector<std::vector<uint32_t>> linkOf; // of a rank's operation
   std::vector<Link> links;
-  std::vector<plan::Bytes> live; // of a rank, first step
+  std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63
   std::vector<size_t> pending;
   std::vector<Device> devices; // of a rank; without queues where its device is not shared
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;

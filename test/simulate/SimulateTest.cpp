@@ -2,6 +2,7 @@
 // that stop.
 #include "runtime/simulate/Simulate.h"
 
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 #include "test/plan/MakePlan.h"
 
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 using namespace pipec;
@@ -269,6 +271,31 @@ TEST(Simulate, AStepThatTakesTooLongIsRefused) {
   EXPECT_THAT(status.message, HasSubstr("10^18 ps"));
   Time span = 0;
   EXPECT_EQ(simulate::span(variant, span, result).code, Code::Check);
+}
+
+// P37
+TEST(Simulate, ACertificateThatTheWalkContradictsIsRefused) {
+  plan::Variant variant = oneFOneB({});
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, {}, result).ok());
+  variant.certificate.makespan = result.makespan;
+  EXPECT_TRUE(simulate::prove(variant, result).ok());
+  variant.certificate.makespan -= 1;
+  Status status = simulate::prove(variant, result);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_THAT(status.message, HasSubstr("P37"));
+}
+
+TEST(Simulate, PeaksBeyondWhatACounterHoldsSaturate) {
+  plan::Variant variant =
+      oneFOneB({.ranks = 1, .microbatches = 1, .activation = limits::kBytes, .context = limits::kBytes});
+  for (plan::Operation &operation : variant.programs[0].operations)
+    operation.activation = operation.context =
+        operation.kind == Kind::Forward ? std::numeric_limits<plan::Bytes>::max() : 0;
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, {}, result).ok());
+  EXPECT_EQ(result.ranks[0].peakActivation, std::numeric_limits<plan::Bytes>::max());
+  EXPECT_EQ(result.ranks[0].peak, std::numeric_limits<plan::Bytes>::max());
 }
 
 TEST(Simulate, SpanOfOneFOneBIsItsMakespanAndBubbleRateCountsAllRanks) {

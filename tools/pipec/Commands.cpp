@@ -6,6 +6,7 @@
 #include "compiler/emit/TorchCsv.h"
 #include "compiler/schedule/Catalogue.h"
 #include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Write.h"
@@ -17,6 +18,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -47,13 +49,16 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
 
 /// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
 bool isPlan(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return false; // reading a pipe twice would lose what it held
   std::FILE *file = std::fopen(path.c_str(), "rb");
   if (!file)
     return false;
-  char magic[8] = {};
+  char magic[plan::kMagic.size()] = {};
   size_t got = std::fread(magic, 1, sizeof magic, file);
   std::fclose(file);
-  return got == sizeof magic && std::string_view(magic, sizeof magic) == "PIPEPLAN";
+  return std::string_view(magic, got) == plan::kMagic;
 }
 
 /// Loads a plan with every rule and the walk.
@@ -62,7 +67,7 @@ Status loadChecked(const std::string &path, plan::Plan &plan) {
     return status;
   for (const plan::Variant &variant : plan.variants) {
     simulate::Result result;
-    if (Status status = simulate::simulate(variant, {}, result); !status.ok())
+    if (Status status = simulate::prove(variant, result); !status.ok())
       return status;
   }
   return {};
@@ -131,6 +136,12 @@ Status figures(const Compiled &compiled, emit::PlanReport &report) {
 
 } // namespace
 
+void printFailure(const std::string &message, int code) {
+  nlohmann::ordered_json object = {
+      {"error", message}, {"code", code}, {"file", nullptr}, {"line", nullptr}, {"column", nullptr}};
+  fmt::print("{}\n", object.dump(2));
+}
+
 int compileCommand(const CommandOptions &options) {
   Compiled compiled;
   Failure failure;
@@ -153,6 +164,8 @@ int compileCommand(const CommandOptions &options) {
     return write(options, json);
   }
   std::string path = options.output.empty() ? besideSpec(options.input) : options.output;
+  if (std::error_code error; std::filesystem::equivalent(path, options.input, error))
+    return fail(options, path, Status::usage("the plan would overwrite its spec; name another file with -o"));
   emit::PlanReport report;
   if (Status status = figures(compiled, report); !status.ok())
     return fail(options, options.input, status);

@@ -18,6 +18,9 @@ struct CommandOptions {
   std::string colour = "auto";
 };
 
+/// `--json` of a wrong command line.
+void printFailure(const std::string &message, int code);
+
 int compileCommand(const CommandOptions &options);
 int reportCommand(const CommandOptions &options);
 int showCommand(const CommandOptions &options);

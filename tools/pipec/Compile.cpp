@@ -8,12 +8,12 @@
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/plan/Write.h"
+#include "tools/pipec/Diagnostics.h"
 #include "tools/pipec/HugeHeap.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
@@ -24,7 +24,7 @@ namespace pipec {
 
 namespace {
 
-/// Keeps the first error's place and words; the printing handler below it sees every diagnostic too.
+/// Prints every diagnostic, and keeps the first error's place and words.
 class FirstError {
 public:
   FirstError(MLIRContext &context, Failure &failure)
@@ -37,7 +37,8 @@ public:
               failure.column = place.getColumn();
             }
           }
-          return mlir::failure(); // go on to the handler that prints
+          print(diagnostic);
+          return success();
         }) {}
 
 private:
@@ -54,7 +55,7 @@ struct CodeOfFailure : PassInstrumentation {
   Code &code;
 };
 
-std::string print(ModuleOp module) {
+std::string textOf(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo(false));
@@ -67,7 +68,7 @@ class Compilation {
 public:
   Compilation(Stage until, Compiled &compiled, Failure &failure)
       : until(until), compiled(compiled), failure(failure), context(MLIRContext::Threading::DISABLED),
-        printing(sources, &context, llvm::errs()), first(context, failure) {
+        first(context, failure) {
     context.printOpOnDiagnostic(false);
   }
 
@@ -81,19 +82,27 @@ public:
       return stop(Code::Input);
     makeRoom(specs);
     std::vector<plan::Variant> variants;
+    size_t compiledVariants = 0;
+    Failure leftOut;
     for (const spec::Spec &spec : specs) {
-      Code code = compileVariant(spec, variants);
-      // A variant that does not fit leaves room for those that do.
-      if (code == Code::Check && specs.size() > 1)
-        llvm::errs() << "variant '" << spec.variantName << "' is left out\n";
-      else if (code != Code::Ok)
+      bool internal = false;
+      Code code = compileVariant(spec, variants, internal);
+      if (code == Code::Ok) {
+        ++compiledVariants;
+        continue;
+      }
+      if (code != Code::Check || specs.size() == 1 || internal)
         return stop(code);
+      // A variant that does not fit leaves room for those that do.
+      llvm::errs() << "variant '" << spec.variantName << "' is left out\n";
+      leftOut = std::exchange(failure, {});
+    }
+    if (compiledVariants == 0) {
+      failure = leftOut;
+      return stop(Code::Check);
     }
     if (until != Stage::Plan)
       return true;
-    if (variants.empty())
-      return stop(Code::Check);
-    failure = {};
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
     compiled.plan = emit::plan(std::move(variants), specs.front().hash, std::move(provider));
@@ -126,12 +135,13 @@ private:
       growHeap(most);
   }
 
-  Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants) {
+  /// `internal` says that the failure is pipec's own, not the variant's.
+  Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     OwningOpRef<ModuleOp> module = fromSpec(spec, context);
     if (!module)
       return Code::Input;
     if (until == Stage::Design) {
-      compiled.text += print(*module);
+      compiled.text += textOf(*module);
       return Code::Ok;
     }
     PassManager manager(&context);
@@ -144,12 +154,13 @@ private:
     if (failed(manager.run(*module)))
       return code;
     if (until == Stage::Programs) {
-      compiled.text += print(*module);
+      compiled.text += textOf(*module);
       return Code::Ok;
     }
     pipe::PipelineOp pipeline = findPipeline(*module);
     auto programs = findPrograms(*module);
     if (std::string differs = crossCheck(pipeline, *programs); !differs.empty()) {
+      internal = true;
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
     }
@@ -162,8 +173,6 @@ private:
   Compiled &compiled;
   Failure &failure;
   MLIRContext context;
-  llvm::SourceMgr sources;
-  SourceMgrDiagnosticHandler printing;
   FirstError first;
 };
 

@@ -3,7 +3,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <map>
+#include <string_view>
 
 namespace {
 
@@ -71,8 +75,8 @@ const Subcommand kSubcommands[] = {
     {"disasm", "a plan as text", "pipec disasm specs/1f1b.pipe --rank 0",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan");
-       app.add_option("--rank", options.rank, "one rank (default: all)")->check(CLI::NonNegativeNumber);
-       app.add_option("--variant", options.variant, "one variant (default: all)")->check(CLI::NonNegativeNumber);
+       app.add_option("--rank", options.rank, "one rank (default: all)")->check(CLI::Range(0, 65535));
+       app.add_option("--variant", options.variant, "one variant (default: all)")->check(CLI::Range(0, 255));
      },
      pipec::disasmCommand},
 };
@@ -80,6 +84,7 @@ const Subcommand kSubcommands[] = {
 } // namespace
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
   CLI::App app(
       "pipec compiles pipeline-parallel training schedules: a YAML spec becomes a checked plan that piperun runs");
   app.name("pipec");
@@ -97,7 +102,15 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    int code = app.exit(error) == 0 ? 0 : kUsage;
+    if (code != 0 && std::find(argv, argv + argc, std::string_view("--json")) != argv + argc)
+      pipec::printFailure(error.what(), code);
+    return code;
   }
-  return known.at(app.get_subcommands().front())->run(options);
+  int code = known.at(app.get_subcommands().front())->run(options);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fputs("pipec: error: cannot write to standard output\n", stderr);
+    return 4;
+  }
+  return code;
 }

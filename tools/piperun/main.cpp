@@ -5,9 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
 #include <sodium.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 namespace {
 
@@ -54,7 +59,8 @@ void define(CLI::App &app, Arguments &a) {
   app.add_flag("-q,--quiet", a.quiet, "Say nothing but errors")->excludes(verbose);
   app.add_flag("--json", a.json, "Print one JSON object on standard output and nothing else");
   app.footer(
-      "Example:\n  pipec compile specs/zb-h1.yaml -o zb.pipe\n  piperun zb.pipe --local --steps 20 --trace zb.json\n\n"
+      "Example:\n  pipec compile specs/1f1b.yaml -o 1f1b.pipe\n  piperun 1f1b.pipe --local --steps 20 --trace "
+      "1f1b.json\n\n"
       "Exit codes: 0 done, 1 the plan is damaged, 2 the usage is wrong, 3 the plan must not run, 4 the run failed.");
 }
 
@@ -64,6 +70,16 @@ Status refuse(const Arguments &a) {
     return Status::run("CUDA is not built into this piperun; use --device=host");
   if (a.stage != "synthetic")
     return Status::usage("--stage=" + a.stage + " is not supported yet; use --stage=synthetic");
+  if (std::isnan(a.deadline))
+    return Status::usage("--deadline is not a number");
+  std::error_code error;
+  if (!a.trace.empty()) {
+    if (std::filesystem::equivalent(a.trace, a.plan, error))
+      return Status::usage("the trace would overwrite its plan; name another file with --trace");
+    std::filesystem::path folder = std::filesystem::path(a.trace).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+      return Status::usage("--trace: there is no folder " + folder.string());
+  }
   if (!a.local)
     return Status::usage("only runs on one machine are supported yet; add --local");
   return {};
@@ -90,6 +106,11 @@ Status run(const Arguments &a, piperun::Outcome &outcome) {
   if (!status.ok())
     return status;
   const plan::Variant &variant = plan.variants.front();
+  rlimit files{};
+  constexpr rlim_t kOwn = 32; // of the launcher itself
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && rlim_t(plan.ranks()) + kOwn > files.rlim_cur)
+    return Status::run(fmt::format("{} local ranks need as many open files, the limit here is {} (ulimit -n)",
+                                   plan.ranks(), files.rlim_cur));
 
   // The proof of progress, and the prediction.
   outcome.steps = a.steps;
@@ -130,6 +151,7 @@ int fail(const Status &status, const std::string &plan, bool json) {
 } // namespace
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
   Arguments arguments;
   CLI::App app("Runs a pipec plan: one process for each rank.", "piperun");
   define(app, arguments);
@@ -159,5 +181,7 @@ int main(int argc, char **argv) {
     fmt::print("{}\n", piperun::toJson(outcome));
   else if (!arguments.quiet)
     fmt::print("{}", piperun::toText(outcome));
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    return fail(Status::run("cannot write to standard output"), arguments.plan, false);
   return 0;
 }

@@ -167,8 +167,14 @@ private:
     while (!me->finished) {
       std::error_code error;
       tcp::socket socket = co_await me->acceptor.async_accept(asio::redirect_error(kAwait, error));
-      if (error)
+      if (me->finished)
         co_return;
+      if (error == asio::error::connection_aborted)
+        continue; // who called has hung up
+      if (error) {
+        me->finish(Status::run(fmt::format("rank {}: cannot accept a connection: {}", me->self.rank, error.message())));
+        co_return;
+      }
       asio::co_spawn(me->acceptor.get_executor(), welcome(me, std::move(socket)), asio::detached);
     }
   }
