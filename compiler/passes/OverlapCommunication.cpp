@@ -4,6 +4,7 @@
 #include "compiler/passes/Programs.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace pipec {
 #define GEN_PASS_DEF_OVERLAPCOMMUNICATION
@@ -75,11 +76,15 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     std::vector<Graph::Node> order;
     if (!dependences.graph.sort(order))
       return reportCycle(dependences, order), failure();
-    auto start = [&](Graph::Node node) {
-      return starts.lookup(dependences.isTransfer(node) ? dependences.transferAt(node).send.getOperation()
-                                                        : dependences.passes[node]);
-    };
-    std::stable_sort(order.begin(), order.end(), [&](Graph::Node a, Graph::Node b) { return start(a) < start(b); });
+    std::vector<std::tuple<plan::Time, size_t, Graph::Node>>
+        byStart; // by place in the graph's order where starts are equal
+    for (Graph::Node node : order)
+      byStart.emplace_back(starts.lookup(dependences.isTransfer(node) ? dependences.transferAt(node).send.getOperation()
+                                                                      : dependences.passes[node]),
+                           byStart.size(), node);
+    std::sort(byStart.begin(), byStart.end());
+    for (size_t i = 0; i != order.size(); ++i)
+      order[i] = std::get<Graph::Node>(byStart[i]);
     arrange(programs, dependences, order);
     return success();
   }
