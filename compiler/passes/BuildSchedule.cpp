@@ -46,8 +46,10 @@ public:
   void build(const schedule::Words &words) {
     OpBuilder at(pipeline);
     at.setInsertionPointAfter(pipeline);
+    std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+    count.resize(problem.stages.size(), {0, 0, 0, 0});
     for (int32_t rank = 0; rank != problem.ranks; ++rank)
-      build(at, rank, words[size_t(rank)]);
+      build(at, rank, words[size_t(rank)], stages[size_t(rank)]);
   }
 
 private:
@@ -104,8 +106,7 @@ private:
     return op;
   }
 
-  void build(OpBuilder &at, int32_t rank, const schedule::Word &word) {
-    std::vector<int32_t> stages = problem.stagesOf(rank);
+  void build(OpBuilder &at, int32_t rank, const schedule::Word &word, const std::vector<int32_t> &stages) {
     auto optionalSize = [&](int64_t value) { return value ? at.getI64IntegerAttr(value) : IntegerAttr(); };
     auto program = at.create<ProgramOp>(
         pipeline.getLoc(), at.getStringAttr("rank" + std::to_string(rank)), at.getI32IntegerAttr(rank),
@@ -116,7 +117,6 @@ private:
     program.getLeave().emplaceBlock();
     block = &program.getStep().emplaceBlock();
 
-    std::vector<std::array<int32_t, 4>> count(problem.stages.size(), {0, 0, 0, 0});
     for (schedule::Op op : word)
       append(op, count[size_t(op.stage)][size_t(op.letter)]++);
     auto inside = OpBuilder::atBlockEnd(block);
@@ -172,7 +172,8 @@ private:
   DictionaryAttr noAttributes = DictionaryAttr::get(context);
   std::vector<IntegerAttr> microbatches;
   std::vector<Stage> patterns;
-  std::vector<std::vector<Held>> last; // by stage and microbatch
+  std::vector<std::vector<Held>> last;       // by stage and microbatch
+  std::vector<std::array<int32_t, 4>> count; // of each stage's letters so far
   mlir::Block *block = nullptr;
 };
 

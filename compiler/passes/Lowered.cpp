@@ -256,6 +256,7 @@ namespace {
 /// The words as a variant with a queue for each flow of tensors, so that no transfer is behind another's, and no slots.
 plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Words &words) {
   plan::Variant variant;
+  std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
   for (const schedule::Word &word : words) {
     plan::Program &program = variant.programs.emplace_back();
     int32_t rank = program.rank = int32_t(variant.programs.size() - 1);
@@ -317,7 +318,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       if (!weight && elsewhere(after))
         append(hop(plan::Kind::Send, of, op.stage, after), plan::Wait{0, false, computed, 0});
     }
-    for (int32_t stage : problem.stagesOf(rank)) {
+    for (int32_t stage : stages[size_t(rank)]) {
       plan::Operation optimizer;
       optimizer.kind = plan::Kind::Optimizer;
       optimizer.stage = stage;

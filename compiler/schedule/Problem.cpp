@@ -139,14 +139,6 @@ const Link &Problem::linkBetween(int32_t from, int32_t to) const {
   return exception == links.end() ? link : exception->second;
 }
 
-std::vector<int32_t> Problem::stagesOf(int32_t rank) const {
-  std::vector<int32_t> result;
-  for (size_t s = 0; s < rankOf.size(); ++s)
-    if (rankOf[s] == rank)
-      result.push_back(static_cast<int32_t>(s));
-  return result;
-}
-
 std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
   std::vector<std::vector<int32_t>> result(ranks);
   for (size_t s = 0; s < rankOf.size(); ++s)

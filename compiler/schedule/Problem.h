@@ -47,9 +47,7 @@ struct Problem {
   Bytes memoryLimit = 0;                             // of one rank; 0: none
 
   const Link &linkBetween(int32_t from, int32_t to) const;
-  /// Stages of a rank, ascending.
-  std::vector<int32_t> stagesOf(int32_t rank) const;
-  /// Stages of every rank, ascending: stagesOf for all ranks in one walk.
+  /// Stages of every rank, ascending.
   std::vector<std::vector<int32_t>> stagesByRank() const;
   /// From a stage's end to where its neighbour may start: wire and latency; 0 on one rank. Down (to = from + 1) and up
   /// alike carry the upstream stage's boundary.

@@ -42,7 +42,6 @@ void readLink(const Lookup &lookup, const std::string &path, Link &link) {
 }
 
 void readLinks(const Lookup &lookup, Spec &spec) {
-  spec.linkMark = lookup.given("costs.link") ? lookup.markOf("costs.link") : spec.costs;
   readLink(lookup, "costs.link", spec.link);
   std::map<std::pair<int32_t, int32_t>, Mark> first;
   for (size_t i = 0; lookup.given(fmt::format("costs.links[{}]", i)); ++i) {

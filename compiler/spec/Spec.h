@@ -121,7 +121,6 @@ struct Spec {
   PerStage optimizer;                                    // once a step
   Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
   Link link;
-  Mark linkMark;
   std::vector<LinkException> links;
 
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to

@@ -54,9 +54,4 @@ void Channel::writeNext() {
   });
 }
 
-void Channel::close() {
-  std::error_code ignored;
-  socket.close(ignored);
-}
-
 } // namespace pipec::runtime

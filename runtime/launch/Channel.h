@@ -25,8 +25,6 @@ public:
   /// From any thread; `sent` is called once the message has left, or cannot.
   void send(Message message, std::function<void()> sent = {});
 
-  void close();
-
 private:
   struct Outgoing {
     uint64_t size;

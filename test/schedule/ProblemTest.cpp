@@ -49,7 +49,6 @@ TEST(Problem, StagesOfARankAscend) {
   Problem problem = uniform(4, 1, 1, 1, 1);
   problem.ranks = 2;
   problem.rankOf = {0, 1, 1, 0};
-  EXPECT_EQ(problem.stagesOf(0), (std::vector<int32_t>{0, 3}));
   EXPECT_EQ(problem.stagesByRank(), (std::vector<std::vector<int32_t>>{{0, 3}, {1, 2}}));
 }
 
