@@ -101,7 +101,7 @@ schedule::Words wordsOf(const std::vector<ProgramOp> &programs) {
   schedule::Words words;
   for (ProgramOp program : programs) {
     schedule::Word &word = words.emplace_back();
-    for (Operation &op : const_cast<ProgramOp &>(program).getStep().front()) {
+    for (Operation &op : program.getStep().front()) {
       auto letter = llvm::TypeSwitch<Operation *, std::optional<schedule::Letter>>(&op)
                         .Case<ForwardOp>([](auto) { return schedule::Letter::F; })
                         .Case<BackwardInputOp>([](auto) { return schedule::Letter::B; })
@@ -255,7 +255,7 @@ InFlightDiagnostic reportCycle(const Dependences &dependences, const std::vector
 void arrange(const std::vector<ProgramOp> &programs, const Dependences &dependences,
              const std::vector<Graph::Node> &order) {
   auto toEnd = [&](Operation *op, int32_t rank) {
-    Block &block = const_cast<ProgramOp &>(programs[size_t(rank)]).getStep().front();
+    Block &block = ProgramOp(programs[size_t(rank)]).getStep().front();
     op->moveBefore(&block, block.end());
   };
   for (Graph::Node node : order) {

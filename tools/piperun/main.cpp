@@ -1,6 +1,7 @@
 // piperun: runs a plan (design, section 7). Parses the command line, loads and proves the plan, hands it to the
 // launcher and prints what came out.
 #include "runtime/plan/Load.h"
+#include "runtime/simulate/Simulate.h"
 #include "tools/piperun/Output.h"
 
 #include <CLI/CLI.hpp>
@@ -112,7 +113,13 @@ Status run(const Arguments &a, piperun::Outcome &outcome) {
     return Status::run(fmt::format("{} local ranks need as many open files, the limit here is {} (ulimit -n)",
                                    plan.ranks(), files.rlim_cur));
 
-  // The proof of progress, and the prediction.
+  // The proof of every variant (P36, P37), as `pipec verify` gives it; then the prediction.
+  for (const plan::Variant &each : plan.variants) {
+    simulate::Result proof;
+    status = simulate::prove(each, proof);
+    if (!status.ok())
+      return status;
+  }
   outcome.steps = a.steps;
   outcome.certificate = variant.certificate;
   status = runtime::simulatedSteps(variant, a.steps, outcome.simulated);
