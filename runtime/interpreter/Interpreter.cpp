@@ -6,8 +6,9 @@ namespace pipec::runtime {
 
 using plan::Kind;
 
-Interpreter::Interpreter(const plan::Program &program, Device &device, Transport &transport, Stage &stage)
-    : program(program), device(device), transport(transport), stage(stage), slots(program, kEmulatedPayload),
+Interpreter::Interpreter(const plan::Program &program, Device &device, Transport &transport, Stage &stage,
+                         plan::Bytes payloadLimit)
+    : program(program), device(device), transport(transport), stage(stage), slots(program, payloadLimit),
       executed(executedByQueue(program)) {}
 
 bool Interpreter::run(int64_t steps) {

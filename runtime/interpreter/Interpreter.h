@@ -9,13 +9,11 @@
 
 namespace pipec::runtime {
 
-/// Emulated transfers carry no more than this.
-inline constexpr plan::Bytes kEmulatedPayload = 64 * 1024;
-
 class Interpreter {
 public:
-  /// All outlive the interpreter.
-  Interpreter(const plan::Program &program, Device &device, Transport &transport, Stage &stage);
+  /// All outlive the interpreter. Transfers carry no more than `payloadLimit`.
+  Interpreter(const plan::Program &program, Device &device, Transport &transport, Stage &stage,
+              plan::Bytes payloadLimit);
 
   /// Allocates the transfer slots; before run().
   Status prepare() { return slots.allocate(device); }

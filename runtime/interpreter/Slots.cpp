@@ -24,7 +24,9 @@ Slots::Slots(const plan::Program &program, plan::Bytes payloadLimit)
 
 Status Slots::allocate(Device &device) {
   for (Ring &ring : rings) {
-    ring.data = device.allocate(std::max<plan::Bytes>(ring.slotBytes, 1) * ring.plan->size);
+    plan::Bytes bytes = 0;
+    if (!__builtin_mul_overflow(std::max<plan::Bytes>(ring.slotBytes, 1), plan::Bytes(ring.plan->size), &bytes))
+      ring.data = device.allocate(bytes);
     if (!ring.data)
       return Status::run(fmt::format("rank {}: not enough memory for {} slots of {} bytes for rank {}", program.rank,
                                      ring.plan->size, ring.slotBytes, ring.plan->peer));

@@ -121,7 +121,7 @@ Status Worker::run() {
   auto *stage = new SyntheticStage(program.rank, device, clock, failure, options.pace);
   auto *transport =
       new HostTransport(program, std::move(sockets), io, device, clock, failure, {options.pace, options.deadline});
-  Interpreter interpreter(program, device, *transport, *stage);
+  Interpreter interpreter(program, device, *transport, *stage, payloadLimit(options.pace));
   status = interpreter.prepare();
   if (!status.ok())
     return status;

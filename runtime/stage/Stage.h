@@ -1,10 +1,13 @@
 // What a rank computes: forward and backward of its stages, issued on device queues. Activations and weight contexts
 // are the stage's own, named by (stage, microbatch): kept from forward until the backward that ends them. What crosses
 // ranks comes and goes in the runtime's transfer slots; between stages of one rank the stage hands it over itself, at
-// no cost.
+// no cost. One object serves all stages of a rank.
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/plan/Status.h"
+
+#include <string>
 
 namespace pipec::runtime {
 
@@ -13,6 +16,13 @@ namespace pipec::runtime {
 struct StageSlots {
   Slot in;  // forward: the activation; backward: the gradient
   Slot out; // forward: the activation; backward: the gradient
+};
+
+/// What a rank's stages hold.
+struct StageMemory {
+  plan::Bytes fixed = 0; // weights, gradients, optimizer state
+  plan::Bytes live = 0;  // activations and weight contexts, now
+  plan::Bytes peak = 0;  // the most that `live` has been
 };
 
 class Stage {
@@ -33,6 +43,16 @@ public:
   virtual void backward(QueueId queue, const Label &label, const StageSlots &slots) = 0;
   /// Once a stage and step.
   virtual void optimizerStep(QueueId queue, const Label &label) = 0;
+
+  // Between steps only: from the issuing thread, once all that was issued has completed.
+
+  /// Writes to a new file at `path` all that training needs to go on after `steps` steps: weights, optimizer state,
+  /// random state, the place in the data. The file is this rank's; its format is the stage's. The caller makes it
+  /// durable and gives it its final name.
+  virtual Status save(const std::string &path, int64_t steps) = 0;
+  /// The opposite, before the first step; refuses a file that is not of `steps` steps or not of these stages.
+  virtual Status load(const std::string &path, int64_t steps) = 0;
+  virtual StageMemory memory() const = 0;
 };
 
 } // namespace pipec::runtime

@@ -1,4 +1,5 @@
 // Which slot an instruction gets, and what the interpreter issues, in issue order.
+#include "runtime/device/Pace.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "test/plan/MakePlan.h"
 
@@ -38,6 +39,9 @@ public:
   void backwardWeight(QueueId q, const Label &label) override { add(q, label, {}, {}); }
   void backward(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
   void optimizerStep(QueueId q, const Label &label) override { add(q, label, {}, {}); }
+  Status save(const std::string &, int64_t) override { return {}; }
+  Status load(const std::string &, int64_t) override { return {}; }
+  StageMemory memory() const override { return {}; }
 
   std::vector<Entry> entries;
   int64_t waits = 0;
@@ -60,7 +64,7 @@ plan::Plan makePlan(uint32_t slots = 2) {
 
 Tape run(const plan::Program &program, int64_t steps) {
   Tape tape;
-  Interpreter interpreter(program, tape, tape, tape);
+  Interpreter interpreter(program, tape, tape, tape, kEmulatedPayload);
   EXPECT_TRUE(interpreter.prepare().ok());
   EXPECT_TRUE(interpreter.run(steps));
   return tape;

@@ -1,10 +1,13 @@
-// One synthetic instruction: check, fill, sleep to the deadline.
+// One synthetic instruction: check, fill, sleep to the deadline. A saved state is a line of text.
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
 #include "runtime/plan/Disassemble.h"
 #include "runtime/stage/synthetic/Pattern.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
+#include <fstream>
 
 namespace pipec::runtime {
 
@@ -25,6 +28,29 @@ HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
     fill(work.out, {op.stage, of, work.label.microbatch, work.label.step});
   clock.sleepUntil(end);
   return {start, end};
+}
+
+static std::string stateOf(int32_t rank, int64_t steps) {
+  return fmt::format("pipec synthetic stage, rank {}, {} steps\n", rank, steps);
+}
+
+Status SyntheticStage::save(const std::string &path, int64_t steps) {
+  std::ofstream file(path, std::ios::binary);
+  file << stateOf(rank, steps);
+  file.close();
+  return file ? Status{} : Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+}
+
+Status SyntheticStage::load(const std::string &path, int64_t steps) {
+  std::ifstream file(path, std::ios::binary);
+  std::string expected = stateOf(rank, steps), found(expected.size() + 1, '\0');
+  if (!file)
+    return Status::input(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  file.read(found.data(), std::streamsize(found.size()));
+  found.resize(size_t(file.gcount()));
+  if (found != expected)
+    return Status::input(fmt::format("{}: is not the state of rank {} after {} steps", path, rank, steps));
+  return {};
 }
 
 } // namespace pipec::runtime
