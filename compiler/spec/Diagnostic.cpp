@@ -15,24 +15,6 @@ std::string toString(const Diagnostic &diagnostic) {
   return text;
 }
 
-std::string quoted(std::string_view text) { return fmt::format("'{}'", shown(text)); }
-
-std::string shown(std::string_view text) {
-  constexpr size_t kShown = 40;
-  size_t end = std::min(text.size(), kShown);
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end; // not through the middle of a character
-  std::string result;
-  for (char c : text.substr(0, end)) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F)
-      result += fmt::format("\\x{:02x}", byte);
-    else
-      result += c;
-  }
-  return end < text.size() ? result + "…" : result;
-}
-
 void Errors::add(Mark mark, std::string message) { insert(mark, std::move(message), {}); }
 
 void Errors::add(Mark mark, std::string message, Mark noteMark, std::string note) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/spec/Spec.h"
+#include "runtime/plan/Units.h"
 
 #include <optional>
 #include <string>
@@ -29,10 +30,8 @@ struct Diagnostic {
 /// "file:line:column: error: message", its notes on lines of their own; no newline at the end.
 std::string toString(const Diagnostic &diagnostic);
 
-/// Text from the file as a message may show it: in quotes, at most 40 bytes of it, control characters escaped.
-std::string quoted(std::string_view text);
-/// The same without the quotes.
-std::string shown(std::string_view text);
+using units::quoted;
+using units::shown;
 
 /// Gathers errors while a spec is read, each once. Keeps the first hundred.
 class Errors {

@@ -1,33 +1,17 @@
-// Durations, sizes and bandwidths with units, read exactly: no floating point; what is below one picosecond, byte or
-// byte per second is rounded once, half up, in 128 bits.
+// The quantities of a spec: the grammar of runtime/plan/Units.h, which scenarios share.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
+#include "runtime/plan/Units.h"
 
 namespace pipec::spec {
 
-/// A value, or why there is none.
-struct Quantity {
-  int64_t value = 0;
-  std::string error;
-
-  bool ok() const { return error.empty(); }
-};
-
-/// "18.522ms" → picoseconds; at most 10^18.
-Quantity parseDuration(std::string_view text);
-/// "1.5GiB" → bytes; at most 2^60.
-Quantity parseSize(std::string_view text);
-/// "12.5GB/s", "10Gbit/s", "unlimited" → bytes per second, 0 being unlimited; at least 1, at most 2^60.
-Quantity parseBandwidth(std::string_view text);
-/// Decimal digits alone: no sign, no leading zero.
-Quantity parseInteger(std::string_view text, int64_t least, int64_t most);
-
-/// Regular expressions of the same grammar, for the schema.
-std::string durationPattern();
-std::string sizePattern();
-std::string bandwidthPattern();
+using units::bandwidthPattern;
+using units::durationPattern;
+using units::parseBandwidth;
+using units::parseDuration;
+using units::parseInteger;
+using units::parseSize;
+using units::Quantity;
+using units::sizePattern;
 
 } // namespace pipec::spec

@@ -1,15 +1,15 @@
 // One grammar for all quantities: digits [. digits] unit. All units are whole multiples of the base, so only the
 // fraction needs rounding.
-#include "compiler/spec/Units.h"
+#include "runtime/plan/Units.h"
 
-#include "compiler/spec/Diagnostic.h"
 #include "runtime/plan/Limits.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <optional>
 #include <span>
 
-namespace pipec::spec {
+namespace pipec::units {
 namespace {
 
 using Wide = unsigned __int128;
@@ -135,6 +135,24 @@ std::string pattern(const Measure &measure) {
 
 } // namespace
 
+std::string quoted(std::string_view text) { return fmt::format("'{}'", shown(text)); }
+
+std::string shown(std::string_view text) {
+  constexpr size_t kShown = 40;
+  size_t end = std::min(text.size(), kShown);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end; // not through the middle of a character
+  std::string result;
+  for (char c : text.substr(0, end)) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return end < text.size() ? result + "…" : result;
+}
+
 Quantity parseDuration(std::string_view text) { return parse(text, kDuration); }
 
 Quantity parseSize(std::string_view text) { return parse(text, kSize); }
@@ -167,4 +185,4 @@ std::string durationPattern() { return pattern(kDuration); }
 std::string sizePattern() { return pattern(kSize); }
 std::string bandwidthPattern() { return fmt::format("^{}$|{}", kUnlimited, pattern(kBandwidth)); }
 
-} // namespace pipec::spec
+} // namespace pipec::units

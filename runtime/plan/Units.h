@@ -1,0 +1,38 @@
+// Durations, sizes and bandwidths with units, as specs and scenarios write them, read exactly: no floating point; what
+// is below one picosecond, byte or byte per second is rounded once, half up, in 128 bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pipec::units {
+
+/// A value, or why there is none.
+struct Quantity {
+  int64_t value = 0;
+  std::string error;
+
+  bool ok() const { return error.empty(); }
+};
+
+/// "18.522ms" → picoseconds; at most 10^18.
+Quantity parseDuration(std::string_view text);
+/// "1.5GiB" → bytes; at most 2^60.
+Quantity parseSize(std::string_view text);
+/// "12.5GB/s", "10Gbit/s", "unlimited" → bytes per second, 0 being unlimited; at least 1, at most 2^60.
+Quantity parseBandwidth(std::string_view text);
+/// Decimal digits alone: no sign, no leading zero.
+Quantity parseInteger(std::string_view text, int64_t least, int64_t most);
+
+/// Text from a file as a message may show it: in quotes, at most 40 bytes of it, control characters escaped.
+std::string quoted(std::string_view text);
+/// The same without the quotes.
+std::string shown(std::string_view text);
+
+/// Regular expressions of the same grammar, for the schema.
+std::string durationPattern();
+std::string sizePattern();
+std::string bandwidthPattern();
+
+} // namespace pipec::units
