@@ -4,7 +4,7 @@
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/launch/Channel.h"
 #include "runtime/launch/Report.h"
-#include "runtime/stage/synthetic/SyntheticStage.h"
+#include "runtime/stage/MakeStage.h"
 #include "runtime/transport/host/HostTransport.h"
 
 #include <fmt/format.h>
@@ -22,9 +22,9 @@ namespace {
 class Worker {
 public:
   Worker(const plan::Plan &plan, const Identity &identity, const RunOptions &options, int control)
-      : program(plan.variants.front().programs[size_t(identity.rank)]), identity(identity), options(options),
-        clock(Clock::monotonic()), guard(asio::make_work_guard(io)), channel(std::make_shared<Channel>(io, control)),
-        device(program, clock, failure, options.trace) {}
+      : plan(plan), program(plan.variants.front().programs[size_t(identity.rank)]), identity(identity),
+        options(options), clock(Clock::monotonic()), guard(asio::make_work_guard(io)),
+        channel(std::make_shared<Channel>(io, control)), device(program, clock, failure, options.trace) {}
 
   Status run();
   /// Sends the last word and waits until it has left.
@@ -35,6 +35,7 @@ private:
   Status meetPeers();
   std::string where() const;
 
+  const plan::Plan &plan;
   const plan::Program &program;
   Identity identity;
   RunOptions options;
@@ -118,7 +119,11 @@ Status Worker::run() {
   if (!status.ok())
     return status;
   // On the heap and never freed: the process ends with threads still in them.
-  auto *stage = new SyntheticStage(program.rank, device, clock, failure, options.pace);
+  std::unique_ptr<Stage> made;
+  status = makeStage(options.stage, {plan, program.rank, options.pace, device, clock, failure}, made);
+  if (!status.ok())
+    return status;
+  Stage *stage = made.release();
   auto *transport =
       new HostTransport(program, std::move(sockets), io, device, clock, failure, {options.pace, options.deadline});
   Interpreter interpreter(program, device, *transport, *stage, payloadLimit(options.pace));

@@ -6,13 +6,16 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/transport/host/Meeting.h"
 
+#include <string>
+
 namespace pipec::runtime {
 
 /// What all processes of a run have in common.
 struct RunOptions {
   int64_t steps = 1;
-  Pace pace = Pace::Carry;
-  plan::Time deadline = 0; // of every wait; 0: none
+  std::string stage = "synthetic"; // what computes: MakeStage.h
+  Pace pace = Pace::Carry;         // Real for every stage but the synthetic one
+  plan::Time deadline = 0;         // of every wait; 0: none
   bool trace = false;
 };
 

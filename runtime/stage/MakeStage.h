@@ -1,0 +1,26 @@
+// From --stage's value to a rank's stage on the host device.
+#pragma once
+
+#include "runtime/device/Pace.h"
+#include "runtime/device/host/HostDevice.h"
+#include "runtime/stage/Stage.h"
+
+#include <memory>
+
+namespace pipec::runtime {
+
+/// --stage's value: "synthetic", or the path of a library.
+inline constexpr const char *kSynthetic = "synthetic";
+
+struct StageContext {
+  const plan::Plan &plan;
+  int32_t rank = 0;
+  Pace pace = Pace::Carry; // of a synthetic stage
+  HostDevice &device;      // these outlive the stage
+  const Clock &clock;
+  Failure &failure;
+};
+
+Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage);
+
+} // namespace pipec::runtime
