@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 namespace pipec::schedule::test {
 namespace {
 
@@ -25,50 +23,6 @@ Words words(const char *name, const Problem &problem, const Parameters &paramete
   EXPECT_NE(entry, nullptr) << name;
   EXPECT_EQ(check(*entry, problem, parameters), "") << name;
   return wordsOf(*entry, problem, parameters);
-}
-
-/// "F0 F1 B0 …" of a word of one stage, microbatches counted.
-std::string spell(const Word &word) {
-  std::ostringstream text;
-  int32_t forwards = 0, backwards = 0;
-  for (const Op &op : word)
-    text << (text.tellp() > 0 ? " " : "") << (op.letter == Letter::F ? "F" : "B")
-         << (op.letter == Letter::F ? forwards++ : backwards++);
-  return text.str();
-}
-
-// Orders of Ada-Grouper's kFkB as the facts give them.
-TEST(PublishedOrders, KFkB) {
-  struct {
-    int32_t p, m, k;
-    std::vector<const char *> ranks;
-  } const cases[] = {
-      {4,
-       8,
-       1,
-       {"F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7", "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7",
-        "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7", "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7"}},
-      {4,
-       8,
-       2,
-       {"F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7", "F0 F1 F2 F3 F4 F5 B0 B1 F6 F7 B2 B3 B4 B5 B6 B7",
-        "F0 F1 F2 F3 B0 B1 F4 F5 B2 B3 F6 F7 B4 B5 B6 B7", "F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5 F6 F7 B6 B7"}},
-      {4,
-       8,
-       4,
-       {"F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7", "F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7",
-        "F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7", "F0 F1 F2 F3 B0 B1 B2 B3 F4 F5 F6 F7 B4 B5 B6 B7"}},
-      {3,
-       7,
-       2,
-       {"F0 F1 F2 F3 F4 F5 B0 B1 F6 B2 B3 B4 B5 B6", "F0 F1 F2 F3 B0 B1 F4 F5 B2 B3 F6 B4 B5 B6",
-        "F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5 F6 B6"}},
-  };
-  for (const auto &[p, m, k, ranks] : cases) {
-    const Words made = words("kfkb", uniform(p, m, 1, 1, 1), {{"k", k}});
-    for (int32_t r = 0; r < p; ++r)
-      EXPECT_EQ(spell(made[r]), ranks[r]) << "k " << k << " rank " << r;
-  }
 }
 
 TEST(PublishedOrders, KFkBHoldsGroups) {
