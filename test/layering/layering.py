@@ -18,7 +18,7 @@ ALL = ["runtime", "dialects", "compiler", "tools", "test"]
 # Folder: what of this repository it may include beside itself, and which libraries beside the standard ones.
 TABLE = {
     "runtime/plan": ([], ["flatbuffers", "zlib", "fmt"]),
-    "runtime/simulate": (["runtime/plan"], ["fmt"]),
+    "runtime/simulate": (["runtime/plan"], ["fmt", "json"]),
     "runtime/trace": (["runtime/plan"], ["fmt", "json"]),
     **{each: (RUNTIME + RUNTIME_REST, ["fmt", "json", "spdlog", "asio", "sodium", "cuda", "nccl", "torch"])
        for each in RUNTIME_REST},

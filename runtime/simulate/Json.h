@@ -1,0 +1,42 @@
+// JSON whose values know where they stand, for messages that name line and column: nlohmann's parser, a tree of our
+// own. Small files alone: everything is kept.
+#pragma once
+
+#include "runtime/plan/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipec::simulate {
+
+/// From 1; a column counts bytes.
+struct Place {
+  int line = 1;
+  int column = 1;
+};
+
+struct Json {
+  enum class Kind { Null, Boolean, Integer, Number, String, Array, Object };
+  Kind kind = Kind::Null;
+  Place place;
+  std::string text;        // of a string, else the value as it is written
+  int64_t integer = 0;     // of an Integer
+  std::vector<Json> items; // of an Array; of an Object its values
+  std::vector<Json> keys;  // of an Object, beside the values
+};
+
+/// What is wrong and where; caught by who reads a file.
+struct Misplaced {
+  Place place;
+  std::string message;
+};
+
+/// Throws Misplaced.
+Json parseJson(std::string_view text);
+
+/// "a string", "an integer", …
+const char *nameOf(Json::Kind kind);
+
+} // namespace pipec::simulate

@@ -1,0 +1,36 @@
+// Scenario files. JSON, durations and bandwidths with units as in specs; examples stand in specs/networks. Everything
+// but `scenario` may be left out.
+//
+//   {
+//     "scenario": 1,                                        the format
+//     "default": {"bandwidth": "1GB/s", "latency": "50us"}, links not named; without it they stay as the plan has them
+//     "links": [
+//       {"from": 0, "to": 1,                                a directed pair of ranks
+//        "bandwidth": "100MB/s", "latency": "1ms",          without: the default's, else unlimited and 0s
+//        "changes": [{"at": "300ms", "bandwidth": "1GB/s"}, ascending; what is not given stays as it was
+//                    {"at": "600ms", "latency": "5ms"}]}
+//     ],
+//     "faults": [
+//       {"cut": [1, 2], "at": "2s"},                        from then on nothing passes between the two, and nobody is
+//       told
+//       {"slow": 3, "percent": 150, "at": "1s", "until": "2s"}  operations of rank 3 that start then take 150 %
+//     ]                                                     (at: from 0s; until: for ever)
+//   }
+//
+// `default` may have `changes` as well. Unknown keys and keys given twice are errors.
+#pragma once
+
+#include "runtime/simulate/Json.h"
+#include "runtime/simulate/Scenario.h"
+
+#include <string>
+
+namespace pipec::simulate {
+
+/// Reads a scenario for a plan of so many ranks. On failure (Code::Input) `place` says where in the file.
+Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, Place &place);
+
+/// The same of a text.
+Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, Place &place);
+
+} // namespace pipec::simulate
