@@ -1,15 +1,31 @@
 // The choice of a stage.
 #include "runtime/stage/MakeStage.h"
 
+#include "runtime/stage/library/LibraryStage.h"
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
 namespace pipec::runtime {
 
+Status checkStage(const std::string &choice, const plan::Plan &plan) {
+  if (choice == kSynthetic)
+    return {};
+  // A library is named by its path; a plain word was meant as the name of a stage.
+  if (choice.find('/') == std::string::npos && choice.find('.') == std::string::npos)
+    return Status::usage("--stage=" + choice + ": there is no such stage; use synthetic or the path of a library");
+  return tryLibrary(choice, plan);
+}
+
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage) {
-  if (choice != kSynthetic)
-    return Status::usage("--stage=" + choice + " is not supported yet; use --stage=synthetic");
-  stage = std::make_unique<SyntheticStage>(context.rank, context.device, context.clock, context.failure, context.pace);
-  return {};
+  if (choice == kSynthetic) {
+    stage =
+        std::make_unique<SyntheticStage>(context.rank, context.device, context.clock, context.failure, context.pace);
+    return {};
+  }
+  Library library;
+  Status status = openLibrary(choice, context.plan, library);
+  if (!status.ok())
+    return status;
+  return LibraryStage::make(library, context.plan, context.rank, context.device, context.clock, context.failure, stage);
 }
 
 } // namespace pipec::runtime

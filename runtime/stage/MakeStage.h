@@ -12,11 +12,16 @@ namespace pipec::runtime {
 /// --stage's value: "synthetic", or the path of a library.
 inline constexpr const char *kSynthetic = "synthetic";
 
+/// Whether `choice` is a stage that can run `plan`: Code::Usage where there is none of that name, Code::Input where its
+/// library is wrong. For the moment before processes are started; call it while this one has one thread.
+Status checkStage(const std::string &choice, const plan::Plan &plan);
+
+/// What a rank's stage is made for; all outlive it.
 struct StageContext {
   const plan::Plan &plan;
   int32_t rank = 0;
   Pace pace = Pace::Carry; // of a synthetic stage
-  HostDevice &device;      // these outlive the stage
+  HostDevice &device;
   const Clock &clock;
   Failure &failure;
 };

@@ -32,3 +32,40 @@ TEST(Provider, NothingIsAnEmptyBuffer) {
   EXPECT_TRUE(bytes.empty());
   EXPECT_EQ(plan::providerOf("{", bytes).code, Code::Input);
 }
+
+TEST(Provider, ComesBackAsJson) {
+  for (const char *json : {R"({"deep":{"x":-1},"hidden":256,"list":[1,2.5,true,null,"a \"b\" \\ ü"],"rate":0.05})",
+                           R"([])", R"([1,2,3])", R"([0.5,1e-300])", R"(["a","b"])", R"("text")", R"({})", R"(true)"}) {
+    std::vector<uint8_t> bytes;
+    ASSERT_TRUE(plan::providerOf(json, bytes).ok()) << json;
+    std::string back;
+    ASSERT_TRUE(plan::jsonOf(bytes, back).ok()) << json;
+    EXPECT_EQ(back, json);
+  }
+  std::string back;
+  ASSERT_TRUE(plan::jsonOf({}, back).ok());
+  EXPECT_EQ(back, "null");
+}
+
+// Lists of which each holds the one before it twice: small as a file, a gigabyte as text.
+TEST(Provider, ABufferThatIsEndlessAsTextIsRefused) {
+  flexbuffers::Builder builder;
+  size_t root = builder.StartVector();
+  builder.Int(1);
+  for (int depth = 0; depth < 28; ++depth) {
+    flexbuffers::Builder::Value before = builder.LastValue();
+    size_t list = builder.StartVector();
+    builder.ReuseValue(before);
+    builder.ReuseValue(before);
+    builder.EndVector(list, false, false);
+  }
+  builder.EndVector(root, false, false);
+  builder.Finish();
+  plan::Plan plan = plan::test::makePlan({});
+  plan.provider = builder.GetBuffer();
+  plan::Plan loaded;
+  Status status = plan::decode(plan::encode(plan), loaded);
+  ASSERT_TRUE(status.ok()) << status.message;
+  std::string back;
+  EXPECT_EQ(plan::jsonOf(loaded.provider, back).code, Code::Input);
+}

@@ -1,0 +1,50 @@
+// Costs, sizes and boundaries, operation by operation.
+#include "runtime/stage/library/Facts.h"
+
+#include <algorithm>
+
+namespace pipec::runtime {
+
+using plan::Kind;
+using plan::Payload;
+
+/// Adds what `op` says of its stage: the largest where variants differ.
+static void add(const plan::Operation &op, PipecStageFacts &facts) {
+  auto raise = [](int64_t &to, int64_t value) { to = std::max(to, value); };
+  raise(facts.activation_bytes, op.activation);
+  raise(facts.context_bytes, op.context);
+  // Forward comes in and backward goes out at the stage's beginning; the other two at its end.
+  if (plan::isTransfer(op.kind))
+    raise((op.kind == Kind::Recv) == (op.of == Payload::Forward) ? facts.input_bytes : facts.output_bytes, op.bytes);
+  if (op.kind == Kind::Forward)
+    raise(facts.forward_time, op.cost);
+  else if (op.kind == Kind::BackwardInput)
+    raise(facts.backward_input_time, op.cost);
+  else if (op.kind == Kind::BackwardWeight)
+    raise(facts.backward_weight_time, op.cost);
+  else if (op.kind == Kind::Backward)
+    raise(facts.backward_time, op.cost);
+  else if (op.kind == Kind::Optimizer)
+    raise(facts.optimizer_time, op.cost);
+}
+
+std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank) {
+  std::vector<PipecStageFacts> all;
+  for (int32_t stage : plan.variants.front().programs[size_t(rank)].stages)
+    all.emplace_back().stage = stage;
+  for (const plan::Variant &variant : plan.variants)
+    for (const plan::Operation &op : variant.programs[size_t(rank)].operations)
+      for (PipecStageFacts &facts : all)
+        if (facts.stage == op.stage)
+          add(op, facts);
+  return all;
+}
+
+int64_t microbatchesOf(const plan::Plan &plan) {
+  int64_t most = 0;
+  for (const plan::Variant &variant : plan.variants)
+    most = std::max<int64_t>(most, variant.microbatches);
+  return most;
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,137 @@
+// dlopen and dlsym, and the trial in a process of its own.
+#include "runtime/stage/library/Library.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace pipec::runtime {
+
+using plan::Kind;
+
+namespace {
+
+/// Sets `function` to what `name` is in the library; false if it has no such function.
+template <typename F> bool find(void *handle, const char *name, F *&function) {
+  function = reinterpret_cast<F *>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+bool uses(const plan::Plan &plan, Kind kind) {
+  for (const plan::Variant &variant : plan.variants)
+    for (const plan::Program &program : variant.programs)
+      for (const plan::Operation &operation : program.operations)
+        if (operation.kind == kind)
+          return true;
+  return false;
+}
+
+} // namespace
+
+Status openLibrary(const std::string &path, const plan::Plan &plan, Library &library) {
+  // dlopen searches for a name without a slash in places that nobody named.
+  std::string place = path.find('/') == std::string::npos ? "./" + path : path;
+  std::error_code error;
+  if (!std::filesystem::exists(place, error))
+    return Status::input(path + ": there is no such stage library");
+  void *handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return Status::input(fmt::format("{}: cannot be loaded as a stage library: {}", path, dlerror()));
+  Library f;
+
+  if (!find(handle, "pipec_stage_version", f.version))
+    return Status::input(path + ": is not a stage library, it has no pipec_stage_version (see pipec_stage.h)");
+  if (uint32_t version = f.version(); version != PIPEC_STAGE_VERSION)
+    return Status::input(
+        fmt::format("{}: is built for version {} of pipec_stage.h, expected version {}; build it again "
+                    "with the header of this piperun",
+                    path, version, PIPEC_STAGE_VERSION));
+  const char *missing = nullptr;
+  auto need = [&](const char *name, auto *&function) {
+    if (!find(handle, name, function) && !missing)
+      missing = name;
+  };
+  need("pipec_stage_create", f.create);
+  need("pipec_stage_destroy", f.destroy);
+  need("pipec_stage_forward", f.forward);
+  need("pipec_stage_optimizer_step", f.optimizerStep);
+  need("pipec_stage_save", f.save);
+  need("pipec_stage_load", f.load);
+  need("pipec_stage_memory", f.memory);
+  if (missing)
+    return Status::input(fmt::format("{}: the stage library has no {}", path, missing));
+
+  auto needFor = [&](Kind kind, const char *name, Library::Call *&function) {
+    if (!find(handle, name, function) && !missing && uses(plan, kind))
+      missing = name;
+    return missing ? Status::input(fmt::format("{}: the stage library has no {}, and the plan has {} operations", path,
+                                               name, plan::name(kind)))
+                   : Status{};
+  };
+  Status status = needFor(Kind::BackwardInput, "pipec_stage_backward_input", f.backwardInput);
+  if (status.ok())
+    status = needFor(Kind::BackwardWeight, "pipec_stage_backward_weight", f.backwardWeight);
+  if (status.ok())
+    status = needFor(Kind::Backward, "pipec_stage_backward", f.backward);
+  if (status.ok())
+    library = f;
+  return status;
+}
+
+namespace {
+
+[[noreturn]] void tryAndTell(const std::string &path, const plan::Plan &plan, int pipe) {
+  Library library;
+  Status status;
+  try {
+    status = openLibrary(path, plan, library);
+  } catch (const std::exception &error) {
+    status = Status::input(fmt::format("{}: cannot be loaded as a stage library: {}", path, error.what()));
+  }
+  std::string word = status.message + '\n'; // its end: the word is whole
+  ssize_t written = write(pipe, word.data(), word.size());
+  _exit(written == ssize_t(word.size()) ? int(status.code) : int(Code::Run));
+}
+
+} // namespace
+
+Status tryLibrary(const std::string &path, const plan::Plan &plan) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return Status::run(fmt::format("{}: cannot be tried: {}", path, std::strerror(errno)));
+  pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    tryAndTell(path, plan, ends[1]);
+  }
+  close(ends[1]);
+  std::string word;
+  std::array<char, 1024> part;
+  while (child > 0) {
+    ssize_t count = read(ends[0], part.data(), part.size());
+    if (count > 0)
+      word.append(part.data(), size_t(count));
+    else if (count == 0 || errno != EINTR)
+      break;
+  }
+  close(ends[0]);
+  int end = 0;
+  if (child < 0 || waitpid(child, &end, 0) != child)
+    return Status::run(fmt::format("{}: cannot be tried: {}", path, std::strerror(errno)));
+  if (WIFSIGNALED(end))
+    return Status::input(fmt::format("{}: loading this stage library ends the process with signal {} ({})", path,
+                                     WTERMSIG(end), strsignal(WTERMSIG(end))));
+  if (word.empty() || word.back() != '\n') // it left by itself, without a word
+    return Status::input(
+        fmt::format("{}: loading this stage library ends the process with exit code {}", path, WEXITSTATUS(end)));
+  word.pop_back();
+  return {Code(WEXITSTATUS(end)), word};
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,36 @@
+// A stage library in this process: the functions of pipec_stage.h, found by name.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+#include "runtime/stage/pipec_stage.h"
+
+#include <string>
+
+namespace pipec::runtime {
+
+/// It stays loaded until the process ends: threads that it started may be in it.
+struct Library {
+  using Call = decltype(pipec_stage_forward);
+  decltype(pipec_stage_version) *version = nullptr;
+  decltype(pipec_stage_create) *create = nullptr;
+  decltype(pipec_stage_destroy) *destroy = nullptr;
+  Call *forward = nullptr;
+  Call *backwardInput = nullptr; // these three: nullptr where the library has none, which no plan that it runs needs
+  Call *backwardWeight = nullptr;
+  Call *backward = nullptr;
+  Call *optimizerStep = nullptr;
+  decltype(pipec_stage_save) *save = nullptr;
+  decltype(pipec_stage_load) *load = nullptr;
+  decltype(pipec_stage_memory) *memory = nullptr;
+};
+
+/// Opens the library at `path` (never searched for elsewhere) and finds what it must have and what `plan` uses.
+/// Code::Input where it cannot be loaded, is of another version, or lacks a function.
+Status openLibrary(const std::string &path, const plan::Plan &plan, Library &library);
+
+/// The same in a process of its own, whose end, however it comes, is told as a Status: nothing of the library stays in
+/// this one. Call it while the process has one thread.
+Status tryLibrary(const std::string &path, const plan::Plan &plan);
+
+} // namespace pipec::runtime

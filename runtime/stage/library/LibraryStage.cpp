@@ -1,0 +1,125 @@
+// From an instruction to a call and from its error to the rank's failure.
+#include "runtime/stage/library/LibraryStage.h"
+
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Provider.h"
+#include "runtime/stage/library/Facts.h"
+
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+using plan::Kind;
+
+namespace {
+
+/// What the library said, fit for a message: one line of printable ASCII. It may hold anything.
+std::string textOf(PipecError &error, int code) {
+  error.message[sizeof(error.message) - 1] = '\0';
+  std::string text = error.message;
+  for (char &c : text)
+    if (c < ' ' || c > '~')
+      c = c == '\n' || c == '\t' ? ' ' : '?';
+  while (text.ends_with(' '))
+    text.pop_back();
+  return text.empty() ? fmt::format("the stage library failed with code {} and no message", code) : text;
+}
+
+/// Calls into the library; its message if that fails, else nothing. No exception of a C++ library gets past here.
+template <typename F, typename... Arguments> std::string call(F *function, Arguments... arguments) {
+  PipecError error{};
+  try {
+    int code = function(arguments..., &error);
+    return code == 0 ? std::string() : textOf(error, code);
+  } catch (const std::exception &thrown) {
+    return fmt::format("the stage library threw an exception: {}", thrown.what());
+  } catch (...) {
+    return "the stage library threw an exception";
+  }
+}
+
+} // namespace
+
+Status LibraryStage::make(const Library &library, const plan::Plan &plan, int32_t rank, HostDevice &device,
+                          const Clock &clock, Failure &failure, std::unique_ptr<Stage> &stage) {
+  std::string provider;
+  if (Status status = plan::jsonOf(plan.provider, provider); !status.ok())
+    return status;
+  std::vector<PipecStageFacts> facts = factsOf(plan, rank);
+  PipecSetup setup{};
+  setup.rank = setup.world_rank = rank; // one process a rank (P8)
+  setup.ranks = setup.world = plan.ranks();
+  setup.stages = plan.variants.front().stages;
+  setup.own_count = int32_t(facts.size());
+  setup.own = facts.data();
+  setup.microbatches = microbatchesOf(plan);
+  setup.provider = provider.c_str();
+  std::unique_ptr<LibraryStage> made(new LibraryStage(library, rank, device, clock, failure));
+  std::string error = call(library.create, &setup, &made->object);
+  if (error.empty() && !made->object)
+    error = "pipec_stage_create made no stage";
+  if (!error.empty()) {
+    made->object = nullptr; // none of it is ours to destroy
+    return Status::run(fmt::format("rank {}: {}", rank, error));
+  }
+  stage = std::move(made);
+  return {};
+}
+
+LibraryStage::~LibraryStage() {
+  if (object)
+    library.destroy(object);
+}
+
+Library::Call *LibraryStage::functionOf(Kind kind) const {
+  switch (kind) {
+  case Kind::Forward:
+    return library.forward;
+  case Kind::BackwardInput:
+    return library.backwardInput;
+  case Kind::BackwardWeight:
+    return library.backwardWeight;
+  case Kind::Backward:
+    return library.backward;
+  case Kind::Optimizer:
+    return library.optimizerStep;
+  default:
+    return nullptr; // no work of a stage
+  }
+}
+
+HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
+  const plan::Operation &op = *work.label.operation;
+  auto fail = [&](const std::string &why) {
+    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, op, work.label.microbatch), why)));
+  };
+  plan::Time start = clock.now();
+  // A plan that came later may use what the library was not asked for.
+  if (Library::Call *function = functionOf(op.kind)) {
+    PipecCall what{op.stage,      work.label.microbatch, work.label.step, work.in.data,
+                   work.in.bytes, work.out.data,         work.out.bytes};
+    if (std::string error = call(function, object, &what); !error.empty())
+      fail(error);
+  } else {
+    fail(fmt::format("the stage library has no function for {}", plan::name(op.kind)));
+  }
+  return {start, clock.now()};
+}
+
+Status LibraryStage::save(const std::string &path, int64_t steps) {
+  std::string error = call(library.save, object, path.c_str(), steps);
+  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot save: {}", rank, error));
+}
+
+Status LibraryStage::load(const std::string &path, int64_t steps) {
+  std::string error = call(library.load, object, path.c_str(), steps);
+  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot load: {}", rank, error));
+}
+
+StageMemory LibraryStage::memory() const {
+  PipecMemory memory{};
+  library.memory(object, &memory);
+  return {memory.fixed, memory.live, memory.peak};
+}
+
+} // namespace pipec::runtime
