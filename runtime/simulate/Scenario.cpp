@@ -18,7 +18,7 @@ static size_t stretchAt(const Scenario::Link &link, Time time) {
 }
 
 Time wireEnd(const Scenario::Link &link, Bytes bytes, Time start) {
-  // At most 2^60 × 10^12 < 2^100 parts; what a stretch passes is below 2^60 × 2^62.
+  // At most 2^60 × 10^12 < 2^100 parts; what a stretch passes is below 2^60 × 2^63.
   Wide parts = Wide(bytes) * 1'000'000'000'000u;
   Time at = start;
   for (size_t s = stretchAt(link, start); at < kNever; at = link[++s].at) {
@@ -51,14 +51,16 @@ Scenario::Passage Scenario::transfer(int32_t from, int32_t to, const plan::Opera
   return passage;
 }
 
-Time Scenario::compute(int32_t rank, Time start, Time cost) const {
+Time Scenario::computeEnd(int32_t rank, Time start, Time cost) const {
   auto found = slow.find(rank);
-  if (found == slow.end())
-    return cost;
-  for (const Slow &each : found->second)
-    if (each.at <= start && start < each.until)
-      return Time(std::min<Wide>((Wide(cost) * Wide(each.percent) + 50) / 100, Wide(kNever)));
-  return cost;
+  int64_t percent = 100;
+  if (found != slow.end())
+    for (const Slow &each : found->second)
+      if (each.at <= start && start < each.until) {
+        percent = each.percent;
+        break;
+      }
+  return Time(std::min<Wide>(Wide(start) + (Wide(cost) * Wide(percent) + 50) / 100, Wide(kNever)));
 }
 
 Time Scenario::cutAt(int32_t a, int32_t b) const {

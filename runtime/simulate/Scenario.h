@@ -14,8 +14,8 @@
 
 namespace pipec::simulate {
 
-/// Later than any time of a run, with room for the sum of two of them.
-inline constexpr plan::Time kNever = 4'000'000'000'000'000'000;
+/// Later than any time of a run, with room for a latency behind it.
+inline constexpr plan::Time kNever = 8'000'000'000'000'000'000;
 
 class Scenario {
 public:
@@ -52,8 +52,8 @@ public:
   /// latency is that of the moment when the last byte leaves.
   Passage transfer(int32_t from, int32_t to, const plan::Operation &operation, Time start) const;
 
-  /// How long an operation takes that starts at `start` and has this cost.
-  Time compute(int32_t rank, Time start, Time cost) const;
+  /// When an operation ends that starts at `start` and has this cost; no later than kNever.
+  Time computeEnd(int32_t rank, Time start, Time cost) const;
 
   /// When the two lose each other; kNever if they do not.
   Time cutAt(int32_t a, int32_t b) const;

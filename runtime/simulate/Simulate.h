@@ -11,6 +11,7 @@
 
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
+#include "runtime/simulate/Scenario.h"
 
 #include <functional>
 #include <vector>
@@ -35,6 +36,9 @@ struct Options {
   /// Links and transfer queues are never held: each transfer takes its cost and latency from the moment both sides are
   /// ready.
   bool idealLinks = false;
+  /// What the network and the ranks are like instead of what the plan says; outlives the call. A link that it cuts
+  /// stops the run (Code::Check).
+  const Scenario *scenario = nullptr;
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
 };

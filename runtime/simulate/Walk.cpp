@@ -1,6 +1,7 @@
 #include "runtime/simulate/Walk.h"
 
 #include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Text.h"
 
 #include <algorithm>
 #include <map>
@@ -145,6 +146,10 @@ bool Walk::ready(size_t q, Time &when) {
   return true;
 }
 
+Time Walk::computeEnd(const Operation &operation, size_t rank, Time start) const {
+  return options.scenario ? options.scenario->computeEnd(int32_t(rank), start, operation.cost) : start + operation.cost;
+}
+
 /// Runs a queue as far as it goes.
 void Walk::run(size_t q) {
   QueueState &queue = queues[q];
@@ -167,7 +172,8 @@ void Walk::run(size_t q) {
     const Operation &operation = variant.programs[size_t(queue.rank)].operations[instruction.operation];
     if (!plan::isTransfer(operation.kind)) {
       if (devices[size_t(queue.rank)].queues.empty()) {
-        complete(q, when, when + operation.cost, when + operation.cost);
+        Time end = computeEnd(operation, size_t(queue.rank), when);
+        complete(q, when, end, end);
         continue;
       }
       queue.posted = true;
@@ -183,13 +189,24 @@ void Walk::run(size_t q) {
       return;
     Time start = std::max({link.send.ready, link.recv.ready, link.free});
     Time wireEnd = start + operation.cost;
+    Time arrival = wireEnd + operation.latency;
+    if (options.scenario) {
+      int32_t from = queues[link.send.queue].rank, to = queues[link.recv.queue].rank;
+      Scenario::Passage passage = options.scenario->transfer(from, to, operation, start);
+      if (passage.lost) { // neither side ever goes on
+        lost = {true, from, to};
+        return;
+      }
+      wireEnd = passage.end;
+      arrival = passage.arrival;
+    }
     Time held = options.idealLinks ? start : wireEnd;
     link.free = held;
     link.send.posted = link.recv.posted = false;
     size_t other = link.send.queue == q ? link.recv.queue : link.send.queue;
     queues[other].posted = queue.posted = false;
     complete(link.send.queue, start, held, wireEnd);
-    complete(link.recv.queue, start, held, wireEnd + operation.latency);
+    complete(link.recv.queue, start, held, arrival);
     pending.push_back(other);
   }
 }
@@ -231,7 +248,7 @@ void Walk::takeTurn() {
   Device &device = devices[noted.rank];
   QueueState &queue = queues[q];
   const Operation &operation = variant.programs[noted.rank].operations[head(queue).operation];
-  device.free = turn->start + operation.cost;
+  device.free = computeEnd(operation, noted.rank, turn->start);
   queue.posted = false;
   complete(q, turn->start, device.free, device.free);
   pending.push_back(q);
@@ -252,7 +269,7 @@ void Walk::count(const QueueState &queue, const Operation &operation, Time start
   if (queue.step != 0)
     return;
   if (plan::isCompute(operation.kind) || operation.kind == Kind::Optimizer)
-    rank.busy += operation.cost;
+    rank.busy += end - start;
   __int128 &held = live[size_t(queue.rank)];
   if (operation.kind == Kind::Forward) {
     held += __int128(operation.activation) + operation.context;
@@ -322,6 +339,15 @@ uint64_t Walk::signature(int64_t step) const {
 
 /// Follows, from some queue that stands still, what each head waits for, until one comes again.
 Status Walk::stopped() const {
+  if (lost.any) {
+    int64_t steps = target;
+    for (const QueueState &queue : queues)
+      if (queue.perStep != 0)
+        steps = std::min(steps, queue.step);
+    return Status::check("the link between ranks " + std::to_string(lost.from) + " and " + std::to_string(lost.to) +
+                         " is cut at " + plan::timeText(options.scenario->cutAt(lost.from, lost.to)) + ", in step " +
+                         std::to_string(steps));
+  }
   auto text = [&](size_t q) {
     const QueueState &queue = queues[q];
     const Instruction &instruction = head(queue);

@@ -94,6 +94,7 @@ private:
   std::optional<Turn> nextTurn(size_t rank, size_t &queue) const;
   void noteTurn(size_t rank);
   void takeTurn();
+  plan::Time computeEnd(const plan::Operation &operation, size_t rank, plan::Time start) const;
   void wake(QueueState &queue);
   void count(const QueueState &queue, const plan::Operation &operation, plan::Time start, plan::Time end);
   Status stopped() const;
@@ -102,6 +103,11 @@ private:
   const Options &options;
   int64_t target = 0;
   bool tooLong = false;
+  /// A transfer that a cut link has swallowed.
+  struct {
+    bool any = false;
+    int32_t from = 0, to = 0;
+  } lost;
   std::vector<QueueState> queues;
   std::vector<size_t> firstQueue;            // of a rank, in queues
   std::vector<std::vector<uint32_t>> linkOf; // of a rank's operation

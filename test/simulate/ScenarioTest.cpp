@@ -4,6 +4,8 @@
 
 #include "runtime/plan/Limits.h"
 #include "runtime/simulate/ScenarioFile.h"
+#include "runtime/simulate/Simulate.h"
+#include "test/plan/MakePlan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +84,8 @@ TEST(Scenario, TheLargestOfEverythingStaysBelowNever) {
   scenario.others = Scenario::Link{{0, 1, limits::kTime}};
   EXPECT_EQ(scenario.transfer(0, 1, sendOf(limits::kBytes), kNever).arrival, kNever + limits::kTime);
   scenario.slow[0] = {{0, kNever, 100'000}};
-  EXPECT_EQ(scenario.compute(0, 0, limits::kTime), kNever);
+  EXPECT_EQ(scenario.computeEnd(0, 0, limits::kTime), kNever);
+  EXPECT_EQ(scenario.computeEnd(0, 6 * limits::kTime, limits::kTime), kNever);
 }
 
 // Counting it out: picosecond after picosecond, in twelfths of a byte's parts.
@@ -155,11 +158,99 @@ TEST(Scenario, ACutLosesWhatHasNotArrived) {
 
 TEST(Scenario, ASlowRankTakesLongerWhileItIsSlow) {
   Scenario scenario = read(R"({"scenario": 1, "faults": [{"slow": 1, "percent": 150, "at": "1ms", "until": "2ms"}]})");
-  EXPECT_EQ(scenario.compute(1, kMs - 1, 10), 10);
-  EXPECT_EQ(scenario.compute(1, kMs, 10), 15);
-  EXPECT_EQ(scenario.compute(1, kMs, 1), 2); // half up
-  EXPECT_EQ(scenario.compute(1, 2 * kMs, 10), 10);
-  EXPECT_EQ(scenario.compute(0, kMs, 10), 10);
+  EXPECT_EQ(scenario.computeEnd(1, kMs - 1, 10), kMs + 9);
+  EXPECT_EQ(scenario.computeEnd(1, kMs, 10), kMs + 15);
+  EXPECT_EQ(scenario.computeEnd(1, kMs, 1), kMs + 2); // half up
+  EXPECT_EQ(scenario.computeEnd(1, 2 * kMs, 10), 2 * kMs + 10);
+  EXPECT_EQ(scenario.computeEnd(0, kMs, 10), kMs + 10);
+}
+
+namespace {
+
+/// Every end of a run under a scenario.
+std::vector<Time> ends(const plan::Variant &variant, const Scenario *scenario, int64_t steps) {
+  std::vector<Time> all;
+  simulate::Options options;
+  options.steps = steps;
+  options.scenario = scenario;
+  options.observe = [&](const simulate::Event &event) { all.push_back(event.end); };
+  simulate::Result result;
+  Status status = simulate::simulate(variant, options, result);
+  EXPECT_TRUE(status.ok()) << status.message;
+  return all;
+}
+
+} // namespace
+
+// 1000 bytes at 1 GB/s: what the plan says in other words.
+TEST(ScenarioWalk, AScenarioThatSaysWhatThePlanSaysChangesNothing) {
+  for (bool deferred : {false, true}) {
+    plan::test::Make make{.ranks = 4, .microbatches = 9, .split = deferred, .deferred = deferred};
+    make.transfer = 1'000'000;
+    make.latency = 300'000;
+    make.boundary = 1000;
+    plan::Variant variant = plan::test::makePlan(make).variants.front();
+    Scenario scenario;
+    EXPECT_EQ(ends(variant, &scenario, 3), ends(variant, nullptr, 3));
+    scenario.others = Scenario::Link{{0, kGB, 300'000}};
+    EXPECT_EQ(ends(variant, &scenario, 3), ends(variant, nullptr, 3));
+    scenario.others = Scenario::Link{{0, kGB / 2, 300'000}};
+    EXPECT_NE(ends(variant, &scenario, 3), ends(variant, nullptr, 3));
+  }
+}
+
+// A link that is slow for a while: steps are slow then, and as before afterwards.
+TEST(ScenarioWalk, StepsFeelAChangeWhileItLasts) {
+  plan::Variant variant = plan::test::makePlan({.ranks = 2,
+                                                .microbatches = 4,
+                                                .forward = kMs,
+                                                .backwardInput = kMs,
+                                                .backwardWeight = kMs,
+                                                .optimizerCost = 0,
+                                                .transfer = 0,
+                                                .latency = 0,
+                                                .boundary = 1'000'000})
+                              .variants.front();
+  simulate::Options options;
+  options.steps = 20;
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  Time step = result.makespan;
+  Scenario scenario;
+  scenario.links[{0, 1}] = {{0, 0, 0}, {5 * step, kGB / 10, 0}, {10 * step, 0, 0}};
+  options.scenario = &scenario;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  const std::vector<Time> &last = result.ranks[0].lastEnd;
+  EXPECT_EQ(last[3] - last[2], step);
+  EXPECT_GE(last[6] - last[5], 3 * 10 * kMs); // of four transfers of 10 ms, all but what the step hides
+  EXPECT_EQ(last[19] - last[18], step);
+}
+
+TEST(ScenarioWalk, ASlowRankIsBusyLonger) {
+  plan::Variant variant = plan::test::makePlan({.ranks = 2, .microbatches = 4}).variants.front();
+  simulate::Options options;
+  simulate::Result usual, slow;
+  ASSERT_TRUE(simulate::simulate(variant, options, usual).ok());
+  Scenario scenario;
+  scenario.slow[1] = {{0, kNever, 200}};
+  options.scenario = &scenario;
+  ASSERT_TRUE(simulate::simulate(variant, options, slow).ok());
+  EXPECT_EQ(slow.ranks[0].busy, usual.ranks[0].busy);
+  EXPECT_EQ(slow.ranks[1].busy, 2 * usual.ranks[1].busy);
+}
+
+TEST(ScenarioWalk, ACutStopsTheRunAndIsNamed) {
+  plan::Variant variant = plan::test::makePlan({.ranks = 4, .microbatches = 8}).variants.front();
+  simulate::Options options;
+  options.steps = 10;
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  Scenario scenario;
+  scenario.cuts[{1, 2}] = 3 * result.makespan;
+  options.scenario = &scenario;
+  Status status = simulate::simulate(variant, options, result);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_THAT(status.message, testing::MatchesRegex("the link between ranks [12] and [12] is cut at .*, in step 3"));
 }
 
 TEST(ScenarioFile, WhatIsNotGivenIsInherited) {
