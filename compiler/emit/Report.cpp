@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Text.h"
 #include "runtime/simulate/Simulate.h"
+#include "runtime/simulate/Steps.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,28 +15,56 @@ namespace {
 
 double milliseconds(plan::Time time) { return double(time) / 1e9; }
 
+double mean(const std::vector<plan::Time> &times) {
+  double sum = 0;
+  for (plan::Time time : times)
+    sum += milliseconds(time);
+  return sum / double(times.size());
+}
+
 /// time / bound − 1.
 double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
 
 nlohmann::ordered_json json(const Report &report) {
   const plan::Certificate &certificate = report.certificate;
-  return {{"schedule", report.schedule},
-          {"ranks", report.ranks},
-          {"stages", report.stages},
-          {"microbatches", report.microbatches},
-          {"makespan_ms", milliseconds(certificate.makespan)},
-          {"span_ms", milliseconds(certificate.span)},
-          {"bubble_rate", report.bubbleRate},
-          {"span_bubble_rate", report.spanBubbleRate},
-          {"lower_bound_ms", milliseconds(certificate.lowerBound)},
-          {"span_lower_bound_ms", milliseconds(certificate.spanLowerBound)},
-          {"bound", plan::name(certificate.bound)},
-          {"span_bound", plan::name(certificate.spanBound)},
-          {"gap", gap(certificate.makespan, certificate.lowerBound)},
-          {"span_gap", gap(certificate.span, certificate.spanLowerBound)},
-          {"peak_activation_bytes", report.peakActivation},
-          {"peak_bytes", report.peak},
-          {"instructions", report.instructions}};
+  nlohmann::ordered_json object = {{"schedule", report.schedule},
+                                   {"ranks", report.ranks},
+                                   {"stages", report.stages},
+                                   {"microbatches", report.microbatches},
+                                   {"makespan_ms", milliseconds(certificate.makespan)},
+                                   {"span_ms", milliseconds(certificate.span)},
+                                   {"bubble_rate", report.bubbleRate},
+                                   {"span_bubble_rate", report.spanBubbleRate},
+                                   {"lower_bound_ms", milliseconds(certificate.lowerBound)},
+                                   {"span_lower_bound_ms", milliseconds(certificate.spanLowerBound)},
+                                   {"bound", plan::name(certificate.bound)},
+                                   {"span_bound", plan::name(certificate.spanBound)},
+                                   {"gap", gap(certificate.makespan, certificate.lowerBound)},
+                                   {"span_gap", gap(certificate.span, certificate.spanLowerBound)},
+                                   {"peak_activation_bytes", report.peakActivation},
+                                   {"peak_bytes", report.peak},
+                                   {"instructions", report.instructions}};
+  if (report.steps.empty())
+    return object;
+  auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
+  object["mean_step_ms"] = mean(report.steps);
+  object["least_step_ms"] = milliseconds(*least);
+  object["most_step_ms"] = milliseconds(*most);
+  for (plan::Time step : report.steps)
+    object["step_ms"].push_back(milliseconds(step));
+  return object;
+}
+
+/// Lines of eight.
+std::string stepsText(const std::vector<plan::Time> &steps) {
+  constexpr size_t kShown = 200;
+  auto [least, most] = std::minmax_element(steps.begin(), steps.end());
+  std::string text =
+      fmt::format("  {:<9} {:>9.3f} ms   mean of {} steps; least {:.3f} ms, most {:.3f} ms in step {}", "network",
+                  mean(steps), steps.size(), milliseconds(*least), milliseconds(*most), most - steps.begin());
+  for (size_t s = 0; s != std::min(steps.size(), kShown); ++s)
+    text += fmt::format("{} {:>10.3f}", s % 8 == 0 ? fmt::format("\n  step {:>5}", s) : "", milliseconds(steps[s]));
+  return text + (steps.size() > kShown ? fmt::format("\n  … {} more\n", steps.size() - kShown) : "\n");
 }
 
 } // namespace
@@ -59,6 +88,16 @@ Status report(const plan::Plan &plan, PlanReport &report) {
       own.instructions.push_back(plan::executed(variant.programs[rank]));
     }
   }
+  return {};
+}
+
+Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report) {
+  simulate::Options options;
+  options.steps = steps;
+  options.scenario = &network;
+  for (size_t v = 0; v != plan.variants.size(); ++v)
+    if (Status status = simulate::stepTimes(plan.variants[v], options, report.variants[v].steps); !status.ok())
+      return status;
   return {};
 }
 
@@ -94,6 +133,8 @@ std::string reportText(const PlanReport &report) {
                         least - variant.peak.begin(), plan::bytesText(*mostActivation));
     text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
                         *mostInstructions, *fewest);
+    if (!variant.steps.empty())
+      text += stepsText(variant.steps);
   }
   text += fmt::format("  {:<9} {:>12}", "plan", plan::bytesText(report.planBytes));
   if (report.compileMs >= 0)

@@ -3,6 +3,7 @@
 
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
+#include "runtime/simulate/Scenario.h"
 
 #include <cstdint>
 #include <string>
@@ -18,6 +19,7 @@ struct Report {
   double bubbleRate = 0, spanBubbleRate = 0;
   std::vector<plan::Bytes> peakActivation, peak; // a rank each
   std::vector<int64_t> instructions;             // executed, a rank each
+  std::vector<plan::Time> steps;                 // under a network, each step's time; empty: none was asked about
 };
 
 struct PlanReport {
@@ -28,6 +30,9 @@ struct PlanReport {
 
 /// Walks every variant; the status says why if one stops.
 Status report(const plan::Plan &plan, PlanReport &report);
+
+/// Simulates so many steps of every variant under a network.
+Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report);
 
 /// One JSON object (design, section 7): variant 0's figures, and `variants` with those of each.
 std::string reportJson(const PlanReport &report);

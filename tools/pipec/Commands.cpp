@@ -10,6 +10,7 @@
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Write.h"
+#include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
 
@@ -38,13 +39,16 @@ int fail(const CommandOptions &options, const Failure &failure) {
   return int(failure.code);
 }
 
-int fail(const CommandOptions &options, const std::string &file, const Status &status) {
+int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place = {}) {
   // What loads files names the file itself.
   std::string_view message = status.message;
   if (message.starts_with(file + ": "))
     message.remove_prefix(file.size() + 2);
-  fmt::print(stderr, "{}: error: {}\n", file, message);
-  return fail(options, Failure{status.code, std::string(message), file, 1, 1});
+  std::string where = file;
+  if (place.line != 1 || place.column != 1)
+    where += fmt::format(":{}:{}", place.line, place.column);
+  fmt::print(stderr, "{}: error: {}\n", where, message);
+  return fail(options, Failure{status.code, std::string(message), file, unsigned(place.line), unsigned(place.column)});
 }
 
 /// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
@@ -185,6 +189,16 @@ int reportCommand(const CommandOptions &options) {
   emit::PlanReport report;
   if (Status status = figures(compiled, report); !status.ok())
     return fail(options, options.input, status);
+  if (!options.network.empty()) {
+    simulate::Scenario network;
+    simulate::Place place;
+    Status status = simulate::readScenario(options.network, compiled.plan.ranks(), network, place);
+    if (!status.ok())
+      return fail(options, options.network, status, place);
+    status = emit::addNetwork(compiled.plan, network, options.steps, report);
+    if (!status.ok())
+      return fail(options, options.network, status);
+  }
   fmt::print("{}", options.json ? emit::reportJson(report) : emit::reportText(report));
   return 0;
 }

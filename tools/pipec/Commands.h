@@ -13,7 +13,9 @@ struct CommandOptions {
   std::string emit = "plan";
   std::string name; // schedules NAME
   int rank = -1, variant = -1;
-  int columns = 0; // 0: the terminal's, else 80
+  int columns = 0;      // 0: the terminal's, else 80
+  std::string network;  // report: simulate under this scenario
+  long long steps = 10; // so many steps
   bool json = false;
   std::string colour = "auto";
 };

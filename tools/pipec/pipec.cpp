@@ -46,6 +46,11 @@ const Subcommand kSubcommands[] = {
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        set(app, options);
+       auto *network = app.add_option("--network", options.network,
+                                      "a scenario (specs/networks): simulate steps under it and list their times");
+       app.add_option("--steps", options.steps, "so many steps (default: 10)")
+           ->check(CLI::Range(1, 1'000'000))
+           ->needs(network);
        json(app, options);
      },
      pipec::reportCommand},

@@ -1,0 +1,23 @@
+#include "runtime/simulate/Steps.h"
+
+#include <algorithm>
+
+namespace pipec::simulate {
+
+std::vector<plan::Time> stepTimes(const Result &result, int64_t steps) {
+  std::vector<plan::Time> times(size_t(steps), 0);
+  for (const RankResult &rank : result.ranks)
+    for (size_t s = 0; s < times.size() && rank.firstStart[s] >= 0; ++s) // -1: the rank computes nothing
+      times[s] = std::max(times[s], rank.lastEnd[s] - (s == 0 ? rank.firstStart[0] : rank.lastEnd[s - 1]));
+  return times;
+}
+
+Status stepTimes(const plan::Variant &variant, const Options &options, std::vector<plan::Time> &times) {
+  Result result;
+  Status status = simulate(variant, options, result);
+  if (status.ok())
+    times = stepTimes(result, options.steps);
+  return status;
+}
+
+} // namespace pipec::simulate

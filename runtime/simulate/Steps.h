@@ -1,0 +1,18 @@
+// The time of each step of a run in virtual time, by the one definition that measured steps have too (design, section
+// 7: `step_ms`).
+#pragma once
+
+#include "runtime/simulate/Simulate.h"
+
+#include <vector>
+
+namespace pipec::simulate {
+
+/// Of each step: on the slowest rank, from its last end of the step before, in the first step from its first start, to
+/// its last end. `result` is of a run of `steps` steps.
+std::vector<plan::Time> stepTimes(const Result &result, int64_t steps);
+
+/// Simulates options.steps steps.
+Status stepTimes(const plan::Variant &variant, const Options &options, std::vector<plan::Time> &times);
+
+} // namespace pipec::simulate
