@@ -10,9 +10,12 @@ Status checkStage(const std::string &choice, const plan::Plan &plan) {
   if (choice == kSynthetic)
     return {};
   // A library is named by its path; a plain word was meant as the name of a stage.
+  if (choice == "torch")
+    return Status::usage("--stage=torch is not supported yet; use synthetic or the path of a library");
   if (choice.find('/') == std::string::npos && choice.find('.') == std::string::npos)
     return Status::usage("--stage=" + choice + ": there is no such stage; use synthetic or the path of a library");
-  return tryLibrary(choice, plan);
+  Status status = tryLibrary(choice, plan);
+  return status.ok() ? status : Status{Code::Usage, "--stage: " + status.message};
 }
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage) {

@@ -12,8 +12,8 @@ namespace pipec::runtime {
 /// --stage's value: "synthetic", or the path of a library.
 inline constexpr const char *kSynthetic = "synthetic";
 
-/// Whether `choice` is a stage that can run `plan`: Code::Usage where there is none of that name, Code::Input where its
-/// library is wrong. For the moment before processes are started; call it while this one has one thread.
+/// Whether `choice` is a stage that can run `plan`; Code::Usage, with what is wrong of its name or library. For the
+/// moment before processes are started; call it while this one has one thread.
 Status checkStage(const std::string &choice, const plan::Plan &plan);
 
 /// What a rank's stage is made for; all outlive it.

@@ -31,6 +31,10 @@ static std::vector<double> cpuShares(const Outcome &outcome) {
   return shares;
 }
 
+static const char *nameOf(runtime::Pace pace) {
+  return pace == runtime::Pace::Carry ? "carry" : pace == runtime::Pace::Naive ? "naive" : "none";
+}
+
 std::string toJson(const Outcome &outcome) {
   runtime::Lateness lateness = latenessOf(outcome);
   nlohmann::ordered_json json{
@@ -49,9 +53,9 @@ std::string toJson(const Outcome &outcome) {
       {"swaps", 0},
       {"lost_steps", 0},
       {"epochs", std::vector<int64_t>(outcome.measured.size(), 0)}, // of each step
-      {"emulate", outcome.pace == runtime::Pace::Carry ? "carry" : "naive"},
+      {"emulate", nameOf(outcome.pace)},
       {"device", "host"},
-      {"stage", "synthetic"},
+      {"stage", outcome.stage},
       {"idle_cpu", cpuShares(outcome)},
       {"pids", outcome.result.pids},
   };
@@ -79,10 +83,11 @@ std::string toText(const Outcome &outcome) {
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
                       sum / double(outcome.measured.size()), milliseconds(double(outcome.certificate.span)),
                       milliseconds(double(outcome.certificate.makespan)));
+  if (outcome.pace == runtime::Pace::Real) // there is no deadline to be late against
+    return text;
   text += fmt::format("lateness of an operation ({}): mean {:.4f} ms, median {:.4f}, p99 {:.4f}, max {:.4f}\n",
-                      outcome.pace == runtime::Pace::Carry ? "carry" : "naive", milliseconds(late.mean()),
-                      milliseconds(late.quantile(0.5)), milliseconds(late.quantile(0.99)),
-                      milliseconds(double(late.max())));
+                      nameOf(outcome.pace), milliseconds(late.mean()), milliseconds(late.quantile(0.5)),
+                      milliseconds(late.quantile(0.99)), milliseconds(double(late.max())));
   return text;
 }
 

@@ -11,6 +11,7 @@ namespace pipec::piperun {
 struct Outcome {
   int64_t steps = 0;
   runtime::Pace pace = runtime::Pace::Carry;
+  std::string stage;
   plan::Certificate certificate;
   std::vector<plan::Time> measured;
   std::vector<plan::Time> simulated;

@@ -2,6 +2,7 @@
 // launcher and prints what came out.
 #include "runtime/plan/Load.h"
 #include "runtime/simulate/Simulate.h"
+#include "runtime/stage/MakeStage.h"
 #include "tools/piperun/Output.h"
 
 #include <CLI/CLI.hpp>
@@ -28,7 +29,7 @@ struct Arguments {
   int64_t steps = 10;
   std::string device = "host";
   std::string stage = "synthetic";
-  std::string emulate = "carry";
+  std::string emulate; // empty: not given
   std::string trace;
   double deadline = -1; // < 0: not given
   bool verbose = false;
@@ -44,14 +45,15 @@ void define(CLI::App &app, Arguments &a) {
       ->check(CLI::Range(int64_t(1), kMaxSteps))
       ->capture_default_str();
   app.add_option("--device", a.device, "host or cuda")->check(CLI::IsMember({"host", "cuda"}))->capture_default_str();
-  app.add_option("--stage", a.stage, "synthetic: the plan's costs as real waits; torch; or a library LIB.so")
+  app.add_option("--stage", a.stage,
+                 "synthetic: the plan's costs as real waits; torch; or a library LIB.so (runtime/stage/pipec_stage.h)")
       ->capture_default_str();
   app.add_option(
          "--emulate", a.emulate,
          "How synthetic operations keep time. carry: each ends where the previous deadline says, which shows that "
          "the order is right; naive: each counts from when it starts, which shows what the runtime costs")
       ->check(CLI::IsMember({"carry", "naive"}))
-      ->capture_default_str();
+      ->default_str("carry");
   app.add_option("--trace", a.trace, "Write a trace of all ranks to this file (ui.perfetto.dev opens it)");
   app.add_option("--deadline", a.deadline,
                  "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
@@ -69,8 +71,8 @@ void define(CLI::App &app, Arguments &a) {
 Status refuse(const Arguments &a) {
   if (a.device == "cuda")
     return Status::run("CUDA is not built into this piperun; use --device=host");
-  if (a.stage != "synthetic")
-    return Status::usage("--stage=" + a.stage + " is not supported yet; use --stage=synthetic");
+  if (a.stage != runtime::kSynthetic && !a.emulate.empty())
+    return Status::usage("--emulate is for --stage=synthetic; operations of any other stage take their own time");
   if (std::isnan(a.deadline))
     return Status::usage("--deadline is not a number");
   std::error_code error;
@@ -106,6 +108,9 @@ Status run(const Arguments &a, piperun::Outcome &outcome) {
   status = load(a.plan, plan, hash);
   if (!status.ok())
     return status;
+  status = runtime::checkStage(a.stage, plan);
+  if (!status.ok())
+    return status;
   const plan::Variant &variant = plan.variants.front();
   rlimit files{};
   constexpr rlim_t kOwn = 32; // of the launcher itself
@@ -128,7 +133,10 @@ Status run(const Arguments &a, piperun::Outcome &outcome) {
 
   runtime::RunOptions options;
   options.steps = a.steps;
-  options.pace = outcome.pace = a.emulate == "naive" ? runtime::Pace::Naive : runtime::Pace::Carry;
+  options.stage = outcome.stage = a.stage;
+  options.pace = outcome.pace = a.stage != runtime::kSynthetic ? runtime::Pace::Real
+                                : a.emulate == "naive"         ? runtime::Pace::Naive
+                                                               : runtime::Pace::Carry;
   options.trace = !a.trace.empty();
   plan::Time step = std::max(*std::max_element(outcome.simulated.begin(), outcome.simulated.end()), plan::Time(0));
   options.deadline =

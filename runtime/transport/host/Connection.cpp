@@ -79,7 +79,7 @@ void Connection::abort(const std::string &reason) {
   std::error_code ignored;
   wire::Frame frame;
   frame.type = wire::Type::Abort;
-  frame.bytes = uint32_t(std::min<size_t>(reason.size(), wire::kAbortBytes));
+  frame.bytes = std::min<uint64_t>(reason.size(), wire::kAbortBytes);
   std::array<asio::const_buffer, 2> buffers{asio::buffer(&frame, sizeof frame), asio::buffer(reason, frame.bytes)};
   socket.non_blocking(true, ignored);
   if (outbox.empty()) // else it would land inside another frame

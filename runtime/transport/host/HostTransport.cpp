@@ -87,7 +87,7 @@ void HostTransport::advance(Stream &stream) {
 /// Lets the other end know of this one.
 void HostTransport::post(Stream &stream) {
   Time now = clock.now();
-  if (options.pace == Pace::Naive)
+  if (options.pace != Pace::Carry)
     stream.ready = now;
   stream.since = now;
   stream.state = State::Meeting;
@@ -120,14 +120,14 @@ void HostTransport::match(Peer &peer) {
   Stream &stream = *peer.sending;
   if (!matches(stream, stream.peer(), *peer.credit))
     return;
-  Time ready = options.pace == Pace::Naive ? clock.now() : std::max(stream.ready, peer.credit->start);
+  Time ready = options.pace == Pace::Carry ? std::max(stream.ready, peer.credit->start) : clock.now();
   stream.start = std::max(ready, peer.linkFree);
-  stream.end = stream.start + stream.work.label.operation->cost;
+  stream.end = stream.start + (options.pace == Pace::Real ? 0 : stream.work.label.operation->cost);
   peer.linkFree = stream.end;
   peer.credit.reset();
   wire::Frame data;
   data.type = wire::Type::Data;
-  data.bytes = uint32_t(stream.work.out.bytes);
+  data.bytes = uint64_t(stream.work.out.bytes);
   data.tag = wire::tagOf(stream.work.label);
   data.start = stream.start;
   data.end = stream.end;
@@ -179,7 +179,10 @@ void HostTransport::leaveWire(Stream &stream) {
   Peer &peer = peers.at(stream.peer());
   (stream.isSend() ? peer.sending : peer.receiving) = nullptr;
   stream.state = State::Idle;
-  Time end = stream.isSend() ? stream.end : stream.end + stream.work.label.operation->latency;
+  if (options.pace == Pace::Real)
+    stream.end = now;
+  bool travels = !stream.isSend() && options.pace != Pace::Real; // a real wire has had its latency
+  Time end = stream.end + (travels ? stream.work.label.operation->latency : 0);
   device.finish(stream.queue, {stream.end, end, stream.start, std::max(stream.start, stream.since), std::max(now, end),
                                now - stream.end});
   advance(stream);

@@ -3,7 +3,8 @@
 //
 // The wire is emulated on top: a transfer that the plan says takes `cost` holds both queues that long, and its data
 // count as arrived a `latency` later. Under Pace::Carry ready times travel with the credit and start and end with the
-// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can.
+// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can; under
+// Pace::Real it takes what the sockets take.
 #pragma once
 
 #include "runtime/device/Pace.h"

@@ -49,14 +49,15 @@ enum class Type : uint32_t {
 
 struct Frame {
   Type type = Type::Credit;
-  uint32_t bytes = 0;
+  uint32_t reserved = 0;
+  uint64_t bytes = 0;
   Tag tag;
   plan::Time start = 0; // in the run's clock
   plan::Time end = 0;
 };
-static_assert(sizeof(Frame) == 56);
+static_assert(sizeof(Frame) == 64);
 
-inline constexpr uint32_t kAbortBytes = 4096; // of its text, at most
+inline constexpr uint64_t kAbortBytes = 4096; // of its text, at most
 
 Tag tagOf(const Label &label);
 std::string describe(const Tag &tag);
