@@ -1,94 +1,19 @@
-// Handshake and meeting. Each end sends its Hello before it reads the other's and closes only after reading it, so both
-// see the same difference and neither loses it to a reset.
+// The meeting: dials the ranks above, has a door for those below, until all are there.
 #include "runtime/transport/host/Meeting.h"
 
-#include <cstring>
+#include "runtime/transport/host/Door.h"
+
 #include <fmt/format.h>
 #include <future>
 #include <memory>
 #include <netinet/tcp.h>
-#include <sodium.h>
 
 namespace pipec::runtime {
 
 using asio::ip::tcp;
 
 static constexpr auto kAwait = asio::use_awaitable;
-
-static wire::Proof prove(const wire::Hello &prover, const wire::Hello &other, const std::array<uint8_t, 32> &secret) {
-  static_assert(crypto_auth_BYTES == sizeof(wire::Proof) && crypto_auth_KEYBYTES == 32);
-  std::array<unsigned char, 2 * sizeof(wire::Hello)> text;
-  std::memcpy(text.data(), &prover, sizeof prover);
-  std::memcpy(text.data() + sizeof prover, &other, sizeof other);
-  wire::Proof proof;
-  crypto_auth(proof.data(), text.data(), text.size(), secret.data());
-  return proof;
-}
-
-// What both ends must agree on; the first difference is the message.
-static Status compare(const wire::Hello &own, const wire::Hello &peer) {
-  auto differ = [&](const char *what, const std::string &theirs, const std::string &ours) {
-    return Status::run(
-        fmt::format("{} differs: rank {} has {}, rank {} has {}", what, peer.rank, theirs, own.rank, ours));
-  };
-  auto numbers = [&](const char *what, uint32_t theirs, uint32_t ours) {
-    return differ(what, std::to_string(theirs), std::to_string(ours));
-  };
-  if (peer.protocol != own.protocol)
-    return numbers("the protocol version", peer.protocol, own.protocol);
-  if (peer.job != own.job)
-    return differ("the job id", wire::hex(peer.job.data(), 8), wire::hex(own.job.data(), 8));
-  if (peer.world != own.world)
-    return numbers("the world size", peer.world, own.world);
-  if (peer.plan != own.plan)
-    return differ("the plan", wire::hex(peer.plan.data(), 8), wire::hex(own.plan.data(), 8));
-  return {};
-}
-
-asio::awaitable<Greeting> greet(tcp::socket &socket, const Identity &self) {
-  wire::Hello own;
-  own.protocol = self.protocol;
-  own.world = uint32_t(self.world);
-  own.rank = uint32_t(self.rank);
-  own.job = self.job;
-  own.plan = self.plan;
-  randombytes_buf(own.nonce.data(), own.nonce.size());
-  Greeting greeting;
-  std::error_code error;
-  auto lost = [&] {
-    greeting.status =
-        Status::run(fmt::format("rank {}: the connection closed during the handshake: {}", self.rank, error.message()));
-    return greeting;
-  };
-  co_await asio::async_write(socket, asio::buffer(&own, sizeof own), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  wire::Hello peer;
-  co_await asio::async_read(socket, asio::buffer(&peer, sizeof peer), asio::redirect_error(kAwait, error));
-  greeting.stranger = bool(error) || peer.magic != wire::kMagic || peer.rank > uint32_t(INT32_MAX);
-  if (error)
-    co_return lost();
-  if (greeting.stranger) {
-    greeting.status = Status::run(fmt::format("rank {}: a connection that is not piperun's", self.rank));
-    co_return greeting;
-  }
-  greeting.peer = int32_t(peer.rank);
-  greeting.status = compare(own, peer);
-  if (!greeting.status.ok())
-    co_return greeting;
-
-  wire::Proof proof = prove(own, peer, self.secret);
-  co_await asio::async_write(socket, asio::buffer(proof), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  co_await asio::async_read(socket, asio::buffer(proof), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  wire::Proof due = prove(peer, own, self.secret);
-  if (sodium_memcmp(proof.data(), due.data(), due.size()) != 0)
-    greeting.status = Status::run(fmt::format("the secret differs: rank {}'s is not rank {}'s", peer.rank, own.rank));
-  co_return greeting;
-}
+static constexpr std::chrono::milliseconds kRedial{20};
 
 // A dead peer shows within 3 s even if the network just goes silent. The send buffer is left to the system: a fixed one
 // stalls on delayed acknowledgements. Where the default congestion control paces (bbr), small messages would wait.
@@ -123,7 +48,8 @@ namespace {
 class Meeting : public std::enable_shared_from_this<Meeting> {
 public:
   Meeting(const Identity &self, tcp::acceptor acceptor, const std::map<int32_t, tcp::endpoint> &peers)
-      : self(self), acceptor(std::move(acceptor)), timer(this->acceptor.get_executor()), expected(peers) {}
+      : self(self), timer(acceptor.get_executor()), door(std::make_shared<Door>(std::move(acceptor), self)),
+        expected(peers) {}
 
   void begin(std::chrono::milliseconds deadline) {
     if (expected.empty())
@@ -132,14 +58,16 @@ public:
       timer.expires_after(deadline);
       timer.async_wait([me = shared_from_this(), deadline](std::error_code error) {
         if (!error)
-          me->finish(Status::run(fmt::format("rank {}: {} did not come to the meeting within {:g} s", me->self.rank,
-                                             me->missing(), double(deadline.count()) / 1000)));
+          me->finish(Status::run(fmt::format("rank {}: {} did not come to the meeting within {:g} s{}", me->self.rank,
+                                             me->missing(), double(deadline.count()) / 1000, me->refused())));
       });
     }
     for (const auto &[peer, endpoint] : expected)
       if (peer > self.rank)
-        asio::co_spawn(acceptor.get_executor(), connect(shared_from_this(), peer, endpoint), asio::detached);
-    asio::co_spawn(acceptor.get_executor(), accept(shared_from_this()), asio::detached);
+        asio::co_spawn(timer.get_executor(), connect(shared_from_this(), peer, endpoint), asio::detached);
+    door->open([me = shared_from_this()](Greeting greeting,
+                                         tcp::socket socket) { me->guest(std::move(greeting), std::move(socket)); },
+               [me = shared_from_this()](Status status) { me->finish(std::move(status)); });
   }
 
   std::promise<Status> done;
@@ -148,46 +76,35 @@ public:
 private:
   // A coroutine's parameters live in its frame: `me` keeps the object alive.
   static asio::awaitable<void> connect(std::shared_ptr<Meeting> me, int32_t peer, tcp::endpoint endpoint) {
-    tcp::socket socket(me->acceptor.get_executor());
-    std::error_code error;
-    co_await socket.async_connect(endpoint, asio::redirect_error(kAwait, error));
-    if (error) {
-      me->finish(
-          Status::run(fmt::format("rank {}: cannot connect to rank {}: {}", me->self.rank, peer, error.message())));
-      co_return;
-    }
-    Greeting greeting = co_await greet(socket, me->self);
-    if (greeting.status.ok() && greeting.peer != peer)
-      greeting.status = Status::run(
-          fmt::format("rank {}: reached rank {} where rank {} was expected", me->self.rank, greeting.peer, peer));
-    me->arrived(peer, std::move(socket), std::move(greeting.status));
-  }
-
-  static asio::awaitable<void> accept(std::shared_ptr<Meeting> me) {
     while (!me->finished) {
+      tcp::socket socket(me->timer.get_executor());
       std::error_code error;
-      tcp::socket socket = co_await me->acceptor.async_accept(asio::redirect_error(kAwait, error));
-      if (me->finished)
-        co_return;
-      if (error == asio::error::connection_aborted)
-        continue; // who called has hung up
+      co_await socket.async_connect(endpoint, asio::redirect_error(kAwait, error));
       if (error) {
-        me->finish(Status::run(fmt::format("rank {}: cannot accept a connection: {}", me->self.rank, error.message())));
+        me->finish(
+            Status::run(fmt::format("rank {}: cannot connect to rank {}: {}", me->self.rank, peer, error.message())));
         co_return;
       }
-      asio::co_spawn(me->acceptor.get_executor(), welcome(me, std::move(socket)), asio::detached);
+      Greeting greeting = co_await greet(socket, me->self, wire::Side::Dials);
+      if (greeting.lost) { // shown out among a crowd of strangers; a peer that is gone refuses the next call
+        asio::steady_timer pause(socket.get_executor(), kRedial);
+        co_await pause.async_wait(kAwait);
+        continue;
+      }
+      if (greeting.status.ok() && greeting.peer != peer)
+        greeting.status = Status::run(
+            fmt::format("rank {}: reached rank {} where rank {} was expected", me->self.rank, greeting.peer, peer));
+      me->arrived(peer, std::move(socket), std::move(greeting.status));
+      co_return;
     }
   }
 
-  static asio::awaitable<void> welcome(std::shared_ptr<Meeting> me, tcp::socket socket) {
-    Greeting greeting = co_await greet(socket, me->self);
-    if (greeting.stranger || me->finished)
-      co_return;
-    bool due = greeting.peer < me->self.rank && me->expected.count(greeting.peer) && !me->sockets.count(greeting.peer);
+  void guest(Greeting greeting, tcp::socket socket) {
+    bool due = greeting.peer < self.rank && expected.count(greeting.peer) && !sockets.count(greeting.peer);
     if (greeting.status.ok() && !due)
       greeting.status =
-          Status::run(fmt::format("rank {}: rank {} connected and was not expected", me->self.rank, greeting.peer));
-    me->arrived(greeting.peer, std::move(socket), std::move(greeting.status));
+          Status::run(fmt::format("rank {}: rank {} connected and was not expected", self.rank, greeting.peer));
+    arrived(greeting.peer, std::move(socket), std::move(greeting.status));
   }
 
   void arrived(int32_t peer, tcp::socket socket, Status status) {
@@ -206,8 +123,7 @@ private:
       return;
     finished = true;
     timer.cancel();
-    std::error_code ignored;
-    acceptor.close(ignored);
+    door->close();
     done.set_value(std::move(status));
   }
 
@@ -219,9 +135,14 @@ private:
     return text;
   }
 
+  /// Who came and did not belong here may be who is missing, started wrongly.
+  std::string refused() const {
+    return door->refused().empty() ? "" : fmt::format("; one that came was refused: {}", door->refused());
+  }
+
   const Identity self;
-  tcp::acceptor acceptor;
   asio::steady_timer timer;
+  const std::shared_ptr<Door> door;
   const std::map<int32_t, tcp::endpoint> expected;
   bool finished = false;
 };

@@ -16,12 +16,15 @@ static_assert(std::endian::native == std::endian::little, "the wire is little-en
 inline constexpr uint32_t kProtocol = 1;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
+/// Which end of a connection speaks.
+enum class Side : uint32_t { Dials = 1, Accepts = 2 };
+
 struct Hello {
   std::array<char, 8> magic = kMagic;
   uint32_t protocol = kProtocol;
   uint32_t world = 0;
   uint32_t rank = 0;
-  uint32_t reserved = 0;
+  Side side = Side::Dials;
   std::array<uint8_t, 16> job{};
   std::array<uint8_t, 32> plan{}; // its hash
   std::array<uint8_t, 32> nonce{};
