@@ -20,7 +20,7 @@ static size_t stretchAt(const Scenario::Link &link, Time time) {
 Time wireEnd(const Scenario::Link &link, Bytes bytes, Time start) {
   // At most 2^60 × 10^12 < 2^100 parts; what a stretch passes is below 2^60 × 2^63.
   Wide parts = Wide(bytes) * 1'000'000'000'000u;
-  Time at = start;
+  Time at = std::max<Time>(start, 0);
   for (size_t s = stretchAt(link, start); at < kNever; at = link[++s].at) {
     if (parts == 0 || link[s].bandwidth == 0)
       return at;
@@ -60,7 +60,7 @@ Time Scenario::computeEnd(int32_t rank, Time start, Time cost) const {
         percent = each.percent;
         break;
       }
-  return Time(std::min<Wide>(Wide(start) + (Wide(cost) * Wide(percent) + 50) / 100, Wide(kNever)));
+  return Time(std::min<Wide>(Wide(std::max<Time>(start, 0)) + (Wide(cost) * Wide(percent) + 50) / 100, Wide(kNever)));
 }
 
 Time Scenario::cutAt(int32_t a, int32_t b) const {

@@ -3,6 +3,7 @@
 
 #include "runtime/device/Pace.h"
 #include "runtime/device/host/HostDevice.h"
+#include "runtime/simulate/Scenario.h"
 #include "runtime/stage/Stage.h"
 
 #include <memory>
@@ -24,6 +25,7 @@ struct StageContext {
   HostDevice &device;
   const Clock &clock;
   Failure &failure;
+  const simulate::Scenario *network = nullptr; // makes a synthetic stage slow where it says so; none: nowhere
 };
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage);

@@ -13,8 +13,8 @@ namespace pipec::runtime {
 
 HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
   plan::Time start = pace == Pace::Naive ? clock.now() : ready;
-  plan::Time end = start + work.label.operation->cost;
   const plan::Operation &op = *work.label.operation;
+  plan::Time end = network ? network->computeEnd(rank, start, op.cost) : start + op.cost;
   plan::Payload of = op.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
   if (work.in.data) {
     int32_t producer = of == plan::Payload::Forward ? op.stage - 1 : op.stage + 1;

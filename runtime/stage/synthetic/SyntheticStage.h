@@ -4,6 +4,7 @@
 
 #include "runtime/device/Pace.h"
 #include "runtime/device/host/HostDevice.h"
+#include "runtime/simulate/Scenario.h"
 #include "runtime/stage/Stage.h"
 
 namespace pipec::runtime {
@@ -11,8 +12,9 @@ namespace pipec::runtime {
 class SyntheticStage final : public Stage, public HostBody {
 public:
   /// All outlive the stage, and the stage the device's thread.
-  SyntheticStage(int32_t rank, HostDevice &device, const Clock &clock, Failure &failure, Pace pace)
-      : rank(rank), device(device), clock(clock), failure(failure), pace(pace) {}
+  SyntheticStage(int32_t rank, HostDevice &device, const Clock &clock, Failure &failure, Pace pace,
+                 const simulate::Scenario *network = nullptr)
+      : rank(rank), device(device), clock(clock), failure(failure), pace(pace), network(network) {}
 
   void forward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
   void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) override {
@@ -38,6 +40,7 @@ private:
   const Clock &clock;
   Failure &failure;
   Pace pace;
+  const simulate::Scenario *network; // may make the rank slow
 };
 
 } // namespace pipec::runtime
