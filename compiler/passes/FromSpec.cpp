@@ -6,10 +6,10 @@
 #include "compiler/spec/Reader.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Load.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 
@@ -211,14 +211,13 @@ private:
     if (!file || file->list)
       return error(file ? file->mark : spec.schedule.mark) << "schedule 'order' needs one file", failure();
     std::string path = spec::resolvePath(spec, file->values.front());
-    auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-    if (!buffer)
-      return error(file->mark) << "cannot read '" << path << "': " << buffer.getError().message(), failure();
-    if (int64_t((*buffer)->getBufferSize()) > limits::kPlanBytes)
-      return error(file->mark) << "'" << path << "' has more than 1 GiB", failure();
+    std::vector<uint8_t> bytes;
+    if (Status status = plan::readBytes(path, limits::kOrderBytes, bytes); !status.ok())
+      return error(file->mark) << status.message, failure();
     order.emplace();
     schedule::OrderError wrong;
-    if (!schedule::readOrder((*buffer)->getBuffer(), *order, wrong))
+    std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    if (!schedule::readOrder(text, *order, wrong))
       return emitError(FileLineColLoc::get(&context, path, unsigned(wrong.line), unsigned(wrong.column)))
                  << wrong.message,
              failure();

@@ -42,6 +42,8 @@ private:
 
   bool split() {
     int line = 0;
+    if (text.starts_with("\xEF\xBB\xBF"))
+      return fail(1, 1, "the file begins with a byte order mark, expected the first action: save it without one");
     for (size_t at = 0; at < text.size();) {
       ++line;
       size_t end = std::min(text.find('\n', at), text.size());

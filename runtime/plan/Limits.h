@@ -17,6 +17,7 @@ inline constexpr int64_t kProviderBytes = int64_t(1) << 18;
 inline constexpr int64_t kTime = 1'000'000'000'000'000'000; // ps: one cost, and one step
 inline constexpr int64_t kBytes = int64_t(1) << 60;
 inline constexpr int64_t kSpecBytes = int64_t(16) << 20;
+inline constexpr int64_t kOrderBytes = int64_t(256) << 20;
 inline constexpr int64_t kPlanBytes = int64_t(1) << 30;
 
 } // namespace pipec::limits

@@ -1,9 +1,11 @@
 // File → bytes → a plan that may run: reading, and the order in which the rules are asked.
 #include "runtime/plan/Load.h"
 
+#include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -18,13 +20,23 @@ Status readError(const std::string &path, int error) {
   return Status::input(fmt::format("{}: cannot read: {}", path, std::strerror(error)));
 }
 
-/// read(2) to the file's end, which may be a pipe's; the errno, or 0. Stops one byte over the limit.
-int readAll(int file, std::vector<uint8_t> &bytes) {
-  constexpr size_t kChunk = size_t(1) << 20;
+Status tooLong(const std::string &path, int64_t most) {
+  return Status::input(fmt::format("{}: longer than {} bytes, which is the most", path, most));
+}
+
+/// `used` bytes of a file's beginning.
+bool beginsAsPlan(const std::vector<uint8_t> &bytes, size_t used) {
+  return std::equal(kMagic.begin(), kMagic.begin() + ptrdiff_t(std::min(used, kMagic.size())), bytes.begin());
+}
+
+/// read(2) to the file's end, or to one byte over `most`; the errno, or 0. `size` is what the file says of itself: a
+/// pipe says 0.
+int readAll(int file, size_t size, size_t most, bool onlyPlan, std::vector<uint8_t> &bytes) {
+  constexpr size_t kFirst = size_t(1) << 20;
   size_t used = 0;
-  while (used <= size_t(limits::kPlanBytes)) {
-    if (bytes.size() < used + kChunk)
-      bytes.resize(std::min(std::max(used + kChunk, 2 * bytes.size()), size_t(limits::kPlanBytes) + kChunk));
+  while (used <= most && (!onlyPlan || beginsAsPlan(bytes, used))) {
+    if (bytes.size() == used)
+      bytes.resize(std::min(used == 0 ? kFirst : std::max(size + 1, used + used / 2), most + 1));
     const ssize_t count = ::read(file, bytes.data() + used, bytes.size() - used);
     if (count < 0 && errno == EINTR)
       continue;
@@ -38,20 +50,29 @@ int readAll(int file, std::vector<uint8_t> &bytes) {
   return 0;
 }
 
-} // namespace
-
-Status readFile(const std::string &path, std::vector<uint8_t> &bytes) {
+Status read(const std::string &path, int64_t most, bool onlyPlan, std::vector<uint8_t> &bytes) {
   bytes.clear();
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
     return readError(path, errno);
-  const int error = readAll(file, bytes);
+  struct stat about = {};
+  const bool regular = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+  const int64_t size = regular ? int64_t(about.st_size) : 0;
+  const int error = size > most ? 0 : readAll(file, size_t(size), size_t(most), onlyPlan, bytes);
   ::close(file);
   if (error != 0)
     return readError(path, error);
-  if (bytes.size() > size_t(limits::kPlanBytes))
-    return Status::input(fmt::format("{}: over the limit of a plan, {} bytes", path, limits::kPlanBytes));
-  return {};
+  return size > most || int64_t(bytes.size()) > most ? tooLong(path, most) : Status();
+}
+
+} // namespace
+
+Status readFile(const std::string &path, std::vector<uint8_t> &bytes) {
+  return read(path, limits::kPlanBytes, true, bytes);
+}
+
+Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes) {
+  return read(path, most, false, bytes);
 }
 
 Status verify(const Variant &variant) {

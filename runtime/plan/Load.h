@@ -21,8 +21,11 @@ Status decode(std::span<const uint8_t> file, Plan &plan);
 Status verify(const Plan &plan);
 Status verify(const Variant &variant);
 
-/// File → bytes, at most limits::kPlanBytes.
+/// A plan's file → bytes, at most limits::kPlanBytes. Of what does not begin as a plan it reads no more than the
+/// beginning, so that neither a large file nor a device is read to its end only to be refused.
 Status readFile(const std::string &path, std::vector<uint8_t> &bytes);
+/// Any file → bytes, at most `most`.
+Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 
 /// readFile, decode and verify.
 Status load(const std::string &path, Plan &plan);

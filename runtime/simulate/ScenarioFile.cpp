@@ -189,11 +189,9 @@ Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, P
 Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, Place &place) {
   place = {};
   std::vector<uint8_t> bytes;
-  Status status = plan::readFile(path, bytes);
+  Status status = plan::readBytes(path, kMaxFile, bytes);
   if (std::string named = path + ": "; status.message.starts_with(named))
     status.message.erase(0, named.size());
-  if (status.ok() && int64_t(bytes.size()) > kMaxFile)
-    status = Status::input(fmt::format("longer than {} bytes, which is the most", kMaxFile));
   if (!status.ok())
     return status;
   std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());

@@ -1,5 +1,6 @@
 // The file around the plan: round trips, damage, versions, what is reserved, and writing that leaves nothing behind.
 #include "runtime/plan/Format.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/plan_generated.h"
 #include "test/plan/Refused.h"
 
@@ -218,6 +219,29 @@ TEST_F(PlanFile, LoadNamesTheFile) {
   const std::string empty = folder / "empty.pipe";
   std::ofstream(empty).close();
   EXPECT_EQ(load(empty, plan).message, empty + ": P1: not a plan: 0 bytes, a plan has at least 16");
+}
+
+TEST_F(PlanFile, WhatIsNoPlanIsNotReadToItsEnd) {
+  std::vector<uint8_t> bytes;
+  ASSERT_TRUE(readFile("/dev/zero", bytes).ok());
+  EXPECT_LE(bytes.size(), size_t(1) << 20);
+  Plan plan;
+  EXPECT_EQ(load("/dev/zero", plan).message, "/dev/zero: P1: not a plan: it does not begin with PIPEPLAN");
+}
+
+TEST_F(PlanFile, AFileOverTheLimitIsNotRead) {
+  const std::string path = folder / "large";
+  std::ofstream(path) << kMagic;
+  fs::resize_file(path, uintmax_t(limits::kPlanBytes) + 1);
+  std::vector<uint8_t> bytes;
+  EXPECT_EQ(readFile(path, bytes).message, path + ": longer than 1073741824 bytes, which is the most");
+  EXPECT_TRUE(bytes.empty());
+  fs::resize_file(path, kMagic.size());
+  EXPECT_TRUE(readBytes(path, kMagic.size(), bytes).ok());
+  EXPECT_EQ(bytes, std::vector<uint8_t>(kMagic.begin(), kMagic.end()));
+  EXPECT_EQ(readBytes(path, kMagic.size() - 1, bytes).message, path + ": longer than 7 bytes, which is the most");
+  EXPECT_EQ(readBytes("/dev/zero", 3'000'000, bytes).message,
+            "/dev/zero: longer than 3000000 bytes, which is the most");
 }
 
 TEST_F(PlanFile, AFailedWriteLeavesNothingBehind) {

@@ -51,11 +51,15 @@ TEST(OrderCsv, ReadsBackwardsFromTheLast) {
   EXPECT_TRUE(right("0F0,0F1,0I1,0I0,0W1,0W0\n").lastMicrobatchFirst);
 }
 
+TEST(OrderCsv, RefusesAByteOrderMark) {
+  refused("\xef\xbb\xbf"
+          "0F0,0B0\n",
+          1, 1, "the file begins with a byte order mark, expected the first action: save it without one");
+}
+
 TEST(OrderCsv, RefusesWhatIsNoAction) {
   for (const char *cell : {"0f0", "0 F0", "F0", "0F", "00F0", "0F00", "-1F0", "0F-1", "0F0junk", "0F0;0F1", "0X0",
-                           "0BW0", "0SEND_F0", "0UNSHARD",
-                           "\xef\xbb\xbf"
-                           "0F0"}) {
+                           "0BW0", "0SEND_F0", "0UNSHARD", "\"0F0", "\""}) {
     std::string shown;
     for (const char *c = cell; *c; ++c)
       shown += *c >= ' ' && *c < 127 ? *c : '?';
