@@ -27,7 +27,7 @@ plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &p
 }
 
 plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::string name) {
-  plan::Variant made = std::move(lowered.lowering.variant);
+  plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
   made.certificate = certificate(lowered, problem);
   for (plan::Program &program : made.programs)

@@ -112,7 +112,7 @@ private:
         pipeline.getLoc(), at.getStringAttr("rank" + std::to_string(rank)), at.getI32IntegerAttr(rank),
         CommunicatorAttr::get(context, pipeline.getCommunicator()), at.getDenseI32ArrayAttr(stages),
         optionalSize(problem.staticBytes[size_t(rank)]), optionalSize(problem.workspace[size_t(rank)]),
-        optionalSize(problem.memoryLimit), ArrayAttr());
+        optionalSize(problem.memoryLimit), ArrayAttr(), pipeline.getFillWeightsAttr());
     program.getEnter().emplaceBlock();
     program.getLeave().emplaceBlock();
     block = &program.getStep().emplaceBlock();

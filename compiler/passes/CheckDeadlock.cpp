@@ -18,17 +18,17 @@ using namespace pipec;
 namespace {
 
 /// Lines that name instructions, and the op behind each; lines that name none are left out.
-llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Lowering &lowering) {
+llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Lowered &lowered, const Streams &streams) {
   llvm::StringMap<Operation *> ops;
   for (StringRef line : lines)
     ops[line] = nullptr;
-  for (const plan::Program &program : lowering.variant.programs)
+  for (const plan::Program &program : lowered.variant.programs)
     for (size_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Instruction &instruction = program.instructions[i];
       auto named =
           ops.find(plan::describe(program.rank, program.operations[instruction.operation], instruction.microbatch));
       if (named != ops.end())
-        named->second = lowering.ops[size_t(program.rank)][i];
+        named->second = streams.ranks[size_t(program.rank)].records[i].op;
     }
   return ops;
 }
@@ -47,7 +47,7 @@ struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
       StringRef(status->message).split(lines, '\n');
       for (StringRef &line : lines)
         line = line.trim();
-      auto ops = opsOf(lines, lowered.lowering);
+      auto ops = opsOf(lines, lowered, getAnalysis<Streams>());
       InFlightDiagnostic error = getOperation().emitError(lines.front());
       for (StringRef line : llvm::drop_begin(lines)) {
         Operation *op = ops.lookup(line);

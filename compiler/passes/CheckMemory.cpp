@@ -1,7 +1,6 @@
 // pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Programs.h"
 #include "compiler/schedule/Catalogue.h"
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/plan/Text.h"
@@ -32,34 +31,33 @@ Location limitLocation(Location location) {
 struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
-    auto programs = findPrograms(getOperation());
-    if (failed(programs))
-      return signalPassFailure();
     const Lowered &lowered = getAnalysis<Lowered>();
     if (!lowered.valid)
       return signalPassFailure();
+    const std::vector<Stream> &ranks = getAnalysis<Streams>().ranks;
     if (!lowered.progress.ok())
       return; // What stops has no peak; check-deadlock says why it does.
     // The rank that needs most above its limit speaks for all.
-    size_t worst = programs->size();
+    size_t worst = ranks.size();
     int64_t most = 0;
-    for (size_t rank = 0; rank != programs->size(); ++rank) {
-      auto limit = (*programs)[rank].getMemoryLimit();
+    for (size_t rank = 0; rank != ranks.size(); ++rank) {
+      auto limit = ProgramOp(ranks[rank].program).getMemoryLimit();
       int64_t over = limit ? lowered.result.ranks[rank].peak - int64_t(*limit) : 0;
       if (over > most) {
         most = over;
         worst = rank;
       }
     }
-    if (worst == programs->size())
+    if (worst == ranks.size())
       return;
-    report((*programs)[worst], worst, lowered);
+    report(ranks[worst], worst, lowered);
     signalPassFailure();
   }
 
-  void report(ProgramOp program, size_t rank, const Lowered &lowered) {
+  void report(const Stream &stream, size_t rank, const Lowered &lowered) {
+    ProgramOp program = stream.program;
     const simulate::RankResult &result = lowered.result.ranks[rank];
-    const plan::Program &plan = lowered.lowering.variant.programs[rank];
+    const plan::Program &plan = lowered.variant.programs[rank];
     int64_t rings = 0;
     for (const plan::Ring &ring : plan.rings)
       rings += int64_t(ring.size) * ring.slotBytes;
@@ -76,7 +74,7 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
                                          << plan::bytesText(rings);
       return;
     }
-    Operation *op = lowered.lowering.ops[rank][result.peakInstruction];
+    Operation *op = stream.records[result.peakInstruction].op;
     error.attachNote(op->getLoc()) << "the peak is reached at " << nameOf(op) << ": " << liveAt(program, op)
                                    << " live (" << plan::bytesText(result.peakActivation) << "), static "
                                    << plan::bytesText(plan.staticBytes) << ", workspace "

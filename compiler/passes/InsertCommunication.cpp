@@ -1,6 +1,6 @@
 // pipe-insert-communication: sends and receives for what flows between ranks, in one order of all transfers.
+#include "compiler/passes/Dependences.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Programs.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -16,123 +16,188 @@ using namespace pipec::pipe;
 
 namespace {
 
-struct PassAttributes {
-  IntegerAttr stage, microbatch;
+/// Makes the ops of transfers. Nothing is uniqued but what an operation is met for the first time.
+class TransferBuilder {
+public:
+  explicit TransferBuilder(MLIRContext *context)
+      : context(context), builder(context), sendName(SendOp::getOperationName(), context),
+        recvName(RecvOp::getOperationName(), context), token(TokenType::get(context)),
+        noAttributes(DictionaryAttr::get(context)) {}
+
+  void beginRank(const Stream &stream) { made.assign(stream.operations.size(), {}); }
+
+  Operation *send(const Stream &stream, const Record &record, Operation *producer) {
+    SendOp::Properties properties;
+    fill(properties, stream, record);
+    return Operation::create(producer->getLoc(), sendName, token, Value(firstOf<BufferType>(producer->getResults())),
+                             noAttributes, OpaqueProperties(&properties), BlockRange(), 0);
+  }
+  Operation *recv(const Stream &stream, const Record &record, Operation *consumer) {
+    RecvOp::Properties properties;
+    fill(properties, stream, record);
+    return Operation::create(consumer->getLoc(), recvName, made[record.operation].tensor, ValueRange(), noAttributes,
+                             OpaqueProperties(&properties), BlockRange(), 0);
+  }
+
+private:
+  struct Attributes {
+    IntegerAttr stage, peer, cost, latency;
+    PayloadAttr of;
+    Type tensor;
+  };
+
+  template <typename Properties> void fill(Properties &properties, const Stream &stream, const Record &record) {
+    Attributes &known = made[record.operation];
+    if (!known.stage) {
+      const plan::Operation &operation = stream.of(record);
+      known = {builder.getI32IntegerAttr(operation.stage),
+               builder.getI32IntegerAttr(operation.peer),
+               builder.getI64IntegerAttr(operation.cost),
+               builder.getI64IntegerAttr(operation.latency),
+               PayloadAttr::get(context, operation.of == plan::Payload::Forward ? Payload::Forward : Payload::Backward),
+               BufferType::get(context, operation.bytes)};
+    }
+    properties.of = known.of;
+    properties.stage = known.stage;
+    properties.microbatch = microbatchAttr(record.microbatch);
+    properties.peer = known.peer;
+    properties.cost = known.cost;
+    properties.latency = known.latency;
+  }
+
+  IntegerAttr microbatchAttr(int32_t microbatch) {
+    if (size_t(microbatch) >= microbatches.size())
+      microbatches.resize(size_t(microbatch) + 1);
+    IntegerAttr &attribute = microbatches[size_t(microbatch)];
+    if (!attribute)
+      attribute = builder.getI32IntegerAttr(microbatch);
+    return attribute;
+  }
+
+  MLIRContext *context;
+  mlir::Builder builder;
+  OperationName sendName, recvName;
+  Type token;
+  DictionaryAttr noAttributes;
+  std::vector<Attributes> made;          // by operation of the rank
+  std::vector<IntegerAttr> microbatches; // by number
 };
-PassAttributes attributes(Operation *op) {
-  return llvm::TypeSwitch<Operation *, PassAttributes>(op).Case<ForwardOp, BackwardOp, BackwardInputOp>(
-      [](auto pass) -> PassAttributes { return {pass.getStageAttr(), pass.getMicrobatchAttr()}; });
-}
 
 struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertCommunicationPass> {
   void runOnOperation() override {
     PipelineOp pipeline = findPipeline(getOperation());
     if (!pipeline)
       return signalPassFailure();
-    auto programs = findPrograms(getOperation());
-    if (failed(programs))
+    Streams &streams = getAnalysis<Streams>();
+    if (!streams.valid)
       return signalPassFailure();
-    Dependences dependences;
-    Nodes nodes;
-    if (Operation *transfer = addWords(*programs, dependences, nodes)) {
-      transfer->emitError("expected programs without communication");
+    for (const Stream &stream : streams.ranks)
+      for (const Record &record : stream.records)
+        if (plan::isTransfer(stream.kind(record))) {
+          record.op->emitError("expected programs without communication");
+          return signalPassFailure();
+        }
+    if (failed(findTransfers(problemOf(pipeline), streams)))
       return signalPassFailure();
+    {
+      Dependences dependences(streams);
+      std::vector<Graph::Node> order;
+      if (!dependences.sort(order)) {
+        dependences.report(streams, order);
+        return signalPassFailure();
+      }
+      dependences.arrange(streams, order);
     }
-    if (failed(findTransfers(dependences, nodes)))
-      return signalPassFailure();
-    std::vector<Graph::Node> order;
-    if (!dependences.graph.sort(order)) {
-      reportCycle(dependences, order);
-      return signalPassFailure();
-    }
-    createOps(pipeline, dependences);
-    arrange(*programs, dependences, order);
+    createOps(streams);
+    markAnalysesPreserved<Streams>();
   }
 
   /// A transfer for each F that is not on the rank of the F before it, and the same for backwards.
-  LogicalResult findTransfers(Dependences &dependences, const Nodes &nodes) {
-    // (stage, microbatch) → pass, forwards and backwards apart.
-    llvm::DenseMap<std::pair<int32_t, int32_t>, size_t> forwards, backwards;
-    for (size_t n = 0; n != dependences.passes.size(); ++n) {
-      Operation *op = dependences.passes[n];
-      auto key = std::pair(stageOf(op), microbatchOf(op));
-      bool isNew = true;
-      if (isa<ForwardOp>(op))
-        isNew = forwards.try_emplace(key, n).second;
-      else if (isa<BackwardOp, BackwardInputOp>(op))
-        isNew = backwards.try_emplace(key, n).second;
-      if (!isNew)
-        return op->emitError() << nameOf(op) << " stands twice";
+  LogicalResult findTransfers(const schedule::Problem &problem, Streams &streams) {
+    // (stage, microbatch) → rank and record of the pass, forwards and backwards apart.
+    using Place = std::pair<uint32_t, uint32_t>;
+    llvm::DenseMap<std::pair<int32_t, int32_t>, Place> forwards, backwards;
+    for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
+      const Stream &stream = streams.ranks[rank];
+      for (uint32_t i = 0; i != stream.records.size(); ++i) {
+        const Record &record = stream.records[i];
+        plan::Kind kind = stream.kind(record);
+        if (!plan::isCompute(kind) || kind == plan::Kind::BackwardWeight)
+          continue;
+        auto &map = kind == plan::Kind::Forward ? forwards : backwards;
+        if (!map.try_emplace({stream.of(record).stage, record.microbatch}, rank, i).second)
+          return record.op->emitError() << nameOf(record.op) << " stands twice";
+      }
     }
-    size_t count = dependences.passes.size();
-    for (size_t n = 0; n != count; ++n) {
-      Operation *producer = dependences.passes[n];
-      bool forward = isa<ForwardOp>(producer);
-      if (!firstOf<BufferType>(producer->getResults()))
-        continue;
-      auto &map = forward ? forwards : backwards;
-      auto consumer = map.find({stageOf(producer) + (forward ? 1 : -1), microbatchOf(producer)});
-      if (consumer == map.end())
-        return producer->emitError() << nameOf(producer) << " yields a tensor that no stage takes";
-      int32_t from = dependences.rankOf[n], to = dependences.rankOf[consumer->second];
-      if (from != to)
-        addTransfer(dependences, nodes, {{}, {}, producer, dependences.passes[consumer->second], from, to});
+    for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
+      Stream &stream = streams.ranks[rank];
+      // Transfers are appended behind the rank's own ops meanwhile.
+      for (uint32_t i = 0; i != stream.records.size() && stream.records[i].op; ++i) {
+        Operation *producer = stream.records[i].op;
+        Value tensor = isPass(producer) ? Value(firstOf<BufferType>(producer->getResults())) : Value();
+        if (!tensor)
+          continue;
+        bool forward = stream.kind(stream.records[i]) == plan::Kind::Forward;
+        int32_t stage = stream.of(stream.records[i]).stage, microbatch = stream.records[i].microbatch;
+        auto &map = forward ? forwards : backwards;
+        auto consumer = map.find({stage + (forward ? 1 : -1), microbatch});
+        if (consumer == map.end())
+          return producer->emitError() << nameOf(producer) << " yields a tensor that no stage takes";
+        auto [to, taker] = consumer->second;
+        if (to != rank)
+          addTransfer(problem, streams, {int32_t(rank), int32_t(to), i, kNone, taker, kNone},
+                      cast<BufferType>(tensor.getType()).getBytes());
+      }
     }
+    streams.matched = true;
     return success();
   }
 
-  void createOps(PipelineOp pipeline, Dependences &dependences) {
-    schedule::Problem problem = problemOf(pipeline);
-    MLIRContext *context = &getContext();
-    mlir::Builder builder(context);
-    OperationName sendName(SendOp::getOperationName(), context), recvName(RecvOp::getOperationName(), context);
-    Type token = TokenType::get(context);
-    auto noAttributes = DictionaryAttr::get(context);
-    // Nothing is uniqued in the loop but what a (pair, type) is met for the first time.
-    struct Hop {
-      IntegerAttr cost, latency, from, to;
-    };
-    llvm::DenseMap<std::tuple<int32_t, int32_t, Type>, Hop> hops;
-    auto hopOf = [&](const Transfer &transfer, Type type) -> Hop {
-      auto known = hops.find({transfer.from, transfer.to, type});
-      if (known != hops.end())
-        return known->second;
-      const schedule::Link &link = problem.linkBetween(transfer.from, transfer.to);
-      Hop hop{builder.getI64IntegerAttr(schedule::wireTime(cast<BufferType>(type).getBytes(), link.bandwidth)),
-              builder.getI64IntegerAttr(link.latency), builder.getI32IntegerAttr(transfer.from),
-              builder.getI32IntegerAttr(transfer.to)};
-      hops[{transfer.from, transfer.to, type}] = hop;
-      return hop;
-    };
-    auto payloads =
-        std::array{PayloadAttr::get(context, Payload::Forward), PayloadAttr::get(context, Payload::Backward)};
+  void addTransfer(const schedule::Problem &problem, Streams &streams, Transfer transfer, int64_t bytes) {
+    Stream &from = streams.ranks[size_t(transfer.from)], &to = streams.ranks[size_t(transfer.to)];
+    const plan::Operation &producer = from.of(from.records[transfer.producer]);
+    const schedule::Link &link = problem.linkBetween(transfer.from, transfer.to);
+    plan::Operation send;
+    send.kind = plan::Kind::Send;
+    send.of = producer.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+    send.stage = producer.stage;
+    send.peer = transfer.to;
+    send.cost = schedule::wireTime(bytes, link.bandwidth);
+    send.latency = link.latency;
+    send.bytes = bytes;
+    plan::Operation recv = send;
+    recv.kind = plan::Kind::Recv;
+    recv.stage = to.of(to.records[transfer.consumer]).stage;
+    recv.peer = transfer.from;
+    int32_t microbatch = from.records[transfer.producer].microbatch;
+    uint32_t id = uint32_t(streams.transfers.size());
+    transfer.send = from.records[transfer.producer].out = uint32_t(from.records.size());
+    transfer.recv = to.records[transfer.consumer].in = uint32_t(to.records.size());
+    from.records.push_back({nullptr, from.indexOf(send), microbatch, transfer.producer, id});
+    to.records.push_back({nullptr, to.indexOf(recv), microbatch, id, transfer.consumer});
+    streams.transfers.push_back(transfer);
+  }
 
-    for (Transfer &transfer : dependences.transfers) {
-      Operation *producer = transfer.producer, *consumer = transfer.consumer;
-      Value tensor = firstOf<BufferType>(producer->getResults());
-      Hop hop = hopOf(transfer, tensor.getType());
-      PayloadAttr of = payloads[isa<ForwardOp>(producer) ? 0 : 1];
-      SendOp::Properties send;
-      send.of = of;
-      send.stage = attributes(producer).stage;
-      send.microbatch = attributes(producer).microbatch;
-      send.peer = hop.to;
-      send.cost = hop.cost;
-      send.latency = hop.latency;
-      transfer.send = cast<SendOp>(Operation::create(producer->getLoc(), sendName, token, tensor, noAttributes,
-                                                     OpaqueProperties(&send), BlockRange(), 0));
-      producer->getBlock()->push_back(transfer.send);
-      RecvOp::Properties recv;
-      recv.of = of;
-      recv.stage = attributes(consumer).stage;
-      recv.microbatch = send.microbatch;
-      recv.peer = hop.from;
-      recv.cost = hop.cost;
-      recv.latency = hop.latency;
-      transfer.recv = cast<RecvOp>(Operation::create(consumer->getLoc(), recvName, tensor.getType(), ValueRange(),
-                                                     noAttributes, OpaqueProperties(&recv), BlockRange(), 0));
-      consumer->getBlock()->push_back(transfer.recv);
-      consumer->insertOperands(consumer->getNumOperands(), transfer.recv.getTensor());
+  /// The ops of each rank's transfers, each in its place.
+  void createOps(Streams &streams) {
+    TransferBuilder builder(&getContext());
+    for (Stream &stream : streams.ranks) {
+      builder.beginRank(stream);
+      Operation *previous = nullptr;
+      for (Record &record : stream.records) {
+        if (!record.op) {
+          record.op = stream.kind(record) == plan::Kind::Send
+                          ? builder.send(stream, record, stream.records[record.in].op)
+                          : builder.recv(stream, record, stream.records[record.out].op);
+          if (previous)
+            previous->getBlock()->getOperations().insertAfter(previous->getIterator(), record.op);
+          else
+            stream.program.getStep().front().push_front(record.op);
+        } else if (record.in != kNone && plan::isTransfer(stream.kind(stream.records[record.in]))) {
+          record.op->insertOperands(record.op->getNumOperands(), stream.records[record.in].op->getResult(0));
+        }
+        previous = record.op;
+      }
     }
   }
 };

@@ -1,7 +1,7 @@
 // pipe-overlap-communication: the order of transfers that share a queue, with the simulator as its judge.
+#include "compiler/passes/Dependences.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Programs.h"
 
 #include <algorithm>
 #include <tuple>
@@ -19,73 +19,72 @@ namespace {
 
 struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapCommunicationPass> {
   void runOnOperation() override {
-    auto programs = findPrograms(getOperation());
-    if (failed(programs))
+    Streams &streams = getAnalysis<Streams>();
+    if (!streams.valid || failed(streams.checkPeers()))
       return signalPassFailure();
-    if (llvm::all_of(*programs, [](ProgramOp program) { return program.getCommunicator() == Communicator::PerEdge; }))
+    markAnalysesPreserved<Streams>();
+    if (llvm::all_of(streams.ranks, [](const Stream &stream) {
+          return ProgramOp(stream.program).getCommunicator() == Communicator::PerEdge;
+        }))
       return markAllAnalysesPreserved();
 
-    std::optional<plan::Time> before = makespan(*programs);
-    std::vector<Operation *> original = ops(*programs);
-    if (failed(orderByTime(*programs)))
+    std::optional<plan::Time> before = makespan(streams);
+    Streams other = streams;
+    if (failed(orderByTime(other)))
       return signalPassFailure();
-    std::optional<plan::Time> after = makespan(*programs);
-    if (after && (!before || *after < *before))
+    std::optional<plan::Time> after = makespan(other);
+    if (!after || (before && *after >= *before))
       return;
-    for (Operation *op : original)
-      op->moveBefore(op->getBlock(), op->getBlock()->end());
+    streams = std::move(other);
+    for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
+      streams.moveOps(rank);
   }
 
   /// Nothing if the programs stop.
-  std::optional<plan::Time> makespan(const std::vector<ProgramOp> &programs) {
-    Lowering lowering = lower(programs);
+  std::optional<plan::Time> makespan(const Streams &streams) {
     simulate::Result result;
-    if (!simulate::simulate(lowering.variant, {}, result).ok())
+    if (!simulate::simulate(lower(streams), {}, result).ok())
       return std::nullopt;
     return result.makespan;
   }
 
-  std::vector<Operation *> ops(const std::vector<ProgramOp> &programs) {
-    std::vector<Operation *> all;
-    for (ProgramOp program : programs)
-      for (Operation &op : program.getStep().front())
-        all.push_back(&op);
-    return all;
-  }
-
   /// The order in which passes and transfers start when no two pairs share a queue. Starts follow the dependences;
   /// where they are equal, the order of the dependence graph decides.
-  LogicalResult orderByTime(const std::vector<ProgramOp> &programs) {
-    Lowering lowering = lower(programs, {.communicator = Communicator::PerEdge, .unlimitedBuffers = false});
-    if (failed(checkPeers(lowering)))
+  LogicalResult orderByTime(Streams &streams) {
+    if (failed(streams.match()))
       return failure();
-    llvm::DenseMap<Operation *, plan::Time> starts;
+    plan::Variant variant = lower(streams, {.communicator = Communicator::PerEdge});
+    std::vector<std::vector<plan::Time>> starts;
+    for (const Stream &stream : streams.ranks)
+      starts.emplace_back(stream.records.size());
     simulate::Options options;
     options.observe = [&](const simulate::Event &event) {
-      starts[lowering.ops[size_t(event.rank)][event.instruction]] = event.start;
+      starts[size_t(event.rank)][event.instruction] = event.start;
     };
     simulate::Result result;
-    if (!simulate::simulate(lowering.variant, options, result).ok())
+    if (!simulate::simulate(variant, options, result).ok())
       return success(); // check-deadlock says why
 
-    Dependences dependences;
-    Nodes nodes;
-    addWords(programs, dependences, nodes);
-    if (failed(addTransfers(programs, dependences, nodes)))
-      return failure();
+    Dependences dependences(streams);
     std::vector<Graph::Node> order;
-    if (!dependences.graph.sort(order))
-      return reportCycle(dependences, order), failure();
-    std::vector<std::tuple<plan::Time, size_t, Graph::Node>>
-        byStart; // by place in the graph's order where starts are equal
+    if (!dependences.sort(order))
+      return dependences.report(streams, order), failure();
+    auto startOf = [&](Graph::Node node) {
+      if (dependences.isTransfer(node)) {
+        const Transfer &transfer = streams.transfers[dependences.transferAt(node)];
+        return starts[size_t(transfer.from)][transfer.send];
+      }
+      auto [rank, record] = dependences.placeOf(node);
+      return starts[rank][record];
+    };
+    // By place in the graph's order where starts are equal.
+    std::vector<std::tuple<plan::Time, size_t, Graph::Node>> byStart;
     for (Graph::Node node : order)
-      byStart.emplace_back(starts.lookup(dependences.isTransfer(node) ? dependences.transferAt(node).send.getOperation()
-                                                                      : dependences.passes[node]),
-                           byStart.size(), node);
+      byStart.emplace_back(startOf(node), byStart.size(), node);
     std::sort(byStart.begin(), byStart.end());
     for (size_t i = 0; i != order.size(); ++i)
       order[i] = std::get<Graph::Node>(byStart[i]);
-    arrange(programs, dependences, order);
+    dependences.arrange(streams, order);
     return success();
   }
 };

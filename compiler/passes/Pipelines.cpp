@@ -10,15 +10,19 @@ namespace {
 
 struct TakeLowered : mlir::PassWrapper<TakeLowered, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeLowered)
-  explicit TakeLowered(std::optional<Lowered> &taken) : taken(taken) {}
-  void runOnOperation() override { taken = std::move(getAnalysis<Lowered>()); }
+  TakeLowered(std::optional<Lowered> &taken, schedule::Words &words) : taken(taken), words(words) {}
+  void runOnOperation() override {
+    taken = std::move(getAnalysis<Lowered>());
+    words = wordsOf(getAnalysis<Streams>());
+  }
   std::optional<Lowered> &taken;
+  schedule::Words &words;
 };
 
 } // namespace
 
-std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken) {
-  return std::make_unique<TakeLowered>(taken);
+std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken, schedule::Words &words) {
+  return std::make_unique<TakeLowered>(taken, words);
 }
 
 void buildPipeline(mlir::OpPassManager &manager) {

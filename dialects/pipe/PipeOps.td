@@ -19,7 +19,8 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
     repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
     passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW; with `last_microbatch_first` backwards run
-    from the last microbatch to the first.
+    from the last microbatch to the first. With `fill_weights` the weight backwards run on a queue of their own, whenever
+    the next of the compute queue waits.
 
     Example:
     ```mlir
@@ -34,7 +35,7 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
                        OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
-                       OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first);
+                       OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first, UnitAttr:$fill_weights);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
@@ -153,7 +154,7 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$rank, Pipe_Communicator:$communicator,
                        OptionalAttr<DenseI32ArrayAttr>:$stages, OptionalAttr<I64Attr>:$static_bytes,
                        OptionalAttr<I64Attr>:$workspace, OptionalAttr<I64Attr>:$memory_limit,
-                       OptionalAttr<Pipe_RingArray>:$rings);
+                       OptionalAttr<Pipe_RingArray>:$rings, UnitAttr:$fill_weights);
   let regions = (region SizedRegion<1>:$enter, SizedRegion<1>:$step, SizedRegion<1>:$leave);
   let hasRegionVerifier = 1;
   let assemblyFormat = [{

@@ -1,6 +1,7 @@
 // Random pipelines through all passes, judged by everything that knows an answer: the plan's rules, the simulator, the
 // evaluator, live ranges counted here, and the plan's file. PIPEC_SOAK in the environment multiplies the rounds.
 #include "compiler/emit/Plan.h"
+#include "compiler/passes/CrossCheck.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/schedule/Evaluate.h"
@@ -33,7 +34,40 @@ struct Made {
   pipe::PipelineOp pipeline;
   std::vector<pipe::ProgramOp> programs;
   std::optional<Lowered> lowered;
+  schedule::Words words;
   std::string errors; // of passes; all else is empty then
+};
+
+/// What passes have kept beside the ops must be what the ops say.
+struct CheckStreams : mlir::PassWrapper<CheckStreams, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckStreams)
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    const Streams &kept = getAnalysis<Streams>();
+    Streams fresh(getOperation());
+    ASSERT_TRUE(mlir::succeeded(fresh.match()));
+    ASSERT_EQ(kept.ranks.size(), fresh.ranks.size());
+    ASSERT_EQ(kept.transfers.size(), fresh.transfers.size());
+    for (size_t rank = 0; rank != kept.ranks.size(); ++rank) {
+      const Stream &one = kept.ranks[rank], &other = fresh.ranks[rank];
+      EXPECT_EQ(one.uses, other.uses);
+      ASSERT_EQ(one.records.size(), other.records.size());
+      for (size_t i = 0; i != one.records.size(); ++i) {
+        const Record &a = one.records[i], &b = other.records[i];
+        EXPECT_EQ(a.op, b.op);
+        EXPECT_EQ(one.of(a), other.of(b));
+        EXPECT_EQ(a.microbatch, b.microbatch);
+        if (one.kind(a) != plan::Kind::Recv) {
+          EXPECT_EQ(a.in, b.in);
+        }
+        if (one.kind(a) != plan::Kind::Send) {
+          EXPECT_EQ(a.out, b.out);
+        } else {
+          EXPECT_EQ(kept.transfers[a.out], fresh.transfers[b.out]);
+        }
+      }
+    }
+  }
 };
 
 class Agreement : public testing::Test {
@@ -56,7 +90,8 @@ protected:
       return made;
     mlir::PassManager manager(&context); // its verifier is on
     buildPipeline(manager);
-    manager.addPass(createTakeLowered(made.lowered));
+    manager.addPass(std::make_unique<CheckStreams>());
+    manager.addPass(createTakeLowered(made.lowered, made.words));
     if (mlir::failed(manager.run(*made.module)))
       return made;
     made.pipeline = findPipeline(*made.module);
@@ -104,16 +139,16 @@ protected:
     const Lowered &lowered = *made.lowered;
     ASSERT_TRUE(lowered.rules.ok()) << lowered.rules.message;
     ASSERT_TRUE(lowered.progress.ok()) << lowered.progress.message;
-    EXPECT_EQ(plan::verify(lowered.lowering.variant).message, "");
-    EXPECT_EQ(crossCheck(made.pipeline, made.programs), "");
+    EXPECT_EQ(plan::verify(lowered.variant).message, "");
+    EXPECT_EQ(crossCheck(random.problem, made.words), "");
 
     schedule::Words words = random.words();
-    EXPECT_EQ(wordsOf(made.programs), words); // no pass changes a word
+    EXPECT_EQ(made.words, words); // no pass changes a word
     schedule::Evaluation fast = schedule::evaluate(random.problem, words);
     ASSERT_TRUE(fast.complete);
     for (size_t rank = 0; rank != made.programs.size(); ++rank) {
       const simulate::RankResult &result = lowered.result.ranks[rank];
-      const plan::Program &program = lowered.lowering.variant.programs[rank];
+      const plan::Program &program = lowered.variant.programs[rank];
       EXPECT_EQ(result.peakActivation, fast.peak[rank]);
       EXPECT_EQ(result.peakActivation, livePeak(made.programs[rank]));
       EXPECT_EQ(result.busy, fast.busy[rank]);
@@ -202,7 +237,7 @@ TEST_F(Agreement, memoryLimits) {
       return;
     int64_t least = 0, most = 0;
     for (size_t rank = 0; rank != free.programs.size(); ++rank) {
-      const plan::Program &program = free.lowered->lowering.variant.programs[rank];
+      const plan::Program &program = free.lowered->variant.programs[rank];
       int64_t own = free.lowered->result.ranks[rank].peak, fewer = 0;
       for (const plan::Ring &ring : program.rings)
         fewer += int64_t(ring.size - 1) * ring.slotBytes;

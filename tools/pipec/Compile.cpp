@@ -1,6 +1,7 @@
 #include "tools/pipec/Compile.h"
 
 #include "compiler/emit/Plan.h"
+#include "compiler/passes/CrossCheck.h"
 #include "compiler/passes/FromSpec.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
@@ -150,7 +151,8 @@ private:
     manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
     buildPipeline(manager);
     std::optional<Lowered> lowered;
-    manager.addPass(createTakeLowered(lowered));
+    schedule::Words words;
+    manager.addPass(createTakeLowered(lowered, words));
     if (failed(manager.run(*module)))
       return code;
     if (until == Stage::Programs) {
@@ -158,13 +160,13 @@ private:
       return Code::Ok;
     }
     pipe::PipelineOp pipeline = findPipeline(*module);
-    auto programs = findPrograms(*module);
-    if (std::string differs = crossCheck(pipeline, *programs); !differs.empty()) {
+    schedule::Problem problem = problemOf(pipeline);
+    if (std::string differs = crossCheck(problem, words); !differs.empty()) {
       internal = true;
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
     }
-    variants.push_back(emit::variant(*lowered, problemOf(pipeline), spec.variantName));
+    variants.push_back(emit::variant(*lowered, problem, spec.variantName));
     (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
     return Code::Ok;
   }

@@ -1,0 +1,45 @@
+// What waits for what in the programs, whatever the times: the graph from which one order of all ops and transfers is
+// cut (design, section 5).
+#pragma once
+
+#include "compiler/passes/Graph.h"
+#include "compiler/passes/Streams.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <utility>
+#include <vector>
+
+namespace pipec {
+
+/// A node for each op that is no transfer, in the order of ranks and records, then one for each transfer. Edges: each
+/// rank's word, and from producer to transfer to consumer.
+class Dependences {
+public:
+  /// The transfers must be known.
+  explicit Dependences(const Streams &streams);
+
+  Graph::Node nodeOf(size_t rank, uint32_t record) const { return nodes[rank][record]; }
+  void edge(Graph::Node from, Graph::Node to) { graph.edge(from, to); }
+
+  /// One order of all nodes; if a cycle prevents that, false, and `order` is the cycle's.
+  bool sort(std::vector<Graph::Node> &order) const { return graph.sort(order); }
+
+  bool isTransfer(Graph::Node node) const { return node >= places.size(); }
+  size_t transferAt(Graph::Node node) const { return node - places.size(); }
+  /// Rank and record of a node that is no transfer.
+  std::pair<uint32_t, uint32_t> placeOf(Graph::Node node) const { return places[node]; }
+
+  /// Puts the records of all ranks in the order of the nodes; ops stay where they are.
+  void arrange(Streams &streams, const std::vector<Graph::Node> &order) const;
+
+  /// Reports a cycle among nodes, each waiting for the next; notes may be added.
+  mlir::InFlightDiagnostic report(const Streams &streams, const std::vector<Graph::Node> &cycle) const;
+
+private:
+  Graph graph;
+  std::vector<std::pair<uint32_t, uint32_t>> places;
+  std::vector<std::vector<Graph::Node>> nodes; // by rank and record
+};
+
+} // namespace pipec

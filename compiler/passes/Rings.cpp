@@ -1,0 +1,61 @@
+#include "compiler/passes/Rings.h"
+
+#include <algorithm>
+
+namespace pipec {
+
+void RingPlan::grow(const Times &times) {
+  for (size_t step = 0; step != kPredictedSteps; ++step) {
+    const auto &start = times.start[step], &end = times.end[step];
+    std::vector<plan::Time> earliest(uses.size()); // of this use's start and all later ones
+    for (size_t n = uses.size(); n-- != 0;)
+      earliest[n] = n + 1 == uses.size() ? start[uses[n].first] : std::min(start[uses[n].first], earliest[n + 1]);
+    size_t next = 0;
+    for (size_t n = 0; n != uses.size(); ++n) {
+      next = std::max(next, n + 1);
+      while (next != uses.size() && earliest[next] < end[uses[n].last])
+        ++next;
+      size = std::max(size, uint32_t(next - n));
+    }
+  }
+  while (size < uses.size() && !crossesSteps(times))
+    size = std::min(uint32_t(uses.size()), size + 1 + size / 8);
+  unlimited = size;
+}
+
+/// Whether each slot is free when the next step takes it over.
+bool RingPlan::crossesSteps(const Times &times) const {
+  for (size_t step = 0; step + 1 != kPredictedSteps; ++step)
+    for (size_t n = 0; n != size; ++n) {
+      size_t lastUser = n + (uses.size() - 1 - n) / size * size;
+      if (times.start[step + 1][uses[n].first] < times.end[step][uses[lastUser].last])
+        return false;
+    }
+  return true;
+}
+
+bool RingPlan::inOrder() const {
+  for (size_t n = size; n < uses.size(); ++n)
+    if (uses[n - size].last >= uses[n].first)
+      return false;
+  return true;
+}
+
+bool fit(Rings &rings, int64_t room) {
+  __int128 bytes = 0;
+  for (auto &[key, ring] : rings)
+    bytes += __int128(ring.size) * ring.bytes;
+  while (bytes > room) {
+    RingPlan *most = nullptr;
+    for (auto &[key, ring] : rings)
+      if (ring.size > 1 && (!most || __int128(ring.size) * ring.bytes > __int128(most->size) * most->bytes))
+        most = &ring;
+    if (!most || most->bytes == 0)
+      return false;
+    --most->size;
+    bytes -= most->bytes;
+  }
+  return true;
+}
+
+} // namespace pipec

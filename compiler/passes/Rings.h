@@ -1,0 +1,49 @@
+// The transfer buffers of a rank while their number is being decided (design, section 5: slots).
+#pragma once
+
+#include "compiler/passes/Streams.h"
+#include "runtime/plan/Plan.h"
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace pipec {
+
+/// Steps of a predicted run: the second and third say what a step finds that begins where others stand.
+inline constexpr size_t kPredictedSteps = 3;
+
+/// When one rank's instructions start and end in a predicted run, by step.
+struct Times {
+  std::array<std::vector<plan::Time>, kPredictedSteps> start, end;
+};
+
+/// One end of a directed pair: its transfers in order, and who holds a buffer for each.
+struct RingPlan {
+  struct Use {
+    uint32_t first;    // the record whose start takes the buffer
+    uint32_t last;     // whose end frees it
+    uint32_t transfer; // the send or receive
+  };
+  std::vector<Use> uses;
+  int64_t bytes = 0;
+  uint32_t size = 1;
+  uint32_t unlimited = 1; // what the size would be without a memory limit
+
+  /// Grows to the least size at which no use waits for another in this run: buffers come free in order.
+  void grow(const Times &times);
+
+  /// Whether every slot's next use stands behind its last one.
+  bool inOrder() const;
+
+private:
+  bool crossesSteps(const Times &times) const;
+};
+
+using Rings = std::map<std::pair<int32_t, bool>, RingPlan>; // by peer, and whether it sends
+
+/// Takes slots away, from the ring with most bytes first, until all have `room`; false if one slot each is too much.
+bool fit(Rings &rings, int64_t room);
+
+} // namespace pipec

@@ -1,0 +1,245 @@
+#include "compiler/passes/Streams.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace pipec {
+
+using namespace pipe;
+
+namespace {
+
+template <typename Type> int64_t bytesIn(TypeRange types) {
+  for (mlir::Type type : types)
+    if (auto sized = dyn_cast<Type>(type))
+      return sized.getBytes();
+  return 0;
+}
+
+plan::Operation operationOf(mlir::Operation *op) {
+  plan::Operation made;
+  auto holds = [&](plan::Kind kind, auto pass, TypeRange types) {
+    made.kind = kind;
+    made.stage = int32_t(pass.getStage());
+    made.cost = int64_t(pass.getCost());
+    made.activation = bytesIn<ActivationType>(types);
+    made.context = bytesIn<ContextType>(types);
+  };
+  auto carries = [&](plan::Kind kind, auto transfer, BufferType type) {
+    made.kind = kind;
+    made.of = transfer.getOf() == Payload::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+    made.stage = int32_t(transfer.getStage());
+    made.peer = int32_t(transfer.getPeer());
+    made.cost = int64_t(transfer.getCost());
+    made.latency = int64_t(transfer.getLatency());
+    made.bytes = type.getBytes();
+  };
+  llvm::TypeSwitch<mlir::Operation *>(op)
+      .Case<ForwardOp>([&](auto pass) { holds(plan::Kind::Forward, pass, op->getResultTypes()); })
+      .Case<BackwardOp>([&](auto pass) { holds(plan::Kind::Backward, pass, op->getOperandTypes()); })
+      .Case<BackwardInputOp>([&](auto pass) { holds(plan::Kind::BackwardInput, pass, op->getOperandTypes()); })
+      .Case<BackwardWeightOp>([&](auto pass) { holds(plan::Kind::BackwardWeight, pass, op->getOperandTypes()); })
+      .Case<SendOp>([&](SendOp send) {
+        carries(plan::Kind::Send, send, cast<BufferType>(firstOf<BufferType>(send.getInputs()).getType()));
+      })
+      .Case<RecvOp>([&](RecvOp recv) { carries(plan::Kind::Recv, recv, cast<BufferType>(recv.getTensor().getType())); })
+      .Case<OptimizerStepOp>([&](OptimizerStepOp optimizer) {
+        made.kind = plan::Kind::Optimizer;
+        made.stage = int32_t(optimizer.getStage());
+        made.cost = int64_t(optimizer.getCost());
+      });
+  return made;
+}
+
+/// Fills in where the data of each record come from and go to.
+void link(Stream &stream) {
+  const bool fills = stream.program.getFillWeights();
+  llvm::DenseMap<Operation *, uint32_t> index;
+  index.reserve(unsigned(stream.records.size()));
+  for (uint32_t i = 0; i != stream.records.size(); ++i) {
+    Record &record = stream.records[i];
+    index[record.op] = i;
+    plan::Kind kind = stream.kind(record);
+    for (Value operand : record.op->getOperands()) {
+      auto found = index.find(operand.getDefiningOp());
+      if (found == index.end())
+        continue;
+      uint32_t definition = found->second;
+      Record &source = stream.records[definition];
+      plan::Kind sourceKind = stream.kind(source);
+      if (fills && kind == plan::Kind::BackwardWeight) {
+        record.in = record.in == kNone ? definition : std::max(record.in, definition);
+      } else if (kind == plan::Kind::Send && isa<BufferType>(operand.getType()) && plan::isCompute(sourceKind)) {
+        record.in = definition;
+        source.out = i;
+      } else if (record.in == kNone && sourceKind == plan::Kind::Recv && operand.hasOneUse() && plan::isCompute(kind)) {
+        record.in = definition;
+        source.out = i;
+      } else if (isa<TokenType>(operand.getType()) || sourceKind == plan::Kind::Recv) {
+        stream.uses.push_back({i, definition});
+      }
+    }
+  }
+  llvm::sort(stream.uses);
+}
+
+} // namespace
+
+uint32_t Stream::indexOf(const plan::Operation &operation) {
+  uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 | uint64_t(operation.of);
+  auto [it, isNew] = index.try_emplace(key, uint32_t(operations.size()));
+  if (!isNew && operations[it->second] == operation)
+    return it->second;
+  it->second = uint32_t(operations.size());
+  operations.push_back(operation);
+  return it->second;
+}
+
+Streams::Streams(mlir::Operation *module) {
+  auto programs = findPrograms(cast<ModuleOp>(module));
+  if (failed(programs))
+    return;
+  for (ProgramOp program : *programs) {
+    Stream &stream = ranks.emplace_back();
+    stream.program = program;
+    bool communicates = false;
+    for (Operation &op : program.getStep().front()) {
+      stream.records.push_back({&op, stream.indexOf(operationOf(&op)), microbatchOf(&op)});
+      communicates |= isa<SendOp, RecvOp>(op);
+    }
+    // Between passes of one queue, order says it all.
+    if (communicates || program.getFillWeights())
+      link(stream);
+  }
+  valid = true;
+}
+
+LogicalResult Streams::checkPeers() const {
+  for (const Stream &stream : ranks)
+    for (const Record &record : stream.records)
+      if (int32_t peer = stream.of(record).peer; peer >= int32_t(ranks.size()))
+        return record.op->emitError() << nameOf(record.op) << " names rank " << peer << ", which has no program";
+  return success();
+}
+
+LogicalResult Streams::match() {
+  if (matched)
+    return success();
+  // Keyed by what is carried, as the receiver names it, and the two ranks.
+  auto keyOf = [](const plan::Operation &operation, int32_t stage, int32_t microbatch, int32_t from, int32_t to) {
+    return std::pair(uint64_t(uint32_t(stage)) << 32 | uint32_t(microbatch),
+                     uint64_t(operation.of) << 62 | uint64_t(uint32_t(from)) << 31 | uint32_t(to));
+  };
+  llvm::DenseMap<std::pair<uint64_t, uint64_t>, uint32_t> receives;
+  size_t receiveCount = 0;
+  for (size_t rank = 0; rank != ranks.size(); ++rank)
+    for (uint32_t i = 0; i != ranks[rank].records.size(); ++i)
+      if (const Stream &stream = ranks[rank]; stream.kind(stream.records[i]) == plan::Kind::Recv) {
+        const Record &record = stream.records[i];
+        const plan::Operation &recv = stream.of(record);
+        receives[keyOf(recv, recv.stage, record.microbatch, recv.peer, int32_t(rank))] = i;
+        ++receiveCount;
+      }
+  for (size_t rank = 0; rank != ranks.size(); ++rank)
+    for (uint32_t i = 0; i != ranks[rank].records.size(); ++i) {
+      Record &send = ranks[rank].records[i];
+      const plan::Operation &operation = ranks[rank].of(send);
+      if (operation.kind != plan::Kind::Send)
+        continue;
+      int32_t stage = operation.stage + (operation.of == plan::Payload::Forward ? 1 : -1);
+      auto it = receives.find(keyOf(operation, stage, send.microbatch, int32_t(rank), operation.peer));
+      if (it == receives.end() || it->second == kNone)
+        return send.op->emitError() << nameOf(send.op) << " on rank " << rank << " has no receive on rank "
+                                    << operation.peer;
+      uint32_t at = std::exchange(it->second, kNone);
+      --receiveCount;
+      Record &recv = ranks[size_t(operation.peer)].records[at];
+      if (send.in == kNone)
+        return send.op->emitError() << nameOf(send.op) << " sends what no pass of its rank yields";
+      if (recv.out == kNone)
+        return recv.op->emitError() << nameOf(recv.op) << " is expected to have one pass that takes it";
+      send.out = recv.in = uint32_t(transfers.size());
+      transfers.push_back({int32_t(rank), operation.peer, send.in, i, recv.out, at});
+    }
+  matched = receiveCount == 0;
+  for (size_t rank = 0; !matched && rank != ranks.size(); ++rank)
+    for (const Record &record : ranks[rank].records)
+      if (ranks[rank].kind(record) == plan::Kind::Recv && record.in == kNone)
+        return record.op->emitError() << nameOf(record.op) << " on rank " << rank << " has no send on rank "
+                                      << ranks[rank].of(record).peer;
+  return success();
+}
+
+void Streams::permute(size_t rank, const std::vector<uint32_t> &order) {
+  Stream &stream = ranks[rank];
+  std::vector<uint32_t> placed(order.size());
+  for (uint32_t i = 0; i != order.size(); ++i)
+    placed[order[i]] = i;
+  auto follow = [&](uint32_t &record) {
+    if (record != kNone)
+      record = placed[record];
+  };
+  std::vector<Record> records;
+  records.reserve(order.size());
+  for (uint32_t old : order) {
+    Record &record = records.emplace_back(stream.records[old]);
+    plan::Kind kind = stream.kind(record);
+    if (kind != plan::Kind::Recv)
+      follow(record.in);
+    if (kind != plan::Kind::Send)
+      follow(record.out);
+  }
+  stream.records = std::move(records);
+  for (Use &use : stream.uses)
+    use = {placed[use.user], placed[use.definition]};
+  llvm::sort(stream.uses);
+}
+
+void Streams::fixTransfers() {
+  for (const Stream &stream : ranks)
+    for (uint32_t i = 0; i != stream.records.size(); ++i) {
+      const Record &record = stream.records[i];
+      if (stream.kind(record) == plan::Kind::Send && record.out != kNone) {
+        transfers[record.out].producer = record.in;
+        transfers[record.out].send = i;
+      } else if (stream.kind(record) == plan::Kind::Recv && record.in != kNone) {
+        transfers[record.in].consumer = record.out;
+        transfers[record.in].recv = i;
+      }
+    }
+}
+
+void Streams::moveOps(size_t rank) {
+  Operation *previous = nullptr;
+  for (const Record &record : ranks[rank].records) {
+    if (record.op->getPrevNode() != previous) {
+      if (previous)
+        record.op->moveAfter(previous);
+      else
+        record.op->moveBefore(record.op->getBlock(), record.op->getBlock()->begin());
+    }
+    previous = record.op;
+  }
+}
+
+schedule::Words wordsOf(const Streams &streams) {
+  schedule::Words words;
+  for (const Stream &stream : streams.ranks) {
+    schedule::Word &word = words.emplace_back();
+    for (const Record &record : stream.records) {
+      const plan::Operation &operation = stream.of(record);
+      if (!plan::isCompute(operation.kind))
+        continue;
+      constexpr schedule::Letter kLetters[] = {schedule::Letter::F, schedule::Letter::B, schedule::Letter::W,
+                                               schedule::Letter::BW};
+      word.push_back({operation.stage, kLetters[size_t(operation.kind)]});
+    }
+  }
+  return words;
+}
+
+} // namespace pipec
