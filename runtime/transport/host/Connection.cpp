@@ -8,8 +8,10 @@ namespace pipec::runtime {
 
 static constexpr auto kAwait = asio::use_awaitable;
 
-Connection::Connection(asio::ip::tcp::socket socket, int32_t peer, Handler &handler)
-    : socket(std::move(socket)), peer(peer), handler(handler) {}
+Connection::Connection(asio::ip::tcp::socket connected, int32_t peer, Handler &handler)
+    : socket(std::move(connected)), peer(peer), handler(handler) {
+  prepareSocket(socket);
+}
 
 void Connection::start() { asio::co_spawn(socket.get_executor(), read(), asio::detached); }
 
@@ -92,7 +94,10 @@ void Connection::lost(const std::error_code &error) {
     return;
   closed = true;
   bool gone = error == asio::error::eof || error == asio::error::connection_reset || error == asio::error::broken_pipe;
-  handler.onLost(peer, gone ? "it closed the connection" : error.message());
+  bool silent = error == asio::error::timed_out;
+  handler.onLost(peer, gone     ? "it closed the connection"
+                       : silent ? fmt::format("the network to it has been silent for {} s", kSilence)
+                                : error.message());
 }
 
 } // namespace pipec::runtime

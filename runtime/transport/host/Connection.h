@@ -2,6 +2,7 @@
 // the io_context's thread.
 #pragma once
 
+#include "runtime/transport/host/Socket.h"
 #include "runtime/transport/host/Wire.h"
 
 #include <asio.hpp>
@@ -30,6 +31,9 @@ public:
 
   /// Queues a frame; `payload` (frame.bytes of it) must stay as it is until `written` is called.
   void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
+
+  /// The network between the two goes silent, for tests.
+  void mute() { muteSocket(socket); }
 
   /// Says why, as far as that goes without waiting, and closes. The handler hears no more.
   void abort(const std::string &reason);

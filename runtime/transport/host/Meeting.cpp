@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <future>
 #include <memory>
-#include <netinet/tcp.h>
 
 namespace pipec::runtime {
 
@@ -14,22 +13,6 @@ using asio::ip::tcp;
 
 static constexpr auto kAwait = asio::use_awaitable;
 static constexpr std::chrono::milliseconds kRedial{20};
-
-// A dead peer shows within 3 s even if the network just goes silent. The send buffer is left to the system: a fixed one
-// stalls on delayed acknowledgements. Where the default congestion control paces (bbr), small messages would wait.
-static void setOptions(tcp::socket &socket) {
-  std::error_code ignored;
-  socket.set_option(tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  auto set = [&](int option, int value) {
-    setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
-  };
-  set(TCP_KEEPIDLE, 1);
-  set(TCP_KEEPINTVL, 1);
-  set(TCP_KEEPCNT, 3);
-  set(TCP_USER_TIMEOUT, 3000);
-  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
-}
 
 Status listenOnLoopback(tcp::acceptor &acceptor) {
   std::error_code error;
@@ -112,7 +95,6 @@ private:
       return;
     if (!status.ok())
       return finish(std::move(status));
-    setOptions(socket);
     sockets.emplace(peer, std::move(socket));
     if (sockets.size() == expected.size())
       finish({});

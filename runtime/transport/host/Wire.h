@@ -46,7 +46,7 @@ struct Tag {
 
 enum class Type : uint32_t {
   Credit = 1, // the receive is posted; start: when it was ready
-  Data = 2,   // start and end of the transfer on the wire, then `bytes` of payload
+  Data = 2,   // the transfer's times, then `bytes` of payload
   Abort = 3,  // the run ends; then `bytes` of text, the reason
 };
 
@@ -55,10 +55,11 @@ struct Frame {
   uint32_t reserved = 0;
   uint64_t bytes = 0;
   Tag tag;
-  plan::Time start = 0; // in the run's clock
-  plan::Time end = 0;
+  plan::Time start = 0;   // on the wire, in the run's clock
+  plan::Time end = 0;     // the wire is free
+  plan::Time arrival = 0; // of the data
 };
-static_assert(sizeof(Frame) == 64);
+static_assert(sizeof(Frame) == 72);
 
 inline constexpr uint64_t kAbortBytes = 4096; // of its text, at most
 

@@ -1,0 +1,33 @@
+#include "runtime/transport/host/Socket.h"
+
+#include <linux/filter.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace pipec::runtime {
+
+using asio::ip::tcp;
+
+// The send buffer is left to the system: a fixed one stalls on delayed acknowledgements. Where the default congestion
+// control paces (bbr), small messages would wait.
+void prepareSocket(tcp::socket &socket) {
+  std::error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  auto set = [&](int option, int value) {
+    setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  };
+  set(TCP_KEEPIDLE, 1);
+  set(TCP_KEEPINTVL, 1);
+  set(TCP_KEEPCNT, kSilence);
+  set(TCP_USER_TIMEOUT, 1000 * kSilence);
+  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
+}
+
+void muteSocket(tcp::socket &socket) {
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0); // bytes of each packet that are let in
+  sock_fprog program{1, &nothing};
+  setsockopt(socket.native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+} // namespace pipec::runtime
