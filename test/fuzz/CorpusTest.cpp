@@ -1,5 +1,7 @@
-// A fuzzer's entry point without libFuzzer: its corpus, and mutations of it that are the same on every machine. What is
-// wrong ends the process. Meant for the sanitizers too.
+// A fuzzer's entry point and mutator without libFuzzer: its corpus, and mutations of it that are the same on every
+// machine. What is wrong ends the process. Meant for the sanitizers too.
+#include "test/fuzz/Mutate.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -9,9 +11,9 @@
 #include <iterator>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 namespace {
+
+using pipec::fuzz::Random;
 
 using Bytes = std::vector<uint8_t>;
 
@@ -28,21 +30,6 @@ std::vector<Bytes> corpus() {
   }
   return files;
 }
-
-/// SplitMix64: the standard's distributions differ between libraries.
-class Random {
-public:
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  size_t below(size_t limit) { return limit ? size_t(next() % limit) : 0; }
-
-private:
-  uint64_t state = 1;
-};
 
 /// A part of `from`, at most 64 bytes of it.
 Bytes part(const Bytes &from, Random &random) {
@@ -95,13 +82,24 @@ TEST(PIPEC_FUZZ_SUITE, corpus) {
 TEST(PIPEC_FUZZ_SUITE, mutations) {
   const std::vector<Bytes> files = corpus();
   ASSERT_FALSE(files.empty());
-  Random random;
-  for (int round = 0; round < 2'000; ++round) {
-    Bytes bytes = files[random.below(files.size())];
-    for (size_t change = 1 + random.below(4); change > 0; --change)
-      mutate(bytes, files, random);
+  Random random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    Bytes bytes = random.of(files);
+    const size_t before = bytes.size();
+    bytes.resize(2 * before + 4096);
+    bytes.resize(LLVMFuzzerCustomMutator(bytes.data(), before, bytes.size(), unsigned(random.next())));
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }
 }
 
 } // namespace
+
+/// What libFuzzer would do to the bytes.
+extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
+  static const std::vector<Bytes> files = corpus();
+  static Random random(2);
+  Bytes bytes(data, data + size);
+  for (size_t change = 1 + random.below(4); change > 0; --change)
+    mutate(bytes, files, random);
+  return pipec::fuzz::give(bytes, data, maxSize);
+}

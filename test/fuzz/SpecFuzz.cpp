@@ -1,8 +1,10 @@
 // Any bytes as a spec: refused with a place and words, or read into variants whose values are within the limits. What
 // follows a NUL, which no spec holds, is laid over it as by --set.
+#include "compiler/spec/Keys.h"
 #include "compiler/spec/Reader.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
+#include "test/fuzz/Mutate.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -46,7 +48,34 @@ void checkSpec(const Spec &spec) {
     checkValues(spec, *sizes, limits::kBytes);
 }
 
+/// Keys and what they take.
+std::vector<std::string> dictionary() {
+  std::vector<std::string> words = {"1ms",  "3.5us",  "16MiB", "0B",   "12.5GB/s", "unlimited", "kfkb",
+                                    "1f1b", "k",      "group", "name", "~",        "\n  ",      "{}",
+                                    "[]",   "[0, 1]", "&a ",   "*a",   "null",     "true"};
+  for (const Key &key : keys()) {
+    words.emplace_back(key.name());
+    for (std::string_view choice : key.choices)
+      words.emplace_back(choice);
+  }
+  return words;
+}
+
 } // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
+  static const std::vector<std::string> known = dictionary();
+  fuzz::Random random(seed);
+  if (random.oneIn(3))
+    return LLVMFuzzerMutate(data, size, maxSize);
+  std::string text = fuzz::textOf(data, size);
+  for (size_t changes = 1 + random.below(3); changes > 0; --changes)
+    if (random.oneIn(4))
+      fuzz::changeParts(text, random.oneIn(3) ? ',' : '\n', random);
+    else
+      fuzz::changeWord(text, known, random);
+  return fuzz::give(text, data, maxSize);
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::vector<std::string> parts(1);
