@@ -1,6 +1,5 @@
 #include "compiler/emit/Plan.h"
 
-#include "compiler/emit/Roll.h"
 #include "compiler/schedule/Bounds.h"
 
 namespace pipec::emit {
@@ -30,8 +29,6 @@ plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::s
   plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
   made.certificate = certificate(lowered, problem);
-  for (plan::Program &program : made.programs)
-    roll(program);
   return made;
 }
 

@@ -9,7 +9,7 @@ namespace pipec::emit {
 /// The certificate of walked programs: their times, and the bounds of their problem.
 plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem);
 
-/// One variant, rolled, with its certificate. Consumes the lowering.
+/// One variant with its certificate. Consumes the lowering.
 plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::string name);
 
 /// A plan of these variants on one process a rank.

@@ -4,6 +4,7 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Rings.h"
+#include "compiler/passes/Roll.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -88,9 +89,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
 
   /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
   bool predict(const Streams &streams, std::vector<Rings> &rings) {
-    plan::Variant variant = lower(streams);
+    plan::Variant variant = rolled(lower(streams));
     simulate::Result result;
-    if (!run(variant, rings, result))
+    if (!run(streams, variant, rings, result))
       return false;
     // Passes that take no time would leave the order of a reuse to chance; a picosecond does not.
     bool anyFree = false;
@@ -101,7 +102,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
           anyFree = true;
         }
     simulate::Result ignored;
-    if (anyFree && !run(variant, rings, ignored))
+    if (anyFree && !run(streams, variant, rings, ignored))
       return false;
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (ProgramOp program = streams.ranks[rank].program; program.getMemoryLimit())
@@ -113,19 +114,19 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   /// One predicted run, by which all rings grow. False if it stops.
-  bool run(const plan::Variant &variant, std::vector<Rings> &rings, simulate::Result &result) {
+  bool run(const Streams &streams, const plan::Variant &variant, std::vector<Rings> &rings, simulate::Result &result) {
     std::vector<Times> times(rings.size());
     for (size_t rank = 0; rank != rings.size(); ++rank)
       for (size_t step = 0; step != kPredictedSteps; ++step) {
-        times[rank].start[step].resize(variant.programs[rank].instructions.size());
-        times[rank].end[step].resize(variant.programs[rank].instructions.size());
+        times[rank].start[step].resize(streams.ranks[rank].records.size());
+        times[rank].end[step].resize(streams.ranks[rank].records.size());
       }
     simulate::Options options;
     options.steps = int64_t(kPredictedSteps);
     // A send ends when its wire is free, and so is its buffer then; a received one when the pass that takes it ends.
     options.observe = [&](const simulate::Event &event) {
-      times[size_t(event.rank)].start[size_t(event.step)][event.instruction] = event.start;
-      times[size_t(event.rank)].end[size_t(event.step)][event.instruction] = event.end;
+      times[size_t(event.rank)].start[size_t(event.step)][size_t(event.index)] = event.start;
+      times[size_t(event.rank)].end[size_t(event.step)][size_t(event.index)] = event.end;
     };
     if (!simulate::simulate(variant, options, result).ok())
       return false;

@@ -18,17 +18,15 @@ using namespace pipec;
 namespace {
 
 /// Lines that name instructions, and the op behind each; lines that name none are left out.
-llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Lowered &lowered, const Streams &streams) {
+llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Streams &streams) {
   llvm::StringMap<Operation *> ops;
   for (StringRef line : lines)
     ops[line] = nullptr;
-  for (const plan::Program &program : lowered.variant.programs)
-    for (size_t i = 0; i != program.instructions.size(); ++i) {
-      const plan::Instruction &instruction = program.instructions[i];
-      auto named =
-          ops.find(plan::describe(program.rank, program.operations[instruction.operation], instruction.microbatch));
+  for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
+    for (const Record &record : streams.ranks[rank].records) {
+      auto named = ops.find(plan::describe(int32_t(rank), streams.ranks[rank].of(record), record.microbatch));
       if (named != ops.end())
-        named->second = streams.ranks[size_t(program.rank)].records[i].op;
+        named->second = record.op;
     }
   return ops;
 }
@@ -47,7 +45,7 @@ struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
       StringRef(status->message).split(lines, '\n');
       for (StringRef &line : lines)
         line = line.trim();
-      auto ops = opsOf(lines, lowered, getAnalysis<Streams>());
+      auto ops = opsOf(lines, getAnalysis<Streams>());
       InFlightDiagnostic error = getOperation().emitError(lines.front());
       for (StringRef line : llvm::drop_begin(lines)) {
         Operation *op = ops.lookup(line);

@@ -74,7 +74,7 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
                                          << plan::bytesText(rings);
       return;
     }
-    Operation *op = stream.records[result.peakInstruction].op;
+    Operation *op = stream.records[size_t(result.peakIndex)].op;
     error.attachNote(op->getLoc()) << "the peak is reached at " << nameOf(op) << ": " << liveAt(program, op)
                                    << " live (" << plan::bytesText(result.peakActivation) << "), static "
                                    << plan::bytesText(plan.staticBytes) << ", workspace "

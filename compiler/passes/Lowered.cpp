@@ -1,5 +1,6 @@
 #include "compiler/passes/Lowered.h"
 
+#include "compiler/passes/Roll.h"
 #include "runtime/plan/Load.h"
 
 #include <algorithm>
@@ -187,7 +188,7 @@ Lowered::Lowered(mlir::Operation *, AnalysisManager &analyses) {
   if (!streams.valid || failed(streams.checkPeers()))
     return;
   valid = true;
-  variant = lower(streams);
+  variant = rolled(lower(streams));
   rules = plan::verify(variant);
   progress = simulate::span(variant, span, result);
 }

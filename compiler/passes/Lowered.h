@@ -27,10 +27,10 @@ plan::Variant lower(const Streams &streams, const LowerOptions &options = {});
 struct Lowered {
   Lowered(mlir::Operation *module, mlir::AnalysisManager &analyses);
 
-  bool valid = false; // the module has programs
-  plan::Variant variant;
-  Status rules;    // what plan::verify says
-  Status progress; // what the walk says
+  bool valid = false;    // the module has programs
+  plan::Variant variant; // rolled
+  Status rules;          // what plan::verify says
+  Status progress;       // what the walk says
   plan::Time span = 0;
   simulate::Result result;
 };

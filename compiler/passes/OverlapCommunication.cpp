@@ -59,7 +59,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
       starts.emplace_back(stream.records.size());
     simulate::Options options;
     options.observe = [&](const simulate::Event &event) {
-      starts[size_t(event.rank)][event.instruction] = event.start;
+      starts[size_t(event.rank)][size_t(event.index)] = event.start;
     };
     simulate::Result result;
     if (!simulate::simulate(variant, options, result).ok())

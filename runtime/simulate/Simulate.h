@@ -28,7 +28,7 @@ struct Event {
   int64_t step = 0;
   plan::Time start = 0;
   plan::Time end = 0;
-  uint32_t instruction = 0; // index into Program::instructions
+  int64_t index = 0; // how many instructions of its rank are issued before it in the step
 };
 
 struct Options {
@@ -49,8 +49,7 @@ struct RankResult {
   plan::Time busy = 0;                // F, B, W and optimizer time of one step
   plan::Bytes peakActivation = 0;     // most of live activations and contexts
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
-  uint32_t peakInstruction = 0;       // where peakActivation is first reached
-  int64_t peakTrip = 0;
+  int64_t peakIndex = 0;              // of the instruction that first reaches it, as in Event
 };
 
 struct Result {

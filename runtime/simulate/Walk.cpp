@@ -29,7 +29,11 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
       own[q].rank = int32_t(rank);
       own[q].index = uint32_t(q);
     }
+    int64_t issued = 0;
+    issuedBefore.emplace_back();
     for (const plan::Segment &segment : program.step) {
+      issuedBefore.back().push_back(issued);
+      issued += int64_t(segment.count) * segment.trips;
       for (size_t q = 0; q != program.queues.size(); ++q)
         own[q].segmentStart.push_back(uint32_t(own[q].instructions.size()));
       for (uint32_t i = segment.first; i != segment.first + segment.count; ++i) {
@@ -83,6 +87,12 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
 const Instruction &Walk::head(const QueueState &queue) const {
   return variant.programs[size_t(queue.rank)]
       .instructions[queue.instructions[queue.segmentStart[queue.segment] + queue.at]];
+}
+
+int64_t Walk::indexOf(const QueueState &queue) const {
+  const plan::Segment &segment = variant.programs[size_t(queue.rank)].step[queue.segment];
+  return issuedBefore[size_t(queue.rank)][queue.segment] + queue.trip * int64_t(segment.count) +
+         queue.instructions[queue.segmentStart[queue.segment] + queue.at] - segment.first;
 }
 
 /// To the first segment that holds an instruction of this queue.
@@ -275,8 +285,7 @@ void Walk::count(const QueueState &queue, const Operation &operation, Time start
     held += __int128(operation.activation) + operation.context;
     if (held > rank.peakActivation) {
       rank.peakActivation = saturated(held);
-      rank.peakInstruction = uint32_t(&head(queue) - variant.programs[size_t(queue.rank)].instructions.data());
-      rank.peakTrip = queue.trip;
+      rank.peakIndex = indexOf(queue);
     }
   } else {
     held -= __int128(operation.activation) + operation.context;
@@ -294,7 +303,7 @@ void Walk::complete(size_t q, Time start, Time freeAt, Time completedAt) {
   if (options.observe)
     options.observe({queue.rank, queue.index, &operation,
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
-                     uint32_t(&instruction - program.instructions.data())});
+                     indexOf(queue)});
 
   // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
   tooLong |= completedAt > kLatest;

@@ -86,6 +86,8 @@ private:
   };
 
   const plan::Instruction &head(const QueueState &queue) const;
+  /// How many instructions of the rank are issued before the head in the step.
+  int64_t indexOf(const QueueState &queue) const;
   bool finished(const QueueState &queue) const { return queue.step == target || queue.perStep == 0; }
   void rewind(QueueState &queue) const;
   void run(size_t queue);
@@ -109,8 +111,9 @@ private:
     int32_t from = 0, to = 0;
   } lost;
   std::vector<QueueState> queues;
-  std::vector<size_t> firstQueue;            // of a rank, in queues
-  std::vector<std::vector<uint32_t>> linkOf; // of a rank's operation
+  std::vector<size_t> firstQueue;                 // of a rank, in queues
+  std::vector<std::vector<int64_t>> issuedBefore; // of a rank and segment
+  std::vector<std::vector<uint32_t>> linkOf;      // of a rank's operation
   std::vector<Link> links;
   std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63
   std::vector<size_t> pending;

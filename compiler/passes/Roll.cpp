@@ -2,14 +2,14 @@
 // before of its operation, each wait's count less how many instructions that queue has issued. A stretch that
 // repeats with evenly advancing microbatches and waits is then a plain repetition of symbols, found by comparing hashes
 // of windows.
-#include "compiler/emit/Roll.h"
+#include "compiler/passes/Roll.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-namespace pipec::emit {
+namespace pipec {
 
 namespace {
 
@@ -179,4 +179,10 @@ void roll(Program &program) {
   program.step = std::move(rolled.step);
 }
 
-} // namespace pipec::emit
+plan::Variant rolled(plan::Variant variant) {
+  for (plan::Program &program : variant.programs)
+    roll(program);
+  return variant;
+}
+
+} // namespace pipec
