@@ -1,27 +1,8 @@
-"""Measured against predicted. These are measurements on a machine that may have other work: a plain test run takes the
-best of three tries, and where all miss while others kept the processors busy, it says so and skips. tools/soak
-(PIPEC_SOAK=1) runs longer, once, and takes it as it comes."""
-import os
-import resource
-import time
+"""Measured against predicted, in steps of real runs."""
 import unittest
 
 from support import SOAK, SPECS, ToolTest
-
-TRIES = 1 if SOAK else 3
-BUSY = 0.2  # of all processors, used by others
-
-
-def busy_seconds():
-    """Of all processors since the start of the machine: whatever is not idle, time stolen by other machines included."""
-    with open("/proc/stat", encoding="ascii") as stat:
-        user, nice, system, _, _, *rest = map(int, stat.readline().split()[1:9])
-    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
-
-
-def own_seconds():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+from timing import Busy
 
 
 def worst_deviation(run):
@@ -32,20 +13,9 @@ def worst_deviation(run):
 
 class TimingTest(ToolTest):
     def best(self, what, limit, plan, measure, *arguments):
-        tried, others = [], []
-        for _ in range(TRIES):
-            begin, busy, own = time.monotonic(), busy_seconds(), own_seconds()
-            tried.append(measure(self.run_json(plan, *arguments)))
-            elapsed = (time.monotonic() - begin) * os.cpu_count()
-            others.append((busy_seconds() - busy - own_seconds() + own) / elapsed)
-            if tried[-1] <= limit:
-                break
-        said = (f"{what}: {', '.join(f'{100 * each:.3f} %' for each in tried)}, at most {100 * limit:g} %; "
-                f"others used {', '.join(f'{100 * each:.0f} %' for each in others)} of the processors")
-        print(said)
-        if min(tried) > limit and min(others) > BUSY and not SOAK:
-            self.skipTest(f"not measured, the machine is busy: {said}")
-        self.assertLessEqual(min(tried), limit, said)
+        busy = Busy(self, what, limit)
+        for _ in busy.tries():
+            busy.add(measure(self.run_json(plan, *arguments)))
 
     def plan_of(self, ranks, operation):
         """1F1B; every pass takes `operation`, the fused backward two of them."""
