@@ -5,7 +5,7 @@
 #include "compiler/passes/Roll.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -49,8 +49,7 @@ public:
 
   size_t size() const { return symbols.size(); }
   uint64_t window(size_t from, size_t length) const {
-    uint64_t value = prefix[from + length] + kModulus - multiply(prefix[from], power[length]);
-    return value >= kModulus ? value - kModulus : value;
+    return reduce(prefix[from + length] + kModulus - multiply(prefix[from], power[length]));
   }
 
   /// How far the symbols from `a` equal those from `b` > a.
@@ -69,8 +68,12 @@ public:
 private:
   static constexpr uint64_t kModulus = (uint64_t(1) << 61) - 1;
   static constexpr uint64_t kBase = 0x1234567890abcdefu % kModulus;
-  static uint64_t multiply(uint64_t a, uint64_t b) { return uint64_t((unsigned __int128)(a)*b % kModulus); }
-  static uint64_t add(uint64_t a, uint64_t b) { return (a + b) % kModulus; }
+  static uint64_t reduce(uint64_t value) { return value >= kModulus ? value - kModulus : value; }
+  static uint64_t multiply(uint64_t a, uint64_t b) { // 2^61 = 1 here, so the high bits count as low ones
+    unsigned __int128 product = (unsigned __int128)(a)*b;
+    return reduce((uint64_t(product) & kModulus) + uint64_t(product >> 61));
+  }
+  static uint64_t add(uint64_t a, uint64_t b) { return reduce(a + b); }
 
   std::vector<uint64_t> symbols, prefix, power;
 };
@@ -78,14 +81,21 @@ private:
 /// For windows of one length: where the same window comes next.
 std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length) {
   std::vector<uint32_t> next(symbols.size(), 0);
-  std::unordered_map<uint64_t, uint32_t> last;
-  last.reserve(symbols.size());
+  // Open addressing: of each window seen, its hash and where it was seen last.
+  struct Seen {
+    uint64_t window = 0;
+    uint32_t at = ~uint32_t(0);
+  };
+  const size_t mask = std::bit_ceil(2 * symbols.size()) - 1;
+  std::vector<Seen> seen(mask + 1);
   for (size_t i = symbols.size() + 1 - std::min(length, symbols.size() + 1); i-- != 0;) {
-    auto [it, isNew] = last.try_emplace(symbols.window(i, length), uint32_t(i));
-    if (!isNew) {
-      next[i] = it->second;
-      it->second = uint32_t(i);
-    }
+    uint64_t window = symbols.window(i, length);
+    size_t slot = window & mask;
+    while (seen[slot].at != ~uint32_t(0) && seen[slot].window != window)
+      slot = (slot + 1) & mask;
+    if (seen[slot].at != ~uint32_t(0))
+      next[i] = seen[slot].at;
+    seen[slot] = {window, uint32_t(i)};
   }
   return next;
 }
