@@ -27,6 +27,9 @@ struct Slot {
   plan::Bytes bytes = 0; // of this transfer; the slot may be larger
 };
 
+/// Of every transfer slot's address, so that what computes on it can use vectors.
+inline constexpr plan::Bytes kAlignment = 64;
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -42,7 +45,8 @@ public:
   /// CUDA: cudaEventSynchronize, by a thread that also watches for errors.
   virtual bool synchronize(QueueId of, int64_t count) = 0;
 
-  /// Zeroed memory that stays until the device goes; nullptr if there is not enough. Called before the first step only.
+  /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. Called
+  /// before the first step only.
   /// CUDA: ncclMemAlloc, so that transfers need no staging.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
 };

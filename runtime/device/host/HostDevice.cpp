@@ -61,13 +61,17 @@ void HostDevice::start() {
 }
 
 std::byte *HostDevice::allocate(plan::Bytes bytes) {
+  constexpr plan::Bytes kAddresses = plan::Bytes(1) << 47; // more than a process has
+  if (bytes > kAddresses)
+    return nullptr;
   // calloc leaves what is never used untouched.
-  std::unique_ptr<std::byte, Free> block(
-      static_cast<std::byte *>(std::calloc(size_t(std::max<plan::Bytes>(bytes, 1)), 1)));
+  std::unique_ptr<std::byte, Free> block(static_cast<std::byte *>(std::calloc(size_t(bytes + kAlignment), 1)));
   if (!block)
     return nullptr;
   memory.push_back(std::move(block));
-  return memory.back().get();
+  void *place = memory.back().get();
+  size_t space = size_t(bytes + kAlignment);
+  return static_cast<std::byte *>(std::align(size_t(kAlignment), size_t(bytes), place, space));
 }
 
 void HostDevice::push(QueueId id, const Entry &entry) {

@@ -1,0 +1,159 @@
+// What every device promises (runtime/device/Device.h).
+#include "test/conformance/Implementations.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+using namespace pipec;
+using namespace pipec::runtime;
+using namespace pipec::test;
+
+namespace {
+
+constexpr QueueId kCompute = 0, kWeights = 1;
+
+/// A compute and a weights queue, `count` instructions of each in a step.
+plan::Program makeProgram(uint32_t count) {
+  plan::Program program;
+  program.queues = {{plan::QueueKind::Device, plan::Priority::Compute},
+                    {plan::QueueKind::Device, plan::Priority::Weights}};
+  program.operations.resize(1);
+  for (uint32_t q = 0; q < 2; ++q)
+    program.instructions.push_back({0, q, 0, 0, 0, 1});
+  program.step.push_back({0, 2, count});
+  return program;
+}
+
+class DeviceConformance : public Conformance<DeviceImplementation> {
+protected:
+  void SetUp() override {
+    Conformance::SetUp();
+    if (!IsSkipped())
+      under = GetParam().make(program);
+  }
+  void issue(QueueId queue, int number) {
+    under->issue(queue, [this, number] {
+      std::lock_guard lock(mutex);
+      ran.push_back(number);
+    });
+  }
+
+  plan::Program program = makeProgram(1000);
+  std::mutex mutex;
+  std::vector<int> ran;
+  std::unique_ptr<DeviceUnderTest> under;
+};
+
+TEST_P(DeviceConformance, AQueueRunsInOrder) {
+  for (int i = 0; i < 1000; ++i)
+    issue(kCompute, i);
+  under->start();
+  ASSERT_TRUE(under->device().synchronize(kCompute, 1000));
+  ASSERT_EQ(ran.size(), 1000u);
+  EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
+}
+
+TEST_P(DeviceConformance, ACountIsReachedWhenAsManyHaveCompleted) {
+  under->start();
+  EXPECT_TRUE(under->device().synchronize(kCompute, 0));
+  for (int i = 1; i <= 50; ++i) {
+    issue(kCompute, i);
+    ASSERT_TRUE(under->device().synchronize(kCompute, i));
+    std::lock_guard lock(mutex);
+    EXPECT_EQ(ran.size(), size_t(i));
+  }
+}
+
+TEST_P(DeviceConformance, WhatAnOperationDidIsSeenByWhoWaitedForIt) {
+  std::vector<int> plain(1000, 0); // no lock, no atomics: the counters order it
+  for (int i = 0; i < 1000; ++i) {
+    under->issue(kCompute, [&plain, i] { plain[size_t(i)] = i + 1; });
+    under->device().wait(kWeights, kCompute, i + 1);
+    under->issue(kWeights, [&plain, i] { plain[size_t(i)] *= 2; });
+  }
+  under->start();
+  ASSERT_TRUE(under->device().synchronize(kWeights, 1000));
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_EQ(plain[size_t(i)], 2 * (i + 1));
+}
+
+TEST_P(DeviceConformance, AWaitHoldsWhatFollowsItOnItsQueueAlone) {
+  issue(kCompute, 1);
+  under->device().wait(kCompute, kWeights, 2);
+  issue(kCompute, 4);
+  issue(kWeights, 2);
+  issue(kWeights, 3);
+  under->start();
+  ASSERT_TRUE(under->device().synchronize(kCompute, 2));
+  EXPECT_EQ(ran, (std::vector<int>{1, 2, 3, 4}));
+}
+
+TEST_P(DeviceConformance, AWaitForWhatIsLongDoneHoldsNothing) {
+  under->start();
+  issue(kWeights, 1);
+  ASSERT_TRUE(under->device().synchronize(kWeights, 1));
+  under->device().wait(kCompute, kWeights, 1);
+  issue(kCompute, 2);
+  EXPECT_TRUE(under->device().synchronize(kCompute, 1));
+}
+
+TEST_P(DeviceConformance, TheHigherOfTwoReadyQueuesGoesFirst) {
+  if (!GetParam().priorities)
+    GTEST_SKIP() << GetParam().name << " takes priorities as a hint";
+  issue(kWeights, 3);
+  issue(kCompute, 1);
+  issue(kCompute, 2);
+  under->start();
+  ASSERT_TRUE(under->device().synchronize(kWeights, 1));
+  EXPECT_EQ(ran, (std::vector<int>{1, 2, 3}));
+}
+
+TEST_P(DeviceConformance, MemoryIsZeroedAndAlignedAndStays) {
+  std::vector<std::byte *> blocks;
+  for (plan::Bytes bytes : {0, 1, 1000, 1 << 20}) {
+    blocks.push_back(under->device().allocate(bytes));
+    ASSERT_NE(blocks.back(), nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks.back()) % kAlignment, 0u);
+    for (plan::Bytes i = 0; i < bytes; ++i)
+      ASSERT_EQ(blocks.back()[i], std::byte(0));
+    std::fill_n(blocks.back(), bytes, std::byte(0xff));
+  }
+  std::sort(blocks.begin(), blocks.end());
+  EXPECT_EQ(std::unique(blocks.begin(), blocks.end()), blocks.end());
+}
+
+TEST_P(DeviceConformance, MoreMemoryThanThereIsIsNullptr) {
+  EXPECT_EQ(under->device().allocate(plan::Bytes(1) << 60), nullptr);
+  EXPECT_EQ(under->device().allocate(INT64_MAX), nullptr);
+}
+
+TEST_P(DeviceConformance, AFailureEndsEveryWait) {
+  under->start();
+  std::thread other([&] { under->failure().raise(Status::run("gone")); });
+  EXPECT_FALSE(under->device().synchronize(kCompute, 1));
+  other.join();
+  EXPECT_FALSE(under->device().synchronize(kWeights, 1));
+}
+
+// More than any queue holds. Nothing can run, so the issuing thread stands still until the failure frees it.
+TEST_P(DeviceConformance, AFailureFreesWhoIssues) {
+  under->device().wait(kCompute, kWeights, 1);
+  std::atomic<bool> many{false};
+  std::thread issuer([&] {
+    for (int i = 0; i < 1'000'000 && !under->failure().raised(); ++i) {
+      many = i > 1000;
+      under->issue(kCompute, [] {});
+    }
+  });
+  while (!many)
+    std::this_thread::yield();
+  under->failure().raise(Status::run("enough"));
+  issuer.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceConformance, testing::ValuesIn(deviceImplementations()),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace

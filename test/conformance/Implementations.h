@@ -1,0 +1,98 @@
+// What the conformance suite runs on: each implementation of Device, Transport and Stage, wrapped so that a test can
+// drive it without knowing its kind. To add one, write its wrapper in a file beside Host.cpp and add it to the lists;
+// what it cannot do, it says here, and the tests of that are skipped.
+#pragma once
+
+#include "runtime/device/Failure.h"
+#include "runtime/stage/Stage.h"
+#include "runtime/transport/Transport.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <memory>
+#include <ostream>
+
+namespace pipec::test {
+
+using namespace pipec::runtime;
+
+/// A device that is not running yet.
+class DeviceUnderTest {
+public:
+  virtual ~DeviceUnderTest() = default;
+  virtual Device &device() = 0;
+  virtual Failure &failure() = 0;
+  /// Issues work that calls `body` when it runs (CUDA: cudaLaunchHostFunc).
+  virtual void issue(QueueId queue, std::function<void()> body) = 0;
+  virtual void start() = 0;
+};
+
+struct DeviceImplementation {
+  std::string name;
+  std::string missing;     // why it cannot run on this machine; empty: it can
+  bool priorities = false; // whether the higher of two ready queues always goes first
+  std::unique_ptr<DeviceUnderTest> (*make)(const plan::Program &program) = nullptr;
+};
+
+/// One rank of a running transport, its device queues idle.
+class RankUnderTest {
+public:
+  virtual ~RankUnderTest() = default;
+  virtual Device &device() = 0;
+  virtual Transport &transport() = 0;
+  virtual Failure &failure() = 0;
+  // Device memory, seen from the host.
+  virtual void write(const Slot &slot, std::byte value) = 0;
+  virtual std::vector<std::byte> read(const Slot &slot) = 0;
+  /// As if the process had died.
+  virtual void vanish() = 0;
+};
+
+struct TransportImplementation {
+  std::string name;
+  std::string missing;
+  bool rendezvous = false;   // a send completes only once its receive is posted, however small it is
+  bool comparesTags = false; // a transfer that is not the expected one is noticed
+  /// All ranks of the plan's first variant, meeting done. `deadline` in picoseconds, 0: none.
+  std::vector<std::unique_ptr<RankUnderTest>> (*make)(const plan::Plan &plan, plan::Time deadline) = nullptr;
+};
+
+/// A rank's stage on a running device.
+class StageUnderTest {
+public:
+  virtual ~StageUnderTest() = default;
+  virtual Device &device() = 0;
+  virtual Stage &stage() = 0;
+  virtual Failure &failure() = 0;
+  /// Writes what the neighbour would have sent.
+  virtual void fillInput(const Slot &slot, const Label &label) = 0;
+};
+
+struct StageImplementation {
+  std::string name;
+  std::string missing;
+  bool trains = false;      // outputs follow from weights, which the optimizer changes
+  bool checksInput = false; // input that no neighbour can have sent raises the failure
+  std::string provider;     // JSON that suits it
+  plan::Bytes boundary = 0; // likewise
+  std::unique_ptr<StageUnderTest> (*make)(const plan::Plan &plan, int32_t rank) = nullptr;
+};
+
+std::vector<DeviceImplementation> deviceImplementations();
+std::vector<TransportImplementation> transportImplementations();
+std::vector<StageImplementation> stageImplementations();
+
+/// A suite over the implementations of one interface.
+template <typename Implementation> class Conformance : public testing::TestWithParam<Implementation> {
+protected:
+  void SetUp() override {
+    if (!this->GetParam().missing.empty())
+      GTEST_SKIP() << this->GetParam().name << ": " << this->GetParam().missing;
+  }
+};
+
+inline void PrintTo(const DeviceImplementation &i, std::ostream *out) { *out << i.name; }
+inline void PrintTo(const TransportImplementation &i, std::ostream *out) { *out << i.name; }
+inline void PrintTo(const StageImplementation &i, std::ostream *out) { *out << i.name; }
+
+} // namespace pipec::test

@@ -1,0 +1,81 @@
+/* A stage library that goes wrong in the way it is built for (CMakeLists.txt). */
+#include "runtime/stage/pipec_stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(PROBE_CRASHES)
+__attribute__((constructor)) static void atLoad(void) { abort(); }
+#elif defined(PROBE_LEAVES)
+__attribute__((constructor)) static void atLoad(void) { _exit(0); }
+#endif
+
+#if defined(PROBE_UNDEFINED)
+extern int nobodyDefinesThis(void);
+#endif
+
+struct PipecStage {
+  int calls;
+};
+
+uint32_t pipec_stage_version(void) {
+#if defined(PROBE_VERSION)
+  return 99;
+#else
+  return PIPEC_STAGE_VERSION;
+#endif
+}
+
+/* The provider says what to do: {"say": …, "at": "create" | "F" | "save"}. */
+static char what[4096];
+
+int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *error) {
+  snprintf(what, sizeof what, "%s", setup->provider);
+  if (strstr(what, "\"create\"")) {
+    snprintf(error->message, sizeof error->message, "no stage for %d of %d", setup->rank, setup->ranks);
+    return 1;
+  }
+  if (!strstr(what, "\"nothing\""))
+    *stage = calloc(1, sizeof(PipecStage));
+  return 0;
+}
+
+void pipec_stage_destroy(PipecStage *stage) { free(stage); }
+
+#if !defined(PROBE_NO_FORWARD)
+int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *error) {
+#if defined(PROBE_UNDEFINED)
+  nobodyDefinesThis();
+#endif
+  (void)call;
+  ++stage->calls;
+  if (strstr(what, "\"long\""))
+    memset(error->message, 'x', sizeof error->message); /* no end */
+  else if (strstr(what, "\"garbage\""))
+    snprintf(error->message, sizeof error->message, "two\nlines, \x01\xff\xfe");
+  return strstr(what, "\"F\"") ? 3 : 0;
+}
+#endif
+
+int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error) {
+  (void)stage, (void)call, (void)error;
+  return 0;
+}
+
+int pipec_stage_save(PipecStage *stage, const char *path, int64_t steps, PipecError *error) {
+  (void)stage, (void)path, (void)steps;
+  snprintf(error->message, sizeof error->message, "the disk is on fire");
+  return 1;
+}
+
+int pipec_stage_load(PipecStage *stage, const char *path, int64_t steps, PipecError *error) {
+  (void)stage, (void)path, (void)steps, (void)error;
+  return 0;
+}
+
+void pipec_stage_memory(const PipecStage *stage, PipecMemory *memory) {
+  memory->fixed = (int64_t)sizeof *stage;
+  memory->live = memory->peak = 0;
+}

@@ -1,0 +1,173 @@
+// What every transport promises (runtime/transport/Transport.h), between two ranks of a pipeline.
+#include "test/conformance/Implementations.h"
+#include "test/runtime/Plans.h"
+
+using namespace pipec;
+using namespace pipec::runtime;
+using namespace pipec::test;
+
+namespace {
+
+constexpr plan::Time kMillisecond = 1'000'000'000;
+
+class TransportConformance : public Conformance<TransportImplementation> {
+protected:
+  void SetUp() override {
+    Conformance::SetUp();
+    pipeline.wire = pipeline.latency = 0;
+    pipeline.microbatches = 64;
+    pipeline.bytes = kLarge;
+    pipeline.ring = 1;
+  }
+  void make(plan::Time deadline = 0) {
+    made = makePlan(pipeline);
+    ranks = GetParam().make(made, deadline);
+    for (auto &rank : ranks)
+      slots.push_back({rank->device().allocate(2 * kLarge), kLarge});
+  }
+  const plan::Instruction &find(int32_t rank, plan::Kind kind, plan::Payload of) const {
+    const plan::Program &program = made.variants.front().programs[size_t(rank)];
+    for (const plan::Instruction &i : program.instructions)
+      if (program.operations[i.operation].kind == kind && program.operations[i.operation].of == of)
+        return i;
+    throw std::logic_error("the plan has no such transfer");
+  }
+  Slot half(int32_t rank, plan::Payload of, plan::Bytes bytes) const { // one for each direction
+    return {slots[size_t(rank)].data + (of == plan::Payload::Forward ? 0 : kLarge), bytes};
+  }
+  /// Returns the queue.
+  QueueId transfer(int32_t rank, plan::Kind kind, int64_t microbatch, plan::Bytes bytes,
+                   plan::Payload of = plan::Payload::Forward) {
+    const plan::Instruction &i = find(rank, kind, of);
+    Label label{&made.variants.front().programs[size_t(rank)].operations[i.operation], microbatch, 0, 0};
+    Transport &transport = ranks[size_t(rank)]->transport();
+    if (kind == plan::Kind::Send)
+      transport.send(i.queue, label, half(rank, of, bytes));
+    else
+      transport.recv(i.queue, label, half(rank, of, bytes));
+    return i.queue;
+  }
+  bool done(int32_t rank, QueueId queue, int64_t count) {
+    return ranks[size_t(rank)]->device().synchronize(queue, count);
+  }
+
+  static constexpr plan::Bytes kLarge = 8 << 20;
+  Pipeline pipeline;
+  plan::Plan made;
+  std::vector<std::unique_ptr<RankUnderTest>> ranks;
+  std::vector<Slot> slots;
+};
+
+TEST_P(TransportConformance, WhatIsSentArrivesWholeWhateverItsSize) {
+  make();
+  int64_t count = 0;
+  for (plan::Bytes bytes : {plan::Bytes(0), plan::Bytes(1), plan::Bytes(1000), plan::Bytes(65536), kLarge}) {
+    std::byte value = std::byte(count + 1);
+    Slot from = half(0, plan::Payload::Forward, bytes), to = half(1, plan::Payload::Forward, bytes);
+    ranks[0]->write(from, value);
+    QueueId sent = transfer(0, plan::Kind::Send, count, bytes);
+    QueueId received = transfer(1, plan::Kind::Recv, count, bytes);
+    ++count;
+    ASSERT_TRUE(done(0, sent, count)) << ranks[0]->failure().status().message;
+    ASSERT_TRUE(done(1, received, count)) << ranks[1]->failure().status().message;
+    EXPECT_EQ(ranks[1]->read(to), std::vector<std::byte>(size_t(bytes), value));
+  }
+}
+
+TEST_P(TransportConformance, NothingIsWrittenBeyondATransfer) {
+  make();
+  ranks[1]->write(half(1, plan::Payload::Forward, 2000), std::byte(0xee));
+  transfer(0, plan::Kind::Send, 0, 1000);
+  ASSERT_TRUE(done(1, transfer(1, plan::Kind::Recv, 0, 1000), 1));
+  std::vector<std::byte> found = ranks[1]->read(half(1, plan::Payload::Forward, 2000));
+  EXPECT_EQ(found[999], std::byte(0));
+  EXPECT_EQ(std::vector<std::byte>(found.begin() + 1000, found.end()), std::vector<std::byte>(1000, std::byte(0xee)));
+}
+
+TEST_P(TransportConformance, TransfersOfADirectionKeepTheirOrder) {
+  make();
+  QueueId sent = 0, received = 0;
+  for (int64_t m = 0; m < 64; ++m) {
+    sent = transfer(0, plan::Kind::Send, m, 4096);
+    received = transfer(1, plan::Kind::Recv, m, 4096);
+  }
+  EXPECT_TRUE(done(0, sent, 64)) << ranks[0]->failure().status().message;
+  EXPECT_TRUE(done(1, received, 64)) << ranks[1]->failure().status().message;
+}
+
+TEST_P(TransportConformance, TheTwoDirectionsDoNotHoldEachOther) {
+  make();
+  QueueId forward = transfer(1, plan::Kind::Recv, 0, 100); // not sent yet
+  QueueId back = transfer(1, plan::Kind::Send, 0, kLarge, plan::Payload::Backward);
+  ASSERT_TRUE(done(0, transfer(0, plan::Kind::Recv, 0, kLarge, plan::Payload::Backward), 1));
+  ASSERT_TRUE(done(1, back, 1));
+  transfer(0, plan::Kind::Send, 0, 100);
+  EXPECT_TRUE(done(1, forward, 1));
+}
+
+// With one queue for all, the second transfer stands behind the first: if a send could go before its receive is posted,
+// the other end would get what it does not expect, or both would stand still.
+TEST_P(TransportConformance, ASendWaitsForItsReceive) {
+  if (!GetParam().rendezvous)
+    GTEST_SKIP() << GetParam().name << " buffers small transfers";
+  make();
+  ranks[0]->write(half(0, plan::Payload::Forward, 1), std::byte(1));
+  QueueId sent = transfer(0, plan::Kind::Send, 0, 1);
+  // An exchange the other way takes far longer than a send that need not wait.
+  transfer(1, plan::Kind::Send, 0, kLarge, plan::Payload::Backward);
+  ASSERT_TRUE(done(0, transfer(0, plan::Kind::Recv, 0, kLarge, plan::Payload::Backward), 1));
+  ranks[0]->write(half(0, plan::Payload::Forward, 1), std::byte(2)); // the slot is still the sender's, and not read yet
+  ASSERT_TRUE(done(1, transfer(1, plan::Kind::Recv, 0, 1), 1));
+  ASSERT_TRUE(done(0, sent, 1));
+  EXPECT_EQ(ranks[1]->read(half(1, plan::Payload::Forward, 1))[0], std::byte(2));
+}
+
+TEST_P(TransportConformance, ATransferWaitsForWhatItsQueueWaitsFor) {
+  make();
+  QueueId sent = find(0, plan::Kind::Send, plan::Payload::Forward).queue;
+  QueueId back = find(0, plan::Kind::Recv, plan::Payload::Backward).queue;
+  ranks[0]->device().wait(sent, back, 1);
+  transfer(0, plan::Kind::Send, 0, 100);
+  QueueId received = transfer(1, plan::Kind::Recv, 0, 100);
+  transfer(0, plan::Kind::Recv, 0, 100, plan::Payload::Backward);
+  transfer(1, plan::Kind::Send, 0, 100, plan::Payload::Backward);
+  EXPECT_TRUE(done(1, received, 1));
+  EXPECT_TRUE(done(0, sent, 1));
+}
+
+TEST_P(TransportConformance, AnotherTransferThanTheExpectedEndsTheRun) {
+  if (!GetParam().comparesTags)
+    GTEST_SKIP() << GetParam().name << " has no tags";
+  make();
+  transfer(0, plan::Kind::Send, 3, 100);
+  QueueId received = transfer(1, plan::Kind::Recv, 2, 100);
+  EXPECT_FALSE(done(1, received, 1));
+  EXPECT_FALSE(done(0, find(0, plan::Kind::Send, plan::Payload::Forward).queue, 1));
+  EXPECT_EQ(ranks[0]->failure().status().code, Code::Run);
+  EXPECT_NE(ranks[0]->failure().status().message.find("microbatch 3"), std::string::npos)
+      << ranks[0]->failure().status().message;
+}
+
+TEST_P(TransportConformance, ALostPeerIsNamed) {
+  make();
+  QueueId received = transfer(1, plan::Kind::Recv, 0, 100);
+  ranks[0]->vanish();
+  EXPECT_FALSE(done(1, received, 1));
+  std::string message = ranks[1]->failure().status().message;
+  EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
+  EXPECT_NE(message.find("recv F"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 0"), std::string::npos) << message;
+}
+
+TEST_P(TransportConformance, APeerThatDoesNotComeIsNamedAtTheDeadline) {
+  make(50 * kMillisecond);
+  EXPECT_FALSE(done(1, transfer(1, plan::Kind::Recv, 0, 100), 1));
+  std::string message = ranks[1]->failure().status().message;
+  EXPECT_NE(message.find("rank 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("0.05 s"), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TransportConformance, testing::ValuesIn(transportImplementations()),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
