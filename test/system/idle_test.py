@@ -1,0 +1,48 @@
+"""Who waits uses no processor: ranks in the middle of a long operation and ranks that wait for its result, looked at
+from outside over two seconds (ten with PIPEC_SOAK=1)."""
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BIN, SOAK, SPECS, ToolTest
+
+SECONDS = 10 if SOAK else 2
+LIMIT = 0.001  # of a core
+
+
+def processor_seconds(pid):
+    """Of all threads of a process, to the nanosecond."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
+
+
+class IdleTest(ToolTest):
+    def test_idle_ranks_use_no_processor(self):
+        plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=4, pipeline__microbatches=4, costs__forward="60s",
+                            costs__backward_input="60s", costs__backward_weight="60s")
+        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "1", "--deadline", "1000"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(launcher.stderr.close)
+        self.addCleanup(launcher.wait)
+        self.addCleanup(launcher.send_signal, signal.SIGINT)
+        pids = []
+        for line in launcher.stderr:
+            pids += re.findall(r"rank \d+ has pid (\d+)", line)
+            if "all 4 ranks have met" in line:
+                break
+        self.assertEqual(len(pids), 4)
+        for seconds in (0.5, SECONDS):  # the first operations begin in the first
+            before = [processor_seconds(pid) for pid in pids]
+            begin = time.monotonic()
+            time.sleep(seconds)
+            elapsed = time.monotonic() - begin
+            shares = [(processor_seconds(pid) - used) / elapsed for pid, used in zip(pids, before)]
+        print("processor of each idle rank: " + ", ".join(f"{100 * share:.4f} %" for share in shares))
+        self.assertLess(max(shares), LIMIT)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,93 @@
+"""Stage libraries in whole runs: the example trains the same on any number of ranks, its errors end the run, and two
+ranks of real arithmetic take the time that was predicted."""
+import json
+import os
+import subprocess
+import unittest
+
+from support import BIN, RUN, SOAK, SPECS, USAGE, ToolTest
+from timing import Busy
+
+MLP = SPECS / "stages" / "mlp" / "mlp.yaml"
+LIBRARY = BIN / "mlp.so"
+
+TRAINING = """
+pipec: 1
+pipeline: {ranks: %d, stages_per_rank: %d, microbatches: 8}
+costs: {forward: 1ms, backward_input: 1ms, backward_weight: 1ms, optimizer: 200us, link: {latency: 60us}}
+tensors: {boundary: 4KiB}
+schedule: %s
+backward: %s
+provider: {hidden: 64, layers: 2, samples: 16, seed: 1, rate: 0.1, log: %s}
+"""
+
+
+class StageTest(ToolTest):
+    def train(self, ranks, schedule, backward, steps=20):
+        """Four stages on so many ranks: {(step, stage): (hash of the weights, loss or "")}."""
+        log = self.folder / f"{ranks}-{schedule}-{backward}.csv"
+        plan = self.compile(TRAINING % (ranks, 4 // ranks, schedule, backward, log))
+        run = self.run_json(plan, f"--stage={LIBRARY}", "--steps", steps)
+        self.assertEqual(run["stage"], str(LIBRARY))
+        self.assertEqual(run["emulate"], "none")
+        lines = [line.split(",") for line in log.read_text(encoding="ascii").splitlines()]
+        self.assertEqual(len(lines), 4 * steps)
+        return {(int(step), int(stage)): (weights, loss) for step, stage, weights, loss in lines}
+
+    def test_any_number_of_ranks_trains_the_same(self):
+        one = self.train(1, "interleaved-1f1b", "split")
+        losses = [float(one[step, 3][1]) for step in range(20)]
+        self.assertLess(losses[-1], 0.5 * losses[0])
+        self.assertEqual(len({weights for weights, _ in one.values()}), 4 * 20)
+        for ranks, schedule, backward in [(2, "interleaved-1f1b", "split"), (4, "1f1b", "split"), (4, "1f1b", "fused"),
+                                          (4, "gpipe", "split")]:
+            with self.subTest(ranks=ranks, schedule=schedule, backward=backward):
+                self.assertEqual(self.train(ranks, schedule, backward), one)
+
+    def ends(self, *arguments, settings, code):
+        done = self.piperun(self.compile(MLP, **settings), "--local", *arguments, code=code)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_an_error_of_a_stage_ends_the_run_with_its_message(self):
+        message = self.ends(f"--stage={LIBRARY}", settings={"provider__rate": "1e30"}, code=RUN)
+        self.assertRegex(message, r"rank 1: F stage 1 microbatch \d: the loss is not finite in step \d; lower")
+
+    def test_an_error_before_the_first_step_ends_the_run(self):
+        message = self.ends(f"--stage={LIBRARY}", settings={"provider__samples": "32"}, code=RUN)
+        self.assertIn("the plan's boundary is 65536 bytes, samples x hidden x 4 is 32768", message)
+
+    def test_a_library_that_is_wrong_starts_nothing(self):
+        for library, says in [("./nothing.so", "there is no such stage library"), (MLP, "cannot be loaded"),
+                              ("mlp", "there is no such stage; use synthetic or the path of a library")]:
+            with self.subTest(library):
+                message = self.ends("-v", f"--stage={library}", settings={}, code=USAGE)
+                self.assertIn(says, message)
+                self.assertNotIn("pid", message)
+
+    def test_emulation_is_for_synthetic_stages(self):
+        self.assertIn("--emulate", self.ends(f"--stage={LIBRARY}", "--emulate", "naive", settings={}, code=USAGE))
+
+    def test_the_json_of_a_failure_names_no_file(self):
+        done = self.piperun(self.compile(MLP), "--local", "--json", "--stage=./nothing.so", code=USAGE)
+        self.assertIsNone(json.loads(done.stdout)["file"])
+
+    def measured_costs(self):
+        """The costs block that the example's README has people measure."""
+        values = '{"hidden": 256, "layers": 4, "samples": 64, "seed": 1, "rate": 0.1}'
+        printed = subprocess.run([BIN / "mlp-profile", values, "2", "65536"], check=True, capture_output=True, text=True)
+        kinds = (line.split(": ") for line in printed.stdout.splitlines()[1:])
+        return {f"costs__{kind.strip()}": times for kind, times in kinds}
+
+    @unittest.skipIf(os.cpu_count() < 2, "two ranks of real arithmetic need two processors")
+    def test_two_ranks_of_real_arithmetic_take_the_predicted_time(self):
+        busy = Busy(self, "real arithmetic, 2 ranks on 2 processors", 0.05)
+        for _ in busy.tries():
+            run = self.run_json(self.compile(MLP, **self.measured_costs()), f"--stage={LIBRARY}", "--steps",
+                                200 if SOAK else 20)
+            steps = sorted(run["step_ms"])
+            busy.add(abs(steps[len(steps) // 2] / run["predicted_ms"] - 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
