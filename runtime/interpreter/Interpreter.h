@@ -1,9 +1,13 @@
-// Runs a rank's program: walks it in issue order, step after step, and issues each instruction with its waits on its
+// Runs a rank's programs: walks one in issue order, step after step, and issues each instruction with its waits on its
 // queue. It unrolls nothing, checks nothing (the loader did) and never waits for an instruction, except that it stays
 // within two steps of the slowest queue, so that what is issued and remembered is bounded.
+//
+// Between two steps it may go on with another program. Slots mean something else then, so all queues of this rank first
+// wait for all of them to have completed the old one: a fence of one process, made of waits on the queues, and no
+// synchronisation with anybody.
 #pragma once
 
-#include "runtime/interpreter/Slots.h"
+#include "runtime/interpreter/Pilot.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
 
@@ -11,26 +15,24 @@ namespace pipec::runtime {
 
 class Interpreter {
 public:
-  /// All outlive the interpreter. Transfers carry no more than `payloadLimit`.
-  Interpreter(const plan::Program &program, Device &device, Transport &transport, Stage &stage,
-              plan::Bytes payloadLimit);
+  /// All outlive the interpreter. `queues`: how many the device has; nothing was issued on them yet.
+  Interpreter(Device &device, Transport &transport, Stage &stage, size_t queues);
 
-  /// Allocates the transfer slots; before run().
-  Status prepare() { return slots.allocate(device); }
-
-  /// Issues `steps` steps on the calling thread and returns when all have completed; false if the run failed.
-  bool run(int64_t steps);
+  /// Issues steps from `first` on, as the pilot says, on the calling thread, and returns when all have completed; false
+  /// if the run failed.
+  bool run(Pilot &pilot, int64_t first);
 
 private:
-  void issue(const plan::Step &step, int64_t number);
-  bool synchronize(int64_t steps);
+  void issue(const Executable &program, int64_t step, int64_t epoch);
+  void fence(const Executable &program);
+  bool synchronize(const std::vector<int64_t> &counts);
 
-  const plan::Program &program;
   Device &device;
   Transport &transport;
   Stage &stage;
-  Slots slots;
-  std::vector<int64_t> executed; // of each queue, in a step
+  std::vector<int64_t> starts;   // of each queue: what it counts once all steps before the current one are done
+  std::vector<int64_t> previous; // likewise, of the step before
+  bool fenced = true;            // the step before ran another program, or none: its counts mean nothing now
 };
 
 } // namespace pipec::runtime

@@ -1,9 +1,7 @@
-// The launcher: forks, hands out the table of ports and the start, collects reports, and on the first sign of failure
-// gives the others a moment to say what they saw, then kills what is left.
+// Forking, signals, reaping; and the loop of restarts around it.
 #include "runtime/launch/Local.h"
 
 #include "runtime/device/host/Clock.h"
-#include "runtime/launch/Channel.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,128 +20,117 @@ namespace pipec::runtime {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-// After the first sign of failure: until kTell a rank may find the cause by itself; then it is told; who has said
-// nothing by kKill is killed, and by kEnd whoever is left.
-constexpr auto kTell = 300ms;
-constexpr auto kKill = 1000ms;
-constexpr auto kEnd = 5000ms;
-
-class Launcher {
-public:
-  Launcher(const RunOptions &options, const std::function<void(const LocalResult &)> &started, LocalResult &result)
-      : options(options), started(started), result(result), signals(io), timer(io), graceTimer(io) {}
-
-  Status fork(const plan::Plan &plan, Identity identity);
-  Status run();
-  void killAll() {
-    kill([](const Process &) { return true; });
-  }
-
-private:
-  struct Process {
-    pid_t pid = 0;
-    bool alive = true;
-    bool closed = false; // its channel: all that it said has been heard
-    bool killed = false; // by this launcher, because it did not answer
-    bool failed = false; // and said why
-    uint16_t port = 0;
-    bool ready = false;
-    bool reported = false;
-    int status = 0; // from wait4
-    std::shared_ptr<Channel> channel;
-  };
-
-  void hear(size_t rank, Message message);
-  void awaitSignal();
-  void awaitProgress(const char *what, bool Process::*done);
-  void reap();
-  void conclude(size_t rank);
-  void fail(std::string message, bool telling);
-  asio::awaitable<void> endOthers();
-  void kill(bool (*which)(const Process &));
-  void broadcast(const Message &message);
-  bool all(bool (*predicate)(const Process &)) const {
-    return std::all_of(processes.begin(), processes.end(), predicate);
-  }
-  std::string title(size_t rank) const { return fmt::format("rank {} (pid {})", rank, processes[rank].pid); }
-
-  const RunOptions &options;
-  const std::function<void(const LocalResult &)> &started;
-  LocalResult &result;
-  asio::io_context io;
-  asio::signal_set signals;
-  asio::steady_timer timer; // until the next progress of the whole
-  asio::steady_timer graceTimer;
-  std::vector<Process> processes;
-  std::vector<int> descriptors; // the launcher's ends
-  bool finishing = false;
-  bool failing = false;
-  bool interrupted = false;        // by a signal to the launcher
-  std::vector<std::string> causes; // the most telling first
+struct Process {
+  pid_t pid = 0;
+  int channel = -1; // the launcher's end
+  bool alive = true;
+  bool closed = false; // its channel: all that it said has been heard
+  bool killed = false; // by this launcher, because it did not answer
+  int status = 0;      // from wait4
 };
 
-Status Launcher::fork(const plan::Plan &plan, Identity identity) {
+void killAll(const std::vector<Process> &processes) {
+  for (const Process &process : processes)
+    if (process.alive)
+      ::kill(process.pid, SIGKILL);
+}
+
+/// The child's side of a fork; never returns.
+[[noreturn]] void become(const LocalSetup &setup, const Identity &identity, int control) {
+  prctl(PR_SET_NAME, fmt::format("piperun:{}", identity.rank).c_str());
+  int code = int(Code::Run);
+  try {
+    auto *io = new asio::io_context; // outlives this frame: _exit ends its thread
+    WorkerSetup worker{setup.plan, identity, setup.options, asio::ip::address_v4::loopback(), false};
+    code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control)).code);
+  } catch (const std::exception &error) {
+    spdlog::error("rank {}: {}", identity.rank, error.what());
+  }
+  _exit(code);
+}
+
+Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> &processes) {
   pid_t launcher = getpid();
-  for (int32_t rank = 0; rank < identity.world; ++rank) {
+  for (identity.rank = 0; identity.rank < identity.world; ++identity.rank) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-      return Status::run(fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)));
+      return Status::run(fmt::format("cannot start rank {}: {}", identity.rank, std::strerror(errno)));
     pid_t pid = ::fork();
     if (pid == 0) {
       setpgid(0, 0); // a terminal's Ctrl-C reaches the launcher alone, which ends all
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != launcher)
         _exit(int(Code::Run));
-      prctl(PR_SET_NAME, fmt::format("piperun:{}", rank).c_str());
       ::close(pair[0]);
-      for (int descriptor : descriptors)
-        ::close(descriptor);
-      identity.rank = rank;
-      runWorker(plan, identity, options, pair[1]);
+      for (const Process &other : processes)
+        ::close(other.channel);
+      if (setup.control)
+        setup.control->closeInChild();
+      become(setup, identity, pair[1]);
     }
+    int error = errno;
     ::close(pair[1]);
     if (pid < 0) {
       ::close(pair[0]);
-      return Status::run(fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)));
+      return Status::run(fmt::format("cannot start rank {}: {}", identity.rank, std::strerror(error)));
     }
-    descriptors.push_back(pair[0]);
-    processes.emplace_back().pid = pid;
-    result.pids.push_back(pid);
-    spdlog::info("rank {} has pid {}", rank, pid);
+    Process &process = processes.emplace_back();
+    process.pid = pid;
+    process.channel = pair[0];
+    spdlog::info("rank {} has pid {}", identity.rank, pid);
   }
   return {};
 }
 
-void Launcher::kill(bool (*which)(const Process &)) {
-  for (Process &process : processes)
-    if (process.alive && which(process)) {
-      process.killed = !interrupted;
-      ::kill(process.pid, SIGKILL);
-    }
+/// One attempt: the processes are there.
+class Launcher {
+public:
+  Launcher(const LocalSetup &setup, std::vector<Process> processes,
+           const std::function<void(const LocalResult &)> &started, LocalResult &result);
+  Status run();
+
+private:
+  void awaitSignal();
+  void reap();
+  void conclude(size_t rank);
+  void end(size_t rank);
+  std::string title(size_t rank) const { return fmt::format("rank {} (pid {})", rank, processes[rank].pid); }
+
+  LocalResult &result;
+  std::vector<Process> processes;
+  asio::io_context io;
+  asio::signal_set signals;
+  Controller controller;
+  std::optional<ControlServer> server;
+  int interruptions = 0; // signals to the launcher
+};
+
+Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
+                   const std::function<void(const LocalResult &)> &started, LocalResult &result)
+    : result(result), processes(std::move(forked)), signals(io, SIGINT, SIGTERM, SIGCHLD),
+      controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume},
+                 {[this, &started] {
+                    spdlog::info("all {} ranks have met", processes.size());
+                    if (started)
+                      started(this->result);
+                  },
+                  setup.progressed, [this](int32_t rank) { end(size_t(rank)); },
+                  [this](int32_t rank) { return title(size_t(rank)); }}) {
+  for (size_t rank = 0; rank < processes.size(); ++rank)
+    controller.join(int32_t(rank), std::make_shared<Channel>(io, processes[rank].channel), [this, rank](std::string) {
+      processes[rank].closed = true;
+      conclude(rank);
+    });
+  if (setup.control)
+    server.emplace(io, *setup.control, controller);
 }
 
 Status Launcher::run() {
-  for (size_t rank = 0; rank < processes.size(); ++rank) {
-    Process &process = processes[rank];
-    process.channel = std::make_shared<Channel>(io, descriptors[rank]);
-    process.channel->start([this, rank](Message message) { hear(rank, std::move(message)); },
-                           [this, rank] {
-                             processes[rank].closed = true;
-                             conclude(rank);
-                           });
-  }
-  for (int signal : {SIGINT, SIGTERM, SIGCHLD})
-    signals.add(signal);
   awaitSignal();
-  awaitProgress("come to the meeting", &Process::ready);
   asio::post(io, [this] { reap(); }); // who ended before the signals were caught
   io.run();
-  std::string message;
-  for (const std::string &cause : causes)
-    message += (message.empty() ? "" : "\n") + cause;
-  return failing ? Status::run(message) : Status{};
+  result.run = controller.result();
+  return controller.outcome();
 }
 
 void Launcher::awaitSignal() {
@@ -152,88 +139,26 @@ void Launcher::awaitSignal() {
       return;
     if (signal == SIGCHLD) {
       reap();
+    } else if (interruptions++ == 0) {
+      spdlog::info("signal {} ({}): the run ends after the steps that are permitted; a second one ends it at once",
+                   signal, strsignal(signal));
+      controller.stop();
     } else {
-      interrupted = true;
-      killAll();
-      fail(fmt::format("ended by signal {} ({})", signal, strsignal(signal)), true);
+      for (size_t rank = 0; rank < processes.size(); ++rank)
+        end(rank);
+      controller.fail(fmt::format("ended by signal {} ({})", signal, strsignal(signal)), true);
     }
     awaitSignal();
   });
 }
 
-/// Every rank must get to the end of a part of the run within the deadline; over the steps the ranks watch themselves.
-void Launcher::awaitProgress(const char *what, bool Process::*done) {
-  if (options.deadline == 0)
-    return;
-  timer.expires_after(std::chrono::nanoseconds(options.deadline / 1000));
-  timer.async_wait([this, what, done](std::error_code error) {
-    for (size_t rank = 0; !error && rank < processes.size(); ++rank)
-      if (!(processes[rank].*done))
-        fail(fmt::format("{} did not {} within {:g} s", title(rank), what, double(options.deadline) / 1e12), false);
-  });
-}
-
-void Launcher::broadcast(const Message &message) {
-  for (Process &process : processes)
-    if (process.alive)
-      process.channel->send(message);
-}
-
-void Launcher::hear(size_t rank, Message message) {
+/// The process did not end in time.
+void Launcher::end(size_t rank) {
   Process &process = processes[rank];
-  std::string type = message.value("type", "");
-  if (type == "listening") {
-    process.port = message.at("port");
-    if (!all([](const Process &p) { return p.port != 0; }))
-      return;
-    Message table{{"type", "table"}, {"ports", Message::array()}};
-    for (const Process &p : processes)
-      table["ports"].push_back(p.port);
-    broadcast(table);
-  } else if (type == "ready") {
-    process.ready = true;
-    if (!all([](const Process &p) { return p.ready; }))
-      return;
-    timer.cancel();
-    // All start at one instant, by when the message has reached them.
-    int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(processes.size());
-    broadcast({{"type", "start"}, {"at", at}});
-    if (started)
-      started(result);
-  } else if (type == "report") {
-    result.ranks[rank] = fromJson(message, int32_t(rank));
-    process.reported = true;
-    awaitProgress("end with the others", &Process::reported);
-    if (!all([](const Process &p) { return p.reported; }))
-      return;
-    finishing = true;
-    awaitProgress("end after the run", &Process::closed);
-    broadcast({{"type", "finish"}});
-  } else if (type == "failed") {
-    process.failed = true;
-    fail(message.value("message", ""), false);
-  }
-}
-
-void Launcher::fail(std::string message, bool telling) {
-  causes.insert(telling ? causes.begin() : causes.end(), std::move(message));
-  if (failing)
+  if (!process.alive)
     return;
-  failing = true;
-  timer.cancel();
-  asio::co_spawn(io, endOthers(), asio::detached);
-}
-
-asio::awaitable<void> Launcher::endOthers() {
-  graceTimer.expires_after(kTell);
-  co_await graceTimer.async_wait(asio::use_awaitable);
-  broadcast({{"type", "end"}, {"message", causes.front()}});
-  graceTimer.expires_after(kKill - kTell);
-  co_await graceTimer.async_wait(asio::use_awaitable);
-  kill([](const Process &p) { return !p.failed; });
-  graceTimer.expires_after(kEnd - kKill);
-  co_await graceTimer.async_wait(asio::use_awaitable);
-  killAll();
+  process.killed = true;
+  ::kill(process.pid, SIGKILL);
 }
 
 void Launcher::reap() {
@@ -256,46 +181,72 @@ void Launcher::conclude(size_t rank) {
   if (process.alive || !process.closed)
     return;
   spdlog::info("{} ended with {}", title(rank), result.exits[rank]);
+  std::string cause;
   if (WIFSIGNALED(process.status) && process.killed)
-    fail(fmt::format("{} did not answer and was killed", title(rank)), true);
-  else if (WIFSIGNALED(process.status) && !interrupted)
-    fail(fmt::format("{} was killed by signal {} ({})", title(rank), WTERMSIG(process.status),
-                     strsignal(WTERMSIG(process.status))),
-         true);
-  else if (WIFEXITED(process.status) && !process.failed && (!finishing || WEXITSTATUS(process.status) != 0))
-    fail(fmt::format("{} ended with exit code {} before the run was over", title(rank), WEXITSTATUS(process.status)),
-         true);
-  if (all([](const Process &p) { return !p.alive && p.closed; }))
+    cause = interruptions > 1 ? "" : title(rank) + " did not answer and was killed";
+  else if (WIFSIGNALED(process.status))
+    cause = fmt::format("{} was killed by signal {} ({})", title(rank), WTERMSIG(process.status),
+                        strsignal(WTERMSIG(process.status)));
+  else if (!controller.mayEnd(int32_t(rank)))
+    cause = fmt::format("{} ended with exit code {} before the run was over", title(rank), WEXITSTATUS(process.status));
+  controller.gone(int32_t(rank), cause);
+  if (controller.allGone())
     io.stop();
+}
+
+Status attempt(const LocalSetup &setup, const Identity &identity,
+               const std::function<void(const LocalResult &)> &started, LocalResult &result) {
+  size_t ranks = size_t(identity.world);
+  result.pids.clear();
+  result.exits.assign(ranks, 0);
+  result.cpuSeconds.assign(ranks, 0);
+  std::vector<Process> processes;
+  Status status = forkAll(setup, identity, processes);
+  if (!status.ok()) {
+    killAll(processes);
+    for (const Process &process : processes) {
+      waitpid(process.pid, nullptr, 0);
+      ::close(process.channel);
+    }
+    return status;
+  }
+  for (const Process &process : processes)
+    result.pids.push_back(process.pid);
+  return Launcher(setup, std::move(processes), started, result).run();
 }
 
 } // namespace
 
-Status runLocal(const plan::Plan &plan, const std::array<uint8_t, 32> &planHash, const RunOptions &options,
-                const std::function<void(const LocalResult &)> &started, LocalResult &result) {
+Status runLocal(const LocalSetup &given, const std::function<void(const LocalResult &)> &started, LocalResult &result) {
   if (sodium_init() < 0)
     return Status::run("libsodium cannot be initialized");
+  LocalSetup setup = given;
   Identity identity;
-  identity.world = plan.ranks();
-  identity.plan = planHash;
-  randombytes_buf(identity.job.data(), identity.job.size());
-  randombytes_buf(identity.secret.data(), identity.secret.size()); // known to forked processes alone
-  size_t ranks = size_t(identity.world);
+  identity.world = setup.plan->ranks();
+  identity.plan = setup.planHash;
   result = LocalResult{};
-  result.ranks.resize(ranks);
-  result.exits.resize(ranks);
-  result.cpuSeconds.resize(ranks);
   int64_t begin = Clock::monotonic();
-
-  Launcher launcher(options, started, result);
-  Status status = launcher.fork(plan, identity);
-  if (!status.ok()) {
-    launcher.killAll();
-    for (pid_t pid : result.pids)
-      waitpid(pid, nullptr, 0);
-    return status;
+  Status status;
+  while (true) {
+    randombytes_buf(identity.job.data(), identity.job.size());
+    randombytes_buf(identity.secret.data(), identity.secret.size()); // known to forked processes alone
+    status = attempt(setup, identity, started, result);
+    if (status.ok() || result.restarts == setup.restarts || status.message.starts_with("ended by signal"))
+      break;
+    setup.resume.reset();
+    Manifest manifest;
+    if (hasManifest(setup.options.checkpoint)) {
+      Status readable = readManifest(setup.options.checkpoint, *setup.plan, manifest);
+      if (!readable.ok())
+        return Status::run(status.message + "\n" + readable.message);
+      setup.resume = manifest;
+    }
+    int64_t from = setup.resume ? manifest.step : 0;
+    result.lostSteps += std::max<int64_t>(result.run.reached - from, 0);
+    ++result.restarts;
+    spdlog::warn("{}", status.message);
+    spdlog::warn("restart {} of {} from step {}", result.restarts, setup.restarts, from);
   }
-  status = launcher.run();
   result.wallSeconds = double(Clock::monotonic() - begin) / 1e9;
   return status;
 }

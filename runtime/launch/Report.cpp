@@ -29,8 +29,11 @@ nlohmann::json toJson(const RankReport &report) {
     steps.insert(steps.end(), {step.firstStart, step.lastEnd});
   for (const trace::Event &e : report.events)
     events.insert(events.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
-                                 e.epoch, e.start, e.end});
-  return {{"steps", steps}, {"lateness", report.lateness.pack()}, {"events", events}};
+                                 e.epoch, e.start, e.end, e.held});
+  return {{"steps", steps},
+          {"lateness", report.lateness.pack()},
+          {"permit_waits", report.permitWaits.pack()},
+          {"events", events}};
 }
 
 RankReport fromJson(const nlohmann::json &json, int32_t rank) {
@@ -39,27 +42,30 @@ RankReport fromJson(const nlohmann::json &json, int32_t rank) {
   for (size_t i = 0; i + 2 <= steps.size(); i += 2)
     report.steps.push_back({steps[i], steps[i + 1]});
   report.lateness = Lateness::unpack(json.at("lateness").get<std::vector<int64_t>>());
+  report.permitWaits = Lateness::unpack(json.at("permit_waits").get<std::vector<int64_t>>());
   auto e = json.at("events").get<std::vector<int64_t>>();
-  for (size_t i = 0; i + 10 <= e.size(); i += 10)
+  for (size_t i = 0; i + 11 <= e.size(); i += 11)
     report.events.push_back({rank, uint32_t(e[i]), plan::Kind(e[i + 1]), plan::Payload(e[i + 2]), int32_t(e[i + 3]),
-                             int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9]});
+                             int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9], e[i + 10]});
   return report;
 }
 
-std::vector<Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t steps) {
-  std::vector<Time> times(size_t(steps), 0);
+std::vector<Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end) {
+  std::vector<Time> times(size_t(end - first), 0);
   for (const auto &rank : ranks)
-    for (size_t s = 0; s < std::min(times.size(), rank.size()); ++s)
-      if (rank[s].firstStart <= rank[s].lastEnd) // else the rank computes nothing
-        times[s] = std::max(times[s], rank[s].lastEnd - (s == 0 ? rank[0].firstStart : rank[s - 1].lastEnd));
+    for (size_t s = size_t(first); s < std::min(size_t(end), rank.size()); ++s)
+      if (rank[s].firstStart <= rank[s].lastEnd) { // else the rank computes nothing
+        Time from = s == size_t(first) ? rank[s].firstStart : rank[s - 1].lastEnd;
+        times[s - size_t(first)] = std::max(times[s - size_t(first)], rank[s].lastEnd - from);
+      }
   return times;
 }
 
-std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t steps) {
+std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end) {
   std::vector<std::vector<StepTimes>> ranks;
   for (const RankReport &report : reports)
     ranks.push_back(report.steps);
-  return stepTimes(ranks, steps);
+  return stepTimes(ranks, first, end);
 }
 
 Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<Time> &times) {
@@ -76,8 +82,16 @@ Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<T
       if (rank.firstStart[s] >= 0) // -1: computes nothing
         ranks.back().push_back({rank.firstStart[s], rank.lastEnd[s]});
   }
-  times = stepTimes(ranks, steps);
+  times = stepTimes(ranks, 0, steps);
   return {};
+}
+
+Status writeTrace(const std::string &path, const std::vector<Layout> &layouts,
+                  const std::vector<trace::Event> &events) {
+  std::vector<trace::Rank> ranks;
+  for (const Layout &layout : layouts)
+    ranks.push_back({layout.rank, layout.names});
+  return trace::write(path, trace::toJson(ranks, events));
 }
 
 } // namespace pipec::runtime

@@ -2,6 +2,7 @@
 // simulated, by one definition (design, section 7).
 #pragma once
 
+#include "runtime/device/Layout.h"
 #include "runtime/device/host/Recorder.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -13,6 +14,7 @@ namespace pipec::runtime {
 struct RankReport {
   std::vector<StepTimes> steps;
   Lateness lateness;
+  Lateness permitWaits;             // of each step: how long it waited for its permit
   std::vector<trace::Event> events; // with a trace only
 };
 
@@ -23,12 +25,16 @@ nlohmann::json toJson(const RankReport &report);
 /// `json` comes from toJson of a process of the same program.
 RankReport fromJson(const nlohmann::json &json, int32_t rank);
 
-/// Of each step: on the slowest rank, from its last end of the step before, in the first step from its first start, to
-/// its last end.
-std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t steps);
+/// Of each of the steps [first, end): on the slowest rank, from its last end of the step before, in the first step from
+/// its first start, to its last end.
+std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end);
 
-std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t steps);
+std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end);
 /// The same steps in virtual time.
 Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<plan::Time> &times);
+
+/// Writes what ranks did; `layouts` name their queues.
+Status writeTrace(const std::string &path, const std::vector<Layout> &layouts,
+                  const std::vector<trace::Event> &events);
 
 } // namespace pipec::runtime

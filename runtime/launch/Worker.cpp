@@ -2,54 +2,121 @@
 #include "runtime/launch/Worker.h"
 
 #include "runtime/interpreter/Interpreter.h"
-#include "runtime/launch/Channel.h"
+#include "runtime/launch/Checkpoint.h"
+#include "runtime/launch/Permits.h"
+#include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/transport/host/HostTransport.h"
 
+#include <csignal>
 #include <fmt/format.h>
+#include <fstream>
 #include <future>
+#include <set>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 namespace pipec::runtime {
 
 using asio::ip::tcp;
 
+std::string bootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
 namespace {
 
 class Worker {
 public:
-  Worker(const plan::Plan &plan, const Identity &identity, const RunOptions &options, int control)
-      : plan(plan), program(plan.variants.front().programs[size_t(identity.rank)]), identity(identity),
-        options(options), clock(Clock::monotonic()), guard(asio::make_work_guard(io)),
-        channel(std::make_shared<Channel>(io, control)), device(program, clock, failure, options.trace) {}
+  Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
+      : plan(setup.plan), identity(setup.identity), options(setup.options), listenOn(setup.listenOn),
+        clock(Clock::monotonic()), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
+        device(layout, clock, failure, options.trace || !options.ownTrace.empty()), memory(options.payload()),
+        preparer(plan, identity.rank, layout, memory), signals(io) {}
 
+  void start(bool catchSignals);
   Status run();
   /// Sends the last word and waits until it has left.
   void tell(Message message);
 
 private:
+  void hear(Message message);
+  void permit(const Message &message);
+  void prepare(int64_t program, const Message &message);
+  void answer(int64_t program, const Status &status);
+  void awaitSignal();
   std::optional<Message> expect(const std::string &type);
-  Status meetPeers();
+  Status meetPeers(Message &table);
+  Status clockOffset(int64_t &offset);
+  Status prepareRun(const Message &table);
+  Status finish();
+  void progress(int64_t step);
+  bool save(int64_t step);
+  Status failed() const { return failure.status(); }
   std::string where() const;
 
-  const plan::Plan &plan;
-  const plan::Program &program;
-  Identity identity;
-  RunOptions options;
+  const std::shared_ptr<const plan::Plan> plan;
+  const Identity identity;
+  const RunOptions options;
+  const asio::ip::address listenOn;
   Clock clock;
   Failure failure;
-  asio::io_context io;
-  asio::executor_work_guard<asio::io_context::executor_type> guard;
+  asio::io_context &io;
   std::shared_ptr<Channel> channel;
+  const Layout layout;
   HostDevice device;
+  TransferMemory memory;
+  Prepare preparer;
+  asio::signal_set signals;
   Sockets sockets;
-  std::mutex mutex; // over the inbox
+  std::unique_ptr<Stage> stage;
+  std::unique_ptr<HostTransport> transport;
+  std::unique_ptr<Permits> permits;
+  int64_t first = 0;
+  std::map<int64_t, std::shared_ptr<const Executable>> programs; // the io thread's, once the run has started
+  int64_t told = 0;                                              // when progress was last told
+  int64_t saved = -1;                                            // the step that was last saved
+  std::mutex mutex;                                              // over the inbox
   std::condition_variable arrived;
   std::deque<Message> inbox;
 };
+
+void Worker::start(bool catchSignals) {
+  failure.listen([this] {
+    std::lock_guard lock(mutex);
+    arrived.notify_all();
+  });
+  channel->start([this](Message message) { hear(std::move(message)); },
+                 [this](const std::string &why) {
+                   failure.raise(Status::run(fmt::format("{}: the controller is gone{}{}", where(),
+                                                         why.empty() ? "" : ": ", why)));
+                 });
+  if (catchSignals) {
+    signals.add(SIGINT);
+    signals.add(SIGTERM);
+    awaitSignal();
+  }
+  std::thread([this] { // until the process ends
+    auto guard = asio::make_work_guard(io);
+    io.run();
+  }).detach();
+}
+
+/// The first one ends the run in order, the next one at once.
+void Worker::awaitSignal() {
+  signals.async_wait([this](std::error_code error, int signal) {
+    if (error)
+      return;
+    spdlog::info("rank {}: signal {} ({}): the run ends after this step", identity.rank, signal, strsignal(signal));
+    channel->send({{"type", "stop"}});
+    signals.clear();
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
+  });
+}
 
 void Worker::tell(Message message) {
   auto sent = std::make_shared<std::promise<void>>();
@@ -58,7 +125,54 @@ void Worker::tell(Message message) {
   done.wait_for(std::chrono::seconds(1));
 }
 
-/// The launcher's next message; none if the run has failed.
+void Worker::hear(Message message) {
+  std::string type = message.value("type", "");
+  if (type == "end")
+    return failure.raise(
+        Status::run(fmt::format("{}: the controller ended the run: {}", where(), message.value("message", ""))));
+  if (type == "permit")
+    return permit(message);
+  if (type == "prepare")
+    return prepare(message.at("program"), message);
+  if (type == "drop") {
+    programs.erase(message.at("program").get<int64_t>());
+    return;
+  }
+  std::lock_guard lock(mutex);
+  inbox.push_back(std::move(message));
+  arrived.notify_all();
+}
+
+void Worker::permit(const Message &message) {
+  int64_t program = message.at("program");
+  auto found = programs.find(program);
+  if (found == programs.end())
+    return failure.raise(Status::run(fmt::format("rank {}: a permit names program {}, which was never prepared here",
+                                                 identity.rank, program)));
+  permits->grant({message.at("until"), message.at("epoch"), found->second, message.value("last", false)});
+}
+
+void Worker::prepare(int64_t program, const Message &message) {
+  if (!message.contains("plan"))
+    return answer(program, programs.count(program) ? Status{}
+                                                   : Status::run(fmt::format("rank {}: there is no program {} here",
+                                                                             identity.rank, program)));
+  preparer.load(message.at("plan").get_binary(),
+                [this, program](Status status, std::shared_ptr<const Executable> made) {
+                  asio::post(io, [this, program, status = std::move(status), made = std::move(made)] {
+                    if (status.ok())
+                      programs[program] = made;
+                    answer(program, status);
+                  });
+                });
+}
+
+void Worker::answer(int64_t program, const Status &status) {
+  channel->send(
+      {{"type", "prepared"}, {"program", program}, {"code", int(status.code)}, {"message", status.message}});
+}
+
+/// The controller's next message; none if the run has failed.
 std::optional<Message> Worker::expect(const std::string &type) {
   std::unique_lock lock(mutex);
   arrived.wait(lock, [&] { return !inbox.empty() || failure.raised(); });
@@ -69,98 +183,183 @@ std::optional<Message> Worker::expect(const std::string &type) {
   lock.unlock();
   if (message.value("type", "") == type)
     return message;
-  failure.raise(Status::run(fmt::format("rank {}: the launcher said {} where {} was due", program.rank,
+  failure.raise(Status::run(fmt::format("rank {}: the controller said {} where {} was due", identity.rank,
                                         message.value("type", "nothing"), type)));
   return std::nullopt;
 }
 
 std::string Worker::where() const {
   std::string text = device.describeHead(0);
-  return text.empty() ? fmt::format("rank {}", program.rank) : text;
+  return text.empty() ? fmt::format("rank {}", identity.rank) : text;
 }
 
 /// Listens, tells where, and connects to all ranks that this one exchanges data with.
-Status Worker::meetPeers() {
+Status Worker::meetPeers(Message &table) {
+  std::error_code error;
   tcp::acceptor acceptor(io);
-  Status status = listenOnLoopback(acceptor);
-  if (!status.ok())
-    return status;
-  channel->send({{"type", "listening"}, {"port", acceptor.local_endpoint().port()}});
-  std::optional<Message> table = expect("table");
-  if (!table)
-    return failure.status();
-  auto ports = table->at("ports").get<std::vector<uint16_t>>();
+  tcp::endpoint endpoint(listenOn, 0);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error)
+    acceptor.bind(endpoint, error);
+  if (!error)
+    acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    return Status::run(
+        fmt::format("rank {}: cannot listen on {}: {}", identity.rank, listenOn.to_string(), error.message()));
+  channel->send({{"type", "listening"},
+                 {"address", listenOn.to_string()},
+                 {"port", acceptor.local_endpoint().port()}});
+  std::optional<Message> answer = expect("table");
+  if (!answer)
+    return failed();
+  table = std::move(*answer);
   std::map<int32_t, tcp::endpoint> peers;
-  for (const plan::Operation &op : program.operations)
-    if (plan::isTransfer(op.kind))
-      peers[op.peer] = tcp::endpoint(asio::ip::address_v4::loopback(), ports.at(size_t(op.peer)));
+  for (const plan::Variant &variant : plan->variants)
+    for (const plan::Operation &op : variant.programs[size_t(identity.rank)].operations)
+      if (plan::isTransfer(op.kind)) {
+        const Message &peer = table.at("endpoints").at(size_t(op.peer));
+        peers[op.peer] = tcp::endpoint(asio::ip::make_address(peer.at("address").get<std::string>()), peer.at("port"));
+      }
   auto deadline = std::chrono::milliseconds(options.deadline / 1'000'000'000);
   return meet(identity, std::move(acceptor), peers, deadline, sockets);
 }
 
-Status Worker::run() {
-  failure.listen([this] {
-    std::lock_guard lock(mutex);
-    arrived.notify_all();
-  });
-  channel->start(
-      [this](Message message) {
-        if (message.value("type", "") == "end")
-          return failure.raise(
-              Status::run(fmt::format("{}: the launcher ended the run: {}", where(), message.value("message", ""))));
-        std::lock_guard lock(mutex);
-        inbox.push_back(std::move(message));
-        arrived.notify_all();
-      },
-      [this] { failure.raise(Status::run(fmt::format("{}: the launcher is gone", where()))); });
-  std::thread([this] { io.run(); }).detach(); // until the process ends
+/// How far this machine's clock is ahead of the controller's: of several questions the one that was answered fastest.
+Status Worker::clockOffset(int64_t &offset) {
+  constexpr int kQuestions = 16;
+  int64_t best = INT64_MAX;
+  for (int i = 0; i < kQuestions; ++i) {
+    int64_t asked = Clock::monotonic();
+    channel->send({{"type", "clock"}});
+    std::optional<Message> answer = expect("clock");
+    if (!answer)
+      return failed();
+    int64_t heard = Clock::monotonic();
+    if (heard - asked < best) {
+      best = heard - asked;
+      offset = asked + best / 2 - answer->at("now").get<int64_t>();
+    }
+  }
+  return {};
+}
 
-  Status status = meetPeers();
+/// All that needs memory, time or files happens here, before the first step.
+Status Worker::prepareRun(const Message &table) {
+  Status status = makeStage(options.stage, {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
   if (!status.ok())
     return status;
-  // On the heap and never freed: the process ends with threads still in them.
-  std::unique_ptr<Stage> made;
-  status = makeStage(options.stage, {plan, program.rank, options.pace, device, clock, failure}, made);
+  transport = std::make_unique<HostTransport>(layout, std::move(sockets), io, device, clock, failure,
+                                              HostTransport::Options{options.pace, options.deadline, options.network.get(), options.realNetwork});
+  std::vector<const plan::Program *> all;
+  for (const plan::Variant &variant : plan->variants)
+    all.push_back(&variant.programs[size_t(identity.rank)]);
+  status = memory.allocate(device, all);
+  std::vector<std::shared_ptr<const Executable>> made;
+  if (status.ok())
+    status = preparer.variants(made);
   if (!status.ok())
     return status;
-  Stage *stage = made.release();
-  auto *transport =
-      new HostTransport(program, std::move(sockets), io, device, clock, failure, {options.pace, options.deadline});
-  Interpreter interpreter(program, device, *transport, *stage, payloadLimit(options.pace));
-  status = interpreter.prepare();
+  for (size_t v = 0; v < made.size(); ++v)
+    programs[int64_t(v)] = std::move(made[v]);
+  first = table.at("first");
+  if (table.contains("files")) {
+    const Message &file = table.at("files").at(size_t(identity.rank));
+    StateFile state{file.at("name"), file.at("bytes"), file.at("hash")};
+    status = checkState(options.checkpoint, state);
+    if (status.ok())
+      status = stage->load(options.checkpoint + "/" + state.name, first);
+    if (!status.ok())
+      return Status::run(fmt::format("rank {}: {}", identity.rank, status.message));
+  }
+  permits = std::make_unique<Permits>(identity.rank, first, options.checkpoint.empty() ? 0 : options.every,
+                                      options.deadline, failure,
+                                      Permits::Hooks{[this](int64_t step) { progress(step); },
+                                                     [this](int64_t step) { return save(step); }});
+  return {};
+}
+
+/// At most once a millisecond: short steps come with long permits.
+void Worker::progress(int64_t step) {
+  int64_t now = Clock::monotonic();
+  if (now - told < 1'000'000)
+    return;
+  told = now;
+  channel->send({{"type", "progress"}, {"step", step}});
+}
+
+bool Worker::save(int64_t step) {
+  StateFile file;
+  Status status = stage->save(statePath(options.checkpoint, step, identity.rank), step);
+  if (status.ok())
+    status = finishState(options.checkpoint, step, identity.rank, file);
+  if (!status.ok()) {
+    failure.raise(Status::run(fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank,
+                                          step, status.message)));
+    return false;
+  }
+  saved = step;
+  channel->send(
+      {{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
+  return true;
+}
+
+/// The last state, the trace, the report.
+Status Worker::finish() {
+  transport->rest();
+  RankReport report = summarize(device.recorders());
+  report.permitWaits = permits->waits();
+  int64_t end = permits->end();
+  if (!options.checkpoint.empty() && end > first && saved != end && !save(end))
+    return failed();
+  if (!options.ownTrace.empty()) {
+    Status status = writeTrace(options.ownTrace, {layout}, report.events);
+    if (!status.ok())
+      return Status::run(status.message);
+  }
+  if (!options.trace)
+    report.events.clear();
+  Message message = toJson(report);
+  message["type"] = "report";
+  channel->send(std::move(message));
+  return expect("finish") ? Status{} : failed();
+}
+
+Status Worker::run() {
+  Message table;
+  Status status = meetPeers(table);
+  int64_t offset = 0;
+  if (status.ok() && table.at("boot") != bootId())
+    status = clockOffset(offset);
+  if (status.ok())
+    status = prepareRun(table);
   if (!status.ok())
     return status;
   channel->send({{"type", "ready"}});
   std::optional<Message> start = expect("start");
   if (!start)
-    return failure.status();
-  clock = Clock(start->at("at").get<int64_t>());
+    return failed();
+  clock = Clock(start->at("at").get<int64_t>() + offset);
   transport->start();
   device.start();
-  if (!interpreter.run(options.steps))
-    return failure.status();
-  transport->rest();
-  Message report = toJson(summarize(device.recorders()));
-  report["type"] = "report";
-  channel->send(std::move(report));
-  return expect("finish") ? Status{} : failure.status();
+  Interpreter interpreter(device, *transport, *stage, layout.queues.size());
+  return interpreter.run(*permits, first) ? finish() : failed();
 }
 
 } // namespace
 
-void runWorker(const plan::Plan &plan, const Identity &identity, const RunOptions &options, int control) {
+Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control) {
   prctl(PR_SET_TIMERSLACK, 1); // sleeps end on time, not up to 50 us later; inherited by the threads
-  int code = int(Code::Run);
+  auto *worker = new Worker(setup, io, control);
+  worker->start(setup.catchSignals);
+  Status status;
   try {
-    auto *worker = new Worker(plan, identity, options, control);
-    Status status = worker->run();
-    code = int(status.code);
-    if (!status.ok())
-      worker->tell({{"type", "failed"}, {"message", status.message}});
-  } catch (const std::exception &error) {
-    spdlog::error("rank {}: {}", identity.rank, error.what());
+    status = worker->run();
+  } catch (const std::exception &error) { // out of memory, or a message that makes no sense
+    status = Status::run(fmt::format("rank {}: {}", setup.identity.rank, error.what()));
   }
-  _exit(code);
+  if (!status.ok())
+    worker->tell({{"type", "failed"}, {"message", status.message}});
+  return status;
 }
 
 } // namespace pipec::runtime

@@ -1,6 +1,7 @@
 #include "runtime/simulate/Simulate.h"
 
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/LiveMemory.h"
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
@@ -11,12 +12,39 @@ using plan::Time;
 
 namespace {
 
+/// With a queue for W, the peak is what the waits allow in any timing, not what this run held.
+void allowedPeak(const plan::Program &program, RankResult &rank) {
+  auto isWeights = [](const plan::Queue &queue) { return queue.priority == plan::Priority::Weights; };
+  auto weights = std::find_if(program.queues.begin(), program.queues.end(), isWeights);
+  if (weights == program.queues.end())
+    return;
+  const auto weightsQueue = uint32_t(weights - program.queues.begin());
+  plan::LiveMemory memory;
+  int64_t index = 0;
+  for (plan::Cursor cursor(program); !cursor.done(); cursor.next(), ++index) {
+    plan::Step step = cursor.at();
+    const plan::Instruction &instruction = *step.instruction;
+    for (uint32_t w = instruction.firstWait; instruction.queue == 0 && w != instruction.firstWait + instruction.waits;
+         ++w)
+      if (const plan::Wait &wait = program.waits[w]; wait.queue == weightsQueue && !wait.previousStep)
+        memory.know(wait.base + wait.stride * step.trip);
+    if (step.operation->kind == plan::Kind::Forward) {
+      if (memory.hold(*step.operation))
+        rank.peakIndex = index;
+    } else if (plan::isCompute(step.operation->kind)) {
+      memory.release(*step.operation, instruction.queue == weightsQueue);
+    }
+  }
+  rank.peakActivation = saturated(memory.peak());
+}
+
 void finish(const plan::Variant &variant, Result &result) {
   Time first = -1;
   Time last = 0;
   for (size_t rank = 0; rank != result.ranks.size(); ++rank) {
     const plan::Program &program = variant.programs[rank];
     RankResult &own = result.ranks[rank];
+    allowedPeak(program, own);
     __int128 peak = __int128(own.peakActivation) + program.staticBytes + program.workspace;
     for (const plan::Ring &ring : program.rings)
       peak += __int128(ring.size) * ring.slotBytes;

@@ -39,6 +39,8 @@ struct Options {
   /// What the network and the ranks are like instead of what the plan says; outlives the call. A link that it cuts
   /// stops the run (Code::Check).
   const Scenario *scenario = nullptr;
+  /// When, in the scenario's time, the walk begins; at most limits::kTime.
+  plan::Time scenarioStart = 0;
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
 };
@@ -47,7 +49,7 @@ struct RankResult {
   std::vector<plan::Time> firstStart; // of each step, on a device queue
   std::vector<plan::Time> lastEnd;    // of each step, on a device queue
   plan::Time busy = 0;                // F, B, W and optimizer time of one step
-  plan::Bytes peakActivation = 0;     // most of live activations and contexts
+  plan::Bytes peakActivation = 0;     // most of live activations and contexts; with a weights queue, in any timing
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
   int64_t peakIndex = 0;              // of the instruction that first reaches it, as in Event
 };

@@ -157,7 +157,10 @@ bool Walk::ready(size_t q, Time &when) {
 }
 
 Time Walk::computeEnd(const Operation &operation, size_t rank, Time start) const {
-  return options.scenario ? options.scenario->computeEnd(int32_t(rank), start, operation.cost) : start + operation.cost;
+  if (!options.scenario)
+    return start + operation.cost;
+  const Time begin = options.scenarioStart;
+  return options.scenario->computeEnd(int32_t(rank), begin + start, operation.cost) - begin;
 }
 
 /// Runs a queue as far as it goes.
@@ -202,13 +205,13 @@ void Walk::run(size_t q) {
     Time arrival = wireEnd + operation.latency;
     if (options.scenario) {
       int32_t from = queues[link.send.queue].rank, to = queues[link.recv.queue].rank;
-      Scenario::Passage passage = options.scenario->transfer(from, to, operation, start);
+      Scenario::Passage passage = options.scenario->transfer(from, to, operation, options.scenarioStart + start);
       if (passage.lost) { // neither side ever goes on
         lost = {true, from, to};
         return;
       }
-      wireEnd = passage.end;
-      arrival = passage.arrival;
+      wireEnd = passage.end - options.scenarioStart;
+      arrival = passage.arrival - options.scenarioStart;
     }
     Time held = options.idealLinks ? start : wireEnd;
     link.free = held;

@@ -98,18 +98,11 @@ private:
 /// Activations and contexts of a rank over time: F holds from its start, backwards and W release at their end.
 class LiveBytes {
 public:
-  explicit LiveBytes(const plan::Variant &variant) {
-    for (const plan::Program &program : variant.programs)
-      for (const plan::Operation &o : program.operations)
-        if (plan::isCompute(o.kind))
-          bytes[{program.rank, o.kind, o.stage}] = __int128(o.activation) + o.context;
-  }
   void add(const Event &e) {
-    const auto at = bytes.find({e.rank, e.kind, e.stage});
-    if (at == bytes.end() || at->second == 0)
+    if (e.held == 0)
       return;
     const bool holds = e.kind == Kind::Forward;
-    changes[e.rank][holds ? e.start : e.end] += holds ? at->second : -at->second;
+    changes[e.rank][holds ? e.start : e.end] += holds ? e.held : -e.held;
   }
   void write(Writer &out) const {
     for (const auto &[rank, ofRank] : changes) {
@@ -120,7 +113,6 @@ public:
   }
 
 private:
-  std::map<std::tuple<int32_t, Kind, int32_t>, __int128> bytes;
   std::map<int32_t, std::map<Time, __int128>> changes;
 };
 
@@ -134,15 +126,17 @@ std::vector<Rank> describe(const plan::Variant &variant) {
   return ranks;
 }
 
-std::string toJson(const plan::Variant &variant, const std::vector<Event> &events) {
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events) {
+  std::map<int32_t, const std::vector<std::string> *> names;
+  for (const Rank &rank : ranks)
+    names[rank.rank] = &rank.queues;
   Writer out;
   const Tracks tracks(events);
   for (const auto &[rank, used] : tracks.used()) {
-    const bool known = rank >= 0 && size_t(rank) < variant.programs.size();
-    out.rankNames(rank, used, known ? plan::queueNames(variant.programs[size_t(rank)]) : std::vector<std::string>(),
-                  tracks);
+    const auto known = names.find(rank);
+    out.rankNames(rank, used, known == names.end() ? std::vector<std::string>() : *known->second, tracks);
   }
-  LiveBytes live(variant);
+  LiveBytes live;
   for (size_t i = 0; i < events.size(); ++i) {
     out.slice(events[i], tracks.thread(tracks.of(i)));
     live.add(events[i]);
@@ -150,6 +144,18 @@ std::string toJson(const plan::Variant &variant, const std::vector<Event> &event
   live.write(out);
   out.text += "\n]}\n";
   return std::move(out.text);
+}
+
+std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
+  std::map<std::tuple<int32_t, Kind, int32_t>, plan::Bytes> held;
+  for (const plan::Program &program : variant.programs)
+    for (const plan::Operation &o : program.operations)
+      if (plan::isCompute(o.kind))
+        held[{program.rank, o.kind, o.stage}] = o.activation + o.context;
+  for (Event &e : events)
+    if (const auto found = held.find({e.rank, e.kind, e.stage}); found != held.end())
+      e.held = found->second;
+  return toJson(describe(variant), events);
 }
 
 Status write(const std::string &path, const std::string &json) {

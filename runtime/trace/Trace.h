@@ -26,19 +26,22 @@ struct Event {
   int64_t epoch = 0;
   plan::Time start = 0;
   plan::Time end = 0;
+  plan::Bytes held = 0; // activation and context: by a forward from its start on, given back by B, W or BW at its end
 };
 
-/// Queue names and what a rank's instructions hold, taken from the plan's variant that ran.
+/// A rank's queues by name, as plan::queueNames gives them.
 struct Rank {
   int32_t rank = 0;
-  std::vector<std::string> queues; // a name each: "compute", "send to 3", "recv from 2", "link with 3", "transfers"
+  std::vector<std::string> queues;
 };
 
 std::vector<Rank> describe(const plan::Variant &variant);
 
-/// The whole trace as JSON text. Live bytes are derived from F, B, W and BW events and the variant's operations. Slices
-/// of one queue that overlap go to further tracks (Tracks.h).
-std::string toJson(const plan::Variant &variant, const std::vector<Event> &events);
+/// The whole trace as JSON text. Slices of one queue that overlap go to further tracks (Tracks.h).
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events);
+
+/// Of events of one variant: queues and bytes held are the variant's.
+std::string toJson(const plan::Variant &variant, std::vector<Event> events);
 
 /// Writes atomically (a temporary file beside it, then rename); on failure nothing stays behind.
 Status write(const std::string &path, const std::string &json);

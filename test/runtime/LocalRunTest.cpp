@@ -6,6 +6,7 @@
 #include <csignal>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 using namespace pipec;
 using namespace pipec::runtime;
@@ -25,7 +26,10 @@ RunOptions options(int64_t steps, Pace pace = Pace::Carry) {
 Status run(const plan::Plan &plan, const RunOptions &options, LocalResult &result,
            const std::function<void(const LocalResult &)> &started = {}) {
   spdlog::set_level(spdlog::level::warn);
-  return runLocal(plan, {}, options, started, result);
+  LocalSetup setup;
+  setup.plan = std::make_shared<plan::Plan>(plan);
+  setup.options = options;
+  return runLocal(setup, started, result);
 }
 
 /// Never faster than simulated; slower only by as much as a loaded machine may be late.
@@ -33,11 +37,11 @@ void expectSimulated(const plan::Plan &plan, int64_t steps) {
   LocalResult result;
   Status status = run(plan, options(steps), result);
   ASSERT_TRUE(status.ok()) << status.message;
-  std::vector<plan::Time> simulated, measured = measuredSteps(result.ranks, steps);
+  std::vector<plan::Time> simulated, measured = measuredSteps(result.run.ranks, 0, steps);
   ASSERT_TRUE(simulatedSteps(plan.variants.front(), steps, simulated).ok());
   ASSERT_EQ(measured.size(), size_t(steps));
   plan::Time latest = 0;
-  for (const RankReport &rank : result.ranks)
+  for (const RankReport &rank : result.run.ranks)
     latest = std::max(latest, rank.lateness.max());
   plan::Time sumMeasured = 0, sumSimulated = 0;
   for (int64_t s = 0; s < steps; ++s) {
@@ -85,9 +89,9 @@ TEST(LocalRun, WeightsQueue) {
   LocalResult result;
   Status status = run(plan, o, result);
   ASSERT_TRUE(status.ok()) << status.message;
-  for (size_t rank = 0; rank < result.ranks.size(); ++rank) {
+  for (size_t rank = 0; rank < result.run.ranks.size(); ++rank) {
     std::vector<std::pair<plan::Time, plan::Time>> busy;
-    for (const trace::Event &event : result.ranks[rank].events)
+    for (const trace::Event &event : result.run.ranks[rank].events)
       if (plan.variants.front().programs[rank].queues[event.queue].kind == plan::QueueKind::Device)
         busy.push_back({event.start, event.end});
     std::sort(busy.begin(), busy.end());
@@ -111,7 +115,7 @@ TEST(LocalRun, NaiveIsNoFasterThanSimulated) {
   LocalResult result;
   Status status = run(plan, options(3, Pace::Naive), result);
   ASSERT_TRUE(status.ok()) << status.message;
-  std::vector<plan::Time> simulated, measured = measuredSteps(result.ranks, 3);
+  std::vector<plan::Time> simulated, measured = measuredSteps(result.run.ranks, 0, 3);
   ASSERT_TRUE(simulatedSteps(plan.variants.front(), 3, simulated).ok());
   EXPECT_GE(measured.front(), simulated.front() * 99 / 100);
 }
@@ -139,8 +143,8 @@ TEST(LocalRun, TraceHasEveryInstructionOnce) {
     int64_t executed = 0;
     for (int64_t count : executedByQueue(plan.variants.front().programs[rank]))
       executed += count;
-    EXPECT_EQ(int64_t(result.ranks[rank].events.size()), 2 * executed);
-    for (const trace::Event &event : result.ranks[rank].events) {
+    EXPECT_EQ(int64_t(result.run.ranks[rank].events.size()), 2 * executed);
+    for (const trace::Event &event : result.run.ranks[rank].events) {
       EXPECT_EQ(event.rank, int32_t(rank));
       EXPECT_LE(event.start, event.end);
     }
@@ -189,14 +193,30 @@ TEST(LocalRun, StuckRankEndsTheOthersAtTheDeadline) {
   EXPECT_LT(result.wallSeconds, 5);
 }
 
-TEST(LocalRun, SignalToTheLauncherEndsAll) {
+// All ranks agree on the last step, and the run is a good one.
+TEST(LocalRun, SignalToTheLauncherEndsTheRunInOrder) {
   Pipeline p;
-  p.microbatches = 1000;
   LocalResult result;
   auto interrupt = [](const LocalResult &) { ::raise(SIGTERM); };
+  Status status = run(makePlan(p), options(100'000), result, interrupt);
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(result.exits, (std::vector<int>{0, 0}));
+  EXPECT_LT(result.run.end, 2000);
+  for (const RankReport &rank : result.run.ranks)
+    EXPECT_EQ(int64_t(rank.steps.size()), result.run.end);
+}
+
+TEST(LocalRun, SecondSignalToTheLauncherEndsAllAtOnce) {
+  Pipeline p;
+  p.microbatches = 100'000;
+  LocalResult result;
+  auto interrupt = [](const LocalResult &) {
+    ::kill(getpid(), SIGTERM);
+    ::kill(getpid(), SIGINT);
+  };
   Status status = run(makePlan(p), options(100), result, interrupt);
   EXPECT_EQ(status.code, Code::Run);
-  EXPECT_EQ(status.message, "ended by signal 15 (Terminated)");
+  EXPECT_TRUE(status.message.starts_with("ended by signal")) << status.message;
   EXPECT_EQ(result.exits, (std::vector<int>{-SIGKILL, -SIGKILL}));
 }
 

@@ -46,7 +46,7 @@ TEST(Lateness, MergedAndSentItIsTheSame) {
 
 TEST(Report, StepsGoFromLastEndToLastEndOnTheSlowestRank) {
   std::vector<std::vector<StepTimes>> ranks{{{0, 10}, {11, 25}}, {{4, 16}, {18, 29}}};
-  EXPECT_EQ(stepTimes(ranks, 2), (std::vector<plan::Time>{12, 15}));
+  EXPECT_EQ(stepTimes(ranks, 0, 2), (std::vector<plan::Time>{12, 15}));
 }
 
 TEST(Report, SurvivesTheChannel) {

@@ -1,9 +1,13 @@
-// Which slot an instruction gets, and what the interpreter issues, in issue order.
+// Which slot an instruction gets, and what the interpreter issues, in issue order, over one program or several.
+#include "runtime/device/Layout.h"
 #include "runtime/device/Pace.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "test/plan/MakePlan.h"
+#include "test/runtime/Plans.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -26,6 +30,7 @@ public:
     EXPECT_GT(count, 0);
     EXPECT_LE(count, done[of]) << "queue " << queue << " waits for what was not issued before";
     ++waits;
+    reached[queue][of] = std::max(reached[queue][of], count);
   }
   bool synchronize(QueueId of, int64_t count) override { return done[of] >= count; }
   std::byte *allocate(plan::Bytes bytes) override {
@@ -45,13 +50,21 @@ public:
 
   std::vector<Entry> entries;
   int64_t waits = 0;
+  std::map<QueueId, int64_t> done;
+  std::map<QueueId, std::map<QueueId, int64_t>> reached; // by queue: what it has waited for of each other
 
 private:
   void add(QueueId queue, const Label &label, Slot in, Slot out) {
+    if (onIssue)
+      onIssue(queue, label);
     entries.push_back({queue, label, in, out});
     ++done[queue];
   }
-  std::map<QueueId, int64_t> done;
+
+public:
+  std::function<void(QueueId, const Label &)> onIssue; // before it counts
+
+private:
   std::vector<std::unique_ptr<std::byte[]>> blocks;
 };
 
@@ -62,11 +75,49 @@ plan::Plan makePlan(uint32_t slots = 2) {
   return plan::test::makePlan(make);
 }
 
+/// Programs 0, 1, … of a rank, each for so many steps.
+class Plans final : public Pilot {
+public:
+  Plans(Tape &tape, const std::vector<const plan::Program *> &programs, int64_t stepsEach, int64_t first = 0)
+      : stepsEach(stepsEach), first(first), memory(kEmulatedPayload) {
+    for (const plan::Program *program : programs)
+      layout.add(*program);
+    EXPECT_TRUE(memory.allocate(tape, programs).ok());
+    for (const plan::Program *program : programs) {
+      Status status = Executable::make(nullptr, *program, layout, memory, made.emplace_back());
+      EXPECT_TRUE(status.ok()) << status.message;
+    }
+  }
+
+  std::optional<Turn> turn(int64_t step) override {
+    size_t at = size_t((step - first) / stepsEach);
+    if (at >= made.size())
+      return std::nullopt;
+    return Turn{made[at], int64_t(at), rests && step == first + 1};
+  }
+  void completed(int64_t step) override { lastCompleted = step; }
+  bool atRest(int64_t step) override {
+    restedAt = step;
+    return true;
+  }
+
+  int64_t stepsEach, first;
+  bool rests = false;
+  int64_t lastCompleted = -1, restedAt = -1;
+  Layout layout;
+  TransferMemory memory;
+  std::vector<std::shared_ptr<const Executable>> made;
+};
+
+void run(Tape &tape, Plans &plans) {
+  Interpreter interpreter(tape, tape, tape, plans.layout.queues.size());
+  EXPECT_TRUE(interpreter.run(plans, plans.first));
+}
+
 Tape run(const plan::Program &program, int64_t steps) {
   Tape tape;
-  Interpreter interpreter(program, tape, tape, tape, kEmulatedPayload);
-  EXPECT_TRUE(interpreter.prepare().ok());
-  EXPECT_TRUE(interpreter.run(steps));
+  Plans plans(tape, {&program}, steps);
+  run(tape, plans);
   return tape;
 }
 
@@ -124,7 +175,7 @@ TEST(Slots, TakeTurns) {
       used.push_back(e.out.data);
   ASSERT_EQ(used.size(), 16u); // 8 microbatches, 2 steps
   for (size_t n = 0; n < used.size(); ++n)
-    EXPECT_EQ(used[n] - used[0], ptrdiff_t(n % 8 % 3 * 1000)) << n;
+    EXPECT_EQ(used[n] - used[0], ptrdiff_t(n % 8 % 3 * 1024)) << n; // slots are aligned
 }
 
 TEST(Slots, EmulatedPayloadsAreSmall) {
@@ -132,6 +183,78 @@ TEST(Slots, EmulatedPayloadsAreSmall) {
   plan::Plan plan = plan::test::makePlan(make);
   for (const Tape::Entry &e : run(plan.variants.front().programs[0], 1).entries)
     EXPECT_EQ(e.out.bytes, e.out.data ? kEmulatedPayload : 0);
+}
+
+// Programs that queue their transfers in other ways, one after the other: counters go on, epochs and steps count up, and
+// nothing of the new program is issued on a queue before it waits for all that the old one did.
+TEST(Interpreter, ASwapFencesTheQueuesOfItsRank) {
+  test::Pipeline p;
+  p.ranks = 3;
+  plan::Plan perEdge = test::makePlan(p);
+  p.shared = true;
+  plan::Plan shared = test::makePlan(p);
+  Tape tape;
+  Plans plans(tape,
+              {&perEdge.variants[0].programs[1], &shared.variants[0].programs[1], &perEdge.variants[0].programs[1]}, 2,
+              5);
+  EXPECT_EQ(plans.layout.queues.size(), 6u); // compute, four edges, one for all transfers
+  std::map<QueueId, int64_t> atSwap;
+  int64_t epoch = 0;
+  tape.onIssue = [&](QueueId queue, const Label &label) {
+    if (label.epoch != epoch)
+      atSwap = tape.done;
+    epoch = label.epoch;
+    for (const auto &[of, count] : atSwap)
+      EXPECT_TRUE(of == queue || tape.reached[queue][of] >= count)
+          << "queue " << queue << " of " << of << " epoch " << epoch;
+  };
+  run(tape, plans);
+  for (const Tape::Entry &e : tape.entries)
+    EXPECT_EQ(e.label.epoch, (e.label.step - 5) / 2);
+  EXPECT_EQ(epoch, 2);
+  EXPECT_EQ(plans.lastCompleted, 11);
+}
+
+TEST(Interpreter, RestsBeforeAStep) {
+  plan::Plan plan = makePlan();
+  Tape tape;
+  Plans plans(tape, {&plan.variants.front().programs[0]}, 3, 7);
+  plans.rests = true;
+  run(tape, plans);
+  EXPECT_EQ(plans.restedAt, 8);
+  EXPECT_EQ(tape.entries.front().label.step, 7);
+}
+
+TEST(TransferMemory, IsSizedForTheLargest) {
+  plan::Plan small = makePlan(1), large = makePlan(3);
+  const plan::Program &few = small.variants.front().programs[1], &many = large.variants.front().programs[1];
+  Tape tape;
+  Plans both(tape, {&few, &many}, 1);
+  run(tape, both);
+
+  Plans alone(tape, {&few}, 1);
+  std::shared_ptr<const Executable> made;
+  Status status = Executable::make(nullptr, many, alone.layout, alone.memory, made);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_EQ(status.message, "rank 1: the plan needs 3072 bytes for transfers from rank 0, this run has allocated 1024, "
+                            "the most of the variants that it started with");
+  EXPECT_EQ(made, nullptr);
+}
+
+TEST(Layout, RefusesQueuesThatAreNotThere) {
+  test::Pipeline p;
+  p.ranks = 3;
+  plan::Plan perEdge = test::makePlan(p);
+  p.shared = true;
+  plan::Plan shared = test::makePlan(p);
+  Layout layout(perEdge.variants[0].programs[1]);
+  std::vector<uint32_t> queueOf;
+  EXPECT_TRUE(layout.map(perEdge.variants[0].programs[1], queueOf).ok());
+  EXPECT_EQ(queueOf, (std::vector<uint32_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(layout.map(shared.variants[0].programs[1], queueOf).message,
+            "rank 1: the plan needs a queue \"transfers\", this run has \"compute\", \"recv from 0\", \"send to 2\", "
+            "\"recv from 2\", \"send to 0\": compile it with the same placement and communicator as the plan that "
+            "runs");
 }
 
 } // namespace

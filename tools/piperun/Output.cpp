@@ -1,6 +1,7 @@
 // JSON and text of a run. Milliseconds as full doubles in JSON.
 #include "tools/piperun/Output.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ static std::vector<double> milliseconds(const std::vector<plan::Time> &times) {
 
 static runtime::Lateness latenessOf(const Outcome &outcome) {
   runtime::Lateness all;
-  for (const runtime::RankReport &rank : outcome.result.ranks)
+  for (const runtime::RankReport &rank : outcome.result.run.ranks)
     all.merge(rank.lateness);
   return all;
 }
@@ -35,24 +36,48 @@ static const char *nameOf(runtime::Pace pace) {
   return pace == runtime::Pace::Carry ? "carry" : pace == runtime::Pace::Naive ? "naive" : "none";
 }
 
+static runtime::Lateness permitWaitsOf(const Outcome &outcome) {
+  runtime::Lateness all;
+  for (const runtime::RankReport &rank : outcome.result.run.ranks)
+    all.merge(rank.permitWaits);
+  return all;
+}
+
+/// Of each step that was run.
+static std::vector<int64_t> epochsOf(const runtime::RunResult &run) {
+  std::vector<int64_t> epochs(size_t(run.end - run.first), 0);
+  for (const runtime::Epoch &epoch : run.epochs)
+    std::fill(epochs.begin() + (epoch.from - run.first), epochs.end(), epoch.epoch);
+  return epochs;
+}
+
+static const plan::Certificate &certificateOf(const Outcome &outcome) {
+  return outcome.plan->variants.front().certificate;
+}
+
 std::string toJson(const Outcome &outcome) {
-  runtime::Lateness lateness = latenessOf(outcome);
+  runtime::Lateness lateness = latenessOf(outcome), waits = permitWaitsOf(outcome);
+  const runtime::RunResult &run = outcome.result.run;
   nlohmann::ordered_json json{
-      {"ranks", outcome.result.ranks.size()},
-      {"steps", outcome.steps},
+      {"ranks", outcome.result.run.ranks.size()},
+      {"first_step", run.first},
+      {"steps", run.end},
       {"step_ms", milliseconds(outcome.measured)},
       {"simulated_step_ms", milliseconds(outcome.simulated)},
-      {"predicted_ms", milliseconds(double(outcome.certificate.span))},
-      {"span_ms", milliseconds(double(outcome.certificate.span))},
-      {"makespan_ms", milliseconds(double(outcome.certificate.makespan))},
+      {"predicted_ms", milliseconds(double(certificateOf(outcome).span))},
+      {"span_ms", milliseconds(double(certificateOf(outcome).span))},
+      {"makespan_ms", milliseconds(double(certificateOf(outcome).makespan))},
       {"lateness_ms",
        {{"mean", milliseconds(lateness.mean())},
         {"p50", milliseconds(lateness.quantile(0.5))},
         {"p99", milliseconds(lateness.quantile(0.99))},
         {"max", milliseconds(double(lateness.max()))}}},
-      {"swaps", 0},
-      {"lost_steps", 0},
-      {"epochs", std::vector<int64_t>(outcome.measured.size(), 0)}, // of each step
+      {"swaps", run.epochs.size() - 1},
+      {"lost_steps", outcome.result.lostSteps},
+      {"epochs", epochsOf(run)},
+      {"permit_wait_ms", {{"p50", milliseconds(waits.quantile(0.5))}, {"max", milliseconds(double(waits.max()))}}},
+      {"restarts", outcome.result.restarts},
+      {"checkpoint_step", run.checkpoint < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(run.checkpoint)},
       {"emulate", nameOf(outcome.pace)},
       {"device", "host"},
       {"stage", outcome.stage},
@@ -70,19 +95,20 @@ std::string toText(const Outcome &outcome) {
   constexpr size_t kRows = 20;
   std::string text = fmt::format("{:>6} {:>14} {:>14} {:>10}\n", "step", "measured ms", "simulated ms", "deviation");
   double sum = 0;
+  size_t first = size_t(outcome.result.run.first);
   for (size_t s = 0; s < outcome.measured.size(); ++s) {
     double off = deviation(outcome.measured[s], outcome.simulated[s]);
     sum += std::abs(off);
     if (s < kRows)
-      text += fmt::format("{:>6} {:>14.4f} {:>14.4f} {:>+9.3f}%\n", s, milliseconds(double(outcome.measured[s])),
+      text += fmt::format("{:>6} {:>14.4f} {:>14.4f} {:>+9.3f}%\n", first + s, milliseconds(double(outcome.measured[s])),
                           milliseconds(double(outcome.simulated[s])), off);
     else if (s == kRows)
       text += fmt::format("{:>6} {} more\n", "…", outcome.measured.size() - kRows);
   }
   runtime::Lateness late = latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
-                      sum / double(outcome.measured.size()), milliseconds(double(outcome.certificate.span)),
-                      milliseconds(double(outcome.certificate.makespan)));
+                      sum / double(std::max<size_t>(outcome.measured.size(), 1)), milliseconds(double(certificateOf(outcome).span)),
+                      milliseconds(double(certificateOf(outcome).makespan)));
   if (outcome.pace == runtime::Pace::Real) // there is no deadline to be late against
     return text;
   text += fmt::format("lateness of an operation ({}): mean {:.4f} ms, median {:.4f}, p99 {:.4f}, max {:.4f}\n",
@@ -91,12 +117,31 @@ std::string toText(const Outcome &outcome) {
   return text;
 }
 
-std::string failureJson(const Status &status, const std::string &file) {
+std::string answerJson(const runtime::Message &answer) {
+  runtime::Message shown = answer;
+  shown.erase("type");
+  return shown.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string answerText(const std::string &command, const runtime::Message &answer) {
+  if (command == "stop")
+    return "the run has ended\n";
+  std::string running = fmt::format("epoch {} from step {}: {}\n", answer.at("epoch").get<int64_t>(),
+                                    answer.at("epoch_from").get<int64_t>(), answer.at("running").get<std::string>());
+  if (command != "status")
+    return running;
+  return fmt::format("step {} of {} on {} ranks, {} swaps; ", answer.at("step").get<int64_t>(),
+                     answer.at("steps").get<int64_t>(), answer.at("ranks").get<int64_t>(),
+                     answer.at("swaps").get<int64_t>()) +
+         running;
+}
+
+std::string failureJson(const Status &status, const Place &place) {
   nlohmann::ordered_json json{{"error", status.message}, {"code", int(status.code)}};
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
-  json["file"] = ofFile ? nlohmann::ordered_json(file) : nullptr;
-  json["line"] = ofFile ? nlohmann::ordered_json(1) : nullptr; // the whole file
-  json["column"] = json["line"];
+  json["file"] = ofFile ? nlohmann::ordered_json(place.file) : nullptr;
+  json["line"] = ofFile ? nlohmann::ordered_json(place.line) : nullptr;
+  json["column"] = ofFile ? nlohmann::ordered_json(place.column) : nullptr;
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -7,21 +7,32 @@
 
 namespace pipec::piperun {
 
+/// Of what a message about a file says.
+struct Place {
+  std::string file;
+  int line = 1; // 1:1 where the whole file is meant
+  int column = 1;
+};
+
 /// A run that ended well, and what was predicted of it.
 struct Outcome {
-  int64_t steps = 0;
+  std::shared_ptr<const plan::Plan> plan;
   runtime::Pace pace = runtime::Pace::Carry;
   std::string stage;
-  plan::Certificate certificate;
   std::vector<plan::Time> measured;
   std::vector<plan::Time> simulated;
   runtime::LocalResult result;
+  Place wrong; // where another file than the plan was refused
 };
 
 std::string toJson(const Outcome &outcome);
 std::string toText(const Outcome &outcome);
 
-/// {error, code, file, line, column}; file, line and column are null where the cause is not the plan's file.
-std::string failureJson(const Status &status, const std::string &file);
+/// What a run said to a command.
+std::string answerJson(const runtime::Message &answer);
+std::string answerText(const std::string &command, const runtime::Message &answer);
+
+/// {error, code, file, line, column}; file, line and column are null where the cause is no file.
+std::string failureJson(const Status &status, const Place &place);
 
 } // namespace pipec::piperun

@@ -12,23 +12,23 @@ namespace pipec::runtime {
 
 // A wait looks back one step and the interpreter issues at most two steps ahead of the slowest queue, so times of three
 // steps are all that can be asked for.
-static std::vector<size_t> historySizes(const plan::Program &program, size_t limit) {
+static std::vector<size_t> historySizes(const Layout &layout, size_t limit) {
   std::vector<size_t> sizes;
-  for (int64_t count : executedByQueue(program))
+  for (int64_t count : layout.executed)
     sizes.push_back(size_t(std::min<int64_t>(3 * count + 1, int64_t(limit))));
   return sizes;
 }
 
-HostDevice::HostDevice(const plan::Program &program, const Clock &clock, Failure &failure, bool trace)
-    : program(program), clock(clock), counters(historySizes(program, kHistory), program.queues.size() + 1) {
-  for (QueueId q = 0; q < program.queues.size(); ++q) {
+HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bool trace)
+    : layout(std::move(queuesOf)), clock(clock), counters(historySizes(layout, kHistory), layout.queues.size() + 1) {
+  for (QueueId q = 0; q < layout.queues.size(); ++q) {
     auto queue = std::make_unique<Queue>();
-    bool device = program.queues[q].kind == plan::QueueKind::Device;
-    queue->recorder.rank = program.rank;
+    bool device = layout.queues[q].kind == plan::QueueKind::Device;
+    queue->recorder.rank = layout.rank;
     queue->recorder.queue = q;
     queue->recorder.device = device;
     queue->recorder.trace = trace;
-    queue->priority = program.queues[q].priority;
+    queue->priority = layout.queues[q].priority;
     if (device) {
       queue->bell = &deviceBell;
       deviceQueues.push_back(q);
@@ -201,7 +201,7 @@ std::string HostDevice::describeHead(QueueId id) const {
   std::lock_guard lock(queue.mutex);
   for (const Entry &entry : queue.entries)
     if (!entry.isWait)
-      return plan::describe(program.rank, *entry.work.label.operation, entry.work.label.microbatch);
+      return plan::describe(layout.rank, *entry.work.label.operation, entry.work.label.microbatch);
   return {};
 }
 

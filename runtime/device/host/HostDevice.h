@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/Failure.h"
+#include "runtime/device/Layout.h"
 #include "runtime/device/host/Clock.h"
 #include "runtime/device/host/Counters.h"
 #include "runtime/device/host/Recorder.h"
@@ -42,8 +43,8 @@ class HostDevice final : public Device {
 public:
   using Time = plan::Time;
 
-  /// `program` and `failure` outlive the device. Nothing runs before start().
-  HostDevice(const plan::Program &program, const Clock &clock, Failure &failure, bool trace);
+  /// `clock` and `failure` outlive the device. Nothing runs before start(). A program's own queues serve as a layout.
+  HostDevice(Layout layout, const Clock &clock, Failure &failure, bool trace);
   ~HostDevice() override; // ends the device's thread, after the work that it is in
 
   void wait(QueueId queue, QueueId of, int64_t count) override;
@@ -114,7 +115,7 @@ private:
   void push(QueueId queue, const Entry &entry);
   void runQueues();
 
-  const plan::Program &program;
+  const Layout layout;
   const Clock &clock;
   std::vector<std::unique_ptr<Queue>> queues;
   std::vector<QueueId> deviceQueues; // highest priority first

@@ -80,8 +80,8 @@ void Recorder::record(const Label &label, plan::Time due, plan::Time start, plan
   lateness.add(late);
   if (trace) {
     const plan::Operation &op = *label.operation;
-    events.push_back(
-        {rank, queue, op.kind, op.of, op.stage, op.peer, label.microbatch, label.step, label.epoch, start, end});
+    events.push_back({rank, queue, op.kind, op.of, op.stage, op.peer, label.microbatch, label.step, label.epoch, start,
+                      end, op.activation + op.context});
   }
 }
 

@@ -28,12 +28,12 @@ private:
   std::atomic<bool> rung{false};
 };
 
-HostTransport::HostTransport(const plan::Program &program, Sockets sockets, asio::io_context &io, HostDevice &device,
+HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context &io, HostDevice &device,
                              const Clock &clock, Failure &failure, const Options &options)
-    : program(program), io(io), device(device), clock(clock), failure(failure), options(options),
+    : layout(std::move(queuesOf)), io(io), device(device), clock(clock), failure(failure), options(options),
       bell(std::make_unique<Doorbell>(io, *this)), watchdog(io) {
-  for (QueueId q = 0; q < program.queues.size(); ++q)
-    if (program.queues[q].kind == plan::QueueKind::Communicator) {
+  for (QueueId q = 0; q < layout.queues.size(); ++q)
+    if (layout.queues[q].kind == plan::QueueKind::Communicator) {
       streams.push_back(std::make_unique<Stream>(q, io));
       device.setBell(q, *bell);
     }
@@ -53,8 +53,10 @@ void HostTransport::recv(QueueId queue, const Label &label, Slot slot) {
 
 void HostTransport::start() {
   asio::post(io, [this] {
-    for (auto &[rank, peer] : peers)
+    for (auto &[rank, peer] : peers) {
       peer.connection->start();
+      armCut(rank);
+    }
     watch();
     advanceAll();
   });
@@ -63,7 +65,7 @@ void HostTransport::start() {
 void HostTransport::rest() {
   asio::post(io, [this] {
     resting = true;
-    watchdog.cancel();
+    cancelTimers();
   });
 }
 
@@ -122,8 +124,11 @@ void HostTransport::match(Peer &peer) {
     return;
   Time ready = options.pace == Pace::Carry ? std::max(stream.ready, peer.credit->start) : clock.now();
   stream.start = std::max(ready, peer.linkFree);
-  stream.end = stream.start + (options.pace == Pace::Real ? 0 : stream.work.label.operation->cost);
-  peer.linkFree = stream.end;
+  simulate::Scenario::Passage through = passage(stream);
+  if (through.lost)
+    return; // this end waits for what never comes, as the other does
+  stream.end = peer.linkFree = through.end;
+  stream.arrival = through.arrival;
   peer.credit.reset();
   wire::Frame data;
   data.type = wire::Type::Data;
@@ -131,12 +136,22 @@ void HostTransport::match(Peer &peer) {
   data.tag = wire::tagOf(stream.work.label);
   data.start = stream.start;
   data.end = stream.end;
+  data.arrival = stream.arrival;
   stream.written = false;
   peer.connection->write(data, stream.work.out.data, [this, &stream] {
     stream.written = true;
     leaveWire(stream);
   });
   holdWire(stream);
+}
+
+simulate::Scenario::Passage HostTransport::passage(const Stream &stream) const {
+  const plan::Operation &op = *stream.work.label.operation;
+  if (options.network)
+    return options.network->transfer(layout.rank, stream.peer(), op, stream.start);
+  if (real())
+    return {stream.start, stream.start};
+  return {stream.start + op.cost, stream.start + op.cost + op.latency};
 }
 
 Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
@@ -162,6 +177,7 @@ void HostTransport::onArrived(int32_t rank, const wire::Frame &frame) {
   Stream &stream = *peers.at(rank).receiving;
   stream.start = frame.start;
   stream.end = frame.end;
+  stream.arrival = frame.arrival;
   stream.written = true;
   holdWire(stream);
 }
@@ -179,10 +195,9 @@ void HostTransport::leaveWire(Stream &stream) {
   Peer &peer = peers.at(stream.peer());
   (stream.isSend() ? peer.sending : peer.receiving) = nullptr;
   stream.state = State::Idle;
-  if (options.pace == Pace::Real)
+  if (real() || options.pace == Pace::Real) // what really happened counts
     stream.end = now;
-  bool travels = !stream.isSend() && options.pace != Pace::Real; // a real wire has had its latency
-  Time end = stream.end + (travels ? stream.work.label.operation->latency : 0);
+  Time end = stream.isSend() ? stream.end : std::max(stream.end, stream.arrival);
   device.finish(stream.queue, {stream.end, end, stream.start, std::max(stream.start, stream.since), std::max(now, end),
                                now - stream.end});
   advance(stream);
@@ -213,10 +228,10 @@ std::string HostTransport::where(int32_t rank) const {
   for (const Stream *stream : {peer.receiving, peer.sending})
     if (stream)
       return device.describeHead(stream->queue);
-  for (QueueId q = 0; q < program.queues.size(); ++q)
+  for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (std::string text = device.describeHead(q); !text.empty())
       return text;
-  return fmt::format("rank {}", program.rank);
+  return fmt::format("rank {}", layout.rank);
 }
 
 void HostTransport::onAbort(int32_t rank, const std::string &text) {
@@ -254,9 +269,25 @@ void HostTransport::watch() {
   });
 }
 
+void HostTransport::armCut(int32_t rank) {
+  Time at = options.network ? options.network->cutAt(layout.rank, rank) : simulate::kNever;
+  if (at == simulate::kNever)
+    return;
+  cuts.emplace_back(io, clock.at(at)).async_wait([this, rank](std::error_code error) {
+    if (!error)
+      peers.at(rank).connection->mute();
+  });
+}
+
+void HostTransport::cancelTimers() {
+  watchdog.cancel();
+  for (asio::steady_timer &cut : cuts)
+    cut.cancel();
+}
+
 void HostTransport::stop() {
   stopped = true;
-  watchdog.cancel();
+  cancelTimers();
   if (reason.empty())
     reason = failure.status().message;
   for (auto &[rank, peer] : peers)

@@ -3,16 +3,19 @@
 //
 // The wire is emulated on top: a transfer that the plan says takes `cost` holds both queues that long, and its data
 // count as arrived a `latency` later. Under Pace::Carry ready times travel with the credit and start and end with the
-// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can; under
-// Pace::Real it takes what the sockets take.
+// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can. A
+// scenario takes the place of the plan's figures: then payloads are whole, really travel, and end no earlier than it
+// allows. On a real network (Pace::Real is always on one) a transfer takes what the sockets take.
 #pragma once
 
 #include "runtime/device/Pace.h"
 #include "runtime/device/host/HostDevice.h"
+#include "runtime/simulate/Scenario.h"
 #include "runtime/transport/Transport.h"
 #include "runtime/transport/host/Connection.h"
 #include "runtime/transport/host/Meeting.h"
 
+#include <list>
 #include <map>
 #include <memory>
 #include <vector>
@@ -25,12 +28,14 @@ public:
 
   struct Options {
     Pace pace = Pace::Carry;
-    Time deadline = 0; // of each wait; 0: none
+    Time deadline = 0;                           // of each wait; 0: none
+    const simulate::Scenario *network = nullptr; // outlives the transport
+    bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
   /// started. Destroy it only once that thread stands still.
-  HostTransport(const plan::Program &program, Sockets sockets, asio::io_context &io, HostDevice &device,
+  HostTransport(Layout layout, Sockets sockets, asio::io_context &io, HostDevice &device,
                 const Clock &clock, Failure &failure, const Options &options);
   ~HostTransport() override;
 
@@ -54,7 +59,8 @@ private:
     Time ready = 0; // of this side
     Time since = 0; // waits for its other end since then
     Time start = 0;
-    Time end = 0; // the wire is free
+    Time end = 0;     // the wire is free
+    Time arrival = 0; // of the data
     bool written = false;
     asio::steady_timer timer;
     bool isSend() const { return work.label.operation->kind == plan::Kind::Send; }
@@ -73,6 +79,8 @@ private:
   void advance(Stream &stream);
   void post(Stream &stream);
   void match(Peer &peer);
+  bool real() const { return !options.network && (options.realNetwork || options.pace == Pace::Real); }
+  simulate::Scenario::Passage passage(const Stream &stream) const;
   void holdWire(Stream &stream);
   void leaveWire(Stream &stream);
   void at(Stream &stream, Time time, void (HostTransport::*then)(Stream &));
@@ -86,9 +94,11 @@ private:
   bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
   std::string where(int32_t peer) const;
   void watch();
+  void armCut(int32_t peer);
+  void cancelTimers();
   void stop();
 
-  const plan::Program &program;
+  const Layout layout;
   asio::io_context &io;
   HostDevice &device;
   const Clock &clock;
@@ -98,6 +108,7 @@ private:
   std::map<int32_t, Peer> peers;
   std::unique_ptr<Doorbell> bell;
   asio::steady_timer watchdog;
+  std::list<asio::steady_timer> cuts; // of links, by the scenario
   std::string reason; // why the run ends, passed on to peers
   bool resting = false;
   bool stopped = false;

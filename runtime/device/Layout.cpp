@@ -1,0 +1,67 @@
+// Queues by name. Should a program have several of one name, they are told apart by their order.
+#include "runtime/device/Layout.h"
+
+#include "runtime/device/Device.h"
+#include "runtime/plan/Disassemble.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace pipec::runtime {
+
+Layout::Layout(const plan::Program &program) { add(program); }
+
+namespace {
+
+/// The first queue of that name which is not taken; names.size() if there is none.
+size_t findFree(const std::vector<std::string> &names, const std::vector<bool> &taken, const std::string &name) {
+  size_t at = 0;
+  while (at < names.size() && (taken[at] || names[at] != name))
+    ++at;
+  return at;
+}
+
+} // namespace
+
+void Layout::add(const plan::Program &program) {
+  rank = program.rank;
+  std::vector<std::string> theirs = plan::queueNames(program);
+  std::vector<int64_t> counts = executedByQueue(program);
+  std::vector<bool> taken(names.size(), false);
+  for (size_t q = 0; q < theirs.size(); ++q) {
+    size_t at = findFree(names, taken, theirs[q]);
+    if (at == names.size()) {
+      names.push_back(theirs[q]);
+      queues.push_back(program.queues[q]);
+      executed.push_back(0);
+      taken.push_back(false);
+    }
+    taken[at] = true;
+    executed[at] = std::max(executed[at], counts[q]);
+  }
+}
+
+Status Layout::map(const plan::Program &program, std::vector<uint32_t> &queueOf) const {
+  std::vector<bool> taken(names.size(), false);
+  queueOf.clear();
+  for (const std::string &name : plan::queueNames(program)) {
+    size_t at = findFree(names, taken, name);
+    if (at == names.size())
+      return Status::run(fmt::format("rank {}: the plan needs a queue \"{}\", this run has \"{}\": compile it with the "
+                                     "same placement and communicator as the plan that runs",
+                                     rank, name, fmt::join(names, "\", \"")));
+    taken[at] = true;
+    queueOf.push_back(uint32_t(at));
+  }
+  return {};
+}
+
+Layout layoutOf(const plan::Plan &plan, int32_t rank) {
+  Layout layout;
+  for (const plan::Variant &variant : plan.variants)
+    layout.add(variant.programs[size_t(rank)]);
+  return layout;
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,34 @@
+// The queues that a rank needs over all programs that it may run: what the device allocates once. Programs number their
+// queues each in its own way (one communicator for each direction, for each pair, or one in all), so a queue is known
+// here by its name, which says what runs on it (plan::queueNames).
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <string>
+#include <vector>
+
+namespace pipec::runtime {
+
+struct Layout {
+  Layout() = default;
+  /// Of one program: the same queues in the same order.
+  Layout(const plan::Program &program);
+
+  /// Adds what `program` needs beyond this. All programs are of one rank.
+  void add(const plan::Program &program);
+
+  /// Where each queue of `program` is found here; refused (Code::Run) where one is missing.
+  Status map(const plan::Program &program, std::vector<uint32_t> &queueOf) const;
+
+  int32_t rank = 0;
+  std::vector<plan::Queue> queues;
+  std::vector<std::string> names;
+  std::vector<int64_t> executed; // instructions in a step, the most of any program
+};
+
+/// Of a rank, over all variants of a plan.
+Layout layoutOf(const plan::Plan &plan, int32_t rank);
+
+} // namespace pipec::runtime

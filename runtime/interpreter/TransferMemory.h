@@ -1,0 +1,38 @@
+// The transfer buffers of a rank (design, section 5): one region for each peer and direction, allocated once and as
+// large as the largest ring of all programs that the rank may run. A program divides its regions into its own slots.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/plan/Status.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace pipec::runtime {
+
+class TransferMemory {
+public:
+  /// Nothing of a transfer beyond `payloadLimit` bytes is kept or carried.
+  explicit TransferMemory(plan::Bytes payloadLimit) : payloadLimit(payloadLimit) {}
+
+  /// Before the first step, once. All programs are of one rank.
+  Status allocate(Device &device, const std::vector<const plan::Program *> &programs);
+
+  struct Region {
+    std::byte *data = nullptr;
+    plan::Bytes bytes = 0;
+  };
+  /// Refused (Code::Run) if this rank has no such region, or a smaller one than `ring` needs.
+  Status find(const plan::Program &program, const plan::Ring &ring, Region &region) const;
+
+  plan::Bytes slotBytes(const plan::Ring &ring) const;
+  plan::Bytes carried(plan::Bytes bytes) const { return bytes < payloadLimit ? bytes : payloadLimit; }
+
+private:
+  using Key = std::pair<int32_t, plan::Direction>; // peer and direction
+  plan::Bytes payloadLimit;
+  std::map<Key, Region> regions;
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,169 @@
+// Files and their names: step-<step>-rank-<rank>.state, with .partial behind it until it is durable, and manifest.json.
+#include "runtime/launch/Checkpoint.h"
+
+#include "runtime/plan/Write.h"
+#include "runtime/transport/host/Wire.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sodium.h>
+#include <unistd.h>
+
+namespace pipec::runtime {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kFormat = 1;
+constexpr size_t kHashBytes = 16;
+
+std::string stateName(int64_t step, int32_t rank) { return fmt::format("step-{}-rank-{}.state", step, rank); }
+
+std::string manifestPath(const std::string &folder) { return (fs::path(folder) / "manifest.json").string(); }
+
+/// Bytes and hash of a file; -1 if it cannot be read.
+int64_t hashFile(const std::string &path, std::string &hash) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return -1;
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, kHashBytes);
+  std::vector<char> part(1 << 20);
+  int64_t bytes = 0;
+  while (file.read(part.data(), std::streamsize(part.size())), file.gcount() > 0) {
+    crypto_generichash_update(&state, reinterpret_cast<unsigned char *>(part.data()), size_t(file.gcount()));
+    bytes += file.gcount();
+  }
+  if (file.bad())
+    return -1;
+  std::array<uint8_t, kHashBytes> digest;
+  crypto_generichash_final(&state, digest.data(), digest.size());
+  hash = wire::hex(digest.data(), digest.size());
+  return bytes;
+}
+
+Status syncFile(const std::string &path) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  bool done = file >= 0 && ::fsync(file) == 0;
+  int error = errno;
+  if (file >= 0)
+    ::close(file);
+  return done ? Status{} : Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
+}
+
+} // namespace
+
+std::string statePath(const std::string &folder, int64_t step, int32_t rank) {
+  return (fs::path(folder) / (stateName(step, rank) + ".partial")).string();
+}
+
+Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file) {
+  std::string partial = statePath(folder, step, rank);
+  Status status = syncFile(partial);
+  if (!status.ok())
+    return status;
+  file.name = stateName(step, rank);
+  file.bytes = hashFile(partial, file.hash);
+  std::string path = (fs::path(folder) / file.name).string();
+  if (file.bytes < 0 || ::rename(partial.c_str(), path.c_str()) != 0)
+    return Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  return {};
+}
+
+Status checkState(const std::string &folder, const StateFile &file) {
+  std::string path = (fs::path(folder) / file.name).string();
+  std::string hash;
+  int64_t bytes = hashFile(path, hash);
+  if (bytes < 0)
+    return Status::input(fmt::format("{}: the checkpoint's manifest names this file, which cannot be read: {}", path,
+                                     std::strerror(errno)));
+  if (bytes != file.bytes || hash != file.hash)
+    return Status::input(fmt::format("{}: is not what was saved: it has {} bytes and hash {}, the checkpoint's manifest "
+                                     "says {} and {}",
+                                     path, bytes, hash, file.bytes, file.hash));
+  return {};
+}
+
+Status prepareFolder(const std::string &folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    return Status::usage(fmt::format("--checkpoint: {} is no folder that can be written to: {}", folder,
+                                     error ? error.message() : std::strerror(errno)));
+  return {};
+}
+
+Status writeManifest(const std::string &folder, const Manifest &manifest) {
+  nlohmann::ordered_json json{{"pipec_checkpoint", kFormat},
+                              {"step", manifest.step},
+                              {"stages", manifest.stages},
+                              {"files", nlohmann::ordered_json::array()}};
+  for (const StateFile &file : manifest.files)
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
+  std::string text = json.dump(2) + "\n";
+  Status status =
+      plan::writeFile(manifestPath(folder), {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  if (!status.ok())
+    return Status::run(status.message);
+  std::string current = fmt::format("step-{}-", manifest.step);
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") && name.find("-rank-") != std::string::npos && !name.starts_with(current))
+      fs::remove(entry.path(), error);
+  }
+  return {};
+}
+
+Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest) {
+  std::string path = manifestPath(folder);
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Status::input(fmt::format("{}: there is no checkpoint to resume from: {}", path, std::strerror(errno)));
+  auto torn = [&] { return Status::input(path + ": is damaged, so there is nothing to resume from"); };
+  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  try {
+    if (!json.is_object())
+      return torn();
+    if (int format = json.at("pipec_checkpoint"); format != kFormat)
+      return Status::input(fmt::format("{}: is of format {}, this piperun reads {}", path, format, kFormat));
+    manifest.step = json.at("step");
+    manifest.stages = json.at("stages").get<std::vector<std::vector<int32_t>>>();
+    manifest.files.clear();
+    for (const nlohmann::json &each : json.at("files"))
+      manifest.files.push_back({each.at("name"), each.at("bytes"), each.at("hash")});
+  } catch (const nlohmann::json::exception &) {
+    return torn();
+  }
+  if (manifest.step < 0 || manifest.files.size() != manifest.stages.size())
+    return torn();
+  for (const StateFile &state : manifest.files)
+    if (fs::path(state.name).filename() != state.name)
+      return torn(); // it may not point out of the folder
+  if (manifest.stages.size() != size_t(plan.ranks()))
+    return Status::input(
+        fmt::format("{}: is of {} ranks, the plan has {}", path, manifest.stages.size(), plan.ranks()));
+  if (manifest.stages != stagesOf(plan))
+    return Status::input(path + ": places stages on ranks in another way than the plan");
+  return {};
+}
+
+bool hasManifest(const std::string &folder) {
+  std::error_code error;
+  return fs::exists(manifestPath(folder), error);
+}
+
+std::vector<std::vector<int32_t>> stagesOf(const plan::Plan &plan) {
+  std::vector<std::vector<int32_t>> stages;
+  for (const plan::Program &program : plan.variants.front().programs)
+    stages.push_back(program.stages);
+  return stages;
+}
+
+} // namespace pipec::runtime

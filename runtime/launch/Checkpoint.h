@@ -1,0 +1,48 @@
+// Checkpoints (design, section 6): a folder with a file of each process and one manifest, which is written last and in
+// one piece. Only what the manifest names is ever read again, so a run that dies while it saves loses nothing.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+
+#include <string>
+#include <vector>
+
+namespace pipec::runtime {
+
+/// What a process saved.
+struct StateFile {
+  std::string name; // in the folder
+  int64_t bytes = 0;
+  std::string hash; // hexadecimal
+};
+
+struct Manifest {
+  int64_t step = 0;                         // steps done
+  std::vector<std::vector<int32_t>> stages; // of each rank
+  std::vector<StateFile> files;             // of each rank
+};
+
+/// Where the stage of a rank writes its state; made durable and named by finishState.
+std::string statePath(const std::string &folder, int64_t step, int32_t rank);
+Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file);
+
+/// The file is there and is what was saved (Code::Input otherwise).
+Status checkState(const std::string &folder, const StateFile &file);
+
+/// Creates the folder if need be; refused if it cannot be written to.
+Status prepareFolder(const std::string &folder);
+
+/// Replaces the folder's manifest; then files of other steps go.
+Status writeManifest(const std::string &folder, const Manifest &manifest);
+
+/// Code::Input if there is none, if it is torn, or if it is of other ranks or stages than `plan`.
+Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest);
+
+/// Whether the folder has a manifest at all.
+bool hasManifest(const std::string &folder);
+
+/// Which stages each rank of the plan holds.
+std::vector<std::vector<int32_t>> stagesOf(const plan::Plan &plan);
+
+} // namespace pipec::runtime

@@ -1,0 +1,269 @@
+// Messages in, messages out; the numbers are the conductor's, the swaps' and the reports'.
+#include "runtime/launch/Controller.h"
+
+#include "runtime/device/host/Clock.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+namespace pipec::runtime {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// After the first sign of failure: until kTell a rank may find the cause by itself; then it is told; who has said
+// nothing by kKill is ended by force, and by kEnd whoever is left.
+constexpr auto kTell = 300ms;
+constexpr auto kKill = 1000ms;
+constexpr auto kEnd = 5000ms;
+
+// Permits reach so far ahead: some steps, and of very short ones so many that a round of messages fits in.
+constexpr int64_t kAhead = 4, kMostAhead = 1000;
+constexpr plan::Time kAheadTime = 50'000'000'000; // 50 ms
+
+int64_t aheadOf(const plan::Plan &plan) {
+  plan::Time shortest = INT64_MAX;
+  for (const plan::Variant &variant : plan.variants)
+    shortest = std::min(shortest, std::max<plan::Time>(variant.certificate.span, 1));
+  return std::clamp(kAheadTime / shortest, kAhead, kMostAhead);
+}
+
+} // namespace
+
+
+Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
+    : io(io), setup(given), owner(std::move(owner)),
+      conductor({given.resume ? given.resume->step : 0, given.options.steps, aheadOf(*given.plan), given.swapEvery}),
+      members(size_t(given.plan->ranks())), timer(io), graceTimer(io) {
+  run.first = run.reached = setup.resume ? setup.resume->step : 0;
+  run.ranks.resize(members.size());
+  Swaps::Links links;
+  links.broadcast = [this](const Channel::Encoded &message) {
+    for (Member &member : members)
+      if (!member.gone)
+        member.channel->send(message);
+  };
+  links.advance = [this] { advance(); };
+  links.title = this->owner.title;
+  swapper = std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0,
+                                    std::move(links));
+  awaitProgress("come to the meeting", [](const Member &m) { return m.ready; });
+}
+
+void Controller::join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string)> closed) {
+  members[size_t(rank)].channel = channel;
+  channel->start([this, rank](const Message &message) { hear(rank, message); }, std::move(closed));
+}
+
+bool Controller::all(bool (*predicate)(const Member &)) const {
+  return std::all_of(members.begin(), members.end(), predicate);
+}
+
+bool Controller::allGone() const {
+  return all([](const Member &m) { return m.gone; });
+}
+
+void Controller::broadcast(const Message &message) {
+  Channel::Encoded encoded = Channel::encode(message);
+  for (Member &member : members)
+    if (member.channel && !member.gone)
+      member.channel->send(encoded);
+}
+
+/// Every rank must get to the end of a part of the run within the deadline; over the steps the ranks watch themselves.
+void Controller::awaitProgress(const char *what, bool (*done)(const Member &)) {
+  if (setup.options.deadline == 0)
+    return;
+  timer.expires_after(std::chrono::nanoseconds(setup.options.deadline / 1000));
+  timer.async_wait([this, what, done](std::error_code error) {
+    for (size_t rank = 0; !error && rank < members.size(); ++rank)
+      if (!done(members[rank]))
+        fail(fmt::format("{} did not {} within {:g} s", owner.title(int32_t(rank)), what,
+                         double(setup.options.deadline) / 1e12),
+             false);
+  });
+}
+
+void Controller::hear(int32_t rank, const Message &message) {
+  Member &member = members[size_t(rank)];
+  std::string type = message.value("type", "");
+  if (type == "listening") {
+    listening(member, message);
+  } else if (type == "clock") {
+    member.channel->send({{"type", "clock"}, {"now", Clock::monotonic()}});
+  } else if (type == "ready") {
+    member.ready = true;
+    if (all([](const Member &m) { return m.ready; }))
+      begin();
+  } else if (type == "progress") {
+    conductor.progressed(message.at("step"));
+    if (conductor.reached() == run.reached)
+      return;
+    run.reached = conductor.reached();
+    advance();
+    if (owner.progressed)
+      owner.progressed(run.reached);
+  } else if (type == "prepared") {
+    swapper->answered(rank, message);
+  } else if (type == "saved") {
+    saved(rank, message);
+  } else if (type == "report") {
+    reported(rank, message);
+  } else if (type == "stop") {
+    stop();
+  } else if (type == "failed") {
+    member.failed = true;
+    fail(message.value("message", ""), false);
+  }
+}
+
+void Controller::listening(Member &member, const Message &message) {
+  member.endpoint = {{"address", message.at("address")}, {"port", message.at("port")}};
+  if (!all([](const Member &m) { return !m.endpoint.is_null(); }))
+    return;
+  Message table{{"type", "table"}, {"first", run.first}, {"boot", bootId()}, {"endpoints", Message::array()}};
+  for (const Member &m : members)
+    table["endpoints"].push_back(m.endpoint);
+  if (setup.resume)
+    for (const StateFile &file : setup.resume->files)
+      table["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
+  broadcast(table);
+}
+
+/// All start at one instant, by when the message has reached them.
+void Controller::begin() {
+  timer.cancel();
+  started = true;
+  int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(members.size());
+  broadcast({{"type", "start"}, {"at", at}});
+  advance();
+  swapper->start();
+  if (owner.started)
+    owner.started();
+}
+
+void Controller::advance() {
+  if (!started || failing())
+    return;
+  for (const Grant &grant : conductor.grants())
+    broadcast({{"type", "permit"},
+               {"until", grant.until},
+               {"epoch", grant.epoch},
+               {"program", grant.program},
+               {"last", grant.last}});
+  swapper->advanced();
+}
+
+void Controller::stop(std::function<void(Status)> done) {
+  if (done)
+    stoppers.push_back(std::move(done));
+  if (finishing)
+    return tellStoppers({});
+  if (failing())
+    return tellStoppers(outcome());
+  conductor.stop();
+  advance();
+}
+
+void Controller::tellStoppers(const Status &status) {
+  for (const auto &done : std::exchange(stoppers, {}))
+    done(status);
+}
+
+/// Once the last process has saved its state of a step, the manifest makes it a checkpoint.
+void Controller::saved(int32_t rank, const Message &message) {
+  Member &member = members[size_t(rank)];
+  member.savedAt = message.at("step");
+  member.saved = {message.at("name"), message.at("bytes"), message.at("hash")};
+  Manifest manifest{member.savedAt, stagesOf(*setup.plan), {}};
+  for (const Member &m : members) {
+    if (m.savedAt != member.savedAt)
+      return;
+    manifest.files.push_back(m.saved);
+  }
+  Status status = writeManifest(setup.options.checkpoint, manifest);
+  if (!status.ok())
+    return fail("the checkpoint could not be written: " + status.message, true);
+  run.checkpoint = manifest.step;
+  spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
+}
+
+void Controller::reported(int32_t rank, const Message &message) {
+  run.ranks[size_t(rank)] = fromJson(message, rank);
+  members[size_t(rank)].reported = true;
+  awaitProgress("end with the others", [](const Member &m) { return m.reported; });
+  if (!all([](const Member &m) { return m.reported; }) || failing())
+    return;
+  finishing = true;
+  run.end = run.reached = conductor.end();
+  run.epochs = conductor.epochs();
+  run.loaded = swapper->loaded();
+  awaitProgress("end after the run", [](const Member &m) { return m.gone; });
+  broadcast({{"type", "finish"}});
+  swapper->end("the run is over");
+  tellStoppers({});
+}
+
+void Controller::gone(int32_t rank, const std::string &cause) {
+  Member &member = members[size_t(rank)];
+  if (member.gone)
+    return;
+  member.gone = true;
+  if (!cause.empty())
+    fail(cause, true);
+}
+
+void Controller::fail(std::string message, bool telling) {
+  bool first = causes.empty();
+  causes.insert(telling ? causes.begin() : causes.end(), std::move(message));
+  if (!first)
+    return;
+  timer.cancel();
+  swapper->end("the run has failed: " + causes.front());
+  tellStoppers(outcome());
+  asio::co_spawn(io, endOthers(), asio::detached);
+}
+
+asio::awaitable<void> Controller::endOthers() {
+  graceTimer.expires_after(kTell);
+  co_await graceTimer.async_wait(asio::use_awaitable);
+  broadcast({{"type", "end"}, {"message", causes.front()}});
+  graceTimer.expires_after(kKill - kTell);
+  co_await graceTimer.async_wait(asio::use_awaitable);
+  for (size_t rank = 0; rank < members.size(); ++rank)
+    if (!members[rank].gone && !members[rank].failed)
+      owner.end(int32_t(rank));
+  graceTimer.expires_after(kEnd - kKill);
+  co_await graceTimer.async_wait(asio::use_awaitable);
+  for (size_t rank = 0; rank < members.size(); ++rank)
+    if (!members[rank].gone)
+      owner.end(int32_t(rank));
+}
+
+Status Controller::outcome() const {
+  std::string message;
+  for (const std::string &cause : causes)
+    message += (message.empty() ? "" : "\n") + cause;
+  return causes.empty() ? Status{} : Status::run(message);
+}
+
+Message Controller::status() const {
+  const Epoch &current = conductor.current();
+  Message variants = Message::array();
+  for (size_t v = 0; v < setup.plan->variants.size(); ++v)
+    variants.push_back(setup.plan->variants[v].name);
+  return {{"ranks", members.size()},
+          {"step", run.reached},
+          {"steps", conductor.end()},
+          {"epoch", current.epoch},
+          {"epoch_from", current.from},
+          {"running", swapper->nameOf(current.program)},
+          {"variants", variants},
+          {"swaps", conductor.epochs().size() - 1},
+          {"checkpoint", run.checkpoint}};
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,45 @@
+// Waiting for a permit, and dropping those whose steps have all begun.
+#include "runtime/launch/Permits.h"
+
+#include "runtime/device/host/Clock.h"
+
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+Permits::Permits(int32_t rank, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks)
+    : rank(rank), first(first), every(every), deadline(deadline), failure(failure), hooks(std::move(hooks)) {
+  failure.listen([this] {
+    std::lock_guard lock(mutex);
+    changed.notify_all();
+  });
+}
+
+void Permits::grant(Permit permit) {
+  std::lock_guard lock(mutex);
+  granted.push_back(std::move(permit));
+  changed.notify_all();
+}
+
+std::optional<Pilot::Turn> Permits::turn(int64_t step) {
+  std::unique_lock lock(mutex);
+  int64_t begin = Clock::monotonic();
+  auto isKnown = [&] { return known(step); };
+  if (deadline == 0) {
+    changed.wait(lock, isKnown);
+  } else if (!changed.wait_for(lock, std::chrono::nanoseconds(deadline / 1000), isKnown)) {
+    lock.unlock();
+    failure.raise(Status::run(fmt::format("rank {}: no permit for step {} came from the controller within {:g} s", rank,
+                                          step, double(deadline) / 1e12)));
+    return std::nullopt;
+  }
+  waited.add((Clock::monotonic() - begin) * 1000);
+  if (failure.raised() || step >= ended())
+    return std::nullopt;
+  while (granted.front().until <= step)
+    granted.pop_front();
+  bool rest = every > 0 && step > first && step % every == 0;
+  return Turn{granted.front().program, granted.front().epoch, rest};
+}
+
+} // namespace pipec::runtime

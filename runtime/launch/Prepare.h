@@ -1,0 +1,54 @@
+// Plans that are to be swapped in, made ready on a thread of low priority while the run goes on: decoded, verified,
+// proved and fitted to what the process has allocated. Variants of the run's own plan are ready from the start.
+#pragma once
+
+#include "runtime/interpreter/Executable.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace pipec::runtime {
+
+class Prepare {
+public:
+  /// `layout` and `memory` outlive this. What is prepared must place stages as `running` does.
+  Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, const TransferMemory &memory)
+      : running(std::move(running)), rank(rank), layout(layout), memory(memory) {}
+  ~Prepare(); // after the plan that it is at
+
+  /// All variants of the running plan, on the calling thread.
+  Status variants(std::vector<std::shared_ptr<const Executable>> &made) const;
+
+  using Done = std::function<void(Status, std::shared_ptr<const Executable>)>;
+  /// The first variant of the plan that `file` holds. `done` is called on the thread of low priority.
+  void load(std::vector<uint8_t> file, Done done);
+
+private:
+  struct Task {
+    std::vector<uint8_t> file;
+    Done done;
+  };
+  void work();
+  Status make(const Task &task, std::shared_ptr<const Executable> &made) const;
+
+  const std::shared_ptr<const plan::Plan> running;
+  const int32_t rank;
+  const Layout &layout;
+  const TransferMemory &memory;
+  std::mutex mutex; // over the two that follow
+  std::deque<Task> tasks;
+  bool stopping = false;
+  std::condition_variable changed;
+  std::thread thread;
+};
+
+/// The first variant of `plan` may take the place of one of `running`: the same stages on the same ranks (Code::Check).
+Status comparePlacement(const plan::Plan &plan, const plan::Plan &running);
+
+/// The calling thread runs only when nobody else wants the processor.
+void lowerPriority();
+
+} // namespace pipec::runtime

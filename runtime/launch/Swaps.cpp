@@ -1,0 +1,217 @@
+// One request at a time: reading → asking → ready (waits for its step) → done.
+#include "runtime/launch/Swaps.h"
+
+#include "runtime/launch/Prepare.h"
+#include "runtime/plan/Load.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+namespace pipec::runtime {
+
+using namespace std::chrono_literals;
+
+Swaps::Swaps(asio::io_context &io, std::shared_ptr<const plan::Plan> plan, Conductor &conductor, plan::Time deadline,
+             bool every, Links links)
+    : io(io), running(std::move(plan)), conductor(conductor),
+      patience(deadline > 0 ? std::chrono::nanoseconds(deadline / 1000) : std::chrono::nanoseconds(1min)), every(every),
+      links(std::move(links)), timer(io), nextProgram(int64_t(running->variants.size())) {}
+
+Swaps::~Swaps() {
+  if (reader)
+    reader->join();
+}
+
+const plan::Variant &Swaps::variant(int64_t program) const {
+  auto found = plans.find(program);
+  return found == plans.end() ? running->variants[size_t(program)] : found->second->variants.front();
+}
+
+std::string Swaps::nameOf(int64_t program) const {
+  if (auto path = paths.find(program); path != paths.end())
+    return path->second;
+  const std::string &name = running->variants[size_t(program)].name;
+  return name.empty() ? fmt::format("variant {}", program) : fmt::format("variant {} ({})", program, name);
+}
+
+Status Swaps::find(const std::string &text, int64_t &found) const {
+  int64_t count = int64_t(running->variants.size());
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), found);
+  if (error == std::errc() && end == text.data() + text.size() && found >= 0 && found < count)
+    return {};
+  std::string names;
+  for (found = 0; found < count; ++found) {
+    if (running->variants[size_t(found)].name == text)
+      return {};
+    names += fmt::format("{}{}", found == 0 ? "" : ", ", nameOf(found));
+  }
+  return Status::usage(fmt::format("there is no variant \"{}\"; the plan has {}", text, names));
+}
+
+void Swaps::swap(const std::string &text, Done done) {
+  int64_t variant = 0;
+  Status status = find(text, variant);
+  if (!status.ok())
+    return done(std::move(status), {});
+  queue.push_back({variant, {}, std::move(done), false, {}});
+  next();
+}
+
+void Swaps::load(const std::string &path, Done done) {
+  queue.push_back({nextProgram++, path, std::move(done), true, {}});
+  next();
+}
+
+void Swaps::start() {
+  started = true;
+  next();
+}
+
+/// Begins the first request, if none is under way.
+void Swaps::next() {
+  if (!started || busy)
+    return;
+  if (over.empty() && conductor.over())
+    over = "the run's last steps are already permitted: no swap can take effect";
+  if (queue.empty() && every && over.empty() && running->variants.size() > 1)
+    queue.push_back({(conductor.current().program + 1) % int64_t(running->variants.size()), {}, {}, false, {}});
+  if (queue.empty())
+    return;
+  busy = true;
+  Request &request = queue.front();
+  if (!over.empty())
+    return finish(Status::run(over));
+  if (request.program == conductor.current().program)
+    return finish({}, conductor.current());
+  request.agreed.assign(size_t(running->ranks()), false);
+  if (request.loading)
+    read(request.path);
+  else
+    ask(Channel::encode({{"type", "prepare"}, {"program", request.program}}));
+}
+
+/// Reads the file once; what is no sound plan is refused here and asked of nobody.
+void Swaps::read(const std::string &path) {
+  if (!reader)
+    reader.emplace(1);
+  asio::post(*reader, [this, path, program = queue.front().program] {
+    lowerPriority();
+    Status status;
+    auto plan = std::make_shared<plan::Plan>();
+    Channel::Encoded message;
+    try {
+      std::vector<uint8_t> bytes;
+      status = plan::readFile(path, bytes);
+      if (status.ok())
+        status = plan::decode(bytes, *plan);
+      if (status.ok())
+        status = comparePlacement(*plan, *running);
+      if (status.ok())
+        status = plan::verify(plan->variants.front());
+      simulate::Result proof;
+      if (status.ok())
+        status = simulate::prove(plan->variants.front(), proof);
+      if (status.ok())
+        message = Channel::encode(
+            {{"type", "prepare"}, {"program", program}, {"plan", Message::binary(std::move(bytes))}});
+    } catch (const std::exception &error) { // out of memory
+      status = Status::run(error.what());
+    }
+    asio::post(io, [this, program, path, status, plan, message] {
+      if (!busy || queue.front().program != program)
+        return; // the run has ended meanwhile
+      if (!status.ok())
+        return finish(status);
+      plans[program] = plan;
+      paths[program] = path;
+      ask(message);
+    });
+  });
+}
+
+void Swaps::ask(const Channel::Encoded &message) {
+  links.broadcast(message);
+  timer.expires_after(patience);
+  timer.async_wait([this](std::error_code error) {
+    if (!error && busy)
+      finish(Status::run(fmt::format("{} did not answer within {:g} s: no swap", silent(),
+                                     std::chrono::duration<double>(patience).count())));
+  });
+}
+
+std::string Swaps::silent() const {
+  std::string text;
+  const std::vector<bool> &agreed = queue.front().agreed;
+  for (size_t rank = 0; rank < agreed.size(); ++rank)
+    if (!agreed[rank])
+      text += (text.empty() ? "" : ", ") + links.title(int32_t(rank));
+  return text;
+}
+
+void Swaps::answered(int32_t rank, const Message &message) {
+  if (!busy || queue.front().program != message.at("program").get<int64_t>() || conductor.waiting())
+    return; // an answer that came too late
+  Request &request = queue.front();
+  Status status{Code(message.at("code").get<int>()), message.at("message")};
+  if (!status.ok()) {
+    status.message = fmt::format("{} refused: {}", links.title(rank), status.message);
+    return finish(std::move(status));
+  }
+  request.agreed.at(size_t(rank)) = true;
+  if (!std::all_of(request.agreed.begin(), request.agreed.end(), [](bool agreed) { return agreed; }))
+    return;
+  timer.cancel();
+  conductor.ready(request.program);
+  links.advance();
+}
+
+void Swaps::advanced() {
+  if (busy && !conductor.waiting() && conductor.current().program == queue.front().program)
+    return finish({}, conductor.current());
+  if (busy && conductor.over())
+    return finish(Status::run("the run's last steps were permitted before the swap could begin"));
+  next();
+}
+
+/// Processes forget a plan that was loaded.
+void Swaps::drop(int64_t program) {
+  if (program >= int64_t(running->variants.size()) && program != conductor.current().program)
+    links.broadcast(Channel::encode({{"type", "drop"}, {"program", program}}));
+}
+
+void Swaps::finish(Status status, std::optional<Epoch> epoch) {
+  Request request = std::move(queue.front());
+  queue.pop_front();
+  timer.cancel();
+  if (status.ok()) {
+    spdlog::info("epoch {} from step {}: {}", epoch->epoch, epoch->from, nameOf(epoch->program));
+    if (conductor.epochs().size() > 1 && epoch->epoch > 0)
+      drop(conductor.epochs()[size_t(epoch->epoch) - 1].program); // what runs keeps it
+  } else {
+    drop(request.program);
+    plans.erase(request.program);
+    paths.erase(request.program);
+  }
+  if (!status.ok() && !request.done && !conductor.over() && over.empty()) {
+    spdlog::warn("no further swaps: {}", status.message);
+    every = false;
+  }
+  busy = false;
+  if (request.done)
+    request.done(std::move(status), epoch);
+  asio::post(io, [this] { next(); });
+}
+
+void Swaps::end(const std::string &why) {
+  over = why;
+  started = true;
+  if (busy)
+    finish(Status::run(why));
+  else
+    next();
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,139 @@
+// Options, their help, and what of them does not go together.
+#include "tools/piperun/Arguments.h"
+
+#include "runtime/stage/MakeStage.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace pipec::piperun {
+
+namespace fs = std::filesystem;
+
+static constexpr double kMaxDeadline = 1e6; // seconds
+static constexpr int64_t kMaxSteps = 1'000'000;
+
+void define(CLI::App &app, Arguments &a) {
+  app.set_version_flag("--version", "piperun " PIPEC_VERSION);
+  app.add_option("PLAN", a.words,
+                 "The plan to run, as pipec compile writes it; with --control PATH and no run: load PLAN | swap VARIANT "
+                 "| status | stop")
+      ->required();
+  app.add_flag("--local", a.local,
+               "Start all processes on this machine, one a rank; else torchrun, Slurm or Open MPI has started them");
+  app.add_option("--steps", a.steps, "Training steps to run, those of a resumed checkpoint included")
+      ->check(CLI::Range(int64_t(1), kMaxSteps))
+      ->capture_default_str();
+  app.add_option("--device", a.device, "host or cuda")->check(CLI::IsMember({"host", "cuda"}))->capture_default_str();
+  app.add_option("--stage", a.stage,
+                 "synthetic: the plan's costs as real waits; torch; or a library LIB.so (runtime/stage/pipec_stage.h)")
+      ->capture_default_str();
+  app.add_option(
+         "--emulate", a.emulate,
+         "How synthetic operations keep time. carry: each ends where the previous deadline says, which shows that "
+         "the order is right; naive: each counts from when it starts, which shows what the runtime costs")
+      ->check(CLI::IsMember({"carry", "naive"}))
+      ->default_str("carry");
+  app.add_option("--trace", a.trace,
+                 "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, else each process "
+                 "its own, with its rank before the suffix");
+  app.add_option("--deadline", a.deadline,
+                 "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
+      ->check(CLI::Range(0.0, kMaxDeadline));
+  app.add_option("--network", a.network,
+                 "A scenario (specs/networks): links are shaped as it says and payloads are whole; or real: payloads are "
+                 "whole and nothing is emulated (default: the plan's links, emulated)");
+  auto *checkpoint = app.add_option("--checkpoint", a.checkpoint,
+                                    "Folder for checkpoints, which all processes reach; one is made at the end");
+  app.add_option("--every", a.every, "Steps from one checkpoint to the next")
+      ->check(CLI::Range(int64_t(1), kMaxSteps))
+      ->needs(checkpoint);
+  app.add_flag("--resume", a.resume, "Go on from the checkpoint in the folder")->needs(checkpoint);
+  app.add_option("--restart", a.restart,
+                 "With --local: a run that fails begins again from its last checkpoint, so many times")
+      ->check(CLI::Range(int64_t(1), kMaxSteps));
+  app.add_option("--control", a.control,
+                 "A socket at this path: a run listens there (mode 0600); without a run, asks it to load a plan, to "
+                 "swap to a variant (index or name), how it stands (status), or to end after this step (stop)");
+  app.add_option("--swap-every", a.swapEvery,
+                 "Swap to the plan's next variant at every such step, round and round: for tests")
+      ->check(CLI::Range(int64_t(1), kMaxSteps));
+  app.add_flag("--no-secret", a.noSecret, "Run without PIPEC_SECRET: whoever reaches the port may join");
+  auto *verbose = app.add_flag("-v,--verbose", a.verbose, "Say what happens, with each rank's process id");
+  app.add_flag("-q,--quiet", a.quiet, "Say nothing but errors")->excludes(verbose);
+  app.add_flag("--json", a.json, "Print one JSON object on standard output and nothing else");
+  app.footer(
+      "Examples:\n  pipec compile specs/1f1b.yaml -o 1f1b.pipe\n  piperun 1f1b.pipe --local --steps 20 --trace "
+      "1f1b.json\n  piperun 1f1b.pipe --local --steps 9000 --control /tmp/run &\n  piperun --control /tmp/run swap 1\n"
+      "  torchrun --nproc-per-node 4 --no-python piperun 1f1b.pipe\n\n"
+      "Exit codes: 0 done, 1 the plan is damaged, 2 the usage is wrong, 3 the plan must not run, 4 the run failed.");
+}
+
+std::string Arguments::command() const {
+  for (const char *each : {"load", "swap", "status", "stop"})
+    if (words.front() == each && !control.empty() && !local)
+      return each;
+  return "";
+}
+
+static Status checkCommand(const Arguments &a) {
+  std::string command = a.command();
+  size_t due = command == "load" || command == "swap" ? 2 : 1;
+  if (a.words.size() == due)
+    return {};
+  return Status::usage(fmt::format("{} takes {}, {} given", command,
+                                   command == "load"   ? "one plan"
+                                   : command == "swap" ? "one variant"
+                                                       : "nothing",
+                                   a.words.size() - 1));
+}
+
+static Status checkTrace(const Arguments &a) {
+  std::error_code error;
+  if (fs::equivalent(a.trace, a.plan(), error))
+    return Status::usage("the trace would overwrite its plan; name another file with --trace");
+  fs::path folder = fs::path(a.trace).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, error))
+    return Status::usage("--trace: there is no folder " + folder.string());
+  return {};
+}
+
+Status check(const Arguments &a) {
+  if (!a.command().empty())
+    return checkCommand(a);
+  if (a.words.size() > 1)
+    return Status::usage(fmt::format("one plan is run, {} are given: {} is one too many", a.words.size(), a.words[1]));
+  if (a.device == "cuda")
+    return Status::run("CUDA is not built into this piperun; use --device=host");
+  if (a.stage != runtime::kSynthetic && !a.emulate.empty())
+    return Status::usage("--emulate is for --stage=synthetic; operations of any other stage take their own time");
+  if (std::isnan(a.deadline))
+    return Status::usage("--deadline is not a number");
+  if (a.restart > 0 && !a.local)
+    return Status::usage("--restart needs --local; torchrun, Slurm or Open MPI restart what they have started");
+  if (a.restart > 0 && a.checkpoint.empty())
+    return Status::usage("--restart needs --checkpoint, whose last state the run begins again from");
+  if (!a.local)
+    return Status::usage("only runs on one machine are supported yet; add --local");
+  return a.trace.empty() ? Status{} : checkTrace(a);
+}
+
+runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest) {
+  runtime::RunOptions options;
+  options.steps = a.steps;
+  options.stage = a.stage;
+  options.pace = a.stage != runtime::kSynthetic ? runtime::Pace::Real
+                 : a.emulate == "naive"         ? runtime::Pace::Naive
+                                                : runtime::Pace::Carry;
+  options.deadline =
+      a.deadline >= 0 ? plan::Time(a.deadline * 1e12) : std::max<plan::Time>(5'000'000'000'000, 2 * longest);
+  options.trace = a.local && !a.trace.empty();
+  options.checkpoint = a.checkpoint;
+  options.every = a.every;
+  return options;
+}
+
+} // namespace pipec::piperun

@@ -1,0 +1,52 @@
+// piperun's command line (design, section 7).
+#pragma once
+
+#include "runtime/launch/Worker.h"
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace pipec::piperun {
+
+/// --network's other value: the wires are what they are.
+inline constexpr const char *kReal = "real";
+
+struct Arguments {
+  std::vector<std::string> words; // the plan; after --control PATH also a command
+  bool local = false;
+  int64_t steps = 10;
+  std::string device = "host";
+  std::string stage = "synthetic";
+  std::string emulate; // empty: not given
+  std::string trace;
+  double deadline = -1; // seconds; < 0: not given
+  std::string checkpoint;
+  int64_t every = 0;
+  bool resume = false;
+  int64_t restart = 0;
+  std::string network; // a scenario's file, or kReal
+  std::string control;
+  int64_t swapEvery = 0;
+  bool noSecret = false;
+  bool verbose = false;
+  bool quiet = false;
+  bool json = false;
+
+  /// load, swap, status or stop: asked of a run at --control; empty: this is a run.
+  std::string command() const;
+  const std::string &plan() const { return words.front(); }
+};
+
+void define(CLI::App &app, Arguments &arguments);
+
+/// What cannot be meant, and what this build does not have.
+Status check(const Arguments &arguments);
+
+/// What the processes of the run need to know; `longest` is the longest predicted step.
+runtime::RunOptions optionsOf(const Arguments &arguments, plan::Time longest);
+
+} // namespace pipec::piperun

@@ -1,0 +1,44 @@
+// One line, written over and over.
+#include "tools/piperun/Progress.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace pipec::piperun {
+
+Progress::Progress(const plan::Plan &plan, bool wanted) : on(wanted && isatty(STDERR_FILENO)) {
+  const plan::Variant &variant = plan.variants.front();
+  predicted = double(variant.certificate.span) / 1e9;
+  double sum = 0;
+  for (const plan::Program &program : variant.programs)
+    for (const plan::Segment &segment : program.step)
+      for (uint32_t i = 0; i < segment.count; ++i) {
+        const plan::Operation &op = program.operations[program.instructions[segment.first + i].operation];
+        if (plan::isCompute(op.kind) || op.kind == plan::Kind::Optimizer)
+          sum += double(op.cost) * segment.trips;
+      }
+  busy = sum / 1e9 / double(variant.programs.size());
+}
+
+void Progress::reached(int64_t step, int64_t steps) {
+  constexpr auto kBetween = std::chrono::milliseconds(200);
+  Clock::time_point now = Clock::now();
+  if (!on || (shownStep >= 0 && now - shown < kBetween))
+    return;
+  if (shownStep >= 0 && step > shownStep) {
+    double each = std::chrono::duration<double, std::milli>(now - shown).count() / double(step - shownStep);
+    fmt::print(stderr, "\r\033[Kstep {} of {}: {:.3f} ms/step, predicted {:.3f}, bubble {:.1f} %", step, steps, each,
+               predicted, 100 * (1 - busy / each));
+    std::fflush(stderr);
+  }
+  shown = now;
+  shownStep = step;
+}
+
+void Progress::clear() {
+  if (on)
+    fmt::print(stderr, "\r\033[K");
+}
+
+} // namespace pipec::piperun

@@ -1,0 +1,171 @@
+// Loads and proves the plan, hands it to the launcher, and gathers what came out.
+#include "tools/piperun/Run.h"
+
+#include "runtime/launch/Local.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Load.h"
+#include "runtime/simulate/ScenarioFile.h"
+#include "runtime/simulate/Steps.h"
+#include "runtime/stage/MakeStage.h"
+#include "tools/piperun/Progress.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sodium.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+namespace pipec::piperun {
+
+namespace {
+
+/// Reads, checks and proves every variant (P36, P37), as `pipec verify` does.
+Status load(const std::string &path, plan::Plan &plan, std::array<uint8_t, 32> &hash) {
+  std::vector<uint8_t> bytes;
+  Status status = plan::readFile(path, bytes);
+  if (status.ok())
+    status = plan::decode(bytes, plan);
+  if (status.ok())
+    status = plan::verify(plan);
+  crypto_generichash(hash.data(), hash.size(), bytes.data(), bytes.size(), nullptr, 0);
+  for (size_t v = 0; status.ok() && v < plan.variants.size(); ++v) {
+    simulate::Result proof;
+    status = simulate::prove(plan.variants[v], proof);
+  }
+  return status;
+}
+
+Status enoughFiles(int32_t ranks) {
+  rlimit files{};
+  constexpr rlim_t kOwn = 32; // of the launcher itself
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && rlim_t(ranks) + kOwn > files.rlim_cur)
+    return Status::run(fmt::format("{} local ranks need as many open files, the limit here is {} (ulimit -n)", ranks,
+                                   files.rlim_cur));
+  return {};
+}
+
+/// What --network says. A mistake in the file is named with its place.
+Status readNetwork(const std::string &path, int32_t ranks, runtime::RunOptions &options, Place &wrong) {
+  options.realNetwork = path == kReal;
+  if (path.empty() || options.realNetwork)
+    return {};
+  simulate::Scenario network;
+  simulate::Place place;
+  Status status = simulate::readScenario(path, ranks, network, place);
+  if (!status.ok())
+    wrong = {path, place.line, place.column};
+  options.network = std::make_shared<simulate::Scenario>(std::move(network));
+  return status;
+}
+
+/// As the certificates say, or under a network (up to where it cuts a link).
+plan::Time longestStep(const plan::Plan &plan, const simulate::Scenario *network, int64_t steps) {
+  plan::Time longest = 0;
+  simulate::Options options;
+  options.steps = steps;
+  options.scenario = network;
+  for (const plan::Variant &variant : plan.variants) {
+    longest = std::max({longest, variant.certificate.makespan, variant.certificate.span});
+    std::vector<plan::Time> times;
+    if (network && simulate::stepTimes(variant, options, times).ok())
+      longest = std::max(longest, *std::max_element(times.begin(), times.end()));
+  }
+  return longest;
+}
+
+/// The same steps in virtual time, epoch by epoch.
+Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const simulate::Scenario *network,
+                   std::vector<plan::Time> &times) {
+  simulate::Options options;
+  options.scenario = network;
+  for (size_t e = 0; e < run.epochs.size(); ++e) {
+    int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
+    std::vector<plan::Time> part;
+    options.steps = end - run.epochs[e].from;
+    Status status = simulate::stepTimes(run.variant(plan, run.epochs[e].program), options, part);
+    if (!status.ok())
+      return status;
+    times.insert(times.end(), part.begin(), part.end());
+    for (plan::Time time : part)
+      options.scenarioStart = std::min(options.scenarioStart + time, limits::kTime);
+  }
+  return {};
+}
+
+Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::RunResult &run) {
+  std::vector<runtime::Layout> layouts;
+  std::vector<trace::Event> events;
+  for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
+    layouts.push_back(runtime::layoutOf(plan, rank));
+    const std::vector<trace::Event> &own = run.ranks[size_t(rank)].events;
+    events.insert(events.end(), own.begin(), own.end());
+  }
+  return runtime::writeTrace(a.trace, layouts, events);
+}
+
+} // namespace
+
+Status run(const Arguments &a, Outcome &outcome) {
+  auto plan = std::make_shared<plan::Plan>();
+  runtime::LocalSetup setup;
+  Status status = load(a.plan(), *plan, setup.planHash);
+  if (status.ok())
+    status = runtime::checkStage(a.stage, *plan);
+  if (status.ok())
+    status = enoughFiles(plan->ranks());
+  if (!status.ok())
+    return status;
+  setup.plan = plan;
+  runtime::RunOptions network;
+  status = readNetwork(a.network, plan->ranks(), network, outcome.wrong);
+  if (!status.ok())
+    return status;
+  setup.options = optionsOf(a, longestStep(*plan, network.network.get(), a.steps));
+  setup.options.network = network.network;
+  setup.options.realNetwork = network.realNetwork;
+  setup.swapEvery = a.swapEvery;
+  setup.restarts = a.restart;
+  outcome.plan = plan;
+  outcome.stage = a.stage;
+  outcome.pace = setup.options.pace;
+  if (!a.checkpoint.empty())
+    status = runtime::prepareFolder(a.checkpoint);
+  if (status.ok() && a.resume)
+    status = runtime::readManifest(a.checkpoint, *plan, setup.resume.emplace());
+  runtime::ControlSocket control;
+  if (status.ok() && !a.control.empty()) {
+    status = control.open(a.control);
+    setup.control = &control;
+  }
+  if (!status.ok())
+    return status;
+  Progress progress(*plan, !a.quiet && !a.verbose);
+  setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
+  status = runtime::runLocal(setup, {}, outcome.result);
+  progress.clear();
+  const runtime::RunResult &run = outcome.result.run;
+  if (!status.ok())
+    return status;
+  outcome.measured = runtime::measuredSteps(run.ranks, run.first, run.end);
+  status = simulateRun(*plan, run, setup.options.network.get(), outcome.simulated);
+  if (status.ok() && !a.trace.empty())
+    status = writeTrace(a, *plan, run);
+  return status;
+}
+
+Status ask(const Arguments &a) {
+  std::string command = a.command();
+  runtime::Message request{{"type", command}};
+  if (command == "load") // the run reads it, from wherever it stands
+    request["path"] = std::filesystem::absolute(a.words[1]).string();
+  if (command == "swap")
+    request["variant"] = a.words[1];
+  runtime::Message answer;
+  Status status = runtime::askControl(a.control, request, answer);
+  if (status.ok())
+    fmt::print("{}", a.json ? answerJson(answer) : answerText(command, answer));
+  return status;
+}
+
+} // namespace pipec::piperun
