@@ -3,6 +3,7 @@
 #include "compiler/passes/Programs.h"
 #include "compiler/schedule/Block.h"
 #include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/Fill.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -47,9 +48,12 @@ public:
     OpBuilder at(pipeline);
     at.setInsertionPointAfter(pipeline);
     std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+    std::vector<std::vector<int32_t>> waits;
+    if (pipeline.getFillWeights())
+      waits = schedule::weightWaits(problem, words);
     count.resize(problem.stages.size(), {0, 0, 0, 0});
     for (int32_t rank = 0; rank != problem.ranks; ++rank)
-      build(at, rank, words[size_t(rank)], stages[size_t(rank)]);
+      build(at, rank, words[size_t(rank)], stages[size_t(rank)], waits.empty() ? nullptr : &waits[size_t(rank)]);
   }
 
 private:
@@ -58,6 +62,7 @@ private:
     Value activation, context;
     Value output;   // for the next stage, where it is on this rank
     Value gradient; // for the stage before, where it is on this rank
+    Value done;     // the token of the B
   };
 
   bool local(int32_t stage, int32_t other) const {
@@ -78,8 +83,8 @@ private:
       return pattern;
     };
     // What came over a link leaves its buffer when the pass that takes it ends.
-    auto token = [&](Pattern pattern, bool received) {
-      if (received)
+    auto token = [&](Pattern pattern, bool taken) {
+      if (taken)
         pattern.results.push_back(TokenType::get(context));
       return pattern;
     };
@@ -89,9 +94,9 @@ private:
     else if (auto backward = dyn_cast<BackwardOp>(op))
       own.backward = token(make(backward), remote(stage, stage + 1));
     else if (auto input = dyn_cast<BackwardInputOp>(op))
-      own.input = token(make(input), remote(stage, stage + 1));
+      own.input = token(make(input), remote(stage, stage + 1) || pipeline.getFillWeights());
     else
-      own.weight = make(cast<BackwardWeightOp>(op));
+      own.weight = token(make(cast<BackwardWeightOp>(op)), pipeline.getFillWeights());
   }
 
   template <typename Op>
@@ -106,7 +111,9 @@ private:
     return op;
   }
 
-  void build(OpBuilder &at, int32_t rank, const schedule::Word &word, const std::vector<int32_t> &stages) {
+  /// `waits`: of each letter, how many W must have completed; none where W stands in the word.
+  void build(OpBuilder &at, int32_t rank, const schedule::Word &word, const std::vector<int32_t> &stages,
+             const std::vector<int32_t> *waits) {
     auto optionalSize = [&](int64_t value) { return value ? at.getI64IntegerAttr(value) : IntegerAttr(); };
     auto program = at.create<ProgramOp>(
         pipeline.getLoc(), at.getStringAttr("rank" + std::to_string(rank)), at.getI32IntegerAttr(rank),
@@ -117,14 +124,25 @@ private:
     program.getLeave().emplaceBlock();
     block = &program.getStep().emplaceBlock();
 
-    for (schedule::Op op : word)
-      append(op, count[size_t(op.stage)][size_t(op.letter)]++);
+    weightTokens.clear();
+    lastWeight.clear();
+    int32_t known = 0; // completed W, by the waits of the letters so far
+    for (size_t i = 0; i != word.size(); ++i) {
+      Value weight;
+      if (waits && (*waits)[i] > known) {
+        known = (*waits)[i];
+        weight = weightTokens[size_t(known - 1)];
+      }
+      append(word[i], count[size_t(word[i].stage)][size_t(word[i].letter)]++, weight);
+    }
     auto inside = OpBuilder::atBlockEnd(block);
     for (int32_t stage : stages)
-      inside.create<OptimizerStepOp>(pipeline.getLoc(), stage, problem.stages[size_t(stage)].optimizer);
+      inside.create<OptimizerStepOp>(pipeline.getLoc(), waits ? ValueRange(lastWeight[stage]) : ValueRange(), stage,
+                                     problem.stages[size_t(stage)].optimizer);
   }
 
-  void append(schedule::Op op, int32_t j) {
+  /// `weight`: the token of a W that must have completed, or none.
+  void append(schedule::Op op, int32_t j, Value weight) {
     Stage &own = patterns[size_t(op.stage)];
     if (lastMicrobatchFirst && op.letter != schedule::Letter::F)
       j = problem.microbatches - 1 - j;
@@ -134,6 +152,8 @@ private:
     case schedule::Letter::F: {
       if (local(op.stage, op.stage - 1))
         operands.push_back(last[size_t(op.stage - 1)][size_t(j)].output);
+      if (weight)
+        operands.push_back(weight);
       Operation *forward = make<ForwardOp>(forwardName, *own.forward, microbatches[size_t(j)], operands);
       held.activation = firstOf<ActivationType>(forward->getResults());
       held.context = firstOf<ContextType>(forward->getResults());
@@ -151,12 +171,18 @@ private:
       Operation *backward = fused ? make<BackwardOp>(backwardName, *own.backward, microbatches[size_t(j)], operands)
                                   : make<BackwardInputOp>(inputName, *own.input, microbatches[size_t(j)], operands);
       held.gradient = firstOf<BufferType>(backward->getResults());
+      held.done = firstOf<TokenType>(backward->getResults());
       break;
     }
-    case schedule::Letter::W:
+    case schedule::Letter::W: {
       operands.push_back(held.context);
-      make<BackwardWeightOp>(weightName, *own.weight, microbatches[size_t(j)], operands);
+      if (pipeline.getFillWeights())
+        operands.push_back(held.done);
+      Operation *weights = make<BackwardWeightOp>(weightName, *own.weight, microbatches[size_t(j)], operands);
+      if (pipeline.getFillWeights())
+        weightTokens.push_back(lastWeight[op.stage] = weights->getResult(0));
       break;
+    }
     }
   }
 
@@ -174,6 +200,9 @@ private:
   std::vector<Stage> patterns;
   std::vector<std::vector<Held>> last;       // by stage and microbatch
   std::vector<std::array<int32_t, 4>> count; // of each stage's letters so far
+  // Of this rank's W on a queue of their own: all in order, and each stage's last.
+  std::vector<Value> weightTokens;
+  llvm::DenseMap<int32_t, Value> lastWeight;
   mlir::Block *block = nullptr;
 };
 
@@ -295,6 +324,8 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
     schedule::Words words;
     bool lastFirst = false;
     std::string wrong = schedule::check(problem);
+    if (wrong.empty() && pipeline.getFillWeights() && problem.backward == schedule::BackwardMode::Fused)
+      wrong = "fill_weights needs a split backward, found a fused one";
     if (wrong.empty())
       wrong = pipeline.block().getInterval() ? repeated(problem, block, words)
               : pipeline.getWords()          ? given(pipeline, problem, words, lastFirst)

@@ -1,6 +1,7 @@
 #include "compiler/passes/FromSpec.h"
 
 #include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/OrderCsv.h"
 #include "compiler/schedule/Problem.h"
 #include "compiler/spec/Reader.h"
@@ -32,7 +33,10 @@ public:
     if (failed(chosen) || failed(settle()))
       return nullptr;
     fillProblem();
-    std::string wrong = schedule::check(problem);
+    std::string wrong = schedule::checkShape(problem);
+    if (wrong.empty())
+      if (std::string tooLong = schedule::checkTimes(problem); !tooLong.empty())
+        return error(spec.costs) << tooLong, nullptr;
     if (wrong.empty() && failed(checkParameters()))
       return nullptr;
     if (wrong.empty() && entry)
@@ -41,6 +45,8 @@ public:
       return error(spec.schedule.mark) << wrong, nullptr;
     if (entry && entry->block)
       block = entry->block(problem);
+    if (failed(checkLength()))
+      return nullptr;
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
     builder.setInsertionPointToEnd(module->getBody());
     buildPipeline();
@@ -113,6 +119,22 @@ private:
       if (std::string wrong = schedule::check(*entry, problem, {{name, value}}); !wrong.empty())
         return error(spec.schedule.parameters.at(name).mark) << wrong, failure();
     return success();
+  }
+
+  /// What the order makes of the costs, on links that never queue; looked at only where all of it in a row takes too
+  /// long.
+  LogicalResult checkLength() {
+    if (schedule::isNeverTooLong(problem) || (block && !schedule::check(problem, *block).empty()))
+      return success();
+    const schedule::Words words = order   ? order->words
+                                  : block ? schedule::repeat(problem, *block)
+                                          : schedule::wordsOf(*entry, problem, parameters);
+    if (!schedule::evaluate(problem, words, {.withSpan = false}).tooLong)
+      return success();
+    return error(spec.costs) << "a step takes longer than " << limits::kTime
+                             << " ps (about 11 days), the longest step: fewer microbatches, shorter costs or faster "
+                                "links",
+           failure();
   }
 
   //===--------------------------------------------------------------------===//
@@ -287,8 +309,8 @@ private:
     std::vector<spec::Diagnostic> diagnostics;
     if (!spec::setStages(spec, int32_t(problem.rankOf.size()), diagnostics))
       return report(diagnostics, context), failure();
-    if (spec.weights.value == spec::Weights::Fill)
-      return error(spec.weights.mark) << "weights: fill is not supported yet", failure();
+    if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
+      return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
     if (spec.globalNorm.value)
       return error(spec.globalNorm.mark) << "costs.optimizer.global_norm is not supported yet", failure();
     return success();
@@ -340,7 +362,8 @@ private:
         links.empty() ? ArrayAttr() : builder.getArrayAttr(links), builder.getDenseI64ArrayAttr(optimizer),
         builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
         problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
-        wordsAttr(), order && order->lastMicrobatchFirst ? builder.getUnitAttr() : UnitAttr());
+        wordsAttr(), order && order->lastMicrobatchFirst ? builder.getUnitAttr() : UnitAttr(),
+        spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());

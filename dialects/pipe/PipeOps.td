@@ -104,7 +104,7 @@ def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input"> {
   let summary = "B: the backward for the input of one stage and one microbatch";
   let description = [{
     Takes the activation of its forward, the gradient from the next stage (the last stage: none) and tokens; yields the
-    gradient for the stage before (the first stage: none), and a token where its gradient came from another rank.
+    gradient for the stage before (the first stage: none), and a token where its gradient came from another rank or a W on a queue of its own takes it.
 
     Example:
     ```mlir
@@ -118,6 +118,10 @@ def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight"> {
   let summary = "W: the backward for the weights of one stage and one microbatch";
   let description = [{
     Takes the context of its forward; runs after the backward for the input. Nothing waits for it but the optimizer.
+
+    Where the program says `fill_weights` it runs on a queue of its own whenever the compute queue waits: it then takes the
+    token of its `pipe.backward_input` besides, and yields a token, which the optimizer takes and each forward that must not
+    start before this context is free.
 
     Example: `pipe.backward_weight(%ctx) stage 0 microbatch 7 cost 9337000000 : (!pipe.context<2>) -> ()`
   }];
@@ -203,12 +207,12 @@ def Pipe_RecvOp : Pipe_TransferOp<"recv"> {
 def Pipe_OptimizerStepOp : Pipe_Op<"optimizer_step"> {
   let summary = "the optimizer of one stage, once a step";
   let description = [{
-    Runs after every backward of its stage.
+    Runs after every backward of its stage; where the program says `fill_weights`, it takes the token of the stage's last W.
 
     Example: `pipe.optimizer_step stage 0 cost 5000000000`
   }];
-  let arguments = (ins I32Attr:$stage, I64Attr:$cost);
-  let assemblyFormat = "`stage` $stage `cost` $cost attr-dict";
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, I32Attr:$stage, I64Attr:$cost);
+  let assemblyFormat = "(`(` $inputs^ `:` type($inputs) `)`)? `stage` $stage `cost` $cost attr-dict";
 }
 
 #endif

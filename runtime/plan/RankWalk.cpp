@@ -169,8 +169,8 @@ Status RankWalk::run() {
     const uint32_t queue = step.instruction->queue;
     const Now now{step, queue, step.microbatch(), uint32_t(++issued[queue])};
     meetWaits(now);
-    if (queue == 0)
-      releaseDeferred();
+    if (queue == 0 && weightsQueue != kNone)
+      memory.know(computeKnows[weightsQueue].now);
     if (Status status = visit(now); !status.ok())
       return status;
   }

@@ -7,9 +7,8 @@
 // than all others, since waits for the step before are met in it and every slot is free.
 #pragma once
 
+#include "runtime/plan/LiveMemory.h"
 #include "runtime/plan/Rules.h"
-
-#include <deque>
 
 namespace pipec::plan {
 
@@ -85,8 +84,6 @@ private:
 
   // RulesMemory.cpp: what is live.
   void hold(const Now &now);
-  void release(const Now &now);
-  void releaseDeferred();
   Status deferredAllDone(); // P34
   Status peak();            // P35
 
@@ -105,10 +102,8 @@ private:
   std::vector<Slots> slots;                      // as program.rings
   std::vector<uint32_t> slotsOf;                 // operation → index into slots
   uint32_t weightsQueue = kNone;
-  std::deque<Bytes> deferred; // contexts of W on the weights queue that may still be live
-  int64_t deferredReleased = 0;
-  __int128 live = 0, most = 0;
-  const Operation *mostOperation = nullptr; // where `most` is first reached
+  LiveMemory memory;
+  const Operation *mostOperation = nullptr; // where its peak is first reached
   int64_t mostMicrobatch = 0;
 };
 

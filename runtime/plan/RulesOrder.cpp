@@ -54,7 +54,7 @@ Status RankWalk::backwardInput(const Now &now) {
   mark(now.step.instruction->operation, now) = now.place;
   ++stage.backwards;
   produced(now, stage.sendBackward);
-  release(now);
+  memory.release(*now.step.operation, now.queue != 0);
   return {};
 }
 
@@ -69,7 +69,7 @@ Status RankWalk::weightInput(const Now &now) {
   ++stage.weights;
   if (now.queue != 0)
     stage.lastDeferred = now.place;
-  release(now);
+  memory.release(*now.step.operation, now.queue != 0);
   return {};
 }
 

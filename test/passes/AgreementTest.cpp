@@ -223,6 +223,75 @@ TEST_F(Agreement, slowLinks) {
   }
 }
 
+/// The most that a rank holds at once in the simulated run, by the times of its passes.
+std::vector<int64_t> heldPeaks(const plan::Variant &variant) {
+  struct Change {
+    plan::Time at;
+    int64_t bytes;
+    auto operator<=>(const Change &) const = default;
+  };
+  std::vector<std::vector<Change>> changes(variant.programs.size());
+  simulate::Options options;
+  options.observe = [&](const simulate::Event &event) {
+    const plan::Operation &operation = *event.operation;
+    int64_t bytes = operation.activation + operation.context;
+    if (operation.kind == plan::Kind::Forward)
+      changes[size_t(event.rank)].push_back({event.start, bytes});
+    else if (plan::isCompute(operation.kind))
+      changes[size_t(event.rank)].push_back({event.end, -bytes});
+  };
+  simulate::Result result;
+  EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
+  std::vector<int64_t> peaks;
+  for (auto &own : changes) {
+    std::sort(own.begin(), own.end()); // at one instant, what ends goes first
+    int64_t live = 0, peak = 0;
+    for (const Change &change : own)
+      peak = std::max(peak, live += change.bytes);
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+/// The W of each word, or all else.
+schedule::Words only(bool weights, schedule::Words words) {
+  for (schedule::Word &word : words)
+    std::erase_if(word, [&](schedule::Op op) { return (op.letter == schedule::Letter::W) != weights; });
+  return words;
+}
+
+/// W on a queue of its own: the rules hold, the run keeps within the proven peak, and that within what the words hold
+/// on the rank that needs most.
+TEST_F(Agreement, fills) {
+  Random random(4);
+  int deferring = 0;
+  for (int round = 0, last = rounds(400); round != last && !HasFailure();) {
+    RandomPipeline each = random.pipeline();
+    if (each.problem.backward == schedule::BackwardMode::Fused)
+      continue;
+    ++round;
+    each.fillWeights = true;
+    SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
+    Made made = make(each);
+    ASSERT_EQ(made.errors, "");
+    ASSERT_TRUE(made.lowered->rules.ok()) << made.lowered->rules.message;
+    ASSERT_TRUE(made.lowered->progress.ok()) << made.lowered->progress.message;
+    for (bool weights : {false, true}) // each queue keeps its order
+      EXPECT_EQ(only(weights, made.words), only(weights, each.words()));
+    schedule::Evaluation ordered = schedule::evaluate(each.problem, each.words());
+    int64_t most = *std::max_element(ordered.peak.begin(), ordered.peak.end());
+    std::vector<int64_t> held = heldPeaks(made.lowered->variant);
+    for (size_t rank = 0; rank != held.size(); ++rank) {
+      int64_t proven = made.lowered->result.ranks[rank].peakActivation;
+      EXPECT_LE(held[rank], proven) << rank;
+      EXPECT_LE(proven, most) << rank;
+      deferring += proven > ordered.peak[rank];
+    }
+    judgeFile(each, made);
+  }
+  EXPECT_GT(deferring, rounds(100));
+}
+
 /// Between one slot a ring and what the programs take without a limit, every limit is kept, and nothing else breaks;
 /// a byte below the least, the check says so.
 TEST_F(Agreement, memoryLimits) {

@@ -33,6 +33,8 @@ std::string RandomPipeline::text() const {
       given.push_back(fmt::format("{} = {} : i64", name, value));
     text += fmt::format(", parameters = {{{}}}", fmt::join(given, ", "));
   }
+  if (fillWeights)
+    text += ", fill_weights";
   bool slots = !block.forward.empty();
   text += fmt::format("}} {{\n  pipe.block {}{{\n", slots ? fmt::format("interval {} ", block.interval) : "");
   auto at = [&](const std::vector<int64_t> &offsets, size_t s) {

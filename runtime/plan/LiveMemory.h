@@ -1,0 +1,49 @@
+// What is live on a rank at each instruction of its compute queue, in any timing (design, section 5: priority): a W on
+// the weights queue has released its context where the compute queue's waits say that it has run, and no sooner.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <deque>
+
+namespace pipec::plan {
+
+/// Told of a rank's instructions in issue order. Sums of many sizes may pass 63 bits.
+class LiveMemory {
+public:
+  /// The compute queue knows that so many of the weights queue have completed.
+  void know(int64_t completed) {
+    for (; released < completed && !deferred.empty(); ++released) {
+      live -= deferred.front();
+      deferred.pop_front();
+    }
+  }
+  /// A forward starts. Whether more is live than ever before.
+  bool hold(const Operation &operation) {
+    live += held(operation);
+    if (live <= most)
+      return false;
+    most = live;
+    return true;
+  }
+  /// A backward or W has been issued.
+  void release(const Operation &operation, bool onWeightsQueue) {
+    if (onWeightsQueue)
+      deferred.push_back(operation.context);
+    else
+      live -= held(operation);
+  }
+
+  __int128 peak() const { return most; }
+  /// W of which the compute queue does not know that they have completed.
+  size_t pending() const { return deferred.size(); }
+
+private:
+  static __int128 held(const Operation &operation) { return __int128(operation.activation) + operation.context; }
+
+  __int128 live = 0, most = 0;
+  std::deque<Bytes> deferred; // contexts
+  int64_t released = 0;
+};
+
+} // namespace pipec::plan
