@@ -116,19 +116,31 @@ std::string checkTransfers(const Problem &problem) {
   return {};
 }
 
-std::string checkWork(const Problem &problem) {
-  std::vector<Wide> work(problem.ranks, 0);
+/// Of each rank in a step: its work, and with `withTransfers` what it sends and receives.
+std::vector<Wide> totals(const Problem &problem, bool withTransfers) {
+  std::vector<Wide> total(size_t(problem.ranks), 0);
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
     const Wide backward = problem.backward == BackwardMode::Fused ? Wide(stage.backward)
                                                                   : Wide(stage.backwardInput) + stage.backwardWeight;
-    work[problem.rankOf[s]] += (stage.forward + backward) * problem.microbatches + stage.optimizer;
+    Wide each = stage.forward + backward;
+    const auto own = static_cast<int32_t>(s);
+    for (const int32_t other : {own - 1, own + 1}) // to and from each neighbour
+      if (withTransfers && other >= 0 && other < static_cast<int32_t>(problem.stages.size()))
+        each += Wide(problem.handOver(own, other)) + problem.handOver(other, own);
+    total[size_t(problem.rankOf[s])] += each * problem.microbatches + stage.optimizer;
   }
-  for (int32_t r = 0; r < problem.ranks; ++r)
-    if (work[r] > limits::kTime)
-      return fmt::format(
-          "rank {} works longer than {} ps a step, the longest step: fewer microbatches or shorter costs", r,
-          limits::kTime);
+  return total;
+}
+
+std::string checkWork(const Problem &problem) {
+  for (const auto &[withTransfers, does] : {std::pair(false, "works"), std::pair(true, "works and moves data")}) {
+    const std::vector<Wide> total = totals(problem, withTransfers);
+    const auto rank = std::find_if(total.begin(), total.end(), [](Wide time) { return time > limits::kTime; });
+    if (rank != total.end())
+      return fmt::format("rank {} {} longer than {} ps a step, the longest step: fewer microbatches or shorter costs{}",
+                         rank - total.begin(), does, limits::kTime, withTransfers ? ", or faster links" : "");
+  }
   return {};
 }
 
@@ -164,7 +176,7 @@ Time wireTime(Bytes bytes, int64_t bandwidth) {
   return time > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(time);
 }
 
-std::string check(const Problem &problem) {
+std::string checkShape(const Problem &problem) {
   if (std::string wrong = checkCounts(problem); !wrong.empty())
     return wrong;
   if (std::string wrong = checkPlacement(problem); !wrong.empty())
@@ -174,11 +186,24 @@ std::string check(const Problem &problem) {
       return wrong;
   if (std::string wrong = checkLinks(problem); !wrong.empty())
     return wrong;
-  if (std::string wrong = checkMemory(problem); !wrong.empty())
-    return wrong;
-  if (std::string wrong = checkTransfers(problem); !wrong.empty())
-    return wrong;
-  return checkWork(problem);
+  return checkMemory(problem);
+}
+
+std::string checkTimes(const Problem &problem) {
+  std::string wrong = checkTransfers(problem);
+  return wrong.empty() ? checkWork(problem) : wrong;
+}
+
+std::string check(const Problem &problem) {
+  std::string wrong = checkShape(problem);
+  return wrong.empty() ? checkTimes(problem) : wrong;
+}
+
+bool isNeverTooLong(const Problem &problem) {
+  Wide all = 0;
+  for (const Wide time : totals(problem, true))
+    all += time;
+  return all <= limits::kTime;
 }
 
 } // namespace pipec::schedule

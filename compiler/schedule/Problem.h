@@ -75,6 +75,12 @@ using Words = std::vector<Word>;
 /// What holds of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
 /// when right, else what is wrong.
 std::string check(const Problem &problem);
+/// The two parts of it: all but how long things take, and that, which needs the first to have passed.
+std::string checkShape(const Problem &problem);
+std::string checkTimes(const Problem &problem);
+/// Whether no order of these passes can make a step longer than limits::kTime: all work and all transfers one after the
+/// other are not. Needs check(problem) to have passed.
+bool isNeverTooLong(const Problem &problem);
 /// What holds of a solution: a word for each rank, each letter of each stage exactly `microbatches` times on its rank,
 /// no prefix with more B than F or more W than B, and no cycle between ranks. Empty when right, else what is wrong.
 /// Needs check(problem) to have passed. O(letters).

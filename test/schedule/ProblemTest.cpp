@@ -112,6 +112,9 @@ INSTANTIATE_TEST_SUITE_P(
                },
                "the transfer from stage 1 to stage 2 takes longer than 1000000000000000000 ps, the longest step: a "
                "smaller boundary or a faster link"},
+        Broken{"WorkAndTransfers", [](Problem &p) { p.link.latency = limits::kTime / 20; },
+               "rank 1 works and moves data longer than 1000000000000000000 ps a step, the longest step: fewer "
+               "microbatches or shorter costs, or faster links"},
         Broken{"Work", [](Problem &p) { p.stages[2].forward = limits::kTime; },
                "rank 2 works longer than 1000000000000000000 ps a step, the longest step: fewer microbatches or "
                "shorter costs"}),
