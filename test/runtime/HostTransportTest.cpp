@@ -62,14 +62,15 @@ struct Rank {
 
 class HostTransportTest : public testing::TestWithParam<Pace> {
 protected:
-  void make(const test::Pipeline &pipeline, plan::Time deadline = 0) {
+  void make(const test::Pipeline &pipeline, plan::Time deadline = 0, const simulate::Scenario *network = nullptr,
+            bool realNetwork = false) {
     plan = test::makePlan(pipeline);
     auto first = std::make_unique<asio::io_context>(), second = std::make_unique<asio::io_context>();
     tcp::acceptor acceptor(*first, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
     tcp::socket a(*first), b(*second);
     b.connect(acceptor.local_endpoint());
     acceptor.accept(a);
-    HostTransport::Options options{GetParam(), deadline};
+    HostTransport::Options options{GetParam(), deadline, network, realNetwork};
     const auto &programs = plan.variants.front().programs;
     sender = std::make_unique<Rank>(programs[0], clock, std::move(a), std::move(first), options);
     receiver = std::make_unique<Rank>(programs[1], clock, std::move(b), std::move(second), options);
@@ -196,6 +197,73 @@ TEST_P(HostTransportTest, AWaitThatIsNotMetEndsAtTheDeadline) {
   EXPECT_FALSE(sender->device.synchronize(kForward, 1));
   EXPECT_EQ(sender->failure.status().message,
             "rank 0: send F stage 0 microbatch 0 to rank 1 waits for queue 0, which did not end within 0.05 s");
+}
+
+// Whole payloads travel, and what the scenario says of the link counts, not what the plan says.
+TEST_P(HostTransportTest, AScenarioTakesThePlaceOfThePlansWire) {
+  test::Pipeline p;
+  p.wire = p.latency = 500 * kMillisecond;
+  p.bytes = 1'000'000;
+  simulate::Scenario network;
+  network.links[{0, 1}] = {{0, 100'000'000, 20 * kMillisecond}}; // 10 ms for a transfer
+  make(p, 0, &network);
+  std::fill(sender->memory.begin(), sender->memory.end(), std::byte(7));
+  for (int64_t m = 0; m < 2; ++m) {
+    sender->send(m, 1'000'000);
+    receiver->recv(m, 1'000'000);
+  }
+  ASSERT_TRUE(sender->device.synchronize(kForward, 2));
+  EXPECT_GE(clock.now(), 20 * kMillisecond);
+  ASSERT_TRUE(receiver->device.synchronize(kForward, 2));
+  EXPECT_EQ(receiver->memory[999'999], std::byte(7));
+  std::vector<Recorder> records = receiver->device.recorders();
+  ASSERT_EQ(records[kForward].events.size(), 2u);
+  EXPECT_GE(records[kForward].events[0].end, 30 * kMillisecond);
+  EXPECT_GE(records[kForward].events[1].end, 40 * kMillisecond);
+  EXPECT_LT(records[kForward].events[1].end, 500 * kMillisecond);
+}
+
+TEST_P(HostTransportTest, OnARealNetworkNothingIsEmulated) {
+  test::Pipeline p;
+  p.wire = p.latency = 500 * kMillisecond;
+  make(p, 0, nullptr, true);
+  sender->send(0, 100);
+  receiver->recv(0, 100);
+  ASSERT_TRUE(receiver->device.synchronize(kForward, 1));
+  ASSERT_TRUE(sender->device.synchronize(kForward, 1));
+  EXPECT_LT(clock.now(), 500 * kMillisecond);
+  std::vector<Recorder> records = receiver->device.recorders();
+  EXPECT_LT(records[kForward].events.at(0).end, 500 * kMillisecond);
+}
+
+// Nobody closes anything: the network just goes silent, whether or not something is on its way.
+TEST_P(HostTransportTest, ASilentCutIsNoticedByBothEnds) {
+  simulate::Scenario network;
+  network.cuts[{0, 1}] = 20 * kMillisecond;
+  make(fast(), 0, &network);
+  receiver->recv(0, 10); // and nothing is sent
+  for (Rank *each : {sender.get(), receiver.get()}) {
+    EXPECT_FALSE(each->device.synchronize(kForward, 1));
+    EXPECT_GE(clock.now(), 2'000 * kMillisecond);
+    EXPECT_LT(clock.now(), 5'000 * kMillisecond);
+    EXPECT_NE(each->failure.status().message.find("the network to it has been silent for 3 s"), std::string::npos)
+        << each->failure.status().message;
+  }
+}
+
+TEST_P(HostTransportTest, WhatACutSwallowsIsNoticed) {
+  simulate::Scenario network;
+  network.links[{0, 1}] = {{0, 1'000'000, 0}}; // a second for a transfer
+  network.cuts[{0, 1}] = 20 * kMillisecond;
+  make(fast(), 0, &network);
+  sender->send(0, 1'000'000);
+  receiver->recv(0, 1'000'000);
+  EXPECT_FALSE(sender->device.synchronize(kForward, 1));
+  EXPECT_FALSE(receiver->device.synchronize(kForward, 1));
+  EXPECT_LT(clock.now(), 5'000 * kMillisecond);
+  EXPECT_NE(receiver->failure.status().message.find("rank 1: recv F stage 1 microbatch 0 from rank 0: lost rank 0: "),
+            std::string::npos)
+      << receiver->failure.status().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Paces, HostTransportTest, testing::Values(Pace::Carry, Pace::Naive),

@@ -1,0 +1,134 @@
+"""Strangers on a job's ports, as others on the machine see them: while its processes meet, a crowd comes to every port
+that is open, and the run goes on as if nobody had come; once they have met, no port is open at all."""
+import errno
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from support import BIN, OK, SOAK, ToolTest
+from timing import Busy
+
+SPEC = """
+pipec: 1
+pipeline: {ranks: 4, microbatches: 8}
+costs: {forward: 5ms, backward: 10ms, optimizer: 1ms, link: {latency: 50us, bandwidth: 1GB/s}}
+tensors: {boundary: 64KiB}
+schedule: 1f1b
+"""
+CROWD = 10_000 if SOAK else 1_000
+
+
+def listening(pids):
+    """The ports on which these processes listen."""
+    inodes = set()
+    for pid in pids:
+        try:
+            links = [os.readlink(each) for each in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+        except OSError:
+            continue
+        inodes |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+class Crowd:
+    """Connections that say something useless, or nothing, and stay."""
+
+    SAY = [b"", b"GET / HTTP/1.1\r\n\r\n", b"PIPERUN\n", os.urandom(500), b"PIPERUN\n" + bytes(128)]
+
+    def __init__(self, test):
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))
+        if limit[1] < CROWD + 100:
+            test.skipTest(f"no more than {limit[1]} files may be open here")
+        self.sockets = []
+        test.addCleanup(lambda: [each.close() for each in self.sockets])
+
+    def come_to(self, ports):
+        ports = sorted(ports)
+        for i in range(CROWD):
+            stranger = socket.socket()
+            stranger.settimeout(5)
+            try:
+                stranger.connect(("127.0.0.1", ports[i % len(ports)]))
+                stranger.sendall(self.SAY[i // len(ports) % len(self.SAY)])
+            except OSError as error:  # shown out at once
+                if error.errno not in (errno.ECONNRESET, errno.EPIPE, errno.ECONNREFUSED):
+                    raise
+            if i % 7 == 0:
+                stranger.close()  # a scan
+            else:
+                self.sockets.append(stranger)
+
+
+class StrangerTest(ToolTest):
+    def start(self, plan, *arguments):
+        """A run, and the file of what it says."""
+        said = self.folder / "said.txt"
+        with open(said, "w", encoding="utf-8") as file:
+            launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", *arguments], stdout=subprocess.PIPE,
+                                        stderr=file, text=True)
+        for close in (launcher.stdout.close, launcher.wait, launcher.kill):
+            self.addCleanup(close)
+        return launcher, said
+
+    @staticmethod
+    def pids(said):
+        return [int(pid) for pid in re.findall(r"rank \d+ has pid (\d+)", said.read_text(encoding="utf-8"))]
+
+    def held(self, plan, *arguments):
+        """A run whose last rank stands still before it has met the others: the launcher, what it says, all pids."""
+        for _ in range(20):
+            launcher, said = self.start(plan, "--json", "--deadline", "60", *arguments)
+            while len(pids := self.pids(said)) < 4 and launcher.poll() is None:
+                os.sched_yield()
+            os.kill(pids[3], signal.SIGSTOP)
+            until = time.monotonic() + 1
+            while "have met" not in said.read_text(encoding="utf-8") and time.monotonic() < until:
+                if len(listening(pids)) >= 3:
+                    return launcher, said, [launcher.pid, *pids]
+            launcher.kill()
+        self.skipTest("never caught a run before its ranks had met")
+
+    def test_a_crowd_at_the_meeting_changes_nothing(self):
+        plan = self.compile(SPEC)
+        busy = Busy(self, f"steps among {CROWD} strangers", 0.05)
+        for _ in busy.tries():
+            launcher, said, pids = self.held(plan, "--steps", "20")
+            crowd = Crowd(self)
+            crowd.come_to(listening(pids))
+            begin = time.monotonic()
+            os.kill(pids[-1], signal.SIGCONT)
+            out, _ = launcher.communicate(timeout=60)
+            took = time.monotonic() - begin
+            self.assertEqual(launcher.returncode, OK, said.read_text(encoding="utf-8"))
+            run = json.loads(out)
+            late = took - sum(run["step_ms"]) / 1000  # meeting, start and end
+            print(f"{CROWD} strangers: {late:.2f} s beside the steps")
+            self.assertLess(late, 10 if SOAK else 3)
+            pairs = zip(run["step_ms"], run["simulated_step_ms"], strict=True)
+            busy.add(max(abs(measured / simulated - 1) for measured, simulated in pairs))
+
+    def test_no_port_is_open_once_all_have_met(self):
+        launcher, said = self.start(self.compile(SPEC), "--steps", "1000")
+        while "have met" not in said.read_text(encoding="utf-8") and launcher.poll() is None:
+            os.sched_yield()
+        pids = self.pids(said)
+        self.assertEqual(len(pids), 4)
+        self.assertEqual(listening([launcher.pid, *pids]), set())
+
+
+if __name__ == "__main__":
+    unittest.main()
