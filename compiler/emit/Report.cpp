@@ -28,6 +28,7 @@ double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) 
 nlohmann::ordered_json json(const Report &report) {
   const plan::Certificate &certificate = report.certificate;
   nlohmann::ordered_json object = {{"schedule", report.schedule},
+                                   {"variant", report.variant},
                                    {"ranks", report.ranks},
                                    {"stages", report.stages},
                                    {"microbatches", report.microbatches},
@@ -75,7 +76,8 @@ Status report(const plan::Plan &plan, PlanReport &report) {
     simulate::Result result;
     if (Status status = simulate::prove(variant, result); !status.ok())
       return status;
-    own.schedule = variant.name;
+    own.schedule = variant.schedule.empty() ? variant.name : variant.schedule;
+    own.variant = variant.name;
     own.ranks = int32_t(variant.programs.size());
     own.stages = variant.stages;
     own.microbatches = variant.microbatches;
@@ -119,9 +121,11 @@ std::string reportText(const PlanReport &report) {
                           plan::timeText(time), 100 * bubble, plan::timeText(bound), plan::name(argument),
                           100 * gap(time, bound));
     };
-    text +=
-        fmt::format("{}: {} ranks, {} stages, {} microbatches\n", variant.schedule.empty() ? "plan" : variant.schedule,
-                    variant.ranks, variant.stages, variant.microbatches);
+    std::string title = variant.schedule.empty() ? "plan" : variant.schedule;
+    if (report.variants.size() > 1 && !variant.variant.empty() && variant.variant != title)
+      title += fmt::format(" ({})", variant.variant);
+    text += fmt::format("{}: {} ranks, {} stages, {} microbatches\n", title, variant.ranks, variant.stages,
+                        variant.microbatches);
     line("makespan", certificate.makespan, certificate.lowerBound, certificate.bound, variant.bubbleRate);
     line("span", certificate.span, certificate.spanLowerBound, certificate.spanBound, variant.spanBubbleRate);
     auto range = [](const auto &values) { return std::minmax_element(values.begin(), values.end()); };

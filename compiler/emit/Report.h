@@ -13,7 +13,7 @@ namespace pipec::emit {
 
 /// Figures of one variant, from one walk of it.
 struct Report {
-  std::string schedule;
+  std::string schedule, variant; // names; empty where the plan has none
   int32_t ranks = 0, stages = 0, microbatches = 0;
   plan::Certificate certificate;
   double bubbleRate = 0, spanBubbleRate = 0;

@@ -3,6 +3,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/schedule/Catalogue.h"
 #include "compiler/schedule/Evaluate.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
 #include <algorithm>
@@ -66,8 +67,11 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
       least = std::max(least, each.peak);
     auto error = emitError(limitLocation(program.getLoc()))
                  << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
-                 << plan::bytesText(int64_t(*program.getMemoryLimit())) << "; the least limit that would do is "
-                 << plan::bytesText(least) << " (" << least << "B)";
+                 << plan::bytesText(int64_t(*program.getMemoryLimit()));
+    if (least > limits::kBytes)
+      error << "; no limit would do, the largest is " << plan::bytesText(limits::kBytes);
+    else
+      error << "; the least limit that would do is " << plan::bytesText(least) << " (" << least << "B)";
     if (result.peakActivation == 0) {
       error.attachNote(program.getLoc()) << "static " << plan::bytesText(plan.staticBytes) << ", workspace "
                                          << plan::bytesText(plan.workspace) << ", transfer buffers "

@@ -166,15 +166,21 @@ private:
             o.latency(),    o.bytes(),       o.activation(), o.context()};
   }
 
-  void readNames(const file::Names &in, Plan &out) {
-    if (!in.variants())
+  void readNames(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *in, std::string Variant::*name,
+                 Plan &out) {
+    if (!in)
       return;
-    if (in.variants()->size() != out.variants.size())
-      return fail(Status::input(fmt::format("P4: the file is damaged: {} names for {} variants", in.variants()->size(),
-                                            out.variants.size())));
-    for (uint32_t i = 0; i < in.variants()->size(); ++i)
-      if (take(in.variants()->Get(i)->size()))
-        out.variants[i].name = in.variants()->Get(i)->str();
+    if (in->size() != out.variants.size())
+      return fail(Status::input(
+          fmt::format("P4: the file is damaged: {} names for {} variants", in->size(), out.variants.size())));
+    for (uint32_t i = 0; i < in->size(); ++i)
+      if (take(in->Get(i)->size()))
+        out.variants[i].*name = in->Get(i)->str();
+  }
+
+  void readNames(const file::Names &in, Plan &out) {
+    readNames(in.variants(), &Variant::name, out);
+    readNames(in.schedules(), &Variant::schedule, out);
   }
 };
 

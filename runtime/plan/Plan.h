@@ -149,7 +149,8 @@ struct Certificate {
 
 /// One of the interchangeable schedules of a plan. programs[r] is rank r's.
 struct Variant {
-  std::string name; // for people; may be empty (stripped)
+  std::string name;     // for people, as the schedule's; may be empty (stripped)
+  std::string schedule; // what made it: "kfkb"
   int32_t stages = 0;
   int32_t microbatches = 0;
   Bytes memoryLimit = 0; // of one rank; 0: none

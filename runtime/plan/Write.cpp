@@ -87,15 +87,23 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   return out.Finish();
 }
 
-/// Absent where no variant has a name.
-Offset<file::Names> writeNames(FlatBufferBuilder &builder, const Plan &plan) {
+/// Absent where no variant has one.
+Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> writeNames(FlatBufferBuilder &builder, const Plan &plan,
+                                                                    std::string Variant::*name) {
   std::vector<Offset<flatbuffers::String>> names;
-  bool any = false;
-  for (const Variant &variant : plan.variants) {
-    names.push_back(builder.CreateString(variant.name));
-    any |= !variant.name.empty();
-  }
-  return any ? file::CreateNames(builder, builder.CreateVector(names)) : Offset<file::Names>();
+  if (std::all_of(plan.variants.begin(), plan.variants.end(),
+                  [name](const Variant &variant) { return (variant.*name).empty(); }))
+    return {};
+  for (const Variant &variant : plan.variants)
+    names.push_back(builder.CreateString(variant.*name));
+  return builder.CreateVector(names);
+}
+
+Offset<file::Names> writeNames(FlatBufferBuilder &builder, const Plan &plan) {
+  const auto variants = writeNames(builder, plan, &Variant::name);
+  const auto schedules = writeNames(builder, plan, &Variant::schedule);
+  return variants.IsNull() && schedules.IsNull() ? Offset<file::Names>()
+                                                 : file::CreateNames(builder, variants, schedules);
 }
 
 /// More than encode() needs for it: rows, and a generous allowance for each table.
@@ -103,7 +111,7 @@ uint64_t sizeEstimate(const Plan &plan) {
   constexpr uint64_t kTable = 256;
   uint64_t bytes = kTable + plan.processes.size() * sizeof(file::Process) + plan.provider.size();
   for (const Variant &variant : plan.variants) {
-    bytes += kTable + variant.name.size();
+    bytes += kTable + variant.name.size() + variant.schedule.size();
     for (const Program &p : variant.programs)
       bytes += kTable + p.stages.size() * 4 + p.queues.size() * sizeof(file::Queue) +
                p.rings.size() * sizeof(file::Ring) + p.operations.size() * sizeof(file::Operation) +

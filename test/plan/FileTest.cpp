@@ -85,7 +85,14 @@ TEST_F(PlanFile, ARegularPlanDoesNotGrowWithItsMicrobatches) {
 
 TEST_F(PlanFile, NamesMayBeStripped) {
   Plan plan = makePlan({});
+  plan.variants[0].schedule = "kfkb";
+  Plan named;
+  ASSERT_TRUE(decode(encode(plan), named).ok());
+  EXPECT_EQ(named, plan);
   plan.variants[0].name.clear();
+  ASSERT_TRUE(decode(encode(plan), named).ok());
+  EXPECT_EQ(named, plan);
+  plan.variants[0].schedule.clear();
   const std::vector<uint8_t> bytes = encode(plan);
   EXPECT_EQ(file::GetPlan(bytes.data() + kHeaderBytes)->names(), nullptr);
   Plan read;

@@ -167,6 +167,7 @@ private:
       return Code::Check;
     }
     variants.push_back(emit::variant(*lowered, problem, spec.variantName));
+    variants.back().schedule = pipeline.getSymName().str();
     (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
     return Code::Ok;
   }

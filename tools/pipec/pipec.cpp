@@ -1,13 +1,17 @@
 // The compiler's command line: options here, work in Commands.cpp. Exit codes as in runtime/plan/Status.h.
+#include "compiler/spec/Keys.h"
+#include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <map>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -86,6 +90,20 @@ const Subcommand kSubcommands[] = {
      pipec::disasmCommand},
 };
 
+int unknownCommand(const std::string &name, bool json) {
+  std::vector<std::string_view> known;
+  for (const Subcommand &each : kSubcommands)
+    known.push_back(each.name);
+  const std::string_view near = pipec::spec::nearest(name, known);
+  const std::string message = fmt::format("unknown command {}, {}", pipec::units::quoted(name),
+                                          near.empty() ? fmt::format("expected one of {}", fmt::join(known, ", "))
+                                                       : fmt::format("did you mean '{}'?", near));
+  fmt::print(stderr, "pipec: error: {}\nRun pipec --help for more information.\n", message);
+  if (json)
+    pipec::printFailure(message, kUsage);
+  return kUsage;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -104,6 +122,9 @@ int main(int argc, char **argv) {
     each.declare(*sub, options);
     known[sub] = &each;
   }
+  const auto isFirst = [&](const Subcommand &each) { return std::string_view(argv[1]) == each.name; };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(std::begin(kSubcommands), std::end(kSubcommands), isFirst))
+    return unknownCommand(argv[1], std::find(argv, argv + argc, std::string_view("--json")) != argv + argc);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
