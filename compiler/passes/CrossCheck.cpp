@@ -1,5 +1,7 @@
 #include "compiler/passes/CrossCheck.h"
 
+#include "compiler/passes/Roll.h"
+
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -92,7 +94,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
 
 std::string crossCheck(const schedule::Problem &problem, const schedule::Words &words) {
   schedule::Evaluation fast = schedule::evaluate(problem, words, {.withSpan = false});
-  plan::Variant ideal = idealVariant(problem, words);
+  plan::Variant ideal = rolled(idealVariant(problem, words));
   simulate::Result judge;
   Status status = simulate::simulate(ideal, {.steps = 1, .idealLinks = true, .observe = {}}, judge);
   if (!status.ok() || !fast.complete)

@@ -4,7 +4,6 @@
 #include "runtime/plan/Text.h"
 
 #include <algorithm>
-#include <map>
 
 namespace pipec::simulate {
 
@@ -17,94 +16,115 @@ using plan::Time;
 Walk::Walk(const plan::Variant &variant, const Options &options) : variant(variant), options(options) {
   result.ranks.resize(variant.programs.size());
   live.resize(variant.programs.size());
-  linkOf.resize(variant.programs.size());
-  // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
-  std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
-  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
-    const Program &program = variant.programs[rank];
-    firstQueue.push_back(queues.size());
-    queues.resize(queues.size() + program.queues.size());
-    QueueState *own = queues.data() + firstQueue.back();
-    for (size_t q = 0; q != program.queues.size(); ++q) {
-      own[q].rank = int32_t(rank);
-      own[q].index = uint32_t(q);
-    }
-    int64_t issued = 0;
-    issuedBefore.emplace_back();
-    for (const plan::Segment &segment : program.step) {
-      issuedBefore.back().push_back(issued);
-      issued += int64_t(segment.count) * segment.trips;
-      for (size_t q = 0; q != program.queues.size(); ++q)
-        own[q].segmentStart.push_back(uint32_t(own[q].instructions.size()));
-      for (uint32_t i = segment.first; i != segment.first + segment.count; ++i) {
-        QueueState &queue = own[program.instructions[i].queue];
-        queue.instructions.push_back(i);
-        queue.perStep += segment.trips;
-      }
-    }
-    linkOf[rank].resize(program.operations.size());
-    for (size_t o = 0; o != program.operations.size(); ++o) {
-      const Operation &operation = program.operations[o];
-      if (!plan::isTransfer(operation.kind))
-        continue;
-      bool sends = operation.kind == Kind::Send;
-      std::array<int32_t, 4> key = {int32_t(rank), operation.peer, 0, 0};
-      if (!sends)
-        std::swap(key[0], key[1]);
-      if (options.idealLinks) {
-        key[2] = int32_t(operation.of);
-        key[3] = sends                                    ? operation.stage
-                 : operation.of == plan::Payload::Forward ? operation.stage - 1
-                                                          : operation.stage + 1;
-      }
-      linkOf[rank][o] = linkIndex.try_emplace(key, uint32_t(linkIndex.size())).first->second;
-    }
-    for (const Instruction &instruction : program.instructions) {
-      const Operation &operation = program.operations[instruction.operation];
-      if (!plan::isTransfer(operation.kind))
-        continue;
-      links.resize(std::max(links.size(), linkIndex.size()));
-      Link &link = links[linkOf[rank][instruction.operation]];
-      (operation.kind == Kind::Send ? link.send : link.recv).queue = firstQueue.back() + instruction.queue;
-    }
-    Device &device = devices.emplace_back();
-    for (size_t q = 0; q != program.queues.size(); ++q) {
-      own[q].segmentStart.push_back(uint32_t(own[q].instructions.size()));
-      rewind(own[q]);
-      if (program.queues[q].kind == plan::QueueKind::Device)
-        device.queues.push_back(firstQueue.back() + q);
-    }
-    std::sort(device.queues.begin(), device.queues.end(), [&](size_t a, size_t b) {
-      return std::pair(program.queues[queues[a].index].priority, a) <
-             std::pair(program.queues[queues[b].index].priority, b);
-    });
-    if (device.queues.size() == 1)
-      device.queues.clear();
+  size_t queueCount = 0, instructionCount = 0, waitCount = 0;
+  for (const Program &program : variant.programs) {
+    queueCount += program.queues.size();
+    instructionCount += program.instructions.size();
+    waitCount += program.waits.size();
   }
-  links.resize(linkIndex.size());
+  queues.resize(queueCount);
+  entries.reserve(instructionCount);
+  waits.reserve(waitCount);
+  firstQueue.push_back(0);
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank)
+    build(rank);
 }
 
-const Instruction &Walk::head(const QueueState &queue) const {
-  return variant.programs[size_t(queue.rank)]
-      .instructions[queue.instructions[queue.segmentStart[queue.segment] + queue.at]];
+/// A rank's queues: its instructions, apart by queue.
+void Walk::build(size_t rank) {
+  const Program &program = variant.programs[rank];
+  const uint32_t base = firstQueue.back();
+  firstQueue.push_back(base + uint32_t(program.queues.size()));
+  int64_t issued = 0;
+  issuedBefore.emplace_back();
+  for (const plan::Segment &segment : program.step) {
+    issuedBefore.back().push_back(issued);
+    issued += int64_t(segment.count) * segment.trips;
+  }
+  // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
+  std::vector<uint32_t> linkOf(program.operations.size(), kNone);
+  for (size_t o = 0; o != program.operations.size(); ++o) {
+    const Operation &operation = program.operations[o];
+    if (!plan::isTransfer(operation.kind))
+      continue;
+    bool sends = operation.kind == Kind::Send;
+    std::array<int32_t, 4> key = {int32_t(rank), operation.peer, 0, 0};
+    if (!sends)
+      std::swap(key[0], key[1]);
+    if (options.idealLinks) {
+      key[2] = int32_t(operation.of);
+      key[3] = sends                                    ? operation.stage
+               : operation.of == plan::Payload::Forward ? operation.stage - 1
+                                                        : operation.stage + 1;
+    }
+    linkOf[o] = linkIndex.try_emplace(key, uint32_t(linkIndex.size())).first->second;
+  }
+  links.resize(linkIndex.size());
+
+  std::vector<std::vector<uint32_t>> own(program.queues.size());        // instructions
+  std::vector<std::vector<uint32_t>> segmentEnd(program.queues.size()); // and where each segment's end
+  for (const plan::Segment &segment : program.step) {
+    for (uint32_t i = segment.first; i != segment.first + segment.count && segment.trips != 0; ++i)
+      own[program.instructions[i].queue].push_back(i);
+    for (size_t q = 0; q != own.size(); ++q)
+      segmentEnd[q].push_back(uint32_t(own[q].size()));
+  }
+  Device &device = devices.emplace_back();
+  for (size_t q = 0; q != program.queues.size(); ++q) {
+    QueueState &queue = queues[base + q];
+    queue.rank = int32_t(rank);
+    queue.index = uint32_t(q);
+    queue.firstLoop = uint32_t(loops.size());
+    uint32_t entry = uint32_t(entries.size()), from = 0;
+    for (size_t s = 0; s != program.step.size(); from = segmentEnd[q][s++]) {
+      if (segmentEnd[q][s] == from)
+        continue;
+      loops.push_back({entry + from, entry + segmentEnd[q][s], program.step[s].trips, s});
+      queue.perStep += int64_t(segmentEnd[q][s] - from) * program.step[s].trips;
+    }
+    queue.endLoop = uint32_t(loops.size());
+    for (uint32_t i : own[q]) {
+      const Instruction &instruction = program.instructions[i];
+      const Operation &operation = program.operations[instruction.operation];
+      entries.push_back({&instruction, &operation, operation.cost, operation.latency, uint32_t(waits.size()),
+                         instruction.waits, linkOf[instruction.operation], operation.kind});
+      for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
+        const plan::Wait &wait = program.waits[w];
+        waits.push_back({base + wait.queue, wait.previousStep, wait.base, wait.stride});
+      }
+      if (plan::isTransfer(operation.kind)) {
+        Link &link = links[linkOf[instruction.operation]];
+        (operation.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
+      }
+    }
+    if (queue.firstLoop != queue.endLoop)
+      enter(queue, queue.firstLoop);
+    if (program.queues[q].kind == plan::QueueKind::Device)
+      device.queues.push_back(uint32_t(base + q));
+  }
+  std::sort(device.queues.begin(), device.queues.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(program.queues[queues[a].index].priority, a) <
+           std::pair(program.queues[queues[b].index].priority, b);
+  });
+  if (device.queues.size() == 1)
+    device.queues.clear();
+  for (uint32_t q : device.queues)
+    queues[q].shares = true;
 }
 
 int64_t Walk::indexOf(const QueueState &queue) const {
-  const plan::Segment &segment = variant.programs[size_t(queue.rank)].step[queue.segment];
-  return issuedBefore[size_t(queue.rank)][queue.segment] + queue.trip * int64_t(segment.count) +
-         queue.instructions[queue.segmentStart[queue.segment] + queue.at] - segment.first;
+  const Program &program = variant.programs[size_t(queue.rank)];
+  const size_t segment = loops[queue.loop].segment;
+  return issuedBefore[size_t(queue.rank)][segment] + queue.trip * int64_t(program.step[segment].count) +
+         (head(queue).instruction - program.instructions.data()) - program.step[segment].first;
 }
 
-/// To the first segment that holds an instruction of this queue.
-void Walk::rewind(QueueState &queue) const {
-  queue.segment = 0;
-  queue.at = 0;
+void Walk::enter(QueueState &queue, uint32_t loop) const {
+  queue.loop = loop;
   queue.trip = 0;
-  const auto &segments = variant.programs[size_t(queue.rank)].step;
-  while (queue.segment != segments.size() &&
-         (queue.segmentStart[queue.segment] == queue.segmentStart[queue.segment + 1] ||
-          segments[queue.segment].trips == 0))
-    ++queue.segment;
+  queue.trips = loops[loop].trips;
+  queue.at = queue.first = loops[loop].first;
+  queue.last = loops[loop].last;
 }
 
 Status Walk::advance(int64_t steps) {
@@ -113,7 +133,7 @@ Status Walk::advance(int64_t steps) {
     rank.firstStart.resize(size_t(steps), -1);
     rank.lastEnd.resize(size_t(steps), 0);
   }
-  for (size_t q = queues.size(); q-- != 0;)
+  for (uint32_t q = uint32_t(queues.size()); q-- != 0;)
     pending.push_back(q);
   // A turn on a shared device is taken only when nothing else can run: whatever is not known yet then comes no earlier
   // than the earliest turn, so no head of a higher queue can still claim it.
@@ -122,7 +142,7 @@ Status Walk::advance(int64_t steps) {
       takeTurn();
       continue;
     }
-    size_t queue = pending.back();
+    uint32_t queue = pending.back();
     pending.pop_back();
     run(queue);
   }
@@ -135,57 +155,52 @@ Status Walk::advance(int64_t steps) {
 }
 
 /// Whether the head's waits are met, and when; if not, the queue is woken when they may be.
-bool Walk::ready(size_t q, Time &when) {
+bool Walk::ready(uint32_t q, Time &when) {
   const QueueState &queue = queues[q];
-  const Program &program = variant.programs[size_t(queue.rank)];
-  const Instruction &instruction = head(queue);
+  const Entry &entry = head(queue);
   when = queue.free;
-  for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
-    const plan::Wait &wait = program.waits[w];
-    int64_t count = wait.base + wait.stride * queue.trip;
-    int64_t step = queue.step - (wait.previousStep ? 1 : 0);
+  for (const Wait *wait = waits.data() + entry.firstWait, *end = wait + entry.waits; wait != end; ++wait) {
+    int64_t count = wait->base + wait->stride * queue.trip;
+    int64_t step = queue.step - (wait->previousStep ? 1 : 0);
     if (count <= 0 || step < 0)
       continue;
-    QueueState &other = queues[firstQueue[size_t(queue.rank)] + wait.queue];
+    QueueState &other = queues[wait->queue];
     if (other.step < step || (other.step == step && other.done < count)) {
       other.waiters.push_back(q);
       return false;
     }
-    when = std::max(when, other.completed[size_t(step % kKept)][size_t(count - 1)]);
+    when = std::max(when, completions(other, step)[count - 1]);
   }
   return true;
 }
 
-Time Walk::computeEnd(const Operation &operation, size_t rank, Time start) const {
-  if (!options.scenario)
-    return start + operation.cost;
-  const Time begin = options.scenarioStart;
-  return options.scenario->computeEnd(int32_t(rank), begin + start, operation.cost) - begin;
+Time Walk::computeEnd(const Entry &entry, int32_t rank, Time start) const {
+  return options.scenario ? options.scenario->computeEnd(rank, start, entry.cost) : start + entry.cost;
+}
+
+bool Walk::mayBegin(uint32_t q) {
+  const QueueState &queue = queues[q];
+  for (uint32_t other = firstQueue[size_t(queue.rank)]; other != firstQueue[size_t(queue.rank) + 1]; ++other)
+    if (queues[other].perStep != 0 && queues[other].step < queue.step - 1) {
+      queues[other].waiters.push_back(q);
+      return false;
+    }
+  return true;
 }
 
 /// Runs a queue as far as it goes.
-void Walk::run(size_t q) {
+void Walk::run(uint32_t q) {
   QueueState &queue = queues[q];
   while (!finished(queue) && !queue.posted && !tooLong) {
-    // What a queue of this rank two steps behind may still ask for must not be overwritten.
-    if (queue.done == 0 && queue.step >= 2) {
-      const auto *own = queues.data() + firstQueue[size_t(queue.rank)];
-      size_t behind = 0, count = variant.programs[size_t(queue.rank)].queues.size();
-      while (behind != count && (own[behind].perStep == 0 || own[behind].step >= queue.step - 1))
-        ++behind;
-      if (behind != count) {
-        queues[firstQueue[size_t(queue.rank)] + behind].waiters.push_back(q);
-        return;
-      }
-    }
+    if (queue.done == 0 && queue.step >= 2 && !mayBegin(q))
+      return;
     Time when = 0;
     if (!ready(q, when))
       return;
-    const Instruction &instruction = head(queue);
-    const Operation &operation = variant.programs[size_t(queue.rank)].operations[instruction.operation];
-    if (!plan::isTransfer(operation.kind)) {
-      if (devices[size_t(queue.rank)].queues.empty()) {
-        Time end = computeEnd(operation, size_t(queue.rank), when);
+    const Entry &entry = head(queue);
+    if (!plan::isTransfer(entry.kind)) {
+      if (!queue.shares) {
+        Time end = computeEnd(entry, queue.rank, when);
         complete(q, when, end, end);
         continue;
       }
@@ -194,29 +209,28 @@ void Walk::run(size_t q) {
       noteTurn(size_t(queue.rank));
       return;
     }
-    Link &link = links[linkOf[size_t(queue.rank)][instruction.operation]];
-    Side &mine = operation.kind == Kind::Send ? link.send : link.recv;
-    mine = {true, when, q};
+    Link &link = links[entry.link];
+    (entry.kind == Kind::Send ? link.send : link.recv) = {true, when, q};
     queue.posted = true;
     if (!link.send.posted || !link.recv.posted)
       return;
     Time start = std::max({link.send.ready, link.recv.ready, link.free});
-    Time wireEnd = start + operation.cost;
-    Time arrival = wireEnd + operation.latency;
+    Time wireEnd = start + entry.cost;
+    Time arrival = wireEnd + entry.latency;
     if (options.scenario) {
       int32_t from = queues[link.send.queue].rank, to = queues[link.recv.queue].rank;
-      Scenario::Passage passage = options.scenario->transfer(from, to, operation, options.scenarioStart + start);
+      Scenario::Passage passage = options.scenario->transfer(from, to, *entry.operation, start);
       if (passage.lost) { // neither side ever goes on
         lost = {true, from, to};
         return;
       }
-      wireEnd = passage.end - options.scenarioStart;
-      arrival = passage.arrival - options.scenarioStart;
+      wireEnd = passage.end;
+      arrival = passage.arrival;
     }
     Time held = options.idealLinks ? start : wireEnd;
     link.free = held;
     link.send.posted = link.recv.posted = false;
-    size_t other = link.send.queue == q ? link.recv.queue : link.send.queue;
+    uint32_t other = link.send.queue == q ? link.recv.queue : link.send.queue;
     queues[other].posted = queue.posted = false;
     complete(link.send.queue, start, held, wireEnd);
     complete(link.recv.queue, start, held, arrival);
@@ -225,10 +239,10 @@ void Walk::run(size_t q) {
 }
 
 /// The instruction that a shared device runs next, of those that are known to be able to.
-std::optional<Walk::Turn> Walk::nextTurn(size_t rank, size_t &queue) const {
+std::optional<Walk::Turn> Walk::nextTurn(size_t rank, uint32_t &queue) const {
   const Device &device = devices[rank];
   std::optional<Turn> best;
-  for (size_t q : device.queues) {
+  for (uint32_t q : device.queues) {
     if (!queues[q].posted)
       continue;
     Turn turn{std::max(queues[q].ready, device.free), variant.programs[rank].queues[queues[q].index].priority, rank};
@@ -241,7 +255,7 @@ std::optional<Walk::Turn> Walk::nextTurn(size_t rank, size_t &queue) const {
 }
 
 void Walk::noteTurn(size_t rank) {
-  size_t queue = kNone;
+  uint32_t queue = kNone;
   if (std::optional<Turn> turn = nextTurn(rank, queue))
     turns.push(*turn);
 }
@@ -249,7 +263,7 @@ void Walk::noteTurn(size_t rank) {
 void Walk::takeTurn() {
   Turn noted = turns.top();
   turns.pop();
-  size_t q = kNone;
+  uint32_t q = kNone;
   std::optional<Turn> turn = nextTurn(noted.rank, q);
   if (!turn)
     return;
@@ -260,8 +274,7 @@ void Walk::takeTurn() {
   }
   Device &device = devices[noted.rank];
   QueueState &queue = queues[q];
-  const Operation &operation = variant.programs[noted.rank].operations[head(queue).operation];
-  device.free = computeEnd(operation, noted.rank, turn->start);
+  device.free = computeEnd(head(queue), queue.rank, turn->start);
   queue.posted = false;
   complete(q, turn->start, device.free, device.free);
   pending.push_back(q);
@@ -273,68 +286,73 @@ void Walk::wake(QueueState &queue) {
   queue.waiters.clear();
 }
 
-void Walk::count(const QueueState &queue, const Operation &operation, Time start, Time end) {
+/// What a pass holds and how long it takes, in the first step.
+void Walk::count(const QueueState &queue, const Entry &entry, Time start, Time end) {
   RankResult &rank = result.ranks[size_t(queue.rank)];
-  Time &first = rank.firstStart[size_t(queue.step)];
-  if (first < 0)
-    first = start;
-  rank.lastEnd[size_t(queue.step)] = std::max(rank.lastEnd[size_t(queue.step)], end);
-  if (queue.step != 0)
-    return;
-  if (plan::isCompute(operation.kind) || operation.kind == Kind::Optimizer)
+  if (plan::isCompute(entry.kind) || entry.kind == Kind::Optimizer)
     rank.busy += end - start;
   __int128 &held = live[size_t(queue.rank)];
-  if (operation.kind == Kind::Forward) {
-    held += __int128(operation.activation) + operation.context;
-    if (held > rank.peakActivation) {
-      rank.peakActivation = saturated(held);
-      rank.peakIndex = indexOf(queue);
-    }
-  } else {
-    held -= __int128(operation.activation) + operation.context;
+  const __int128 bytes = __int128(entry.operation->activation) + entry.operation->context;
+  if (entry.kind != Kind::Forward) {
+    held -= bytes;
+    return;
+  }
+  held += bytes;
+  if (held > rank.peakActivation) {
+    rank.peakActivation = saturated(held);
+    rank.peakIndex = indexOf(queue);
+  }
+}
+
+/// A rank's step begins with the first start on its device queues and ends with the last end.
+void Walk::bracket(const QueueState &queue, Time start, Time end) {
+  RankResult &rank = result.ranks[size_t(queue.rank)];
+  if (queue.done == 0) {
+    Time &first = rank.firstStart[size_t(queue.step)];
+    first = first < 0 ? start : std::min(first, start);
+  }
+  if (queue.done + 1 == queue.perStep) {
+    Time &last = rank.lastEnd[size_t(queue.step)];
+    last = std::max(last, end);
   }
 }
 
 /// The head has run: accounts for it and moves on.
-void Walk::complete(size_t q, Time start, Time freeAt, Time completedAt) {
+void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
   QueueState &queue = queues[q];
-  const Program &program = variant.programs[size_t(queue.rank)];
-  const Instruction &instruction = head(queue);
-  const Operation &operation = program.operations[instruction.operation];
-  if (!plan::isTransfer(operation.kind))
-    count(queue, operation, start, completedAt);
-  if (options.observe)
-    options.observe({queue.rank, queue.index, &operation,
-                     instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
-                     indexOf(queue)});
-
+  const Entry &entry = head(queue);
   // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
   tooLong |= completedAt > kLatest;
-  auto &times = queue.completed[size_t(queue.step % kKept)];
-  if (queue.done == 0) {
-    times.clear();
-    times.reserve(size_t(queue.perStep));
+  auto &completed = queue.completed[size_t(queue.step % kKept)];
+  if (queue.done == 0 && !completed)
+    completed = std::make_unique_for_overwrite<Time[]>(size_t(queue.perStep));
+  Time *times = completed.get() + queue.done;
+  *times = queue.done == 0 ? completedAt : std::max(completedAt, times[-1]);
+  if (!plan::isTransfer(entry.kind)) {
+    if (queue.step == 0)
+      count(queue, entry, start, completedAt);
+    if (queue.done == 0 || queue.done + 1 == queue.perStep)
+      bracket(queue, start, *times);
   }
-  times.push_back(times.empty() ? completedAt : std::max(completedAt, times.back()));
+  if (options.observe)
+    options.observe({queue.rank, queue.index, entry.operation,
+                     entry.instruction->microbatch + entry.instruction->microbatchStride * queue.trip, queue.step,
+                     start, completedAt, indexOf(queue)});
   queue.free = freeAt;
   ++queue.done;
-  if (++queue.at == queue.segmentStart[queue.segment + 1] - queue.segmentStart[queue.segment]) {
-    queue.at = 0;
-    if (++queue.trip == program.step[queue.segment].trips) {
-      queue.trip = 0;
-      do
-        ++queue.segment;
-      while (queue.segment != program.step.size() &&
-             (queue.segmentStart[queue.segment] == queue.segmentStart[queue.segment + 1] ||
-              program.step[queue.segment].trips == 0));
+  if (++queue.at == queue.last) {
+    queue.at = queue.first;
+    if (++queue.trip == queue.trips) {
+      bool over = queue.loop + 1 == queue.endLoop;
+      enter(queue, over ? queue.firstLoop : queue.loop + 1);
+      if (over) {
+        ++queue.step;
+        queue.done = 0;
+      }
     }
   }
-  if (queue.done == queue.perStep) {
-    ++queue.step;
-    queue.done = 0;
-    rewind(queue);
-  }
-  wake(queue);
+  if (!queue.waiters.empty())
+    wake(queue);
 }
 
 uint64_t Walk::signature(int64_t step) const {
@@ -343,8 +361,9 @@ uint64_t Walk::signature(int64_t step) const {
   for (const QueueState &queue : queues) {
     if (queue.perStep == 0)
       continue;
-    for (Time time : queue.completed[size_t(step % kKept)])
-      hash = (hash ^ uint64_t(time - base)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+    const Time *times = completions(queue, step);
+    for (int64_t i = 0; i != queue.perStep; ++i)
+      hash = (hash ^ uint64_t(times[i] - base)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
   }
   return hash;
 }
@@ -362,26 +381,21 @@ Status Walk::stopped() const {
   }
   auto text = [&](size_t q) {
     const QueueState &queue = queues[q];
-    const Instruction &instruction = head(queue);
-    return plan::describe(queue.rank, variant.programs[size_t(queue.rank)].operations[instruction.operation],
+    const Instruction &instruction = *head(queue).instruction;
+    return plan::describe(queue.rank, *head(queue).operation,
                           instruction.microbatch + instruction.microbatchStride * queue.trip);
   };
-  auto blocker = [&](size_t q) -> size_t {
+  auto blocker = [&](size_t q) -> uint32_t {
     const QueueState &queue = queues[q];
-    const Program &program = variant.programs[size_t(queue.rank)];
-    const Instruction &instruction = head(queue);
-    if (queue.posted && plan::isTransfer(program.operations[instruction.operation].kind)) {
-      const Link &link = links[linkOf[size_t(queue.rank)][instruction.operation]];
-      return program.operations[instruction.operation].kind == Kind::Send ? link.recv.queue : link.send.queue;
-    }
-    for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
-      const plan::Wait &wait = program.waits[w];
-      int64_t count = wait.base + wait.stride * queue.trip;
-      int64_t step = queue.step - (wait.previousStep ? 1 : 0);
-      size_t other = firstQueue[size_t(queue.rank)] + wait.queue;
-      if (count > 0 && step >= 0 &&
-          (queues[other].step < step || (queues[other].step == step && queues[other].done < count)))
-        return other;
+    const Entry &entry = head(queue);
+    if (queue.posted && plan::isTransfer(entry.kind))
+      return entry.kind == Kind::Send ? links[entry.link].recv.queue : links[entry.link].send.queue;
+    for (uint32_t w = entry.firstWait; w != entry.firstWait + entry.waits; ++w) {
+      int64_t count = waits[w].base + waits[w].stride * queue.trip;
+      int64_t step = queue.step - (waits[w].previousStep ? 1 : 0);
+      const QueueState &other = queues[waits[w].queue];
+      if (count > 0 && step >= 0 && (other.step < step || (other.step == step && other.done < count)))
+        return waits[w].queue;
     }
     return kNone;
   };
@@ -396,7 +410,7 @@ Status Walk::stopped() const {
       break;
     }
     chain.push_back(at);
-    size_t next = blocker(at);
+    uint32_t next = blocker(at);
     if (next == kNone || finished(queues[next]))
       return Status::check("it stops: " + text(at) + " waits for something that never comes");
     at = next;

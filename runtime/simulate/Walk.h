@@ -10,6 +10,8 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <queue>
 #include <string>
@@ -38,40 +40,60 @@ public:
   Result result;
 
 private:
-  static constexpr size_t kNone = ~size_t(0);
+  static constexpr uint32_t kNone = ~uint32_t(0);
   // A queue may be one step ahead of another of its rank, whose waits may look one step back.
   static constexpr int64_t kKept = 3;
   static constexpr plan::Time kLatest = 6 * limits::kTime;
 
-  struct QueueState {
-    int32_t rank = 0;
-    uint32_t index = 0; // in Program::queues
-    // The queue's own instructions, by segment: instructions[segmentStart[s], segmentStart[s + 1]).
-    std::vector<uint32_t> instructions;
-    std::vector<uint32_t> segmentStart;
-    int64_t perStep = 0;
-    // Where it stands.
-    int64_t step = 0;
+  /// An instruction with what running it takes, in the order of its queue: ranks are many, and a visit to one should
+  /// touch few lines of memory.
+  struct Entry {
+    const plan::Instruction *instruction = nullptr;
+    const plan::Operation *operation = nullptr;
+    plan::Time cost = 0, latency = 0;
+    uint32_t firstWait = 0, waits = 0; // in Walk::waits
+    uint32_t link = 0;                 // of a transfer
+    plan::Kind kind = plan::Kind::Forward;
+  };
+  struct Wait {
+    uint32_t queue = 0; // in Walk::queues
+    bool previousStep = false;
+    int64_t base = 0, stride = 0;
+  };
+  /// A segment as a queue sees it: entries[first, last), `trips` times.
+  struct Loop {
+    uint32_t first = 0, last = 0;
+    int64_t trips = 0;
     size_t segment = 0;
-    uint32_t at = 0;
-    int64_t trip = 0;
-    int64_t done = 0; // completions of the current step
+  };
+  struct QueueState {
+    // Where it stands.
+    uint32_t at = 0;              // entry
+    uint32_t first = 0, last = 0; // of its loop
+    uint32_t loop = 0;
+    int64_t trip = 0, trips = 0;
+    int64_t step = 0, done = 0; // completions of the current step
+    int64_t perStep = 0;
     plan::Time free = 0;
-    std::array<std::vector<plan::Time>, kKept> completed; // of step k: completed[k % kKept], in order
-    std::vector<size_t> waiters;                          // queues whose head waits for this one
+    plan::Time ready = 0;                                       // while posted: since when
+    std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
+    std::vector<uint32_t> waiters;                              // queues whose head waits for this one
     // While the head is a transfer that waits for its other side, or waits for its turn on a shared device.
     bool posted = false;
-    plan::Time ready = 0; // then: since when
+    bool shares = false; // its device, with another queue
+    int32_t rank = 0;
+    uint32_t index = 0;                  // in Program::queues
+    uint32_t firstLoop = 0, endLoop = 0; // in Walk::loops
   };
   struct Side {
     bool posted = false;
     plan::Time ready = 0;
-    size_t queue = kNone; // whose instructions of this link are here
+    uint32_t queue = kNone; // whose instructions of this link are here
   };
   /// The device of a rank with more than one device queue.
   struct Device {
     plan::Time free = 0;
-    std::vector<size_t> queues; // by priority
+    std::vector<uint32_t> queues; // by priority
   };
   /// The next start on a shared device, as known when it was noted.
   struct Turn {
@@ -85,20 +107,27 @@ private:
     plan::Time free = 0;
   };
 
-  const plan::Instruction &head(const QueueState &queue) const;
+  void build(size_t rank);
+  const Entry &head(const QueueState &queue) const { return entries[queue.at]; }
+  const plan::Time *completions(const QueueState &queue, int64_t step) const {
+    return queue.completed[size_t(step % kKept)].get();
+  }
   /// How many instructions of the rank are issued before the head in the step.
   int64_t indexOf(const QueueState &queue) const;
   bool finished(const QueueState &queue) const { return queue.step == target || queue.perStep == 0; }
-  void rewind(QueueState &queue) const;
-  void run(size_t queue);
-  bool ready(size_t queue, plan::Time &when);
-  void complete(size_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
-  std::optional<Turn> nextTurn(size_t rank, size_t &queue) const;
+  void enter(QueueState &queue, uint32_t loop) const;
+  /// Whether a step may begin: what a queue of the rank two steps behind may still ask for must not be overwritten.
+  bool mayBegin(uint32_t queue);
+  void run(uint32_t queue);
+  bool ready(uint32_t queue, plan::Time &when);
+  void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
+  std::optional<Turn> nextTurn(size_t rank, uint32_t &queue) const;
   void noteTurn(size_t rank);
   void takeTurn();
-  plan::Time computeEnd(const plan::Operation &operation, size_t rank, plan::Time start) const;
+  plan::Time computeEnd(const Entry &entry, int32_t rank, plan::Time start) const;
   void wake(QueueState &queue);
-  void count(const QueueState &queue, const plan::Operation &operation, plan::Time start, plan::Time end);
+  void count(const QueueState &queue, const Entry &entry, plan::Time start, plan::Time end);
+  void bracket(const QueueState &queue, plan::Time start, plan::Time end);
   Status stopped() const;
 
   const plan::Variant &variant;
@@ -111,12 +140,15 @@ private:
     int32_t from = 0, to = 0;
   } lost;
   std::vector<QueueState> queues;
-  std::vector<size_t> firstQueue;                 // of a rank, in queues
+  std::vector<Entry> entries; // of one queue after the other
+  std::vector<Wait> waits;
+  std::vector<Loop> loops;
+  std::vector<uint32_t> firstQueue;               // of a rank, in queues; and the end
   std::vector<std::vector<int64_t>> issuedBefore; // of a rank and segment
-  std::vector<std::vector<uint32_t>> linkOf;      // of a rank's operation
   std::vector<Link> links;
+  std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
   std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63
-  std::vector<size_t> pending;
+  std::vector<uint32_t> pending;
   std::vector<Device> devices; // of a rank; without queues where its device is not shared
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
 };
