@@ -1,5 +1,5 @@
-// Issue: waits, then the instruction. Counts in a plan are per step; a queue's counter goes on, also from one program to
-// the next, so a count of a step is added to where its queue stood when the step began.
+// Issue: waits, then the instruction. Counts in a plan are per step; a queue's counter goes on, also from one program
+// to the next, so a count of a step is added to where its queue stood when the step began.
 #include "runtime/interpreter/Interpreter.h"
 
 #include <utility>

@@ -50,8 +50,8 @@ Status TransferMemory::allocate(Device &device, const std::vector<const plan::Pr
 Status TransferMemory::find(const plan::Program &program, const plan::Ring &ring, Region &region) const {
   auto found = regions.find({ring.peer, ring.direction});
   if (found == regions.end())
-    return Status::run(fmt::format("rank {}: the plan has transfers {}, which the plan that runs has not",
-                                   program.rank, nameOf(ring)));
+    return Status::run(fmt::format("rank {}: the plan has transfers {}, which the plan that runs has not", program.rank,
+                                   nameOf(ring)));
   plan::Bytes needed = ringBytes(ring, slotBytes(ring));
   if (needed > found->second.bytes)
     return Status::run(fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}, the "

@@ -84,9 +84,10 @@ Status checkState(const std::string &folder, const StateFile &file) {
     return Status::input(fmt::format("{}: the checkpoint's manifest names this file, which cannot be read: {}", path,
                                      std::strerror(errno)));
   if (bytes != file.bytes || hash != file.hash)
-    return Status::input(fmt::format("{}: is not what was saved: it has {} bytes and hash {}, the checkpoint's manifest "
-                                     "says {} and {}",
-                                     path, bytes, hash, file.bytes, file.hash));
+    return Status::input(
+        fmt::format("{}: is not what was saved: it has {} bytes and hash {}, the checkpoint's manifest "
+                    "says {} and {}",
+                    path, bytes, hash, file.bytes, file.hash));
   return {};
 }
 
@@ -107,8 +108,7 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
   for (const StateFile &file : manifest.files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
   std::string text = json.dump(2) + "\n";
-  Status status =
-      plan::writeFile(manifestPath(folder), {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  Status status = plan::writeFile(manifestPath(folder), {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
   if (!status.ok())
     return Status::run(status.message);
   std::string current = fmt::format("step-{}-", manifest.step);

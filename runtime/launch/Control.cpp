@@ -87,10 +87,12 @@ void ControlServer::accept() {
       return;
     if (!error) {
       auto client = std::make_shared<Channel>(Channel::Socket(std::move(socket)));
-      client->start([this, weak = std::weak_ptr(client)](const Message &message) {
-        if (auto self = weak.lock())
-          hear(self, message);
-      }, [](const std::string &) {});
+      client->start(
+          [this, weak = std::weak_ptr(client)](const Message &message) {
+            if (auto self = weak.lock())
+              hear(self, message);
+          },
+          [](const std::string &) {});
     }
     accept();
   });
@@ -115,8 +117,8 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
     controller.swaps().load(message.value("path", ""), done);
   } else if (type == "stop") {
     controller.stop([client](const Status &status) {
-      client->send({{"type", status.ok() ? "done" : "refused"}, {"code", int(status.code)},
-                    {"message", status.message}});
+      client->send(
+          {{"type", status.ok() ? "done" : "refused"}, {"code", int(status.code)}, {"message", status.message}});
     });
   } else if (type == "status") {
     Message answer = controller.status();

@@ -33,7 +33,6 @@ int64_t aheadOf(const plan::Plan &plan) {
 
 } // namespace
 
-
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     : io(io), setup(given), owner(std::move(owner)),
       conductor({given.resume ? given.resume->step : 0, given.options.steps, aheadOf(*given.plan), given.swapEvery}),
@@ -48,8 +47,8 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
   };
   links.advance = [this] { advance(); };
   links.title = this->owner.title;
-  swapper = std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0,
-                                    std::move(links));
+  swapper =
+      std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0, std::move(links));
   awaitProgress("come to the meeting", [](const Member &m) { return m.ready; });
 }
 
@@ -255,14 +254,10 @@ Message Controller::status() const {
   Message variants = Message::array();
   for (size_t v = 0; v < setup.plan->variants.size(); ++v)
     variants.push_back(setup.plan->variants[v].name);
-  return {{"ranks", members.size()},
-          {"step", run.reached},
-          {"steps", conductor.end()},
-          {"epoch", current.epoch},
-          {"epoch_from", current.from},
-          {"running", swapper->nameOf(current.program)},
-          {"variants", variants},
-          {"swaps", conductor.epochs().size() - 1},
+  return {{"ranks", members.size()},     {"step", run.reached},
+          {"steps", conductor.end()},    {"epoch", current.epoch},
+          {"epoch_from", current.from},  {"running", swapper->nameOf(current.program)},
+          {"variants", variants},        {"swaps", conductor.epochs().size() - 1},
           {"checkpoint", run.checkpoint}};
 }
 

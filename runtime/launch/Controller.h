@@ -41,10 +41,10 @@ public:
     std::optional<Manifest> resume;
   };
   struct Owner {
-    std::function<void()> started;                     // all have met and were told to start
-    std::function<void(int64_t step)> progressed;      // all steps before it are done on the fastest process
-    std::function<void(int32_t rank)> end;             // by force: it has not ended in time
-    std::function<std::string(int32_t rank)> title;    // "rank 2 (pid 17)"
+    std::function<void()> started;                  // all have met and were told to start
+    std::function<void(int64_t step)> progressed;   // all steps before it are done on the fastest process
+    std::function<void(int32_t rank)> end;          // by force: it has not ended in time
+    std::function<std::string(int32_t rank)> title; // "rank 2 (pid 17)"
   };
   Controller(asio::io_context &io, const Setup &setup, Owner owner);
 
@@ -110,7 +110,7 @@ private:
   bool started = false;
   bool finishing = false;
   std::vector<std::function<void(Status)>> stoppers; // who asked for the end
-  std::vector<std::string> causes; // the most telling first
+  std::vector<std::string> causes;                   // the most telling first
 };
 
 } // namespace pipec::runtime

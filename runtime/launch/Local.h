@@ -14,10 +14,10 @@ struct LocalSetup {
   std::shared_ptr<const plan::Plan> plan; // loaded and proved
   std::array<uint8_t, 32> planHash{};     // compared at the handshakes
   RunOptions options;
-  int64_t swapEvery = 0;                // Controller::Setup
-  std::optional<Manifest> resume;       // where to begin
-  int64_t restarts = 0;                 // so often a run that fails begins again from its last checkpoint
-  ControlSocket *control = nullptr;     // listening; null: none
+  int64_t swapEvery = 0;                   // Controller::Setup
+  std::optional<Manifest> resume;          // where to begin
+  int64_t restarts = 0;                    // so often a run that fails begins again from its last checkpoint
+  ControlSocket *control = nullptr;        // listening; null: none
   std::function<void(int64_t)> progressed; // Controller::Owner
 };
 

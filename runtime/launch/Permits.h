@@ -46,7 +46,9 @@ public:
   int64_t end() const { return ended(); }
 
 private:
-  bool known(int64_t step) const { return failure.raised() || ended() <= step || (!granted.empty() && step < granted.back().until); }
+  bool known(int64_t step) const {
+    return failure.raised() || ended() <= step || (!granted.empty() && step < granted.back().until);
+  }
   int64_t ended() const { return !granted.empty() && granted.back().last ? granted.back().until : INT64_MAX; }
 
   const int32_t rank;

@@ -18,7 +18,8 @@ void lowerPriority() {
 
 Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
   if (plan.ranks() != running.ranks())
-    return Status::check(fmt::format("the plan is of {} ranks, the one that runs of {}", plan.ranks(), running.ranks()));
+    return Status::check(
+        fmt::format("the plan is of {} ranks, the one that runs of {}", plan.ranks(), running.ranks()));
   for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
     const auto &theirs = plan.variants.front().programs[size_t(rank)].stages;
     const auto &ours = running.variants.front().programs[size_t(rank)].stages;

@@ -91,7 +91,8 @@ Status writeTrace(const std::string &path, const std::vector<Layout> &layouts,
   std::vector<trace::Rank> ranks;
   for (const Layout &layout : layouts)
     ranks.push_back({layout.rank, layout.names});
-  return trace::write(path, trace::toJson(ranks, events));
+  Status status = trace::write(path, trace::toJson(ranks, events));
+  return status.ok() ? status : Status::run(status.message);
 }
 
 } // namespace pipec::runtime

@@ -33,8 +33,7 @@ std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, in
 /// The same steps in virtual time.
 Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<plan::Time> &times);
 
-/// Writes what ranks did; `layouts` name their queues.
-Status writeTrace(const std::string &path, const std::vector<Layout> &layouts,
-                  const std::vector<trace::Event> &events);
+/// Writes what ranks did, all or nothing (Code::Run); `layouts` name their queues.
+Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, const std::vector<trace::Event> &events);
 
 } // namespace pipec::runtime

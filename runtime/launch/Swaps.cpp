@@ -115,8 +115,8 @@ void Swaps::read(const std::string &path) {
       if (status.ok())
         status = simulate::prove(plan->variants.front(), proof);
       if (status.ok())
-        message = Channel::encode(
-            {{"type", "prepare"}, {"program", program}, {"plan", Message::binary(std::move(bytes))}});
+        message =
+            Channel::encode({{"type", "prepare"}, {"program", program}, {"plan", Message::binary(std::move(bytes))}});
     } catch (const std::exception &error) { // out of memory
       status = Status::run(error.what());
     }

@@ -26,7 +26,8 @@ public:
     std::function<void()> advance;                           // a program is ready: see what may be permitted
     std::function<std::string(int32_t rank)> title;
   };
-  /// `deadline`: how long processes may take to prepare (0: a minute). `every`: swap to the next variant time and again.
+  /// `deadline`: how long processes may take to prepare (0: a minute). `every`: swap to the next variant time and
+  /// again.
   Swaps(asio::io_context &io, std::shared_ptr<const plan::Plan> running, Conductor &conductor, plan::Time deadline,
         bool every, Links links);
   ~Swaps();

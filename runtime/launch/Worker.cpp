@@ -91,8 +91,8 @@ void Worker::start(bool catchSignals) {
   });
   channel->start([this](Message message) { hear(std::move(message)); },
                  [this](const std::string &why) {
-                   failure.raise(Status::run(fmt::format("{}: the controller is gone{}{}", where(),
-                                                         why.empty() ? "" : ": ", why)));
+                   failure.raise(Status::run(
+                       fmt::format("{}: the controller is gone{}{}", where(), why.empty() ? "" : ": ", why)));
                  });
   if (catchSignals) {
     signals.add(SIGINT);
@@ -102,7 +102,8 @@ void Worker::start(bool catchSignals) {
   std::thread([this] { // until the process ends
     auto guard = asio::make_work_guard(io);
     io.run();
-  }).detach();
+  })
+      .detach();
 }
 
 /// The first one ends the run in order, the next one at once.
@@ -147,8 +148,8 @@ void Worker::permit(const Message &message) {
   int64_t program = message.at("program");
   auto found = programs.find(program);
   if (found == programs.end())
-    return failure.raise(Status::run(fmt::format("rank {}: a permit names program {}, which was never prepared here",
-                                                 identity.rank, program)));
+    return failure.raise(Status::run(
+        fmt::format("rank {}: a permit names program {}, which was never prepared here", identity.rank, program)));
   permits->grant({message.at("until"), message.at("epoch"), found->second, message.value("last", false)});
 }
 
@@ -168,8 +169,7 @@ void Worker::prepare(int64_t program, const Message &message) {
 }
 
 void Worker::answer(int64_t program, const Status &status) {
-  channel->send(
-      {{"type", "prepared"}, {"program", program}, {"code", int(status.code)}, {"message", status.message}});
+  channel->send({{"type", "prepared"}, {"program", program}, {"code", int(status.code)}, {"message", status.message}});
 }
 
 /// The controller's next message; none if the run has failed.
@@ -206,9 +206,7 @@ Status Worker::meetPeers(Message &table) {
   if (error)
     return Status::run(
         fmt::format("rank {}: cannot listen on {}: {}", identity.rank, listenOn.to_string(), error.message()));
-  channel->send({{"type", "listening"},
-                 {"address", listenOn.to_string()},
-                 {"port", acceptor.local_endpoint().port()}});
+  channel->send({{"type", "listening"}, {"address", listenOn.to_string()}, {"port", acceptor.local_endpoint().port()}});
   std::optional<Message> answer = expect("table");
   if (!answer)
     return failed();
@@ -245,11 +243,13 @@ Status Worker::clockOffset(int64_t &offset) {
 
 /// All that needs memory, time or files happens here, before the first step.
 Status Worker::prepareRun(const Message &table) {
-  Status status = makeStage(options.stage, {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
+  Status status = makeStage(options.stage,
+                            {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
   if (!status.ok())
     return status;
-  transport = std::make_unique<HostTransport>(layout, std::move(sockets), io, device, clock, failure,
-                                              HostTransport::Options{options.pace, options.deadline, options.network.get(), options.realNetwork});
+  transport = std::make_unique<HostTransport>(
+      layout, std::move(sockets), io, device, clock, failure,
+      HostTransport::Options{options.pace, options.deadline, options.network.get(), options.realNetwork});
   std::vector<const plan::Program *> all;
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(identity.rank)]);
@@ -271,10 +271,9 @@ Status Worker::prepareRun(const Message &table) {
     if (!status.ok())
       return Status::run(fmt::format("rank {}: {}", identity.rank, status.message));
   }
-  permits = std::make_unique<Permits>(identity.rank, first, options.checkpoint.empty() ? 0 : options.every,
-                                      options.deadline, failure,
-                                      Permits::Hooks{[this](int64_t step) { progress(step); },
-                                                     [this](int64_t step) { return save(step); }});
+  permits = std::make_unique<Permits>(
+      identity.rank, first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
+      Permits::Hooks{[this](int64_t step) { progress(step); }, [this](int64_t step) { return save(step); }});
   return {};
 }
 
@@ -293,13 +292,12 @@ bool Worker::save(int64_t step) {
   if (status.ok())
     status = finishState(options.checkpoint, step, identity.rank, file);
   if (!status.ok()) {
-    failure.raise(Status::run(fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank,
-                                          step, status.message)));
+    failure.raise(Status::run(
+        fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank, step, status.message)));
     return false;
   }
   saved = step;
-  channel->send(
-      {{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
+  channel->send({{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
   return true;
 }
 
@@ -314,7 +312,7 @@ Status Worker::finish() {
   if (!options.ownTrace.empty()) {
     Status status = writeTrace(options.ownTrace, {layout}, report.events);
     if (!status.ok())
-      return Status::run(status.message);
+      return status;
   }
   if (!options.trace)
     report.events.clear();

@@ -1,5 +1,6 @@
-// One process of a run, from meeting the others to its report. Threads: the one that calls issues the programs, one runs
-// the device's queues, one runs all sockets and timers, and one of low priority prepares plans that are to be swapped in.
+// One process of a run, from meeting the others to its report. Threads: the one that calls issues the programs, one
+// runs the device's queues, one runs all sockets and timers, and one of low priority prepares plans that are to be
+// swapped in.
 #pragma once
 
 #include "runtime/device/Pace.h"
@@ -16,13 +17,13 @@ namespace pipec::runtime {
 /// What all processes of a run have in common.
 struct RunOptions {
   int64_t steps = 1;
-  std::string stage = "synthetic"; // what computes: MakeStage.h
-  Pace pace = Pace::Carry;         // Real for every stage but the synthetic one
-  plan::Time deadline = 0;         // of every wait; 0: none
-  bool trace = false;              // events are reported to the controller
-  std::string ownTrace;            // the process writes its events to this file; empty: it does not
-  std::string checkpoint;          // folder; empty: none
-  int64_t every = 0;               // steps from one checkpoint to the next; 0: only one at the end
+  std::string stage = "synthetic";                   // what computes: MakeStage.h
+  Pace pace = Pace::Carry;                           // Real for every stage but the synthetic one
+  plan::Time deadline = 0;                           // of every wait; 0: none
+  bool trace = false;                                // events are reported to the controller
+  std::string ownTrace;                              // the process writes its events to this file; empty: it does not
+  std::string checkpoint;                            // folder; empty: none
+  int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // what links and ranks are like; none: as the plan has them
   bool realNetwork = false;                          // no wire is emulated; counts where there is no scenario
 
@@ -38,9 +39,9 @@ struct WorkerSetup {
   bool catchSignals = false;  // SIGINT and SIGTERM ask the controller to end the run; a second one kills
 };
 
-/// The body of a process: runs identity.rank of the plan and talks to the controller on `control`, whose io_context `io`
-/// it runs on a thread of its own from then on. Call it once in a process: on return its threads still stand in objects
-/// that are never freed, so the caller ends the process with _exit. A failure has been told to the controller.
+/// The body of a process: runs identity.rank of the plan and talks to the controller on `control`, whose io_context
+/// `io` it runs on a thread of its own from then on. Call it once in a process: on return its threads still stand in
+/// objects that are never freed, so the caller ends the process with _exit. A failure has been told to the controller.
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control);
 
 /// Of this machine since it was started: processes that have the same one read the same clock.

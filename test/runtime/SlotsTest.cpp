@@ -185,8 +185,8 @@ TEST(Slots, EmulatedPayloadsAreSmall) {
     EXPECT_EQ(e.out.bytes, e.out.data ? kEmulatedPayload : 0);
 }
 
-// Programs that queue their transfers in other ways, one after the other: counters go on, epochs and steps count up, and
-// nothing of the new program is issued on a queue before it waits for all that the old one did.
+// Programs that queue their transfers in other ways, one after the other: counters go on, epochs and steps count up,
+// and nothing of the new program is issued on a queue before it waits for all that the old one did.
 TEST(Interpreter, ASwapFencesTheQueuesOfItsRank) {
   test::Pipeline p;
   p.ranks = 3;

@@ -1,12 +1,15 @@
 """A lost or stuck rank ends the whole run in time, with exit code 4, says which rank, and leaves no process."""
+import json
 import os
+import random
 import re
+import resource
 import signal
 import subprocess
 import time
 import unittest
 
-from support import BIN, RUN, SOAK, SPECS, ToolTest
+from support import BIN, OK, RUN, SOAK, SPECS, ToolTest
 
 DEADLINE = 4  # seconds a wait may last in these runs
 
@@ -20,12 +23,13 @@ def alive(pid):
 
 
 class FailureTest(ToolTest):
-    def start(self, ranks):
+    def start(self, ranks, *arguments):
         """A run of many short steps: the launcher, once all ranks have met, and the ranks' pids."""
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=ranks, costs__forward="1ms", costs__backward_input="1ms",
                             costs__backward_weight="1ms", costs__link="{latency: 100us, bandwidth: 10GB/s}")
         launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "5000", "--deadline",
-                                     str(DEADLINE)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                     str(DEADLINE), *map(str, arguments)], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(launcher.stderr.close)
         self.addCleanup(launcher.stdout.close)
         self.addCleanup(launcher.wait)
@@ -71,12 +75,55 @@ class FailureTest(ToolTest):
             os.sched_yield()
         self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
 
-    def test_a_signal_to_the_launcher_ends_all(self):
+    def test_a_signal_to_the_launcher_ends_the_run_in_order(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
-                launcher, pids = self.start(4)
+                trace = self.folder / "trace.json"
+                launcher, pids = self.start(4, "--json", "--trace", trace)
                 launcher.send_signal(number)
-                self.ends(launcher, pids, RUN, DEADLINE)
+                out, messages = launcher.communicate(timeout=60)
+                self.assertEqual(launcher.returncode, OK, messages)
+                run = json.loads(out)
+                self.assertLess(run["steps"], 5000)
+                last = {}
+                for event in json.loads(trace.read_text())["traceEvents"]:
+                    if event["ph"] == "X":
+                        last[event["pid"]] = max(last.get(event["pid"], 0), event["args"]["step"])
+                self.assertEqual(last, dict.fromkeys(range(4), run["steps"] - 1))
+                self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+
+    def test_a_second_signal_ends_all_at_once(self):
+        launcher, pids = self.start(4)
+        os.kill(pids[1], signal.SIGSTOP)  # so the run cannot end in order
+        launcher.send_signal(signal.SIGTERM)
+        for line in launcher.stderr:
+            if "the run ends after the steps that are permitted" in line:
+                break
+        launcher.send_signal(signal.SIGTERM)
+        self.assertRegex(self.ends(launcher, pids, RUN, DEADLINE), "error: ended by signal 15")
+
+    def test_ten_kills_at_random_moments_of_each_process_in_turn(self):
+        control = self.folder / "control"
+        for n in range(100 if SOAK else 10):
+            victim, moment = n % 4, random.randrange(60)
+            with self.subTest(n, victim=victim, moment=moment):
+                launcher, pids = self.start(4, "--control", control)
+                while json.loads(self.piperun("--control", control, "status", "--json").stdout)["step"] < moment:
+                    pass
+                os.kill(pids[victim], signal.SIGKILL)
+                messages = self.ends(launcher, pids, RUN, DEADLINE)
+                self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
+                self.assertFalse(control.exists())
+
+    def test_no_space_for_the_trace(self):
+        trace = self.folder / "trace.json"
+        plan = self.compile(SPECS / "1f1b.yaml", costs__forward="100us", costs__backward_input="100us",
+                            costs__backward_weight="100us")
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        done = self.piperun(plan, "--local", "--steps", 20, "--trace", trace, "--json", code=RUN, preexec_fn=limit)
+        self.assertIn(f"{trace}: ", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["code"], RUN)
+        self.assertEqual([each.name for each in self.folder.iterdir() if each.name.startswith("trace")], [])
 
 
 if __name__ == "__main__":

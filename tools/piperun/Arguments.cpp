@@ -18,9 +18,10 @@ static constexpr int64_t kMaxSteps = 1'000'000;
 
 void define(CLI::App &app, Arguments &a) {
   app.set_version_flag("--version", "piperun " PIPEC_VERSION);
-  app.add_option("PLAN", a.words,
-                 "The plan to run, as pipec compile writes it; with --control PATH and no run: load PLAN | swap VARIANT "
-                 "| status | stop")
+  app.add_option(
+         "PLAN", a.words,
+         "The plan to run, as pipec compile writes it; with --control PATH and no run: load PLAN | swap VARIANT "
+         "| status | stop")
       ->required();
   app.add_flag("--local", a.local,
                "Start all processes on this machine, one a rank; else torchrun, Slurm or Open MPI has started them");
@@ -43,9 +44,10 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--deadline", a.deadline,
                  "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
       ->check(CLI::Range(0.0, kMaxDeadline));
-  app.add_option("--network", a.network,
-                 "A scenario (specs/networks): links are shaped as it says and payloads are whole; or real: payloads are "
-                 "whole and nothing is emulated (default: the plan's links, emulated)");
+  app.add_option(
+      "--network", a.network,
+      "A scenario (specs/networks): links are shaped as it says and payloads are whole; or real: payloads are "
+      "whole and nothing is emulated (default: the plan's links, emulated)");
   auto *checkpoint = app.add_option("--checkpoint", a.checkpoint,
                                     "Folder for checkpoints, which all processes reach; one is made at the end");
   app.add_option("--every", a.every, "Steps from one checkpoint to the next")
@@ -116,8 +118,6 @@ Status check(const Arguments &a) {
     return Status::usage("--restart needs --local; torchrun, Slurm or Open MPI restart what they have started");
   if (a.restart > 0 && a.checkpoint.empty())
     return Status::usage("--restart needs --checkpoint, whose last state the run begins again from");
-  if (!a.local)
-    return Status::usage("only runs on one machine are supported yet; add --local");
   return a.trace.empty() ? Status{} : checkTrace(a);
 }
 

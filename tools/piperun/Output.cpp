@@ -100,14 +100,15 @@ std::string toText(const Outcome &outcome) {
     double off = deviation(outcome.measured[s], outcome.simulated[s]);
     sum += std::abs(off);
     if (s < kRows)
-      text += fmt::format("{:>6} {:>14.4f} {:>14.4f} {:>+9.3f}%\n", first + s, milliseconds(double(outcome.measured[s])),
-                          milliseconds(double(outcome.simulated[s])), off);
+      text += fmt::format("{:>6} {:>14.4f} {:>14.4f} {:>+9.3f}%\n", first + s,
+                          milliseconds(double(outcome.measured[s])), milliseconds(double(outcome.simulated[s])), off);
     else if (s == kRows)
       text += fmt::format("{:>6} {} more\n", "…", outcome.measured.size() - kRows);
   }
   runtime::Lateness late = latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
-                      sum / double(std::max<size_t>(outcome.measured.size(), 1)), milliseconds(double(certificateOf(outcome).span)),
+                      sum / double(std::max<size_t>(outcome.measured.size(), 1)),
+                      milliseconds(double(certificateOf(outcome).span)),
                       milliseconds(double(certificateOf(outcome).makespan)));
   if (outcome.pace == runtime::Pace::Real) // there is no deadline to be late against
     return text;

@@ -19,10 +19,11 @@ struct Outcome {
   std::shared_ptr<const plan::Plan> plan;
   runtime::Pace pace = runtime::Pace::Carry;
   std::string stage;
+  bool silent = false; // another process prints
   std::vector<plan::Time> measured;
   std::vector<plan::Time> simulated;
-  runtime::LocalResult result;
-  Place wrong; // where another file than the plan was refused
+  runtime::LocalResult result; // of a run that others have started: result.run alone
+  Place wrong;                 // where another file than the plan was refused
 };
 
 std::string toJson(const Outcome &outcome);

@@ -1,6 +1,7 @@
 // Loads and proves the plan, hands it to the launcher, and gathers what came out.
 #include "tools/piperun/Run.h"
 
+#include "runtime/launch/Joined.h"
 #include "runtime/launch/Local.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
@@ -10,6 +11,7 @@
 #include "tools/piperun/Progress.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <sodium.h>
@@ -40,8 +42,8 @@ Status enoughFiles(int32_t ranks) {
   rlimit files{};
   constexpr rlim_t kOwn = 32; // of the launcher itself
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && rlim_t(ranks) + kOwn > files.rlim_cur)
-    return Status::run(fmt::format("{} local ranks need as many open files, the limit here is {} (ulimit -n)", ranks,
-                                   files.rlim_cur));
+    return Status::run(
+        fmt::format("{} local ranks need as many open files, the limit here is {} (ulimit -n)", ranks, files.rlim_cur));
   return {};
 }
 
@@ -104,54 +106,117 @@ Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::Run
   return runtime::writeTrace(a.trace, layouts, events);
 }
 
-} // namespace
+/// "trace.json" → "trace.3.json".
+std::string ofRank(const std::string &path, int32_t rank) {
+  std::filesystem::path name(path);
+  return (name.parent_path() / fmt::format("{}.{}{}", name.stem().string(), rank, name.extension().string())).string();
+}
 
-Status run(const Arguments &a, Outcome &outcome) {
-  auto plan = std::make_shared<plan::Plan>();
-  runtime::LocalSetup setup;
-  Status status = load(a.plan(), *plan, setup.planHash);
+/// What both ways of launching need.
+struct Prepared {
+  std::shared_ptr<plan::Plan> plan = std::make_shared<plan::Plan>();
+  std::array<uint8_t, 32> hash{};
+  runtime::RunOptions options;
+};
+
+Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
+  Status status = load(a.plan(), *prepared.plan, prepared.hash);
   if (status.ok())
-    status = runtime::checkStage(a.stage, *plan);
-  if (status.ok())
-    status = enoughFiles(plan->ranks());
-  if (!status.ok())
-    return status;
-  setup.plan = plan;
+    status = runtime::checkStage(a.stage, *prepared.plan);
   runtime::RunOptions network;
-  status = readNetwork(a.network, plan->ranks(), network, outcome.wrong);
+  if (status.ok())
+    status = readNetwork(a.network, prepared.plan->ranks(), network, outcome.wrong);
+  if (status.ok() && !a.checkpoint.empty())
+    status = runtime::prepareFolder(a.checkpoint);
   if (!status.ok())
     return status;
-  setup.options = optionsOf(a, longestStep(*plan, network.network.get(), a.steps));
-  setup.options.network = network.network;
-  setup.options.realNetwork = network.realNetwork;
-  setup.swapEvery = a.swapEvery;
-  setup.restarts = a.restart;
-  outcome.plan = plan;
+  prepared.options = optionsOf(a, longestStep(*prepared.plan, network.network.get(), a.steps));
+  prepared.options.network = network.network;
+  prepared.options.realNetwork = network.realNetwork;
+  outcome.plan = prepared.plan;
   outcome.stage = a.stage;
-  outcome.pace = setup.options.pace;
-  if (!a.checkpoint.empty())
-    status = runtime::prepareFolder(a.checkpoint);
+  outcome.pace = prepared.options.pace;
+  return {};
+}
+
+/// Once the run has ended well, where all reports are.
+Status gather(const Prepared &prepared, Outcome &outcome) {
+  const runtime::RunResult &run = outcome.result.run;
+  outcome.measured = runtime::measuredSteps(run.ranks, run.first, run.end);
+  return simulateRun(*prepared.plan, run, prepared.options.network.get(), outcome.simulated);
+}
+
+Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
+  runtime::LocalSetup setup{prepared.plan, prepared.hash, prepared.options, a.swapEvery, {}, a.restart, nullptr, {}};
+  Status status = enoughFiles(prepared.plan->ranks());
   if (status.ok() && a.resume)
-    status = runtime::readManifest(a.checkpoint, *plan, setup.resume.emplace());
+    status = runtime::readManifest(a.checkpoint, *prepared.plan, setup.resume.emplace());
   runtime::ControlSocket control;
   if (status.ok() && !a.control.empty()) {
     status = control.open(a.control);
     setup.control = &control;
   }
-  if (!status.ok())
-    return status;
-  Progress progress(*plan, !a.quiet && !a.verbose);
+  Progress progress(*prepared.plan, !a.quiet && !a.verbose);
   setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
-  status = runtime::runLocal(setup, {}, outcome.result);
+  if (status.ok())
+    status = runtime::runLocal(setup, {}, outcome.result);
   progress.clear();
-  const runtime::RunResult &run = outcome.result.run;
+  if (status.ok())
+    status = gather(prepared, outcome);
+  if (status.ok() && !a.trace.empty())
+    status = writeTrace(a, *prepared.plan, outcome.result.run);
+  return status;
+}
+
+/// The secret of the job, from PIPEC_SECRET.
+Status readSecret(const Arguments &a, std::string &secret) {
+  const char *given = std::getenv("PIPEC_SECRET");
+  secret = given ? given : "";
+  if (!secret.empty() || a.noSecret)
+    return {};
+  return Status::usage("PIPEC_SECRET is not set: set it to the same long random text for all processes of the job (for "
+                       "example to what `openssl rand -hex 32` prints), or say --no-secret, and whoever reaches the "
+                       "port may join");
+}
+
+Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
+  runtime::JoinedSetup setup{prepared.plan, prepared.hash, prepared.options, {}, {}, a.swapEvery, {}, nullptr, {}};
+  Status status = runtime::readEnvironment([](const char *name) { return std::getenv(name); }, setup.environment);
+  if (status.ok() && setup.environment.world != prepared.plan->ranks())
+    status = Status::usage(fmt::format("the plan is of {} ranks, {} has started {} processes", prepared.plan->ranks(),
+                                       setup.environment.source, setup.environment.world));
+  if (status.ok())
+    status = readSecret(a, setup.secret);
+  int32_t rank = setup.environment.rank;
+  outcome.silent = rank != 0;
+  if (status.ok() && a.resume && rank == 0)
+    status = runtime::readManifest(a.checkpoint, *prepared.plan, setup.resume.emplace());
   if (!status.ok())
     return status;
-  outcome.measured = runtime::measuredSteps(run.ranks, run.first, run.end);
-  status = simulateRun(*plan, run, setup.options.network.get(), outcome.simulated);
-  if (status.ok() && !a.trace.empty())
-    status = writeTrace(a, *plan, run);
-  return status;
+  spdlog::set_pattern(fmt::format("%n: rank {}: %v", rank));
+  if (!a.trace.empty())
+    setup.options.ownTrace = ofRank(a.trace, rank);
+  runtime::ControlSocket control;
+  if (rank == 0 && !a.control.empty()) {
+    status = control.open(a.control);
+    setup.control = &control;
+  }
+  Progress progress(*prepared.plan, rank == 0 && !a.quiet && !a.verbose);
+  setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
+  if (status.ok())
+    status = runtime::runJoined(setup, outcome.result.run);
+  progress.clear();
+  return status.ok() && rank == 0 ? gather(prepared, outcome) : status;
+}
+
+} // namespace
+
+Status run(const Arguments &a, Outcome &outcome) {
+  Prepared prepared;
+  Status status = prepare(a, prepared, outcome);
+  if (!status.ok())
+    return status;
+  return a.local ? runLocal(a, prepared, outcome) : runJoined(a, prepared, outcome);
 }
 
 Status ask(const Arguments &a) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 namespace {
 
@@ -25,11 +26,7 @@ int fail(const Status &status, const piperun::Place &place, bool json) {
   return int(status.code);
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
-  piperun::Arguments arguments;
+int perform(int argc, char **argv, piperun::Arguments &arguments) {
   CLI::App app("Runs a pipec plan: one process for each rank.", "piperun");
   piperun::define(app, arguments);
   try {
@@ -55,17 +52,30 @@ int main(int argc, char **argv) {
   } catch (const std::exception &error) { // out of memory, mostly
     status = Status::run(error.what());
   }
+  bool printing = status.ok() && !asking && !outcome.silent;
   if (!status.ok()) // what load names is the file in question
     return fail(status,
                 asking                       ? piperun::Place{std::filesystem::absolute(arguments.words.back())}
                 : outcome.wrong.file.empty() ? piperun::Place{arguments.plan()}
                                              : outcome.wrong,
                 arguments.json);
-  if (!asking && arguments.json)
+  if (printing && arguments.json)
     fmt::print("{}\n", piperun::toJson(outcome));
-  else if (!asking && !arguments.quiet)
+  else if (printing && !arguments.quiet)
     fmt::print("{}", piperun::toText(outcome));
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
     return fail(Status::run("cannot write to standard output"), {}, false);
   return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
+  piperun::Arguments arguments;
+  int code = perform(argc, argv, arguments);
+  if (arguments.local || arguments.words.empty())
+    return code;
+  std::fflush(stderr);
+  _exit(code); // threads of a run may still stand in what static destructors take down
 }

@@ -1,0 +1,269 @@
+// Rank 0 opens the door and keeps the controller; the others dial. Ports beside the first one are tried because another
+// job may have it: who answers there proves to be of this job, or is passed over.
+#include "runtime/launch/Joined.h"
+
+#include "runtime/transport/host/Door.h"
+#include "runtime/transport/host/Socket.h"
+
+#include <fmt/format.h>
+#include <sodium.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <thread>
+
+namespace pipec::runtime {
+
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kPorts = 16;     // tried from the first one on
+constexpr auto kRedial = 50ms; // rank 0 may not be there yet
+constexpr auto kAnswer = 3s;   // who says nothing for so long is not piperun
+constexpr auto kAwait = asio::use_awaitable;
+
+Identity identityOf(const JoinedSetup &setup) {
+  Identity identity;
+  identity.rank = setup.environment.rank;
+  identity.world = setup.environment.world;
+  identity.plan = setup.planHash;
+  auto hash = [](auto &out, const std::string &text) {
+    crypto_generichash(out.data(), out.size(), reinterpret_cast<const unsigned char *>(text.data()), text.size(),
+                       nullptr, 0);
+  };
+  hash(identity.job, setup.environment.job);
+  hash(identity.secret, setup.secret);
+  return identity;
+}
+
+Status resolve(asio::io_context &io, const Environment &environment, tcp::resolver::results_type &found) {
+  std::error_code error;
+  found = tcp::resolver(io).resolve(environment.host, std::to_string(environment.port), error);
+  if (!error)
+    return {};
+  return Status::run(fmt::format("rank {}: the host of rank 0, {}, is not known: {}", environment.rank,
+                                 environment.host, error.message()));
+}
+
+Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_context &io) {
+  tcp::resolver::results_type found;
+  Status status = resolve(io, environment, found);
+  if (!status.ok())
+    return status;
+  std::error_code error;
+  for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
+    for (const auto &entry : found) {
+      tcp::endpoint endpoint(entry.endpoint().address(), uint16_t(port));
+      std::error_code ignored;
+      acceptor.close(ignored);
+      acceptor.open(endpoint.protocol(), error);
+      if (!error)
+        acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+      if (!error)
+        acceptor.bind(endpoint, error);
+      if (!error)
+        acceptor.listen(asio::socket_base::max_listen_connections, error);
+      if (!error)
+        return {};
+    }
+  return Status::run(fmt::format("rank 0: cannot listen at {}, ports {} to {}: {}", environment.host, environment.port,
+                                 environment.port + kPorts - 1, error.message()));
+}
+
+/// The controller's side of rank 0's process.
+class Host {
+public:
+  Host(const JoinedSetup &setup, const Identity &identity)
+      : setup(setup), identity(identity),
+        controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume},
+                   {[this] { spdlog::info("all {} ranks have met", members.size()); }, setup.progressed,
+                    [this](int32_t rank) { end(rank); }, [](int32_t rank) { return fmt::format("rank {}", rank); }}),
+        members(size_t(identity.world)) {}
+
+  Status open() {
+    tcp::acceptor acceptor(io);
+    Status status = listen(setup.environment, acceptor, io);
+    if (!status.ok())
+      return status;
+    address = acceptor.local_endpoint().address();
+    spdlog::info("rank 0: meets the others at {}:{}", address.to_string(), acceptor.local_endpoint().port());
+    door = std::make_shared<Door>(std::move(acceptor), identity);
+    door->open([this](Greeting greeting, tcp::socket socket) { guest(greeting, std::move(socket)); },
+               [this](const Status &broken) { controller.fail(broken.message, true); });
+    if (setup.control)
+      server.emplace(io, *setup.control, controller);
+    return {};
+  }
+
+  void join(int32_t rank, const std::shared_ptr<Channel> &channel) {
+    members[size_t(rank)] = channel;
+    controller.join(rank, channel, [this, rank](const std::string &why) { closed(rank, why); });
+  }
+
+  asio::io_context io;
+  asio::ip::address address; // where the door is
+  void run() { io.run(); }
+  Status outcome() const { return controller.outcome(); }
+  const RunResult &result() const { return controller.result(); }
+
+private:
+  void guest(const Greeting &greeting, tcp::socket socket) {
+    if (!greeting.status.ok())
+      return controller.fail(greeting.status.message, true);
+    if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
+      return controller.fail(fmt::format("rank {} came twice; each process needs a rank of its own", greeting.peer),
+                             true);
+    prepareSocket(socket);
+    join(greeting.peer, std::make_shared<Channel>(Channel::Socket(std::move(socket))));
+  }
+
+  void closed(int32_t rank, const std::string &why) {
+    std::string cause;
+    if (!controller.mayEnd(rank) && !ended)
+      cause = fmt::format("lost rank {}: {}", rank, why.empty() ? "it closed the connection" : why);
+    controller.gone(rank, cause);
+    if (!controller.allGone())
+      return;
+    door->close();
+    server.reset();
+    io.stop();
+  }
+
+  /// Who is on another machine cannot be killed, only left.
+  void end(int32_t rank) {
+    ended = true;
+    if (members[size_t(rank)])
+      members[size_t(rank)]->close();
+    closed(rank, "");
+  }
+
+  const JoinedSetup &setup;
+  const Identity identity;
+  Controller controller;
+  std::shared_ptr<Door> door;
+  std::optional<ControlServer> server;
+  std::vector<std::shared_ptr<Channel>> members;
+  bool ended = false;
+};
+
+/// Calls rank 0 until it answers.
+class Caller {
+public:
+  Caller(asio::io_context &io, const Identity &self, const Environment &environment, plan::Time deadline)
+      : io(io), self(self), environment(environment), patience(io),
+        until(std::chrono::steady_clock::now() + std::chrono::nanoseconds(deadline / 1000)), limited(deadline > 0) {}
+
+  Status call(std::optional<tcp::socket> &socket) {
+    asio::co_spawn(io, dial(), [](std::exception_ptr error) {
+      if (error)
+        std::rethrow_exception(error);
+    });
+    io.run();
+    io.restart();
+    socket = std::move(connected);
+    return status;
+  }
+
+private:
+  asio::awaitable<void> dial() {
+    tcp::resolver::results_type found;
+    status = resolve(io, environment, found);
+    if (!status.ok())
+      co_return;
+    std::string last = "nobody listens there";
+    while (!limited || std::chrono::steady_clock::now() < until) {
+      for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
+        for (const auto &entry : found) {
+          tcp::socket socket(io);
+          if (co_await knock(socket, tcp::endpoint(entry.endpoint().address(), uint16_t(port)), last)) {
+            if (status.ok()) {
+              prepareSocket(socket);
+              connected.emplace(std::move(socket));
+            }
+            co_return;
+          }
+        }
+      asio::steady_timer pause(io, kRedial);
+      co_await pause.async_wait(kAwait);
+    }
+    status = Status::run(fmt::format("rank {}: did not reach rank 0 at {}, ports {} to {}, in time: {}", self.rank,
+                                     environment.host, environment.port, environment.port + kPorts - 1, last));
+  }
+
+  /// Whether this is the end of calling: it is rank 0, or it differs.
+  asio::awaitable<bool> knock(tcp::socket &socket, const tcp::endpoint &endpoint, std::string &last) {
+    std::error_code error;
+    patience.expires_after(kAnswer);
+    patience.async_wait([&socket](std::error_code early) {
+      std::error_code ignored;
+      if (!early)
+        socket.close(ignored);
+    });
+    co_await socket.async_connect(endpoint, asio::redirect_error(kAwait, error));
+    Greeting greeting;
+    if (!error)
+      greeting = co_await greet(socket, self, wire::Side::Dials);
+    patience.cancel();
+    if (error)
+      co_return false;
+    if (!greeting.stranger && greeting.status.ok() && greeting.peer != 0)
+      greeting.status =
+          Status::run(fmt::format("rank {}: reached rank {} where rank 0 was expected", self.rank, greeting.peer));
+    status = greeting.stranger ? Status{} : greeting.status;
+    if (greeting.stranger && !greeting.status.message.empty())
+      last = greeting.status.message;
+    co_return !greeting.stranger;
+  }
+
+  asio::io_context &io;
+  const Identity self;
+  const Environment &environment;
+  asio::steady_timer patience;
+  std::chrono::steady_clock::time_point until;
+  bool limited;
+  Status status;
+  std::optional<tcp::socket> connected;
+};
+
+Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &result) {
+  Host host(setup, identity);
+  Status status = host.open();
+  int pair[2];
+  if (status.ok() && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    status = Status::run("rank 0: no socket pair could be made");
+  if (!status.ok())
+    return status;
+  host.join(0, std::make_shared<Channel>(host.io, pair[0]));
+  std::thread controlling([&] { host.run(); });
+  auto *io = new asio::io_context; // its thread runs until the process ends
+  auto control = std::make_shared<Channel>(*io, pair[1]);
+  WorkerSetup worker{setup.plan, identity, setup.options, host.address, true};
+  status = runWorker(worker, *io, control);
+  control->close();
+  controlling.join();
+  result = host.result();
+  Status outcome = host.outcome();
+  return outcome.ok() ? status : outcome;
+}
+
+Status runMember(const JoinedSetup &setup, const Identity &identity) {
+  auto *io = new asio::io_context; // its thread runs until the process ends
+  std::optional<tcp::socket> socket;
+  Status status = Caller(*io, identity, setup.environment, setup.options.deadline).call(socket);
+  if (!status.ok())
+    return status;
+  WorkerSetup worker{setup.plan, identity, setup.options, socket->local_endpoint().address(), true};
+  return runWorker(worker, *io, std::make_shared<Channel>(Channel::Socket(std::move(*socket))));
+}
+
+} // namespace
+
+Status runJoined(const JoinedSetup &setup, RunResult &result) {
+  if (sodium_init() < 0)
+    return Status::run("libsodium cannot be initialized");
+  Identity identity = identityOf(setup);
+  return identity.rank == 0 ? runHost(setup, identity, result) : runMember(setup, identity);
+}
+
+} // namespace pipec::runtime

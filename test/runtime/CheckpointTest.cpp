@@ -1,0 +1,90 @@
+// A checkpoint's files: what is written is read again, what is not whole is not.
+#include "runtime/launch/Checkpoint.h"
+#include "test/plan/MakePlan.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+using namespace pipec;
+using namespace pipec::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+
+class Checkpoint : public testing::Test {
+protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "pipec-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  StateFile save(int64_t step, int32_t rank, const std::string &content) {
+    std::ofstream(statePath(folder, step, rank)) << content;
+    StateFile file;
+    Status status = finishState(folder, step, rank, file);
+    EXPECT_TRUE(status.ok()) << status.message;
+    return file;
+  }
+  Manifest write(int64_t step) {
+    Manifest manifest{step, stagesOf(plan), {}};
+    for (int32_t rank = 0; rank < plan.ranks(); ++rank)
+      manifest.files.push_back(save(step, rank, "state of " + std::to_string(rank)));
+    EXPECT_TRUE(writeManifest(folder, manifest).ok());
+    return manifest;
+  }
+
+  std::string folder;
+  plan::Plan plan = plan::test::makePlan({});
+};
+
+TEST_F(Checkpoint, IsReadAsItWasWritten) {
+  EXPECT_FALSE(hasManifest(folder));
+  Manifest written = write(7), read;
+  ASSERT_TRUE(readManifest(folder, plan, read).ok());
+  EXPECT_EQ(read.step, 7);
+  ASSERT_EQ(read.files.size(), 4u);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(read.files[rank].hash, written.files[rank].hash);
+    EXPECT_TRUE(checkState(folder, read.files[rank]).ok());
+  }
+}
+
+TEST_F(Checkpoint, OnlyTheLastOneStays) {
+  write(7);
+  save(9, 2, "of a checkpoint that was never finished");
+  write(11);
+  size_t files = 0;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+    files += entry.path().filename() == "manifest.json" || entry.path().filename().string().starts_with("step-11-")
+                 ? 1
+                 : 100;
+  EXPECT_EQ(files, 5u);
+}
+
+TEST_F(Checkpoint, StatesWithoutAManifestAreNone) {
+  save(3, 0, "x");
+  Manifest read;
+  EXPECT_NE(readManifest(folder, plan, read).message.find("there is no checkpoint to resume from"), std::string::npos);
+}
+
+TEST_F(Checkpoint, AStateThatChangedIsNoticed) {
+  Manifest manifest = write(2);
+  std::ofstream(fs::path(folder) / manifest.files[1].name) << "state of 9";
+  Status status = checkState(folder, manifest.files[1]);
+  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_NE(status.message.find("is not what was saved: it has 10 bytes"), std::string::npos) << status.message;
+}
+
+TEST_F(Checkpoint, OtherStagesOnTheRanksAreRefused) {
+  write(2);
+  Manifest read;
+  plan::test::Make make;
+  make.stagesPerRank = 2;
+  EXPECT_NE(readManifest(folder, plan::test::makePlan(make), read).message.find("in another way"), std::string::npos);
+}
+
+} // namespace

@@ -1,0 +1,220 @@
+// The controller with processes that are played: each is the other end of a channel, and says what the test wants.
+#include "runtime/launch/Controller.h"
+#include "test/plan/MakePlan.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+using namespace pipec;
+using namespace pipec::runtime;
+
+namespace {
+
+class Played {
+public:
+  Played(int32_t ranks, plan::Time deadline, int64_t steps = 100) : said(size_t(ranks)) {
+    plan::test::Make make;
+    make.ranks = ranks;
+    auto plan = std::make_shared<plan::Plan>(plan::test::makePlan(make));
+    plan->variants.front().certificate.span = 100'000'000'000; // 100 ms: permits reach four steps ahead
+    plan->variants.push_back(plan->variants.front());
+    plan->variants.back().name = "second";
+    Controller::Setup setup;
+    setup.plan = plan;
+    setup.options.steps = steps;
+    setup.options.deadline = deadline;
+    Controller::Owner owner;
+    owner.started = [this] { started = true; };
+    owner.end = [this](int32_t rank) { ends[size_t(rank)]->close(); };
+    owner.title = [](int32_t rank) { return "rank " + std::to_string(rank); };
+    controller.emplace(io, setup, owner);
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      int pair[2];
+      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+      controller->join(rank, std::make_shared<Channel>(io, pair[0]),
+                       [this, rank](const std::string &why) { controller->gone(rank, why); });
+      ends.push_back(std::make_shared<Channel>(io, pair[1]));
+      ends.back()->start([this, rank](Message m) { said[size_t(rank)].push_back(std::move(m)); },
+                         [](const std::string &) {});
+    }
+  }
+
+  void say(size_t rank, const Message &message) { ends[rank]->send(message); }
+  void allSay(const Message &message) {
+    for (auto &end : ends)
+      end->send(message);
+  }
+
+  /// Runs until it holds; false: it did not within five seconds.
+  bool until(const std::function<bool()> &holds) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!holds() && std::chrono::steady_clock::now() < end)
+      io.run_one_until(end);
+    return holds();
+  }
+
+  /// The last message of a type that a process heard; null: none.
+  Message last(size_t rank, const std::string &type) {
+    for (auto m = said[rank].rbegin(); m != said[rank].rend(); ++m)
+      if (m->at("type") == type)
+        return *m;
+    return nullptr;
+  }
+  bool hears(size_t rank, const std::string &type) {
+    return until([&] { return !last(rank, type).is_null(); });
+  }
+
+  void meet() {
+    allSay({{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 1}});
+    ASSERT_TRUE(hears(0, "table"));
+    allSay({{"type", "ready"}});
+    ASSERT_TRUE(until([&] { return started && !last(said.size() - 1, "permit").is_null(); }));
+  }
+
+  Message prepared(int64_t program, Code code = Code::Ok, const std::string &message = "") {
+    return {{"type", "prepared"}, {"program", program}, {"code", int(code)}, {"message", message}};
+  }
+
+  struct Answer {
+    bool came = false;
+    Status status;
+    std::optional<Epoch> epoch;
+  };
+  void swap(const std::string &variant, Answer &answer) {
+    controller->swaps().swap(
+        variant, [&answer](Status status, std::optional<Epoch> epoch) { answer = {true, std::move(status), epoch}; });
+  }
+
+  asio::io_context io;
+  std::optional<Controller> controller;
+  std::vector<std::shared_ptr<Channel>> ends;
+  std::vector<std::vector<Message>> said;
+  bool started = false;
+};
+
+constexpr plan::Time kLong = 30'000'000'000'000, kShort = 200'000'000'000; // 30 s, 0.2 s
+
+TEST(Controller, FromTheMeetingToTheReports) {
+  Played p(2, kLong, 8);
+  p.meet();
+  EXPECT_EQ(p.last(1, "table").at("endpoints").size(), 2u);
+  EXPECT_EQ(p.last(1, "permit").at("until"), 4);
+  p.say(1, {{"type", "progress"}, {"step", 2}});
+  ASSERT_TRUE(p.until([&] { return p.last(0, "permit").at("until") == 6; }));
+  EXPECT_EQ(p.last(0, "permit").at("last"), false);
+  p.say(0, {{"type", "progress"}, {"step", 8}});
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
+  Message report = toJson(RankReport{});
+  report["type"] = "report";
+  p.allSay(report);
+  ASSERT_TRUE(p.hears(1, "finish"));
+  EXPECT_TRUE(p.controller->outcome().ok());
+  EXPECT_EQ(p.controller->result().end, 8);
+}
+
+TEST(Controller, SwapsOnceAllHaveAgreed) {
+  Played p(2, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("second", answer);
+  ASSERT_TRUE(p.hears(1, "prepare"));
+  p.say(0, p.prepared(1));
+  p.say(0, {{"type", "progress"}, {"step", 1}});
+  ASSERT_TRUE(p.until([&] { return p.last(0, "permit").at("until") == 5; }));
+  EXPECT_EQ(p.last(0, "permit").at("epoch"), 0); // rank 1 has not agreed
+  EXPECT_FALSE(answer.came);
+  p.say(1, p.prepared(1));
+  p.say(0, {{"type", "progress"}, {"step", 2}});
+  ASSERT_TRUE(p.until([&] { return answer.came; }));
+  EXPECT_TRUE(answer.status.ok()) << answer.status.message;
+  ASSERT_TRUE(answer.epoch);
+  EXPECT_EQ(answer.epoch->epoch, 1);
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("epoch") == 1; }));
+  EXPECT_EQ(p.last(1, "permit").at("program"), 1);
+  EXPECT_EQ(p.controller->status().at("running"), "variant 1 (second)");
+}
+
+TEST(Controller, SwapToWhatRunsChangesNothing) {
+  Played p(2, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("0", answer);
+  EXPECT_TRUE(answer.came && answer.status.ok());
+  EXPECT_TRUE(p.last(0, "prepare").is_null());
+}
+
+TEST(Controller, ARankThatRejectsASwapIsNamedAndTheRunGoesOn) {
+  Played p(3, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("1", answer);
+  ASSERT_TRUE(p.hears(2, "prepare"));
+  p.say(0, p.prepared(1));
+  p.say(1, p.prepared(1, Code::Check, "not with me"));
+  p.say(2, p.prepared(1));
+  ASSERT_TRUE(p.until([&] { return answer.came; }));
+  EXPECT_EQ(answer.status.code, Code::Check);
+  EXPECT_EQ(answer.status.message, "rank 1 refused: not with me");
+  p.say(0, {{"type", "progress"}, {"step", 10}});
+  ASSERT_TRUE(p.until([&] { return p.last(2, "permit").at("until") == 14; }));
+  EXPECT_EQ(p.last(2, "permit").at("epoch"), 0);
+  EXPECT_FALSE(p.controller->failing());
+}
+
+TEST(Controller, ARankThatDoesNotAnswerMeansNoSwap) {
+  Played p(2, kShort);
+  p.meet();
+  Played::Answer answer;
+  p.swap("1", answer);
+  p.say(0, p.prepared(1));
+  ASSERT_TRUE(p.until([&] { return answer.came; }));
+  EXPECT_EQ(answer.status.message, "rank 1 did not answer within 0.2 s: no swap");
+  p.say(1, p.prepared(1)); // too late
+  p.say(0, {{"type", "progress"}, {"step", 3}});
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("until") == 7; }));
+  EXPECT_EQ(p.last(1, "permit").at("epoch"), 0);
+}
+
+TEST(Controller, WhoDoesNotComeToTheMeetingIsNamed) {
+  Played p(2, kShort);
+  p.say(0, {{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 1}});
+  ASSERT_TRUE(p.hears(0, "end"));
+  EXPECT_NE(p.controller->outcome().message.find("rank 1 did not come to the meeting within 0.2 s"), std::string::npos);
+}
+
+TEST(Controller, AFailureIsToldToTheOthers) {
+  Played p(2, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("1", answer);
+  p.say(1, {{"type", "failed"}, {"message", "rank 1: no more"}});
+  ASSERT_TRUE(p.hears(0, "end"));
+  EXPECT_EQ(p.last(0, "end").at("message"), "rank 1: no more");
+  EXPECT_EQ(p.controller->outcome().code, Code::Run);
+  ASSERT_TRUE(answer.came);
+  EXPECT_EQ(answer.status.message, "the run has failed: rank 1: no more");
+}
+
+TEST(Controller, StopEndsAtWhatIsPermitted) {
+  Played p(2, kLong);
+  p.meet();
+  bool told = false;
+  p.controller->stop([&](const Status &status) { told = status.ok(); });
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
+  EXPECT_EQ(p.last(1, "permit").at("until"), 4);
+  EXPECT_FALSE(told);
+  Message report = toJson(RankReport{});
+  report["type"] = "report";
+  p.allSay(report);
+  ASSERT_TRUE(p.until([&] { return told; }));
+}
+
+TEST(Controller, AMessageThatMakesNoSenseEndsThatProcess) {
+  Played p(2, kLong);
+  p.meet();
+  p.say(0, {{"type", "progress"}, {"step", "far"}});
+  ASSERT_TRUE(p.until([&] { return p.controller->failing(); }));
+  EXPECT_NE(p.controller->outcome().message.find("it sent a message that cannot be read"), std::string::npos);
+}
+
+} // namespace

@@ -1,0 +1,180 @@
+"""Swaps while a run goes on, judged from what it did: its trace. Every instruction of every step exactly once, one epoch
+a step on all ranks, whoever is killed and whatever is offered meanwhile."""
+import collections
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import stat
+import statistics
+import subprocess
+import unittest
+
+from support import BIN, CHECK, INPUT, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool
+
+STEPS = 3000 if SOAK else 300
+SPEC = """
+pipec: 1
+pipeline: {{ranks: {ranks}, microbatches: {microbatches}}}
+costs: {{forward: 500us, backward_input: 500us, backward_weight: 300us, link: {{latency: 20us, bandwidth: 10GB/s}}}}
+tensors: {{boundary: 256KiB, activation: 1MiB, weight_context: 1MiB}}
+schedule: 1f1b
+variants: [{{schedule: 1f1b}}, {{schedule: gpipe}}, {{schedule: {{name: kfkb, k: 2}}}}]
+"""
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class SwapTest(ToolTest):
+    def variants(self, ranks):
+        return self.compile(SPEC.format(ranks=ranks, microbatches=ranks))
+
+    def start(self, plan, *arguments):
+        """A run with a control socket, once all ranks have met; and their pids."""
+        control = self.folder / "control"
+        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--json", "--control", control,
+                                     *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
+            self.addCleanup(last)
+        pids = []
+        for line in launcher.stderr:
+            if match := re.search(r"rank \d+ has pid (\d+)", line):
+                pids.append(int(match[1]))
+            if "ranks have met" in line:
+                return launcher, control, pids
+        self.fail(f"the run ended with {launcher.wait()}")
+
+    def ask(self, control, *words, code=OK):
+        done = tool("piperun", "--control", control, *words)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def status(self, control):
+        return json.loads(self.ask(control, "status", "--json").stdout)
+
+    def judge(self, trace, steps, microbatches):
+        """{step: epoch}, after all that must hold of a trace does."""
+        seen = collections.Counter()
+        epochs = collections.defaultdict(set)
+        for event in json.loads(trace.read_text())["traceEvents"]:
+            if event["ph"] != "X":
+                continue
+            a = event["args"]
+            epochs[a["step"]].add(a["epoch"])
+            seen[(a["step"], a["stage"], a["kind"] + a.get("of", ""), a["microbatch"])] += 1
+        self.assertEqual(sorted(epochs), list(range(steps)))
+        self.assertEqual({step: each for step, each in epochs.items() if len(each) != 1}, {})
+        self.assertEqual({key for key, times in seen.items() if times != 1}, set())
+        stages = {stage for _, stage, _, _ in seen}
+        for kind in ("F", "BW"):
+            expected = {(step, stage, kind, m) for step in range(steps) for stage in stages for m in range(microbatches)}
+            self.assertEqual({key for key in seen if key[2] == kind} ^ expected, set())
+        return {step: each.pop() for step, each in epochs.items()}
+
+    def test_a_hundred_swaps_in_three_hundred_steps(self):
+        for ranks in (4, 8):
+            with self.subTest(ranks=ranks):
+                trace = self.folder / "trace.json"
+                run = self.run_json(self.variants(ranks), "--steps", STEPS, "--swap-every", 3, "--trace", trace,
+                                    "--deadline", 30)
+                epochs = self.judge(trace, STEPS, ranks)
+                self.assertEqual([epochs[step] for step in range(STEPS)], run["epochs"])
+                self.assertEqual(run["swaps"], max(run["epochs"]))
+                self.assertEqual((run["lost_steps"], len(run["step_ms"])), (0, STEPS))
+                # A late answer costs a swap its step, never the run: on a busy machine some are late.
+                self.assertGreaterEqual(run["swaps"], (STEPS // 3 - 1) * (0.99 if SOAK else 0.8))
+                self.assertLess(run["permit_wait_ms"]["p50"], 0.1)
+                # A step costs what its variant's steps cost, whether a swap was before it or not.
+                relative = {True: [], False: []}
+                for step in range(1, STEPS):
+                    swapped = run["epochs"][step] != run["epochs"][step - 1]
+                    relative[swapped].append(run["step_ms"][step] / run["simulated_step_ms"][step])
+                allowed = 0.01 if SOAK else 0.1
+                self.assertLess(statistics.median(relative[True]), statistics.median(relative[False]) * (1 + allowed))
+
+    def test_a_rank_killed_among_swaps_ends_all(self):
+        launcher, control, pids = self.start(self.variants(4), "--steps", 100000, "--swap-every", 3, "--deadline", 10)
+        while self.status(control)["swaps"] < 20:
+            pass
+        victim = random.randrange(4)
+        os.kill(pids[victim], signal.SIGKILL)
+        _, messages = launcher.communicate(timeout=60)
+        self.assertEqual(launcher.returncode, RUN, messages)
+        self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+        self.assertFalse(control.exists())
+
+    def test_a_damaged_plan_is_refused_and_the_run_goes_on(self):
+        plan = self.variants(4)
+        damaged = self.folder / "damaged.pipe"
+        content = bytearray(plan.read_bytes())
+        content[len(content) // 2] ^= 1
+        damaged.write_bytes(content)
+        trace = self.folder / "trace.json"
+        launcher, control, _ = self.start(plan, "--steps", STEPS, "--swap-every", 3, "--trace", trace, "--deadline", 30)
+        offered = 0
+        while launcher.poll() is None:
+            done = tool("piperun", "--control", control, "load", damaged)
+            if done.returncode == RUN:  # the run is about to end, or has
+                break
+            self.assertEqual(done.returncode, INPUT, done.stderr)
+            offered += 1
+        out, messages = launcher.communicate(timeout=120)
+        self.assertEqual(launcher.returncode, OK, messages)
+        self.assertGreater(offered, 3)
+        self.assertEqual(len(set(self.judge(trace, STEPS, 4).values())), json.loads(out)["swaps"] + 1)
+
+    def test_the_control_socket(self):
+        plan = self.variants(4)
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--deadline", 30)
+        self.assertEqual(stat.S_IMODE(os.stat(control).st_mode), 0o600)
+        first = self.status(control)
+        self.assertEqual((first["epoch"], first["ranks"], first["swaps"]), (0, 4, 0))
+        self.assertIn("variant 2 (kfkb k=2)", self.ask(control, "swap", "2").stdout)
+        self.assertIn("variant 1 (gpipe)", self.ask(control, "swap", "gpipe").stdout)
+        self.assertIn("epoch 2 ", self.ask(control, "swap", "1").stdout)  # it runs already
+        self.assertEqual(self.status(control)["epoch"], 2)
+        refused = self.ask(control, "swap", "zigzag", code=USAGE)
+        self.assertIn('there is no variant "zigzag"; the plan has variant 0 (1f1b), variant 1 (gpipe)', refused.stderr)
+        # A plan that was not in the file, and one that cannot be.
+        other = self.folder / "other.pipe"
+        self.pipec("compile", self.folder / "spec.yaml", "-o", other, "--set", "variants=[{schedule: {name: kfkb, k: 3}}]")
+        self.assertIn(str(other), self.ask(control, "load", other).stdout)
+        self.assertEqual(self.status(control)["epoch"], 3)
+        self.pipec("compile", self.folder / "spec.yaml", "-o", other, "--set", "pipeline.ranks=3")
+        self.assertIn("the plan is of 3 ranks, the one that runs of 4", self.ask(control, "load", other, code=CHECK).stderr)
+        self.pipec("compile", self.folder / "spec.yaml", "-o", other, "--set", "tensors.boundary=512KiB", "--set",
+                   "communicator=shared")
+        self.assertRegex(self.ask(control, "load", other, code=RUN).stderr,
+                         r"rank \d+ \(pid \d+\) refused: rank \d+: the plan needs a queue \"transfers\"")
+        self.assertIn("cannot", self.ask(control, "load", self.folder / "missing.pipe", code=INPUT).stderr)
+        self.assertEqual(self.status(control)["epoch"], 3)
+        self.assertEqual(self.ask(control, "stop").stdout, "the run has ended\n")
+        out, messages = launcher.communicate(timeout=60)
+        self.assertEqual(launcher.returncode, OK, messages)
+        run = json.loads(out)
+        self.assertEqual((run["swaps"], run["lost_steps"]), (3, 0))
+        self.assertEqual(len(run["epochs"]), run["steps"])
+        self.assertFalse(control.exists())
+        self.assertIn("no run listens", self.ask(control, "status", code=RUN).stderr)
+
+    def test_a_socket_that_cannot_be_is_a_wrong_usage(self):
+        plan = self.variants(4)
+        taken = self.folder / "taken"
+        taken.write_text("")
+        for path, message in [(taken, "is there and is no socket"), ("x" * 200, "1 to 107 bytes"),
+                              (self.folder / "no" / "folder", "cannot listen")]:
+            done = self.piperun(plan, "--local", "--steps", 1, "--control", path, code=USAGE)
+            self.assertIn(message, done.stderr)
+        self.assertTrue(taken.exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
