@@ -5,11 +5,13 @@
 #include "runtime/transport/host/Door.h"
 #include "runtime/transport/host/Socket.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <sodium.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 namespace pipec::runtime {
 
@@ -87,7 +89,7 @@ public:
     if (!status.ok())
       return status;
     address = acceptor.local_endpoint().address();
-    spdlog::info("rank 0: meets the others at {}:{}", address.to_string(), acceptor.local_endpoint().port());
+    spdlog::info("pid {}, meets the others at {}:{}", getpid(), address.to_string(), acceptor.local_endpoint().port());
     door = std::make_shared<Door>(std::move(acceptor), identity);
     door->open([this](Greeting greeting, tcp::socket socket) { guest(greeting, std::move(socket)); },
                [this](const Status &broken) { controller.fail(broken.message, true); });
@@ -99,6 +101,8 @@ public:
   void join(int32_t rank, const std::shared_ptr<Channel> &channel) {
     members[size_t(rank)] = channel;
     controller.join(rank, channel, [this, rank](const std::string &why) { closed(rank, why); });
+    if (std::all_of(members.begin(), members.end(), [](const auto &member) { return bool(member); }))
+      door->close(); // nobody else is due: for the rest of the run there is no port to come to
   }
 
   asio::io_context io;
@@ -253,6 +257,8 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
   Status status = Caller(*io, identity, setup.environment, setup.options.deadline).call(socket);
   if (!status.ok())
     return status;
+  spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket->remote_endpoint().address().to_string(),
+               socket->remote_endpoint().port());
   WorkerSetup worker{setup.plan, identity, setup.options, socket->local_endpoint().address(), true};
   return runWorker(worker, *io, std::make_shared<Channel>(Channel::Socket(std::move(*socket))));
 }

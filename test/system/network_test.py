@@ -1,10 +1,12 @@
 """Runs under a scenario: payloads really travel, and steps take the time that the simulator gives the same scenario. What
 a scenario gets wrong is named with its place; a link that goes silent in the middle of a run ends it in time."""
 import json
+import subprocess
+import sys
 import time
 import unittest
 
-from support import INPUT, RUN, SOAK, SPECS, USAGE, ToolTest, tool
+from support import BIN, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, tool
 from timing import Busy
 
 # Operations of 10 ms and 20 ms; a transfer of 1 MiB takes a millisecond where nothing else is said.
@@ -74,6 +76,21 @@ class NetworkTest(ToolTest):
     def test_a_real_network_emulates_nothing(self):
         run = self.run_json(self.plan, "--network", "real", "--steps", 3)
         self.assertEqual(len(run["step_ms"]), 3)
+
+    def test_runs_in_network_namespaces_take_the_simulated_time(self):
+        """The same scenario, shaped by the kernel: real sockets over HTB, nothing emulated (tools/netlab)."""
+        path = self.network({"default": {"bandwidth": "100MB/s"}, "links": both(1, 2, bandwidth="25MB/s")})
+        predicted = self.predicted("--network", path, "--steps", STEPS)["step_ms"]
+        busy = Busy(self, "in network namespaces", 0.05)
+        for _ in busy.tries():
+            done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", path, "--ranks", "4", "--",
+                                   BIN / "piperun", self.plan, "--network", "real", "--steps", str(STEPS), "--json"],
+                                  capture_output=True, text=True, timeout=120)
+            if done.returncode == 77:
+                self.skipTest(done.stderr.strip())
+            self.assertEqual(done.returncode, OK, done.stderr)
+            pairs = zip(json.loads(done.stdout)["step_ms"], predicted, strict=True)
+            busy.add(max(abs(measured / each - 1) for measured, each in pairs))
 
     def test_a_silent_cut_ends_the_run_in_time(self):
         path = self.network({"faults": [{"cut": [1, 2], "at": "800ms"}]})

@@ -1,5 +1,5 @@
-"""Strangers on a job's ports, as others on the machine see them: while its processes meet, a crowd comes to every port
-that is open, and the run goes on as if nobody had come; once they have met, no port is open at all."""
+"""Strangers on a job's ports, as others on the machine see them: while its processes meet, under --local and under a
+launcher, a crowd comes to what is open, and the run goes on as if nobody had come; once they have met, no port is open."""
 import errno
 import json
 import os
@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, OK, SOAK, ToolTest
+from support import BIN, OK, RUN, SOAK, ToolTest
 from timing import Busy
 
 SPEC = """
@@ -128,6 +128,47 @@ class StrangerTest(ToolTest):
         pids = self.pids(said)
         self.assertEqual(len(pids), 4)
         self.assertEqual(listening([launcher.pid, *pids]), set())
+
+    def test_crowds_and_impostors_at_the_rendezvous_change_nothing(self):
+        """A crowd comes before the others, an impostor with them, another crowd in mid-run, when no port is open."""
+        plan = self.compile(SPEC)
+        busy = Busy(self, f"steps among twice {CROWD} strangers", 0.05)
+        for _ in busy.tries():
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            said = self.folder / "rank0.txt"
+            with open(said, "w", encoding="utf-8") as file:
+                host = self.rank(0, port, plan, "--json", "-v", stdout=subprocess.PIPE, stderr=file)
+            while port + 1 not in listening([host.pid]) and host.poll() is None:
+                os.sched_yield()
+            crowd = Crowd(self)
+            crowd.come_to([port + 1])
+            impostor = self.rank(1, port, plan, secret="guessed", deadline=1, stderr=subprocess.PIPE)
+            self.assertIn("the secret differs", impostor.communicate(timeout=30)[1])
+            self.assertEqual(impostor.returncode, RUN)
+            others = [self.rank(rank, port, plan) for rank in (1, 2, 3)]
+            while "have met" not in said.read_text(encoding="utf-8") and host.poll() is None:
+                os.sched_yield()
+            self.assertEqual(listening([host.pid, *(each.pid for each in others)]), set())
+            crowd.come_to([port + 1])  # in vain
+            out = host.communicate(timeout=60)[0]
+            self.assertEqual(host.returncode, OK, said.read_text(encoding="utf-8"))
+            self.assertEqual([each.wait(timeout=10) for each in others], [OK] * 3)
+            run = json.loads(out)
+            pairs = zip(run["step_ms"], run["simulated_step_ms"], strict=True)
+            busy.add(max(abs(measured / simulated - 1) for measured, simulated in pairs))
+
+    def rank(self, rank, port, plan, *arguments, secret="known", deadline=30, **options):
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1",
+                       "MASTER_PORT": str(port), "PIPEC_SECRET": secret}
+        process = subprocess.Popen([BIN / "piperun", plan, "--steps", "20", "--deadline", str(deadline), *arguments],
+                                   env=environment, text=True, **options)
+        for close in [process.wait, process.kill]:
+            self.addCleanup(close)
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                self.addCleanup(stream.close)
+        return process
 
 
 if __name__ == "__main__":
