@@ -182,7 +182,8 @@ size_t characterLength(std::string_view text) {
 }
 
 /// yaml-cpp guesses other encodings and takes a control character for the end: only plain text may reach it. It also
-/// keeps a line's tokens until the line ends, which the count of what may start a value holds within bounds.
+/// keeps a line's tokens until the line ends, which the count of what may start a value holds within bounds, and is slow
+/// where there is nothing but lines.
 bool checkText(std::string_view text, int source, Errors &errors) {
   Mark mark{1, 1, source};
   int64_t starts = 0;
@@ -197,6 +198,10 @@ bool checkText(std::string_view text, int source, Errors &errors) {
       return false;
     }
     bool newline = text[at] == '\n';
+    if (newline && mark.line == kTreeLines) {
+      errors.add(mark, fmt::format("more than {} lines", kTreeLines));
+      return false;
+    }
     mark = {mark.line + newline, newline ? 1 : mark.column + static_cast<int>(length), source};
     at += length;
   }

@@ -39,6 +39,7 @@ struct Node {
 
 inline constexpr int kTreeDepth = 64;
 inline constexpr int64_t kTreeValues = int64_t(1) << 20;
+inline constexpr int kTreeLines = 2 << 20;
 
 /// What the text holds; null after an error that leaves nothing to read. `source` goes into the marks.
 NodePtr parseTree(std::string_view text, int source, Errors &errors);

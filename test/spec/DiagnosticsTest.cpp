@@ -313,6 +313,8 @@ TEST(Diagnostics, whatWouldExhaustTheReader) {
     bomb +=
         fmt::format("a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n", i, i - 1);
   EXPECT_EQ(wrong(bomb), "spec.yaml:6:55: error: more than 1048576 values, counting what aliases repeat");
+  EXPECT_EQ(wrong("pipec: 1\n" + std::string(size_t(12) << 20, '\n')),
+            "spec.yaml:2097152:1: error: more than 2097152 lines");
 
   std::string chain = "a0: &a0 [x]\n"; // deep through aliases alone
   for (int i = 1; i < 100; ++i)

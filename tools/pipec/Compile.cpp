@@ -15,9 +15,11 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <unistd.h>
 
 using namespace mlir;
 
@@ -136,6 +138,23 @@ private:
       growHeap(most);
   }
 
+  /// What cannot fit into this machine's memory is not begun: the system would end some process in the middle of it.
+  bool fits(const spec::Spec &spec, pipe::PipelineOp pipeline) {
+    constexpr double kBytesEach = 2400, kGiB = 1 << 30; // of a stage and microbatch, as measured
+    const int64_t stages = int64_t(pipeline.getPlacement().size());
+    const double need = kBytesEach * double(stages) * double(spec.microbatches.value) / kGiB;
+    const double have = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE)) / kGiB;
+    if (need <= have)
+      return true;
+    const spec::Mark &mark = spec.microbatches.mark;
+    emitError(
+        FileLineColLoc::get(&context, spec.sources[size_t(mark.source)], unsigned(mark.line), unsigned(mark.column)))
+        << llvm::formatv("compiling {0} stages and {1} microbatches takes about {2:F0} GiB of memory, this machine "
+                         "has {3:F0} GiB: fewer microbatches or stages",
+                         stages, spec.microbatches.value, need, have);
+    return false;
+  }
+
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     OwningOpRef<ModuleOp> module = fromSpec(spec, context);
@@ -145,6 +164,8 @@ private:
       compiled.text += textOf(*module);
       return Code::Ok;
     }
+    if (!fits(spec, findPipeline(*module)))
+      return Code::Input;
     PassManager manager(&context);
     manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
     Code code = Code::Ok;

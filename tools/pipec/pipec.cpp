@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -133,7 +134,13 @@ int main(int argc, char **argv) {
       pipec::printFailure(error.what(), code);
     return code;
   }
-  int code = known.at(app.get_subcommands().front())->run(options);
+  int code = 0;
+  try {
+    code = known.at(app.get_subcommands().front())->run(options);
+  } catch (const std::bad_alloc &) {
+    std::fputs("pipec: error: out of memory\n", stderr);
+    return 4;
+  }
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     std::fputs("pipec: error: cannot write to standard output\n", stderr);
     return 4;
