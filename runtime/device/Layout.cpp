@@ -48,9 +48,10 @@ Status Layout::map(const plan::Program &program, std::vector<uint32_t> &queueOf)
   for (const std::string &name : plan::queueNames(program)) {
     size_t at = findFree(names, taken, name);
     if (at == names.size())
-      return Status::run(fmt::format("rank {}: the plan needs a queue \"{}\", this run has \"{}\": compile it with the "
-                                     "same placement and communicator as the plan that runs",
-                                     rank, name, fmt::join(names, "\", \"")));
+      return Status::check(
+          fmt::format("rank {}: the plan needs a queue \"{}\", this run has \"{}\": compile it with the "
+                      "same placement and communicator as the plan that runs",
+                      rank, name, fmt::join(names, "\", \"")));
     taken[at] = true;
     queueOf.push_back(uint32_t(at));
   }

@@ -19,7 +19,7 @@ struct Layout {
   /// Adds what `program` needs beyond this. All programs are of one rank.
   void add(const plan::Program &program);
 
-  /// Where each queue of `program` is found here; refused (Code::Run) where one is missing.
+  /// Where each queue of `program` is found here; refused (Code::Check) where one is missing.
   Status map(const plan::Program &program, std::vector<uint32_t> &queueOf) const;
 
   int32_t rank = 0;

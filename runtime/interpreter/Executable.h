@@ -13,7 +13,7 @@ namespace pipec::runtime {
 
 class Executable {
 public:
-  /// `program` (loaded and proved) lives as long as `owner` does, which is kept. Refused (Code::Run) if the program
+  /// `program` (loaded and proved) lives as long as `owner` does, which is kept. Refused (Code::Check) if the program
   /// needs queues or memory that are not there.
   static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const Layout &layout,
                      const TransferMemory &memory, std::shared_ptr<const Executable> &result);

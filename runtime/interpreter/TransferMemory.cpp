@@ -50,13 +50,14 @@ Status TransferMemory::allocate(Device &device, const std::vector<const plan::Pr
 Status TransferMemory::find(const plan::Program &program, const plan::Ring &ring, Region &region) const {
   auto found = regions.find({ring.peer, ring.direction});
   if (found == regions.end())
-    return Status::run(fmt::format("rank {}: the plan has transfers {}, which the plan that runs has not", program.rank,
-                                   nameOf(ring)));
+    return Status::check(fmt::format("rank {}: the plan has transfers {}, which the plan that runs has not",
+                                     program.rank, nameOf(ring)));
   plan::Bytes needed = ringBytes(ring, slotBytes(ring));
   if (needed > found->second.bytes)
-    return Status::run(fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}, the "
-                                   "most of the variants that it started with",
-                                   program.rank, needed, nameOf(ring), found->second.bytes));
+    return Status::check(
+        fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}, the "
+                    "most of the variants that it started with",
+                    program.rank, needed, nameOf(ring), found->second.bytes));
   region = found->second;
   return {};
 }

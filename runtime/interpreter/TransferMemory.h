@@ -23,7 +23,7 @@ public:
     std::byte *data = nullptr;
     plan::Bytes bytes = 0;
   };
-  /// Refused (Code::Run) if this rank has no such region, or a smaller one than `ring` needs.
+  /// Refused (Code::Check) if this rank has no such region, or a smaller one than `ring` needs.
   Status find(const plan::Program &program, const plan::Ring &ring, Region &region) const;
 
   plan::Bytes slotBytes(const plan::Ring &ring) const;

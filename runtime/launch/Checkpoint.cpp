@@ -48,7 +48,8 @@ int64_t hashFile(const std::string &path, std::string &hash) {
   return bytes;
 }
 
-Status syncFile(const std::string &path) {
+/// To the disk: of a file its content, of a folder its names.
+Status syncPath(const std::string &path) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   bool done = file >= 0 && ::fsync(file) == 0;
   int error = errno;
@@ -65,7 +66,7 @@ std::string statePath(const std::string &folder, int64_t step, int32_t rank) {
 
 Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file) {
   std::string partial = statePath(folder, step, rank);
-  Status status = syncFile(partial);
+  Status status = syncPath(partial);
   if (!status.ok())
     return status;
   file.name = stateName(step, rank);
@@ -73,7 +74,7 @@ Status finishState(const std::string &folder, int64_t step, int32_t rank, StateF
   std::string path = (fs::path(folder) / file.name).string();
   if (file.bytes < 0 || ::rename(partial.c_str(), path.c_str()) != 0)
     return Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
-  return {};
+  return syncPath(folder); // its name
 }
 
 Status checkState(const std::string &folder, const StateFile &file) {
@@ -109,6 +110,8 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
   std::string text = json.dump(2) + "\n";
   Status status = plan::writeFile(manifestPath(folder), {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  if (status.ok())
+    status = syncPath(folder); // before what the last one named goes
   if (!status.ok())
     return Status::run(status.message);
   std::string current = fmt::format("step-{}-", manifest.step);

@@ -157,6 +157,7 @@ void Controller::advance() {
 }
 
 void Controller::stop(std::function<void(Status)> done) {
+  stopAsked = true;
   if (done)
     stoppers.push_back(std::move(done));
   if (finishing)

@@ -67,6 +67,7 @@ public:
   Message status() const;
 
   bool failing() const { return !causes.empty(); }
+  bool stopping() const { return stopAsked; }
   /// The process may end: the run is over, or it has said why it ends.
   bool mayEnd(int32_t rank) const { return finishing || members[size_t(rank)].failed; }
   bool allGone() const;
@@ -109,6 +110,7 @@ private:
   asio::steady_timer graceTimer;
   bool started = false;
   bool finishing = false;
+  bool stopAsked = false;
   std::vector<std::function<void(Status)>> stoppers; // who asked for the end
   std::vector<std::string> causes;                   // the most telling first
 };

@@ -130,6 +130,7 @@ Status Launcher::run() {
   asio::post(io, [this] { reap(); }); // who ended before the signals were caught
   io.run();
   result.run = controller.result();
+  result.stopped = controller.stopping();
   return controller.outcome();
 }
 
@@ -231,7 +232,7 @@ Status runLocal(const LocalSetup &given, const std::function<void(const LocalRes
     randombytes_buf(identity.job.data(), identity.job.size());
     randombytes_buf(identity.secret.data(), identity.secret.size()); // known to forked processes alone
     status = attempt(setup, identity, started, result);
-    if (status.ok() || result.restarts == setup.restarts || status.message.starts_with("ended by signal"))
+    if (status.ok() || result.stopped || result.restarts == setup.restarts)
       break;
     setup.resume.reset();
     Manifest manifest;

@@ -27,6 +27,7 @@ struct LocalResult {
   std::vector<int> exits;         // exit code of each process, or minus the signal that ended it
   std::vector<double> cpuSeconds; // of each process, user and system
   double wallSeconds = 0;         // from the first fork to the last end
+  bool stopped = false;           // somebody asked for its end
   int64_t restarts = 0;
   int64_t lostSteps = 0; // done, and done again after a restart
 };

@@ -68,24 +68,6 @@ std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t 
   return stepTimes(ranks, first, end);
 }
 
-Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<Time> &times) {
-  simulate::Options options;
-  options.steps = steps;
-  simulate::Result result;
-  Status status = simulate::simulate(variant, options, result);
-  if (!status.ok())
-    return status;
-  std::vector<std::vector<StepTimes>> ranks;
-  for (const simulate::RankResult &rank : result.ranks) {
-    ranks.emplace_back();
-    for (size_t s = 0; s < rank.firstStart.size(); ++s)
-      if (rank.firstStart[s] >= 0) // -1: computes nothing
-        ranks.back().push_back({rank.firstStart[s], rank.lastEnd[s]});
-  }
-  times = stepTimes(ranks, 0, steps);
-  return {};
-}
-
 Status writeTrace(const std::string &path, const std::vector<Layout> &layouts,
                   const std::vector<trace::Event> &events) {
   std::vector<trace::Rank> ranks;

@@ -30,8 +30,6 @@ RankReport fromJson(const nlohmann::json &json, int32_t rank);
 std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end);
 
 std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end);
-/// The same steps in virtual time.
-Status simulatedSteps(const plan::Variant &variant, int64_t steps, std::vector<plan::Time> &times);
 
 /// Writes what ranks did, all or nothing (Code::Run); `layouts` name their queues.
 Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, const std::vector<trace::Event> &events);

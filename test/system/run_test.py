@@ -1,5 +1,7 @@
 """Plans run: every shape to its end, with the figures and the trace that the design lists."""
 import json
+import os
+import subprocess
 import unittest
 
 from support import SOAK, SPECS, ToolTest
@@ -54,6 +56,22 @@ class RunTest(ToolTest):
         text = self.piperun(self.compile(SPECS / "1f1b.yaml", **SHORT), "--local", "--steps", 2).stdout
         self.assertIn("measured ms", text)
         self.assertIn("simulated ms", text)
+
+    def test_a_terminal_sees_how_the_run_goes(self):
+        plan = self.compile(SPECS / "1f1b.yaml", **SHORT)
+        terminal, theirs = os.openpty()
+        self.addCleanup(os.close, terminal)
+        done = self.piperun(plan, "--local", "--steps", 200, "--json", stdout=subprocess.PIPE, stderr=theirs,
+                            capture_output=False)
+        os.close(theirs)
+        shown = os.read(terminal, 1 << 16).decode()
+        self.assertRegex(shown, r"step \d+ of 200: [\d.]+ ms/step, predicted [\d.]+, bubble -?[\d.]+ %")
+        self.assertEqual(json.loads(done.stdout)["steps"], 200)
+
+    def test_verbose_names_every_process(self):
+        done = self.piperun(self.compile(SPECS / "1f1b.yaml", **SHORT), "--local", "--steps", 2, "-v")
+        for rank in range(4):
+            self.assertRegex(done.stderr, rf"(?m)^piperun: rank {rank} has pid \d+$")
 
     def test_quiet_says_nothing(self):
         done = self.piperun(self.compile(SPECS / "1f1b.yaml", **SHORT), "--local", "--steps", 2, "-q")
