@@ -66,10 +66,11 @@ TEST(Counters, NoWakeUpIsLost) {
   constexpr size_t threads = 4;
   constexpr int64_t rounds = 20'000;
   Counters counters(std::vector<size_t>(threads, 16), threads);
+  std::vector<ParkingBell> bells(threads); // who rings one may not be done when its owner is
   std::vector<std::thread> ring;
   for (size_t t = 0; t < threads; ++t)
     ring.emplace_back([&, t] {
-      ParkingBell bell;
+      ParkingBell &bell = bells[t];
       for (int64_t n = 1; n <= rounds; ++n) {
         QueueId left = QueueId((t + threads - 1) % threads);
         int64_t due = t == 0 ? n - 1 : n;

@@ -1,7 +1,7 @@
-// Counting and waking. The waiter registers under the same lock under which a post counts, so no wake-up can be lost.
+// Counting and waking.
 #include "runtime/device/host/Counters.h"
 
-#include <algorithm>
+#include <bit>
 
 namespace pipec::runtime {
 
@@ -26,42 +26,50 @@ void ParkingBell::waitUntil(std::chrono::steady_clock::time_point time) {
 }
 
 Counters::Counters(const std::vector<size_t> &history, size_t waiters) : counters(history.size()), waiters(waiters) {
-  for (size_t q = 0; q < history.size(); ++q)
-    counters[q].times.resize(std::max<size_t>(history[q], 1));
-}
-
-void Counters::post(QueueId queue, Time time) {
-  std::lock_guard lock(mutex);
-  Counter &counter = counters[queue];
-  size_t size = counter.times.size();
-  if (counter.count > 0)
-    time = std::max(time, counter.times[size_t(counter.count - 1) % size]);
-  counter.times[size_t(counter.count) % size] = time;
-  ++counter.count;
-  for (Waiter &waiter : waiters)
-    if (waiter.bell && waiter.of == queue && waiter.count <= counter.count) {
-      waiter.bell->ring();
-      waiter.bell = nullptr;
-    }
-}
-
-std::optional<Counters::Time> Counters::reached(QueueId of, int64_t count, size_t waiter, Bell &bell) {
-  std::lock_guard lock(mutex);
-  const Counter &counter = counters[of];
-  if (count > counter.count) {
-    waiters[waiter] = {of, count, &bell};
-    return std::nullopt;
+  for (size_t q = 0; q < history.size(); ++q) {
+    Counter &counter = counters[q];
+    counter.history = int64_t(std::max<size_t>(history[q], 1));
+    size_t size = std::bit_ceil(size_t(counter.history) + 1); // one more: who reads the oldest is not overtaken at once
+    counter.times = std::make_unique<std::atomic<Time>[]>(size);
+    counter.mask = size - 1;
   }
-  if (count <= 0)
-    return Time(0);
-  int64_t size = int64_t(counter.times.size());
-  int64_t oldest = std::max<int64_t>(counter.count - size + 1, 1);
-  return counter.times[size_t(std::max(count, oldest) - 1) % size_t(size)];
 }
 
-int64_t Counters::count(QueueId queue) const {
+void Counters::remove(Waiter &waiter) {
+  counters[waiter.of].waiting.fetch_sub(1, std::memory_order_relaxed);
+  waiter.bell = nullptr;
+}
+
+/// The waiter raises its flag and looks once more; post() counts and then looks for flags.
+std::optional<Counters::Time> Counters::await(QueueId of, int64_t count, size_t number, Bell &bell) {
+  Waiter &waiter = waiters[number];
+  {
+    std::lock_guard lock(mutex);
+    if (waiter.bell == &bell && waiter.of == of && waiter.count == count)
+      return std::nullopt; // it has looked since it was hung there, and will be rung
+    if (waiter.bell)
+      remove(waiter);
+    waiter = {of, count, &bell};
+    counters[of].waiting.fetch_add(1, std::memory_order_relaxed);
+  }
+  heavyFence();
+  int64_t now = counters[of].count.load(std::memory_order_acquire);
+  if (count > now)
+    return std::nullopt;
   std::lock_guard lock(mutex);
-  return counters[queue].count;
+  if (waiter.bell)
+    remove(waiter);
+  return timeOf(counters[of], count, now);
+}
+
+void Counters::wake(QueueId queue) {
+  std::lock_guard lock(mutex);
+  int64_t now = counters[queue].count.load(std::memory_order_relaxed);
+  for (Waiter &waiter : waiters)
+    if (waiter.bell && waiter.of == queue && waiter.count <= now) {
+      waiter.bell->ring();
+      remove(waiter);
+    }
 }
 
 } // namespace pipec::runtime

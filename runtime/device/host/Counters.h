@@ -4,9 +4,13 @@
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/device/host/Fence.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -41,19 +45,40 @@ public:
   /// waits for one count at a time.
   Counters(const std::vector<size_t> &history, size_t waiters);
 
-  /// Counts one completion of `queue`. Completions count in queue order: the time is at least that of the one before.
-  void post(QueueId queue, Time time);
+  /// Counts one completion of `queue`; of each queue by one thread. Completions count in queue order: the time is at
+  /// least that of the one before.
+  void post(QueueId queue, Time time) {
+    Counter &counter = counters[queue];
+    int64_t count = counter.count.load(std::memory_order_relaxed);
+    counter.last = std::max(counter.last, time);
+    counter.times[size_t(count) & counter.mask].store(counter.last, std::memory_order_relaxed);
+    counter.count.store(count + 1, std::memory_order_release);
+    lightFence();
+    if (counter.waiting.load(std::memory_order_relaxed) != 0)
+      wake(queue);
+  }
 
   /// When `of` reached `count`. If it has not yet: nothing, and `bell` rings once it has. A count older than the
-  /// history is said to be as old as the oldest remembered.
-  std::optional<Time> reached(QueueId of, int64_t count, size_t waiter, Bell &bell);
+  /// history is said to be as old as the oldest remembered. A waiter is one thread; its bell outlives all posts.
+  std::optional<Time> reached(QueueId of, int64_t count, size_t waiter, Bell &bell) {
+    if (count <= 0)
+      return Time(0);
+    int64_t now = counters[of].count.load(std::memory_order_acquire);
+    if (count <= now)
+      return timeOf(counters[of], count, now);
+    return await(of, count, waiter, bell);
+  }
 
-  int64_t count(QueueId queue) const;
+  int64_t count(QueueId queue) const { return counters[queue].count.load(std::memory_order_acquire); }
 
 private:
   struct Counter {
-    int64_t count = 0;
-    std::vector<Time> times; // of the n-th completion (from 1): times[(n - 1) % size]
+    alignas(64) std::atomic<int64_t> count{0};
+    Time last = 0;
+    std::unique_ptr<std::atomic<Time>[]> times; // of the n-th completion (from 1): times[(n - 1) & mask]
+    size_t mask = 0;
+    int64_t history = 0;
+    alignas(64) std::atomic<uint32_t> waiting{0}; // how many waiters have their bell here
   };
   struct Waiter {
     QueueId of = 0;
@@ -61,8 +86,16 @@ private:
     Bell *bell = nullptr; // none: does not wait
   };
 
-  mutable std::mutex mutex;
+  static Time timeOf(const Counter &counter, int64_t count, int64_t now) {
+    int64_t oldest = std::max<int64_t>(now - counter.history + 1, 1);
+    return counter.times[size_t(std::max(count, oldest) - 1) & counter.mask].load(std::memory_order_relaxed);
+  }
+  std::optional<Time> await(QueueId of, int64_t count, size_t waiter, Bell &bell);
+  void wake(QueueId queue);
+  void remove(Waiter &waiter);
+
   std::vector<Counter> counters;
+  std::mutex mutex; // over the waiters
   std::vector<Waiter> waiters;
 };
 

@@ -20,7 +20,8 @@ static std::vector<size_t> historySizes(const Layout &layout, size_t limit) {
 }
 
 HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bool trace)
-    : layout(std::move(queuesOf)), clock(clock), counters(historySizes(layout, kHistory), layout.queues.size() + 1) {
+    : layout(std::move(queuesOf)), tracing(trace), clock(clock),
+      counters(historySizes(layout, kHistory), layout.queues.size() + 1) {
   for (QueueId q = 0; q < layout.queues.size(); ++q) {
     auto queue = std::make_unique<Queue>();
     bool device = layout.queues[q].kind == plan::QueueKind::Device;
@@ -42,10 +43,8 @@ HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bo
     stopped = true;
     deviceBell.ring();
     hostBell.ring();
-    for (auto &queue : queues) {
-      std::lock_guard lock(queue->mutex);
-      queue->notFull.notify_all();
-    }
+    for (auto &queue : queues)
+      queue->ring.wakeIssuer();
   });
 }
 
@@ -74,31 +73,14 @@ std::byte *HostDevice::allocate(plan::Bytes bytes) {
   return static_cast<std::byte *>(std::align(size_t(kAlignment), size_t(bytes), place, space));
 }
 
-void HostDevice::push(QueueId id, const Entry &entry) {
-  Queue &queue = *queues[id];
-  bool wasEmpty;
-  {
-    std::unique_lock lock(queue.mutex);
-    queue.notFull.wait(lock, [&] { return queue.entries.size() < kCapacity || stopped; });
-    wasEmpty = queue.entries.empty();
-    queue.entries.push_back(entry);
-  }
-  if (wasEmpty)
-    queue.bell->ring();
-}
-
 void HostDevice::wait(QueueId queue, QueueId of, int64_t count) {
-  Entry entry;
-  entry.isWait = true;
-  entry.of = of;
-  entry.count = count;
-  push(queue, entry);
+  if (queues[queue]->ring.pushWait(of, count, stopped))
+    queues[queue]->bell->ring();
 }
 
 void HostDevice::submit(QueueId queue, const HostWork &work) {
-  Entry entry;
-  entry.work = work;
-  push(queue, entry);
+  if (queues[queue]->ring.pushWork(work, stopped))
+    queues[queue]->bell->ring();
 }
 
 bool HostDevice::synchronize(QueueId of, int64_t count) {
@@ -110,99 +92,106 @@ bool HostDevice::synchronize(QueueId of, int64_t count) {
   return false;
 }
 
-std::optional<HostDevice::Head> HostDevice::head(QueueId id) {
+/// The work at the head once all waits before it are met, and when it can start. The waits that are met are gone.
+const HostWork *HostDevice::front(QueueId id, Time &ready) {
   Queue &queue = *queues[id];
-  std::lock_guard lock(queue.mutex);
-  while (!queue.entries.empty() && queue.entries.front().isWait) {
-    const Entry &entry = queue.entries.front();
-    std::optional<Time> time = counters.reached(entry.of, entry.count, id, *queue.bell);
-    if (!time) {
-      if (queue.waitingSince < 0)
-        queue.waitingSince = std::max<Time>(clock.now(), 0);
-      return std::nullopt;
+  while (Ring::Entry *entry = queue.ring.front()) {
+    if (!entry->isWait) {
+      ready = std::max(queue.ready, queue.free);
+      return &entry->work;
     }
-    queue.waitingSince = -1;
+    std::optional<Time> time = counters.reached(entry->of, entry->count, id, *queue.bell);
+    if (!time) {
+      if (queue.waitingSince.load(std::memory_order_relaxed) < 0)
+        queue.waitingSince.store(std::max<Time>(clock.now(), 0), std::memory_order_relaxed);
+      return nullptr;
+    }
+    if (queue.waitingSince.load(std::memory_order_relaxed) >= 0)
+      queue.waitingSince.store(-1, std::memory_order_relaxed);
     queue.ready = std::max(queue.ready, *time);
-    queue.entries.pop_front();
-    queue.notFull.notify_one();
+    queue.ring.pop();
   }
-  if (queue.entries.empty())
-    return std::nullopt;
-  return Head{queue.entries.front().work, std::max(queue.ready, queue.free)};
+  return nullptr;
+}
+
+std::optional<HostDevice::Head> HostDevice::head(QueueId id) {
+  Time ready = 0;
+  const HostWork *work = front(id, ready);
+  return work ? std::optional<Head>({*work, ready}) : std::nullopt;
 }
 
 void HostDevice::finish(QueueId id, const Times &times) {
   Queue &queue = *queues[id];
-  {
-    std::lock_guard lock(queue.mutex);
-    queue.recorder.record(queue.entries.front().work.label, times.due, times.realStart, times.realEnd, times.late);
-    queue.entries.pop_front();
-    queue.ready = 0;
-    queue.free = times.free;
-    queue.notFull.notify_one();
-  }
+  queue.recorder.record(queue.ring.front()->work.label, times.due, times.realStart, times.realEnd, times.late);
+  queue.ready = 0;
+  queue.free = times.free;
+  queue.ring.pop();
   counters.post(id, times.end);
 }
 
+// Reading the clock costs more than all else of a short instruction, so its last reading serves until something ends
+// after it, or has run on for a while; a trace reads it at every end.
 void HostDevice::runQueues() {
-  Time free = 0; // of the device
+  constexpr int kUnread = 64; // instructions
+  Time free = 0;              // of the device
+  Time now = clock.now();
+  int unread = 0;
   while (!stopped) {
-    std::optional<Head> best;
+    const HostWork *best = nullptr;
+    Time ready = 0;
     QueueId from = 0;
     for (QueueId q : deviceQueues) {
-      std::optional<Head> candidate = head(q);
-      if (!candidate)
-        continue;
-      candidate->ready = std::max(candidate->ready, free);
-      if (!best || candidate->ready < best->ready) {
-        best = candidate;
+      Time candidate = 0;
+      const HostWork *work = front(q, candidate);
+      candidate = std::max(candidate, free);
+      if (work && (!best || candidate < ready)) {
+        best = work;
+        ready = candidate;
         from = q;
       }
     }
     if (!best) {
       deviceBell.wait();
+      now = clock.now();
       continue;
     }
-    if (best->ready > clock.now()) { // until then a better one may come
-      if (deviceQueues.size() > 1) {
-        deviceBell.waitUntil(clock.at(best->ready));
-        continue;
-      }
-      clock.sleepUntil(best->ready);
+    if (ready > now && ready > (now = clock.now())) { // until then a better one may come
+      if (deviceQueues.size() > 1)
+        deviceBell.waitUntil(clock.at(ready));
+      else
+        clock.sleepUntil(ready);
+      now = clock.now();
+      continue;
     }
-    Time realStart = clock.now();
-    HostBody::Span due = best->work.body->run(best->work, best->ready);
+    Time start = now;
+    HostBody::Span due = best->body->run(*best, ready);
     free = due.end;
     if (stopped)
       return;
-    Time realEnd = clock.now();
-    finish(from, {free, free, due.start, realStart, realEnd, realEnd - free});
+    if (tracing || due.end > now || ++unread == kUnread) {
+      now = clock.now();
+      unread = 0;
+    }
+    finish(from, {free, free, due.start, start, now, now - free});
   }
 }
 
 std::optional<std::string> HostDevice::overdue(Time limit) const {
   for (QueueId q = 0; q < queues.size(); ++q) {
-    QueueId of;
-    {
-      std::lock_guard lock(queues[q]->mutex);
-      if (queues[q]->waitingSince < 0 || clock.now() - queues[q]->waitingSince < limit || queues[q]->entries.empty())
-        continue;
-      of = queues[q]->entries.front().of;
-    }
-    std::string blocker = describeHead(of);
+    Time since = queues[q]->waitingSince.load(std::memory_order_relaxed);
+    std::optional<QueueId> of = queues[q]->ring.waitsFor();
+    if (since < 0 || clock.now() - since < limit || !of)
+      continue;
+    std::string blocker = describeHead(*of);
     return fmt::format("{} waits for {}, which did not end", describeHead(q),
-                       blocker.empty() ? fmt::format("queue {}", of) : fmt::format("\"{}\"", blocker));
+                       blocker.empty() ? fmt::format("queue {}", *of) : fmt::format("\"{}\"", blocker));
   }
   return std::nullopt;
 }
 
 std::string HostDevice::describeHead(QueueId id) const {
-  const Queue &queue = *queues[id];
-  std::lock_guard lock(queue.mutex);
-  for (const Entry &entry : queue.entries)
-    if (!entry.isWait)
-      return plan::describe(layout.rank, *entry.work.label.operation, entry.work.label.microbatch);
-  return {};
+  std::optional<Ring::Known> known = queues[id]->ring.peek();
+  return known ? plan::describe(layout.rank, *known->operation, known->microbatch) : std::string();
 }
 
 std::vector<Recorder> HostDevice::recorders() const {

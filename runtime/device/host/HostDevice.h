@@ -1,6 +1,6 @@
-// The device of a rank on the host: a queue is a list of waits and work in memory. One thread runs all device queues of
-// the rank, by priority; communicator queues are run by the transport, which takes their heads from here. Memory is
-// ordinary memory.
+// The device of a rank on the host: a queue is a ring of waits and work in memory, from the issuing thread to the one
+// that runs it, without a lock. One thread runs all device queues of the rank, by priority; communicator queues are run
+// by the transport, which takes their heads from here. Memory is ordinary memory.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -8,16 +8,14 @@
 #include "runtime/device/host/Clock.h"
 #include "runtime/device/host/Counters.h"
 #include "runtime/device/host/Recorder.h"
+#include "runtime/device/host/Ring.h"
 
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
 
 namespace pipec::runtime {
-
-struct HostWork;
 
 /// What a device queue's work does, given by the stage.
 class HostBody {
@@ -30,13 +28,6 @@ public:
   /// Runs on the device's thread and returns when the work has ended; `ready` is when it could start. The result is
   /// when it was due to start and end in the run's clock, where time is emulated; else when it did.
   virtual Span run(const HostWork &work, plan::Time ready) = 0;
-};
-
-struct HostWork {
-  Label label;
-  Slot in;
-  Slot out;                 // of a transfer: its slot
-  HostBody *body = nullptr; // none: a transfer
 };
 
 class HostDevice final : public Device {
@@ -91,31 +82,24 @@ public:
   std::vector<Recorder> recorders() const;
 
 private:
-  static constexpr size_t kCapacity = size_t(1) << 16; // entries of a queue
-  static constexpr size_t kHistory = size_t(1) << 20;  // remembered times of a counter
+  static constexpr size_t kHistory = size_t(1) << 20; // remembered times of a counter
 
-  struct Entry {
-    bool isWait = false;
-    QueueId of = 0;
-    int64_t count = 0;
-    HostWork work;
-  };
   struct Queue {
-    mutable std::mutex mutex; // over all up to `bell`
-    std::condition_variable notFull;
-    std::deque<Entry> entries;
-    Time ready = 0;         // of the waits passed since the last work
-    Time free = 0;          // end of the last work
-    Time waitingSince = -1; // since when the head's wait is not met; -1: it is
+    Ring ring;
     Bell *bell = nullptr;
-    Recorder recorder;
     plan::Priority priority = plan::Priority::Compute;
+    // Of the thread that runs it:
+    Time ready = 0;                     // of the waits passed since the last work
+    Time free = 0;                      // end of the last work
+    std::atomic<Time> waitingSince{-1}; // since when the head's wait is not met; -1: it is
+    Recorder recorder;
   };
 
-  void push(QueueId queue, const Entry &entry);
+  const HostWork *front(QueueId queue, Time &ready);
   void runQueues();
 
   const Layout layout;
+  const bool tracing;
   const Clock &clock;
   std::vector<std::unique_ptr<Queue>> queues;
   std::vector<QueueId> deviceQueues; // highest priority first

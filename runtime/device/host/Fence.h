@@ -1,0 +1,25 @@
+// A pair of fences for flags that are looked at often and raised seldom: who stores and then loads on the hot path
+// takes the light one, which costs nothing, who does the same before parking takes the heavy one, which makes every
+// running thread of the process pass a full fence (membarrier(2)). Of two threads that each store, fence, and load what
+// the other stored, one light and one heavy, at least one sees the other's store.
+#pragma once
+
+#include <atomic>
+
+namespace pipec::runtime {
+
+namespace fence {
+extern const bool kExpedited; // the kernel has the heavy one; without it both are full fences
+void full();
+} // namespace fence
+
+inline void lightFence() {
+  if (fence::kExpedited)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    fence::full();
+}
+
+void heavyFence();
+
+} // namespace pipec::runtime

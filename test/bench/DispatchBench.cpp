@@ -1,0 +1,168 @@
+// What the runtime itself costs an instruction: a program of empty operations, issued by the interpreter and run by the
+// host device, traced and not, beside a hand-written loop that calls the same operations. Real time is what a step
+// takes, CPU is of all threads.
+//   ninja -C build/release bench-dispatch && build/release/bin/bench-dispatch
+#include "runtime/device/host/HostDevice.h"
+#include "runtime/interpreter/Interpreter.h"
+#include "test/runtime/Plans.h"
+
+#include <benchmark/benchmark.h>
+
+using namespace pipec;
+using namespace pipec::runtime;
+
+namespace {
+
+constexpr int64_t kSteps = 20; // of a run
+
+/// Operations that do nothing, on the host device.
+class EmptyStage final : public Stage, public HostBody {
+public:
+  explicit EmptyStage(HostDevice &device) : device(device) {}
+  void forward(QueueId q, const Label &label, const StageSlots &slots) override { submit(q, label, slots); }
+  void backwardInput(QueueId q, const Label &label, const StageSlots &slots) override { submit(q, label, slots); }
+  void backwardWeight(QueueId q, const Label &label) override { submit(q, label, {}); }
+  void backward(QueueId q, const Label &label, const StageSlots &slots) override { submit(q, label, slots); }
+  void optimizerStep(QueueId q, const Label &label) override { submit(q, label, {}); }
+  Status save(const std::string &, int64_t) override { return {}; }
+  Status load(const std::string &, int64_t) override { return {}; }
+  StageMemory memory() const override { return {}; }
+
+  Span run(const HostWork &work, plan::Time ready) override {
+    benchmark::DoNotOptimize(work.label.microbatch);
+    return {ready, ready};
+  }
+
+private:
+  void submit(QueueId queue, const Label &label, const StageSlots &slots) {
+    device.submit(queue, {label, slots.in, slots.out, this});
+  }
+  HostDevice &device;
+};
+
+/// Takes what is issued and forgets it: what remains is the interpreter's own work.
+class Nothing final : public Device, public Transport, public Stage {
+public:
+  void wait(QueueId, QueueId, int64_t count) override { benchmark::DoNotOptimize(count); }
+  bool synchronize(QueueId, int64_t) override { return true; }
+  std::byte *allocate(plan::Bytes bytes) override {
+    blocks.emplace_back(new std::byte[size_t(bytes)]);
+    return blocks.back().get();
+  }
+  void send(QueueId, const Label &label, Slot) override { take(label); }
+  void recv(QueueId, const Label &label, Slot) override { take(label); }
+  void forward(QueueId, const Label &label, const StageSlots &) override { take(label); }
+  void backwardInput(QueueId, const Label &label, const StageSlots &) override { take(label); }
+  void backwardWeight(QueueId, const Label &label) override { take(label); }
+  void backward(QueueId, const Label &label, const StageSlots &) override { take(label); }
+  void optimizerStep(QueueId, const Label &label) override { take(label); }
+  Status save(const std::string &, int64_t) override { return {}; }
+  Status load(const std::string &, int64_t) override { return {}; }
+  StageMemory memory() const override { return {}; }
+
+private:
+  static void take(const Label &label) { benchmark::DoNotOptimize(label.microbatch); }
+  std::vector<std::unique_ptr<std::byte[]>> blocks;
+};
+
+/// The same program for so many steps.
+class Steps final : public Pilot {
+public:
+  Steps(std::shared_ptr<const Executable> program, int64_t steps) : program(std::move(program)), steps(steps) {}
+  std::optional<Turn> turn(int64_t step) override {
+    return step < steps ? std::optional<Turn>({program, 0, false}) : std::nullopt;
+  }
+  void completed(int64_t) override {}
+  bool atRest(int64_t) override { return true; }
+
+private:
+  std::shared_ptr<const Executable> program;
+  int64_t steps;
+};
+
+/// F and BW of so many microbatches and an optimizer step, of one rank among `ranks`.
+plan::Program makeProgram(int32_t ranks, int32_t rank, int32_t microbatches) {
+  test::Pipeline pipeline;
+  pipeline.ranks = ranks;
+  pipeline.microbatches = microbatches;
+  pipeline.forward = pipeline.backward = pipeline.optimizer = 0;
+  pipeline.bytes = 64;
+  return test::makeProgram(pipeline, rank);
+}
+
+std::shared_ptr<const Executable> prepare(const plan::Program &program, Device &device) {
+  TransferMemory memory(INT64_MAX);
+  std::shared_ptr<const Executable> executable;
+  Status status = memory.allocate(device, {&program});
+  if (status.ok())
+    status = Executable::make(nullptr, program, Layout(program), memory, executable);
+  if (!status.ok())
+    throw std::runtime_error(status.message);
+  return executable;
+}
+
+void report(benchmark::State &state, const plan::Program &program) {
+  state.SetItemsProcessed(state.iterations() * kSteps * plan::executed(program));
+}
+
+void byHand(benchmark::State &state) {
+  plan::Program program = makeProgram(1, 0, int32_t(state.range(0)));
+  Nothing nothing;
+  Stage &stage = nothing;
+  benchmark::DoNotOptimize(&stage);
+  const plan::Operation *operations = program.operations.data();
+  for (auto _ : state)
+    for (int64_t step = 0; step < kSteps; ++step) {
+      for (int64_t m = 0; m < state.range(0); ++m)
+        stage.forward(0, {&operations[0], m, step, 0}, {});
+      for (int64_t m = 0; m < state.range(0); ++m)
+        stage.backward(0, {&operations[1], m, step, 0}, {});
+      stage.optimizerStep(0, {&operations[2], 0, step, 0});
+    }
+  report(state, program);
+}
+
+/// Of a rank in the middle: receives, waits and sends as well.
+void issued(benchmark::State &state) {
+  plan::Program program = makeProgram(3, 1, int32_t(state.range(0)));
+  Nothing nothing;
+  Steps steps(prepare(program, nothing), kSteps);
+  for (auto _ : state) {
+    Interpreter interpreter(nothing, nothing, nothing, program.queues.size());
+    interpreter.run(steps, 0);
+  }
+  report(state, program);
+}
+
+void run(benchmark::State &state, bool trace) {
+  plan::Program program = makeProgram(1, 0, int32_t(state.range(0)));
+  Nothing nothing;
+  Clock clock(Clock::monotonic());
+  for (auto _ : state) {
+    state.PauseTiming();
+    Failure failure;
+    auto device = std::make_unique<HostDevice>(program, clock, failure, trace);
+    EmptyStage stage(*device);
+    Steps steps(prepare(program, *device), kSteps);
+    Interpreter interpreter(*device, nothing, stage, program.queues.size());
+    device->start();
+    state.ResumeTiming();
+    interpreter.run(steps, 0);
+    state.PauseTiming();
+    device.reset();
+    state.ResumeTiming();
+  }
+  report(state, program);
+}
+
+void untraced(benchmark::State &state) { run(state, false); }
+void traced(benchmark::State &state) { run(state, true); }
+
+BENCHMARK(byHand)->Arg(1000);
+BENCHMARK(issued)->Arg(1000);
+BENCHMARK(untraced)->Arg(1000)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(traced)->Arg(1000)->MeasureProcessCPUTime()->UseRealTime();
+
+} // namespace
+
+BENCHMARK_MAIN();
