@@ -112,7 +112,7 @@ Status timeline(const plan::Variant &variant, const TimelineOptions &options, st
   std::vector<std::vector<Box>> boxes(variant.programs.size());
   simulate::Options run;
   run.observe = [&](const simulate::Event &event) {
-    if (!plan::isTransfer(event.operation->kind) && event.end > event.start)
+    if (!plan::isCommunication(event.operation->kind) && event.end > event.start)
       boxes[size_t(event.rank)].push_back({event.operation->kind, event.microbatch, event.start, event.end});
   };
   simulate::Result result;

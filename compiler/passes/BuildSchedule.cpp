@@ -105,9 +105,18 @@ private:
     properties.stage = pattern.stage;
     properties.microbatch = microbatch;
     properties.cost = pattern.cost;
-    Operation *op = Operation::create(pattern.location, name, pattern.results, operands, noAttributes,
+    ArrayRef<Type> results = pattern.results;
+    SmallVector<Type, 4> withToken;
+    if (tokenWanted && (results.empty() || !isa<TokenType>(results.back()))) {
+      withToken.assign(results.begin(), results.end());
+      withToken.push_back(TokenType::get(context));
+      results = withToken;
+    }
+    Operation *op = Operation::create(pattern.location, name, results, operands, noAttributes,
                                       OpaqueProperties(&properties), BlockRange(), 0);
     block->push_back(op);
+    if (tokenWanted)
+      lastToken = op->getResults().back();
     return op;
   }
 
@@ -133,12 +142,28 @@ private:
         known = (*waits)[i];
         weight = weightTokens[size_t(known - 1)];
       }
+      tokenWanted = problem.globalNorm && i + 1 == word.size();
       append(word[i], count[size_t(word[i].stage)][size_t(word[i].letter)]++, weight);
     }
     auto inside = OpBuilder::atBlockEnd(block);
-    for (int32_t stage : stages)
-      inside.create<OptimizerStepOp>(pipeline.getLoc(), waits ? ValueRange(lastWeight[stage]) : ValueRange(), stage,
-                                     problem.stages[size_t(stage)].optimizer);
+    SmallVector<Value, 2> ready; // for every optimizer
+    if (problem.globalNorm) {
+      constexpr int64_t kNorm = 8; // bytes
+      SmallVector<Value, 2> done{lastToken};
+      if (waits && lastToken != weightTokens.back())
+        done.push_back(weightTokens.back());
+      else if (waits)
+        done.push_back(lastInput);
+      ready.push_back(
+          inside.create<AllReduceOp>(pipeline.getLoc(), TokenType::get(context), done, kNorm, *problem.globalNorm)
+              .getToken());
+    }
+    for (int32_t stage : stages) {
+      SmallVector<Value, 2> operands = ready;
+      if (waits)
+        operands.push_back(lastWeight[stage]);
+      inside.create<OptimizerStepOp>(pipeline.getLoc(), operands, stage, problem.stages[size_t(stage)].optimizer);
+    }
   }
 
   /// `weight`: the token of a W that must have completed, or none.
@@ -171,7 +196,7 @@ private:
       Operation *backward = fused ? make<BackwardOp>(backwardName, *own.backward, microbatches[size_t(j)], operands)
                                   : make<BackwardInputOp>(inputName, *own.input, microbatches[size_t(j)], operands);
       held.gradient = firstOf<BufferType>(backward->getResults());
-      held.done = firstOf<TokenType>(backward->getResults());
+      held.done = lastInput = firstOf<TokenType>(backward->getResults());
       break;
     }
     case schedule::Letter::W: {
@@ -203,6 +228,10 @@ private:
   // Of this rank's W on a queue of their own: all in order, and each stage's last.
   std::vector<Value> weightTokens;
   llvm::DenseMap<int32_t, Value> lastWeight;
+  // What the all-reduce takes: the token of the rank's last pass, and where that is a W on its own queue, of its last
+  // B.
+  bool tokenWanted = false;
+  Value lastToken, lastInput;
   mlir::Block *block = nullptr;
 };
 

@@ -31,7 +31,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       if (isNew) {
         it->second.operation = uint32_t(program.operations.size());
         program.operations.push_back(operation);
-        if (plan::isTransfer(operation.kind)) {
+        if (plan::isCommunication(operation.kind)) {
           it->second.queue = uint32_t(program.queues.size());
           program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
         }
@@ -78,12 +78,20 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       if (!weight && elsewhere(after))
         append(hop(plan::Kind::Send, of, op.stage, after), plan::Wait{0, false, computed, 0});
     }
+    std::optional<plan::Wait> reduced;
+    if (problem.globalNorm) {
+      plan::Operation reduce;
+      reduce.kind = plan::Kind::AllReduce;
+      reduce.stage = stages[size_t(rank)].front();
+      reduce.cost = *problem.globalNorm;
+      reduced = append(reduce, plan::Wait{0, false, computed, 0});
+    }
     for (int32_t stage : stages[size_t(rank)]) {
       plan::Operation optimizer;
       optimizer.kind = plan::Kind::Optimizer;
       optimizer.stage = stage;
       optimizer.cost = problem.stages[size_t(stage)].optimizer;
-      append(optimizer, std::nullopt);
+      append(optimizer, reduced);
     }
     program.step = {{0, uint32_t(program.instructions.size()), 1}};
   }

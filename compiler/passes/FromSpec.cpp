@@ -122,9 +122,11 @@ private:
   }
 
   /// What the order makes of the costs, on links that never queue; looked at only where all of it in a row takes too
-  /// long.
+  /// long, and not of what is longest to make: the walk of the plan finds the rest.
   LogicalResult checkLength() {
-    if (schedule::isNeverTooLong(problem) || (block && !schedule::check(problem, *block).empty()))
+    constexpr int64_t kMost = int64_t(1) << 24;
+    if (schedule::isNeverTooLong(problem) || int64_t(problem.stages.size()) * problem.microbatches > kMost ||
+        (block && !schedule::check(problem, *block).empty()))
       return success();
     const schedule::Words words = order   ? order->words
                                   : block ? schedule::repeat(problem, *block)
@@ -311,8 +313,6 @@ private:
       return report(diagnostics, context), failure();
     if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
       return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
-    if (spec.globalNorm.value)
-      return error(spec.globalNorm.mark) << "costs.optimizer.global_norm is not supported yet", failure();
     return success();
   }
 
@@ -322,6 +322,8 @@ private:
     problem.link = {spec.link.latency, spec.link.bandwidth};
     for (const spec::LinkException &link : spec.links)
       problem.links[{link.from, link.to}] = {link.link.latency, link.link.bandwidth};
+    if (spec.globalNorm.value && problem.ranks > 1)
+      problem.globalNorm = schedule::globalNormTime(problem);
     problem.staticBytes.assign(size_t(problem.ranks), 0);
     problem.workspace.assign(size_t(problem.ranks), spec.workspace.value);
     problem.memoryLimit = spec.memoryLimit.value;
@@ -363,7 +365,8 @@ private:
         builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
         problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
         wordsAttr(), order && order->lastMicrobatchFirst ? builder.getUnitAttr() : UnitAttr(),
-        spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr());
+        spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr(),
+        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());

@@ -57,7 +57,8 @@ private:
         continue;
       const plan::Operation &operation = stream.of(record);
       uint32_t added = uint32_t(program.queues.size());
-      if (plan::isTransfer(operation.kind)) {
+      if (plan::isCommunication(operation.kind)) {
+        // Of collectives, the whole group's: its own, unless all is one.
         auto key = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
         queue = communicators.try_emplace(key, added).first->second;
         if (queue == added)

@@ -94,6 +94,8 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   problem.staticBytes = perRank(pipeline.getStaticBytes());
   problem.workspace = perRank(pipeline.getWorkspace());
   problem.memoryLimit = int64_t(pipeline.getMemoryLimit().value_or(0));
+  if (auto norm = pipeline.getGlobalNorm())
+    problem.globalNorm = int64_t(*norm);
   return problem;
 }
 
@@ -128,6 +130,8 @@ std::string nameOf(Operation *op) {
                          .Case<SendOp>([](SendOp send) { return "send " + stringifyPayload(send.getOf()).str(); })
                          .Case<RecvOp>([](RecvOp recv) { return "recv " + stringifyPayload(recv.getOf()).str(); })
                          .Default([](auto) { return "optimizer"; });
+  if (isa<AllReduceOp>(op))
+    return "all_reduce";
   what += " stage " + std::to_string(stageOf(op));
   // A pass in a block has no microbatch.
   if (op->hasAttr("microbatch"))

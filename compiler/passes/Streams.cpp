@@ -51,6 +51,13 @@ plan::Operation operationOf(mlir::Operation *op) {
         made.kind = plan::Kind::Optimizer;
         made.stage = int32_t(optimizer.getStage());
         made.cost = int64_t(optimizer.getCost());
+      })
+      .Case<AllReduceOp>([&](AllReduceOp reduce) {
+        made.kind = plan::Kind::AllReduce;
+        if (auto stages = cast<ProgramOp>(op->getParentOp()).getStages(); stages && !stages->empty())
+          made.stage = stages->front();
+        made.bytes = int64_t(reduce.getBytes());
+        made.cost = int64_t(reduce.getCost());
       });
   return made;
 }
@@ -109,7 +116,7 @@ Streams::Streams(mlir::Operation *module) {
     bool communicates = false;
     for (Operation &op : program.getStep().front()) {
       stream.records.push_back({&op, stream.indexOf(operationOf(&op)), microbatchOf(&op)});
-      communicates |= isa<SendOp, RecvOp>(op);
+      communicates |= isa<SendOp, RecvOp, AllReduceOp>(op);
     }
     // Between passes of one queue, order says it all.
     if (communicates || program.getFillWeights())

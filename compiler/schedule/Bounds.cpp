@@ -321,7 +321,13 @@ Time saturated(Wide value) {
 
 } // namespace
 
-Bounded lowerBounds(const Problem &problem) {
+Bounded lowerBounds(const Problem &given) {
+  // The all-reduce stands before every rank's optimizer, so what is true of an optimizer longer by as much is true of
+  // it; that all ranks wait for each other besides only adds time.
+  Problem problem = given;
+  if (problem.globalNorm)
+    for (const std::vector<int32_t> &stages : problem.stagesByRank())
+      problem.stages[size_t(stages.front())].optimizer += *problem.globalNorm;
   const View view = makeView(problem);
   Best best;
   criticalPath(view, best);

@@ -118,7 +118,7 @@ std::string checkTransfers(const Problem &problem) {
 
 /// Of each rank in a step: its work, and with `withTransfers` what it sends and receives.
 std::vector<Wide> totals(const Problem &problem, bool withTransfers) {
-  std::vector<Wide> total(size_t(problem.ranks), 0);
+  std::vector<Wide> total(size_t(problem.ranks), problem.globalNorm.value_or(0));
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
     const Wide backward = problem.backward == BackwardMode::Fused ? Wide(stage.backward)
@@ -174,6 +174,16 @@ Time wireTime(Bytes bytes, int64_t bandwidth) {
   // Half up as (2n + d) / 2d: below 2^103 for 64-bit bytes.
   const Wide time = (Wide(bytes) * kPicosecondsPerSecond * 2 + bandwidth) / (Wide(bandwidth) * 2);
   return time > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(time);
+}
+
+Time globalNormTime(const Problem &problem) {
+  constexpr Bytes kNorm = 8;
+  Wide slowest = 0;
+  for (int32_t rank = 0; rank < problem.ranks; ++rank) {
+    const Link &link = problem.linkBetween(rank, (rank + 1) % problem.ranks);
+    slowest = std::max(slowest, Wide(wireTime(kNorm, link.bandwidth)) + link.latency);
+  }
+  return static_cast<Time>(std::min<Wide>(2 * Wide(problem.ranks - 1) * slowest, std::numeric_limits<Time>::max()));
 }
 
 std::string checkShape(const Problem &problem) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,9 @@ struct Problem {
   std::vector<Bytes> staticBytes;                    // a rank each; empty: zero bytes
   std::vector<Bytes> workspace;                      // a rank each; empty: zero bytes
   Bytes memoryLimit = 0;                             // of one rank; 0: none
+  // Of the all-reduce of a gradient norm, which starts when all ranks have done their last backward and before which no
+  // optimizer starts; absent: there is none.
+  std::optional<Time> globalNorm;
 
   const Link &linkBetween(int32_t from, int32_t to) const;
   /// Stages of every rank, ascending.
@@ -57,6 +61,9 @@ struct Problem {
 /// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited; what does
 /// not fit is the largest Time, which check refuses.
 Time wireTime(Bytes bytes, int64_t bandwidth);
+
+/// What the all-reduce of a gradient norm takes: 8 bytes over the ranks as a ring, 2 (n - 1) hops of its slowest link.
+Time globalNormTime(const Problem &problem);
 
 /// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
 enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };

@@ -5,6 +5,8 @@
 
 #include "runtime/plan/Limits.h"
 
+#include <algorithm>
+
 namespace pipec::schedule {
 
 namespace {
@@ -59,6 +61,14 @@ Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vecto
   for (int32_t r = 0; r < problem.ranks; ++r)
     if (ranks[r].position < words[r].size())
       return Outcome::Cycle;
+  if (problem.globalNorm) { // no optimizer starts before all ranks have reduced
+    const RankState last = *std::max_element(ranks.begin(), ranks.end(),
+                                             [](const RankState &a, const RankState &b) { return a.now < b.now; });
+    for (RankState &rank : ranks) {
+      rank.now = last.now + *problem.globalNorm;
+      rank.origin = last.origin;
+    }
+  }
   for (int32_t r = 0; r < problem.ranks; ++r)
     ranks[r].now += optimizer[r];
   return Outcome::Done;

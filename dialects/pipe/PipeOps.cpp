@@ -226,7 +226,8 @@ LogicalResult PipelineOp::verify() {
   if (failed(verifyLinks(*this)) || failed(verifyBytes(*this, "memory_limit", getMemoryLimit(), 1)) ||
       failed(verifyList(*this, "optimizer", getOptimizer(), getPlacement().size(), limits::kTime)) ||
       failed(verifyList(*this, "static_bytes", getStaticBytes(), ranks, limits::kBytes)) ||
-      failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)))
+      failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)) ||
+      failed(verifyTime(*this, "global_norm", int64_t(getGlobalNorm().value_or(0)))))
     return failure();
   Block &body = getBody().front();
   if (!llvm::hasSingleElement(body) || !isa<BlockOp>(body.front()))
@@ -328,8 +329,9 @@ LogicalResult ProgramOp::verify() {
     if (!region->front().empty())
       return emitOpError("work that crosses steps ('enter' and 'leave') is not supported yet");
   for (Operation &op : getStep().front())
-    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, SendOp, RecvOp, OptimizerStepOp>(op))
-      return op.emitOpError("expected only passes, transfers and optimizer steps in a 'pipe.program'");
+    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, SendOp, RecvOp, AllReduceOp, OptimizerStepOp>(
+            op))
+      return op.emitOpError("expected only passes, communication and optimizer steps in a 'pipe.program'");
   return success();
 }
 
@@ -373,6 +375,12 @@ static LogicalResult verifySent(SendOp op) {
 
 LogicalResult SendOp::verify() { return success(succeeded(verifyTransfer(*this, 1)) && succeeded(verifySent(*this))); }
 LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
+
+LogicalResult AllReduceOp::verify() {
+  if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
+    return emitOpError("expected to stand in a 'pipe.program'");
+  return success(succeeded(verifyTime(*this, "cost", getCost())) && succeeded(verifyBytes(*this, "bytes", getBytes())));
+}
 
 LogicalResult OptimizerStepOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))

@@ -20,7 +20,8 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
     repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
     passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW; with `last_microbatch_first` backwards run
     from the last microbatch to the first. With `fill_weights` the weight backwards run on a queue of their own, whenever
-    the next of the compute queue waits.
+    the next of the compute queue waits. With `global_norm` the optimizers wait for an all-reduce of that many picoseconds,
+    which starts when all ranks have done their last backward.
 
     Example:
     ```mlir
@@ -35,7 +36,8 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
                        OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
-                       OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first, UnitAttr:$fill_weights);
+                       OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first, UnitAttr:$fill_weights,
+                       OptionalAttr<I64Attr>:$global_norm);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
@@ -204,10 +206,26 @@ def Pipe_RecvOp : Pipe_TransferOp<"recv"> {
   }];
 }
 
+def Pipe_AllReduceOp : Pipe_Op<"all_reduce"> {
+  let summary = "a sum over all ranks, once a step";
+  let description = [{
+    Starts when all ranks have come to it, and takes `cost` from then. It takes the tokens of the rank's last backward and, where
+    the program says `fill_weights`, of its last W; the optimizer steps take its own. `bytes` is what each rank adds.
+
+    Example: `%1 = pipe.all_reduce(%0 : !pipe.token) bytes 8 cost 120000000 : !pipe.token`
+  }];
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, I64Attr:$bytes, I64Attr:$cost);
+  let results = (outs Pipe_Token:$token);
+  let assemblyFormat = [{
+    (`(` $inputs^ `:` type($inputs) `)`)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
+  }];
+}
+
 def Pipe_OptimizerStepOp : Pipe_Op<"optimizer_step"> {
   let summary = "the optimizer of one stage, once a step";
   let description = [{
-    Runs after every backward of its stage; where the program says `fill_weights`, it takes the token of the stage's last W.
+    Runs after every backward of its stage. It takes the token of the all-reduce before it, if there is one, and, where the
+    program says `fill_weights`, of the stage's last W.
 
     Example: `pipe.optimizer_step stage 0 cost 5000000000`
   }];

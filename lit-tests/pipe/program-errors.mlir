@@ -47,7 +47,7 @@ pipe.program @p rank 0 communicator per_edge enter {} step {} leave {
 // -----
 
 pipe.program @p rank 0 communicator per_edge enter {} step {
-  // expected-error @below {{expected only passes, transfers and optimizer steps in a 'pipe.program'}}
+  // expected-error @below {{expected only passes, communication and optimizer steps in a 'pipe.program'}}
   pipe.program @q rank 0 communicator per_edge enter {} step {} leave {}
 } leave {}
 

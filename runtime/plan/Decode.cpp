@@ -66,7 +66,7 @@ public:
 
   void read(const file::Plan &in, Plan &out) {
     if (in.groups() && in.groups()->size() > 0)
-      return fail(unsupported("collectives are"));
+      return fail(unsupported("collectives of some processes are"));
     if (in.costs() && in.costs()->size() > 0)
       return fail(unsupported("cost overrides are"));
     out.specHash = in.spec_hash();

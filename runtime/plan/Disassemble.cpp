@@ -26,7 +26,7 @@ std::string operationText(const Operation &o, const std::string &microbatch) {
                        o.kind == Kind::Send ? "to" : "from", o.peer);
   if (isCompute(o.kind))
     return fmt::format("{} stage {} microbatch {}", name(o.kind), o.stage, microbatch);
-  return fmt::format("{} stage {}", name(o.kind), o.stage);
+  return o.kind == Kind::AllReduce ? name(o.kind) : fmt::format("{} stage {}", name(o.kind), o.stage);
 }
 
 /// What an instruction of this operation takes and holds.
@@ -34,7 +34,7 @@ std::string costText(const Operation &o) {
   std::string text = timeText(o.cost);
   if (o.latency != 0)
     text += " + " + timeText(o.latency);
-  if (isTransfer(o.kind))
+  if (isCommunication(o.kind))
     text += ", " + bytesText(o.bytes);
   if (o.activation != 0)
     text += fmt::format(", activation {}{}", o.kind == Kind::Forward ? "+" : "-", bytesText(o.activation));
@@ -101,15 +101,21 @@ private:
 /// Who a communicator's queue talks to, and how.
 struct Traffic {
   int32_t peer = -1;
-  bool several = false, sends = false, receives = false;
+  bool several = false, sends = false, receives = false, reduces = false;
 
   void add(const Operation &o) {
+    if (!isTransfer(o.kind)) {
+      reduces = true;
+      return;
+    }
     several |= peer != -1 && peer != o.peer;
     peer = o.peer;
     (o.kind == Kind::Send ? sends : receives) = true;
   }
   std::string name() const {
-    if (several || peer == -1)
+    if (reduces && peer == -1)
+      return "collectives";
+    if (several || peer == -1 || reduces)
       return "transfers";
     if (sends && receives)
       return fmt::format("link with {}", peer);
@@ -126,7 +132,7 @@ std::string describe(int32_t rank, const Operation &operation, int64_t microbatc
 std::vector<std::string> queueNames(const Program &program) {
   std::vector<Traffic> traffic(program.queues.size());
   for (const Instruction &i : program.instructions)
-    if (isTransfer(program.operations[i.operation].kind))
+    if (isCommunication(program.operations[i.operation].kind))
       traffic[i.queue].add(program.operations[i.operation]);
   std::vector<std::string> names;
   names.reserve(program.queues.size());

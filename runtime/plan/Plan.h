@@ -38,6 +38,8 @@ enum class Payload : uint8_t { None = 0, Forward = 1, Backward = 2 };
 
 inline bool isTransfer(Kind kind) { return kind == Kind::Send || kind == Kind::Recv; }
 inline bool isCompute(Kind kind) { return kind <= Kind::Backward; }
+/// What runs on a communicator. An all-reduce is over all processes.
+inline bool isCommunication(Kind kind) { return isTransfer(kind) || kind == Kind::AllReduce; }
 
 /// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
 const char *name(Kind kind);
@@ -50,7 +52,7 @@ struct Operation {
   int32_t peer = -1;          // transfers: the rank at the other end; else -1
   Time cost = 0;              // compute: its duration; transfer: how long it holds its link (bytes / bandwidth)
   Time latency = 0;           // transfers: from the wire's end to the data's arrival
-  Bytes bytes = 0;            // transfers: the payload
+  Bytes bytes = 0;            // transfers and collectives: the payload
   Bytes activation = 0; // Forward: yielded, held from its start; BackwardInput and Backward: released at their end
   Bytes context = 0;    // Forward: yielded, held from its start; BackwardWeight and Backward: released at their end
   bool operator==(const Operation &) const = default;

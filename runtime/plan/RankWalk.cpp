@@ -34,7 +34,7 @@ void RankWalk::initialize() {
     stageOfOperation[i] = local(o.stage);
     if (facts.operation[i] == 0)
       continue;
-    if (o.kind != Kind::Optimizer)
+    if (isCompute(o.kind) || isTransfer(o.kind))
       marks[i].resize(size_t(variant.microbatches));
     Stage &stage = *stageOfOperation[i];
     const bool forward = o.of == Payload::Forward;
@@ -75,8 +75,11 @@ void RankWalk::initialize() {
   // At the step's start a queue knows what all its waits of the step before have shown it.
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
-    if (isTransfer(program.operations[instruction.operation].kind))
+    const Kind kind = program.operations[instruction.operation].kind;
+    if (isTransfer(kind))
       slots[slotsOf[instruction.operation]].queue = instruction.queue;
+    else if (kind == Kind::AllReduce)
+      reduceQueue = instruction.queue;
     for (uint32_t w = 0; w < instruction.waits; ++w) {
       const Wait &wait = program.waits[instruction.firstWait + w];
       const int64_t last = wait.base + wait.stride * (int64_t(facts.trips[i]) - 1);
@@ -121,8 +124,8 @@ void RankWalk::meetWaits(const Now &now) {
 /// P25: each piece of work is done once.
 Status RankWalk::once(const Now &now) {
   const Operation &o = *now.step.operation;
-  if (o.kind == Kind::Optimizer)
-    return {}; // P21
+  if (!isCompute(o.kind) && !isTransfer(o.kind))
+    return {}; // P21, P38
   const uint32_t operation = now.step.instruction->operation;
   bool before = o.kind == Kind::Send ? mark(operation, now) == kSent : mark(operation, now) != 0;
   if (o.kind == Kind::BackwardInput || o.kind == Kind::Backward)
@@ -152,8 +155,12 @@ Status RankWalk::visit(const Now &now) {
   case Kind::Recv:
     rules[0] = &RankWalk::recvSlot;
     break;
+  case Kind::AllReduce:
+    rules[0] = &RankWalk::reduceInput;
+    break;
   default:
     rules[0] = &RankWalk::optimizerInput;
+    rules[1] = &RankWalk::reduced;
     break;
   }
   for (const auto rule : rules)

@@ -72,6 +72,8 @@ private:
   Status weightInput(const Now &now);    // P28
   Status sendInput(const Now &now);      // P29
   Status optimizerInput(const Now &now); // P30
+  Status reduceInput(const Now &now);    // P39
+  Status reduced(const Now &now);        // P39, of the optimizer
   Status received(const Now &now, uint32_t recv, const char *label);
   uint32_t backwardPlace(const Stage &stage, const Now &now);
 
@@ -102,6 +104,8 @@ private:
   std::vector<Slots> slots;                      // as program.rings
   std::vector<uint32_t> slotsOf;                 // operation → index into slots
   uint32_t weightsQueue = kNone;
+  uint32_t reduceQueue = kNone; // of the all-reduce, if there is one
+  uint32_t reducePlace = 0;     // on it, from 1; 0: not yet
   LiveMemory memory;
   const Operation *mostOperation = nullptr; // where its peak is first reached
   int64_t mostMicrobatch = 0;

@@ -103,6 +103,8 @@ Status checkWhole(const Variant &variant) {
     facts.push_back(factsOf(program));
   if (Status status = workCounts(variant, facts); !status.ok())
     return status;
+  if (Status status = collectives(variant, facts); !status.ok())
+    return status;
   if (Status status = neighbours(variant); !status.ok())
     return status;
   if (Status status = transferCounts(variant, facts); !status.ok())

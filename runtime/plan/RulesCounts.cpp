@@ -87,6 +87,31 @@ Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
   return {};
 }
 
+Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
+  const Operation *first = nullptr;
+  for (size_t r = 0; r < variant.programs.size(); ++r) {
+    const Program &program = variant.programs[r];
+    const Operation *own = nullptr;
+    int64_t count = 0;
+    for (size_t i = 0; i < program.operations.size(); ++i)
+      if (program.operations[i].kind == Kind::AllReduce && facts[r].operation[i] > 0) {
+        own = &program.operations[i];
+        count += facts[r].operation[i];
+      }
+    if (count > 1)
+      return Status::check(fmt::format("P38: rank {} executes {} all-reduces a step, expected at most one", r, count));
+    if (r == 0)
+      first = own;
+    if (!own != !first)
+      return Status::check(fmt::format("P38: rank {} executes {} all-reduce a step, rank 0 {}", r, own ? "an" : "no",
+                                       first ? "one" : "none"));
+    if (own && (own->bytes != first->bytes || own->cost != first->cost))
+      return Status::check(fmt::format("P38: rank {} reduces {} in {}, rank 0 {} in {}", r, bytesText(own->bytes),
+                                       timeText(own->cost), bytesText(first->bytes), timeText(first->cost)));
+  }
+  return {};
+}
+
 Status neighbours(const Variant &variant) {
   const std::vector<int32_t> rankOf = rankOfStages(variant);
   for (const Program &program : variant.programs)

@@ -84,6 +84,44 @@ Status RankWalk::sendInput(const Now &now) {
   return {};
 }
 
+Status RankWalk::reduceInput(const Now &now) {
+  reducePlace = now.place;
+  int64_t backwards = 0, weights = 0;
+  for (size_t i = 0; i < program.operations.size(); ++i) {
+    const Kind kind = program.operations[i].kind;
+    if (kind == Kind::BackwardInput || kind == Kind::Backward)
+      backwards += facts.operation[i];
+    else if (kind == Kind::BackwardWeight)
+      weights += facts.operation[i];
+  }
+  for (const Stage &stage : stages) {
+    backwards -= stage.backwards;
+    weights -= stage.weights;
+  }
+  if (backwards > 0 || weights > 0)
+    return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
+  if (knowsCompute[now.queue].now < issued[0])
+    return Status::check(fmt::format("P39: {} does not wait for the last backward of its rank", text(now)));
+  if (weightsQueue == kNone)
+    return {};
+  const Instruction &instruction = *now.step.instruction;
+  for (uint32_t w = instruction.firstWait; w < instruction.firstWait + instruction.waits; ++w)
+    if (const Wait &wait = program.waits[w];
+        wait.queue == weightsQueue && !wait.previousStep && wait.base >= issued[weightsQueue])
+      return {};
+  return Status::check(fmt::format("P39: {} does not wait for the last W of its rank", text(now)));
+}
+
+Status RankWalk::reduced(const Now &now) {
+  if (reduceQueue == kNone)
+    return {};
+  if (reducePlace == 0)
+    return Status::check(fmt::format("P39: {} comes before the all-reduce", text(now)));
+  if (reducePlace > computeKnows[reduceQueue].now)
+    return Status::check(fmt::format("P39: {} does not wait for the all-reduce", text(now)));
+  return {};
+}
+
 Status RankWalk::optimizerInput(const Now &now) {
   const Stage &stage = stageOf(now);
   const auto due = [&](uint32_t operation) { return operation == kNone ? 0 : facts.operation[operation]; };

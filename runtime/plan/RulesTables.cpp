@@ -23,8 +23,10 @@ const char *wrongNumbers(const Operation &o) {
     if (bytes < 0 || bytes > limits::kBytes)
       return "a size out of range";
   const bool transfer = isTransfer(o.kind);
-  if (!transfer && (o.latency != 0 || o.bytes != 0))
-    return "a latency or payload, which only transfers have";
+  if (!transfer && o.latency != 0)
+    return "a latency, which only transfers have";
+  if (!isCommunication(o.kind) && o.bytes != 0)
+    return "a payload, which only transfers and collectives have";
   if (o.activation != 0 && o.kind != Kind::Forward && o.kind != Kind::BackwardInput && o.kind != Kind::Backward)
     return "an activation, which only F, B and BW have";
   if (o.context != 0 && o.kind != Kind::Forward && o.kind != Kind::BackwardWeight && o.kind != Kind::Backward)
@@ -140,14 +142,14 @@ Status instructions(const Program &program) {
       return error(fmt::format("is on queue {}, the program has {}", instruction.queue, program.queues.size()));
     const Operation &o = program.operations[instruction.operation];
     const bool communicator = program.queues[instruction.queue].kind == QueueKind::Communicator;
-    if (communicator != isTransfer(o.kind))
+    if (communicator != isCommunication(o.kind))
       return error(fmt::format("({} stage {}) is on {}", name(o.kind), o.stage,
                                communicator ? "a communicator, expected a device queue"
                                             : "a device queue, expected a communicator"));
     if (!communicator && instruction.queue != 0 && o.kind != Kind::BackwardWeight)
       return error(
           fmt::format("({} stage {}) is on the weights queue, expected the compute queue", name(o.kind), o.stage));
-    if (!communicator)
+    if (!isTransfer(o.kind))
       continue;
     if (known[instruction.operation] == instruction.queue)
       continue;
@@ -232,8 +234,8 @@ Status microbatches(const Variant &variant, const Program &program, const Facts 
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
     const Operation &o = program.operations[instruction.operation];
-    // The optimizer runs once and is about no microbatch.
-    const int64_t microbatches = o.kind == Kind::Optimizer ? 1 : variant.microbatches;
+    // Optimizer and collectives are about no microbatch.
+    const int64_t microbatches = isCompute(o.kind) || isTransfer(o.kind) ? variant.microbatches : 1;
     const int64_t first = instruction.microbatch;
     const int64_t last = first + int64_t(instruction.microbatchStride) * (int64_t(facts.trips[i]) - 1);
     for (const int64_t microbatch : {first, last})

@@ -16,6 +16,8 @@ using plan::Time;
 Walk::Walk(const plan::Variant &variant, const Options &options) : variant(variant), options(options) {
   result.ranks.resize(variant.programs.size());
   live.resize(variant.programs.size());
+  collective.queueOf.resize(variant.programs.size(), kNone);
+  collective.posted.resize(variant.programs.size(), false);
   size_t queueCount = 0, instructionCount = 0, waitCount = 0;
   for (const Program &program : variant.programs) {
     queueCount += program.queues.size();
@@ -92,6 +94,8 @@ void Walk::build(size_t rank) {
         const plan::Wait &wait = program.waits[w];
         waits.push_back({base + wait.queue, wait.previousStep, wait.base, wait.stride});
       }
+      if (operation.kind == Kind::AllReduce)
+        collective.queueOf[rank] = uint32_t(base + q);
       if (plan::isTransfer(operation.kind)) {
         Link &link = links[linkOf[instruction.operation]];
         (operation.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
@@ -198,6 +202,8 @@ void Walk::run(uint32_t q) {
     if (!ready(q, when))
       return;
     const Entry &entry = head(queue);
+    if (entry.kind == Kind::AllReduce)
+      return join(q, when);
     if (!plan::isTransfer(entry.kind)) {
       if (!queue.shares) {
         Time end = computeEnd(entry, queue.rank, when);
@@ -234,6 +240,23 @@ void Walk::run(uint32_t q) {
     queues[other].posted = queue.posted = false;
     complete(link.send.queue, start, held, wireEnd);
     complete(link.recv.queue, start, held, arrival);
+    pending.push_back(other);
+  }
+}
+
+/// A rank has come to the all-reduce; the last one lets all go on.
+void Walk::join(uint32_t q, Time when) {
+  queues[q].posted = true;
+  collective.posted[size_t(queues[q].rank)] = true;
+  collective.ready = collective.count == 0 ? when : std::max(collective.ready, when);
+  if (++collective.count != collective.queueOf.size())
+    return;
+  collective.count = 0;
+  collective.posted.assign(collective.posted.size(), false);
+  for (uint32_t other : collective.queueOf) {
+    queues[other].posted = false;
+    Time end = collective.ready + head(queues[other]).cost;
+    complete(other, collective.ready, end, end);
     pending.push_back(other);
   }
 }
@@ -328,7 +351,7 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
     completed = std::make_unique_for_overwrite<Time[]>(size_t(queue.perStep));
   Time *times = completed.get() + queue.done;
   *times = queue.done == 0 ? completedAt : std::max(completedAt, times[-1]);
-  if (!plan::isTransfer(entry.kind)) {
+  if (!plan::isCommunication(entry.kind)) {
     if (queue.step == 0)
       count(queue, entry, start, completedAt);
     if (queue.done == 0 || queue.done + 1 == queue.perStep)
@@ -390,6 +413,9 @@ Status Walk::stopped() const {
     const Entry &entry = head(queue);
     if (queue.posted && plan::isTransfer(entry.kind))
       return entry.kind == Kind::Send ? links[entry.link].recv.queue : links[entry.link].send.queue;
+    if (queue.posted && entry.kind == Kind::AllReduce)
+      return collective.queueOf[size_t(std::find(collective.posted.begin(), collective.posted.end(), false) -
+                                       collective.posted.begin())];
     for (uint32_t w = entry.firstWait; w != entry.firstWait + entry.waits; ++w) {
       int64_t count = waits[w].base + waits[w].stride * queue.trip;
       int64_t step = queue.step - (waits[w].previousStep ? 1 : 0);

@@ -102,6 +102,13 @@ private:
     size_t rank;
     auto operator<=>(const Turn &) const = default;
   };
+  /// The all-reduce of all ranks: starts when the last has come to it.
+  struct Collective {
+    std::vector<uint32_t> queueOf; // of a rank; kNone where it has none
+    std::vector<bool> posted;      // by rank
+    size_t count = 0;              // posted
+    plan::Time ready = 0;          // of the latest
+  };
   struct Link {
     Side send, recv;
     plan::Time free = 0;
@@ -120,6 +127,7 @@ private:
   bool mayBegin(uint32_t queue);
   void run(uint32_t queue);
   bool ready(uint32_t queue, plan::Time &when);
+  void join(uint32_t queue, plan::Time when);
   void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
   std::optional<Turn> nextTurn(size_t rank, uint32_t &queue) const;
   void noteTurn(size_t rank);
@@ -146,6 +154,7 @@ private:
   std::vector<uint32_t> firstQueue;               // of a rank, in queues; and the end
   std::vector<std::vector<int64_t>> issuedBefore; // of a rank and segment
   std::vector<Link> links;
+  Collective collective;
   std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
   std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63
   std::vector<uint32_t> pending;

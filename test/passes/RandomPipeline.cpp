@@ -35,6 +35,8 @@ std::string RandomPipeline::text() const {
   }
   if (fillWeights)
     text += ", fill_weights";
+  if (problem.globalNorm)
+    text += fmt::format(", global_norm = {} : i64", *problem.globalNorm);
   bool slots = !block.forward.empty();
   text += fmt::format("}} {{\n  pipe.block {}{{\n", slots ? fmt::format("interval {} ", block.interval) : "");
   auto at = [&](const std::vector<int64_t> &offsets, size_t s) {
@@ -83,6 +85,8 @@ schedule::Problem Random::problem() {
   }
   if (chunks > 1 && chance(2)) // any placement that gives each rank its stages
     std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), engine);
+  if (problem.ranks > 1 && chance(4))
+    problem.globalNorm = time();
   problem.link = link();
   for (int32_t from = 0; from < problem.ranks; ++from)
     for (int32_t to = 0; to < problem.ranks; ++to)
