@@ -1,10 +1,9 @@
-// What a rank reports after a run, and what follows from all reports: the time of each step, as measured and as
-// simulated, by one definition (design, section 7).
+// What a rank reports after a run, and what follows from all reports: the time of each step, by the definition that
+// runtime/simulate/Steps.h has for virtual time (design, section 7).
 #pragma once
 
 #include "runtime/device/Layout.h"
 #include "runtime/device/host/Recorder.h"
-#include "runtime/simulate/Simulate.h"
 
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -1,5 +1,6 @@
 // Whole runs of small plans, as forked processes.
 #include "runtime/launch/Local.h"
+#include "runtime/simulate/Steps.h"
 #include "test/plan/MakePlan.h"
 #include "test/runtime/Plans.h"
 
@@ -23,6 +24,12 @@ RunOptions options(int64_t steps, Pace pace = Pace::Carry) {
   return result;
 }
 
+simulate::Options optionsOf(int64_t steps) {
+  simulate::Options options;
+  options.steps = steps;
+  return options;
+}
+
 Status run(const plan::Plan &plan, const RunOptions &options, LocalResult &result,
            const std::function<void(const LocalResult &)> &started = {}) {
   spdlog::set_level(spdlog::level::warn);
@@ -38,7 +45,7 @@ void expectSimulated(const plan::Plan &plan, int64_t steps) {
   Status status = run(plan, options(steps), result);
   ASSERT_TRUE(status.ok()) << status.message;
   std::vector<plan::Time> simulated, measured = measuredSteps(result.run.ranks, 0, steps);
-  ASSERT_TRUE(simulatedSteps(plan.variants.front(), steps, simulated).ok());
+  ASSERT_TRUE(simulate::stepTimes(plan.variants.front(), optionsOf(steps), simulated).ok());
   ASSERT_EQ(measured.size(), size_t(steps));
   plan::Time latest = 0;
   for (const RankReport &rank : result.run.ranks)
@@ -116,7 +123,7 @@ TEST(LocalRun, NaiveIsNoFasterThanSimulated) {
   Status status = run(plan, options(3, Pace::Naive), result);
   ASSERT_TRUE(status.ok()) << status.message;
   std::vector<plan::Time> simulated, measured = measuredSteps(result.run.ranks, 0, 3);
-  ASSERT_TRUE(simulatedSteps(plan.variants.front(), 3, simulated).ok());
+  ASSERT_TRUE(simulate::stepTimes(plan.variants.front(), optionsOf(3), simulated).ok());
   EXPECT_GE(measured.front(), simulated.front() * 99 / 100);
 }
 
