@@ -37,8 +37,18 @@ public:
       for (int32_t i = m - warmUp; i < m; ++i)
         backward(i);
     }
+    Wait reduced;
+    if (make.norm) {
+      next.push_back({0, false, counts[0], 0});
+      if (make.deferred)
+        next.push_back({weightsQueue, false, counts[weightsQueue], 0});
+      reduced.queue = addQueue({QueueKind::Communicator, Priority::Compute});
+      reduced.base = add(operation(Kind::AllReduce, program.stages.front()), reduced.queue, 0);
+    }
     if (make.optimizer && make.backward)
       for (const int32_t stage : program.stages) {
+        if (make.norm)
+          next.push_back(reduced);
         if (make.deferred)
           next.push_back({weightsQueue, false, counts[weightsQueue], 0});
         add(operation(Kind::Optimizer, stage), 0, 0);
@@ -88,10 +98,10 @@ private:
     o.peer = peer;
     const Time costs[] = {
         make.forward,  make.backwardInput, make.backwardWeight, make.backwardInput + make.backwardWeight,
-        make.transfer, make.transfer,      make.optimizerCost};
+        make.transfer, make.transfer,      make.optimizerCost,  make.normCost};
     o.cost = costs[int(kind)];
     o.latency = isTransfer(kind) ? make.latency : 0;
-    o.bytes = isTransfer(kind) ? make.boundary : 0;
+    o.bytes = isTransfer(kind) ? make.boundary : kind == Kind::AllReduce ? 8 : 0;
     if (make.backward) {
       o.activation = isCompute(kind) && kind != Kind::BackwardWeight ? make.activation : 0;
       o.context = isCompute(kind) && kind != Kind::BackwardInput ? make.context : 0;

@@ -50,7 +50,7 @@ TEST_F(TableRules, RightPlansPass) {
 }
 
 TEST_F(TableRules, P6Supported) {
-  for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload,
+  for (const Kind kind : {Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload,
                           Kind::Load, Kind::Overlapped, Kind::Reshard}) {
     rank(0).operations[0].kind = kind;
     refused("P6");

@@ -270,6 +270,54 @@ TEST_F(WholeRules, P34Deferred) {
   refused("P34");
 }
 
+TEST_F(WholeRules, P38Collectives) {
+  Make norm = straight();
+  norm.norm = true;
+  make(norm);
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  operationOf(rank(2), Kind::AllReduce).bytes += 8;
+  refused("P38");
+  make(norm);
+  operationOf(rank(2), Kind::AllReduce).cost += 1;
+  refused("P38");
+  make(norm); // twice on one rank
+  Program &twice = rank(1);
+  const Instruction reduce = firstOf(twice, Kind::AllReduce);
+  twice.instructions.push_back(reduce);
+  twice.instructions.back().firstWait = 0;
+  twice.instructions.back().waits = 0;
+  ++twice.step.back().count;
+  refused("P38");
+  make(norm); // on no other rank
+  Make without = straight();
+  plan.variants.front().programs[3] = makePlan(without).variants.front().programs[3];
+  refused("P38");
+}
+
+TEST_F(WholeRules, P39AllReduceOrder) {
+  Make norm = straight();
+  norm.norm = true;
+  make(norm);
+  forget(0, firstOf(rank(0), Kind::AllReduce), 0);
+  refused("P39");
+  make(norm);
+  forget(0, firstOf(rank(0), Kind::Optimizer), firstOf(rank(0), Kind::AllReduce).queue);
+  refused("P39");
+  norm.ranks = 1;
+  make(norm); // before the last backward: the two change places
+  std::swap(*(rank(0).instructions.end() - 2), *(rank(0).instructions.end() - 3));
+  for (Wait &wait : rank(0).waits)
+    if (wait.queue == 0)
+      --wait.base;
+  std::swap((rank(0).instructions.end() - 2)->firstWait, (rank(0).instructions.end() - 3)->firstWait);
+  refused("P39");
+  norm.deferred = true;
+  make(norm);
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  forget(0, firstOf(rank(0), Kind::AllReduce), 1);
+  refused("P39");
+}
+
 TEST_F(WholeRules, P35Memory) {
   Make fits = straight();
   // Rank 0 of four holds four microbatches; two rings of two slots.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 using namespace pipec;
 using plan::Kind;
@@ -63,6 +64,35 @@ plan::Variant byHand(const std::vector<std::vector<Line>> &ranks, uint32_t queue
     program.step = {{0, uint32_t(program.instructions.size()), 1}};
   }
   return variant;
+}
+
+/// Every optimizer waits for the all-reduce, which waits for the slowest rank; a rank that never comes to it is named.
+TEST(Simulate, AllReduceWaitsForAll) {
+  plan::test::Make make;
+  make.transfer = make.latency = 0;
+  const Time without = makespan(oneFOneB(make));
+  make.norm = true;
+  plan::Variant variant = oneFOneB(make);
+  // Rank 0 is the last to finish, so the others' optimizers end with its own.
+  EXPECT_EQ(makespan(variant), without + make.normCost);
+  std::vector<Time> starts;
+  simulate::Options options;
+  options.steps = 2;
+  options.observe = [&](const simulate::Event &event) {
+    if (event.operation->kind == Kind::Optimizer && event.step == 1)
+      starts.push_back(event.start);
+  };
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  ASSERT_EQ(starts.size(), 4u);
+  EXPECT_EQ(std::set<Time>(starts.begin(), starts.end()).size(), 1u);
+  for (const simulate::RankResult &rank : result.ranks)
+    EXPECT_EQ(rank.lastEnd[0], without + make.normCost);
+
+  variant.programs[2] = oneFOneB({}).programs[2];
+  Status status = simulate::simulate(variant, {}, result);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message, HasSubstr("all_reduce"));
 }
 
 } // namespace
