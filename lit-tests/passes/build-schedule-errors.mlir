@@ -169,3 +169,50 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
     pipe.backward(%0#0, %0#1) stage 0 at 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
   }
 }
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    attributes {words = [array<i32: 0, -1>]} {
+  // expected-error @below {{expected letters of at least 0 in the words, found -1}}
+  pipe.block {
+    %0:2 = pipe.forward stage 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{expected an interval and slots, or the name of a known schedule, found 'p'}}
+  pipe.block {
+    %0:2 = pipe.forward stage 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @"1f1b" placement [1, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{schedule '1f1b' places stages in a loop, stage 0 on rank 0; found it on rank 1}}
+  pipe.block {
+    %0:3 = pipe.forward stage 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward(%0#0) stage 1 cost 1 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    %2 = pipe.backward(%1#0, %1#1) stage 1 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+    pipe.backward(%0#1, %0#2, %2) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @"looped-bfs" placement [0, 1, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  // expected-error @below {{schedule 'looped-bfs' has equally many stages on each rank, found 3 stages on 2 ranks}}
+  pipe.block {
+    %0:3 = pipe.forward stage 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:3 = pipe.forward(%0#0) stage 1 cost 1 : (!pipe.tensor<8>) -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %2:2 = pipe.forward(%1#0) stage 2 cost 1 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    %3 = pipe.backward(%2#0, %2#1) stage 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+    %4 = pipe.backward(%1#1, %1#2, %3) stage 1 cost 1 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> !pipe.tensor<8>
+    pipe.backward(%0#1, %0#2, %4) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
+  }
+}

@@ -222,3 +222,11 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
   pipe.backward(%0#1, %0#2, %1) stage 0 microbatch 0 cost 1
       : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
 } leave {}
+
+// -----
+
+%0:2 = "builtin.unrealized_conversion_cast"() : () -> (!pipe.activation<4>, !pipe.context<2>)
+pipe.program @rank0 rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{expected its activation and context to come from a 'pipe.forward'}}
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+} leave {}

@@ -72,6 +72,13 @@ TEST(OrderCsv, RefusesWhatIsNoAction) {
   refused("2000000F0\n", 1, 1, "'2000000F0' is beyond 1048576 stages or 1048576 microbatches");
 }
 
+TEST(OrderCsv, RefusesMoreRowsThanRanks) {
+  std::string text;
+  for (int row = 0; row <= 65'536; ++row)
+    text += "0F0\n";
+  refused(text, 65'537, 1, "expected at most 65536 ranks, a row each");
+}
+
 TEST(OrderCsv, RefusesWhatIsNoOrder) {
   refused("", 1, 1, "the order is empty, expected a row for each rank");
   refused("0F0,0B0\n\n1F0,1B0\n", 2, 1, "rank 1 has no action in its row");
