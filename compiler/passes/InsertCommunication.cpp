@@ -114,9 +114,10 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
 
   /// A transfer for each F that is not on the rank of the F before it, and the same for backwards.
   LogicalResult findTransfers(const schedule::Problem &problem, Streams &streams) {
-    // (stage, microbatch) → rank and record of the pass, forwards and backwards apart.
+    // By stage and microbatch, rank and record of the pass, forwards and backwards apart.
     using Place = std::pair<uint32_t, uint32_t>;
-    llvm::DenseMap<std::pair<int32_t, int32_t>, Place> forwards, backwards;
+    const size_t microbatches = size_t(problem.microbatches);
+    std::vector<Place> forwards(problem.stages.size() * microbatches, {kNone, kNone}), backwards = forwards;
     for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
       const Stream &stream = streams.ranks[rank];
       for (uint32_t i = 0; i != stream.records.size(); ++i) {
@@ -124,9 +125,14 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         plan::Kind kind = stream.kind(record);
         if (!plan::isCompute(kind) || kind == plan::Kind::BackwardWeight)
           continue;
-        auto &map = kind == plan::Kind::Forward ? forwards : backwards;
-        if (!map.try_emplace({stream.of(record).stage, record.microbatch}, rank, i).second)
+        const size_t stage = size_t(stream.of(record).stage), microbatch = size_t(record.microbatch);
+        if (stage >= problem.stages.size() || microbatch >= microbatches)
+          return record.op->emitError() << nameOf(record.op) << " is none of the pipeline's " << problem.stages.size()
+                                        << " stages and " << microbatches << " microbatches";
+        Place &place = (kind == plan::Kind::Forward ? forwards : backwards)[stage * microbatches + microbatch];
+        if (place.first != kNone)
           return record.op->emitError() << nameOf(record.op) << " stands twice";
+        place = {rank, i};
       }
     }
     for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
@@ -139,11 +145,13 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
           continue;
         bool forward = stream.kind(stream.records[i]) == plan::Kind::Forward;
         int32_t stage = stream.of(stream.records[i]).stage, microbatch = stream.records[i].microbatch;
-        auto &map = forward ? forwards : backwards;
-        auto consumer = map.find({stage + (forward ? 1 : -1), microbatch});
-        if (consumer == map.end())
+        const size_t next = size_t(stage + (forward ? 1 : -1));
+        const Place consumer = next < problem.stages.size()
+                                   ? (forward ? forwards : backwards)[next * microbatches + size_t(microbatch)]
+                                   : Place{kNone, kNone};
+        auto [to, taker] = consumer;
+        if (to == kNone)
           return producer->emitError() << nameOf(producer) << " yields a tensor that no stage takes";
-        auto [to, taker] = consumer->second;
         if (to != rank)
           addTransfer(problem, streams, {int32_t(rank), int32_t(to), i, kNone, taker, kNone},
                       cast<BufferType>(tensor.getType()).getBytes());

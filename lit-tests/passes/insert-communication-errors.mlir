@@ -69,7 +69,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 // Rank 0 asks for the gradient of microbatch 0 before it sends the activation of microbatch 1, rank 1 wants that first: no
 // order of the transfers lets this end. The cycle is named, each waiting for the next.
 
-pipe.pipeline @p placement [0, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p placement [0, 1] microbatches 2 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
@@ -88,4 +88,14 @@ pipe.program @rank1 rank 1 communicator per_edge enter {} step {
   // expected-note @below {{which waits for the transfer from rank 1 to rank 0 after BW stage 1 microbatch 0}}
   // expected-note @below {{which waits for rank 1: BW stage 1 microbatch 0}}
   %2 = pipe.backward(%1#0, %1#1) stage 1 microbatch 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+} leave {}
+
+// -----
+
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.block interval 3 {}
+}
+pipe.program @rank0 rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{F stage 0 microbatch 1 is none of the pipeline's 1 stages and 1 microbatches}}
+  %0:2 = pipe.forward stage 0 microbatch 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
 } leave {}
