@@ -1,5 +1,6 @@
 """What is wrong is said with its place, ends with its own exit code, and leaves nothing half-written."""
 import json
+import resource
 import unittest
 
 from support import BIN, CHECK, INPUT, RUN, SPECS, USAGE, ToolTest
@@ -54,6 +55,96 @@ class ErrorsTest(ToolTest):
 
     def test_not_yaml(self):
         self.refused("pipec: [1\n", INPUT, "2:1")
+
+    def test_bad_specs(self):
+        """What a user can type or a file can hold, each with its place; soon, and in little memory."""
+        mebi = 1 << 20
+
+        def placed(placement):
+            return SPEC.replace("ranks: 4", f"ranks: 4\n  placement: {placement}").replace("1f1b", "gpipe")
+
+        bomb = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+            f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(20))
+        cases = {
+            "negative cost": (SPEC.replace("forward: 1ms", "forward: -1ms"), "6:12", "-1ms"),
+            "wrong unit": (SPEC.replace("forward: 1ms", "forward: 1MB"), "6:12", "1MB"),
+            "list of the wrong length": (SPEC.replace("forward: 1ms", "forward: [1ms, 2ms]"), "6:12", "4"),
+            "stage on two ranks": (placed("[[0], [1], [1], [2]]"), "4:26", "stage 1"),
+            "missing stage": (placed("[[0], [1], [2], [4]]"), "4:14", "stage 3"),
+            "rank without a stage": (placed("[[0], [1], [2], []]"), "4:30", "empty"),
+            "contradiction of the placement": (SPEC.replace("ranks: 4", "ranks: 4\n  placement: v"), "4:14", "1f1b"),
+            "contradiction of the chunks": (SPEC.replace("ranks: 4", "ranks: 4\n  stages_per_rank: 2"), "4:20", "1f1b"),
+            "empty": ("", "1:1", "empty"),
+            "only comments": ("# nothing\n", "1:1"),
+            "not a map": ("- 1\n", "1:1", "a list"),
+            "two documents": (SPEC + "---\n" + SPEC, "12:1", "second document"),
+            "binary": (bytes(range(256)) * 400, "1:1", "UTF-8"),
+            "a NUL": (SPEC.replace("1ms", "1\0ms"), "6:13", "0x00"),
+            "UTF-16": (SPEC.encode("utf-16"), "1:1", "UTF-8"),
+            "100 MB": (b"# " + b"x" * (100 * mebi), "1:1", "16 MiB"),
+            "all lines": (b"\n" * (15 * mebi) + b"x", "2097152:1", "lines"),
+            "YAML bomb": (bomb, None, "values"),
+            "an alias of itself": (SPEC + "variants: &v [*v]\n", "12:15", "alias"),
+            "deep lists": ("x: " + "[" * 1_000_000, None, "64 levels"),
+            "deep maps": ("x: " + "{a: " * 500_000, None, "64 levels"),
+            "deep blocks": ("".join(" " * i + "a:\n" for i in range(2_000)), None, "64 levels"),
+            "deep keys": ("? " * 500_000, None, "64 levels"),
+            "a long number": (SPEC.replace("1ms", "9" * 1_000_000 + "ms"), "6:12", "10^18"),
+            "not a number": (SPEC.replace("1ms", "nanms"), "6:12", "nanms"),
+            "a tag": (SPEC.replace("1ms", "!!str 1ms"), "6:12", "tags"),
+            "too many ranks": (SPEC.replace("ranks: 4", "ranks: 65537"), "3:10", "65536"),
+            "no ranks": (SPEC.replace("ranks: 4", "ranks: 0"), "3:10", "65536"),
+            "too many instructions": (SPEC.replace("ranks: 4", "ranks: 65536").replace("microbatches: 8",
+                                                                                       "microbatches: 1048576"),
+                                      "4:17", "instructions"),
+            "more than any memory": (SPEC.replace("ranks: 4", "ranks: 2000").replace("microbatches: 8",
+                                                                                     "microbatches: 500000"),
+                                     "4:17", "GiB of memory"),
+            "a long step": (SPEC.replace("  forward", "  link: {latency: 900000s}\n  forward"), "6:3", "longer than"),
+            "no such order": (SPEC.replace("1f1b", "{name: order, file: none.csv}"), "11:31", "none.csv"),
+            "an endless order": (SPEC.replace("1f1b", "{name: order, file: /dev/zero}"), "11:31", "268435456"),
+        }
+        for name, (text, place, *words) in cases.items():
+            with self.subTest(name):
+                spec = self.folder / "bad.yaml"
+                spec.write_bytes(text if isinstance(text, bytes) else text.encode())
+                used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                done = self.pipec("compile", spec, "-o", self.folder / "out", code=INPUT)
+                used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - used
+                self.assertRegex(done.stderr, rf"{spec}:{place or '[0-9]+:[0-9]+'}: error: ")
+                for word in words:
+                    self.assertIn(word, done.stderr)
+                self.assertFalse((self.folder / "out").exists())
+                self.assertLess(used, 5)  # seconds, on a busy machine
+                self.assertLess(len(done.stderr), 10_000)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 1 << 20)  # KiB, the largest child
+
+    def test_bad_orders(self):
+        order = SPEC.replace("ranks: 4", "ranks: 2").replace("microbatches: 8", "microbatches: 1").replace(
+            "1f1b", "{name: order, file: x.csv}")
+        cases = {
+            "B before F": ("0F0,0B0\n1B0,1F0\n", "2:1", "1B0 comes before its forward 1F0"),
+            "a stage on two ranks": ("0F0,1F0,1B0,0B0\n1F0,1B0\n", "2:1", "stage 1 is on rank 0"),
+            "a missing stage": ("0F0,0B0\n2F0,2B0\n", "2:1", "stage 1"),
+            "a missing backward": ("0F0,0B0\n1F0\n", "2:1", "stage 1"),
+            "twice the same": ("0F0,0F0,0B0\n1F0,1B0\n", "1:5", "0F0"),
+            "no action": ("0F0,junk\n1F0,1B0\n", "1:5", "junk"),
+            "empty": ("", "1:1", "empty"),
+            "binary": (bytes(range(256)), "1:1", "expected an action"),
+            "a byte order mark": ("\ufeff0F0,0B0\n1F0,1B0\n", "1:1", "byte order mark"),
+            "an open quote": ('0F0,0B0\n1F0,1B0,"\n', "2:9", "expected an action"),
+            "a huge number": ("0F99999999999999999999,0B0\n1F0,1B0\n", "1:1", "expected an action"),
+            "one line of commas": ("," * 10_000_000, "1:1", "no action"),
+        }
+        spec = self.spec(order)
+        for name, (text, place, *words) in cases.items():
+            with self.subTest(name):
+                csv = self.folder / "x.csv"
+                csv.write_bytes(text if isinstance(text, bytes) else text.encode())
+                done = self.pipec("compile", spec, "-o", self.folder / "out", code=INPUT)
+                self.assertIn(f"{csv}:{place}: error: ", done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
 
     def test_an_older_plan_stays_when_compiling_fails(self):
         plan = self.compile(SPEC)

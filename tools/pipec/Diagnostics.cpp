@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
+#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -17,11 +18,20 @@ namespace pipec {
 
 namespace {
 
-/// Printable ASCII and UTF-8 stay as they are.
+/// Printable ASCII and UTF-8 stay as they are; any other byte is a question mark, so that columns stay.
 std::string shown(std::string text) {
-  for (char &c : text)
-    if ((c >= 0 && c < ' ' && c != '\n') || c == 127)
+  for (size_t at = 0; at < text.size();) {
+    const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data()) + at;
+    const size_t length = llvm::getNumBytesForUTF8(*begin);
+    char &c = text[at];
+    if (length > text.size() - at || !llvm::isLegalUTF8Sequence(begin, begin + length))
+      c = '?';
+    else if ((c >= 0 && c < ' ' && c != '\n') || c == 127)
       c = c == '\t' ? ' ' : '?';
+    else
+      at += length - 1;
+    ++at;
+  }
   return text;
 }
 
