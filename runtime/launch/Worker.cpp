@@ -340,7 +340,12 @@ Status Worker::run() {
   transport->start();
   device.start();
   Interpreter interpreter(device, *transport, *stage, layout.queues.size());
-  return interpreter.run(*permits, first) ? finish() : failed();
+  if (!interpreter.run(*permits, first))
+    return failed();
+  status = finish();
+  if (status.ok())
+    stage.reset(); // nothing is issued any more; after a failure something of it may still run
+  return status;
 }
 
 } // namespace

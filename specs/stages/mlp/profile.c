@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { kForward, kInput, kWeight, kOptimizer, kKinds };
-enum { kSteps = 12, kWarmUp = 2 };
+enum { kSteps = 30, kWarmUp = 2 };
 
 static double now(void) {
   struct timespec t;
