@@ -5,6 +5,7 @@
 #include "runtime/transport/host/Wire.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -24,6 +25,14 @@ constexpr int kFormat = 1;
 constexpr size_t kHashBytes = 16;
 
 std::string stateName(int64_t step, int32_t rank) { return fmt::format("step-{}-rank-{}.state", step, rank); }
+
+/// Of a state's file name; of any other name the largest number.
+int64_t stepOf(std::string_view name) {
+  int64_t step = INT64_MAX;
+  if (name.starts_with("step-") && name.find("-rank-") != name.npos)
+    std::from_chars(name.data() + 5, name.data() + name.size(), step);
+  return step;
+}
 
 std::string manifestPath(const std::string &folder) { return (fs::path(folder) / "manifest.json").string(); }
 
@@ -114,13 +123,10 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
     status = syncPath(folder); // before what the last one named goes
   if (!status.ok())
     return Status::run(status.message);
-  std::string current = fmt::format("step-{}-", manifest.step);
   std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error)) {
-    std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.find("-rank-") != std::string::npos && !name.starts_with(current))
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
+    if (stepOf(entry.path().filename().string()) < manifest.step) // a fast process may be at the next one already
       fs::remove(entry.path(), error);
-  }
   return {};
 }
 

@@ -33,7 +33,7 @@ Status checkState(const std::string &folder, const StateFile &file);
 /// Creates the folder if need be; refused if it cannot be written to.
 Status prepareFolder(const std::string &folder);
 
-/// Replaces the folder's manifest; then files of other steps go.
+/// Replaces the folder's manifest; then files of earlier steps go.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
 /// Code::Input if there is none, if it is torn, or if it is of other ranks or stages than `plan`.

@@ -173,17 +173,18 @@ void Controller::tellStoppers(const Status &status) {
     done(status);
 }
 
-/// Once the last process has saved its state of a step, the manifest makes it a checkpoint.
+/// Once the last process has saved its state of a step, the manifest makes it a checkpoint. A fast process may have
+/// saved its next state before a slow one its last.
 void Controller::saved(int32_t rank, const Message &message) {
-  Member &member = members[size_t(rank)];
-  member.savedAt = message.at("step");
-  member.saved = {message.at("name"), message.at("bytes"), message.at("hash")};
-  Manifest manifest{member.savedAt, stagesOf(*setup.plan), {}};
-  for (const Member &m : members) {
-    if (m.savedAt != member.savedAt)
-      return;
-    manifest.files.push_back(m.saved);
-  }
+  int64_t step = message.at("step");
+  std::map<int32_t, StateFile> &ofStep = states[step];
+  ofStep[rank] = {message.at("name"), message.at("bytes"), message.at("hash")};
+  if (ofStep.size() < members.size())
+    return;
+  Manifest manifest{step, stagesOf(*setup.plan), {}};
+  for (const auto &[of, file] : ofStep)
+    manifest.files.push_back(file);
+  states.erase(step);
   Status status = writeManifest(setup.options.checkpoint, manifest);
   if (!status.ok())
     return fail("the checkpoint could not be written: " + status.message, true);

@@ -83,8 +83,6 @@ private:
     bool reported = false;
     bool failed = false; // and said why
     bool gone = false;
-    StateFile saved; // of the checkpoint that is being made
-    int64_t savedAt = -1;
   };
 
   void hear(int32_t rank, const Message &message);
@@ -111,8 +109,9 @@ private:
   bool started = false;
   bool finishing = false;
   bool stopAsked = false;
-  std::vector<std::function<void(Status)>> stoppers; // who asked for the end
-  std::vector<std::string> causes;                   // the most telling first
+  std::map<int64_t, std::map<int32_t, StateFile>> states; // saved so far, by step and rank
+  std::vector<std::function<void(Status)>> stoppers;      // who asked for the end
+  std::vector<std::string> causes;                        // the most telling first
 };
 
 } // namespace pipec::runtime

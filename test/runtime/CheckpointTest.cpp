@@ -65,6 +65,13 @@ TEST_F(Checkpoint, OnlyTheLastOneStays) {
   EXPECT_EQ(files, 5u);
 }
 
+// A process that is ahead has saved its next state before the manifest of the last one is written.
+TEST_F(Checkpoint, LaterStatesStay) {
+  StateFile ahead = save(14, 1, "of the next checkpoint");
+  write(7);
+  EXPECT_TRUE(checkState(folder, ahead).ok());
+}
+
 TEST_F(Checkpoint, StatesWithoutAManifestAreNone) {
   save(3, 0, "x");
   Manifest read;

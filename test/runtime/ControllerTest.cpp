@@ -2,6 +2,8 @@
 #include "runtime/launch/Controller.h"
 #include "test/plan/MakePlan.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -12,7 +14,8 @@ namespace {
 
 class Played {
 public:
-  Played(int32_t ranks, plan::Time deadline, int64_t steps = 100) : said(size_t(ranks)) {
+  Played(int32_t ranks, plan::Time deadline, int64_t steps = 100, const std::string &checkpoint = "")
+      : said(size_t(ranks)) {
     plan::test::Make make;
     make.ranks = ranks;
     auto plan = std::make_shared<plan::Plan>(plan::test::makePlan(make));
@@ -23,6 +26,7 @@ public:
     setup.plan = plan;
     setup.options.steps = steps;
     setup.options.deadline = deadline;
+    setup.options.checkpoint = checkpoint;
     Controller::Owner owner;
     owner.started = [this] { started = true; };
     owner.end = [this](int32_t rank) { ends[size_t(rank)]->close(); };
@@ -207,6 +211,24 @@ TEST(Controller, StopEndsAtWhatIsPermitted) {
   report["type"] = "report";
   p.allSay(report);
   ASSERT_TRUE(p.until([&] { return told; }));
+}
+
+// Rank 0 has saved twice before rank 1 has once.
+TEST(Controller, CheckpointsOfProcessesThatAreApart) {
+  std::string folder = testing::TempDir() + "pipec-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  Played p(2, kLong, 100, folder);
+  p.meet();
+  auto save = [&](size_t rank, int64_t step) {
+    p.say(rank, {{"type", "saved"}, {"step", step}, {"name", "x"}, {"bytes", 1}, {"hash", "0"}});
+  };
+  save(0, 10);
+  save(0, 20);
+  save(1, 10);
+  EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 10; }));
+  save(1, 20);
+  EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 20; }));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Controller, AMessageThatMakesNoSenseEndsThatProcess) {
