@@ -30,9 +30,15 @@ class StageTest(ToolTest):
         run = self.run_json(plan, f"--stage={LIBRARY}", "--steps", steps)
         self.assertEqual(run["stage"], str(LIBRARY))
         self.assertEqual(run["emulate"], "none")
+        result = self.read(log)
+        self.assertEqual(len(result), 4 * steps)
+        return result
+
+    def read(self, log):
         lines = [line.split(",") for line in log.read_text(encoding="ascii").splitlines()]
-        self.assertEqual(len(lines), 4 * steps)
-        return {(int(step), int(stage)): (weights, loss) for step, stage, weights, loss in lines}
+        result = {(int(step), int(stage)): (weights, loss) for step, stage, weights, loss in lines}
+        self.assertEqual(len(result), len(lines), "a step was run twice")
+        return result
 
     def test_any_number_of_ranks_trains_the_same(self):
         one = self.train(1, "interleaved-1f1b", "split")
@@ -43,6 +49,33 @@ class StageTest(ToolTest):
                                           (4, "gpipe", "split")]:
             with self.subTest(ranks=ranks, schedule=schedule, backward=backward):
                 self.assertEqual(self.train(ranks, schedule, backward), one)
+
+    def test_resumed_training_goes_on_the_same(self):
+        whole = self.train(2, "interleaved-1f1b", "split")
+        log, checkpoint = self.folder / "resumed.csv", self.folder / "checkpoint"
+        plan = self.compile(TRAINING % (2, 2, "interleaved-1f1b", "split", log))
+        self.run_json(plan, f"--stage={LIBRARY}", "--steps", 8, "--checkpoint", checkpoint, "--every", 4)
+        self.run_json(plan, f"--stage={LIBRARY}", "--steps", 20, "--checkpoint", checkpoint, "--resume")
+        self.assertEqual(self.read(log), whole)
+
+    def test_a_swap_of_schedules_changes_no_weights(self):
+        steps = 400
+        spec = (TRAINING % (4, 1, "{name: kfkb, k: 1}", "split", self.folder / "log.csv")) + "variants: {k: [1, 4]}\n"
+        plan = self.compile(spec)
+        self.run_json(plan, f"--stage={LIBRARY}", "--steps", steps)
+        unswapped = self.read(self.folder / "log.csv")
+        (self.folder / "log.csv").unlink()
+        control = self.folder / "control"
+        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", f"--stage={LIBRARY}", "--steps", str(steps),
+                                     "--control", control, "--json"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(launcher.kill)
+        while not control.exists() and launcher.poll() is None:
+            os.sched_yield()
+        self.piperun("--control", control, "swap", "1")
+        output, _ = launcher.communicate()
+        self.assertEqual(launcher.returncode, 0)
+        self.assertEqual(json.loads(output)["swaps"], 1)
+        self.assertEqual(self.read(self.folder / "log.csv"), unswapped)
 
     def ends(self, *arguments, settings, code):
         done = self.piperun(self.compile(MLP, **settings), "--local", *arguments, code=code)
