@@ -182,18 +182,20 @@ size_t characterLength(std::string_view text) {
 }
 
 /// yaml-cpp guesses other encodings and takes a control character for the end: only plain text may reach it. It also
-/// keeps a line's tokens until the line ends, which the count of what may start a value holds within bounds, and is slow
-/// where there is nothing but lines.
+/// keeps a line's tokens until the line ends, which the count of what may start a value holds within bounds, and is
+/// slow where there is nothing but lines.
 bool checkText(std::string_view text, int source, Errors &errors) {
   Mark mark{1, 1, source};
-  int64_t starts = 0;
+  int64_t opens = 0, separates = 0; // a value each; a few for a value
   for (size_t at = 0; at < text.size();) {
     size_t length = characterLength(text.substr(at));
     if (length == 0) {
       errors.add(mark, fmt::format("not UTF-8 text: found byte 0x{:02x}", static_cast<unsigned char>(text[at])));
       return false;
     }
-    if (std::string_view("[{,&*!\"'?:-").find(text[at]) != std::string_view::npos && ++starts > 4 * kTreeValues) {
+    opens += std::string_view("[{&*!").find(text[at]) != std::string_view::npos;
+    separates += std::string_view(",\"'?:-").find(text[at]) != std::string_view::npos;
+    if (opens > kTreeValues || separates > 4 * kTreeValues) {
       errors.add(mark, tooManyValues());
       return false;
     }

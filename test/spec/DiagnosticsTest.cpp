@@ -322,7 +322,9 @@ TEST(Diagnostics, whatWouldExhaustTheReader) {
   EXPECT_EQ(wrong(chain), "spec.yaml:63:12: error: nested deeper than 64 levels");
 
   EXPECT_EQ(wrong("a: [" + std::string(8 << 20, ',')),
-            "spec.yaml:1:4194307: error: more than 1048576 values, counting what aliases repeat");
+            "spec.yaml:1:4194308: error: more than 1048576 values, counting what aliases repeat");
+  EXPECT_EQ(wrong(std::string(2 << 20, '[')),
+            "spec.yaml:1:1048577: error: more than 1048576 values, counting what aliases repeat");
   EXPECT_EQ(wrong(std::string(pipec::limits::kSpecBytes + 1, ' ')),
             "spec.yaml:1:1: error: larger than a spec may be (16 MiB)");
 
