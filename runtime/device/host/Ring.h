@@ -7,19 +7,23 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 
 namespace pipec::runtime {
 
 class HostBody;
+class Summand;
 
 struct HostWork {
   Label label;
   Slot in;
-  Slot out;                 // of a transfer: its slot
-  HostBody *body = nullptr; // none: a transfer
+  Slot out;                   // of a transfer: its slot
+  HostBody *body = nullptr;   // none: the transport's
+  Summand *summand = nullptr; // of an all-reduce
 };
 
 class Ring {
@@ -55,6 +59,7 @@ public:
     entry->work.in = work.in;
     entry->work.out = work.out;
     entry->work.body = work.body;
+    entry->work.summand = work.summand;
     return publish();
   }
 
@@ -88,7 +93,7 @@ public:
   void wakeIssuer();
 
 private:
-  static constexpr uint64_t kCapacity = uint64_t(1) << 11, kMask = kCapacity - 1;
+  static constexpr uint64_t kCapacity = uint64_t(1) << 13, kMask = kCapacity - 1;
 
   // What other threads look at while it may be written again: whoever has read the new value finds the head moved.
   template <typename T> static void store(T &to, T value) {
@@ -110,11 +115,19 @@ private:
     lightFence();
     return empty.load(std::memory_order_relaxed) && empty.exchange(false, std::memory_order_acq_rel);
   }
+  static void *allocate() {
+    void *block = std::calloc(kCapacity, sizeof(Entry));
+    return block ? block : throw std::bad_alloc();
+  }
   bool awaitRoom(uint64_t at, const std::atomic<bool> &stopped);
   bool nothingCame(uint64_t at);
   void makeRoom();
 
-  std::unique_ptr<Entry[]> entries{new Entry[kCapacity]};
+  // Zeros, and untouched until used: what has no instructions takes no memory.
+  struct Free {
+    void operator()(Entry *block) const { std::free(block); }
+  };
+  std::unique_ptr<Entry[], Free> entries{static_cast<Entry *>(allocate())};
   std::mutex mutex; // over waiting for room
   std::condition_variable hasRoom;
   // Each pair is written by one side: what is published, and what it last knew of the other.
