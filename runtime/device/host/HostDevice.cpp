@@ -19,8 +19,8 @@ static std::vector<size_t> historySizes(const Layout &layout, size_t limit) {
   return sizes;
 }
 
-HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bool trace)
-    : layout(std::move(queuesOf)), tracing(trace), clock(clock),
+HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bool trace, Pace pace)
+    : layout(std::move(queuesOf)), tracing(trace), pace(pace), clock(clock),
       counters(historySizes(layout, kHistory), layout.queues.size() + 1) {
   for (QueueId q = 0; q < layout.queues.size(); ++q) {
     auto queue = std::make_unique<Queue>();
@@ -129,6 +129,14 @@ void HostDevice::finish(QueueId id, const Times &times) {
   counters.post(id, times.end);
 }
 
+/// Carried times are those of the simulator, where what is known at an instant is known at once; here word of it takes
+/// a while to come. So work of a lower queue is held for a little of its own time, in which a higher queue's head that
+/// was ready by then may still come. Its deadline stays, so that what is held ends no later.
+HostDevice::Time HostDevice::grace(const plan::Operation &operation) const {
+  constexpr Time kMost = 2'000'000'000; // 2 ms, far more than a wake takes on a machine that is not overloaded
+  return pace == Pace::Carry ? std::min(operation.cost / 4, kMost) : 0;
+}
+
 // Reading the clock costs more than all else of a short instruction, so its last reading serves until something ends
 // after it, or has run on for a while; a trace reads it at every end.
 void HostDevice::runQueues() {
@@ -140,6 +148,8 @@ void HostDevice::runQueues() {
     const HostWork *best = nullptr;
     Time ready = 0;
     QueueId from = 0;
+    bool open = false; // a higher queue than `from` may get a head that was ready by then
+    bool unknown = false;
     for (QueueId q : deviceQueues) {
       Time candidate = 0;
       const HostWork *work = front(q, candidate);
@@ -148,18 +158,21 @@ void HostDevice::runQueues() {
         best = work;
         ready = candidate;
         from = q;
+        open = unknown;
       }
+      unknown |= !work;
     }
     if (!best) {
       deviceBell.wait();
       now = clock.now();
       continue;
     }
-    if (ready > now && ready > (now = clock.now())) { // until then a better one may come
+    Time begin = ready + (open ? grace(*best->label.operation) : 0);
+    if (begin > now && begin > (now = clock.now())) { // until then a better one may come
       if (deviceQueues.size() > 1)
-        deviceBell.waitUntil(clock.at(ready));
+        deviceBell.waitUntil(clock.at(begin));
       else
-        clock.sleepUntil(ready);
+        clock.sleepUntil(begin);
       now = clock.now();
       continue;
     }

@@ -5,6 +5,7 @@
 
 #include "runtime/device/Failure.h"
 #include "runtime/device/Layout.h"
+#include "runtime/device/Pace.h"
 #include "runtime/device/host/Clock.h"
 #include "runtime/device/host/Counters.h"
 #include "runtime/device/host/Recorder.h"
@@ -35,7 +36,7 @@ public:
   using Time = plan::Time;
 
   /// `clock` and `failure` outlive the device. Nothing runs before start(). A program's own queues serve as a layout.
-  HostDevice(Layout layout, const Clock &clock, Failure &failure, bool trace);
+  HostDevice(Layout layout, const Clock &clock, Failure &failure, bool trace, Pace pace = Pace::Real);
   ~HostDevice() override; // ends the device's thread, after the work that it is in
 
   void wait(QueueId queue, QueueId of, int64_t count) override;
@@ -96,10 +97,12 @@ private:
   };
 
   const HostWork *front(QueueId queue, Time &ready);
+  Time grace(const plan::Operation &operation) const;
   void runQueues();
 
   const Layout layout;
   const bool tracing;
+  const Pace pace;
   const Clock &clock;
   std::vector<std::unique_ptr<Queue>> queues;
   std::vector<QueueId> deviceQueues; // highest priority first
