@@ -22,10 +22,16 @@ size_t findFree(const std::vector<std::string> &names, const std::vector<bool> &
   return at;
 }
 
+bool reduces(const plan::Program &program) {
+  return std::any_of(program.operations.begin(), program.operations.end(),
+                     [](const plan::Operation &op) { return op.kind == plan::Kind::AllReduce; });
+}
+
 } // namespace
 
 void Layout::add(const plan::Program &program) {
   rank = program.rank;
+  reduces |= runtime::reduces(program);
   std::vector<std::string> theirs = plan::queueNames(program);
   std::vector<int64_t> counts = executedByQueue(program);
   std::vector<bool> taken(names.size(), false);
@@ -43,6 +49,10 @@ void Layout::add(const plan::Program &program) {
 }
 
 Status Layout::map(const plan::Program &program, std::vector<uint32_t> &queueOf) const {
+  if (runtime::reduces(program) && !reduces)
+    return Status::check(fmt::format("rank {}: the plan has an all_reduce, this run was started without one: start it "
+                                     "with a plan that has one in some variant",
+                                     rank));
   std::vector<bool> taken(names.size(), false);
   queueOf.clear();
   for (const std::string &name : plan::queueNames(program)) {

@@ -19,13 +19,15 @@ struct Layout {
   /// Adds what `program` needs beyond this. All programs are of one rank.
   void add(const plan::Program &program);
 
-  /// Where each queue of `program` is found here; refused (Code::Check) where one is missing.
+  /// Where each queue of `program` is found here; refused (Code::Check) where one is missing, and an
+  /// all-reduce where no program had one: its ranks are not connected.
   Status map(const plan::Program &program, std::vector<uint32_t> &queueOf) const;
 
   int32_t rank = 0;
   std::vector<plan::Queue> queues;
   std::vector<std::string> names;
   std::vector<int64_t> executed; // instructions in a step, the most of any program
+  bool reduces = false;          // some program has an all-reduce
 };
 
 /// Of a rank, over all variants of a plan.

@@ -93,6 +93,9 @@ void Interpreter::issue(const Executable &program, int64_t step, int64_t epoch) 
         case Kind::Optimizer:
           stage.optimizerStep(item->queue, label);
           break;
+        case Kind::AllReduce:
+          transport.allReduce(item->queue, label, stage);
+          break;
         default:
           break; // refused by the loader (P6)
         }

@@ -34,8 +34,8 @@ public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : plan(setup.plan), identity(setup.identity), options(setup.options), listenOn(setup.listenOn),
         clock(Clock::monotonic()), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
-        device(layout, clock, failure, options.trace || !options.ownTrace.empty()), memory(options.payload()),
-        preparer(plan, identity.rank, layout, memory), signals(io) {}
+        device(layout, clock, failure, options.trace || !options.ownTrace.empty(), options.pace),
+        memory(options.payload()), preparer(plan, identity.rank, layout, memory), signals(io) {}
 
   void start(bool catchSignals);
   Status run();
@@ -212,12 +212,19 @@ Status Worker::meetPeers(Message &table) {
     return failed();
   table = std::move(*answer);
   std::map<int32_t, tcp::endpoint> peers;
+  auto add = [&](int32_t rank) {
+    const Message &peer = table.at("endpoints").at(size_t(rank));
+    peers[rank] = tcp::endpoint(asio::ip::make_address(peer.at("address").get<std::string>()), peer.at("port"));
+  };
   for (const plan::Variant &variant : plan->variants)
     for (const plan::Operation &op : variant.programs[size_t(identity.rank)].operations)
-      if (plan::isTransfer(op.kind)) {
-        const Message &peer = table.at("endpoints").at(size_t(op.peer));
-        peers[op.peer] = tcp::endpoint(asio::ip::make_address(peer.at("address").get<std::string>()), peer.at("port"));
-      }
+      if (plan::isTransfer(op.kind))
+        add(op.peer);
+  int32_t ranks = plan->ranks();
+  if (layout.reduces && ranks > 1) { // the neighbours in its ring
+    add((identity.rank + 1) % ranks);
+    add((identity.rank + ranks - 1) % ranks);
+  }
   auto deadline = std::chrono::milliseconds(options.deadline / 1'000'000'000);
   return meet(identity, std::move(acceptor), peers, deadline, sockets);
 }
@@ -247,9 +254,10 @@ Status Worker::prepareRun(const Message &table) {
                             {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
   if (!status.ok())
     return status;
-  transport = std::make_unique<HostTransport>(
-      layout, std::move(sockets), io, device, clock, failure,
-      HostTransport::Options{options.pace, options.deadline, options.network.get(), options.realNetwork});
+  transport =
+      std::make_unique<HostTransport>(layout, std::move(sockets), io, device, clock, failure,
+                                      HostTransport::Options{options.pace, options.deadline, options.network.get(),
+                                                             options.realNetwork, plan->ranks()});
   std::vector<const plan::Program *> all;
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(identity.rank)]);

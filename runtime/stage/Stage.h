@@ -4,7 +4,7 @@
 // no cost. One object serves all stages of a rank.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Summand.h"
 #include "runtime/plan/Status.h"
 
 #include <string>
@@ -25,10 +25,8 @@ struct StageMemory {
   plan::Bytes peak = 0;  // the most that `live` has been
 };
 
-class Stage {
+class Stage : public Summand {
 public:
-  virtual ~Stage() = default;
-
   // Each call issues the work on `queue` and returns (or when the queue has room): the queue runs it once what was
   // issued on it before is done, and counts one. label.operation says which stage, label.microbatch which microbatch.
   // Wrong data or an error of the device raises the rank's Failure. CUDA: kernel launches or a graph on the queue's
@@ -41,7 +39,7 @@ public:
   virtual void backwardWeight(QueueId queue, const Label &label) = 0;
   /// Both in one; ends both.
   virtual void backward(QueueId queue, const Label &label, const StageSlots &slots) = 0;
-  /// Once a stage and step.
+  /// Once a stage and step; in plans with an all-reduce after setGlobalNorm.
   virtual void optimizerStep(QueueId queue, const Label &label) = 0;
 
   // Between steps only: from the issuing thread, once all that was issued has completed.

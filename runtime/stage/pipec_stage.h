@@ -20,8 +20,8 @@
  * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
  * like. Time.      A call returns when its work is done: its time is the instruction's. Errors.    0 is success.
  * Anything else ends the run on all ranks (exit code 4) with error->message, which should say what went wrong in one
- * line. Do not exit, and let no C++ exception out. Versions.  PIPEC_STAGE_VERSION changes when anything here changes; a
- * library of another version is refused.
+ * line. Do not exit, and let no C++ exception out. Versions.  PIPEC_STAGE_VERSION changes when a library
+ * written for another one would no longer do; a library of another version is refused.
  */
 #ifndef PIPEC_STAGE_H
 #define PIPEC_STAGE_H
@@ -110,6 +110,14 @@ PIPEC_STAGE_EXPORT int pipec_stage_forward(PipecStage *stage, const PipecCall *c
 PIPEC_STAGE_EXPORT int pipec_stage_backward_input(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_backward_weight(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error);
+
+/* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping by
+ * the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
+ * stages and before their optimizer_step. gradient_norm: the sum of the squares of all gradients that this object
+ * holds; without it 0. set_global_norm: the sum of what all ranks said, the same on all, added up in the order of ranks.
+ * While they run the process hears nobody, so they should not take long. */
+PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares, PipecError *error);
 
 /* Once a stage and step, after its last backward: updates the weights, sets the gradients to zero. No input, no output,
  * microbatch 0. */

@@ -1,10 +1,10 @@
 // Transfers between ranks, each on a queue of the device. A transfer starts when both of its ends stand at the heads of
 // their queues with their waits met and the link is free, so a payload never travels before its receive is posted: the
 // proof of progress assumes no more than that. Transfers from one rank to another match in the order of their queues.
-// Collectives join this interface with data parallelism.
+// Other collectives join this interface with data parallelism.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Summand.h"
 
 namespace pipec::runtime {
 
@@ -22,9 +22,15 @@ public:
   /// run ends. NCCL: ncclRecv on the queue's stream and communicator.
   virtual void recv(QueueId queue, const Label &label, Slot slot) = 0;
 
-  // A peer that dies, closes its connection, stays silent on the network (3 s) or does not come to a transfer within
-  // the deadline raises the rank's Failure with a message that names rank, instruction and peer. Nothing is retried.
-  // NCCL: ncclCommGetAsyncError and a deadline, then ncclCommAbort.
+  /// Issues the sum, over all processes, of one number, which `summand` is asked for when this rank comes to it and
+  /// told when it is done. It starts once all processes have come to it and counts as complete when the total is there.
+  /// All must come to the same one, or the run ends. `summand` outlives it. NCCL: ncclAllReduce of one ncclFloat64, in
+  /// place, on the queue's stream and a communicator of all processes.
+  virtual void allReduce(QueueId queue, const Label &label, Summand &summand) = 0;
+
+  // A peer that dies, closes its connection, stays silent on the network (3 s) or does not come to a transfer or
+  // a sum within the deadline raises the rank's Failure with a message that names rank, instruction and peer. Nothing
+  // is retried. NCCL: ncclCommGetAsyncError and a deadline, then ncclCommAbort.
 };
 
 } // namespace pipec::runtime

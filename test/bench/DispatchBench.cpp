@@ -24,6 +24,8 @@ public:
   void backwardWeight(QueueId q, const Label &label) override { submit(q, label, {}); }
   void backward(QueueId q, const Label &label, const StageSlots &slots) override { submit(q, label, slots); }
   void optimizerStep(QueueId q, const Label &label) override { submit(q, label, {}); }
+  double gradientNorm(const Label &) override { return 0; }
+  void setGlobalNorm(const Label &, double) override {}
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
   StageMemory memory() const override { return {}; }
@@ -51,11 +53,14 @@ public:
   }
   void send(QueueId, const Label &label, Slot) override { take(label); }
   void recv(QueueId, const Label &label, Slot) override { take(label); }
+  void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
   void forward(QueueId, const Label &label, const StageSlots &) override { take(label); }
   void backwardInput(QueueId, const Label &label, const StageSlots &) override { take(label); }
   void backwardWeight(QueueId, const Label &label) override { take(label); }
   void backward(QueueId, const Label &label, const StageSlots &) override { take(label); }
   void optimizerStep(QueueId, const Label &label) override { take(label); }
+  double gradientNorm(const Label &) override { return 0; }
+  void setGlobalNorm(const Label &, double) override {}
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
   StageMemory memory() const override { return {}; }

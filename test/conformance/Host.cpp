@@ -44,11 +44,12 @@ private:
 
 class HostRank final : public RankUnderTest {
 public:
-  HostRank(const plan::Program &program, Clock clock, std::unique_ptr<asio::io_context> own, Sockets sockets,
-           plan::Time deadline)
+  HostRank(const plan::Program &program, int32_t ranks, Clock clock, std::unique_ptr<asio::io_context> own,
+           Sockets sockets, plan::Time deadline)
       : clock(clock), io(std::move(own)), guard(asio::make_work_guard(*io)), host(program, this->clock, broken, false),
-        sockets(std::make_unique<HostTransport>(program, std::move(sockets), *io, host, this->clock, broken,
-                                                HostTransport::Options{.pace = Pace::Real, .deadline = deadline})) {
+        sockets(std::make_unique<HostTransport>(
+            program, std::move(sockets), *io, host, this->clock, broken,
+            HostTransport::Options{.pace = Pace::Real, .deadline = deadline, .ranks = ranks})) {
     this->sockets->start();
     host.start();
     thread = std::thread([this] { io->run(); });
@@ -95,8 +96,8 @@ std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, pl
   Clock clock(Clock::monotonic());
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
   for (size_t r = 0; r < count; ++r)
-    ranks.push_back(std::make_unique<HostRank>(plan.variants.front().programs[r], clock, std::move(ios[r]),
-                                               std::move(sockets[r]), deadline));
+    ranks.push_back(std::make_unique<HostRank>(plan.variants.front().programs[r], plan.ranks(), clock,
+                                               std::move(ios[r]), std::move(sockets[r]), deadline));
   return ranks;
 }
 

@@ -123,6 +123,16 @@ TEST_F(ProbeTest, WhatItHasNoFunctionForEndsTheRun) {
   EXPECT_EQ(failure.status().message, "rank 1: BW stage 1 microbatch 0: the stage library has no function for BW");
 }
 
+TEST_F(ProbeTest, SaysItsNormAndIsToldTheGlobalOne) {
+  ASSERT_TRUE(make("").ok());
+  plan::Operation reduce{plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
+  EXPECT_EQ(stage->gradientNorm({&reduce, 0, 4, 0}), 6.5);
+  stage->setGlobalNorm({&reduce, 0, 4, 0}, 99);
+  EXPECT_FALSE(failure.raised());
+  stage->setGlobalNorm({&reduce, 0, 4, 0}, 101);
+  EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
+}
+
 TEST_F(ProbeTest, AnErrorOfSaveIsPassedOn) {
   ASSERT_TRUE(make("").ok());
   EXPECT_EQ(stage->save("/tmp/x", 1).message, "rank 1: cannot save: the disk is on fire");

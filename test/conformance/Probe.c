@@ -59,6 +59,18 @@ int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *er
 }
 #endif
 
+int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error) {
+  (void)stage, (void)error;
+  *squares = 2.5 + (double)step;
+  return strstr(what, "\"norm\"") ? 3 : 0;
+}
+
+int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares, PipecError *error) {
+  (void)stage;
+  snprintf(error->message, sizeof error->message, "%g in step %d is too much", squares, (int)step);
+  return squares > 100;
+}
+
 int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error) {
   (void)stage, (void)call, (void)error;
   return 0;

@@ -140,6 +140,16 @@ TEST_P(StageConformance, AFusedBackwardSendsWhatASplitOneDoes) {
     EXPECT_EQ(split.wholeStep(true), fused.wholeStep(false));
 }
 
+// What all ranks say adds up to something that each takes: here 6, the synthetic stage's of three ranks.
+TEST_P(StageConformance, SaysItsNormAndTakesTheGlobalOne) {
+  Run run(GetParam(), made);
+  run.wholeStep(true);
+  plan::Operation reduce{Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
+  EXPECT_GE(run.under->stage().gradientNorm({&reduce, 0, 0, 0}), 0);
+  run.under->stage().setGlobalNorm({&reduce, 0, 0, 0}, 6);
+  EXPECT_FALSE(run.under->failure().raised()) << run.under->failure().status().message;
+}
+
 TEST_P(StageConformance, TrainingChangesWhatIsSent) {
   if (!GetParam().trains)
     GTEST_SKIP() << GetParam().name << " has no weights";

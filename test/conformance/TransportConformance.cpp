@@ -47,6 +47,25 @@ protected:
       transport.recv(i.queue, label, half(rank, of, bytes));
     return i.queue;
   }
+  struct Number final : Summand {
+    double gradientNorm(const Label &) override { return own; }
+    void setGlobalNorm(const Label &, double sum) override { total = sum; }
+    double own = 0, total = 0; // read once the all-reduce is complete
+  };
+  /// Rank r says 10^r.
+  void makeSums(int32_t count, plan::Time deadline = 0) {
+    pipeline.ranks = count;
+    make(deadline);
+    numbers.resize(size_t(count));
+    for (double power = 1; Number & number : numbers) {
+      number.own = power;
+      power *= 10;
+    }
+  }
+  QueueId sum(int32_t rank, int64_t step = 0) { // on the queue of the first transfer
+    ranks[size_t(rank)]->transport().allReduce(1, {&allReduce, 0, step, 0}, numbers[size_t(rank)]);
+    return 1;
+  }
   bool done(int32_t rank, QueueId queue, int64_t count) {
     return ranks[size_t(rank)]->device().synchronize(queue, count);
   }
@@ -56,6 +75,8 @@ protected:
   plan::Plan made;
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
   std::vector<Slot> slots;
+  std::vector<Number> numbers;
+  plan::Operation allReduce{plan::Kind::AllReduce, plan::Payload::None, 0, -1, 0, 0, 8, 0, 0};
 };
 
 TEST_P(TransportConformance, WhatIsSentArrivesWholeWhateverItsSize) {
@@ -165,6 +186,54 @@ TEST_P(TransportConformance, APeerThatDoesNotComeIsNamedAtTheDeadline) {
   std::string message = ranks[1]->failure().status().message;
   EXPECT_NE(message.find("rank 0"), std::string::npos) << message;
   EXPECT_NE(message.find("0.05 s"), std::string::npos) << message;
+}
+
+TEST_P(TransportConformance, AllHaveTheSumOfAll) {
+  for (int32_t count : {2, 5}) {
+    makeSums(count);
+    for (int64_t step = 0; step < 3; ++step) {
+      for (int32_t rank = 0; rank < count; ++rank)
+        sum(rank, step);
+      for (int32_t rank = 0; rank < count; ++rank) {
+        ASSERT_TRUE(done(rank, 1, step + 1)) << ranks[size_t(rank)]->failure().status().message;
+        EXPECT_EQ(numbers[size_t(rank)].total, count == 2 ? 11 : 11111);
+      }
+    }
+  }
+}
+
+TEST_P(TransportConformance, ASumKeepsItsPlaceOnItsQueue) {
+  makeSums(2);
+  transfer(0, plan::Kind::Send, 0, 100);
+  sum(0);
+  transfer(0, plan::Kind::Send, 1, 100);
+  transfer(1, plan::Kind::Recv, 0, 100);
+  sum(1);
+  transfer(1, plan::Kind::Recv, 1, 100);
+  EXPECT_TRUE(done(0, 1, 3)) << ranks[0]->failure().status().message;
+  EXPECT_TRUE(done(1, 1, 3)) << ranks[1]->failure().status().message;
+  EXPECT_EQ(numbers[0].total, 11);
+}
+
+TEST_P(TransportConformance, ARankThatIsLostEndsTheSumOfAll) {
+  makeSums(4);
+  for (int32_t rank : {0, 1, 3})
+    sum(rank);
+  ranks[2]->vanish();
+  for (int32_t rank : {1, 3}) // its neighbours
+    EXPECT_FALSE(done(rank, 1, 1));
+  EXPECT_NE(ranks[3]->failure().status().message.find("rank 3: all_reduce: lost rank 2"), std::string::npos)
+      << ranks[3]->failure().status().message;
+}
+
+TEST_P(TransportConformance, ARankThatDoesNotComeToASumIsNamedAtTheDeadline) {
+  makeSums(4, 50 * kMillisecond);
+  for (int32_t rank : {0, 1, 3})
+    sum(rank);
+  for (int32_t rank : {0, 1, 3})
+    EXPECT_FALSE(done(rank, 1, 1));
+  EXPECT_NE(ranks[0]->failure().status().message.find("rank 2 did not come to it within 0.05 s"), std::string::npos)
+      << ranks[0]->failure().status().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportConformance, testing::ValuesIn(transportImplementations()),

@@ -107,6 +107,54 @@ TEST(LocalRun, WeightsQueue) {
   }
 }
 
+/// An all-reduce before the optimizers.
+plan::test::Make withNorm(int32_t ranks) {
+  plan::test::Make make;
+  make.ranks = ranks;
+  make.forward = make.backwardInput = make.backwardWeight = 1'000'000'000;
+  make.optimizerCost = 500'000'000;
+  make.normCost = 2'000'000'000;
+  make.transfer = 100'000'000;
+  make.norm = true;
+  return make;
+}
+
+TEST(LocalRun, AllReduce) {
+  for (int32_t ranks : {1, 2, 4})
+    expectSimulated(plan::test::makePlan(withNorm(ranks)), 3);
+}
+
+TEST(LocalRun, AllReduceBehindDeferredWeights) {
+  plan::test::Make make = withNorm(3);
+  make.split = make.deferred = true;
+  LocalResult result;
+  Status status = run(plan::test::makePlan(make), options(3, Pace::Naive), result);
+  EXPECT_TRUE(status.ok()) << status.message;
+}
+
+// Rank 0 alone computes on: it says what keeps it, or its neighbour in the ring says who is missing.
+TEST(LocalRun, ARankThatDoesNotComeToTheAllReduceIsNamed) {
+  plan::Plan plan = plan::test::makePlan(withNorm(4));
+  plan::Program &first = plan.variants.front().programs[0];
+  plan::Instruction *last = nullptr; // backward
+  for (plan::Instruction &i : first.instructions)
+    if (first.operations[i.operation].kind == plan::Kind::Backward)
+      last = &i;
+  plan::Operation slow = first.operations[last->operation];
+  slow.cost = 60'000'000'000'000;
+  last->operation = uint32_t(first.operations.size());
+  first.operations.push_back(slow);
+  RunOptions o = options(1);
+  o.deadline = 500'000'000'000;
+  LocalResult result;
+  Status status = run(plan, o, result);
+  EXPECT_EQ(status.code, Code::Run);
+  EXPECT_TRUE(status.message.find("rank 1: all_reduce: rank 0 did not come to it within 0.5 s") != std::string::npos ||
+              status.message.find("rank 0: all_reduce waits for \"rank 0: BW") != std::string::npos)
+      << status.message;
+  EXPECT_LT(result.wallSeconds, 5);
+}
+
 TEST(LocalRun, LongLatencyAndOneSlot) {
   Pipeline p;
   p.ranks = 3;

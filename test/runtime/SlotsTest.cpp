@@ -39,6 +39,9 @@ public:
   }
   void send(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
   void recv(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
+  void allReduce(QueueId q, const Label &label, Summand &) override { add(q, label, {}, {}); }
+  double gradientNorm(const Label &) override { return 0; }
+  void setGlobalNorm(const Label &, double) override {}
   void forward(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
   void backwardInput(QueueId q, const Label &l, const StageSlots &slots) override { add(q, l, slots.in, slots.out); }
   void backwardWeight(QueueId q, const Label &label) override { add(q, label, {}, {}); }
@@ -122,7 +125,9 @@ Tape run(const plan::Program &program, int64_t steps) {
 }
 
 TEST(Interpreter, IssuesEveryInstructionOfEveryStepInOrder) {
-  plan::Plan plan = makePlan();
+  plan::test::Make make;
+  make.norm = true;
+  plan::Plan plan = plan::test::makePlan(make);
   const plan::Program &program = plan.variants.front().programs[1];
   Tape tape = run(program, 3);
   size_t at = 0;
@@ -239,6 +244,22 @@ TEST(TransferMemory, IsSizedForTheLargest) {
   EXPECT_EQ(status.message, "rank 1: the plan needs 3072 bytes for transfers from rank 0, this run has allocated 1024, "
                             "the most of the variants that it started with");
   EXPECT_EQ(made, nullptr);
+}
+
+// Its ranks would have to be connected before the first step.
+TEST(Layout, RefusesAnAllReduceWhereNoProgramHadOne) {
+  plan::test::Make make;
+  plan::Plan without = plan::test::makePlan(make);
+  make.norm = true;
+  plan::Plan with = plan::test::makePlan(make);
+  std::vector<uint32_t> queueOf;
+  Layout layout(without.variants[0].programs[1]);
+  EXPECT_EQ(layout.map(with.variants[0].programs[1], queueOf).message,
+            "rank 1: the plan has an all_reduce, this run was started without one: start it with a plan that has one "
+            "in some variant");
+  layout.add(with.variants[0].programs[1]);
+  EXPECT_TRUE(layout.map(with.variants[0].programs[1], queueOf).ok());
+  EXPECT_TRUE(layout.map(without.variants[0].programs[1], queueOf).ok());
 }
 
 TEST(Layout, RefusesQueuesThatAreNotThere) {

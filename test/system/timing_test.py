@@ -29,6 +29,19 @@ class TimingTest(ToolTest):
                 self.best(f"carry, {ranks} ranks, 2 ms", 0.02, self.plan_of(ranks, "2ms"), worst_deviation,
                           "--steps", 500 if SOAK else 10)
 
+    def test_deferred_weights_take_the_simulated_time(self):
+        # Many near ties of a W and the pass that should go before it: each that goes wrong costs a whole operation.
+        plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=8, pipeline__microbatches=24, backward="split",
+                            weights="fill", costs__forward="10ms", costs__backward_input="10ms",
+                            costs__backward_weight="10ms", costs__link="{latency: 0us}")
+        self.best("carry, 8 ranks, weights: fill, 10 ms", 0.05, plan, worst_deviation, "--steps", 50 if SOAK else 4)
+
+    def test_steps_with_an_all_reduce_take_the_simulated_time(self):
+        plan = self.compile(SPECS / "1f1b.yaml", costs__forward="5ms", costs__backward_input="5ms",
+                            costs__backward_weight="5ms", costs__optimizer="{time: 2ms, global_norm: true}",
+                            costs__link="{latency: 200us, bandwidth: 10GB/s}")
+        self.best("carry, 4 ranks, global norm", 0.02, plan, worst_deviation, "--steps", 500 if SOAK else 10)
+
     def test_naive_steps_take_little_more(self):
         self.best("naive, 4 ranks, 20 ms", 0.03, self.plan_of(4, "20ms"), worst_deviation, "--emulate", "naive",
                   "--steps", 50 if SOAK else 4)

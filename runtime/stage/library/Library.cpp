@@ -66,6 +66,8 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
   need("pipec_stage_memory", f.memory);
   if (missing)
     return Status::input(fmt::format("{}: the stage library has no {}", path, missing));
+  find(handle, "pipec_stage_gradient_norm", f.gradientNorm);
+  find(handle, "pipec_stage_set_global_norm", f.setGlobalNorm);
 
   auto needFor = [&](Kind kind, const char *name, Library::Call *&function) {
     if (!find(handle, name, function) && !missing && uses(plan, kind))

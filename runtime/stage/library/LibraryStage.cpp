@@ -88,22 +88,37 @@ Library::Call *LibraryStage::functionOf(Kind kind) const {
   }
 }
 
+void LibraryStage::fail(const Label &label, const std::string &why) const {
+  failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, *label.operation, label.microbatch), why)));
+}
+
 HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
   const plan::Operation &op = *work.label.operation;
-  auto fail = [&](const std::string &why) {
-    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, op, work.label.microbatch), why)));
-  };
   plan::Time start = clock.now();
   // A plan that came later may use what the library was not asked for.
   if (Library::Call *function = functionOf(op.kind)) {
     PipecCall what{op.stage,      work.label.microbatch, work.label.step, work.in.data,
                    work.in.bytes, work.out.data,         work.out.bytes};
     if (std::string error = call(function, object, &what); !error.empty())
-      fail(error);
+      fail(work.label, error);
   } else {
-    fail(fmt::format("the stage library has no function for {}", plan::name(op.kind)));
+    fail(work.label, fmt::format("the stage library has no function for {}", plan::name(op.kind)));
   }
   return {start, clock.now()};
+}
+
+double LibraryStage::gradientNorm(const Label &label) {
+  double squares = 0;
+  if (library.gradientNorm)
+    if (std::string error = call(library.gradientNorm, object, label.step, &squares); !error.empty())
+      fail(label, error);
+  return squares;
+}
+
+void LibraryStage::setGlobalNorm(const Label &label, double total) {
+  if (library.setGlobalNorm)
+    if (std::string error = call(library.setGlobalNorm, object, label.step, total); !error.empty())
+      fail(label, error);
 }
 
 Status LibraryStage::save(const std::string &path, int64_t steps) {

@@ -25,6 +25,9 @@ public:
   void backward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
   void optimizerStep(QueueId queue, const Label &label) override { submit(queue, label, {}); }
 
+  double gradientNorm(const Label &label) override;
+  void setGlobalNorm(const Label &label, double total) override;
+
   Status save(const std::string &path, int64_t steps) override;
   Status load(const std::string &path, int64_t steps) override;
   StageMemory memory() const override;
@@ -36,6 +39,7 @@ private:
   void submit(QueueId queue, const Label &label, const StageSlots &slots) {
     device.submit(queue, {label, slots.in, slots.out, this});
   }
+  void fail(const Label &label, const std::string &why) const;
   Span run(const HostWork &work, plan::Time ready) override;
   Library::Call *functionOf(plan::Kind kind) const;
 

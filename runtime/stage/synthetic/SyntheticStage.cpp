@@ -30,6 +30,13 @@ HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
   return {start, end};
 }
 
+void SyntheticStage::setGlobalNorm(const Label &label, double total) {
+  double expected = 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
+  if (total != expected)
+    failure.raise(Status::run(fmt::format("{}: the sum over all ranks is {} in step {}, expected {}",
+                                          plan::describe(rank, *label.operation, 0), total, label.step, expected)));
+}
+
 static std::string stateOf(int32_t rank, int64_t steps) {
   return fmt::format("pipec synthetic stage, rank {}, {} steps\n", rank, steps);
 }

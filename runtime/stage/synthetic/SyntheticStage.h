@@ -1,5 +1,5 @@
 // A stage that takes the plan's costs as real waits and computes nothing, but checks what it receives and fills what it
-// sends: any slot reused too early, any message mixed up, is noticed.
+// sends: any slot reused too early, any message mixed up, is noticed. To the norm of all gradients rank r adds r + 1.
 #pragma once
 
 #include "runtime/device/Pace.h"
@@ -12,9 +12,9 @@ namespace pipec::runtime {
 class SyntheticStage final : public Stage, public HostBody {
 public:
   /// All outlive the stage, and the stage the device's thread.
-  SyntheticStage(int32_t rank, HostDevice &device, const Clock &clock, Failure &failure, Pace pace,
+  SyntheticStage(int32_t rank, int32_t ranks, HostDevice &device, const Clock &clock, Failure &failure, Pace pace,
                  const simulate::Scenario *network = nullptr)
-      : rank(rank), device(device), clock(clock), failure(failure), pace(pace), network(network) {}
+      : rank(rank), ranks(ranks), device(device), clock(clock), failure(failure), pace(pace), network(network) {}
 
   void forward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
   void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) override {
@@ -23,6 +23,9 @@ public:
   void backwardWeight(QueueId queue, const Label &label) override { submit(queue, label, {}); }
   void backward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
   void optimizerStep(QueueId queue, const Label &label) override { submit(queue, label, {}); }
+
+  double gradientNorm(const Label &) override { return rank + 1.0; }
+  void setGlobalNorm(const Label &label, double total) override;
 
   /// There is nothing to keep but how many steps were done.
   Status save(const std::string &path, int64_t steps) override;
@@ -35,7 +38,7 @@ private:
   }
   Span run(const HostWork &work, plan::Time ready) override;
 
-  int32_t rank;
+  int32_t rank, ranks;
   HostDevice &device;
   const Clock &clock;
   Failure &failure;

@@ -8,6 +8,10 @@ namespace pipec::runtime {
 
 static constexpr auto kAwait = asio::use_awaitable;
 
+static bool isSum(wire::Type type) {
+  return type == wire::Type::Here || type == wire::Type::Sum || type == wire::Type::Total;
+}
+
 Connection::Connection(asio::ip::tcp::socket connected, int32_t peer, Handler &handler)
     : socket(std::move(connected)), peer(peer), handler(handler) {
   prepareSocket(socket);
@@ -24,6 +28,8 @@ asio::awaitable<void> Connection::read() {
       break;
     if (frame.type == wire::Type::Credit && frame.bytes == 0) {
       handler.onCredit(peer, frame);
+    } else if (isSum(frame.type) && frame.bytes == 0) {
+      handler.onSum(peer, frame);
     } else if (frame.type == wire::Type::Data) {
       Slot slot = handler.onData(peer, frame);
       if (!slot.data)

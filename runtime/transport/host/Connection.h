@@ -21,6 +21,8 @@ public:
     /// Where the payload goes; an empty slot if it is not wanted: then the handler has raised a failure.
     virtual Slot onData(int32_t peer, const wire::Frame &frame) = 0;
     virtual void onArrived(int32_t peer, const wire::Frame &frame) = 0;
+    /// Here, Sum or Total.
+    virtual void onSum(int32_t peer, const wire::Frame &frame) = 0;
     virtual void onAbort(int32_t peer, const std::string &reason) = 0;
     virtual void onLost(int32_t peer, const std::string &reason) = 0;
   };

@@ -1,5 +1,5 @@
 // The state machines of communicator queues: Idle → Early (ready, but not before a time) → Meeting (this side is
-// posted) → Wire → Idle.
+// posted, or this rank has come to the all-reduce) → Wire → Idle.
 #include "runtime/transport/host/HostTransport.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -31,6 +31,8 @@ private:
 HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context &io, HostDevice &device,
                              const Clock &clock, Failure &failure, const Options &options)
     : layout(std::move(queuesOf)), io(io), device(device), clock(clock), failure(failure), options(options),
+      sum(layout.rank, options.ranks,
+          [this](int32_t to, const wire::Frame &frame) { peers.at(to).connection->write(frame, nullptr, {}); }),
       bell(std::make_unique<Doorbell>(io, *this)), watchdog(io) {
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (layout.queues[q].kind == plan::QueueKind::Communicator) {
@@ -49,6 +51,10 @@ void HostTransport::send(QueueId queue, const Label &label, Slot slot) {
 }
 void HostTransport::recv(QueueId queue, const Label &label, Slot slot) {
   device.submit(queue, {label, {}, slot, nullptr});
+}
+
+void HostTransport::allReduce(QueueId queue, const Label &label, Summand &summand) {
+  device.submit(queue, {label, {}, {}, nullptr, &summand});
 }
 
 void HostTransport::start() {
@@ -93,6 +99,8 @@ void HostTransport::post(Stream &stream) {
     stream.ready = now;
   stream.since = now;
   stream.state = State::Meeting;
+  if (stream.isSum())
+    return joinSum(stream);
   Peer &peer = peers.at(stream.peer());
   if (stream.isSend()) {
     peer.sending = &stream;
@@ -145,6 +153,35 @@ void HostTransport::match(Peer &peer) {
   holdWire(stream);
 }
 
+void HostTransport::joinSum(Stream &stream) {
+  double number = stream.work.summand->gradientNorm(stream.work.label);
+  if (failure.raised())
+    return;
+  summing = &stream;
+  conclude(sum.join(wire::tagOf(stream.work.label), number, stream.ready));
+}
+
+void HostTransport::onSum(int32_t rank, const wire::Frame &frame) {
+  if (stopped)
+    return;
+  if (rank != sum.before())
+    return onLost(rank, "it is no neighbour in the ring of the all_reduce");
+  conclude(sum.hear(frame));
+}
+
+void HostTransport::conclude(const SumRing::Outcome &outcome) {
+  if (!outcome.wrong.empty())
+    return failure.raise(Status::run(fmt::format("{}: rank {} {}", where(sum.before()), sum.before(), outcome.wrong)));
+  if (!outcome.total)
+    return;
+  Stream &stream = *summing;
+  stream.work.summand->setGlobalNorm(stream.work.label, outcome.total->sum);
+  stream.start = outcome.total->ready;
+  stream.end = stream.arrival = stream.start + (real() ? 0 : stream.work.label.operation->cost);
+  stream.written = true;
+  holdWire(stream);
+}
+
 simulate::Scenario::Passage HostTransport::passage(const Stream &stream) const {
   const plan::Operation &op = *stream.work.label.operation;
   if (options.network)
@@ -192,8 +229,9 @@ void HostTransport::leaveWire(Stream &stream) {
   Time now = clock.now();
   if (stream.state != State::Wire || !stream.written || now < stream.end || stopped)
     return;
-  Peer &peer = peers.at(stream.peer());
-  (stream.isSend() ? peer.sending : peer.receiving) = nullptr;
+  (stream.isSum()    ? summing
+   : stream.isSend() ? peers.at(stream.peer()).sending
+                     : peers.at(stream.peer()).receiving) = nullptr;
   stream.state = State::Idle;
   if (real() || options.pace == Pace::Real) // what really happened counts
     stream.end = now;
@@ -222,12 +260,14 @@ bool HostTransport::matches(const Stream &stream, int32_t rank, const wire::Fram
   return false;
 }
 
-/// This rank's instruction that a peer is about: the transfer with it, else what the rank computes.
+/// This rank's instruction that a peer is about: the transfer with it, the all-reduce, or what the rank computes.
 std::string HostTransport::where(int32_t rank) const {
   const Peer &peer = peers.at(rank);
   for (const Stream *stream : {peer.receiving, peer.sending})
     if (stream)
       return device.describeHead(stream->queue);
+  if (summing)
+    return device.describeHead(summing->queue);
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (std::string text = device.describeHead(q); !text.empty())
       return text;
@@ -247,17 +287,29 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
   failure.raise(Status::run(fmt::format("{}: lost rank {}: {}", where(rank), rank, text)));
 }
 
+/// Who has let a stream wait for too long. Whether the neighbour has come to an all-reduce is known; if it has, its own
+/// neighbour names who has not, and only later this rank says that something is wrong.
+std::optional<std::string> HostTransport::absent(const Stream &stream) const {
+  if (stream.state != State::Meeting && stream.state != State::Wire)
+    return std::nullopt;
+  Time waited = clock.now() - (stream.state == State::Meeting ? stream.since : stream.end);
+  if (waited < options.deadline)
+    return std::nullopt;
+  if (!stream.isSum())
+    return fmt::format("rank {} did not come to it", stream.peer());
+  if (stream.state == State::Meeting && !sum.heard())
+    return fmt::format("rank {} did not come to it", sum.before());
+  return waited / 2 < options.deadline ? std::nullopt : std::optional<std::string>("not all ranks came to it");
+}
+
 void HostTransport::watch() {
   if (options.deadline == 0 || resting || stopped)
     return;
-  Time now = clock.now();
   std::optional<std::string> late;
-  for (auto &stream : streams) {
-    bool meets = stream->state == State::Meeting;
-    if ((meets || stream->state == State::Wire) && now - (meets ? stream->since : stream->end) >= options.deadline)
-      late = fmt::format("{}: rank {} did not come to it", device.describeHead(stream->queue), stream->peer());
-  }
-  if (!late)
+  for (auto &stream : streams)
+    if (std::optional<std::string> who = absent(*stream))
+      late = fmt::format("{}: {}", device.describeHead(stream->queue), *who);
+  if (!late && !summing) // else all that waits on this rank waits for that
     late = device.overdue(options.deadline);
   if (late)
     return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(options.deadline) / 1e12)));

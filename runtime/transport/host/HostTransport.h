@@ -5,7 +5,8 @@
 // count as arrived a `latency` later. Under Pace::Carry ready times travel with the credit and start and end with the
 // data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can. A
 // scenario takes the place of the plan's figures: then payloads are whole, really travel, and end no earlier than it
-// allows. On a real network (Pace::Real is always on one) a transfer takes what the sockets take.
+// allows. On a real network (Pace::Real is always on one) a transfer takes what the sockets take. An all-reduce takes
+// the plan's cost from when the last rank was ready; on a real network it ends when the total is there.
 #pragma once
 
 #include "runtime/device/Pace.h"
@@ -14,6 +15,7 @@
 #include "runtime/transport/Transport.h"
 #include "runtime/transport/host/Connection.h"
 #include "runtime/transport/host/Meeting.h"
+#include "runtime/transport/host/SumRing.h"
 
 #include <list>
 #include <map>
@@ -31,16 +33,18 @@ public:
     Time deadline = 0;                           // of each wait; 0: none
     const simulate::Scenario *network = nullptr; // outlives the transport
     bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
+    int32_t ranks = 1;                           // of an all-reduce: all
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
   /// started. Destroy it only once that thread stands still.
-  HostTransport(Layout layout, Sockets sockets, asio::io_context &io, HostDevice &device,
-                const Clock &clock, Failure &failure, const Options &options);
+  HostTransport(Layout layout, Sockets sockets, asio::io_context &io, HostDevice &device, const Clock &clock,
+                Failure &failure, const Options &options);
   ~HostTransport() override;
 
   void send(QueueId queue, const Label &label, Slot slot) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
+  void allReduce(QueueId queue, const Label &label, Summand &summand) override;
 
   void start();
 
@@ -50,7 +54,7 @@ public:
 private:
   enum class State { Idle, Early, Meeting, Wire };
 
-  /// A communicator queue and the transfer at its head.
+  /// A communicator queue and the transfer or all-reduce at its head.
   struct Stream {
     Stream(QueueId queue, asio::io_context &io) : queue(queue), timer(io) {}
     QueueId queue;
@@ -63,6 +67,7 @@ private:
     Time arrival = 0; // of the data
     bool written = false;
     asio::steady_timer timer;
+    bool isSum() const { return work.label.operation->kind == plan::Kind::AllReduce; }
     bool isSend() const { return work.label.operation->kind == plan::Kind::Send; }
     int32_t peer() const { return work.label.operation->peer; }
   };
@@ -79,6 +84,8 @@ private:
   void advance(Stream &stream);
   void post(Stream &stream);
   void match(Peer &peer);
+  void joinSum(Stream &stream);
+  void conclude(const SumRing::Outcome &outcome);
   bool real() const { return !options.network && (options.realNetwork || options.pace == Pace::Real); }
   simulate::Scenario::Passage passage(const Stream &stream) const;
   void holdWire(Stream &stream);
@@ -88,11 +95,13 @@ private:
   void onCredit(int32_t peer, const wire::Frame &frame) override;
   Slot onData(int32_t peer, const wire::Frame &frame) override;
   void onArrived(int32_t peer, const wire::Frame &frame) override;
+  void onSum(int32_t peer, const wire::Frame &frame) override;
   void onAbort(int32_t peer, const std::string &reason) override;
   void onLost(int32_t peer, const std::string &reason) override;
 
   bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
   std::string where(int32_t peer) const;
+  std::optional<std::string> absent(const Stream &stream) const;
   void watch();
   void armCut(int32_t peer);
   void cancelTimers();
@@ -106,10 +115,12 @@ private:
   Options options;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<int32_t, Peer> peers;
+  SumRing sum;
+  Stream *summing = nullptr; // has come to an all-reduce that is not done
   std::unique_ptr<Doorbell> bell;
   asio::steady_timer watchdog;
   std::list<asio::steady_timer> cuts; // of links, by the scenario
-  std::string reason; // why the run ends, passed on to peers
+  std::string reason;                 // why the run ends, passed on to peers
   bool resting = false;
   bool stopped = false;
 };

@@ -8,6 +8,8 @@ namespace pipec::runtime::wire {
 // Stage s + 1 consumes stage s, so a receive knows its sender's stage.
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
+  if (op.kind == plan::Kind::AllReduce)
+    return {label.epoch, label.step};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
     stage += op.of == plan::Payload::Forward ? -1 : 1;
@@ -15,6 +17,8 @@ Tag tagOf(const Label &label) {
 }
 
 std::string describe(const Tag &tag) {
+  if (tag.of == uint32_t(plan::Payload::None))
+    return fmt::format("the all_reduce in step {} epoch {}", tag.step, tag.epoch);
   return fmt::format("{} of stage {} microbatch {} in step {} epoch {}",
                      tag.of == uint32_t(plan::Payload::Forward) ? "F" : "B", tag.stage, tag.microbatch, tag.step,
                      tag.epoch);

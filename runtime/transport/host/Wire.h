@@ -1,5 +1,6 @@
 // What two host processes say to each other on their connection, little-endian as it stands in memory: one Hello and
-// one Proof each way, then frames. A receive that is posted sends a Credit; only a Credit is answered with Data.
+// one Proof each way, then frames. A receive that is posted sends a Credit; only a Credit is answered with Data. Here,
+// Sum and Total are those of SumRing.h.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -13,7 +14,7 @@ namespace pipec::runtime::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-inline constexpr uint32_t kProtocol = 1;
+inline constexpr uint32_t kProtocol = 2;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
 /// Which end of a connection speaks.
@@ -34,13 +35,13 @@ static_assert(sizeof(Hello) == 104);
 /// crypto_auth over the own Hello, then the peer's, under the job's secret.
 using Proof = std::array<uint8_t, 32>;
 
-/// Which transfer: both ends derive it from their own instruction and compare.
+/// Which transfer or all-reduce: both ends derive it from their own instruction and compare.
 struct Tag {
   int64_t epoch = 0;
   int64_t step = 0;
   int64_t microbatch = 0;
   int32_t stage = 0; // the sender's
-  uint32_t of = 0;   // plan::Payload
+  uint32_t of = 0;   // plan::Payload; None: an all-reduce
   bool operator==(const Tag &) const = default;
 };
 
@@ -48,6 +49,9 @@ enum class Type : uint32_t {
   Credit = 1, // the receive is posted; start: when it was ready
   Data = 2,   // the transfer's times, then `bytes` of payload
   Abort = 3,  // the run ends; then `bytes` of text, the reason
+  Here = 4,   // the sender has come to an all-reduce
+  Sum = 5,    // over the ranks up to the sender; start: when the last of them was ready
+  Total = 6,  // over all, likewise
 };
 
 struct Frame {
@@ -58,8 +62,9 @@ struct Frame {
   plan::Time start = 0;   // on the wire, in the run's clock
   plan::Time end = 0;     // the wire is free
   plan::Time arrival = 0; // of the data
+  double sum = 0;         // of an all-reduce
 };
-static_assert(sizeof(Frame) == 72);
+static_assert(sizeof(Frame) == 80);
 
 inline constexpr uint64_t kAbortBytes = 4096; // of its text, at most
 
