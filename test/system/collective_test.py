@@ -97,7 +97,8 @@ class CollectiveTest(ToolTest):
     def test_a_rank_killed_while_the_others_wait_ends_the_run(self):
         control = self.folder / "control"
         launcher, pids = self.start(self.slow(), "--control", control)
-        for _ in range(3):  # long enough for three ranks to come to it
+        begin = time.monotonic()
+        while time.monotonic() - begin < DEADLINE / 2:  # long enough for three ranks to start and come to it
             tool("piperun", "--control", control, "status")
         os.kill(pids[0], signal.SIGKILL)
         begin = time.monotonic()
