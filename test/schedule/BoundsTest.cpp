@@ -101,9 +101,10 @@ TEST(Bounds, WarmUpLawHoldsInAnyPlacement) {
 }
 
 TEST(Bounds, StandsForProblemsAtTheLimits) {
-  Problem problem = uniform(4, 3, 0, 0, 0, limits::kTime, BackwardMode::Split);
+  // Half of the longest step is work, half transfers.
+  Problem problem = uniform(4, 3, 0, 0, 0, limits::kTime / 24, BackwardMode::Split);
   for (Stage &stage : problem.stages) {
-    stage.forward = stage.backwardInput = stage.backwardWeight = limits::kTime / 9;
+    stage.forward = stage.backwardInput = stage.backwardWeight = limits::kTime / 18;
     stage.activation = stage.context = limits::kBytes;
   }
   for (Bytes limit : {Bytes(0), Bytes(1), limits::kBytes}) {
