@@ -1,8 +1,7 @@
 #include "compiler/passes/Graph.h"
 
 #include <algorithm>
-#include <queue>
-#include <tuple>
+#include <functional>
 
 namespace pipec {
 
@@ -24,25 +23,43 @@ bool Graph::sort(std::vector<Node> &order) const {
   for (auto [from, to] : edges)
     successors[at[from]++] = to;
 
-  // Popped levels never decrease: what becomes ready starts no earlier than what made it so.
-  std::vector<uint64_t> level(nodes.size());
-  using Entry = std::tuple<uint64_t, uint64_t, Node>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  // Levels never decrease: what becomes ready starts no earlier than what made it so. Most wait for a later level; only
+  // those of the level at hand are kept in order.
+  using Entry = std::pair<uint64_t, Node>; // tie, node
+  std::vector<std::vector<Entry>> byLevel;
+  std::vector<uint32_t> level(nodes.size());
+  auto note = [&](Node node) {
+    if (level[node] >= byLevel.size())
+      byLevel.resize(size_t(level[node]) + 1 + byLevel.size() / 2);
+    byLevel[level[node]].emplace_back(nodes[node].tie, node);
+  };
   for (Node n = 0; n != nodes.size(); ++n)
     if (waiting[n] == 0)
-      ready.emplace(0, nodes[n].tie, n);
+      note(n);
   order.clear();
   order.reserve(nodes.size());
-  while (!ready.empty()) {
-    Node node = std::get<Node>(ready.top());
-    ready.pop();
-    order.push_back(node);
-    uint64_t end = level[node] + nodes[node].weight;
-    for (uint32_t s = first[node]; s != first[node + 1]; ++s) {
-      Node next = successors[s];
-      level[next] = std::max(level[next], end);
-      if (--waiting[next] == 0)
-        ready.emplace(level[next], nodes[next].tie, next);
+  std::vector<Entry> ready;
+  for (uint32_t now = 0; now < byLevel.size(); ++now) {
+    ready = std::move(byLevel[now]);
+    std::make_heap(ready.begin(), ready.end(), std::greater<>());
+    while (!ready.empty()) {
+      Node node = ready.front().second;
+      std::pop_heap(ready.begin(), ready.end(), std::greater<>());
+      ready.pop_back();
+      order.push_back(node);
+      const uint32_t end = now + nodes[node].weight;
+      for (uint32_t s = first[node]; s != first[node + 1]; ++s) {
+        Node next = successors[s];
+        level[next] = std::max(level[next], end);
+        if (--waiting[next] != 0)
+          continue;
+        if (level[next] > now) {
+          note(next);
+        } else {
+          ready.emplace_back(nodes[next].tie, next);
+          std::push_heap(ready.begin(), ready.end(), std::greater<>());
+        }
+      }
     }
   }
   if (order.size() == nodes.size())

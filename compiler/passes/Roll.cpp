@@ -81,21 +81,21 @@ private:
 /// For windows of one length: where the same window comes next.
 std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length) {
   std::vector<uint32_t> next(symbols.size(), 0);
-  // Open addressing: of each window seen, its hash and where it was seen last.
-  struct Seen {
-    uint64_t window = 0;
-    uint32_t at = ~uint32_t(0);
-  };
-  const size_t mask = std::bit_ceil(2 * symbols.size()) - 1;
-  std::vector<Seen> seen(mask + 1);
-  for (size_t i = symbols.size() + 1 - std::min(length, symbols.size() + 1); i-- != 0;) {
-    uint64_t window = symbols.window(i, length);
-    size_t slot = window & mask;
-    while (seen[slot].at != ~uint32_t(0) && seen[slot].window != window)
+  if (symbols.size() < length)
+    return next;
+  std::vector<uint64_t> windows(symbols.size() + 1 - length);
+  for (size_t i = 0; i != windows.size(); ++i)
+    windows[i] = symbols.window(i, length);
+  // Open addressing: where each window was seen last, plus 1.
+  const size_t mask = std::bit_ceil(2 * windows.size()) - 1;
+  std::vector<uint32_t> seen(mask + 1, 0);
+  for (size_t i = windows.size(); i-- != 0;) {
+    size_t slot = windows[i] & mask;
+    while (seen[slot] != 0 && windows[seen[slot] - 1] != windows[i])
       slot = (slot + 1) & mask;
-    if (seen[slot].at != ~uint32_t(0))
-      next[i] = seen[slot].at;
-    seen[slot] = {window, uint32_t(i)};
+    if (seen[slot] != 0)
+      next[i] = seen[slot] - 1;
+    seen[slot] = uint32_t(i) + 1;
   }
   return next;
 }

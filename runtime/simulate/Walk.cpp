@@ -35,7 +35,7 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
 /// A rank's queues: its instructions, apart by queue.
 void Walk::build(size_t rank) {
   const Program &program = variant.programs[rank];
-  const uint32_t base = firstQueue.back();
+  const uint32_t base = firstQueue.back(), firstWork = uint32_t(works.size());
   firstQueue.push_back(base + uint32_t(program.queues.size()));
   int64_t issued = 0;
   issuedBefore.emplace_back();
@@ -44,9 +44,8 @@ void Walk::build(size_t rank) {
     issued += int64_t(segment.count) * segment.trips;
   }
   // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
-  std::vector<uint32_t> linkOf(program.operations.size(), kNone);
-  for (size_t o = 0; o != program.operations.size(); ++o) {
-    const Operation &operation = program.operations[o];
+  for (const Operation &operation : program.operations) {
+    works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
     if (!plan::isTransfer(operation.kind))
       continue;
     bool sends = operation.kind == Kind::Send;
@@ -59,7 +58,7 @@ void Walk::build(size_t rank) {
                : operation.of == plan::Payload::Forward ? operation.stage - 1
                                                         : operation.stage + 1;
     }
-    linkOf[o] = linkIndex.try_emplace(key, uint32_t(linkIndex.size())).first->second;
+    works.back().link = linkIndex.try_emplace(key, uint32_t(linkIndex.size())).first->second;
   }
   links.resize(linkIndex.size());
 
@@ -87,18 +86,17 @@ void Walk::build(size_t rank) {
     queue.endLoop = uint32_t(loops.size());
     for (uint32_t i : own[q]) {
       const Instruction &instruction = program.instructions[i];
-      const Operation &operation = program.operations[instruction.operation];
-      entries.push_back({&instruction, &operation, operation.cost, operation.latency, uint32_t(waits.size()),
-                         instruction.waits, linkOf[instruction.operation], operation.kind});
+      const Work &work = works[firstWork + instruction.operation];
+      entries.push_back({i, firstWork + instruction.operation, uint32_t(waits.size()), instruction.waits});
       for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
         const plan::Wait &wait = program.waits[w];
-        waits.push_back({base + wait.queue, wait.previousStep, wait.base, wait.stride});
+        waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});
       }
-      if (operation.kind == Kind::AllReduce)
+      if (work.kind == Kind::AllReduce)
         collective.queueOf[rank] = uint32_t(base + q);
-      if (plan::isTransfer(operation.kind)) {
-        Link &link = links[linkOf[instruction.operation]];
-        (operation.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
+      if (plan::isTransfer(work.kind)) {
+        Link &link = links[work.link];
+        (work.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
       }
     }
     if (queue.firstLoop != queue.endLoop)
@@ -120,7 +118,7 @@ int64_t Walk::indexOf(const QueueState &queue) const {
   const Program &program = variant.programs[size_t(queue.rank)];
   const size_t segment = loops[queue.loop].segment;
   return issuedBefore[size_t(queue.rank)][segment] + queue.trip * int64_t(program.step[segment].count) +
-         (head(queue).instruction - program.instructions.data()) - program.step[segment].first;
+         int64_t(head(queue).instruction) - program.step[segment].first;
 }
 
 void Walk::enter(QueueState &queue, uint32_t loop) const {
@@ -178,8 +176,8 @@ bool Walk::ready(uint32_t q, Time &when) {
   return true;
 }
 
-Time Walk::computeEnd(const Entry &entry, int32_t rank, Time start) const {
-  return options.scenario ? options.scenario->computeEnd(rank, start, entry.cost) : start + entry.cost;
+Time Walk::computeEnd(const Work &work, int32_t rank, Time start) const {
+  return options.scenario ? options.scenario->computeEnd(rank, start, work.cost) : start + work.cost;
 }
 
 bool Walk::mayBegin(uint32_t q) {
@@ -201,12 +199,12 @@ void Walk::run(uint32_t q) {
     Time when = 0;
     if (!ready(q, when))
       return;
-    const Entry &entry = head(queue);
-    if (entry.kind == Kind::AllReduce)
+    const Work &work = workOf(head(queue));
+    if (work.kind == Kind::AllReduce)
       return join(q, when);
-    if (!plan::isTransfer(entry.kind)) {
+    if (!plan::isTransfer(work.kind)) {
       if (!queue.shares) {
-        Time end = computeEnd(entry, queue.rank, when);
+        Time end = computeEnd(work, queue.rank, when);
         complete(q, when, end, end);
         continue;
       }
@@ -215,17 +213,17 @@ void Walk::run(uint32_t q) {
       noteTurn(size_t(queue.rank));
       return;
     }
-    Link &link = links[entry.link];
-    (entry.kind == Kind::Send ? link.send : link.recv) = {true, when, q};
+    Link &link = links[work.link];
+    (work.kind == Kind::Send ? link.send : link.recv) = {true, when, q};
     queue.posted = true;
     if (!link.send.posted || !link.recv.posted)
       return;
     Time start = std::max({link.send.ready, link.recv.ready, link.free});
-    Time wireEnd = start + entry.cost;
-    Time arrival = wireEnd + entry.latency;
+    Time wireEnd = start + work.cost;
+    Time arrival = wireEnd + work.latency;
     if (options.scenario) {
       int32_t from = queues[link.send.queue].rank, to = queues[link.recv.queue].rank;
-      Scenario::Passage passage = options.scenario->transfer(from, to, *entry.operation, start);
+      Scenario::Passage passage = options.scenario->transfer(from, to, *work.operation, start);
       if (passage.lost) { // neither side ever goes on
         lost = {true, from, to};
         return;
@@ -255,7 +253,7 @@ void Walk::join(uint32_t q, Time when) {
   collective.posted.assign(collective.posted.size(), false);
   for (uint32_t other : collective.queueOf) {
     queues[other].posted = false;
-    Time end = collective.ready + head(queues[other]).cost;
+    Time end = collective.ready + workOf(head(queues[other])).cost;
     complete(other, collective.ready, end, end);
     pending.push_back(other);
   }
@@ -297,7 +295,7 @@ void Walk::takeTurn() {
   }
   Device &device = devices[noted.rank];
   QueueState &queue = queues[q];
-  device.free = computeEnd(head(queue), queue.rank, turn->start);
+  device.free = computeEnd(workOf(head(queue)), queue.rank, turn->start);
   queue.posted = false;
   complete(q, turn->start, device.free, device.free);
   pending.push_back(q);
@@ -310,13 +308,13 @@ void Walk::wake(QueueState &queue) {
 }
 
 /// What a pass holds and how long it takes, in the first step.
-void Walk::count(const QueueState &queue, const Entry &entry, Time start, Time end) {
+void Walk::count(const QueueState &queue, const Work &work, Time start, Time end) {
   RankResult &rank = result.ranks[size_t(queue.rank)];
-  if (plan::isCompute(entry.kind) || entry.kind == Kind::Optimizer)
+  if (plan::isCompute(work.kind) || work.kind == Kind::Optimizer)
     rank.busy += end - start;
   __int128 &held = live[size_t(queue.rank)];
-  const __int128 bytes = __int128(entry.operation->activation) + entry.operation->context;
-  if (entry.kind != Kind::Forward) {
+  const __int128 bytes = __int128(work.operation->activation) + work.operation->context;
+  if (work.kind != Kind::Forward) {
     held -= bytes;
     return;
   }
@@ -343,7 +341,7 @@ void Walk::bracket(const QueueState &queue, Time start, Time end) {
 /// The head has run: accounts for it and moves on.
 void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
   QueueState &queue = queues[q];
-  const Entry &entry = head(queue);
+  const Work &work = workOf(head(queue));
   // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
   tooLong |= completedAt > kLatest;
   auto &completed = queue.completed[size_t(queue.step % kKept)];
@@ -351,16 +349,18 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
     completed = std::make_unique_for_overwrite<Time[]>(size_t(queue.perStep));
   Time *times = completed.get() + queue.done;
   *times = queue.done == 0 ? completedAt : std::max(completedAt, times[-1]);
-  if (!plan::isCommunication(entry.kind)) {
+  if (!plan::isCommunication(work.kind)) {
     if (queue.step == 0)
-      count(queue, entry, start, completedAt);
+      count(queue, work, start, completedAt);
     if (queue.done == 0 || queue.done + 1 == queue.perStep)
       bracket(queue, start, *times);
   }
-  if (options.observe)
-    options.observe({queue.rank, queue.index, entry.operation,
-                     entry.instruction->microbatch + entry.instruction->microbatchStride * queue.trip, queue.step,
-                     start, completedAt, indexOf(queue)});
+  if (options.observe) {
+    const Instruction &instruction = instructionOf(queue);
+    options.observe({queue.rank, queue.index, work.operation,
+                     instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
+                     indexOf(queue)});
+  }
   queue.free = freeAt;
   ++queue.done;
   if (++queue.at == queue.last) {
@@ -404,16 +404,17 @@ Status Walk::stopped() const {
   }
   auto text = [&](size_t q) {
     const QueueState &queue = queues[q];
-    const Instruction &instruction = *head(queue).instruction;
-    return plan::describe(queue.rank, *head(queue).operation,
+    const Instruction &instruction = instructionOf(queue);
+    return plan::describe(queue.rank, *workOf(head(queue)).operation,
                           instruction.microbatch + instruction.microbatchStride * queue.trip);
   };
   auto blocker = [&](size_t q) -> uint32_t {
     const QueueState &queue = queues[q];
     const Entry &entry = head(queue);
-    if (queue.posted && plan::isTransfer(entry.kind))
-      return entry.kind == Kind::Send ? links[entry.link].recv.queue : links[entry.link].send.queue;
-    if (queue.posted && entry.kind == Kind::AllReduce)
+    const Work &work = workOf(entry);
+    if (queue.posted && plan::isTransfer(work.kind))
+      return work.kind == Kind::Send ? links[work.link].recv.queue : links[work.link].send.queue;
+    if (queue.posted && work.kind == Kind::AllReduce)
       return collective.queueOf[size_t(std::find(collective.posted.begin(), collective.posted.end(), false) -
                                        collective.posted.begin())];
     for (uint32_t w = entry.firstWait; w != entry.firstWait + entry.waits; ++w) {

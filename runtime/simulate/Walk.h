@@ -45,20 +45,25 @@ private:
   static constexpr int64_t kKept = 3;
   static constexpr plan::Time kLatest = 6 * limits::kTime;
 
-  /// An instruction with what running it takes, in the order of its queue: ranks are many, and a visit to one should
-  /// touch few lines of memory.
-  struct Entry {
-    const plan::Instruction *instruction = nullptr;
+  /// An operation with what running it takes.
+  struct Work {
     const plan::Operation *operation = nullptr;
     plan::Time cost = 0, latency = 0;
-    uint32_t firstWait = 0, waits = 0; // in Walk::waits
-    uint32_t link = 0;                 // of a transfer
+    uint32_t link = 0; // of a transfer
     plan::Kind kind = plan::Kind::Forward;
   };
+  /// An instruction, in the order of its queue. Ranks are many and their programs together larger than a cache: entries
+  /// and waits are small, so that a visit to a rank touches few lines of memory.
+  struct Entry {
+    uint32_t instruction = 0;          // in its program
+    uint32_t work = 0;                 // in Walk::works
+    uint32_t firstWait = 0, waits = 0; // in Walk::waits
+  };
   struct Wait {
-    uint32_t queue = 0; // in Walk::queues
-    bool previousStep = false;
-    int64_t base = 0, stride = 0;
+    int64_t base = 0;
+    int32_t stride = 0;  // within the step's instructions
+    uint32_t queue : 31; // in Walk::queues
+    uint32_t previousStep : 1;
   };
   /// A segment as a queue sees it: entries[first, last), `trips` times.
   struct Loop {
@@ -116,6 +121,10 @@ private:
 
   void build(size_t rank);
   const Entry &head(const QueueState &queue) const { return entries[queue.at]; }
+  const Work &workOf(const Entry &entry) const { return works[entry.work]; }
+  const plan::Instruction &instructionOf(const QueueState &queue) const {
+    return variant.programs[size_t(queue.rank)].instructions[head(queue).instruction];
+  }
   const plan::Time *completions(const QueueState &queue, int64_t step) const {
     return queue.completed[size_t(step % kKept)].get();
   }
@@ -132,9 +141,9 @@ private:
   std::optional<Turn> nextTurn(size_t rank, uint32_t &queue) const;
   void noteTurn(size_t rank);
   void takeTurn();
-  plan::Time computeEnd(const Entry &entry, int32_t rank, plan::Time start) const;
+  plan::Time computeEnd(const Work &work, int32_t rank, plan::Time start) const;
   void wake(QueueState &queue);
-  void count(const QueueState &queue, const Entry &entry, plan::Time start, plan::Time end);
+  void count(const QueueState &queue, const Work &work, plan::Time start, plan::Time end);
   void bracket(const QueueState &queue, plan::Time start, plan::Time end);
   Status stopped() const;
 
@@ -148,6 +157,7 @@ private:
     int32_t from = 0, to = 0;
   } lost;
   std::vector<QueueState> queues;
+  std::vector<Work> works;    // of a rank's operations, one rank after the other
   std::vector<Entry> entries; // of one queue after the other
   std::vector<Wait> waits;
   std::vector<Loop> loops;
