@@ -111,11 +111,11 @@ PIPEC_STAGE_EXPORT int pipec_stage_backward_input(PipecStage *stage, const Pipec
 PIPEC_STAGE_EXPORT int pipec_stage_backward_weight(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error);
 
-/* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping by
- * the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
+/* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping
+ * by the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
  * stages and before their optimizer_step. gradient_norm: the sum of the squares of all gradients that this object
- * holds; without it 0. set_global_norm: the sum of what all ranks said, the same on all, added up in the order of ranks.
- * While they run the process hears nobody, so they should not take long. */
+ * holds; without it 0. set_global_norm: the sum of what all ranks said, the same on all, added up in the order of
+ * ranks. While they run the process hears nobody, so they should not take long. */
 PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares, PipecError *error);
 
