@@ -17,7 +17,7 @@ struct RandomPipeline {
   schedule::Parameters parameters;        // of the entry
   schedule::Block block;                  // empty where the entry has none
   std::string communicator;               // "per_edge", "per_pair", "shared"
-  bool fillWeights = false; // of a split backward
+  bool fillWeights = false;               // of a split backward
   std::string text() const;               // the module
   schedule::Words words() const;
 };

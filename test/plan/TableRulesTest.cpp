@@ -50,8 +50,8 @@ TEST_F(TableRules, RightPlansPass) {
 }
 
 TEST_F(TableRules, P6Supported) {
-  for (const Kind kind : {Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload,
-                          Kind::Load, Kind::Overlapped, Kind::Reshard}) {
+  for (const Kind kind : {Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload, Kind::Load,
+                          Kind::Overlapped, Kind::Reshard}) {
     rank(0).operations[0].kind = kind;
     refused("P6");
   }
