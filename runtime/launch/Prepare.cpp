@@ -16,7 +16,8 @@ void lowerPriority() {
   pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
 }
 
-Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
+/// The same stages on the same ranks: weights do not move.
+static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
   if (plan.ranks() != running.ranks())
     return Status::check(
         fmt::format("the plan is of {} ranks, the one that runs of {}", plan.ranks(), running.ranks()));
@@ -28,6 +29,16 @@ Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
                                        fmt::join(theirs, ", "), rank, fmt::join(ours, ", ")));
   }
   return {};
+}
+
+Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan) {
+  Status status = plan::decode(file, plan);
+  if (status.ok())
+    status = comparePlacement(plan, running);
+  if (status.ok())
+    status = plan::verify(plan.variants.front());
+  simulate::Result proof;
+  return status.ok() ? simulate::prove(plan.variants.front(), proof) : status;
 }
 
 Prepare::~Prepare() {
@@ -80,14 +91,7 @@ void Prepare::work() {
 
 Status Prepare::make(const Task &task, std::shared_ptr<const Executable> &made) const {
   auto plan = std::make_shared<plan::Plan>();
-  Status status = plan::decode(task.file, *plan);
-  if (status.ok())
-    status = comparePlacement(*plan, *running);
-  if (status.ok())
-    status = plan::verify(plan->variants.front());
-  simulate::Result proof;
-  if (status.ok())
-    status = simulate::prove(plan->variants.front(), proof);
+  Status status = readSuccessor(task.file, *running, *plan);
   if (status.ok())
     status = Executable::make(plan, plan->variants.front().programs[size_t(rank)], layout, memory, made);
   return status;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 
 namespace pipec::runtime {
@@ -45,8 +46,9 @@ private:
   std::thread thread;
 };
 
-/// The first variant of `plan` may take the place of one of `running`: the same stages on the same ranks (Code::Check).
-Status comparePlacement(const plan::Plan &plan, const plan::Plan &running);
+/// Reads the plan that a file's bytes hold, if its first variant may take the place of one of `running`: sound, proved,
+/// the same stages on the same ranks.
+Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan);
 
 /// The calling thread runs only when nobody else wants the processor.
 void lowerPriority();

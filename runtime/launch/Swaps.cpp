@@ -3,7 +3,6 @@
 
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Load.h"
-#include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
 #include <charconv>
@@ -106,14 +105,7 @@ void Swaps::read(const std::string &path) {
       std::vector<uint8_t> bytes;
       status = plan::readFile(path, bytes);
       if (status.ok())
-        status = plan::decode(bytes, *plan);
-      if (status.ok())
-        status = comparePlacement(*plan, *running);
-      if (status.ok())
-        status = plan::verify(plan->variants.front());
-      simulate::Result proof;
-      if (status.ok())
-        status = simulate::prove(plan->variants.front(), proof);
+        status = readSuccessor(bytes, *running, *plan);
       if (status.ok())
         message =
             Channel::encode({{"type", "prepare"}, {"program", program}, {"plan", Message::binary(std::move(bytes))}});
