@@ -4,7 +4,6 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Rings.h"
-#include "compiler/passes/Roll.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -89,7 +88,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
 
   /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
   bool predict(const Streams &streams, std::vector<Rings> &rings) {
-    plan::Variant variant = rolled(lower(streams));
+    plan::Variant variant = lower(streams);
     simulate::Result result;
     if (!run(streams, variant, rings, result))
       return false;

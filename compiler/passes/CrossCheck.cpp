@@ -94,6 +94,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       append(optimizer, reduced);
     }
     program.step = {{0, uint32_t(program.instructions.size()), 1}};
+    roll(program);
   }
   return variant;
 }
@@ -102,7 +103,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
 
 std::string crossCheck(const schedule::Problem &problem, const schedule::Words &words) {
   schedule::Evaluation fast = schedule::evaluate(problem, words, {.withSpan = false});
-  plan::Variant ideal = rolled(idealVariant(problem, words));
+  plan::Variant ideal = idealVariant(problem, words);
   simulate::Result judge;
   Status status = simulate::simulate(ideal, {.steps = 1, .idealLinks = true, .observe = {}}, judge);
   if (!status.ok() || !fast.complete)

@@ -174,6 +174,7 @@ plan::Variant lower(const Streams &streams, const LowerOptions &options) {
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
     const Stream &stream = streams.ranks[rank];
     ProgramLowering(stream, options, variant.programs[rank]).run();
+    roll(variant.programs[rank]);
     for (const plan::Operation &operation : stream.operations)
       variant.stages = std::max(variant.stages, operation.stage + 1);
     for (const Record &record : stream.records)
@@ -189,7 +190,7 @@ Lowered::Lowered(mlir::Operation *, AnalysisManager &analyses) {
   if (!streams.valid || failed(streams.checkPeers()))
     return;
   valid = true;
-  variant = rolled(lower(streams));
+  variant = lower(streams);
   rules = plan::verify(variant);
   progress = simulate::span(variant, span, result);
 }

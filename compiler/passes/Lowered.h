@@ -18,9 +18,9 @@ struct LowerOptions {
   std::optional<pipe::Communicator> communicator; // in place of the programs' own
 };
 
-/// A variant as the programs say it, without certificate and not yet rolled: instruction i of a program is record i of
-/// its stream, in one segment of one trip. Waits: a use of what another queue defines; for the first transfers of a
-/// ring, its last users in the step before.
+/// A variant as the programs say it, without certificate: the i-th instruction that a program executes is record i of
+/// its stream. Rolled, which makes it small and several times faster to walk. Waits: a use of what another queue
+/// defines; for the first transfers of a ring, its last users in the step before.
 plan::Variant lower(const Streams &streams, const LowerOptions &options = {});
 
 /// The analysis: lowered, judged by the plan's rules, and walked.

@@ -189,10 +189,4 @@ void roll(Program &program) {
   program.step = std::move(rolled.step);
 }
 
-plan::Variant rolled(plan::Variant variant) {
-  for (plan::Program &program : variant.programs)
-    roll(program);
-  return variant;
-}
-
 } // namespace pipec

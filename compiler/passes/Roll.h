@@ -10,7 +10,4 @@ namespace pipec {
 /// O(n log n) in its instructions.
 void roll(plan::Program &program);
 
-/// All programs of a variant rolled: besides being small, they are walked several times faster.
-plan::Variant rolled(plan::Variant variant);
-
 } // namespace pipec
