@@ -47,12 +47,12 @@ std::vector<Grant> Conductor::grants() {
       give(std::max(until, permitted), out);
       continue;
     }
-    if (next) { // nobody can have begun the step `permitted`
+    if (next && permitted > current().from) { // nobody can have begun the step `permitted`; no epoch is without a step
       if (target <= permitted)
         break;
       history.push_back({permitted, current().epoch + 1, *next});
       next.reset();
-    } else if (fastest + kIssuedAhead < permitted) {
+    } else if (!next && fastest + kIssuedAhead < permitted) {
       break; // there is still time
     } else if (target > permitted) {
       give(permitted + 1, out); // too late for this boundary; the next step will do

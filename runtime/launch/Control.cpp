@@ -77,7 +77,7 @@ ControlSocket::~ControlSocket() {
 }
 
 ControlServer::ControlServer(asio::io_context &io, const ControlSocket &socket, Controller &controller)
-    : io(io), acceptor(io, asio::local::stream_protocol(), ::dup(socket.descriptor())), controller(controller) {
+    : acceptor(io, asio::local::stream_protocol(), ::dup(socket.descriptor())), controller(controller) {
   accept();
 }
 

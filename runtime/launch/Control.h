@@ -34,7 +34,6 @@ private:
   void accept();
   void hear(const std::shared_ptr<Channel> &client, const Message &message);
 
-  asio::io_context &io;
   asio::local::stream_protocol::acceptor acceptor;
   Controller &controller;
 };
