@@ -114,7 +114,9 @@ class StageTest(ToolTest):
 
     @unittest.skipIf(os.cpu_count() < 2, "two ranks of real arithmetic need two processors")
     def test_two_ranks_of_real_arithmetic_take_the_predicted_time(self):
-        busy = Busy(self, "real arithmetic, 2 ranks on 2 processors", 0.05)
+        # What a processor gives from one second to the next differs by more than the runtime costs; tools/soak, which
+        # wants a quiet machine, is strict.
+        busy = Busy(self, "real arithmetic, 2 ranks on 2 processors", 0.05 if SOAK else 0.3)
         for _ in busy.tries():
             run = self.run_json(self.compile(MLP, **self.measured_costs()), f"--stage={LIBRARY}", "--steps",
                                 200 if SOAK else 20)
