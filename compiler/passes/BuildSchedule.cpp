@@ -150,10 +150,8 @@ private:
     if (problem.globalNorm) {
       constexpr int64_t kNorm = 8; // bytes
       SmallVector<Value, 2> done{lastToken};
-      if (waits && lastToken != weightTokens.back())
-        done.push_back(weightTokens.back());
-      else if (waits)
-        done.push_back(lastInput);
+      if (waits)
+        done = {lastInput, weightTokens.back()};
       ready.push_back(
           inside.create<AllReduceOp>(pipeline.getLoc(), TokenType::get(context), done, kNorm, *problem.globalNorm)
               .getToken());
@@ -228,8 +226,8 @@ private:
   // Of this rank's W on a queue of their own: all in order, and each stage's last.
   std::vector<Value> weightTokens;
   llvm::DenseMap<int32_t, Value> lastWeight;
-  // What the all-reduce takes: the token of the rank's last pass, and where that is a W on its own queue, of its last
-  // B.
+  // What the all-reduce takes: the token of the rank's last pass, or, with W on a queue of their own, of its last B and
+  // its last W.
   bool tokenWanted = false;
   Value lastToken, lastInput;
   mlir::Block *block = nullptr;

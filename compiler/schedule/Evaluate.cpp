@@ -33,21 +33,6 @@ Time spanOf(Walk &walk, int32_t ranks) {
   });
 }
 
-/// Of one rank, in 128 bits: sizes within the limits times as many microbatches may pass 2^63.
-Bytes peakOf(const Problem &problem, const Word &word) {
-  Wide live = 0, peak = 0;
-  for (const auto &[s, letter] : word) {
-    const Stage &stage = problem.stages[s];
-    if (letter == Letter::F)
-      peak = std::max(peak, live += Wide(stage.activation) + stage.context);
-    if (letter == Letter::B || letter == Letter::BW)
-      live -= stage.activation;
-    if (letter == Letter::W || letter == Letter::BW)
-      live -= stage.context;
-  }
-  return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
-}
-
 std::vector<Time> busyTimes(const Problem &problem) {
   std::vector<Time> busy(problem.ranks, 0);
   for (size_t s = 0; s < problem.stages.size(); ++s) {
@@ -60,6 +45,21 @@ std::vector<Time> busyTimes(const Problem &problem) {
 }
 
 } // namespace
+
+Bytes peakOf(const Problem &problem, const Word &word) {
+  // In 128 bits: sizes within the limits times as many microbatches may pass 2^63.
+  Wide live = 0, peak = 0;
+  for (const auto &[s, letter] : word) {
+    const Stage &stage = problem.stages[s];
+    if (letter == Letter::F)
+      peak = std::max(peak, live += Wide(stage.activation) + stage.context);
+    if (letter == Letter::B || letter == Letter::BW)
+      live -= stage.activation;
+    if (letter == Letter::W || letter == Letter::BW)
+      live -= stage.context;
+  }
+  return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
+}
 
 Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOptions &options) {
   Evaluation result;

@@ -25,6 +25,9 @@ struct EvaluateOptions {
   bool withStarts = false;
 };
 
+/// Most of live activations and contexts while a rank runs its word; what Bytes does not hold is the most that it does.
+Bytes peakOf(const Problem &problem, const Word &word);
+
 /// Needs check(problem) to have passed, and of `words` what verify demands, but for cycles, which are found here too.
 Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOptions &options = {});
 

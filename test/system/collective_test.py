@@ -3,13 +3,11 @@ and ranks that do not come to it."""
 import collections
 import json
 import os
-import re
 import signal
-import subprocess
 import time
 import unittest
 
-from support import BIN, OK, RUN, SOAK, ToolTest, tool
+from support import OK, RUN, SOAK, ToolTest, tool
 
 SPEC = """
 pipec: 1
@@ -39,17 +37,7 @@ class CollectiveTest(ToolTest):
 
     def start(self, plan, *arguments):
         """A run, once all ranks have met, and their pids."""
-        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--deadline", str(DEADLINE),
-                                     *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
-            self.addCleanup(last)
-        pids = []
-        for line in launcher.stderr:
-            if match := re.search(r"rank \d+ has pid (\d+)", line):
-                pids.append(int(match[1]))
-            if "ranks have met" in line:
-                return launcher, pids
-        self.fail(f"the run ended with {launcher.wait()}")
+        return self.launch(plan, "--deadline", DEADLINE, *arguments)
 
     def sums(self, trace):
         """{step: {rank: its all-reduces}} and {step: epoch}."""

@@ -2,24 +2,14 @@
 import json
 import os
 import random
-import re
 import resource
 import signal
-import subprocess
 import time
 import unittest
 
-from support import BIN, OK, RUN, SOAK, SPECS, ToolTest
+from support import OK, RUN, SOAK, SPECS, ToolTest, alive
 
 DEADLINE = 4  # seconds a wait may last in these runs
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 class FailureTest(ToolTest):
@@ -27,19 +17,7 @@ class FailureTest(ToolTest):
         """A run of many short steps: the launcher, once all ranks have met, and the ranks' pids."""
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=ranks, costs__forward="1ms", costs__backward_input="1ms",
                             costs__backward_weight="1ms", costs__link="{latency: 100us, bandwidth: 10GB/s}")
-        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "5000", "--deadline",
-                                     str(DEADLINE), *map(str, arguments)], stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, text=True)
-        self.addCleanup(launcher.stderr.close)
-        self.addCleanup(launcher.stdout.close)
-        self.addCleanup(launcher.wait)
-        self.addCleanup(launcher.kill)
-        pids = {}
-        for line in launcher.stderr:
-            if match := re.search(r"rank (\d+) has pid (\d+)", line):
-                pids[int(match[1])] = int(match[2])
-            if f"all {ranks} ranks have met" in line:
-                break
+        launcher, pids = self.launch(plan, "--steps", 5000, "--deadline", DEADLINE, *arguments)
         self.assertEqual(sorted(pids), list(range(ranks)))
         return launcher, pids
 

@@ -1,12 +1,10 @@
 """Who waits uses no processor: ranks in the middle of a long operation and ranks that wait for its result, looked at
 from outside over two seconds (ten with PIPEC_SOAK=1)."""
 import pathlib
-import re
-import subprocess
 import time
 import unittest
 
-from support import BIN, SOAK, SPECS, ToolTest
+from support import SOAK, SPECS, ToolTest
 
 SECONDS = 10 if SOAK else 2
 LIMIT = 0.001  # of a core
@@ -22,23 +20,15 @@ class IdleTest(ToolTest):
     def test_idle_ranks_use_no_processor(self):
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=4, pipeline__microbatches=4, costs__forward="60s",
                             costs__backward_input="60s", costs__backward_weight="60s")
-        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--steps", "1", "--deadline", "1000"],
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(launcher.stderr.close)
-        self.addCleanup(launcher.wait)
-        self.addCleanup(launcher.kill)  # the operations outlast patience; the ranks end with it
-        pids = []
-        for line in launcher.stderr:
-            pids += re.findall(r"rank \d+ has pid (\d+)", line)
-            if "all 4 ranks have met" in line:
-                break
+        # The operations outlast patience: the run is killed with the test.
+        _, pids = self.launch(plan, "--steps", 1, "--deadline", 1000)
         self.assertEqual(len(pids), 4)
         for seconds in (0.5, SECONDS):  # the first operations begin in the first
-            before = [processor_seconds(pid) for pid in pids]
+            before = [processor_seconds(pid) for pid in pids.values()]
             begin = time.monotonic()
             time.sleep(seconds)
             elapsed = time.monotonic() - begin
-            shares = [(processor_seconds(pid) - used) / elapsed for pid, used in zip(pids, before)]
+            shares = [(processor_seconds(pid) - used) / elapsed for pid, used in zip(pids.values(), before)]
         print("processor of each idle rank: " + ", ".join(f"{100 * share:.4f} %" for share in shares))
         self.assertLess(max(shares), LIMIT)
 

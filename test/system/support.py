@@ -6,6 +6,7 @@ longer runs and takes times strictly.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -23,6 +24,13 @@ def tool(name, *arguments, **options):
     """Runs a tool to its end; a hang is a failure of its own."""
     options = {"timeout": 600 if SOAK else 120, "capture_output": True, "text": True, **options}
     return subprocess.run([BIN / name, *map(str, arguments)], **options)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 class ToolTest(unittest.TestCase):
@@ -58,6 +66,20 @@ class ToolTest(unittest.TestCase):
 
     def run_json(self, plan, *arguments, **options):
         return json.loads(self.piperun(plan, "--local", "--json", *arguments, **options).stdout)
+
+    def launch(self, plan, *arguments):
+        """piperun PLAN --local, once all ranks have met, and their pids by rank; what is left of it ends with the test."""
+        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", *map(str, arguments)],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
+            self.addCleanup(last)
+        pids = {}
+        for line in launcher.stderr:
+            if match := re.search(r"rank (\d+) has pid (\d+)", line):
+                pids[int(match[1])] = int(match[2])
+            if "ranks have met" in line:
+                return launcher, pids
+        self.fail(f"the run ended with {launcher.wait()}")
 
     def spec(self, spec):
         if isinstance(spec, pathlib.Path):

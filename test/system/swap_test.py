@@ -3,16 +3,13 @@ a step on all ranks, whoever is killed and whatever is offered meanwhile."""
 import collections
 import json
 import os
-import pathlib
 import random
-import re
 import signal
 import stat
 import statistics
-import subprocess
 import unittest
 
-from support import BIN, CHECK, INPUT, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool
+from support import CHECK, INPUT, OK, RUN, SOAK, USAGE, ToolTest, alive, tool
 
 STEPS = 3000 if SOAK else 300
 SPEC = """
@@ -25,13 +22,6 @@ variants: [{{schedule: 1f1b}}, {{schedule: gpipe}}, {{schedule: {{name: kfkb, k:
 """
 
 
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 class SwapTest(ToolTest):
     def variants(self, ranks):
         return self.compile(SPEC.format(ranks=ranks, microbatches=ranks))
@@ -39,17 +29,8 @@ class SwapTest(ToolTest):
     def start(self, plan, *arguments):
         """A run with a control socket, once all ranks have met; and their pids."""
         control = self.folder / "control"
-        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", "--json", "--control", control,
-                                     *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
-            self.addCleanup(last)
-        pids = []
-        for line in launcher.stderr:
-            if match := re.search(r"rank \d+ has pid (\d+)", line):
-                pids.append(int(match[1]))
-            if "ranks have met" in line:
-                return launcher, control, pids
-        self.fail(f"the run ended with {launcher.wait()}")
+        launcher, pids = self.launch(plan, "--json", "--control", control, *arguments)
+        return launcher, control, pids
 
     def ask(self, control, *words, code=OK):
         done = tool("piperun", "--control", control, *words)
@@ -108,7 +89,7 @@ class SwapTest(ToolTest):
         _, messages = launcher.communicate(timeout=60)
         self.assertEqual(launcher.returncode, RUN, messages)
         self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
-        self.assertEqual([pid for pid in pids if alive(pid)], [])
+        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
         self.assertFalse(control.exists())
 
     def test_a_damaged_plan_is_refused_and_the_run_goes_on(self):
