@@ -76,20 +76,21 @@ private:
     }
     int32_t perRank = entry->stagesPerRank ? entry->stagesPerRank : spec.stagesPerRank ? spec.stagesPerRank->value : 1;
     if (spec.stagesPerRank && spec.stagesPerRank->value != perRank)
-      return error(spec.stagesPerRank->mark) << "schedule '" << entry->name << "' has " << perRank
-                                             << " stage a rank, found stages_per_rank: " << spec.stagesPerRank->value,
+      return error(spec.stagesPerRank->mark)
+                 << "schedule '" << entry->name << "' has " << perRank << (perRank == 1 ? " stage" : " stages")
+                 << " a rank, found stages_per_rank: " << spec.stagesPerRank->value,
              failure();
     int32_t stages = spec.ranks.value * perRank;
     if (spec.stagesGiven && spec.stages != stages)
       return error(spec.placement ? spec.placement->mark : spec.pipeline)
-                 << "schedule '" << entry->name << "' has " << perRank << " stage a rank, " << stages
-                 << " in all, found " << spec.stages,
+                 << "schedule '" << entry->name << "' has " << perRank << (perRank == 1 ? " stage" : " stages")
+                 << " a rank, " << stages << " in all, found " << spec.stages,
              failure();
-    for (int32_t s = 0; s != stages; ++s)
-      problem.rankOf.push_back(s % spec.ranks.value);
-    if (failed(agreesWithPlacement("schedule '" + std::string(entry->name) +
-                                   "' places stages in a loop (stage s on rank s mod " +
-                                   std::to_string(spec.ranks.value) + ")")))
+    problem.rankOf = schedule::placementOf(*entry, spec.ranks.value, stages);
+    const std::string way = entry->placement == "v"
+                                ? "v (there and back over the ranks)"
+                                : "loop (stage s on rank s mod " + std::to_string(spec.ranks.value) + ")";
+    if (failed(agreesWithPlacement("schedule '" + std::string(entry->name) + "' places stages in a " + way)))
       return failure();
     bool fused = entry->defaultBackward == schedule::BackwardMode::Fused;
     if (spec.backwardMode)

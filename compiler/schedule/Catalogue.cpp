@@ -37,8 +37,8 @@ size_t editDistance(std::string_view a, std::string_view b) {
 } // namespace
 
 const std::vector<Entry> &catalogue() {
-  static const std::vector<Entry> kEntries = {oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(),
-                                              loopedBfs()};
+  static const std::vector<Entry> kEntries = {
+      oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(), loopedBfs(), interleavedZb(), zbV()};
   return kEntries;
 }
 
@@ -89,13 +89,23 @@ std::string check(const Entry &entry, const Problem &problem, const Parameters &
   if (problem.stages.size() % size_t(problem.ranks) != 0 ||
       (entry.stagesPerRank != 0 && problem.stages.size() != size_t(entry.stagesPerRank) * size_t(problem.ranks)))
     return fmt::format("schedule '{}' has {} on each rank, found {} stages on {} ranks", entry.name,
-                       entry.stagesPerRank == 1 ? "one stage" : "equally many stages", problem.stages.size(),
-                       problem.ranks);
+                       entry.stagesPerRank == 1   ? "one stage"
+                       : entry.stagesPerRank == 2 ? "two stages"
+                                                  : "equally many stages",
+                       problem.stages.size(), problem.ranks);
+  const std::vector<int32_t> rankOf = placementOf(entry, problem.ranks, static_cast<int32_t>(problem.stages.size()));
   for (size_t s = 0; s < problem.stages.size(); ++s)
-    if (problem.rankOf[s] != static_cast<int32_t>(s) % problem.ranks)
-      return fmt::format("schedule '{}' places stages in a loop, stage {} on rank {}; found it on rank {}", entry.name,
-                         s, s % size_t(problem.ranks), problem.rankOf[s]);
+    if (problem.rankOf[s] != rankOf[s])
+      return fmt::format("schedule '{}' places stages in a {}, stage {} on rank {}; found it on rank {}", entry.name,
+                         entry.placement, s, rankOf[s], problem.rankOf[s]);
   return entry.refuses ? entry.refuses(problem, parameters) : std::string();
+}
+
+std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stages) {
+  std::vector<int32_t> rankOf;
+  for (int32_t s = 0; s != stages; ++s)
+    rankOf.push_back(entry.placement == "v" && s / ranks % 2 == 1 ? ranks - 1 - s % ranks : s % ranks);
+  return rankOf;
 }
 
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters) {

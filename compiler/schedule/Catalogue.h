@@ -44,6 +44,9 @@ std::string check(const Entry &entry, const Problem &problem, const Parameters &
 /// The words of an entry, from its block or by itself. Needs check to have passed.
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters);
 
+/// Stage → rank, as the schedule places them: in a loop, or "v", there and back as often as there are chunks.
+std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stages);
+
 /// All entries, by name.
 const std::vector<Entry> &catalogue();
 /// By name or alias, in any case; null if unknown.

@@ -85,6 +85,8 @@ schedule::Problem Random::problem() {
   }
   if (chunks > 1 && chance(2)) // any placement that gives each rank its stages
     std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), engine);
+  else if (chunks == 2 && chance(2)) // there and back
+    std::reverse(problem.rankOf.begin() + problem.ranks, problem.rankOf.end());
   if (problem.ranks > 1 && chance(4))
     problem.globalNorm = time();
   problem.link = link();

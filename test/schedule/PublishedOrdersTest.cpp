@@ -126,6 +126,160 @@ TEST(PublishedOrders, LoopedBfsGoesThroughChunks) {
         }
 }
 
+/// Two equal stages a rank, there and back.
+Problem vShaped(int32_t p, int32_t m, Time f, Time b, Time w, Time c = 0) {
+  Problem problem = looped(p, 2, m, f, b, w, c, BackwardMode::Split);
+  for (int32_t s = p; s < 2 * p; ++s)
+    problem.rankOf[s] = 2 * p - 1 - s;
+  return problem;
+}
+
+/// PyTorch's interleaved zero bubble, from facts: I for B, warm-up with (p - 1 - r), and from the r-th backward on, the
+/// W of the oldest one that has none yet.
+Words torchInterleavedZb(int32_t p, int32_t v, int32_t m) {
+  const int32_t round = m / std::max(1, m / p), total = m * v;
+  Words made(p);
+  for (int32_t r = 0; r < p; ++r) {
+    const int32_t warmUp = std::min((v - 1) * round + p - 1 - r, total);
+    std::vector<int32_t> owed;
+    size_t paid = 0;
+    for (int32_t op = 0; op < total + warmUp; ++op) {
+      if (op < total)
+        made[r].push_back({(op / round) % v * p + r, Letter::F});
+      if (op < warmUp)
+        continue;
+      owed.push_back((v - 1 - ((op - warmUp) / round) % v) * p + r);
+      made[r].push_back({owed.back(), Letter::B});
+      if (op - warmUp >= r)
+        made[r].push_back({owed[paid++], Letter::W});
+    }
+    while (paid < owed.size())
+      made[r].push_back({owed[paid++], Letter::W});
+  }
+  return made;
+}
+
+TEST(PublishedOrders, InterleavedZeroBubbleIsPyTorchs) {
+  int compared = 0;
+  for (int32_t p = 1; p <= 9; ++p)
+    for (int32_t v = 1; v <= 4; ++v)
+      for (int32_t m = 1; m <= 40; ++m) {
+        const Problem problem = looped(p, v, m, 1, 1, 1, 0, BackwardMode::Split);
+        const Words made = words("InterleavedZeroBubble", problem);
+        ASSERT_EQ(verify(problem, made), "") << "p " << p << " v " << v << " m " << m;
+        if (m % std::max(1, m / p) != 0) // PyTorch takes no such; the last group is ragged
+          continue;
+        EXPECT_EQ(made, torchInterleavedZb(p, v, m)) << "p " << p << " v " << v << " m " << m;
+        ++compared;
+      }
+  EXPECT_GT(compared, 500);
+}
+
+TEST(PublishedOrders, InterleavedZeroBubbleRunsWithAnyRaggedLastGroup) {
+  for (int32_t p : {1, 2, 3, 4, 6})
+    for (int32_t v : {1, 2, 3})
+      for (int32_t m = 1; m <= 23; ++m)
+        for (int32_t group = std::min(p, m); group <= m; ++group) {
+          const Problem problem = looped(p, v, m, 1, 1, 1, 0, BackwardMode::Split);
+          ASSERT_EQ(verify(problem, words("interleaved-zb", problem, {{"group", group}})), "")
+              << "p " << p << " v " << v << " m " << m << " group " << group;
+        }
+  EXPECT_EQ(check(*find("interleaved-zb"), looped(4, 2, 8, 1, 1, 1, 0, BackwardMode::Split), {{"group", 3}}),
+            "schedule 'interleaved-zb' takes groups of at least 4 microbatches on 4 ranks, or the ranks wait for each "
+            "other; found 3");
+}
+
+/// PyTorch's ZBV, from facts: phases of fixed lengths over max(2p - 1, m) microbatches; what has a number of m or more
+/// is taken out afterwards.
+Words torchZbV(int32_t p, int32_t m) {
+  using Numbered = std::pair<Op, int32_t>;
+  const int32_t n = std::max(2 * p - 1, m);
+  Words made(p);
+  for (int32_t r = 0; r < p; ++r) {
+    std::vector<Numbered> all;
+    int32_t f[2] = {0, 0}, b[2] = {0, 0}, w[2] = {0, 0};
+    const int32_t stage[2] = {r, 2 * p - 1 - r};
+    const auto F = [&](int chunk) { all.push_back({{stage[chunk], Letter::F}, f[chunk]++}); };
+    const auto I = [&](int chunk) { all.push_back({{stage[chunk], Letter::B}, b[chunk]++}); };
+    const auto W = [&](int chunk) { all.push_back({{stage[chunk], Letter::W}, w[chunk]++}); };
+    for (int32_t i = 0; i < 2 * (p - r) - 1; ++i)
+      F(0);
+    for (int32_t i = 0; i < r; ++i)
+      F(1), F(0);
+    for (int32_t i = 0; i < p - r; ++i)
+      F(1), I(1), W(1);
+    while (f[1] < f[0] || f[0] < n) {
+      if (f[0] < n)
+        F(0);
+      I(0), W(0), F(1), I(1), W(1);
+    }
+    for (int32_t i = 0; i < r; ++i)
+      I(0), I(1);
+    for (int32_t i = 0; i < p - r; ++i)
+      I(0), W(0);
+    while (w[1] < b[1])
+      W(1);
+    while (w[0] < b[0])
+      W(0);
+    for (const auto &[op, microbatch] : all)
+      if (microbatch < m)
+        made[r].push_back(op);
+  }
+  return made;
+}
+
+TEST(PublishedOrders, ZeroBubbleVIsPyTorchs) {
+  for (int32_t p = 1; p <= 17; ++p)
+    for (int32_t m = 1; m <= 70; ++m) {
+      const Problem problem = vShaped(p, m, 1, 1, 1);
+      const Words made = words("ZBVZeroBubble", problem);
+      ASSERT_EQ(verify(problem, made), "") << "p " << p << " m " << m;
+      EXPECT_EQ(made, torchZbV(p, m)) << "p " << p << " m " << m;
+    }
+}
+
+// Field facts, section 3.3 (LB9, LB10): with F = B = W and no transfers a rank's work and (p - 1) forwards of one
+// chunk, and no idle time from step to step, in the memory of p microbatches.
+TEST(PublishedOrders, ZeroBubbleVMeetsItsBound) {
+  for (int32_t p : {1, 2, 3, 4, 8, 16, 32})
+    for (int32_t m : {2 * p - 1, 2 * p, 4 * p, 5 * p + 1}) {
+      const Problem problem = vShaped(p, m, 7, 7, 7);
+      const Evaluation evaluation = evaluate(problem, words("zb-v", problem));
+      EXPECT_EQ(evaluation.makespan, Time(m) * 6 * 7 + (p - 1) * 7) << "p " << p << " m " << m;
+      EXPECT_EQ(evaluation.span, Time(m) * 6 * 7) << "p " << p << " m " << m;
+      for (int32_t r = 0; r < p; ++r)
+        EXPECT_EQ(evaluation.peak[r], 2 * p) << "p " << p << " m " << m << " r " << r;
+    }
+}
+
+TEST(PublishedOrders, InterleavedZeroBubbleMakespanAndMemory) {
+  for (int32_t p : {1, 2, 4, 8, 16})
+    for (int32_t v : {1, 2, 4})
+      for (int32_t rounds : {1, 2, 3}) {
+        const int32_t m = p * rounds;
+        Problem problem = looped(p, v, m, 7, 7, 7, 0, BackwardMode::Split);
+        const Words made = words("interleaved-zb", problem);
+        const Evaluation evaluation = evaluate(problem, made);
+        EXPECT_EQ(evaluation.makespan, Time(m) * v * 21 + (p - 1) * 7) << "p " << p << " v " << v << " m " << m;
+        for (int32_t r = 0; r < p; ++r)
+          EXPECT_EQ(evaluation.peak[r], std::min(m * v, (v - 1) * p + p - r)) << "p " << p << " v " << v << " r " << r;
+        for (Stage &stage : problem.stages)
+          stage.activation = 0, stage.context = 1;
+        for (int32_t r = 0; r < p; ++r)
+          EXPECT_LE(peakOf(problem, made[r]), std::min(m * v, v * p)) << "p " << p << " v " << v << " r " << r;
+      }
+}
+
+TEST(PublishedOrders, APlacementThatIsNotTheSchedulesIsRefused) {
+  EXPECT_EQ(check(*find("zb-v"), looped(4, 2, 8, 1, 1, 1, 0, BackwardMode::Split), {}),
+            "schedule 'zb-v' places stages in a v, stage 4 on rank 3; found it on rank 0");
+  EXPECT_EQ(check(*find("interleaved-zb"), vShaped(4, 8, 1, 1, 1), {}),
+            "schedule 'interleaved-zb' places stages in a loop, stage 4 on rank 0; found it on rank 3");
+  EXPECT_EQ(check(*find("zb-v"), looped(4, 3, 8, 1, 1, 1, 0, BackwardMode::Split), {}),
+            "schedule 'zb-v' has two stages on each rank, found 12 stages on 4 ranks");
+  EXPECT_EQ(check(*find("zb-v"), looped(4, 2, 8, 1, 1, 1), {}), "schedule 'zb-v' has no fused backward");
+}
+
 TEST(PublishedOrders, ParametersAreChecked) {
   const Problem problem = uniform(4, 8, 1, 1, 1);
   EXPECT_EQ(check(*find("kfkb"), problem, {{"k", 0}}),

@@ -8,9 +8,11 @@ namespace pipec::schedule {
 Entry eagerOneFOneB();
 Entry gPipe();
 Entry interleavedOneFOneB();
+Entry interleavedZb();
 Entry kFkB();
 Entry loopedBfs();
 Entry oneFOneB();
+Entry zbV();
 
 /// Appends a stage's backward: BW, or B with W directly after it.
 inline void appendBackward(const Problem &problem, Word &word, int32_t stage) {
@@ -21,5 +23,15 @@ inline void appendBackward(const Problem &problem, Word &word, int32_t stage) {
   word.push_back({stage, Letter::B});
   word.push_back({stage, Letter::W});
 }
+
+/// How microbatches go through a rank's chunks in the interleaved schedules.
+struct Interleaving {
+  int32_t chunks;             // of a rank
+  int64_t firstGroup;         // microbatches of the first group
+  std::vector<int32_t> order; // the local chunk of each of a rank's forwards; backwards take the chunks in reverse
+};
+Interleaving interleavingOf(const Problem &problem, const Parameters &parameters);
+/// A group must reach around the loop before its first microbatch comes back to the next chunk.
+std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters);
 
 } // namespace pipec::schedule

@@ -39,18 +39,14 @@ int64_t defaultGroup(const Problem &problem) {
 }
 
 Words interleavedWords(const Problem &problem, const Parameters &parameters) {
-  const auto given = parameters.find("group");
-  const int64_t group = given == parameters.end() ? defaultGroup(problem) : given->second;
-  const auto chunks = static_cast<int32_t>(problem.stages.size()) / problem.ranks;
-  const std::vector<int64_t> groups = groupSizes(problem.microbatches, group, problem.ranks);
-  const std::vector<int32_t> order = chunkOrder(groups, chunks);
+  const auto [chunks, firstGroup, order] = interleavingOf(problem, parameters);
   Words words(static_cast<size_t>(problem.ranks));
   for (int32_t rank = 0; rank < problem.ranks; ++rank) {
     Word &word = words[static_cast<size_t>(rank)];
     size_t forwards = 0;
     const auto forward = [&] { word.push_back({order[forwards++] * problem.ranks + rank, Letter::F}); };
     const size_t warmUp =
-        std::min<size_t>(size_t((chunks - 1) * groups.front() + 2 * (problem.ranks - 1 - rank)), order.size());
+        std::min<size_t>(size_t((chunks - 1) * firstGroup + 2 * (problem.ranks - 1 - rank)), order.size());
     while (forwards < warmUp)
       forward();
     // Backwards go through the chunks the other way round.
@@ -63,19 +59,29 @@ Words interleavedWords(const Problem &problem, const Parameters &parameters) {
   return words;
 }
 
-/// A group must reach around the loop before its first microbatch comes back to the next chunk.
 std::string interleavedRefuses(const Problem &problem, const Parameters &parameters) {
+  return refusesGroup("interleaved-1f1b", problem, parameters);
+}
+
+} // namespace
+
+Interleaving interleavingOf(const Problem &problem, const Parameters &parameters) {
+  const auto given = parameters.find("group");
+  const int64_t group = given == parameters.end() ? defaultGroup(problem) : given->second;
+  const auto chunks = static_cast<int32_t>(problem.stages.size()) / problem.ranks;
+  const std::vector<int64_t> groups = groupSizes(problem.microbatches, group, problem.ranks);
+  return {chunks, groups.front(), chunkOrder(groups, chunks)};
+}
+
+std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters) {
   const auto given = parameters.find("group");
   const int32_t least = std::min(problem.ranks, problem.microbatches);
   if (given == parameters.end() || given->second >= least || problem.stages.size() == size_t(problem.ranks))
     return {};
-  return fmt::format(
-      "schedule 'interleaved-1f1b' takes groups of at least {} microbatches on {} ranks, or the ranks wait "
-      "for each other; found {}",
-      least, problem.ranks, given->second);
+  return fmt::format("schedule '{}' takes groups of at least {} microbatches on {} ranks, or the ranks wait for each "
+                     "other; found {}",
+                     name, least, problem.ranks, given->second);
 }
-
-} // namespace
 
 Entry interleavedOneFOneB() {
   return {.name = "interleaved-1f1b",
