@@ -1,7 +1,6 @@
 #include "compiler/emit/Report.h"
 
 #include "runtime/plan/Text.h"
-#include "runtime/simulate/Simulate.h"
 #include "runtime/simulate/Steps.h"
 
 #include <fmt/format.h>
@@ -70,25 +69,30 @@ std::string stepsText(const std::vector<plan::Time> &steps) {
 
 } // namespace
 
+Report report(const plan::Variant &variant, const simulate::Result &result) {
+  Report own;
+  own.schedule = variant.schedule.empty() ? variant.name : variant.schedule;
+  own.variant = variant.name;
+  own.ranks = int32_t(variant.programs.size());
+  own.stages = variant.stages;
+  own.microbatches = variant.microbatches;
+  own.certificate = variant.certificate;
+  own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
+  own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
+    own.peakActivation.push_back(result.ranks[rank].peakActivation);
+    own.peak.push_back(result.ranks[rank].peak);
+    own.instructions.push_back(plan::executed(variant.programs[rank]));
+  }
+  return own;
+}
+
 Status report(const plan::Plan &plan, PlanReport &report) {
   for (const plan::Variant &variant : plan.variants) {
-    Report &own = report.variants.emplace_back();
     simulate::Result result;
     if (Status status = simulate::prove(variant, result); !status.ok())
       return status;
-    own.schedule = variant.schedule.empty() ? variant.name : variant.schedule;
-    own.variant = variant.name;
-    own.ranks = int32_t(variant.programs.size());
-    own.stages = variant.stages;
-    own.microbatches = variant.microbatches;
-    own.certificate = variant.certificate;
-    own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
-    own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
-    for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
-      own.peakActivation.push_back(result.ranks[rank].peakActivation);
-      own.peak.push_back(result.ranks[rank].peak);
-      own.instructions.push_back(plan::executed(variant.programs[rank]));
-    }
+    report.variants.push_back(emit::report(variant, result));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Scenario.h"
+#include "runtime/simulate/Simulate.h"
 
 #include <cstdint>
 #include <string>
@@ -30,6 +31,8 @@ struct PlanReport {
 
 /// Walks every variant; the status says why if one stops.
 Status report(const plan::Plan &plan, PlanReport &report);
+/// The same from a walk that has been made.
+Report report(const plan::Variant &variant, const simulate::Result &result);
 
 /// Simulates so many steps of every variant under a network.
 Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report);

@@ -115,17 +115,15 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   /// One predicted run, by which all rings grow. False if it stops.
   bool run(const Streams &streams, const plan::Variant &variant, std::vector<Rings> &rings, simulate::Result &result) {
     std::vector<Times> times(rings.size());
-    for (size_t rank = 0; rank != rings.size(); ++rank)
-      for (size_t step = 0; step != kPredictedSteps; ++step) {
-        times[rank].start[step].resize(streams.ranks[rank].records.size());
-        times[rank].end[step].resize(streams.ranks[rank].records.size());
-      }
     simulate::Options options;
-    options.steps = int64_t(kPredictedSteps);
+    options.steps = 3;
+    options.untilRepeats = true;
     // A send ends when its wire is free, and so is its buffer then; a received one when the pass that takes it ends.
     options.observe = [&](const simulate::Event &event) {
-      times[size_t(event.rank)].start[size_t(event.step)][size_t(event.index)] = event.start;
-      times[size_t(event.rank)].end[size_t(event.step)][size_t(event.index)] = event.end;
+      Times &own = times[size_t(event.rank)];
+      if (own.size() == size_t(event.step))
+        own.emplace_back(streams.ranks[size_t(event.rank)].records.size());
+      own[size_t(event.step)][size_t(event.index)] = {event.start, event.end};
     };
     if (!simulate::simulate(variant, options, result).ok())
       return false;

@@ -11,30 +11,42 @@ Graph::Node Graph::add(uint32_t weight, uint64_t tie) {
 }
 
 bool Graph::sort(std::vector<Node> &order) const {
-  std::vector<uint32_t> first(nodes.size() + 1), waiting(nodes.size());
+  // What a visit to a node reads and writes lies together: visits go all over the graph.
+  struct State {
+    uint64_t tie;
+    uint32_t weight, waiting = 0; // predecessors that are not in the order yet
+    uint32_t level = 0;           // at least
+    uint32_t first = 0;           // of its successors
+  };
+  std::vector<State> states(nodes.size() + 1);
   for (auto [from, to] : edges) {
-    ++first[from + 1];
-    ++waiting[to];
+    ++states[from + 1].first;
+    ++states[to].waiting;
   }
-  for (size_t n = 0; n != nodes.size(); ++n)
-    first[n + 1] += first[n];
+  for (size_t n = 0; n != nodes.size(); ++n) {
+    states[n].tie = nodes[n].tie;
+    states[n].weight = nodes[n].weight;
+    states[n + 1].first += states[n].first;
+  }
   std::vector<Node> successors(edges.size());
-  std::vector<uint32_t> at(first.begin(), first.end() - 1);
   for (auto [from, to] : edges)
-    successors[at[from]++] = to;
+    successors[states[from].first++] = to;
+  for (size_t n = nodes.size(); n != 0; --n)
+    states[n].first = states[n - 1].first;
+  states[0].first = 0;
 
   // Levels never decrease: what becomes ready starts no earlier than what made it so. Most wait for a later level; only
   // those of the level at hand are kept in order.
   using Entry = std::pair<uint64_t, Node>; // tie, node
   std::vector<std::vector<Entry>> byLevel;
-  std::vector<uint32_t> level(nodes.size());
   auto note = [&](Node node) {
-    if (level[node] >= byLevel.size())
-      byLevel.resize(size_t(level[node]) + 1 + byLevel.size() / 2);
-    byLevel[level[node]].emplace_back(nodes[node].tie, node);
+    const State &state = states[node];
+    if (state.level >= byLevel.size())
+      byLevel.resize(size_t(state.level) + 1 + byLevel.size() / 2);
+    byLevel[state.level].emplace_back(state.tie, node);
   };
   for (Node n = 0; n != nodes.size(); ++n)
-    if (waiting[n] == 0)
+    if (states[n].waiting == 0)
       note(n);
   order.clear();
   order.reserve(nodes.size());
@@ -47,16 +59,16 @@ bool Graph::sort(std::vector<Node> &order) const {
       std::pop_heap(ready.begin(), ready.end(), std::greater<>());
       ready.pop_back();
       order.push_back(node);
-      const uint32_t end = now + nodes[node].weight;
-      for (uint32_t s = first[node]; s != first[node + 1]; ++s) {
-        Node next = successors[s];
-        level[next] = std::max(level[next], end);
-        if (--waiting[next] != 0)
+      const uint32_t end = now + states[node].weight;
+      for (uint32_t s = states[node].first; s != states[node + 1].first; ++s) {
+        State &next = states[successors[s]];
+        next.level = std::max(next.level, end);
+        if (--next.waiting != 0)
           continue;
-        if (level[next] > now) {
-          note(next);
+        if (next.level > now) {
+          note(successors[s]);
         } else {
-          ready.emplace_back(nodes[next].tie, next);
+          ready.emplace_back(next.tie, successors[s]);
           std::push_heap(ready.begin(), ready.end(), std::greater<>());
         }
       }
@@ -68,10 +80,10 @@ bool Graph::sort(std::vector<Node> &order) const {
   // Every node that is left has a predecessor that is left: going backwards from one of them closes a cycle.
   std::vector<Node> predecessor(nodes.size(), ~Node(0));
   for (auto [from, to] : edges)
-    if (waiting[from] != 0 && waiting[to] != 0)
+    if (states[from].waiting != 0 && states[to].waiting != 0)
       predecessor[to] = from;
   Node node = 0;
-  while (waiting[node] == 0)
+  while (states[node].waiting == 0)
     ++node;
   std::vector<bool> seen(nodes.size());
   for (; !seen[node]; node = predecessor[node])

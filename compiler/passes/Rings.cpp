@@ -5,15 +5,15 @@
 namespace pipec {
 
 void RingPlan::grow(const Times &times) {
-  for (size_t step = 0; step != kPredictedSteps; ++step) {
-    const auto &start = times.start[step], &end = times.end[step];
+  for (const auto &step : times) {
     std::vector<plan::Time> earliest(uses.size()); // of this use's start and all later ones
     for (size_t n = uses.size(); n-- != 0;)
-      earliest[n] = n + 1 == uses.size() ? start[uses[n].first] : std::min(start[uses[n].first], earliest[n + 1]);
+      earliest[n] =
+          n + 1 == uses.size() ? step[uses[n].first].first : std::min(step[uses[n].first].first, earliest[n + 1]);
     size_t next = 0;
     for (size_t n = 0; n != uses.size(); ++n) {
       next = std::max(next, n + 1);
-      while (next != uses.size() && earliest[next] < end[uses[n].last])
+      while (next != uses.size() && earliest[next] < step[uses[n].last].second)
         ++next;
       size = std::max(size, uint32_t(next - n));
     }
@@ -25,10 +25,10 @@ void RingPlan::grow(const Times &times) {
 
 /// Whether each slot is free when the next step takes it over.
 bool RingPlan::crossesSteps(const Times &times) const {
-  for (size_t step = 0; step + 1 != kPredictedSteps; ++step)
+  for (size_t step = 0; step + 1 != times.size(); ++step)
     for (size_t n = 0; n != size; ++n) {
       size_t lastUser = n + (uses.size() - 1 - n) / size * size;
-      if (times.start[step + 1][uses[n].first] < times.end[step][uses[lastUser].last])
+      if (times[step + 1][uses[n].first].first < times[step][uses[lastUser].last].second)
         return false;
     }
   return true;

@@ -4,20 +4,15 @@
 #include "compiler/passes/Streams.h"
 #include "runtime/plan/Plan.h"
 
-#include <array>
 #include <map>
 #include <utility>
 #include <vector>
 
 namespace pipec {
 
-/// Steps of a predicted run: the second and third say what a step finds that begins where others stand.
-inline constexpr size_t kPredictedSteps = 3;
-
-/// When one rank's instructions start and end in a predicted run, by step.
-struct Times {
-  std::array<std::vector<plan::Time>, kPredictedSteps> start, end;
-};
+/// When one rank's instructions start and end in a predicted run: a step each. Those after the first say what a step
+/// finds that begins where others stand.
+using Times = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
 
 /// One end of a directed pair: its transfers in order, and who holds a buffer for each.
 struct RingPlan {

@@ -23,11 +23,15 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-/// The symbols, and polynomial hashes of their prefixes modulo 2^61 - 1.
+/// The symbols, and polynomial hashes of their prefixes modulo 2^64: quick, and equal hashes are proven in the end.
 class Symbols {
 public:
   explicit Symbols(const Program &program) {
     std::vector<int64_t> issued(program.queues.size()), last(program.operations.size(), -1);
+    prefix.reserve(program.instructions.size() + 1);
+    power.reserve(program.instructions.size() + 1);
+    prefix.push_back(0);
+    power.push_back(1);
     for (const Instruction &i : program.instructions) {
       uint64_t symbol =
           mix(mix(i.operation, i.queue), uint64_t(i.microbatch - std::exchange(last[i.operation], i.microbatch)));
@@ -37,24 +41,19 @@ public:
             mix(mix(symbol, wait.queue << 1 | unsigned(wait.previousStep)), uint64_t(wait.base - issued[wait.queue]));
       }
       ++issued[i.queue];
-      symbols.push_back(symbol);
-    }
-    prefix.push_back(0);
-    power.push_back(1);
-    for (uint64_t symbol : symbols) {
-      prefix.push_back(add(multiply(prefix.back(), kBase), symbol % kModulus));
-      power.push_back(multiply(power.back(), kBase));
+      prefix.push_back(prefix.back() * kBase + symbol);
+      power.push_back(power.back() * kBase);
     }
   }
 
-  size_t size() const { return symbols.size(); }
-  uint64_t window(size_t from, size_t length) const {
-    return reduce(prefix[from + length] + kModulus - multiply(prefix[from], power[length]));
-  }
+  size_t size() const { return prefix.size() - 1; }
+  uint64_t window(size_t from, size_t length) const { return prefix[from + length] - prefix[from] * power[length]; }
 
-  /// How far the symbols from `a` equal those from `b` > a.
-  size_t common(size_t a, size_t b) const {
-    size_t low = 0, high = size() - b;
+  /// How far the symbols from `a` equal those from `b` > a; 0 if that is less than `least`.
+  size_t common(size_t a, size_t b, size_t least) const {
+    if (size() - b < least || window(a, least) != window(b, least))
+      return 0;
+    size_t low = least, high = size() - b;
     while (low != high) {
       size_t middle = (low + high + 1) / 2;
       if (window(a, middle) == window(b, middle))
@@ -66,16 +65,8 @@ public:
   }
 
 private:
-  static constexpr uint64_t kModulus = (uint64_t(1) << 61) - 1;
-  static constexpr uint64_t kBase = 0x1234567890abcdefu % kModulus;
-  static uint64_t reduce(uint64_t value) { return value >= kModulus ? value - kModulus : value; }
-  static uint64_t multiply(uint64_t a, uint64_t b) { // 2^61 = 1 here, so the high bits count as low ones
-    unsigned __int128 product = (unsigned __int128)(a)*b;
-    return reduce((uint64_t(product) & kModulus) + uint64_t(product >> 61));
-  }
-  static uint64_t add(uint64_t a, uint64_t b) { return reduce(a + b); }
-
-  std::vector<uint64_t> symbols, prefix, power;
+  static constexpr uint64_t kBase = 0x9e3779b97f4a7c15u;
+  std::vector<uint64_t> prefix, power;
 };
 
 /// For windows of one length: where the same window comes next.
@@ -86,13 +77,13 @@ std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length) {
   std::vector<uint64_t> windows(symbols.size() + 1 - length);
   for (size_t i = 0; i != windows.size(); ++i)
     windows[i] = symbols.window(i, length);
-  // Open addressing: where each window was seen last, plus 1.
-  const size_t mask = std::bit_ceil(2 * windows.size()) - 1;
-  std::vector<uint32_t> seen(mask + 1, 0);
+  // Open addressing: where each window was seen last, plus 1. The high bits of a hash are its good ones.
+  const int bits = std::bit_width(2 * windows.size() - 1);
+  std::vector<uint32_t> seen(size_t(1) << bits, 0);
   for (size_t i = windows.size(); i-- != 0;) {
-    size_t slot = windows[i] & mask;
+    size_t slot = windows[i] >> (64 - bits);
     while (seen[slot] != 0 && windows[seen[slot] - 1] != windows[i])
-      slot = (slot + 1) & mask;
+      slot = (slot + 1) & (seen.size() - 1);
     if (seen[slot] != 0)
       next[i] = seen[slot] - 1;
     seen[slot] = uint32_t(i) + 1;
@@ -164,7 +155,7 @@ void roll(Program &program) {
       if (candidate[i] == 0)
         continue;
       size_t period = candidate[i] - i;
-      size_t repeats = symbols.common(i, candidate[i]) / period;
+      size_t repeats = symbols.common(i, candidate[i], period) / period;
       if (repeats * period > saved) {
         length = period;
         saved = repeats * period;

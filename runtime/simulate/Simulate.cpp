@@ -63,13 +63,26 @@ Status checkLength(const Result &result) {
   return {};
 }
 
+Status advanceUntilRepeats(Walk &walk, int64_t steps) {
+  uint64_t before = 0;
+  for (int64_t step = 0; step != steps; ++step) {
+    if (Status status = walk.advance(step + 1); !status.ok())
+      return status;
+    const uint64_t now = walk.signature(step);
+    if (step != 0 && now == before)
+      break;
+    before = now;
+  }
+  return {};
+}
+
 Time ceilDivide(Time value, int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
 } // namespace
 
 Status simulate(const plan::Variant &variant, const Options &options, Result &result) {
   Walk walk(variant, options);
-  Status status = walk.advance(options.steps);
+  Status status = options.untilRepeats ? advanceUntilRepeats(walk, options.steps) : walk.advance(options.steps);
   finish(variant, walk.result);
   result = std::move(walk.result);
   return status.ok() ? checkLength(result) : status;

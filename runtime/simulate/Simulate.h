@@ -33,6 +33,8 @@ struct Event {
 
 struct Options {
   int64_t steps = 1;
+  /// Ends before, once a step is like the one before it: all that follow would be too.
+  bool untilRepeats = false;
   /// Links and transfer queues are never held: each transfer takes its cost and latency from the moment both sides are
   /// ready.
   bool idealLinks = false;
@@ -59,8 +61,8 @@ struct Result {
   plan::Time makespan = 0; // of the first step
 };
 
-/// Runs `options.steps` steps of a variant. If the program stops, the status (Code::Check) holds the cycle: one line an
-/// instruction, each waiting for the next.
+/// Runs `options.steps` steps of a variant, or fewer (untilRepeats); `lastEnd` has one element for each. If the program
+/// stops, the status (Code::Check) holds the cycle: one line an instruction, each waiting for the next.
 Status simulate(const plan::Variant &variant, const Options &options, Result &result);
 
 /// One step of a variant that carries a certificate: it ends (P36), and its makespan is the certificate's (P37).

@@ -240,6 +240,11 @@ TEST(Simulate, StepsFollowEachOtherWithoutABarrier) {
   ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
   EXPECT_THAT(result.ranks[0].lastEnd, testing::ElementsAre(10, 20, 30));
   EXPECT_THAT(result.ranks[1].lastEnd, testing::ElementsAre(20, 30, 40));
+  // The second step is like the first, so a third would be too.
+  options.untilRepeats = true;
+  ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+  EXPECT_THAT(result.ranks[0].lastEnd, testing::ElementsAre(10, 20));
+  EXPECT_THAT(result.ranks[1].lastEnd, testing::ElementsAre(20, 30));
   Time span = 0;
   ASSERT_TRUE(simulate::span(variant, span, result).ok());
   EXPECT_EQ(span, 10);

@@ -135,7 +135,11 @@ std::string besideSpec(const std::string &path) {
 Status figures(const Compiled &compiled, emit::PlanReport &report) {
   report.planBytes = int64_t(compiled.bytes.size());
   report.compileMs = compiled.milliseconds;
-  return emit::report(compiled.plan, report);
+  if (compiled.walks.empty())
+    return emit::report(compiled.plan, report);
+  for (size_t v = 0; v != compiled.walks.size(); ++v)
+    report.variants.push_back(emit::report(compiled.plan.variants[v], compiled.walks[v]));
+  return {};
 }
 
 } // namespace

@@ -189,6 +189,7 @@ private:
     }
     variants.push_back(emit::variant(*lowered, problem, spec.variantName));
     variants.back().schedule = pipeline.getSymName().str();
+    compiled.walks.push_back(std::move(lowered->result));
     (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
     return Code::Ok;
   }

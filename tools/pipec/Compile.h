@@ -4,6 +4,7 @@
 
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
+#include "runtime/simulate/Simulate.h"
 
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct Compiled {
   std::string text; // Stage::Design, Stage::Programs: the IR
   plan::Plan plan;  // Stage::Plan
   std::vector<uint8_t> bytes;
+  std::vector<simulate::Result> walks; // of each variant; none where the plan was read from a file
   double milliseconds = 0;
 };
 
