@@ -195,7 +195,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       if (!pairsAlone || !report)
         continue;
       InFlightDiagnostic error = dependences.report(streams, order);
-      explainLimit(error, streams, rings);
+      explainLimit(error, streams, rings, dependences, order);
     }
     return failure();
   }
@@ -216,17 +216,25 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     }
   }
 
-  /// Where the memory limit took slots away, that is why the programs wait for each other.
-  void explainLimit(InFlightDiagnostic &error, const Streams &streams, const std::vector<Rings> &rings) {
-    for (size_t rank = 0; rank != rings.size(); ++rank)
-      for (const auto &[key, ring] : rings[rank])
-        if (ring.size < ring.unlimited) {
-          error.attachNote(ProgramOp(streams.ranks[rank].program).getLoc())
-              << "the memory limit leaves rank " << rank << " " << ring.size << " of the " << ring.unlimited
-              << " transfer buffers " << (key.second ? "to" : "from") << " rank " << key.first
-              << "; a higher limit ends the wait";
-          return;
-        }
+  /// Where the memory limit took slots away, that is why the programs wait for each other: a cycle that a ring's reuse
+  /// closes holds one of its transfers.
+  void explainLimit(InFlightDiagnostic &error, const Streams &streams, const std::vector<Rings> &rings,
+                    const Dependences &dependences, ArrayRef<Graph::Node> cycle) {
+    for (Graph::Node node : cycle) {
+      if (!dependences.isTransfer(node))
+        continue;
+      const Transfer &transfer = streams.transfers[dependences.transferAt(node)];
+      for (bool sends : {false, true}) {
+        const int32_t rank = sends ? transfer.from : transfer.to, peer = sends ? transfer.to : transfer.from;
+        const RingPlan &ring = rings[size_t(rank)].at({peer, sends});
+        if (ring.size == ring.unlimited)
+          continue;
+        error.attachNote(ProgramOp(streams.ranks[size_t(rank)].program).getLoc())
+            << "the memory limit leaves rank " << rank << " " << ring.size << " of the " << ring.unlimited
+            << " transfer buffers " << (sends ? "to" : "from") << " rank " << peer << "; a higher limit ends the wait";
+        return;
+      }
+    }
   }
 };
 

@@ -20,7 +20,6 @@ UNREACHABLE = {
     "compiler/passes/CrossCheck.cpp": "the evaluator against the simulator",
     "expected what it sends to come from a pass": "the verifier of pipe.send asks for it first",
     "sends what no pass of its rank yields": "likewise",
-    "a higher limit ends the wait": "slots that a limit took away are given back before the cycle is reported",
 }
 
 
