@@ -7,6 +7,7 @@
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Write.h"
+#include "runtime/simulate/Recording.h"
 #include "runtime/simulate/Simulate.h"
 #include "test/passes/RandomPipeline.h"
 
@@ -171,6 +172,28 @@ protected:
     return all;
   }
 
+  /// Whatever starts does so when its cause ends; without one, when the run begins.
+  static void judgeCauses(const plan::Variant &variant) {
+    simulate::Recording recording;
+    simulate::Options options;
+    options.steps = 2;
+    ASSERT_TRUE(recording.run(variant, options).ok());
+    for (int32_t rank = 0; rank != int32_t(variant.programs.size()); ++rank)
+      for (uint32_t q = 0; q != variant.programs[size_t(rank)].queues.size(); ++q)
+        for (int64_t step : {0, 1})
+          for (int64_t i = 0; i != int64_t(recording.queue(rank, q, step).size()); ++i) {
+            simulate::Place place{rank, q, step, i};
+            simulate::Cause cause = recording.causeOf(place);
+            ASSERT_EQ(cause.by ? recording.at(*cause.by).end : 0, recording.at(place).start)
+                << rank << " " << q << " " << step << " " << i;
+            ASSERT_EQ(cause.by.has_value(), cause.why != simulate::Why::Begin);
+          }
+    std::vector<simulate::Place> path = recording.criticalPath(0);
+    ASSERT_FALSE(path.empty());
+    EXPECT_EQ(recording.at(path.front()).start, 0);
+    EXPECT_EQ(recording.at(path.back()).end, recording.result.makespan);
+  }
+
   /// The file holds the same plan, and the plan, rolled as it may be, runs as the programs did.
   void judgeFile(const RandomPipeline &random, Made &made) {
     plan::Time makespan = made.lowered->result.makespan, span = made.lowered->span;
@@ -191,6 +214,7 @@ protected:
     EXPECT_EQ(read.variants.front().certificate.span, span);
     for (size_t rank = 0; rank != ranks.size(); ++rank)
       EXPECT_EQ(result.ranks[rank].peak, ranks[rank].peak);
+    judgeCauses(read.variants.front());
   }
 };
 

@@ -1,0 +1,184 @@
+#include "runtime/simulate/Recording.h"
+
+#include <algorithm>
+
+namespace pipec::simulate {
+
+using plan::Kind;
+using plan::Time;
+
+Status Recording::run(const plan::Variant &of, Options options) {
+  variant = &of;
+  stepCount = options.steps;
+  ranks.assign(of.programs.size(), {});
+  transferAt.assign(of.programs.size(), {});
+  collective.assign(of.programs.size(), std::nullopt);
+  transfers.clear();
+  for (size_t r = 0; r != ranks.size(); ++r) {
+    const plan::Program &program = of.programs[r];
+    std::vector<std::vector<Executed>> queues(program.queues.size());
+    transferAt[r].resize(queues.size());
+    for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
+      const plan::Step step = cursor.at();
+      const uint32_t q = step.instruction->queue;
+      const auto index = int64_t(queues[q].size());
+      if (plan::isTransfer(step.operation->kind)) {
+        const bool sends = step.operation->kind == Kind::Send;
+        const int32_t rank = int32_t(r), peer = step.operation->peer;
+        Ends &ends = transfers[sends ? std::pair(rank, peer) : std::pair(peer, rank)];
+        auto &side = sends ? ends.sends : ends.recvs;
+        transferAt[r][q].push_back(int64_t(side.size()));
+        side.emplace_back(q, index);
+      } else {
+        transferAt[r][q].push_back(-1);
+        if (step.operation->kind == Kind::AllReduce)
+          collective[r] = {q, index};
+      }
+      queues[q].push_back({step.instruction, step.operation, step.trip});
+    }
+    for (std::vector<Executed> &queue : queues)
+      ranks[r].emplace_back(size_t(stepCount), queue);
+  }
+  // Events come in the order of each queue.
+  std::vector<std::vector<std::pair<int64_t, size_t>>> next(ranks.size()); // step and index of each queue
+  for (size_t r = 0; r != ranks.size(); ++r)
+    next[r].resize(ranks[r].size());
+  options.idealLinks = false;
+  options.observe = [&](const Event &event) {
+    auto &[step, index] = next[size_t(event.rank)][event.queue];
+    if (step != event.step) {
+      step = event.step;
+      index = 0;
+    }
+    std::vector<Executed> &queue = ranks[size_t(event.rank)][event.queue][size_t(step)];
+    Executed &executed = queue[index];
+    executed.start = event.start;
+    executed.end = event.end;
+    executed.completed = index == 0 ? event.end : std::max(event.end, queue[index - 1].completed);
+    ++index;
+  };
+  return simulate(of, options, result);
+}
+
+Place Recording::peerOf(const Place &transfer) const {
+  const plan::Operation &operation = *at(transfer).operation;
+  const bool sends = operation.kind == Kind::Send;
+  const Ends &ends =
+      transfers.at(sends ? std::pair(transfer.rank, operation.peer) : std::pair(operation.peer, transfer.rank));
+  const int64_t n = transferAt[size_t(transfer.rank)][transfer.queue][size_t(transfer.index)];
+  auto [queue, index] = (sends ? ends.recvs : ends.sends)[size_t(n)];
+  return {operation.peer, queue, transfer.step, index};
+}
+
+void Recording::consider(Cause &best, Why why, Place by, Time start) const {
+  // A receive ends with its data's arrival; its queue and link are free when its send ends.
+  if (why == Why::Queue && at(by).operation->kind == Kind::Recv)
+    by = peerOf(by);
+  if (at(by).end == start && (best.why == Why::Begin || why < best.why))
+    best = {why, by};
+}
+
+std::optional<Place> Recording::before(const Place &place) const {
+  if (place.index > 0)
+    return Place{place.rank, place.queue, place.step, place.index - 1};
+  if (place.step == 0)
+    return std::nullopt;
+  return Place{place.rank, place.queue, place.step - 1,
+               int64_t(queue(place.rank, place.queue, place.step - 1).size()) - 1};
+}
+
+Place Recording::meets(Place waited, Time when) const {
+  while (waited.index > 0 && at(waited).end != when)
+    --waited.index;
+  return waited;
+}
+
+/// What holds up one side of a start: what stands before it on its queue, and its waits.
+void Recording::considerSide(Cause &best, const Place &place, Time start) const {
+  const plan::Program &program = variant->programs[size_t(place.rank)];
+  const Executed &own = at(place);
+  const Kind kind = own.operation->kind;
+  const bool device = program.queues[place.queue].kind == plan::QueueKind::Device;
+  if (std::optional<Place> previous = before(place))
+    consider(best, device ? Why::Order : Why::Queue, *previous, start);
+  for (uint32_t w = own.instruction->firstWait; w != own.instruction->firstWait + own.instruction->waits; ++w) {
+    const plan::Wait &wait = program.waits[w];
+    const int64_t count = wait.base + wait.stride * own.trip, step = place.step - (wait.previousStep ? 1 : 0);
+    if (count <= 0 || step < 0)
+      continue;
+    Place waited{place.rank, wait.queue, step, count - 1};
+    if (at(waited).completed != start)
+      continue;
+    waited = meets(waited, start);
+    const bool weights = program.queues[wait.queue].priority == plan::Priority::Weights;
+    const bool reuses = wait.previousStep || kind == Kind::Recv || at(waited).operation->kind == Kind::Send;
+    consider(best, reuses ? Why::Buffer : weights && plan::isCompute(kind) ? Why::Memory : Why::Data, waited, start);
+  }
+}
+
+Cause Recording::causeOf(const Place &place) const {
+  Cause best;
+  const Executed &own = at(place);
+  considerSide(best, place, own.start);
+  if (plan::isTransfer(own.operation->kind)) {
+    const Place peer = peerOf(place);
+    considerSide(best, peer, own.start);
+    // The link: where transfers of a pair are on several queues of one side, its queue does not say.
+    const bool sends = own.operation->kind == Kind::Send;
+    const Place send = sends ? place : peer;
+    const auto &all = transfers.at({send.rank, at(send).operation->peer}).sends;
+    const int64_t n = transferAt[size_t(send.rank)][send.queue][size_t(send.index)];
+    if (n > 0)
+      consider(best, Why::Queue, {send.rank, all[size_t(n - 1)].first, send.step, all[size_t(n - 1)].second},
+               own.start);
+  } else if (own.operation->kind == Kind::AllReduce) {
+    for (size_t rank = 0; rank != collective.size(); ++rank)
+      considerSide(best, {int32_t(rank), collective[rank]->first, place.step, collective[rank]->second}, own.start);
+  } else {
+    // A device that queues share.
+    const plan::Program &program = variant->programs[size_t(place.rank)];
+    for (uint32_t q = 0; q != program.queues.size(); ++q) {
+      if (q == place.queue || program.queues[q].kind != plan::QueueKind::Device)
+        continue;
+      for (int64_t step : {place.step - 1, place.step}) {
+        if (step < 0)
+          continue;
+        const std::vector<Executed> &other = queue(place.rank, q, step);
+        auto it = std::lower_bound(other.begin(), other.end(), own.start,
+                                   [](const Executed &e, Time time) { return e.end < time; });
+        if (it != other.end() && it->end == own.start && it->start < own.start)
+          consider(best, Why::Order, {place.rank, q, step, it - other.begin()}, own.start);
+      }
+    }
+  }
+  return best;
+}
+
+std::vector<Place> Recording::chain(Place place) const {
+  std::vector<Place> path{place};
+  const int64_t step = place.step;
+  while (true) {
+    Cause cause = causeOf(path.back());
+    if (!cause.by || cause.by->step != step)
+      break;
+    path.push_back(*cause.by);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<Place> Recording::criticalPath(int64_t step) const {
+  std::optional<Place> last;
+  for (size_t rank = 0; rank != ranks.size(); ++rank)
+    for (uint32_t q = 0; q != ranks[rank].size(); ++q) {
+      const std::vector<Executed> &own = queue(int32_t(rank), q, step);
+      if (own.empty() || variant->programs[rank].queues[q].kind != plan::QueueKind::Device)
+        continue;
+      Place place{int32_t(rank), q, step, int64_t(own.size()) - 1};
+      if (!last || at(place).end > at(*last).end)
+        last = place;
+    }
+  return last ? chain(*last) : std::vector<Place>{};
+}
+
+} // namespace pipec::simulate

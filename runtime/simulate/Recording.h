@@ -1,0 +1,95 @@
+// A simulated run, kept: what each queue ran and when, and why each instruction started no earlier. What `explain`, the
+// pictures' shading of idle time and the critical path are made of.
+#pragma once
+
+#include "runtime/simulate/Simulate.h"
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pipec::simulate {
+
+/// An executed instruction: the index-th of its queue in a step.
+struct Place {
+  int32_t rank = 0;
+  uint32_t queue = 0;
+  int64_t step = 0;
+  int64_t index = 0;
+  auto operator<=>(const Place &) const = default;
+};
+
+struct Executed {
+  const plan::Instruction *instruction = nullptr;
+  const plan::Operation *operation = nullptr;
+  int64_t trip = 0;
+  plan::Time start = 0, end = 0; // as in Event
+  plan::Time completed = 0;      // when it and all before it in its queue and step have ended
+  int64_t microbatch() const { return instruction->microbatch + instruction->microbatchStride * trip; }
+};
+
+/// What kept an instruction from an earlier start.
+enum class Why : uint8_t {
+  Begin,  // nothing: the run begins
+  Order,  // its device was busy with what stands before it
+  Data,   // what it takes was not there yet
+  Buffer, // its transfer buffer was still in use
+  Memory, // so many W had to give back their contexts first
+  Queue,  // of a transfer: its communicator was busy with another
+};
+
+/// The instruction whose end (of a transfer on a queue or link: the end of its send) is the start in question; of Begin
+/// there is none.
+struct Cause {
+  Why why = Why::Begin;
+  std::optional<Place> by;
+};
+
+class Recording {
+public:
+  /// Runs the variant, which must outlive the recording. Links queue as they do in life: `idealLinks` and `observe` of
+  /// the options are not used.
+  Status run(const plan::Variant &variant, Options options);
+
+  int64_t steps() const { return stepCount; }
+  /// What a queue ran in a step, in order.
+  const std::vector<Executed> &queue(int32_t rank, uint32_t queue, int64_t step) const {
+    return ranks[size_t(rank)][queue][size_t(step)];
+  }
+  const Executed &at(const Place &place) const {
+    return queue(place.rank, place.queue, place.step)[size_t(place.index)];
+  }
+  /// The other side of a transfer.
+  Place peerOf(const Place &transfer) const;
+  /// Where several causes end at the same time, the first in the order of Why.
+  Cause causeOf(const Place &place) const;
+  /// From the first start to the last end of a step (of all queues of devices), causes first. Each starts when the one
+  /// before it ends; the first has no cause in the step.
+  std::vector<Place> criticalPath(int64_t step) const;
+  /// The chain of causes that ends with this instruction, causes first, as far back as its step.
+  std::vector<Place> chain(Place place) const;
+
+  Result result;
+
+private:
+  void consider(Cause &best, Why why, Place by, plan::Time start) const;
+  void considerSide(Cause &best, const Place &place, plan::Time start) const;
+  std::optional<Place> before(const Place &place) const;
+  /// Of a wait: the instruction whose end meets it.
+  Place meets(Place waited, plan::Time when) const;
+
+  const plan::Variant *variant = nullptr;
+  int64_t stepCount = 0;
+  std::vector<std::vector<std::vector<std::vector<Executed>>>> ranks; // by rank, queue, step
+  struct Ends {
+    std::vector<std::pair<uint32_t, int64_t>> sends, recvs; // queue and index, in order
+  };
+  std::map<std::pair<int32_t, int32_t>, Ends> transfers;               // of a step, by directed pair
+  std::vector<std::vector<std::vector<int64_t>>> transferAt;           // rank, queue, index → place in Ends
+  std::vector<std::optional<std::pair<uint32_t, int64_t>>> collective; // of a rank: queue and index
+};
+
+} // namespace pipec::simulate
