@@ -1,15 +1,15 @@
-// Orders as PyTorch writes them: the compute-only CSV of torch.distributed.pipelining
-// (_PipelineScheduleRuntime._load_csv, format="compute_only"). A row a rank, a cell an action:
-// `<stage><kind><microbatch>`, kinds F, B (the whole backward), I (for the input) and W (for the weights); an empty
-// cell is idle.
+// An order file as a schedule: the words of its rows, and where a compute_comms file places its transfers.
 #pragma once
 
-#include "compiler/schedule/Problem.h"
-
-#include <string>
-#include <string_view>
+#include "compiler/schedule/OrderCells.h"
 
 namespace pipec::schedule {
+
+/// One action of a compute_comms row that the plan has too: a pass, in the order of the word, or a transfer.
+struct RowAction {
+  Action action = Action::F;
+  int32_t stage = 0, microbatch = 0;
+};
 
 struct Order {
   Words words;
@@ -17,17 +17,13 @@ struct Order {
   int32_t microbatches = 0;
   BackwardMode backward = BackwardMode::Fused;
   bool lastMicrobatchFirst = false; // backwards run from the last microbatch to the first
+  /// Each rank's passes and transfers as the file has them; empty where it leaves transfers to the reader.
+  std::vector<std::vector<RowAction>> rows;
 };
 
-/// A place in the file, both from 1; the column is that of the cell's first character.
-struct OrderError {
-  int line = 1, column = 1;
-  std::string message;
-};
-
-/// Reads and checks an order: stages 0 to the largest each on one rank, each of its passes once a microbatch, F before
-/// its backward before its W, microbatches of a (stage, kind) in order (or all backwards from the last). It does not
-/// look for cycles between ranks: verify does. False after an error.
+/// Reads and checks an order by every rule of OrderRules.h, and by what a plan can say: one kind of backward,
+/// microbatches of a (stage, kind) in order (or all backwards from the last). It does not look for cycles between
+/// ranks: verify does. False after an error.
 bool readOrder(std::string_view text, Order &order, OrderError &error);
 
 } // namespace pipec::schedule

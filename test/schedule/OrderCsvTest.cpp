@@ -1,4 +1,4 @@
-// PyTorch's compute-only orders: what is read, and every refusal with its place.
+// PyTorch's orders as schedules: what is read of either format, and what a plan cannot say, with its place.
 #include "compiler/schedule/OrderCsv.h"
 
 #include <gtest/gtest.h>
@@ -35,6 +35,7 @@ TEST(OrderCsv, ReadsAFusedOrder) {
     EXPECT_FALSE(order.lastMicrobatchFirst);
     EXPECT_EQ(order.rankOf, (std::vector<int32_t>{0, 1}));
     EXPECT_EQ(order.words, (Words{{{0, F}, {0, F}, {0, BW}, {0, BW}}, {{1, F}, {1, BW}, {1, F}, {1, BW}}}));
+    EXPECT_TRUE(order.rows.empty());
   }
 }
 
@@ -43,6 +44,7 @@ TEST(OrderCsv, ReadsASplitOrderInVPlacement) {
       right("0F0,0F1,3F0,3I0,3W0,3F1,3I1,3W1,0I0,0W0,0I1,0W1\n1F0,2F0,1F1,2F1,2I0,1I0,2W0,1W0,2I1,1I1,2W1,1W1\n");
   EXPECT_EQ(order.backward, BackwardMode::Split);
   EXPECT_EQ(order.rankOf, (std::vector<int32_t>{0, 1, 1, 0}));
+  EXPECT_EQ(order.words[1].front(), (Op{1, F}));
 }
 
 TEST(OrderCsv, ReadsBackwardsFromTheLast) {
@@ -51,49 +53,24 @@ TEST(OrderCsv, ReadsBackwardsFromTheLast) {
   EXPECT_TRUE(right("0F0,0F1,0I1,0I0,0W1,0W0\n").lastMicrobatchFirst);
 }
 
-TEST(OrderCsv, RefusesAByteOrderMark) {
-  refused("\xef\xbb\xbf"
-          "0F0,0B0\n",
-          1, 1, "the file begins with a byte order mark, expected the first action: save it without one");
+TEST(OrderCsv, KeepsTheTransfersOfARow) {
+  Order order = right("0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD\n"
+                      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1RESHARD\n");
+  ASSERT_EQ(order.rows.size(), 2u);
+  std::vector<Action> actions;
+  for (const RowAction &each : order.rows[0])
+    actions.push_back(each.action);
+  EXPECT_EQ(actions, (std::vector{Action::F, Action::SendF, Action::RecvB, Action::B}));
+  EXPECT_EQ(order.words, (Words{{{0, F}, {0, BW}}, {{1, F}, {1, BW}}}));
 }
 
-TEST(OrderCsv, RefusesWhatIsNoAction) {
-  for (const char *cell : {"0f0", "0 F0", "F0", "0F", "00F0", "0F00", "-1F0", "0F-1", "0F0junk", "0F0;0F1", "0X0",
-                           "0BW0", "0SEND_F0", "0UNSHARD", "\"0F0", "\""}) {
-    std::string shown;
-    for (const char *c = cell; *c; ++c)
-      shown += *c >= ' ' && *c < 127 ? *c : '?';
-    refused(std::string("0F0,") + cell + ",0B0\n", 1, 5,
-            "expected an action such as 2F0 (a stage, one of F, B, I, W, a microbatch), found '" + shown + "'");
-  }
-  refused("0F0\n(0F1;0B0)OVERLAP_F_B\n", 2, 1, "'(0F1;0B0)OVERLAP_F_B': overlapped pairs are not supported yet");
-  refused("0F99999999999\n", 1, 1,
-          "expected an action such as 2F0 (a stage, one of F, B, I, W, a microbatch), found '0F99999999999'");
-  refused("2000000F0\n", 1, 1, "'2000000F0' is beyond 1048576 stages or 1048576 microbatches");
-}
-
-TEST(OrderCsv, RefusesMoreRowsThanRanks) {
-  std::string text;
-  for (int row = 0; row <= 65'536; ++row)
-    text += "0F0\n";
-  refused(text, 65'537, 1, "expected at most 65536 ranks, a row each");
-}
-
-TEST(OrderCsv, RefusesWhatIsNoOrder) {
-  refused("", 1, 1, "the order is empty, expected a row for each rank");
-  refused("0F0,0B0\n\n1F0,1B0\n", 2, 1, "rank 1 has no action in its row");
-  refused("0F0,0B0\n0F1,0B1\n", 2, 1, "stage 0 is on rank 0 already (line 1)");
-  refused("0F0,0B0\n2F0,2B0\n", 2, 1, "stage 1 stands in no row, but stage 2 does");
+TEST(OrderCsv, RefusesWhatAPlanCannotSay) {
+  refused("0F0,0F1,(0F2;0B0)OVERLAP_F_B,0B1,0B2\n", 1, 10,
+          "overlapped pairs can be verified, but are not supported yet in a spec's order");
   refused("0F0,0B0\n1F0,1I0,1W0\n", 2, 5, "whole (B) and split (I, W) backwards in one order are not supported yet");
-  refused("0F0,0F1\n", 1, 1, "the order has no backward");
-  refused("0B0,0F0\n", 1, 1, "0B0 comes before its forward 0F0");
-  refused("0F0,0W0,0I0\n", 1, 5, "0W0 comes before its backward 0I0");
-  refused("0F0,0F0,0B0,0B0\n", 1, 5, "0F0 is one more than there are microbatches");
-  refused("0F0,0F2,0B0\n", 1, 5,
-          "expected microbatch 1 next of this stage and kind, found 0F2: microbatches run in order, or all backwards "
+  refused("0F1,0F0,0B0,0B1\n1F0,1F1,1B0,1B1\n", 1, 1,
+          "expected microbatch 0 next of this stage and kind, found 0F1: microbatches run in order, or all backwards "
           "from the last");
-  refused("0F0,0F1,0B0\n", 1, 1, "stage 0 has 1 backwards, expected one for each of 2 microbatches");
-  refused("0F0,0F1,0I0,0I1,0W0\n", 1, 1, "stage 0 has 1 weight backwards, expected one for each of 2 microbatches");
 }
 
 } // namespace pipec::schedule::test

@@ -13,6 +13,7 @@
 #include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
+#include "tools/pipec/Orders.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -273,6 +274,10 @@ int schedulesCommand(const CommandOptions &options) {
 }
 
 int verifyCommand(const CommandOptions &options) {
+  if (isOrder(options.input))
+    return verifyOrderCommand(options);
+  if (!options.communicator.empty())
+    return fail(options, options.input, Status::usage("--communicator is for an order file; a plan says its own"));
   plan::Plan plan;
   Status status = loadChecked(options.input, plan);
   if (!status.ok())

@@ -18,6 +18,8 @@ struct CommandOptions {
   long long steps = 10; // so many steps
   bool json = false;
   std::string colour = "auto";
+  std::string communicator; // verify: of an order file; empty: shared
+  std::string torch;        // compile: the release that reads the CSV; empty: the newest
 };
 
 /// `--json` of a wrong command line.

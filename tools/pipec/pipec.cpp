@@ -76,9 +76,13 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::schedulesCommand},
-    {"verify", "check a plan: every rule, and that every run of it ends", "pipec verify specs/1f1b.pipe",
+    {"verify", "check a plan or a PyTorch order: every rule, and that every run of it ends",
+     "pipec verify order.csv --communicator=per_pair",
      [](CLI::App &app, pipec::CommandOptions &options) {
-       input(app, options, "a plan");
+       input(app, options, "a plan, or an order file of torch.distributed.pipelining (compute_only or compute_comms)");
+       app.add_option("--communicator", options.communicator,
+                      "how an order's transfers queue: per_edge, per_pair or shared (default: shared)")
+           ->check(CLI::IsMember({"per_edge", "per_pair", "shared"}));
        json(app, options);
      },
      pipec::verifyCommand},

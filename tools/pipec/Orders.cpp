@@ -1,0 +1,124 @@
+#include "tools/pipec/Orders.h"
+
+#include "compiler/emit/OrderProof.h"
+#include "compiler/schedule/OrderRules.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Status.h"
+#include "tools/pipec/Diagnostics.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Location.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+
+namespace pipec {
+
+namespace {
+
+emit::Communicator communicatorOf(const CommandOptions &options) {
+  return options.communicator == "per_edge"   ? emit::Communicator::PerEdge
+         : options.communicator == "per_pair" ? emit::Communicator::PerPair
+                                              : emit::Communicator::Shared;
+}
+
+/// Says what is wrong with the file, the cell under a caret, and in JSON too where asked; the exit code.
+int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code) {
+  {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) { print(diagnostic); });
+    auto at = [&](int line, int column) -> mlir::Location {
+      if (line == 0)
+        return mlir::UnknownLoc::get(&context);
+      return mlir::FileLineColLoc::get(&context, options.input, unsigned(line), unsigned(column));
+    };
+    mlir::InFlightDiagnostic error = mlir::emitError(at(stop.error.line, stop.error.column)) << stop.error.message;
+    for (const emit::OrderNote &note : stop.notes)
+      error.attachNote(at(note.line, note.column)) << note.message;
+  }
+  if (!options.json)
+    return int(code);
+  nlohmann::ordered_json notes = nlohmann::ordered_json::array();
+  for (const emit::OrderNote &note : stop.notes)
+    if (note.line == 0)
+      notes.push_back({{"message", note.message}});
+    else
+      notes.push_back({{"line", note.line}, {"column", note.column}, {"message", note.message}});
+  nlohmann::ordered_json object = {{"error", stop.error.message}, {"code", int(code)},
+                                   {"file", options.input},       {"line", stop.error.line},
+                                   {"column", stop.error.column}, {"notes", std::move(notes)}};
+  fmt::print("{}\n", object.dump(2));
+  return int(code);
+}
+
+int64_t transfersOf(const schedule::OrderIndex &index) {
+  int64_t joints = 0; // neighbouring stages on different ranks
+  for (size_t s = 0; s + 1 < index.rankOf.size(); ++s)
+    joints += index.rankOf[s] != index.rankOf[s + 1];
+  return 2 * joints * index.microbatches;
+}
+
+} // namespace
+
+bool isOrder(const std::string &path) {
+  std::string suffix = std::filesystem::path(path).extension().string();
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (suffix == ".csv")
+    return true;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return false; // reading a pipe twice would lose what it held
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  if (!file)
+    return false;
+  const int first = std::fgetc(file);
+  std::fclose(file);
+  return std::isdigit(first) || first == '(';
+}
+
+int verifyOrderCommand(const CommandOptions &options) {
+  emit::OrderStop stop;
+  std::vector<uint8_t> bytes;
+  if (Status status = plan::readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
+    stop.error.message = status.message;
+    return refuse(options, stop, status.code);
+  }
+  schedule::OrderCells cells;
+  schedule::OrderIndex index;
+  const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  const emit::Communicator communicator = communicatorOf(options);
+  if (!schedule::readCells(text, cells, stop.error) || !schedule::checkCells(cells, index, stop.error) ||
+      !emit::proveOrder(cells, index, communicator, stop))
+    return refuse(options, stop, stop.error.readable ? Code::Check : Code::Input);
+
+  const bool comms = cells.format == schedule::OrderFormat::ComputeComms;
+  const std::string_view format = comms ? "compute_comms" : "compute_only";
+  if (options.json) {
+    nlohmann::ordered_json object = {{"file", options.input}, {"format", format}};
+    if (comms)
+      object["torch"] = nameOf(cells.release);
+    object["ranks"] = cells.rows.size();
+    object["stages"] = index.stages;
+    object["microbatches"] = index.microbatches;
+    object["transfers"] = transfersOf(index);
+    if (comms)
+      object["communicator"] = emit::name(communicator);
+    fmt::print("{}\n", object.dump(2));
+    return 0;
+  }
+  fmt::print("{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers: every rule holds, every run ends{}\n",
+             options.input, format, comms ? fmt::format(" as release {} spells it", nameOf(cells.release)) : "",
+             cells.rows.size(), index.stages, index.microbatches, transfersOf(index),
+             comms ? fmt::format(" (communicator {})", emit::name(communicator))
+                   : " where PyTorch places the transfers");
+  return 0;
+}
+
+} // namespace pipec
