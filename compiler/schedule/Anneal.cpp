@@ -1,0 +1,243 @@
+// A move takes a letter some places along its rank's word. Within a stage and kind letters keep their order, so each
+// keeps its microbatch, and what a move may pass is seen from the letters it passes alone; so is what it does to
+// memory.
+#include "compiler/schedule/LocalSearch.h"
+
+#include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Span.h"
+#include "compiler/schedule/Walk.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace pipec::schedule {
+
+namespace {
+
+using Level = __int128; // sizes within the limits times as many microbatches may pass 2^63
+constexpr Time kNever = std::numeric_limits<Time>::max();
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed) {}
+  uint64_t next() {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  size_t below(size_t bound) { return static_cast<size_t>(next() % bound); }
+
+private:
+  uint64_t state;
+};
+
+/// Times words that change in place between calls.
+class Timer {
+public:
+  Timer(const Problem &problem, const Words &words, Objective objective)
+      : ranks(problem.ranks), objective(objective), release(size_t(problem.ranks), 0),
+        walk(problem, words, objective == Objective::Span) {}
+
+  /// kNever: a cycle, or too long.
+  Time time() {
+    if (walk.run(release) != Walk::Outcome::Done)
+      return kNever;
+    if (objective == Objective::Makespan) {
+      Time latest = 0;
+      for (int32_t r = 0; r < ranks; ++r)
+        latest = std::max(latest, walk.end(r));
+      return latest;
+    }
+    return largestCycleMean(step(), [&](const std::vector<Time> &starts, Step &result) {
+      walk.run(starts);
+      result = step();
+    });
+  }
+
+private:
+  int32_t ranks;
+  Objective objective;
+  std::vector<Time> release;
+  Walk walk;
+
+  Step step() const {
+    Step step;
+    for (int32_t r = 0; r < ranks; ++r) {
+      step.ends.push_back(walk.end(r));
+      step.origins.push_back(walk.origin(r));
+    }
+    return step;
+  }
+};
+
+struct Move {
+  size_t rank, from, to;
+};
+
+class Annealer {
+public:
+  Annealer(const Problem &problem, const Capacities &capacities, Words &words, const Annealing &annealing)
+      : problem(problem), capacities(capacities), words(words), annealing(annealing),
+        timer(problem, words, annealing.objective), random(annealing.seed) {
+    for (const Word &word : words) {
+      std::vector<int32_t> &numbers = microbatches.emplace_back();
+      std::vector<Level> &levels = live.emplace_back();
+      std::vector<std::array<int32_t, 4>> count(problem.stages.size());
+      Level level = 0;
+      for (const Op &op : word) {
+        numbers.push_back(count[size_t(op.stage)][size_t(op.letter)]++);
+        levels.push_back(level);
+        level += change(op);
+      }
+    }
+    for (const Stage &stage : problem.stages) {
+      const Time all = problem.backward == BackwardMode::Fused
+                           ? stage.forward + stage.backward
+                           : stage.forward + stage.backwardInput + stage.backwardWeight;
+      unit = std::max(unit, all / 3);
+    }
+  }
+
+  int64_t run() {
+    Time current = timer.time();
+    Words best = words;
+    Time bestTime = current;
+    int64_t used = 1;
+    // A move that changes nothing costs no evaluation, but must not go on for ever either.
+    for (int64_t tries = 0;
+         used < annealing.evaluations && bestTime > annealing.enough && tries < 8 * annealing.evaluations; ++tries) {
+      const std::optional<Move> move = pick();
+      if (!move)
+        continue;
+      apply(*move);
+      const Time time = timer.time();
+      ++used;
+      if (time == kNever || !accepts(current, time, double(used) / double(annealing.evaluations))) {
+        apply({move->rank, move->to, move->from});
+        continue;
+      }
+      current = time;
+      if (time < bestTime) {
+        bestTime = time;
+        best = words;
+      }
+    }
+    words = std::move(best);
+    return used;
+  }
+
+private:
+  const Problem &problem;
+  const Capacities &capacities;
+  Words &words;
+  const Annealing &annealing;
+  Timer timer;
+  Random random;
+  std::vector<std::vector<int32_t>> microbatches; // of each letter
+  std::vector<std::vector<Level>> live;           // before each letter
+  Time unit = 1;                                  // about a pass of the largest stage
+
+  Level change(const Op &op) const {
+    const Stage &stage = problem.stages[size_t(op.stage)];
+    switch (op.letter) {
+    case Letter::F:
+      return Level(stage.activation) + stage.context;
+    case Letter::B:
+      return -Level(stage.activation);
+    case Letter::W:
+      return -Level(stage.context);
+    case Letter::BW:
+      break;
+    }
+    return -Level(stage.activation) - stage.context;
+  }
+
+  /// Whether `early` may come after `late`, which now follows it.
+  bool mayPass(size_t rank, size_t early, size_t late) const {
+    const Op &a = words[rank][early], &b = words[rank][late];
+    return a.stage != b.stage || (a.letter != b.letter && microbatches[rank][early] != microbatches[rank][late]);
+  }
+
+  std::optional<Move> pick() {
+    constexpr size_t kFarthest = 12;
+    const size_t rank = random.below(words.size());
+    const size_t length = words[rank].size();
+    const size_t from = random.below(length);
+    size_t distance = 1;
+    while (distance < kFarthest && random.below(3) == 0)
+      ++distance;
+    const bool later = random.below(2) == 0;
+    if (later ? from + distance >= length : from < distance)
+      return std::nullopt;
+    const Move move{rank, from, later ? from + distance : from - distance};
+    for (size_t at = std::min(from, move.to); at <= std::max(from, move.to); ++at)
+      if (at != from && !(later ? mayPass(rank, from, at) : mayPass(rank, at, from)))
+        return std::nullopt;
+    return fits(move) ? std::optional(move) : std::nullopt;
+  }
+
+  /// Levels between the two places shift by what the letter changes; the letter itself is looked at where it goes.
+  bool fits(const Move &move) const {
+    if (capacities.empty())
+      return true;
+    const Level moved = change(words[move.rank][move.from]);
+    const Level capacity = capacities[move.rank];
+    const bool later = move.to > move.from;
+    const Level shift = later ? -moved : moved;
+    if (shift <= 0 && moved <= 0)
+      return true;
+    for (size_t at = std::min(move.from, move.to); at <= std::max(move.from, move.to); ++at)
+      if (at != move.from && live[move.rank][at] + shift + std::max<Level>(change(words[move.rank][at]), 0) > capacity)
+        return false;
+    const Level before =
+        later ? live[move.rank][move.to] + change(words[move.rank][move.to]) - moved : live[move.rank][move.to];
+    return before + std::max<Level>(moved, 0) <= capacity;
+  }
+
+  void apply(const Move &move) {
+    const auto turn = [&](auto &list) {
+      const auto at = list.begin();
+      const auto from = static_cast<std::ptrdiff_t>(move.from), to = static_cast<std::ptrdiff_t>(move.to);
+      if (from < to)
+        std::rotate(at + from, at + from + 1, at + to + 1);
+      else
+        std::rotate(at + to, at + from, at + from + 1);
+    };
+    turn(words[move.rank]);
+    turn(microbatches[move.rank]);
+    const size_t first = std::min(move.from, move.to), last = std::max(move.from, move.to);
+    std::vector<Level> &levels = live[move.rank];
+    for (size_t at = first; at < last; ++at)
+      levels[at + 1] = levels[at] + change(words[move.rank][at]);
+  }
+
+  bool accepts(Time current, Time time, double progress) {
+    if (time <= current)
+      return true;
+    // Cools in a few rounds, so that it both wanders and settles.
+    constexpr double kRounds = 4;
+    const double cooled = 1 - (progress * kRounds - std::floor(progress * kRounds));
+    const double temperature = 0.25 * double(unit) * cooled * cooled;
+    const double worse = double(time - current);
+    // Uniform above exp(-worse / temperature), by a rational stand-in for exp that is the same on every machine.
+    const double x = worse / std::max(temperature, 1e-9);
+    const double chance = 1 / (1 + x + x * x / 2 + x * x * x / 6);
+    return double(random.next() >> 11) * 0x1.0p-53 < chance;
+  }
+};
+
+} // namespace
+
+int64_t anneal(const Problem &problem, const Capacities &capacities, Words &words, const Annealing &annealing) {
+  return Annealer(problem, capacities, words, annealing).run();
+}
+
+Time timeOf(const Problem &problem, const Words &words, Objective objective) {
+  return Timer(problem, words, objective).time();
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,189 @@
+// The kinds of recipes: published schedules; list scheduling under policies; blocks in real time, by interval and room
+// at each hop; and blocks of equal slots, whose orders suit unequal passes too.
+#include "compiler/schedule/Candidates.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace pipec::schedule {
+
+namespace {
+
+std::vector<Candidate> published(const Problem &problem) {
+  std::vector<Candidate> result;
+  for (const Entry &entry : catalogue())
+    if (check(entry, problem, {}).empty())
+      result.push_back({std::string(entry.name), [&entry](const Problem &given, const Capacities &) {
+                          return check(entry, given, {}).empty() ? std::optional(wordsOf(entry, given, {}))
+                                                                 : std::nullopt;
+                        }});
+  return result;
+}
+
+Time costOf(const Problem &problem, const Stage &stage) {
+  return problem.backward == BackwardMode::Fused ? stage.forward + stage.backward
+                                                 : stage.forward + stage.backwardInput + stage.backwardWeight;
+}
+
+/// From a microbatch's first forward at a stage to the end of its backward there, by data alone.
+std::vector<Time> roundTrips(const Problem &problem) {
+  const auto count = static_cast<int32_t>(problem.stages.size());
+  std::vector<Time> trips(size_t(count), 0);
+  Time below = 0;
+  for (int32_t s = count; s-- > 0;) {
+    const Stage &stage = problem.stages[size_t(s)];
+    if (s + 1 < count)
+      below += problem.handOver(s, s + 1) + problem.handOver(s + 1, s);
+    below += stage.forward + (problem.backward == BackwardMode::Fused ? stage.backward : stage.backwardInput);
+    trips[size_t(s)] = below;
+  }
+  return trips;
+}
+
+/// Of each stage, its share of the rank's capacity by how long it holds a microbatch; at least one. Empty where no rank
+/// holds several stages or nothing limits them.
+std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capacities) {
+  if (capacities.empty() || problem.stages.size() == size_t(problem.ranks))
+    return {};
+  const std::vector<Time> trips = roundTrips(problem);
+  std::vector<int32_t> shares(problem.stages.size(), 1);
+  const auto stagesByRank = problem.stagesByRank();
+  for (size_t r = 0; r < stagesByRank.size(); ++r) {
+    const auto held = [&](int32_t s) {
+      return __int128(problem.stages[size_t(s)].activation) + problem.stages[size_t(s)].context;
+    };
+    __int128 left = capacities[r];
+    for (const int32_t s : stagesByRank[r])
+      left -= held(s);
+    // One more at a time to the stage with the longest hold for each microbatch it may have.
+    std::vector<int32_t> open = stagesByRank[r];
+    while (!open.empty()) {
+      const auto next = std::max_element(open.begin(), open.end(), [&](int32_t x, int32_t y) {
+        return __int128(trips[size_t(x)]) * shares[size_t(y)] < __int128(trips[size_t(y)]) * shares[size_t(x)];
+      });
+      if (held(*next) > left || shares[size_t(*next)] >= problem.microbatches) {
+        open.erase(next);
+      } else {
+        left -= held(*next);
+        ++shares[size_t(*next)];
+      }
+    }
+  }
+  return shares;
+}
+
+std::vector<Policy> policies(const Problem &problem, const Capacities &capacities) {
+  const bool single = problem.stages.size() == size_t(problem.ranks);
+  std::vector<std::pair<int32_t, int32_t>> flights = {{0, 0}};
+  if (single)
+    for (const auto &flight : {std::pair(100, 100), std::pair(100, 200), std::pair(100, 150), std::pair(200, 100)})
+      flights.push_back(flight);
+  const std::vector<int32_t> shares = sharesOf(problem, capacities);
+  std::vector<Policy> result;
+  for (const int32_t most : {1 << 30, 2, 0, 1})
+    for (const int32_t patience : {0, 100, 50, 25, 75})
+      for (const int32_t weightPatience : {0, 100, 50})
+        for (const Policy::First first : {Policy::First::Backward, Policy::First::Forward, Policy::First::Alternate})
+          for (const bool limited : {true, false})
+            for (const bool deepest : {true, false})
+              for (const auto &[base, slope] : flights) {
+                if ((single && !deepest) || (limited && shares.empty()))
+                  continue;
+                Policy policy;
+                policy.first = first;
+                policy.patience = patience;
+                policy.weightPatience = weightPatience;
+                policy.mostWeights = most;
+                policy.deepest = deepest;
+                policy.base = base;
+                policy.slope = slope;
+                if (limited)
+                  policy.mostOfStage = shares;
+                result.push_back(std::move(policy));
+              }
+  return result;
+}
+
+bool fits(const Problem &problem, const Block &block, const Capacities &capacities) {
+  if (capacities.empty())
+    return true;
+  const std::vector<__int128> peaks = steadyPeaks(problem, block);
+  for (size_t r = 0; r < peaks.size(); ++r)
+    if (peaks[r] > capacities[r])
+      return false;
+  return true;
+}
+
+Candidate blockOf(Block block, std::string name) {
+  return {std::move(name), [block = std::move(block)](const Problem &problem, const Capacities &) {
+            return check(problem, block).empty() ? std::optional(repeat(problem, block)) : std::nullopt;
+          }};
+}
+
+/// Blocks of `shape`, the problem or its copy with equal slots, for intervals from the work of the busiest rank on.
+void addBlocks(const Problem &problem, const Problem &shape, const Capacities &capacities, Time work, Time step,
+               int32_t intervals, Time extraDown, Time extraUp, std::vector<Candidate> &result) {
+  constexpr int32_t kExtras = 6, kWithExtras = 6;
+  int32_t feasible = 0;
+  for (int32_t i = 0; i < intervals && feasible < 2 * kWithExtras; ++i) {
+    bool any = false;
+    for (int32_t down = kExtras; down-- > 0;)
+      for (int32_t up = kExtras; up-- > 0;) {
+        if (feasible >= kWithExtras && (down > 0 || up > 0))
+          continue;
+        ModuloOptions options;
+        options.interval = work + i * step;
+        options.extraDown = down * extraDown;
+        options.extraUp = up * extraUp;
+        std::optional<Block> block = moduloBlock(shape, options);
+        if (!block || !fits(problem, *block, capacities))
+          continue;
+        any = true;
+        result.push_back(blockOf(std::move(*block), fmt::format("block of {} slots, {} + {} more a hop",
+                                                                options.interval, options.extraDown, options.extraUp)));
+      }
+    feasible += any;
+  }
+}
+
+std::vector<Candidate> blocks(const Problem &problem, const Capacities &capacities) {
+  std::vector<Candidate> result;
+  Problem equal = problem;
+  equal.link = {};
+  equal.links.clear();
+  std::vector<Time> work(size_t(problem.ranks), 0), slots(size_t(problem.ranks), 0);
+  Time longest = 0;
+  for (size_t s = 0; s < equal.stages.size(); ++s) {
+    Stage &stage = equal.stages[s];
+    work[size_t(problem.rankOf[s])] += std::max<Time>(costOf(problem, stage), 3);
+    slots[size_t(problem.rankOf[s])] += 3;
+    longest = std::max({longest, stage.forward, stage.backwardInput});
+    stage.forward = stage.backwardInput = stage.backwardWeight = 1;
+    stage.backward = 2;
+  }
+  const Time most = *std::max_element(work.begin(), work.end());
+  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, result);
+  addBlocks(problem, problem, capacities, most, std::max<Time>(most / 64, 1), 256, std::max<Time>(longest / 4, 1),
+            std::max<Time>(longest / 4, 1), result);
+  return result;
+}
+
+} // namespace
+
+std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &capacities) {
+  std::vector<Candidate> result = published(problem);
+  std::vector<Policy> listed = policies(problem, capacities);
+  std::vector<Candidate> built = blocks(problem, capacities);
+  for (size_t i = 0; i < std::max(listed.size(), built.size()); ++i) {
+    if (i < listed.size())
+      result.push_back({fmt::format("list schedule {}", i),
+                        [policy = std::move(listed[i])](const Problem &given, const Capacities &capacity) {
+                          return listSchedule(given, capacity, policy);
+                        }});
+    if (i < built.size())
+      result.push_back(std::move(built[i]));
+  }
+  return result;
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,24 @@
+// What the search tries, each a recipe that makes words for any number of microbatches.
+#pragma once
+
+#include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/ListSchedule.h"
+#include "compiler/schedule/Modulo.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipec::schedule {
+
+struct Candidate {
+  std::string name; // for people
+  /// None, or words that may still break the capacities.
+  std::function<std::optional<Words>(const Problem &problem, const Capacities &capacities)> make;
+};
+
+/// Most promising first of each kind; the kinds take turns.
+std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &capacities);
+
+} // namespace pipec::schedule

@@ -1,0 +1,167 @@
+// Moving letters forward into gaps. Where a rank waits for its next letter, a later one may run first if its input is
+// there, it ends before the wait does, and memory allows it all the way: then no letter starts later than it did.
+#include "compiler/schedule/LocalSearch.h"
+
+#include "compiler/schedule/Evaluate.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace pipec::schedule {
+
+namespace {
+
+using Level = __int128; // sizes within the limits times as many microbatches may pass 2^63
+
+class Filler {
+public:
+  Filler(const Problem &problem, const Capacities &capacities, Words &words)
+      : problem(problem), capacities(capacities), words(words), fused(problem.backward == BackwardMode::Fused) {}
+
+  /// Whether anything moved.
+  bool pass() {
+    EvaluateOptions options;
+    options.withSpan = false;
+    options.withStarts = true;
+    Evaluation evaluation = evaluate(problem, words, options);
+    if (!evaluation.complete)
+      return false;
+    starts = std::move(evaluation.starts);
+    noteEnds();
+    bool moved = false;
+    for (size_t rank = 0; rank < words.size(); ++rank)
+      moved |= fill(rank);
+    return moved;
+  }
+
+private:
+  static constexpr size_t kWindow = 64; // how far ahead a letter is looked for
+
+  const Problem &problem;
+  const Capacities &capacities;
+  Words &words;
+  const bool fused;
+  std::vector<std::vector<Time>> starts;
+  std::vector<std::vector<Time>> forwardEnd, backwardEnd; // by stage and microbatch
+
+  Time costOf(const Op &op) const {
+    const Stage &stage = problem.stages[size_t(op.stage)];
+    switch (op.letter) {
+    case Letter::F:
+      return stage.forward;
+    case Letter::B:
+      return stage.backwardInput;
+    case Letter::W:
+      return stage.backwardWeight;
+    case Letter::BW:
+      break;
+    }
+    return stage.backward;
+  }
+
+  Level change(const Op &op) const {
+    const Stage &stage = problem.stages[size_t(op.stage)];
+    switch (op.letter) {
+    case Letter::F:
+      return Level(stage.activation) + stage.context;
+    case Letter::B:
+      return -Level(stage.activation);
+    case Letter::W:
+      return -Level(stage.context);
+    case Letter::BW:
+      break;
+    }
+    return -Level(stage.activation) - stage.context;
+  }
+
+  void noteEnds() {
+    forwardEnd.assign(problem.stages.size(), {});
+    backwardEnd.assign(problem.stages.size(), {});
+    for (size_t rank = 0; rank < words.size(); ++rank)
+      for (size_t at = 0; at < words[rank].size(); ++at) {
+        const Op &op = words[rank][at];
+        if (op.letter == Letter::F)
+          forwardEnd[size_t(op.stage)].push_back(starts[rank][at] + costOf(op));
+        else if (op.letter != Letter::W)
+          backwardEnd[size_t(op.stage)].push_back(starts[rank][at] + costOf(op));
+      }
+  }
+
+  /// When the input of a letter is there; of the microbatch counted so far.
+  Time readyOf(const Op &op, const std::array<int32_t, 3> &count) const {
+    const auto s = static_cast<size_t>(op.stage);
+    if (op.letter == Letter::F)
+      return op.stage == 0 ? 0 : forwardEnd[s - 1][size_t(count[0])] + problem.handOver(op.stage - 1, op.stage);
+    if (op.letter == Letter::W)
+      return backwardEnd[s][size_t(count[2])];
+    const auto j = static_cast<size_t>(count[1]);
+    if (s + 1 == problem.stages.size())
+      return forwardEnd[s][j];
+    return std::max(forwardEnd[s][j], backwardEnd[s + 1][j] + problem.handOver(op.stage + 1, op.stage));
+  }
+
+  bool fill(size_t rank) {
+    Word &word = words[rank];
+    std::vector<std::array<int32_t, 3>> count(problem.stages.size());
+    const auto kind = [](Letter letter) { return letter == Letter::F ? 0u : letter == Letter::W ? 2u : 1u; };
+    Level live = 0;
+    Time now = 0;
+    bool moved = false;
+    for (size_t at = 0; at < word.size(); ++at) {
+      if (starts[rank][at] > now) {
+        if (const size_t from = candidate(rank, at, now, live, count); from != at) {
+          const Op op = word[from];
+          const Time ready = std::max(now, readyOf(op, count[size_t(op.stage)]));
+          const auto first = static_cast<std::ptrdiff_t>(at), last = static_cast<std::ptrdiff_t>(from);
+          std::rotate(word.begin() + first, word.begin() + last, word.begin() + last + 1);
+          std::rotate(starts[rank].begin() + first, starts[rank].begin() + last, starts[rank].begin() + last + 1);
+          starts[rank][at] = ready;
+          moved = true;
+        }
+      }
+      const Op &op = word[at];
+      live += change(op);
+      now = starts[rank][at] + costOf(op);
+      ++count[size_t(op.stage)][kind(op.letter)];
+    }
+    return moved;
+  }
+
+  /// The letter that may run in the gap before `at`; `at` if none.
+  size_t candidate(size_t rank, size_t at, Time now, Level live,
+                   const std::vector<std::array<int32_t, 3>> &count) const {
+    const Word &word = words[rank];
+    const Level capacity = capacities.empty() ? std::numeric_limits<Level>::max() : Level(capacities[rank]);
+    Level level = live, highest = live; // most that is live from the gap up to the letter looked at
+    std::vector<Op> seen{word[at]};
+    for (size_t from = at; from < word.size() && from < at + kWindow; ++from) {
+      const Op &op = word[from];
+      if (from != at && std::find(seen.begin(), seen.end(), op) == seen.end()) {
+        seen.push_back(op);
+        const Level held = std::max<Level>(change(op), 0);
+        const std::array<int32_t, 3> &own = count[size_t(op.stage)];
+        // Its predecessors on this rank must have run before the gap.
+        const bool begun = op.letter == Letter::F || (op.letter == Letter::W ? own[2] < own[1] : own[1] < own[0]);
+        if (begun && highest + held <= capacity &&
+            std::max(now, readyOf(op, own)) + std::max<Time>(costOf(op), 1) <= starts[rank][at]) // so not behind itself
+          return from;
+      }
+      level += change(op);
+      highest = std::max(highest, level);
+    }
+    return at;
+  }
+};
+
+} // namespace
+
+int64_t fillGaps(const Problem &problem, const Capacities &capacities, Words &words, int64_t passes) {
+  Filler filler(problem, capacities, words);
+  for (int64_t pass = 1; pass <= passes; ++pass)
+    if (!filler.pass())
+      return pass;
+  return passes;
+}
+
+} // namespace pipec::schedule

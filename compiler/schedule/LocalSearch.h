@@ -1,0 +1,29 @@
+// Improving words letter by letter, within each rank's capacity and never into a cycle.
+#pragma once
+
+#include "compiler/schedule/ListSchedule.h"
+#include "compiler/schedule/Problem.h"
+
+namespace pipec::schedule {
+
+enum class Objective : uint8_t { Makespan, Span };
+
+/// Moves letters forward into gaps in which a rank idles, where they fit whole; so no letter starts later, and both
+/// times get no longer. Up to `passes` evaluations. Returns how many it took.
+int64_t fillGaps(const Problem &problem, const Capacities &capacities, Words &words, int64_t passes);
+
+struct Annealing {
+  Objective objective = Objective::Span;
+  int64_t evaluations = 0; // at most
+  Time enough = 0;         // stops at this time
+  uint64_t seed = 1;
+};
+
+/// Simulated annealing: a letter a move. Leaves the best words seen and returns the evaluations taken. The same input
+/// gives the same words everywhere.
+int64_t anneal(const Problem &problem, const Capacities &capacities, Words &words, const Annealing &annealing);
+
+/// The objective's time of words that verify accepts.
+Time timeOf(const Problem &problem, const Words &words, Objective objective);
+
+} // namespace pipec::schedule

@@ -1,0 +1,137 @@
+// Modulo scheduling (Rau and Glaeser, 1981; as a pipeline's building block: arXiv 2405.15362, section 3, whose slots
+// are equal where these have their passes' lengths).
+#include "compiler/schedule/Modulo.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+
+namespace pipec::schedule {
+
+namespace {
+
+/// What a rank does in an interval that repeats.
+class Occupancy {
+public:
+  /// The earliest start from `ready` on at which `length` is free; takes it. None: there is no room.
+  std::optional<Time> place(Time ready, Time length, Time interval) {
+    if (length > interval)
+      return std::nullopt;
+    Time start = ready;
+    // After each move past a busy stretch at most all others are met again.
+    for (size_t tries = 0; tries <= busy.size(); ++tries) {
+      const Time past = pastCollision(start, length, interval);
+      if (past == start) {
+        busy.push_back({start % interval, length});
+        return start;
+      }
+      if (past - ready >= interval)
+        return std::nullopt;
+      start = past;
+    }
+    return std::nullopt;
+  }
+
+private:
+  struct Stretch {
+    Time start, length; // start modulo the interval
+  };
+  std::vector<Stretch> busy;
+
+  Time pastCollision(Time start, Time length, Time interval) const {
+    for (const Stretch &other : busy) {
+      const Time after = ((other.start - start) % interval + interval) % interval; // from start to the other's
+      if (after < length)
+        return start + after + other.length;
+      if (const Time since = interval - after; since < other.length)
+        return start + other.length - since;
+    }
+    return start;
+  }
+};
+
+} // namespace
+
+std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &options) {
+  const auto count = static_cast<int32_t>(problem.stages.size());
+  const bool fused = problem.backward == BackwardMode::Fused;
+  const Time interval = options.interval;
+  std::vector<Occupancy> ranks(static_cast<size_t>(problem.ranks));
+  const auto rankOf = [&](int32_t s) -> Occupancy & { return ranks[size_t(problem.rankOf[size_t(s)])]; };
+  const auto extra = [&](int32_t from, int32_t to, Time time) {
+    return problem.handOver(from, to) + (problem.rankOf[size_t(from)] == problem.rankOf[size_t(to)] ? 0 : time);
+  };
+  // A pass of no length still takes a slot, so that starts differ.
+  const auto atLeastOne = [](Time time) { return std::max<Time>(time, 1); };
+  Block block;
+  block.interval = interval;
+  block.backwardInput.resize(size_t(count));
+  if (!fused)
+    block.backwardWeight.resize(size_t(count));
+  Time ready = 0;
+  const auto place = [&](int32_t s, Time length) {
+    const std::optional<Time> start = rankOf(s).place(ready, length, interval);
+    return start && *start <= limits::kTime ? start : std::nullopt;
+  };
+  for (int32_t s = 0; s < count; ++s) {
+    const Time length = atLeastOne(problem.stages[size_t(s)].forward);
+    const std::optional<Time> start = place(s, length);
+    if (!start)
+      return std::nullopt;
+    block.forward.push_back(*start);
+    ready = *start + length + (s + 1 < count ? extra(s, s + 1, options.extraDown) : 0);
+  }
+  for (int32_t s = count; s-- > 0;) {
+    const Stage &stage = problem.stages[size_t(s)];
+    const Time backward = atLeastOne(fused ? stage.backward : stage.backwardInput);
+    const Time weight = fused || !options.weightAtOnce ? 0 : atLeastOne(stage.backwardWeight);
+    const std::optional<Time> start = place(s, backward + weight);
+    if (!start)
+      return std::nullopt;
+    block.backwardInput[size_t(s)] = *start;
+    if (weight > 0)
+      block.backwardWeight[size_t(s)] = *start + backward;
+    ready = *start + backward + (s > 0 ? extra(s, s - 1, options.extraUp) : 0);
+  }
+  if (fused || options.weightAtOnce)
+    return block;
+  for (int32_t s = count; s-- > 0;) {
+    const Stage &stage = problem.stages[size_t(s)];
+    ready = block.backwardInput[size_t(s)] + atLeastOne(stage.backwardInput);
+    const std::optional<Time> start = place(s, atLeastOne(stage.backwardWeight));
+    if (!start)
+      return std::nullopt;
+    block.backwardWeight[size_t(s)] = *start;
+  }
+  return block;
+}
+
+std::vector<__int128> steadyPeaks(const Problem &problem, const Block &block) {
+  const bool fused = problem.backward == BackwardMode::Fused;
+  const std::vector<int64_t> &end = fused ? block.backwardInput : block.backwardWeight;
+  // Passes of a progression from `first` on that have begun at a slot later than all firsts: up to a constant, which
+  // cancels between F and its end.
+  const auto begun = [&](int64_t slot, int64_t first) {
+    const int64_t distance = slot - first;
+    return distance >= 0 ? distance / block.interval : -((-distance + block.interval - 1) / block.interval);
+  };
+  std::vector<__int128> peaks;
+  for (const std::vector<int32_t> &mine : problem.stagesByRank()) {
+    __int128 peak = 0;
+    for (const int32_t at : mine) {
+      const int64_t slot = block.forward[size_t(at)];
+      __int128 live = 0;
+      for (const int32_t s : mine) {
+        const auto i = static_cast<size_t>(s);
+        const int64_t forwards = begun(slot, block.forward[i]);
+        live += __int128(problem.stages[i].activation) * (forwards - begun(slot, block.backwardInput[i]));
+        live += __int128(problem.stages[i].context) * (forwards - begun(slot, end[i]));
+      }
+      peak = std::max(peak, live);
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+} // namespace pipec::schedule

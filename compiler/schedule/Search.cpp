@@ -1,0 +1,178 @@
+// Candidates are made and timed for the problem itself, or, where it is long, for two short ones first: what a
+// microbatch more costs carries over. The best go on to local improvement.
+#include "compiler/schedule/Search.h"
+
+#include "compiler/schedule/Candidates.h"
+#include "compiler/schedule/Evaluate.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace pipec::schedule {
+
+namespace {
+
+constexpr int64_t kTrialLetters = 12'000'000; // in candidates, at the usual effort
+constexpr int64_t kAnnealLetters = 4'000'000; // in annealing
+constexpr size_t kMostTried = 420;
+constexpr size_t kFinalists = 4;
+
+int64_t lettersOf(const Problem &problem) {
+  return int64_t(problem.stages.size()) * problem.microbatches * (problem.backward == BackwardMode::Fused ? 2 : 3);
+}
+
+bool fits(const Problem &problem, const Words &words, const Capacities &capacities) {
+  if (capacities.empty())
+    return true;
+  for (size_t r = 0; r < words.size(); ++r)
+    if (peakOf(problem, words[r]) > capacities[r])
+      return false;
+  return true;
+}
+
+struct Trial {
+  size_t candidate = 0;
+  Words words;
+  Time time = 0;
+};
+
+class Solver {
+public:
+  Solver(const Problem &problem, const Capacities &capacities, const SolveOptions &options)
+      : problem(problem), capacities(capacities), options(options), letters(lettersOf(problem)) {
+    const Bounded bounded = lowerBounds(problem);
+    bound = options.objective == Objective::Makespan ? bounded.makespan : bounded.span;
+  }
+
+  std::optional<Solution> run() {
+    candidates = candidatesOf(problem, capacities);
+    mostTried = std::max<size_t>(kMostTried * size_t(std::min<int64_t>(options.effort, 100)) / 100, 8);
+    const int64_t budget = kTrialLetters / 100 * options.effort;
+    std::vector<Trial> best;
+    if (problem.microbatches > 6 * problem.ranks && letters * int64_t(candidates.size()) > budget)
+      best = screened(budget);
+    else
+      best = tried(budget);
+    if (best.empty())
+      return std::nullopt;
+    improve(best);
+    Trial &first =
+        *std::min_element(best.begin(), best.end(), [](const Trial &a, const Trial &b) { return a.time < b.time; });
+    return Solution{std::move(first.words), first.time, bound, candidates[first.candidate].name, triedCount, walked};
+  }
+
+private:
+  const Problem &problem;
+  const Capacities &capacities;
+  const SolveOptions &options;
+  const int64_t letters;
+  Time bound = 0;
+  std::vector<Candidate> candidates;
+  size_t mostTried = 0;
+  int64_t triedCount = 0, walked = 0;
+
+  std::optional<Trial> tryOn(const Problem &given, size_t candidate) {
+    std::optional<Words> words = candidates[candidate].make(given, capacities);
+    ++triedCount;
+    walked += 2 * lettersOf(given);
+    if (!words || !fits(given, *words, capacities) || !verify(given, *words).empty())
+      return std::nullopt;
+    walked += lettersOf(given) * (1 + fillGaps(given, capacities, *words, 2));
+    const Time time = timeOf(given, *words, options.objective);
+    return Trial{candidate, std::move(*words), time};
+  }
+
+  static void keep(std::vector<Trial> &best, Trial trial) {
+    for (const Trial &other : best)
+      if (other.time == trial.time && other.words == trial.words)
+        return;
+    best.push_back(std::move(trial));
+    std::stable_sort(best.begin(), best.end(), [](const Trial &a, const Trial &b) { return a.time < b.time; });
+    if (best.size() > kFinalists)
+      best.pop_back();
+  }
+
+  std::vector<Trial> tried(int64_t budget) {
+    std::vector<Trial> best;
+    for (size_t i = 0; i < candidates.size() && (best.empty() || (walked < budget && i < mostTried)); ++i) {
+      if (std::optional<Trial> trial = tryOn(problem, i))
+        keep(best, std::move(*trial));
+      if (!best.empty() && best.front().time <= bound)
+        break;
+    }
+    return best;
+  }
+
+  /// By what they take for all microbatches, guessed from 2 p and 4 p of them.
+  std::vector<Trial> screened(int64_t budget) {
+    Problem fewer = problem, more = problem;
+    fewer.microbatches = 2 * problem.ranks;
+    more.microbatches = 4 * problem.ranks;
+    std::vector<std::pair<double, size_t>> guesses;
+    for (size_t i = 0; i < candidates.size() && i < mostTried && (guesses.empty() || walked < budget / 2); ++i) {
+      const std::optional<Trial> one = tryOn(fewer, i), two = tryOn(more, i);
+      if (!one || !two)
+        continue;
+      const double each = double(two->time - one->time) / (2.0 * problem.ranks);
+      guesses.push_back({double(two->time) + each * (problem.microbatches - more.microbatches), i});
+    }
+    std::sort(guesses.begin(), guesses.end());
+    std::vector<Trial> best;
+    for (const auto &[guess, i] : guesses) {
+      if (!best.empty() && (walked >= budget || best.front().time <= bound))
+        break;
+      if (std::optional<Trial> trial = tryOn(problem, i))
+        keep(best, std::move(*trial));
+    }
+    return best;
+  }
+
+  void improve(std::vector<Trial> &best) {
+    const int64_t each = kAnnealLetters / 100 * options.effort / letters / int64_t(best.size());
+    if (each < 50)
+      return;
+    for (size_t i = 0; i < best.size(); ++i) {
+      Annealing annealing;
+      annealing.objective = options.objective;
+      annealing.evaluations = each;
+      annealing.enough = bound;
+      annealing.seed = i + 1;
+      if (std::min_element(best.begin(), best.end(), [](const Trial &a, const Trial &b) {
+            return a.time < b.time;
+          })->time <= bound)
+        return;
+      walked += letters * anneal(problem, capacities, best[i].words, annealing);
+      best[i].time = timeOf(problem, best[i].words, options.objective);
+    }
+  }
+};
+
+} // namespace
+
+Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
+  if (problem.memoryLimit == 0)
+    return {};
+  std::vector<__int128> left(size_t(problem.ranks), problem.memoryLimit);
+  for (size_t r = 0; r < left.size(); ++r)
+    left[r] -= __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
+               (problem.workspace.empty() ? 0 : problem.workspace[r]);
+  for (size_t s = 0; s + 1 < problem.stages.size(); ++s)
+    if (problem.rankOf[s] != problem.rankOf[s + 1])
+      for (const int32_t rank : {problem.rankOf[s], problem.rankOf[s + 1]})
+        left[size_t(rank)] -= __int128(2 * buffers) * problem.stages[s].boundary;
+  Capacities capacities;
+  for (const __int128 bytes : left)
+    capacities.push_back(static_cast<Bytes>(std::max<__int128>(bytes, 0)));
+  return capacities;
+}
+
+std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
+  for (const int32_t buffers : {2, 1}) {
+    const Capacities capacities = capacitiesOf(problem, buffers);
+    if (std::optional<Solution> solution = Solver(problem, capacities, options).run())
+      return solution;
+  }
+  return std::nullopt;
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,35 @@
+// `schedule: auto`: the best words that a fixed amount of work finds under the memory limit. It tries the catalogue,
+// list scheduling under many policies, and building blocks in real time, then improves the best of them letter by
+// letter. Work is counted in letters, never in seconds, so the same problem gives the same words everywhere.
+#pragma once
+
+#include "compiler/schedule/Bounds.h"
+#include "compiler/schedule/LocalSearch.h"
+
+#include <optional>
+#include <string>
+
+namespace pipec::schedule {
+
+struct SolveOptions {
+  Objective objective = Objective::Span;
+  int64_t effort = 100; // hundredths of the usual work
+};
+
+struct Solution {
+  Words words;
+  Time time = 0;       // of the objective
+  Time bound = 0;      // none is less: equal to `time`, the words are optimal
+  std::string source;  // what made them, for people
+  int64_t tried = 0;   // candidates
+  int64_t letters = 0; // walked in all
+};
+
+/// What the limit leaves each rank for activations and contexts, beside static memory, workspace and `buffers` transfer
+/// buffers at each end of each hop between ranks; empty without a limit, never negative.
+Capacities capacitiesOf(const Problem &problem, int32_t buffers = 2);
+
+/// None where nothing was found that fits. Needs check(problem) to have passed.
+std::optional<Solution> solve(const Problem &problem, const SolveOptions &options = {});
+
+} // namespace pipec::schedule

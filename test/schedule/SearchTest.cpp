@@ -1,0 +1,125 @@
+// The search: every word it finds fits and is legal, and on proven optima it is nearly always optimal.
+#include "compiler/schedule/Search.h"
+#include "compiler/schedule/Evaluate.h"
+#include "test/schedule/Optima.h"
+
+#include <gtest/gtest.h>
+
+namespace pipec::schedule::test {
+namespace {
+
+void expectRight(const Problem &problem, const Solution &solution, Objective objective) {
+  ASSERT_EQ(verify(problem, solution.words), "");
+  const Evaluation evaluation = evaluate(problem, solution.words);
+  ASSERT_TRUE(evaluation.complete);
+  EXPECT_EQ(solution.time, objective == Objective::Span ? evaluation.span : evaluation.makespan);
+  EXPECT_LE(solution.bound, solution.time);
+  const Capacities capacities = capacitiesOf(problem, 1);
+  for (size_t r = 0; r < capacities.size(); ++r)
+    EXPECT_LE(evaluation.peak[r], capacities[r]);
+}
+
+TEST(Search, ReachesProvenOptima) {
+  int optimal = 0, nearly = 0;
+  const std::vector<Optimum> optima = readOptima();
+  for (const Optimum &each : optima) {
+    const Objective objective = each.span ? Objective::Span : Objective::Makespan;
+    const std::optional<Solution> solution = solve(each.problem, {objective});
+    ASSERT_TRUE(solution) << each.row;
+    expectRight(each.problem, *solution, objective);
+    EXPECT_GE(solution->time, each.optimum) << each.row;
+    EXPECT_LE(solution->time * 100, each.optimum * 103) << each.row;
+    optimal += solution->time == each.optimum;
+    nearly += solution->time * 100 <= each.optimum * 101;
+  }
+  EXPECT_GE(optimal, 225); // of 230: 98 %
+  EXPECT_GE(nearly, 228);
+}
+
+TEST(Search, WordsFitAnyProblem) {
+  Random random(11);
+  for (int n = 0; n < 300; ++n) {
+    Problem problem = randomProblem(random, 4, 8, 9);
+    if (n % 3 != 0) { // a limit between one microbatch and all
+      const Evaluation evaluation = evaluate(problem, randomWords(random, problem));
+      problem.memoryLimit = 0;
+      for (int32_t r = 0; r < problem.ranks; ++r)
+        problem.memoryLimit =
+            std::max(problem.memoryLimit,
+                     evaluation.peak[size_t(r)] + problem.staticBytes[size_t(r)] + problem.workspace[size_t(r)]);
+    }
+    const Objective objective = n % 2 ? Objective::Span : Objective::Makespan;
+    const std::optional<Solution> solution = solve(problem, {objective, 2});
+    if (solution)
+      expectRight(problem, *solution, objective);
+    else
+      EXPECT_NE(problem.memoryLimit, 0);
+  }
+}
+
+TEST(Search, SaysWhatFitsNothing) {
+  Problem problem = uniform(4, 8, 1, 1, 1, 0, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.activation = 8;
+  problem.memoryLimit = 7;
+  EXPECT_FALSE(solve(problem));
+  problem.memoryLimit = 8;
+  EXPECT_TRUE(solve(problem));
+}
+
+TEST(Search, IsTheSameEveryTime) {
+  Problem problem = uniform(5, 11, 10, 11, 8, 1, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 7;
+  const std::optional<Solution> one = solve(problem), two = solve(problem);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->words, two->words);
+  EXPECT_EQ(one->letters, two->letters);
+}
+
+/// The banker's rule: whatever the policy, the placement and the limit, a list schedule ends.
+TEST(ListSchedule, NeverStops) {
+  Random random(12);
+  for (int n = 0; n < 2000; ++n) {
+    const Problem problem = randomProblem(random, 4, 9, 9);
+    Capacities capacities(size_t(problem.ranks), 0);
+    for (size_t s = 0; s < problem.stages.size(); ++s)
+      capacities[size_t(problem.rankOf[s])] += problem.stages[s].activation + problem.stages[s].context;
+    for (Bytes &bytes : capacities)
+      bytes += pick(random, 0, 10);
+    Policy policy;
+    policy.first = static_cast<Policy::First>(pick(random, 0, 2));
+    policy.patience = static_cast<int32_t>(pick(random, 0, 100));
+    policy.weightPatience = static_cast<int32_t>(pick(random, 0, 100));
+    policy.deepest = pick(random, 0, 1) == 1;
+    policy.mostWeights = static_cast<int32_t>(pick(random, 0, 5));
+    const std::optional<Words> words = listSchedule(problem, capacities, policy);
+    ASSERT_TRUE(words) << n;
+    ASSERT_EQ(verify(problem, *words), "");
+    for (size_t r = 0; r < words->size(); ++r)
+      ASSERT_LE(peakOf(problem, (*words)[r]), capacities[r]);
+  }
+}
+
+TEST(FillGaps, NeverMakesAnythingLater) {
+  Random random(13);
+  for (int n = 0; n < 1000; ++n) {
+    const Problem problem = randomProblem(random, 4, 7, 8);
+    Words words = randomWords(random, problem);
+    const Evaluation before = evaluate(problem, words);
+    Capacities capacities;
+    for (const Bytes peak : before.peak)
+      capacities.push_back(peak + pick(random, 0, 5));
+    fillGaps(problem, capacities, words, 5);
+    ASSERT_EQ(verify(problem, words), "");
+    const Evaluation after = evaluate(problem, words);
+    EXPECT_LE(after.makespan, before.makespan);
+    EXPECT_LE(after.span, before.span);
+    for (size_t r = 0; r < capacities.size(); ++r)
+      EXPECT_LE(after.peak[r], capacities[r]);
+  }
+}
+
+} // namespace
+} // namespace pipec::schedule::test
