@@ -1,12 +1,14 @@
 // The device of one rank: queues that run work in order, a counter of completions for each, and memory for transfers.
-// Everything is issued from one thread, the interpreter's, and runs later. What puts work on a queue (a stage, a
-// transport) is written for one kind of device and knows its class; the interpreter knows this interface alone.
+// Everything is issued from one thread, the interpreter's, and runs later: step by step on a device that walks the
+// streams of its queues itself, else instruction by instruction. What puts work on a queue (a stage, a transport) is
+// written for one kind of device and knows its class; the interpreter knows this interface alone.
 #pragma once
 
 #include "runtime/plan/Plan.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace pipec::runtime {
@@ -30,9 +32,17 @@ struct Slot {
 /// Of every transfer slot's address, so that what computes on it can use vectors.
 inline constexpr plan::Bytes kAlignment = 64;
 
+struct Round;
+
 class Device {
 public:
   virtual ~Device() = default;
+
+  /// One step of a program. A device that has threads of its own takes it, true, and runs the stream of each of its
+  /// queues by itself. Else, false, the interpreter issues its instructions one by one, in issue order, through wait()
+  /// below, the stage and the transport.
+  /// CUDA: false. An event must be recorded before a stream can wait for it, and a launch is a call.
+  virtual bool run(const std::shared_ptr<const Round> &) { return false; }
 
   /// Work issued on `queue` from now on starts only once queue `of` has counted `count` completions since the run
   /// began. Each piece of work counts one when it completes. Does not wait itself, except while the queue is full,

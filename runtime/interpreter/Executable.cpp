@@ -1,4 +1,4 @@
-// Numbering queues, and the tables of slots: a walk of one step, in which the transfers are counted.
+// Numbering queues, the tables of slots (a walk of one step, in which the transfers are counted), dividing by queue.
 #include "runtime/interpreter/Executable.h"
 
 #include <algorithm>
@@ -24,19 +24,44 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
   if (!status.ok())
     return status;
   std::shared_ptr<Executable> made(new Executable(std::move(owner), program));
+  Stream &stream = made->stream;
   for (const plan::Instruction &i : program.instructions)
-    made->all.push_back({&program.operations[i.operation], nullptr, nullptr, queueOf[i.queue], i.firstWait, i.waits,
-                         i.microbatch, i.microbatchStride});
+    stream.items.push_back({&program.operations[i.operation], nullptr, nullptr, queueOf[i.queue], i.firstWait, i.waits,
+                            i.microbatch, i.microbatchStride});
   for (const plan::Wait &w : program.waits)
-    made->allWaits.push_back({queueOf[w.queue], w.previousStep, w.base, w.stride});
-  made->counts.assign(layout.queues.size(), 0);
-  std::vector<int64_t> counts = executedByQueue(program);
-  for (size_t q = 0; q < counts.size(); ++q)
-    made->counts[queueOf[q]] = counts[q];
+    stream.waits.push_back({queueOf[w.queue], w.previousStep, w.base, w.stride});
+  for (const plan::Segment &segment : program.step)
+    if (segment.count > 0 && segment.trips > 0)
+      stream.segments.push_back(segment);
+  stream.executed = plan::executed(program);
   status = made->findSlots(memory);
-  if (status.ok())
-    result = std::move(made);
-  return status;
+  if (!status.ok())
+    return status;
+  made->divide(layout.queues.size());
+  result = std::move(made);
+  return {};
+}
+
+/// A queue's stream is what remains of the program's without the others.
+void Executable::divide(size_t queues) {
+  streams.resize(queues);
+  for (const plan::Segment &segment : stream.segments) {
+    for (Stream &own : streams)
+      own.segments.push_back({uint32_t(own.items.size()), 0, segment.trips});
+    for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
+      Stream::Item item = stream.items[i];
+      Stream &own = streams[item.queue];
+      auto firstWait = stream.waits.begin() + item.firstWait;
+      item.firstWait = uint32_t(own.waits.size());
+      own.waits.insert(own.waits.end(), firstWait, firstWait + item.waits);
+      own.items.push_back(item);
+      ++own.segments.back().count;
+      own.executed += segment.trips;
+    }
+    for (Stream &own : streams)
+      if (own.segments.back().count == 0)
+        own.segments.pop_back();
+  }
 }
 
 /// A receive's consumer is the computation that takes what arrived, a send's producer the one that yields it: both are
@@ -85,7 +110,7 @@ Status Executable::findSlots(const TransferMemory &memory) {
     auto found = tableOf.find({stage, of, direction});
     return found == tableOf.end() ? nullptr : tables[found->second].data();
   };
-  for (Item &item : all) {
+  for (Stream::Item &item : stream.items) {
     const plan::Operation &op = *item.operation;
     if (plan::isTransfer(op.kind)) {
       item.out = slots(op.stage, op.of, directionOf(op));

@@ -1,10 +1,11 @@
-// A rank's program made ready to be issued: its queues numbered as the device's, and for every transfer and every
+// A rank's program made ready to be run: its queues numbered as the device's, and for every transfer and every
 // computation the slot found in advance (design, section 5): the n-th transfer of a step with a peer, in one direction,
-// uses slot n mod size of its ring. Making one touches no queue and allocates nothing on the device, so it may happen
-// on another thread while a program runs.
+// uses slot n mod size of its ring. It stands there twice, as one stream in issue order and by queue. Making one
+// touches no queue and allocates nothing on the device, so it may happen on another thread while a program runs.
 #pragma once
 
 #include "runtime/device/Layout.h"
+#include "runtime/device/Stream.h"
 #include "runtime/interpreter/TransferMemory.h"
 
 #include <memory>
@@ -18,40 +19,20 @@ public:
   static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const Layout &layout,
                      const TransferMemory &memory, std::shared_ptr<const Executable> &result);
 
-  /// One instruction of the rolled program.
-  struct Item {
-    const plan::Operation *operation;
-    const Slot *in;  // of each microbatch; null: none
-    const Slot *out; // likewise; of a transfer: its slot
-    QueueId queue;
-    uint32_t firstWait;
-    uint32_t waits;
-    int32_t microbatch;
-    int32_t microbatchStride;
-  };
-  struct Wait {
-    QueueId queue;
-    bool previousStep;
-    int64_t base;
-    int64_t stride;
-  };
-
-  const std::vector<plan::Segment> &segments() const { return program.step; }
-  const std::vector<Item> &items() const { return all; }
-  const std::vector<Wait> &waits() const { return allWaits; }
-  /// Instructions in a step, of each queue of the layout.
-  const std::vector<int64_t> &executed() const { return counts; }
+  const Stream &whole() const { return stream; }
+  /// Of each queue of the layout.
+  const std::vector<Stream> &byQueue() const { return streams; }
 
 private:
   Executable(std::shared_ptr<const void> owner, const plan::Program &program)
       : owner(std::move(owner)), program(program) {}
   Status findSlots(const TransferMemory &memory);
+  void divide(size_t queues);
 
   std::shared_ptr<const void> owner;
   const plan::Program &program;
-  std::vector<Item> all;
-  std::vector<Wait> allWaits;
-  std::vector<int64_t> counts;
+  Stream stream;
+  std::vector<Stream> streams;
   std::vector<std::vector<Slot>> tables; // by microbatch, one for each (stage, payload, direction)
 };
 

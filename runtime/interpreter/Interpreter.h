@@ -1,6 +1,7 @@
-// Runs a rank's programs: walks one in issue order, step after step, and issues each instruction with its waits on its
-// queue. It unrolls nothing, checks nothing (the loader did) and never waits for an instruction, except that it stays
-// within two steps of the slowest queue, so that what is issued and remembered is bounded.
+// Runs a rank's programs, step after step: gives each step to the device, or, to one that does not walk its queues'
+// streams itself, issues each instruction in issue order with its waits on its queue. It unrolls nothing, checks
+// nothing (the loader did) and never waits for an instruction, except that it stays within two steps of the slowest
+// queue, so that what is issued and remembered is bounded.
 //
 // Between two steps it may go on with another program. Slots mean something else then, so all queues of this rank first
 // wait for all of them to have completed the old one: a fence of one process, made of waits on the queues, and no
@@ -10,6 +11,8 @@
 #include "runtime/interpreter/Pilot.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
+
+#include <array>
 
 namespace pipec::runtime {
 
@@ -23,7 +26,7 @@ public:
   bool run(Pilot &pilot, int64_t first);
 
 private:
-  void issue(const Executable &program, int64_t step, int64_t epoch);
+  void issue(const Round &round);
   void fence(const Executable &program);
   bool synchronize(const std::vector<int64_t> &counts);
 
@@ -33,6 +36,7 @@ private:
   std::vector<int64_t> starts;   // of each queue: what it counts once all steps before the current one are done
   std::vector<int64_t> previous; // likewise, of the step before
   bool fenced = true;            // the step before ran another program, or none: its counts mean nothing now
+  std::array<std::shared_ptr<const Round>, 2> issued; // not all complete: they keep their programs
 };
 
 } // namespace pipec::runtime

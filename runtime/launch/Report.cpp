@@ -17,7 +17,8 @@ RankReport summarize(const std::vector<Recorder> &recorders) {
       report.steps[s].lastEnd = std::max(report.steps[s].lastEnd, recorder.steps[s].lastEnd);
     }
     report.lateness.merge(recorder.lateness);
-    report.events.insert(report.events.end(), recorder.events.begin(), recorder.events.end());
+    std::vector<trace::Event> events = recorder.events();
+    report.events.insert(report.events.end(), events.begin(), events.end());
   }
   return report;
 }

@@ -1,9 +1,11 @@
 // Counters and parking, under stress: a lost wake-up would hang here.
 #include "runtime/device/host/Counters.h"
+#include "runtime/device/host/Clock.h"
 
 #include <gtest/gtest.h>
 #include <thread>
 
+using namespace pipec;
 using namespace pipec::runtime;
 
 namespace {
@@ -59,6 +61,22 @@ TEST(Counters, ARingBeforeTheWaitIsNotLost) {
   bell.ring();
   bell.wait();
   bell.waitUntil(std::chrono::steady_clock::now()); // not rung: ends by time
+}
+
+// Tolerances allow for a thread that loses its processor between two readings.
+TEST(QuickClock, GoesWithTheClockAndNeverBack) {
+  constexpr plan::Time kMillisecond = 1'000'000'000;
+  Clock clock(Clock::monotonic());
+  QuickClock quick(clock);
+  plan::Time last = 0, least = INT64_MAX;
+  while (last < 30 * kMillisecond) {
+    plan::Time before = clock.now(), now = quick.now(), after = clock.now();
+    ASSERT_GE(now, last);
+    last = now;
+    ASSERT_GE(now, before - kMillisecond / 10);
+    least = std::min(least, std::abs(now - (before + after) / 2));
+  }
+  EXPECT_LT(least, kMillisecond / 100);
 }
 
 // Each of `threads` threads counts its own queue up after its left neighbour's: a ring in which every step is a park.

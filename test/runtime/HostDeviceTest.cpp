@@ -1,5 +1,6 @@
 // The host device alone: order, waits, priority, failure, and what it says is overdue.
 #include "runtime/device/host/HostDevice.h"
+#include "runtime/device/Summand.h"
 
 #include <gtest/gtest.h>
 
@@ -17,6 +18,11 @@ struct Log final : HostBody {
   }
   std::mutex mutex;
   std::vector<int64_t> microbatches;
+};
+
+struct NoNorm final : Summand {
+  double gradientNorm(const Label &) override { return 0; }
+  void setGlobalNorm(const Label &, double) override {}
 };
 
 /// A program with a compute, a weights and a communicator queue, each with `count` instructions in a step.
@@ -44,6 +50,7 @@ protected:
   Failure failure;
   ParkingBell bell;
   Log log;
+  std::vector<Stream> streams; // stay until the device ends
   HostDevice device{program, clock, failure, false};
 };
 
@@ -110,18 +117,6 @@ TEST_F(HostDeviceTest, TheFirstFailureStays) {
   EXPECT_EQ(failure.status().message, "first");
 }
 
-// More than a queue holds: the issuing thread waits for room, and a failure frees it.
-TEST_F(HostDeviceTest, AFullQueueHoldsTheIssuerUntilItFails) {
-  std::thread issuer([&] {
-    for (int64_t m = 0; m < 100'000 && !failure.raised(); ++m)
-      submit(2, m);
-  });
-  while (device.describeHead(2).empty())
-    std::this_thread::yield();
-  failure.raise(Status::run("enough"));
-  issuer.join();
-}
-
 TEST_F(HostDeviceTest, SaysWhatIsOverdue) {
   submit(0, 3);
   device.wait(2, 0, 1);
@@ -132,6 +127,103 @@ TEST_F(HostDeviceTest, SaysWhatIsOverdue) {
   ASSERT_TRUE(late);
   EXPECT_NE(late->find("microbatch 5 waits for \"rank 0: F stage 0 microbatch 3\""), std::string::npos) << *late;
   EXPECT_EQ(device.overdue(3'600'000'000'000'000), std::nullopt);
+}
+
+/// An instruction of the queue in each of 50 trips. Queue 1 waits for queue 0's of the same trip, queue 0 for queue 1's
+/// of two trips before; both for the other's whole last step.
+Stream makeStream(const plan::Program &program, QueueId queue) {
+  Stream stream;
+  stream.segments.push_back({0, 1, 50});
+  stream.executed = 50;
+  stream.items.push_back({&program.operations[0], nullptr, nullptr, queue, 0, 2, 0, 1});
+  if (queue == 0)
+    stream.waits = {{1, false, -1, 1}, {1, true, 50, 0}};
+  else
+    stream.waits = {{0, false, 1, 1}, {0, true, 50, 0}};
+  return stream;
+}
+
+TEST_F(HostDeviceTest, AStepRunsByItsQueuesStreams) {
+  struct Order final : HostBody {
+    Span run(const HostWork &work, plan::Time ready) override {
+      seen.emplace_back(work.label.step, work.label.microbatch);
+      return {ready, ready};
+    }
+    std::vector<std::pair<int64_t, int64_t>> seen;
+  } order;
+  NoNorm noSum;
+  HostDevice traced(program, clock, failure, true);
+  traced.setBell(2, bell);
+  traced.serve(order, noSum);
+  streams = {makeStream(program, 0), makeStream(program, 1), Stream{}};
+  traced.start();
+  for (int64_t step = 0; step < 3; ++step) {
+    auto round = std::make_shared<Round>();
+    round->queues = &streams;
+    round->step = step;
+    round->epoch = 7;
+    round->starts = {50 * step, 50 * step, 0};
+    round->previous = {50 * (step - 1), 50 * (step - 1), 0};
+    round->fenced = step == 0;
+    EXPECT_TRUE(traced.run(round));
+  }
+  ASSERT_TRUE(traced.synchronize(0, 150));
+  ASSERT_TRUE(traced.synchronize(1, 150));
+  ASSERT_EQ(order.seen.size(), 300u);
+  for (size_t n = 0; n < 300; ++n) // one of each queue in turn, but for the two that the first may be ahead
+    EXPECT_NEAR(double(order.seen[n].first * 50 + order.seen[n].second), double(n / 2), 1) << n;
+  for (QueueId q = 0; q < 2; ++q) {
+    std::vector<trace::Event> events = traced.recorders()[q].events();
+    ASSERT_EQ(events.size(), 150u);
+    for (size_t n = 0; n < 150; ++n) {
+      EXPECT_EQ(std::tie(events[n].step, events[n].microbatch, events[n].epoch, events[n].queue),
+                std::make_tuple(int64_t(n / 50), int64_t(n % 50), int64_t(7), q));
+      EXPECT_LE(events[n].start, events[n].end);
+    }
+    EXPECT_EQ(traced.recorders()[q].steps.size(), 3u);
+    EXPECT_EQ(traced.recorders()[q].lateness.count(), 150);
+  }
+  EXPECT_EQ(traced.describeHead(0), "");
+}
+
+TEST_F(HostDeviceTest, SaysWhereAStepStands) {
+  streams = {makeStream(program, 0), Stream{}, Stream{}};
+  streams[0].waits = {{2, false, 1, 1}, {2, true, 50, 0}};
+  NoNorm noSum;
+  device.serve(log, noSum);
+  auto round = std::make_shared<Round>();
+  round->queues = &streams;
+  round->step = 3;
+  round->starts = round->previous = {0, 0, 0};
+  device.run(round);
+  EXPECT_EQ(device.describeHead(0), "rank 0: F stage 0 microbatch 0");
+  submit(2, 9);
+  device.start();
+  ASSERT_TRUE(device.head(2));
+  device.finish(2, {0, 0, 0, 0, 0, 0});
+  ASSERT_TRUE(device.synchronize(0, 1));
+  EXPECT_EQ(device.describeHead(0), "rank 0: F stage 0 microbatch 1");
+  std::optional<std::string> late;
+  while (!(late = device.overdue(0)))
+    std::this_thread::yield();
+  EXPECT_EQ(*late, "rank 0: F stage 0 microbatch 1 waits for queue 2, which did not end");
+}
+
+// Word of a higher queue's head may be under way: a lower one's work is held for a quarter of its time, at most 2 ms.
+TEST_F(HostDeviceTest, ALowerQueueIsHeldForAWhileInCarryPace) {
+  constexpr plan::Time kMillisecond = 1'000'000'000;
+  for (auto [cost, held] : {std::pair{4 * kMillisecond, kMillisecond}, {80 * kMillisecond, 2 * kMillisecond}}) {
+    program.operations[0].cost = cost;
+    Clock own{Clock::monotonic()};
+    HostDevice carrying(program, own, failure, true, Pace::Carry);
+    carrying.wait(0, 2, 1); // the compute queue has a head that is not ready
+    carrying.submit(0, {{&program.operations[0], 0, 0, 0}, {}, {}, &log});
+    carrying.submit(1, {{&program.operations[0], 1, 0, 0}, {}, {}, &log});
+    carrying.start();
+    ASSERT_TRUE(carrying.synchronize(1, 1));
+    EXPECT_GE(carrying.recorders()[1].events().at(0).start, held);
+    EXPECT_EQ(log.microbatches.back(), 1);
+  }
 }
 
 TEST_F(HostDeviceTest, MemoryIsZeroed) {

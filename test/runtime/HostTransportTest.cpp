@@ -135,8 +135,8 @@ TEST_P(HostTransportTest, TheWireTakesItsTime) {
   EXPECT_GE(clock.now(), 20 * kMillisecond);
   ASSERT_TRUE(receiver->device.synchronize(kForward, 1));
   std::vector<Recorder> records = receiver->device.recorders();
-  ASSERT_EQ(records[kForward].events.size(), 1u);
-  EXPECT_GE(records[kForward].events[0].end, 30 * kMillisecond);
+  ASSERT_EQ(records[kForward].events().size(), 1u);
+  EXPECT_GE(records[kForward].events()[0].end, 30 * kMillisecond);
 }
 
 TEST_P(HostTransportTest, AnotherTransferThanExpectedNamesBoth) {
@@ -217,10 +217,10 @@ TEST_P(HostTransportTest, AScenarioTakesThePlaceOfThePlansWire) {
   ASSERT_TRUE(receiver->device.synchronize(kForward, 2));
   EXPECT_EQ(receiver->memory[999'999], std::byte(7));
   std::vector<Recorder> records = receiver->device.recorders();
-  ASSERT_EQ(records[kForward].events.size(), 2u);
-  EXPECT_GE(records[kForward].events[0].end, 30 * kMillisecond);
-  EXPECT_GE(records[kForward].events[1].end, 40 * kMillisecond);
-  EXPECT_LT(records[kForward].events[1].end, 500 * kMillisecond);
+  ASSERT_EQ(records[kForward].events().size(), 2u);
+  EXPECT_GE(records[kForward].events()[0].end, 30 * kMillisecond);
+  EXPECT_GE(records[kForward].events()[1].end, 40 * kMillisecond);
+  EXPECT_LT(records[kForward].events()[1].end, 500 * kMillisecond);
 }
 
 TEST_P(HostTransportTest, OnARealNetworkNothingIsEmulated) {
@@ -233,7 +233,7 @@ TEST_P(HostTransportTest, OnARealNetworkNothingIsEmulated) {
   ASSERT_TRUE(sender->device.synchronize(kForward, 1));
   EXPECT_LT(clock.now(), 500 * kMillisecond);
   std::vector<Recorder> records = receiver->device.recorders();
-  EXPECT_LT(records[kForward].events.at(0).end, 500 * kMillisecond);
+  EXPECT_LT(records[kForward].events().at(0).end, 500 * kMillisecond);
 }
 
 // Nobody closes anything: the network just goes silent, whether or not something is on its way.

@@ -143,6 +143,51 @@ TEST(Interpreter, IssuesEveryInstructionOfEveryStepInOrder) {
   EXPECT_GT(tape.waits, 0);
 }
 
+// By queue as in one: what a device that walks its queues' streams runs is what another gets issued.
+TEST(Executable, QueuesDivideTheProgram) {
+  plan::test::Make make;
+  make.norm = true;
+  plan::Plan plan = plan::test::makePlan(make);
+  Tape tape;
+  for (const plan::Program &program : plan.variants.front().programs) {
+    Plans plans(tape, {&program}, 1);
+    const Executable &made = *plans.made.front();
+    std::vector<Walk> walks;
+    for (const Stream &stream : made.byQueue())
+      walks.emplace_back(stream);
+    std::vector<int64_t> counts(walks.size(), 0);
+    int64_t n = 0;
+    for (Walk whole(made.whole()); !whole.done(); whole.next(), ++n) {
+      const Stream::Item &item = whole.at();
+      const Stream &stream = made.byQueue()[item.queue];
+      Walk &own = walks[item.queue];
+      ASSERT_FALSE(own.done());
+      EXPECT_EQ(own.at().operation, item.operation);
+      EXPECT_EQ(own.microbatch(), whole.microbatch());
+      EXPECT_EQ(own.in().data, whole.in().data);
+      EXPECT_EQ(own.out().data, whole.out().data);
+      ASSERT_EQ(own.at().waits, item.waits);
+      for (uint32_t w = 0; w < item.waits; ++w) {
+        const Stream::Wait &a = stream.waits[own.at().firstWait + w], &b = made.whole().waits[item.firstWait + w];
+        EXPECT_EQ(std::pair(a.queue, a.base + a.stride * own.trip()),
+                  std::pair(b.queue, b.base + b.stride * whole.trip()));
+      }
+      Walk found(stream, counts[item.queue]++), foundWhole(made.whole(), n);
+      EXPECT_EQ(&found.at(), &own.at());
+      EXPECT_EQ(found.microbatch(), own.microbatch());
+      EXPECT_EQ(&foundWhole.at(), &item);
+      EXPECT_EQ(foundWhole.trip(), whole.trip());
+      own.next();
+    }
+    EXPECT_EQ(n, made.whole().executed);
+    for (size_t q = 0; q < walks.size(); ++q) {
+      EXPECT_TRUE(walks[q].done());
+      EXPECT_EQ(counts[q], made.byQueue()[q].executed);
+      EXPECT_TRUE(Walk(made.byQueue()[q], counts[q]).done());
+    }
+  }
+}
+
 // What is sent is the slot that its producer wrote, and what is consumed the slot that was received into.
 TEST(Slots, ProducerAndSendShareASlot) {
   plan::Plan plan = makePlan();

@@ -2,6 +2,7 @@
 #include "runtime/device/host/Counters.h"
 
 #include <bit>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -35,41 +36,48 @@ Counters::Counters(const std::vector<size_t> &history, size_t waiters) : counter
   }
 }
 
-void Counters::remove(Waiter &waiter) {
-  counters[waiter.of].waiting.fetch_sub(1, std::memory_order_relaxed);
-  waiter.bell = nullptr;
+void Counters::setAwaited(QueueId of) {
+  int64_t least = INT64_MAX;
+  for (const Waiter &waiter : waiters)
+    if (waiter.bell && waiter.of == of)
+      least = std::min(least, waiter.count);
+  counters[of].awaited.store(least, std::memory_order_relaxed);
 }
 
-/// The waiter raises its flag and looks once more; post() counts and then looks for flags.
+/// The waiter says what it waits for and looks once more; post() counts and then looks for who waits.
 std::optional<Counters::Time> Counters::await(QueueId of, int64_t count, size_t number, Bell &bell) {
   Waiter &waiter = waiters[number];
   {
     std::lock_guard lock(mutex);
     if (waiter.bell == &bell && waiter.of == of && waiter.count == count)
       return std::nullopt; // it has looked since it was hung there, and will be rung
-    if (waiter.bell)
-      remove(waiter);
+    QueueId before = waiter.bell ? waiter.of : of;
     waiter = {of, count, &bell};
-    counters[of].waiting.fetch_add(1, std::memory_order_relaxed);
+    setAwaited(before);
+    setAwaited(of);
   }
   heavyFence();
   int64_t now = counters[of].count.load(std::memory_order_acquire);
   if (count > now)
     return std::nullopt;
   std::lock_guard lock(mutex);
-  if (waiter.bell)
-    remove(waiter);
+  waiter.bell = nullptr;
+  setAwaited(of);
   return timeOf(counters[of], count, now);
 }
 
+/// Rings without the lock, which those who wake take first of all.
 void Counters::wake(QueueId queue) {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   int64_t now = counters[queue].count.load(std::memory_order_relaxed);
+  std::vector<Bell *> due;
   for (Waiter &waiter : waiters)
-    if (waiter.bell && waiter.of == queue && waiter.count <= now) {
-      waiter.bell->ring();
-      remove(waiter);
-    }
+    if (waiter.bell && waiter.of == queue && waiter.count <= now)
+      due.push_back(std::exchange(waiter.bell, nullptr));
+  setAwaited(queue);
+  lock.unlock();
+  for (Bell *bell : due)
+    bell->ring();
 }
 
 } // namespace pipec::runtime

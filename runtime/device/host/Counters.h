@@ -45,18 +45,22 @@ public:
   /// waits for one count at a time.
   Counters(const std::vector<size_t> &history, size_t waiters);
 
+  struct Counter;
+
   /// Counts one completion of `queue`; of each queue by one thread. Completions count in queue order: the time is at
   /// least that of the one before.
-  void post(QueueId queue, Time time) {
-    Counter &counter = counters[queue];
+  void post(QueueId queue, Time time) { post(counters[queue], queue, time); }
+  void post(Counter &counter, QueueId queue, Time time) {
     int64_t count = counter.count.load(std::memory_order_relaxed);
     counter.last = std::max(counter.last, time);
     counter.times[size_t(count) & counter.mask].store(counter.last, std::memory_order_relaxed);
     counter.count.store(count + 1, std::memory_order_release);
     lightFence();
-    if (counter.waiting.load(std::memory_order_relaxed) != 0)
+    if (counter.awaited.load(std::memory_order_relaxed) <= count + 1)
       wake(queue);
   }
+  /// Where post() finds it without a search.
+  Counter &counterOf(QueueId queue) { return counters[queue]; }
 
   /// When `of` reached `count`. If it has not yet: nothing, and `bell` rings once it has. A count older than the
   /// history is said to be as old as the oldest remembered. A waiter is one thread; its bell outlives all posts.
@@ -71,15 +75,16 @@ public:
 
   int64_t count(QueueId queue) const { return counters[queue].count.load(std::memory_order_acquire); }
 
-private:
   struct Counter {
     alignas(64) std::atomic<int64_t> count{0};
     Time last = 0;
     std::unique_ptr<std::atomic<Time>[]> times; // of the n-th completion (from 1): times[(n - 1) & mask]
     size_t mask = 0;
     int64_t history = 0;
-    alignas(64) std::atomic<uint32_t> waiting{0}; // how many waiters have their bell here
+    alignas(64) std::atomic<int64_t> awaited{INT64_MAX}; // the least count that a waiter has its bell here for
   };
+
+private:
   struct Waiter {
     QueueId of = 0;
     int64_t count = 0;
@@ -92,7 +97,7 @@ private:
   }
   std::optional<Time> await(QueueId of, int64_t count, size_t waiter, Bell &bell);
   void wake(QueueId queue);
-  void remove(Waiter &waiter);
+  void setAwaited(QueueId of);
 
   std::vector<Counter> counters;
   std::mutex mutex; // over the waiters

@@ -23,28 +23,25 @@ HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bo
     : layout(std::move(queuesOf)), tracing(trace), pace(pace), clock(clock),
       counters(historySizes(layout, kHistory), layout.queues.size() + 1) {
   for (QueueId q = 0; q < layout.queues.size(); ++q) {
-    auto queue = std::make_unique<Queue>();
+    auto queue = std::make_unique<Queue>(q, counters, clock);
     bool device = layout.queues[q].kind == plan::QueueKind::Device;
     queue->recorder.rank = layout.rank;
     queue->recorder.queue = q;
     queue->recorder.device = device;
     queue->recorder.trace = trace;
-    queue->priority = layout.queues[q].priority;
     if (device) {
-      queue->bell = &deviceBell;
-      deviceQueues.push_back(q);
+      queue->setBell(deviceBell);
+      deviceQueues.push_back(queue.get());
     }
     queues.push_back(std::move(queue));
   }
-  std::sort(deviceQueues.begin(), deviceQueues.end(), [&](QueueId a, QueueId b) {
-    return std::pair(queues[a]->priority, a) < std::pair(queues[b]->priority, b);
+  std::stable_sort(deviceQueues.begin(), deviceQueues.end(), [&](const Queue *a, const Queue *b) {
+    return layout.queues[a->recorder.queue].priority < layout.queues[b->recorder.queue].priority;
   });
   failure.listen([this] {
     stopped = true;
     deviceBell.ring();
     hostBell.ring();
-    for (auto &queue : queues)
-      queue->ring.wakeIssuer();
   });
 }
 
@@ -73,14 +70,34 @@ std::byte *HostDevice::allocate(plan::Bytes bytes) {
   return static_cast<std::byte *>(std::align(size_t(kAlignment), size_t(bytes), place, space));
 }
 
-void HostDevice::wait(QueueId queue, QueueId of, int64_t count) {
-  if (queues[queue]->ring.pushWait(of, count, stopped))
-    queues[queue]->bell->ring();
+void HostDevice::serve(HostBody &ofSteps, Summand &ofSums) {
+  body = &ofSteps;
+  summand = &ofSums;
 }
 
+bool HostDevice::run(const std::shared_ptr<const Round> &round) {
+  bool device = false;
+  for (QueueId q = 0; q < queues.size(); ++q) {
+    const Stream &stream = (*round->queues)[q];
+    if (stream.executed == 0)
+      continue;
+    bool computes = layout.queues[q].kind == plan::QueueKind::Device;
+    queues[q]->push(round, stream,
+                    {{nullptr, 0, round->step, round->epoch}, {}, {}, computes ? body : nullptr, summand});
+    device |= computes;
+    if (!computes)
+      queues[q]->ring();
+  }
+  if (device)
+    deviceBell.ring();
+  return true;
+}
+
+void HostDevice::wait(QueueId queue, QueueId of, int64_t count) { queues[queue]->wait(of, count); }
+
 void HostDevice::submit(QueueId queue, const HostWork &work) {
-  if (queues[queue]->ring.pushWork(work, stopped))
-    queues[queue]->bell->ring();
+  queues[queue]->push(work);
+  queues[queue]->ring();
 }
 
 bool HostDevice::synchronize(QueueId of, int64_t count) {
@@ -92,41 +109,17 @@ bool HostDevice::synchronize(QueueId of, int64_t count) {
   return false;
 }
 
-/// The work at the head once all waits before it are met, and when it can start. The waits that are met are gone.
-const HostWork *HostDevice::front(QueueId id, Time &ready) {
-  Queue &queue = *queues[id];
-  while (Ring::Entry *entry = queue.ring.front()) {
-    if (!entry->isWait) {
-      ready = std::max(queue.ready, queue.free);
-      return &entry->work;
-    }
-    std::optional<Time> time = counters.reached(entry->of, entry->count, id, *queue.bell);
-    if (!time) {
-      if (queue.waitingSince.load(std::memory_order_relaxed) < 0)
-        queue.waitingSince.store(std::max<Time>(clock.now(), 0), std::memory_order_relaxed);
-      return nullptr;
-    }
-    if (queue.waitingSince.load(std::memory_order_relaxed) >= 0)
-      queue.waitingSince.store(-1, std::memory_order_relaxed);
-    queue.ready = std::max(queue.ready, *time);
-    queue.ring.pop();
-  }
-  return nullptr;
-}
-
 std::optional<HostDevice::Head> HostDevice::head(QueueId id) {
   Time ready = 0;
-  const HostWork *work = front(id, ready);
-  return work ? std::optional<Head>({*work, ready}) : std::nullopt;
+  const HostWork *work = queues[id]->front(ready);
+  return work ? std::optional<Head>({*work, std::max(ready, queues[id]->free)}) : std::nullopt;
 }
 
 void HostDevice::finish(QueueId id, const Times &times) {
   Queue &queue = *queues[id];
-  queue.recorder.record(queue.ring.front()->work.label, times.due, times.realStart, times.realEnd, times.late);
-  queue.ready = 0;
+  queue.recorder.record(times.due, times.realStart, times.realEnd, times.late);
   queue.free = times.free;
-  queue.ring.pop();
-  counters.post(id, times.end);
+  queue.pop(times.end);
 }
 
 /// Carried times are those of the simulator, where what is known at an instant is known at once; here word of it takes
@@ -137,73 +130,80 @@ HostDevice::Time HostDevice::grace(const plan::Operation &operation) const {
   return pace == Pace::Carry ? std::min(operation.cost / 4, kMost) : 0;
 }
 
+HostDevice::Choice HostDevice::choose(Time free) {
+  Choice best;
+  bool unknown = false; // a higher queue has no head
+  for (Queue *queue : deviceQueues) {
+    Choice each = look(*queue, free);
+    each.open = unknown;
+    if (each.work && (!best.work || each.ready < best.ready))
+      best = each;
+    unknown |= !each.work;
+  }
+  return best;
+}
+
 // Reading the clock costs more than all else of a short instruction, so its last reading serves until something ends
-// after it, or has run on for a while; a trace reads it at every end.
+// after it, a step ends, or it has run on for a while; a trace reads it at every end.
 void HostDevice::runQueues() {
-  constexpr int kUnread = 64; // instructions
-  Time free = 0;              // of the device
-  Time now = clock.now();
+  const int most = tracing ? 1 : 64; // instructions that end without a reading, and one
+  const bool alone = deviceQueues.size() == 1;
+  QuickClock quick(clock);
+  Time free = 0; // of the device
+  Time now = quick.now();
   int unread = 0;
-  while (!stopped) {
-    const HostWork *best = nullptr;
-    Time ready = 0;
-    QueueId from = 0;
-    bool open = false; // a higher queue than `from` may get a head that was ready by then
-    bool unknown = false;
-    for (QueueId q : deviceQueues) {
-      Time candidate = 0;
-      const HostWork *work = front(q, candidate);
-      candidate = std::max(candidate, free);
-      if (work && (!best || candidate < ready)) {
-        best = work;
-        ready = candidate;
-        from = q;
-        open = unknown;
-      }
-      unknown |= !work;
-    }
-    if (!best) {
+  while (true) {
+    Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
+    if (!next.work) {
+      if (stopped)
+        return;
       deviceBell.wait();
-      now = clock.now();
+      now = quick.now();
       continue;
     }
-    Time begin = ready + (open ? grace(*best->label.operation) : 0);
-    if (begin > now && begin > (now = clock.now())) { // until then a better one may come
-      if (deviceQueues.size() > 1)
-        deviceBell.waitUntil(clock.at(begin));
-      else
+    Time begin = next.ready + (next.open ? grace(*next.work->label.operation) : 0);
+    if (begin > now && begin > (now = quick.now())) { // until then a better one may come
+      if (alone)
         clock.sleepUntil(begin);
-      now = clock.now();
+      else
+        deviceBell.waitUntil(clock.at(begin));
+      if (stopped)
+        return;
+      now = quick.now();
       continue;
     }
     Time start = now;
-    HostBody::Span due = best->body->run(*best, ready);
+    HostBody::Span due = next.work->body->run(*next.work, next.ready);
     free = due.end;
     if (stopped)
       return;
-    if (tracing || due.end > now || ++unread == kUnread) {
-      now = clock.now();
+    if (++unread == most || due.end > now || next.queue->atEdge()) {
+      now = quick.now();
+      next.queue->recorder.record(due.start, start, now, now - free, unread);
       unread = 0;
     }
-    finish(from, {free, free, due.start, start, now, now - free});
+    next.queue->pop(free);
   }
 }
 
 std::optional<std::string> HostDevice::overdue(Time limit) const {
   for (QueueId q = 0; q < queues.size(); ++q) {
-    Time since = queues[q]->waitingSince.load(std::memory_order_relaxed);
-    std::optional<QueueId> of = queues[q]->ring.waitsFor();
-    if (since < 0 || clock.now() - since < limit || !of)
+    Time since = queues[q]->waitingSince();
+    if (since < 0 || clock.now() - since < limit)
       continue;
-    std::string blocker = describeHead(*of);
-    return fmt::format("{} waits for {}, which did not end", describeHead(q),
-                       blocker.empty() ? fmt::format("queue {}", *of) : fmt::format("\"{}\"", blocker));
+    std::optional<HostQueue::Known> head = queues[q]->look();
+    if (!head || !head->waitsFor)
+      continue;
+    std::string blocker = describeHead(*head->waitsFor);
+    return fmt::format("{} waits for {}, which did not end",
+                       plan::describe(layout.rank, *head->operation, head->microbatch),
+                       blocker.empty() ? fmt::format("queue {}", *head->waitsFor) : fmt::format("\"{}\"", blocker));
   }
   return std::nullopt;
 }
 
 std::string HostDevice::describeHead(QueueId id) const {
-  std::optional<Ring::Known> known = queues[id]->ring.peek();
+  std::optional<HostQueue::Known> known = queues[id]->look();
   return known ? plan::describe(layout.rank, *known->operation, known->microbatch) : std::string();
 }
 
@@ -211,6 +211,8 @@ std::vector<Recorder> HostDevice::recorders() const {
   std::vector<Recorder> all;
   for (const auto &queue : queues)
     all.push_back(queue->recorder);
+  for (Recorder &recorder : all)
+    recorder.settle();
   return all;
 }
 

@@ -1,15 +1,12 @@
-// The device of a rank on the host: a queue is a ring of waits and work in memory, from the issuing thread to the one
-// that runs it, without a lock. One thread runs all device queues of the rank, by priority; communicator queues are run
-// by the transport, which takes their heads from here. Memory is ordinary memory.
+// The device of a rank on the host: it takes steps whole, and whoever runs a queue walks that queue's stream. One
+// thread runs all device queues of the rank, by priority; communicator queues are run by the transport, which takes
+// their heads from here. Memory is ordinary memory.
 #pragma once
 
 #include "runtime/device/Failure.h"
 #include "runtime/device/Layout.h"
 #include "runtime/device/Pace.h"
-#include "runtime/device/host/Clock.h"
-#include "runtime/device/host/Counters.h"
-#include "runtime/device/host/Recorder.h"
-#include "runtime/device/host/Ring.h"
+#include "runtime/device/host/HostQueue.h"
 
 #include <cstdlib>
 #include <memory>
@@ -39,11 +36,15 @@ public:
   HostDevice(Layout layout, const Clock &clock, Failure &failure, bool trace, Pace pace = Pace::Real);
   ~HostDevice() override; // ends the device's thread, after the work that it is in
 
+  bool run(const std::shared_ptr<const Round> &round) override;
   void wait(QueueId queue, QueueId of, int64_t count) override;
   bool synchronize(QueueId of, int64_t count) override;
   std::byte *allocate(plan::Bytes bytes) override;
 
-  /// Puts work on a queue; blocks while the queue is full.
+  /// What the instructions of steps do: computations are `body`'s, an all-reduce is of `summand`. Before run().
+  void serve(HostBody &body, Summand &summand);
+
+  /// Puts a single piece of work on a queue.
   void submit(QueueId queue, const HostWork &work);
 
   void start();
@@ -51,7 +52,7 @@ public:
   // For who runs a communicator queue: one thread.
 
   /// `bell` rings when head(queue) may give more than it last did. Before start().
-  void setBell(QueueId queue, Bell &bell) { queues[queue]->bell = &bell; }
+  void setBell(QueueId queue, Bell &bell) { queues[queue]->setBell(bell); }
 
   struct Head {
     HostWork work;
@@ -85,18 +86,22 @@ public:
 private:
   static constexpr size_t kHistory = size_t(1) << 20; // remembered times of a counter
 
-  struct Queue {
-    Ring ring;
-    Bell *bell = nullptr;
-    plan::Priority priority = plan::Priority::Compute;
-    // Of the thread that runs it:
-    Time ready = 0;                     // of the waits passed since the last work
-    Time free = 0;                      // end of the last work
-    std::atomic<Time> waitingSince{-1}; // since when the head's wait is not met; -1: it is
-    Recorder recorder;
+  struct Queue : HostQueue {
+    using HostQueue::HostQueue;
+    Time free = 0; // of a communicator: end of the last work
   };
-
-  const HostWork *front(QueueId queue, Time &ready);
+  struct Choice {
+    Queue *queue = nullptr;
+    const HostWork *work = nullptr; // none: nothing can start
+    Time ready = 0;
+    bool open = false; // a higher queue may still get a head that was ready by then
+  };
+  static Choice look(Queue &queue, Time free) {
+    Time ready = 0;
+    const HostWork *work = queue.front(ready);
+    return {&queue, work, std::max(ready, free), false};
+  }
+  Choice choose(Time free);
   Time grace(const plan::Operation &operation) const;
   void runQueues();
 
@@ -104,9 +109,11 @@ private:
   const bool tracing;
   const Pace pace;
   const Clock &clock;
-  std::vector<std::unique_ptr<Queue>> queues;
-  std::vector<QueueId> deviceQueues; // highest priority first
   Counters counters;
+  std::vector<std::unique_ptr<Queue>> queues;
+  std::vector<Queue *> deviceQueues; // highest priority first
+  HostBody *body = nullptr;
+  Summand *summand = nullptr;
   ParkingBell deviceBell;
   ParkingBell hostBell;
   struct Free {

@@ -1,18 +1,9 @@
 // Step times, lateness and trace events of a queue.
 #include "runtime/device/host/Recorder.h"
 
-#include <algorithm>
-#include <bit>
+#include <numeric>
 
 namespace pipec::runtime {
-
-// Below 16 each nanosecond has its bucket; above, each power of two has 16.
-static size_t bucketOf(uint64_t nanoseconds) {
-  if (nanoseconds < 16)
-    return size_t(nanoseconds);
-  unsigned shift = unsigned(std::bit_width(nanoseconds)) - 5;
-  return std::min<size_t>((shift + 1) * 16 + ((nanoseconds >> shift) - 16), Lateness::kBuckets - 1);
-}
 
 static double middleOf(size_t bucket) {
   if (bucket < 16)
@@ -21,30 +12,26 @@ static double middleOf(size_t bucket) {
   return (double(16 + bucket % 16) + 0.5) * double(uint64_t(1) << shift);
 }
 
-void Lateness::add(plan::Time late) {
-  int64_t nanoseconds = std::max<plan::Time>(late, 0) / 1000;
-  ++buckets[bucketOf(uint64_t(nanoseconds))];
-  ++total;
-  sum += nanoseconds;
-  largest = std::max(largest, late);
-}
+int64_t Lateness::count() const { return std::accumulate(buckets.begin(), buckets.end(), int64_t(0)); }
 
 void Lateness::merge(const Lateness &other) {
   for (size_t b = 0; b < kBuckets; ++b)
     buckets[b] += other.buckets[b];
-  total += other.total;
   sum += other.sum;
   largest = std::max(largest, other.largest);
 }
 
-double Lateness::mean() const { return total == 0 ? 0 : 1000.0 * double(sum) / double(total); }
+double Lateness::mean() const {
+  int64_t total = count();
+  return total == 0 ? 0 : double(kUnit) * double(sum) / double(total);
+}
 
 double Lateness::quantile(double part) const {
-  double seen = 0;
+  double seen = 0, total = double(count());
   for (size_t b = 0; b < kBuckets; ++b) {
     seen += double(buckets[b]);
-    if (buckets[b] > 0 && seen >= part * double(total))
-      return std::min(1000.0 * middleOf(b), double(largest));
+    if (buckets[b] > 0 && seen >= part * total)
+      return std::min(double(kUnit) * middleOf(b), double(largest));
   }
   return 0;
 }
@@ -53,36 +40,70 @@ std::vector<int64_t> Lateness::pack() const {
   size_t filled = kBuckets;
   while (filled > 0 && buckets[filled - 1] == 0)
     --filled;
-  std::vector<int64_t> packed{total, sum, largest};
+  std::vector<int64_t> packed{sum, largest};
   packed.insert(packed.end(), buckets.begin(), buckets.begin() + ptrdiff_t(filled));
   return packed;
 }
 
 Lateness Lateness::unpack(const std::vector<int64_t> &packed) {
   Lateness result;
-  if (packed.size() < 3 || packed.size() > 3 + kBuckets)
+  if (packed.size() < 2 || packed.size() > 2 + kBuckets)
     return result;
-  result.total = packed[0];
-  result.sum = packed[1];
-  result.largest = packed[2];
-  std::copy(packed.begin() + 3, packed.end(), result.buckets.begin());
+  result.sum = packed[0];
+  result.largest = packed[1];
+  std::copy(packed.begin() + 2, packed.end(), result.buckets.begin());
   return result;
 }
 
-void Recorder::record(const Label &label, plan::Time due, plan::Time start, plan::Time end, plan::Time late) {
-  if (device) {
-    if (steps.size() <= size_t(label.step))
-      steps.resize(size_t(label.step) + 1);
-    StepTimes &times = steps[size_t(label.step)];
-    times.firstStart = std::min(times.firstStart, due);
-    times.lastEnd = std::max(times.lastEnd, end);
+void Recorder::begin(const std::shared_ptr<const Round> &round, const Stream &stream) {
+  enter(round->step);
+  if (trace)
+    stretches.push_back({times.size(), round, &stream, {}});
+}
+
+void Recorder::begin(const Label &label) {
+  enter(label.step);
+  if (trace)
+    stretches.push_back({times.size(), nullptr, nullptr, label});
+}
+
+void Recorder::enter(int64_t next) {
+  if (next == step)
+    return;
+  settle();
+  step = next;
+  first = INT64_MAX;
+  last = INT64_MIN;
+}
+
+void Recorder::settle() {
+  if (!device || step < 0 || first > last)
+    return;
+  if (steps.size() <= size_t(step))
+    steps.resize(size_t(step) + 1);
+  steps[size_t(step)] = {std::min(first, steps[size_t(step)].firstStart), std::max(last, steps[size_t(step)].lastEnd)};
+}
+
+trace::Event Recorder::eventOf(const Label &label, const Times &when) const {
+  const plan::Operation &op = *label.operation;
+  return {rank,        queue,      op.kind,          op.of,
+          op.stage,    op.peer,    label.microbatch, label.step,
+          label.epoch, when.start, when.end,         op.activation + op.context};
+}
+
+std::vector<trace::Event> Recorder::events() const {
+  std::vector<trace::Event> all;
+  all.reserve(times.size());
+  for (size_t s = 0; s < stretches.size(); ++s) {
+    const Stretch &stretch = stretches[s];
+    size_t n = stretch.first, end = s + 1 < stretches.size() ? stretches[s + 1].first : times.size();
+    if (!stretch.round && n < end)
+      all.push_back(eventOf(stretch.label, times[n]));
+    for (Walk walk = stretch.round ? Walk(*stretch.stream) : Walk(); n < end && !walk.done(); ++n, walk.next())
+      all.push_back(
+          eventOf({walk.at().operation, walk.microbatch(), stretch.round->step, stretch.round->epoch}, times[n]));
   }
-  lateness.add(late);
-  if (trace) {
-    const plan::Operation &op = *label.operation;
-    events.push_back({rank, queue, op.kind, op.of, op.stage, op.peer, label.microbatch, label.step, label.epoch, start,
-                      end, op.activation + op.context});
-  }
+  return all;
 }
 
 } // namespace pipec::runtime

@@ -1,11 +1,14 @@
 // What a queue did: when each step began and ended on it, how late its work was against its deadlines, and, for a
-// trace, every instruction. Written by the one thread that runs the queue, read after the run.
+// trace, when each instruction began and ended: which one that was is only looked up when the trace is written.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/Stream.h"
 #include "runtime/trace/Trace.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <memory>
 #include <vector>
 
 namespace pipec::runtime {
@@ -16,22 +19,36 @@ class Lateness {
 public:
   static constexpr size_t kBuckets = 61 * 16;
 
-  void add(plan::Time late);
+  void add(plan::Time late, int64_t times = 1) {
+    uint64_t units = uint64_t(std::max<plan::Time>(late, 0)) / kUnit;
+    buckets[bucketOf(units)] += times;
+    sum += int64_t(units) * times;
+    largest = std::max(largest, late);
+  }
   void merge(const Lateness &other);
-  int64_t count() const { return total; }
+  int64_t count() const;
   double mean() const; // all in picoseconds
   plan::Time max() const { return largest; }
   /// `part` of all work was no later: 0.5 is the median. 0 if there was none.
   double quantile(double part) const;
 
-  /// For sending it on: count, sum, largest, then the buckets up to the last filled one.
+  /// For sending it on: sum, largest, then the buckets up to the last filled one.
   std::vector<int64_t> pack() const;
   static Lateness unpack(const std::vector<int64_t> &packed);
 
 private:
-  std::array<int64_t, kBuckets> buckets{}; // by nanoseconds
-  int64_t total = 0;
-  int64_t sum = 0; // nanoseconds
+  static constexpr plan::Time kUnit = 1024; // picoseconds: a power of two, since this is done for each instruction
+
+  // Below 16 each unit has its bucket; above, each power of two has 16.
+  static size_t bucketOf(uint64_t units) {
+    if (units < 16)
+      return size_t(units);
+    unsigned shift = unsigned(std::bit_width(units)) - 5; // at most 48
+    return (shift + 1) * 16 + ((units >> shift) - 16);
+  }
+
+  std::array<int64_t, kBuckets> buckets{};
+  int64_t sum = 0; // units
   plan::Time largest = 0;
 };
 
@@ -41,18 +58,70 @@ struct StepTimes {
   plan::Time lastEnd = INT64_MIN;
 };
 
-struct Recorder {
+/// Written by the thread that runs the queue, read after the run.
+class Recorder {
+public:
   int32_t rank = 0;
   QueueId queue = 0;
   bool device = false; // a device queue: its work counts in `steps`
   bool trace = false;
   std::vector<StepTimes> steps;
   Lateness lateness;
-  std::vector<trace::Event> events;
+
+  /// What is recorded next, in this order: the step's instructions on this queue, or one single one.
+  void begin(const std::shared_ptr<const Round> &round, const Stream &stream);
+  void begin(const Label &label);
 
   /// `due`: when it should have started, so that lateness at the start of a run counts; `start` and `end`: when it
   /// really did; `late`: real end less deadline.
-  void record(const Label &label, plan::Time due, plan::Time start, plan::Time end, plan::Time late);
+  /// `count`: instructions that no record was made of since the last one count as this one does.
+  void record(plan::Time due, plan::Time start, plan::Time end, plan::Time late, int64_t count = 1) {
+    first = std::min(first, due);
+    last = std::max(last, end);
+    lateness.add(late, count);
+    if (trace)
+      times.add({start, end});
+  }
+  /// Brings `steps` up to date.
+  void settle();
+
+  std::vector<trace::Event> events() const;
+
+private:
+  struct Times {
+    plan::Time start;
+    plan::Time end;
+  };
+  /// Grows without moving what it holds.
+  class Log {
+  public:
+    void add(const Times &times) {
+      if (count % kBlock == 0)
+        blocks.emplace_back(new Times[kBlock]);
+      blocks.back()[count++ % kBlock] = times;
+    }
+    size_t size() const { return count; }
+    const Times &operator[](size_t n) const { return blocks[n / kBlock][n % kBlock]; }
+
+  private:
+    static constexpr size_t kBlock = 4096;
+    std::vector<std::shared_ptr<Times[]>> blocks; // shared by copies, which only read
+    size_t count = 0;
+  };
+  /// What a stretch of the log is of: which instructions they were follows from their stream.
+  struct Stretch {
+    size_t first;
+    std::shared_ptr<const Round> round; // none: the single instruction `label`
+    const Stream *stream;
+    Label label;
+  };
+  trace::Event eventOf(const Label &label, const Times &times) const;
+  void enter(int64_t next);
+
+  int64_t step = -1; // that `first` and `last` are of
+  plan::Time first = INT64_MAX, last = INT64_MIN;
+  Log times;
+  std::vector<Stretch> stretches;
 };
 
 } // namespace pipec::runtime

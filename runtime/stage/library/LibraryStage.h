@@ -2,28 +2,19 @@
 // and takes the time that it takes.
 #pragma once
 
-#include "runtime/device/host/HostDevice.h"
-#include "runtime/stage/Stage.h"
+#include "runtime/stage/HostStage.h"
 #include "runtime/stage/library/Library.h"
 
 #include <memory>
 
 namespace pipec::runtime {
 
-class LibraryStage final : public Stage, public HostBody {
+class LibraryStage final : public HostStage {
 public:
   /// Creates the library's object for `rank`. The others outlive the stage, and the stage the device's work.
   static Status make(const Library &library, const plan::Plan &plan, int32_t rank, HostDevice &device,
                      const Clock &clock, Failure &failure, std::unique_ptr<Stage> &stage);
   ~LibraryStage() override;
-
-  void forward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
-  void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) override {
-    submit(queue, label, slots);
-  }
-  void backwardWeight(QueueId queue, const Label &label) override { submit(queue, label, {}); }
-  void backward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
-  void optimizerStep(QueueId queue, const Label &label) override { submit(queue, label, {}); }
 
   double gradientNorm(const Label &label) override;
   void setGlobalNorm(const Label &label, double total) override;
@@ -34,11 +25,8 @@ public:
 
 private:
   LibraryStage(const Library &library, int32_t rank, HostDevice &device, const Clock &clock, Failure &failure)
-      : library(library), rank(rank), device(device), clock(clock), failure(failure) {}
+      : HostStage(device), library(library), rank(rank), clock(clock), failure(failure) {}
 
-  void submit(QueueId queue, const Label &label, const StageSlots &slots) {
-    device.submit(queue, {label, slots.in, slots.out, this});
-  }
   void fail(const Label &label, const std::string &why) const;
   Span run(const HostWork &work, plan::Time ready) override;
   Library::Call *functionOf(plan::Kind kind) const;
@@ -46,7 +34,6 @@ private:
   Library library;
   PipecStage *object = nullptr;
   int32_t rank;
-  HostDevice &device;
   const Clock &clock;
   Failure &failure;
 };

@@ -3,26 +3,17 @@
 #pragma once
 
 #include "runtime/device/Pace.h"
-#include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
-#include "runtime/stage/Stage.h"
+#include "runtime/stage/HostStage.h"
 
 namespace pipec::runtime {
 
-class SyntheticStage final : public Stage, public HostBody {
+class SyntheticStage final : public HostStage {
 public:
   /// All outlive the stage, and the stage the device's thread.
   SyntheticStage(int32_t rank, int32_t ranks, HostDevice &device, const Clock &clock, Failure &failure, Pace pace,
                  const simulate::Scenario *network = nullptr)
-      : rank(rank), ranks(ranks), device(device), clock(clock), failure(failure), pace(pace), network(network) {}
-
-  void forward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
-  void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) override {
-    submit(queue, label, slots);
-  }
-  void backwardWeight(QueueId queue, const Label &label) override { submit(queue, label, {}); }
-  void backward(QueueId queue, const Label &label, const StageSlots &slots) override { submit(queue, label, slots); }
-  void optimizerStep(QueueId queue, const Label &label) override { submit(queue, label, {}); }
+      : HostStage(device), rank(rank), ranks(ranks), clock(clock), failure(failure), pace(pace), network(network) {}
 
   double gradientNorm(const Label &) override { return rank + 1.0; }
   void setGlobalNorm(const Label &label, double total) override;
@@ -33,13 +24,9 @@ public:
   StageMemory memory() const override { return {}; }
 
 private:
-  void submit(QueueId queue, const Label &label, const StageSlots &slots) {
-    device.submit(queue, {label, slots.in, slots.out, this});
-  }
   Span run(const HostWork &work, plan::Time ready) override;
 
   int32_t rank, ranks;
-  HostDevice &device;
   const Clock &clock;
   Failure &failure;
   Pace pace;
