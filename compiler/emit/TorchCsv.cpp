@@ -1,32 +1,222 @@
+// Rows are cut from one order of all passes and transfers: that of the predicted run, a pass by when it ends, a
+// transfer by when it starts. In PyTorch a transfer also waits for every pass before it in its row; those have ended by
+// then, so it starts as predicted. Every dependence points forward in that order, so no row waits for another in a
+// cycle, whichever transfers share a communicator (OrderProof.h): what was placed for one queue model also ends on the
+// others.
 #include "compiler/emit/TorchCsv.h"
 
+#include "compiler/emit/OrderProof.h"
 #include "runtime/simulate/Simulate.h"
 
+#include <algorithm>
 #include <fmt/format.h>
-
 #include <iterator>
-#include <vector>
+#include <map>
+#include <tuple>
 
 namespace pipec::emit {
 
-std::string torchComputeCsv(const plan::Variant &variant) {
-  // A device runs one pass at a time, so the walk meets a rank's in the order in which they start.
-  std::vector<std::string> rows(variant.programs.size());
+using schedule::Action;
+using schedule::Cell;
+using schedule::OrderFormat;
+using schedule::TorchRelease;
+
+namespace {
+
+bool hasAction(plan::Kind kind) { return plan::isCompute(kind) || plan::isTransfer(kind); }
+
+Action actionOf(const plan::Operation &operation) {
+  constexpr Action kPasses[] = {Action::F, Action::I, Action::W, Action::B}; // in the order of plan::Kind
+  if (plan::isCompute(operation.kind))
+    return kPasses[size_t(operation.kind)];
+  const bool forward = operation.of == plan::Payload::Forward;
+  if (operation.kind == plan::Kind::Send)
+    return forward ? Action::SendF : Action::SendB;
+  return forward ? Action::RecvF : Action::RecvB;
+}
+
+/// Passes and transfers of each rank in the one order.
+std::vector<std::vector<Cell>> inOneOrder(const plan::Variant &variant) {
+  struct Placed {
+    plan::Time time;
+    int64_t met; // the walk meets what depends on something after it
+    Cell cell;
+  };
+  std::vector<std::vector<Placed>> placed(variant.programs.size());
+  int64_t met = 0;
   simulate::Options options;
   options.observe = [&](const simulate::Event &event) {
-    if (!plan::isCompute(event.operation->kind))
+    ++met;
+    if (!hasAction(event.operation->kind))
       return;
-    constexpr char kLetters[] = {'F', 'I', 'W', 'B'}; // in the order of plan::Kind
-    std::string &row = rows[size_t(event.rank)];
-    fmt::format_to(std::back_inserter(row), "{}{}{}{}", row.empty() ? "" : ",", event.operation->stage,
-                   kLetters[size_t(event.operation->kind)], event.microbatch);
+    const plan::Time time = plan::isTransfer(event.operation->kind) ? event.start : event.end;
+    placed[size_t(event.rank)].push_back({time,
+                                          met,
+                                          {.action = actionOf(*event.operation),
+                                           .stage = event.operation->stage,
+                                           .microbatch = int32_t(event.microbatch)}});
   };
   simulate::Result result;
   (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
+  std::vector<std::vector<Cell>> rows;
+  for (std::vector<Placed> &own : placed) {
+    std::sort(own.begin(), own.end(),
+              [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
+    std::vector<Cell> &row = rows.emplace_back();
+    row.reserve(own.size());
+    for (const Placed &each : own)
+      row.push_back(each.cell);
+  }
+  return rows;
+}
+
+/// What a release expects in a row beside passes and transfers.
+class RowFiller {
+public:
+  RowFiller(const std::vector<Cell> &row, TorchRelease release) : row(row), release(release) {
+    for (const Cell &cell : row)
+      if (isPass(cell.action)) {
+        if (++stages[cell.stage].left == 1)
+          byFirstUse.push_back(cell.stage);
+      } else if (cell.action == Action::SendF) {
+        stages[cell.stage].sends = true;
+      }
+  }
+
+  std::vector<Cell> run() {
+    for (const Cell &cell : row) {
+      if (!isPass(cell.action)) {
+        made.push_back(cell);
+        continue;
+      }
+      finishStage();
+      gather(cell.stage);
+      made.push_back(cell);
+      Stage &stage = stages[cell.stage];
+      // The local backward shows that the peer has taken what was sent forward, so this wait holds up nothing.
+      if (release == TorchRelease::V2_15 && stage.sends && (cell.action == Action::B || cell.action == Action::I))
+        add(Action::WaitSendF, cell.stage, cell.microbatch);
+      if (--stage.left == 0)
+        finished = cell.stage;
+    }
+    finishStage();
+    // Earlier, the wait could hold up what the peer needs before it takes a gradient.
+    for (const Cell &cell : row)
+      if (release == TorchRelease::V2_15 && cell.action == Action::SendB)
+        add(Action::WaitSendB, cell.stage, cell.microbatch);
+    return std::move(made);
+  }
+
+private:
+  struct Stage {
+    int32_t left = 0; // passes still to come
+    bool sends = false, gathered = false;
+  };
+
+  void add(Action action, int32_t stage, int32_t microbatch = -1) {
+    made.push_back({.action = action, .stage = stage, .microbatch = microbatch});
+  }
+
+  /// A stage's parameters are gathered when the stage before it is first run.
+  void gather(int32_t stage) {
+    for (size_t k = 0; k != 2 && next != byFirstUse.size() && (next == 0 || byFirstUse[next - 1] == stage); ++k)
+      add(Action::Unshard, byFirstUse[next++]);
+  }
+
+  /// Behind the transfers that follow its last pass, so that none of them waits for the reduction.
+  void finishStage() {
+    if (finished < 0)
+      return;
+    if (release != TorchRelease::V2_8)
+      add(Action::ReduceGrad, finished);
+    if (release == TorchRelease::V2_15)
+      add(Action::WaitReduceGrad, finished);
+    add(Action::Reshard, finished);
+    finished = -1;
+  }
+
+  const std::vector<Cell> &row;
+  const TorchRelease release;
+  std::map<int32_t, Stage> stages;
+  std::vector<int32_t> byFirstUse; // stages
+  size_t next = 0;                 // of byFirstUse, to be gathered
+  int32_t finished = -1;           // the stage whose last pass has just run
+  std::vector<Cell> made;
+};
+
+/// Why the format cannot carry the variant; empty where it can.
+std::string refusal(const plan::Variant &variant) {
+  bool backward = false;
+  for (const plan::Program &program : variant.programs)
+    for (const plan::Operation &operation : program.operations) {
+      if (!hasAction(operation.kind) && operation.kind != plan::Kind::Optimizer &&
+          operation.kind != plan::Kind::AllReduce)
+        return fmt::format("PyTorch's order files have no {}", plan::name(operation.kind));
+      backward |= operation.kind == plan::Kind::Backward || operation.kind == plan::Kind::BackwardInput;
+    }
+  return backward ? "" : "PyTorch's order files are of training: each forward in them has a backward, here none has";
+}
+
+/// Where the columns of the file come to stand, so that what is said of these cells is said of the file.
+void setColumns(schedule::OrderCells &cells) {
+  for (std::vector<Cell> &row : cells.rows) {
+    int32_t column = 1;
+    for (Cell &cell : row) {
+      cell.column = column;
+      column += int32_t(nameOf(cell).size()) + 1;
+    }
+  }
+}
+
+} // namespace
+
+Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells) {
+  if (std::string why = refusal(variant); !why.empty())
+    return Status::input(std::move(why));
+  cells = {};
+  cells.format = format;
+  cells.release = release;
+  for (const std::vector<Cell> &row : inOneOrder(variant)) {
+    std::vector<Cell> &made = cells.rows.emplace_back();
+    if (format == OrderFormat::ComputeComms)
+      made = RowFiller(row, release).run();
+    else
+      std::copy_if(row.begin(), row.end(), std::back_inserter(made),
+                   [](const Cell &cell) { return isPass(cell.action); });
+  }
+  setColumns(cells);
+  // The strongest queue model: what ends there ends on the others.
+  schedule::OrderIndex index;
+  OrderStop stop;
+  if (checkCells(cells, index, stop.error) && proveOrder(cells, index, Communicator::Shared, stop))
+    return {};
+  return Status::check(fmt::format("internal: the exported order is wrong at {}:{}: {}; please report this spec",
+                                   stop.error.line, stop.error.column, stop.error.message));
+}
+
+std::string torchCsv(const schedule::OrderCells &cells) {
   std::string text;
-  for (const std::string &row : rows)
-    text += row + "\n";
+  for (const std::vector<Cell> &row : cells.rows) {
+    for (const Cell &cell : row) {
+      text += nameOf(cell);
+      text += ',';
+    }
+    text.back() = '\n';
+  }
   return text;
+}
+
+bool findRelease(std::string_view name, TorchRelease &release) {
+  constexpr std::string_view kNames[] = {"2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"};
+  // "2.12.1+cpu" is a 2.12.
+  const size_t point = name.find('.');
+  const size_t end = point == std::string_view::npos ? name.size() : name.find_first_not_of("0123456789", point + 1);
+  const auto known = std::find(std::begin(kNames), std::end(kNames), name.substr(0, end));
+  if (known == std::end(kNames) || (end < name.size() && name[end] != '.' && name[end] != '+'))
+    return false;
+  const auto minor = known - std::begin(kNames) + 8;
+  release = minor < 10 ? TorchRelease::V2_8 : minor < 15 ? TorchRelease::V2_10 : TorchRelease::V2_15;
+  return true;
 }
 
 } // namespace pipec::emit

@@ -1,15 +1,30 @@
-// Orders for torch.distributed.pipelining: its compute-only CSV, which _PipelineScheduleRuntime._load_csv and
-// torchtitan's pipeline_parallel_schedule_csv take (all releases from 2.8 on).
+// A plan's variant as an order file of torch.distributed.pipelining, in both formats of
+// _PipelineScheduleRuntime._load_csv: compute_only (all releases from 2.8 on; also torchtitan's
+// pipeline_parallel_schedule_csv), and compute_comms in the spelling of a release.
 #pragma once
 
+#include "compiler/schedule/OrderCells.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
 
 #include <string>
+#include <vector>
 
 namespace pipec::emit {
 
-/// A row a rank, in issue order of its compute queue: `<stage>F<mb>`, B (whole backward), I and W (split). No header,
-/// no empty cell. Optimizer steps are not part of the format.
-std::string torchComputeCsv(const plan::Variant &variant);
+/// Code::Input where the format cannot carry the variant, with the reason.
+Status torchCells(const plan::Variant &variant, schedule::OrderFormat format, schedule::TorchRelease release,
+                  schedule::OrderCells &cells);
+
+/// The file: a row a rank, no header, no empty cell.
+std::string torchCsv(const schedule::OrderCells &cells);
+
+/// What whoever loads the file must do beside, a line each: nothing of it fits into the file.
+std::vector<std::string> torchNotes(const plan::Variant &variant, schedule::OrderFormat format,
+                                    schedule::TorchRelease release);
+
+/// The releases that --torch takes, as one spelling each; false where the name is of none of them.
+bool findRelease(std::string_view name, schedule::TorchRelease &release);
+inline constexpr std::string_view kReleases = "2.8 to 2.15";
 
 } // namespace pipec::emit

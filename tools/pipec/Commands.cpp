@@ -143,6 +143,34 @@ Status figures(const Compiled &compiled, emit::PlanReport &report) {
   return {};
 }
 
+bool isTorchCsv(const CommandOptions &options) { return options.emit.starts_with("torch-csv"); }
+
+Status checkTorch(const CommandOptions &options) {
+  schedule::TorchRelease release;
+  if (options.torch.empty() || (isTorchCsv(options) && emit::findRelease(options.torch, release)))
+    return {};
+  return Status::usage(isTorchCsv(options) ? fmt::format("unknown release '{}' of PyTorch, expected one from {}",
+                                                         options.torch, emit::kReleases)
+                                           : "--torch is for --emit=torch-csv and --emit=torch-csv-compute");
+}
+
+int writeTorchCsv(const CommandOptions &options, const Compiled &compiled) {
+  const plan::Variant &variant = compiled.plan.variants.front();
+  const auto format =
+      options.emit == "torch-csv" ? schedule::OrderFormat::ComputeComms : schedule::OrderFormat::ComputeOnly;
+  auto release = schedule::TorchRelease::V2_15;
+  if (!options.torch.empty())
+    (void)emit::findRelease(options.torch, release);
+  schedule::OrderCells cells;
+  if (Status status = emit::torchCells(variant, format, release, cells); !status.ok())
+    return fail(options, options.input, status);
+  for (const std::string &note : emit::torchNotes(variant, format, release))
+    fmt::print(stderr, "note: {}\n", note);
+  if (compiled.plan.variants.size() > 1)
+    fmt::print(stderr, "note: the file is of the first of {} variants\n", compiled.plan.variants.size());
+  return write(options, emit::torchCsv(cells));
+}
+
 } // namespace
 
 void printFailure(const std::string &message, int code) {
@@ -160,12 +188,14 @@ int compileCommand(const CommandOptions &options) {
                 Status::usage(fmt::format("--json reports on a plan; --emit={} prints something else", options.emit)));
   if (isPlan(options.input))
     return fail(options, options.input, Status::input("expected a spec, found a plan"));
+  if (Status status = checkTorch(options); !status.ok())
+    return fail(options, options.input, status);
   if (!compile(options.input, options.set, until, compiled, failure))
     return fail(options, failure);
   if (until != Stage::Plan)
     return write(options, compiled.text);
-  if (options.emit == "torch-csv-compute")
-    return write(options, emit::torchComputeCsv(compiled.plan.variants.front()));
+  if (isTorchCsv(options))
+    return writeTorchCsv(options, compiled);
   if (options.emit == "perfetto") {
     std::string json;
     if (Status status = emit::perfetto(compiled.plan.variants.front(), 1, json); !status.ok())

@@ -42,8 +42,10 @@ const Subcommand kSubcommands[] = {
        app.add_option("-o,--output", options.output, "the file to write (default: beside the spec, .pipe)");
        set(app, options);
        app.add_option("--emit", options.emit,
-                      "plan, pipe (the building block), programs (after all passes), torch-csv-compute or perfetto")
-           ->check(CLI::IsMember({"plan", "pipe", "programs", "torch-csv-compute", "perfetto"}));
+                      "plan, pipe (the building block), programs (after all passes), torch-csv (with transfers), "
+                      "torch-csv-compute or perfetto")
+           ->check(CLI::IsMember({"plan", "pipe", "programs", "torch-csv", "torch-csv-compute", "perfetto"}));
+       app.add_option("--torch", options.torch, "the release of PyTorch that reads the CSV (default: 2.15)");
        json(app, options);
      },
      pipec::compileCommand},

@@ -1,0 +1,113 @@
+"""Exported orders in real PyTorch: the example of specs/pytorch trains under torchrun, and gradients are those of a single
+process. PIPEC_TORCH_PYTHON names an interpreter whose torch has pipelining (default: python3); where there is none, the
+test is skipped, which PIPEC_TORCH_REQUIRED=1 (tools/soak) makes a failure."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import support
+
+EXAMPLE = support.SPECS / "pytorch"
+PYTHON = os.environ.get("PIPEC_TORCH_PYTHON") or shutil.which("python3")
+REQUIRED = os.environ.get("PIPEC_TORCH_REQUIRED", "") not in ("", "0")
+FIND = "import torch, torch.distributed.pipelining as p; print(torch.__version__)"
+SPEC = """
+pipec: 1
+pipeline: {{ranks: {ranks}, microbatches: {microbatches}{more}}}
+costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: 12.5GB/s}}}}
+tensors: {{boundary: 16MiB, activation: 64MiB, weight_context: 16MiB}}
+schedule: {schedule}
+communicator: {communicator}
+"""
+CASES = [  # schedule, ranks, microbatches, what else of the pipeline, communicator
+    ("1f1b", 2, 4, "", "shared"),
+    ("interleaved-1f1b", 2, 4, ", stages_per_rank: 2", "per_edge"),
+    ("zb-v", 2, 4, "", "shared"),
+    ("gpipe", 2, 2, "", "per_pair"),
+    ("looped-bfs", 2, 4, ", stages_per_rank: 2", "shared"),
+    ("interleaved-zb", 2, 4, ", stages_per_rank: 2", "per_pair"),
+    ("kfkb", 4, 8, "", "per_edge"),
+    ("zb-v", 4, 8, "", "per_edge"),
+    ("interleaved-zb", 4, 8, ", stages_per_rank: 2", "shared"),
+    ("1f1b", 3, 7, "", "per_edge"),
+]
+
+
+def release():
+    done = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, timeout=300) if PYTHON else None
+    return done.stdout.strip() if done and done.returncode == 0 else None
+
+
+RELEASE = release()
+
+
+class Torch(support.ToolTest):
+    def setUp(self):
+        super().setUp()
+        if RELEASE is None:
+            why = f"{PYTHON} has no torch.distributed.pipelining, so no exported order was run (set PIPEC_TORCH_PYTHON)"
+            if REQUIRED:
+                self.fail(why)
+            self.skipTest("SKIPPED: " + why)
+
+    def train(self, order, ranks, *arguments):
+        command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, EXAMPLE / "train.py",
+                   order, *arguments]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.returncode, 0, f"torch {RELEASE}, {order}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def assert_same_gradients(self, text):
+        found = re.search(r"largest relative difference .*: (\S+)", text)
+        self.assertTrue(found, text)
+        self.assertLess(float(found[1]), 1e-12)
+
+    def test_the_example_trains(self):
+        order = self.folder / "zb-v.csv"
+        self.pipec("compile", EXAMPLE / "zb-v.yaml", "--emit=torch-csv", f"--torch={RELEASE}", "-o", order)
+        text = self.train(order, 4, "--steps", 20, "--check")
+        self.assert_same_gradients(text)
+        losses = [float(loss) for loss in re.findall(r"loss (\S+)", text)]
+        self.assertEqual(len(losses), 20)
+        self.assertLess(losses[-1], losses[0])
+
+    def test_measured_stages_compile(self):
+        model = self.folder / "model.py"
+        model.write_text("import torch\n"
+                         "def stages():\n"
+                         "    return [torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64))"
+                         " for _ in range(4)]\n"
+                         "def example(microbatch):\n"
+                         "    return torch.rand(microbatch, 32, 64)\n")
+        done = subprocess.run([PYTHON, EXAMPLE / "measure.py", model, "--microbatch", "2", "--repeat", "3", "--device",
+                               "cpu"], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"boundary: {2 * 32 * 64 * 4}B", done.stdout)
+        weights = 4 * (64 * 256 + 256 + 256 * 64 + 64)
+        self.assertIn(f"gradients: {weights}B", done.stdout)
+        self.assertIn(f"static: {4 * weights}B", done.stdout)
+        kept = sum(int(re.search(name + r": \[?(\d+)B", done.stdout)[1]) for name in ("activation", "weight_context"))
+        self.assertEqual(kept, 4 * 2 * 32 * (64 + 256 + 256))  # inputs of both layers, and the GELU's
+        spec = self.folder / "measured.yaml"
+        spec.write_text("pipec: 1\npipeline: {ranks: 4, microbatches: 8}\n" + done.stdout + "schedule: 1f1b\n")
+        self.pipec("compile", spec, "--emit=torch-csv")
+
+    def test_gradients(self):
+        for case, (schedule, ranks, microbatches, more, communicator) in enumerate(CASES if support.SOAK else CASES[:3]):
+            spec = self.folder / "spec.yaml"
+            spec.write_text(SPEC.format(ranks=ranks, microbatches=microbatches, more=more, schedule=schedule,
+                                        communicator=communicator))
+            for emit in ("torch-csv", "torch-csv-compute") if support.SOAK or case == 0 else ("torch-csv",):
+                with self.subTest(torch=RELEASE, schedule=schedule, ranks=ranks, emit=emit):
+                    order = self.folder / "order.csv"
+                    self.pipec("compile", spec, f"--emit={emit}", f"--torch={RELEASE}", "-o", order)
+                    self.assert_same_gradients(self.train(order, ranks, "--steps", 2, "--check"))
+
+
+if __name__ == "__main__":
+    print(f"torch {RELEASE} of {PYTHON}", file=sys.stderr)
+    unittest.main()
