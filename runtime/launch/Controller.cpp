@@ -49,7 +49,7 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
   links.title = this->owner.title;
   swapper =
       std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0, std::move(links));
-  awaitProgress("come to the meeting", [](const Member &m) { return m.ready; });
+  asio::co_spawn(io, awaitMeeting(), asio::detached);
 }
 
 void Controller::join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string)> closed) {
@@ -70,6 +70,33 @@ void Controller::broadcast(const Message &message) {
   for (Member &member : members)
     if (member.channel && !member.gone)
       member.channel->send(encoded);
+}
+
+std::string Controller::missing() const {
+  std::string text;
+  for (size_t rank = 0; rank < members.size(); ++rank)
+    if (!members[rank].ready)
+      text += (text.empty() ? "" : ", ") + owner.title(int32_t(rank));
+  return text;
+}
+
+/// Processes of a cluster may start minutes apart, so whoever waits is told for whom.
+asio::awaitable<void> Controller::awaitMeeting() {
+  constexpr auto kReminder = 5s;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto limit = std::chrono::nanoseconds(setup.options.rendezvous / 1000);
+  std::error_code error;
+  while (!error && !started && !failing()) {
+    auto waited = std::chrono::steady_clock::now() - begin;
+    if (limit.count() > 0 && waited >= limit)
+      co_return fail(fmt::format("{} did not come to the meeting within {:g} s", missing(),
+                                 double(setup.options.rendezvous) / 1e12),
+                     false);
+    if (waited >= kReminder)
+      spdlog::warn("{} s: waiting for {}", std::chrono::duration_cast<std::chrono::seconds>(waited).count(), missing());
+    timer.expires_after(limit.count() > 0 ? std::min<std::chrono::nanoseconds>(limit - waited, kReminder) : kReminder);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
 }
 
 /// Every rank must get to the end of a part of the run within the deadline; over the steps the ranks watch themselves.
@@ -164,6 +191,8 @@ void Controller::stop(std::function<void(Status)> done) {
     return tellStoppers({});
   if (failing())
     return tellStoppers(outcome());
+  if (!all([](const Member &m) { return bool(m.channel); }))
+    return fail(fmt::format("asked to end while {} had not come to the meeting", missing()), true);
   conductor.stop();
   advance();
 }

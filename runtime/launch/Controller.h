@@ -92,6 +92,8 @@ private:
   void saved(int32_t rank, const Message &message);
   void reported(int32_t rank, const Message &message);
   void tellStoppers(const Status &status);
+  std::string missing() const;
+  asio::awaitable<void> awaitMeeting();
   void awaitProgress(const char *what, bool (*done)(const Member &));
   asio::awaitable<void> endOthers();
   void broadcast(const Message &message);

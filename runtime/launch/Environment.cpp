@@ -140,6 +140,7 @@ Status readEnvironment(const Variables &variables, Environment &environment) {
     return Status::usage("this process was started by none of torchrun (RANK), Open MPI (OMPI_COMM_WORLD_RANK) and "
                          "Slurm (SLURM_PROCID); add --local to start all processes on this machine");
   findJob(variables, environment);
+  environment.launched = environment.source != "torchrun" || variables("TORCHELASTIC_RUN_ID");
   Status status = findHost(variables, environment);
   return status.ok() ? findPort(variables, environment) : status;
 }

@@ -19,6 +19,7 @@ struct Environment {
   uint16_t port = 0;     // the first one to try there
   std::string job;       // tells this job, and this attempt at it, from others
   std::string jobSource; // where `job` is from: variable names
+  bool launched = false; // by a program that stays, not by hand with variables that say so
 };
 
 /// The value of an environment variable; null if it is not set.

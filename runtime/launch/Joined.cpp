@@ -6,9 +6,11 @@
 #include "runtime/transport/host/Socket.h"
 
 #include <algorithm>
+#include <csignal>
 #include <fmt/format.h>
 #include <sodium.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -23,6 +25,7 @@ namespace {
 constexpr int kPorts = 16;     // tried from the first one on
 constexpr auto kRedial = 50ms; // rank 0 may not be there yet
 constexpr auto kAnswer = 3s;   // who says nothing for so long is not piperun
+constexpr auto kReminder = 5s; // who waits says so
 constexpr auto kAwait = asio::use_awaitable;
 
 Identity identityOf(const JoinedSetup &setup) {
@@ -176,7 +179,14 @@ private:
     if (!status.ok())
       co_return;
     std::string last = "nobody listens there";
+    auto begin = std::chrono::steady_clock::now(), told = begin;
     while (!limited || std::chrono::steady_clock::now() < until) {
+      if (auto now = std::chrono::steady_clock::now(); now - told >= kReminder) {
+        spdlog::warn("{} s: waiting for rank 0 at {}, ports {} to {}: {}",
+                     std::chrono::duration_cast<std::chrono::seconds>(now - begin).count(), environment.host,
+                     environment.port, environment.port + kPorts - 1, last);
+        told = now;
+      }
       for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
         for (const auto &entry : found) {
           tcp::socket socket(io);
@@ -191,8 +201,9 @@ private:
       asio::steady_timer pause(io, kRedial);
       co_await pause.async_wait(kAwait);
     }
-    status = Status::run(fmt::format("rank {}: did not reach rank 0 at {}, ports {} to {}, in time: {}", self.rank,
-                                     environment.host, environment.port, environment.port + kPorts - 1, last));
+    status = Status::run(fmt::format("rank {}: did not reach rank 0 at {}, ports {} to {}, within {:g} s: {}",
+                                     self.rank, environment.host, environment.port, environment.port + kPorts - 1,
+                                     std::chrono::duration<double>(until - begin).count(), last));
   }
 
   /// Whether this is the end of calling: it is rank 0, or it differs.
@@ -254,7 +265,7 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
 Status runMember(const JoinedSetup &setup, const Identity &identity) {
   auto *io = new asio::io_context; // its thread runs until the process ends
   std::optional<tcp::socket> socket;
-  Status status = Caller(*io, identity, setup.environment, setup.options.deadline).call(socket);
+  Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(socket);
   if (!status.ok())
     return status;
   spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket->remote_endpoint().address().to_string(),
@@ -268,6 +279,8 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
 Status runJoined(const JoinedSetup &setup, RunResult &result) {
   if (sodium_init() < 0)
     return Status::run("libsodium cannot be initialized");
+  if (setup.environment.launched) // not to wait for others, or to run on, without it
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
   Identity identity = identityOf(setup);
   return identity.rank == 0 ? runHost(setup, identity, result) : runMember(setup, identity);
 }

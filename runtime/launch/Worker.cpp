@@ -3,6 +3,7 @@
 
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/launch/Checkpoint.h"
+#include "runtime/launch/Gathering.h"
 #include "runtime/launch/Permits.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
@@ -13,13 +14,10 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <future>
-#include <set>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
 namespace pipec::runtime {
-
-using asio::ip::tcp;
 
 std::string bootId() {
   std::string id;
@@ -32,8 +30,9 @@ namespace {
 class Worker {
 public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
-      : plan(setup.plan), identity(setup.identity), options(setup.options), listenOn(setup.listenOn),
-        clock(Clock::monotonic()), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
+      : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
+        mailbox(identity.rank, failure), clock(Clock::monotonic()), io(io), channel(std::move(control)),
+        layout(layoutOf(*plan, identity.rank)),
         device(layout, clock, failure, options.trace || !options.ownTrace.empty(), options.pace),
         memory(options.payload()), preparer(plan, identity.rank, layout, memory), signals(io) {}
 
@@ -48,22 +47,20 @@ private:
   void prepare(int64_t program, const Message &message);
   void answer(int64_t program, const Status &status);
   void awaitSignal();
-  std::optional<Message> expect(const std::string &type);
-  Status meetPeers(Message &table);
-  Status clockOffset(int64_t &offset);
-  Status prepareRun(const Message &table);
+  Status prepareRun(Gathering gathering);
   Status finish();
   void progress(int64_t step);
   bool save(int64_t step);
   Status failed() const { return failure.status(); }
   std::string where() const;
 
+  const WorkerSetup setup;
   const std::shared_ptr<const plan::Plan> plan;
   const Identity identity;
   const RunOptions options;
-  const asio::ip::address listenOn;
-  Clock clock;
   Failure failure;
+  Mailbox mailbox;
+  Clock clock;
   asio::io_context &io;
   std::shared_ptr<Channel> channel;
   const Layout layout;
@@ -71,7 +68,6 @@ private:
   TransferMemory memory;
   Prepare preparer;
   asio::signal_set signals;
-  Sockets sockets;
   std::unique_ptr<Stage> stage;
   std::unique_ptr<HostTransport> transport;
   std::unique_ptr<Permits> permits;
@@ -79,16 +75,9 @@ private:
   std::map<int64_t, std::shared_ptr<const Executable>> programs; // the io thread's, once the run has started
   int64_t told = 0;                                              // when progress was last told
   int64_t saved = -1;                                            // the step that was last saved
-  std::mutex mutex;                                              // over the inbox
-  std::condition_variable arrived;
-  std::deque<Message> inbox;
 };
 
 void Worker::start(bool catchSignals) {
-  failure.listen([this] {
-    std::lock_guard lock(mutex);
-    arrived.notify_all();
-  });
   channel->start([this](Message message) { hear(std::move(message)); },
                  [this](const std::string &why) {
                    failure.raise(Status::run(
@@ -139,9 +128,7 @@ void Worker::hear(Message message) {
     programs.erase(message.at("program").get<int64_t>());
     return;
   }
-  std::lock_guard lock(mutex);
-  inbox.push_back(std::move(message));
-  arrived.notify_all();
+  mailbox.put(std::move(message));
 }
 
 void Worker::permit(const Message &message) {
@@ -172,90 +159,20 @@ void Worker::answer(int64_t program, const Status &status) {
   channel->send({{"type", "prepared"}, {"program", program}, {"code", int(status.code)}, {"message", status.message}});
 }
 
-/// The controller's next message; none if the run has failed.
-std::optional<Message> Worker::expect(const std::string &type) {
-  std::unique_lock lock(mutex);
-  arrived.wait(lock, [&] { return !inbox.empty() || failure.raised(); });
-  if (failure.raised())
-    return std::nullopt;
-  Message message = std::move(inbox.front());
-  inbox.pop_front();
-  lock.unlock();
-  if (message.value("type", "") == type)
-    return message;
-  failure.raise(Status::run(fmt::format("rank {}: the controller said {} where {} was due", identity.rank,
-                                        message.value("type", "nothing"), type)));
-  return std::nullopt;
-}
-
 std::string Worker::where() const {
   std::string text = device.describeHead(0);
   return text.empty() ? fmt::format("rank {}", identity.rank) : text;
 }
 
-/// Listens, tells where, and connects to all ranks that this one exchanges data with.
-Status Worker::meetPeers(Message &table) {
-  std::error_code error;
-  tcp::acceptor acceptor(io);
-  tcp::endpoint endpoint(listenOn, 0);
-  acceptor.open(endpoint.protocol(), error);
-  if (!error)
-    acceptor.bind(endpoint, error);
-  if (!error)
-    acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error)
-    return Status::run(
-        fmt::format("rank {}: cannot listen on {}: {}", identity.rank, listenOn.to_string(), error.message()));
-  channel->send({{"type", "listening"}, {"address", listenOn.to_string()}, {"port", acceptor.local_endpoint().port()}});
-  std::optional<Message> answer = expect("table");
-  if (!answer)
-    return failed();
-  table = std::move(*answer);
-  std::map<int32_t, tcp::endpoint> peers;
-  auto add = [&](int32_t rank) {
-    const Message &peer = table.at("endpoints").at(size_t(rank));
-    peers[rank] = tcp::endpoint(asio::ip::make_address(peer.at("address").get<std::string>()), peer.at("port"));
-  };
-  for (const plan::Variant &variant : plan->variants)
-    for (const plan::Operation &op : variant.programs[size_t(identity.rank)].operations)
-      if (plan::isTransfer(op.kind))
-        add(op.peer);
-  int32_t ranks = plan->ranks();
-  if (layout.reduces && ranks > 1) { // the neighbours in its ring
-    add((identity.rank + 1) % ranks);
-    add((identity.rank + ranks - 1) % ranks);
-  }
-  auto deadline = std::chrono::milliseconds(options.deadline / 1'000'000'000);
-  return meet(identity, std::move(acceptor), peers, deadline, sockets);
-}
-
-/// How far this machine's clock is ahead of the controller's: of several questions the one that was answered fastest.
-Status Worker::clockOffset(int64_t &offset) {
-  constexpr int kQuestions = 16;
-  int64_t best = INT64_MAX;
-  for (int i = 0; i < kQuestions; ++i) {
-    int64_t asked = Clock::monotonic();
-    channel->send({{"type", "clock"}});
-    std::optional<Message> answer = expect("clock");
-    if (!answer)
-      return failed();
-    int64_t heard = Clock::monotonic();
-    if (heard - asked < best) {
-      best = heard - asked;
-      offset = asked + best / 2 - answer->at("now").get<int64_t>();
-    }
-  }
-  return {};
-}
-
 /// All that needs memory, time or files happens here, before the first step.
-Status Worker::prepareRun(const Message &table) {
+Status Worker::prepareRun(Gathering gathering) {
+  const Message &table = gathering.table;
   Status status = makeStage(options.stage,
                             {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
   if (!status.ok())
     return status;
   transport =
-      std::make_unique<HostTransport>(layout, std::move(sockets), io, device, clock, failure,
+      std::make_unique<HostTransport>(layout, std::move(gathering.sockets), io, device, clock, failure,
                                       HostTransport::Options{options.pace, options.deadline, options.network.get(),
                                                              options.realNetwork, plan->ranks()});
   std::vector<const plan::Program *> all;
@@ -327,21 +244,19 @@ Status Worker::finish() {
   Message message = toJson(report);
   message["type"] = "report";
   channel->send(std::move(message));
-  return expect("finish") ? Status{} : failed();
+  return mailbox.expect("finish") ? Status{} : failed();
 }
 
 Status Worker::run() {
-  Message table;
-  Status status = meetPeers(table);
-  int64_t offset = 0;
-  if (status.ok() && table.at("boot") != bootId())
-    status = clockOffset(offset);
+  Gathering gathering;
+  Status status = gather(setup, layout.reduces, io, *channel, mailbox, failure, gathering);
+  int64_t offset = gathering.clockOffset;
   if (status.ok())
-    status = prepareRun(table);
+    status = prepareRun(std::move(gathering));
   if (!status.ok())
     return status;
   channel->send({{"type", "ready"}});
-  std::optional<Message> start = expect("start");
+  std::optional<Message> start = mailbox.expect("start");
   if (!start)
     return failed();
   clock = Clock(start->at("at").get<int64_t>() + offset);

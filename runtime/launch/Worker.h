@@ -20,6 +20,7 @@ struct RunOptions {
   std::string stage = "synthetic";                   // what computes: MakeStage.h
   Pace pace = Pace::Carry;                           // Real for every stage but the synthetic one
   plan::Time deadline = 0;                           // of every wait; 0: none
+  plan::Time rendezvous = 0;                         // until all processes have met; 0: no limit
   bool trace = false;                                // events are reported to the controller
   std::string ownTrace;                              // the process writes its events to this file; empty: it does not
   std::string checkpoint;                            // folder; empty: none

@@ -25,7 +25,7 @@ public:
     Controller::Setup setup;
     setup.plan = plan;
     setup.options.steps = steps;
-    setup.options.deadline = deadline;
+    setup.options.deadline = setup.options.rendezvous = deadline;
     setup.options.checkpoint = checkpoint;
     Controller::Owner owner;
     owner.started = [this] { started = true; };

@@ -20,7 +20,7 @@ RunOptions options(int64_t steps, Pace pace = Pace::Carry) {
   RunOptions result;
   result.steps = steps;
   result.pace = pace;
-  result.deadline = 10'000'000'000'000; // 10 s
+  result.deadline = result.rendezvous = 10'000'000'000'000; // 10 s
   return result;
 }
 

@@ -13,7 +13,8 @@ namespace pipec::piperun {
 
 namespace fs = std::filesystem;
 
-static constexpr double kMaxDeadline = 1e6; // seconds
+static constexpr double kMaxDeadline = 1e6;                    // seconds
+static constexpr plan::Time kRendezvous = 300'000'000'000'000; // 5 min
 static constexpr int64_t kMaxSteps = 1'000'000;
 
 void define(CLI::App &app, Arguments &a) {
@@ -43,6 +44,10 @@ void define(CLI::App &app, Arguments &a) {
                  "its own, with its rank before the suffix");
   app.add_option("--deadline", a.deadline,
                  "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
+      ->check(CLI::Range(0.0, kMaxDeadline));
+  app.add_option("--rendezvous", a.rendezvous,
+                 "Seconds until all processes have met, which a cluster may start minutes apart; who is missing is "
+                 "said every 5 s; 0: no limit; default: 300, with --local the deadline")
       ->check(CLI::Range(0.0, kMaxDeadline));
   app.add_option(
       "--network", a.network,
@@ -114,6 +119,8 @@ Status check(const Arguments &a) {
     return Status::usage("--emulate is for --stage=synthetic; operations of any other stage take their own time");
   if (std::isnan(a.deadline))
     return Status::usage("--deadline is not a number");
+  if (std::isnan(a.rendezvous))
+    return Status::usage("--rendezvous is not a number");
   if (a.restart > 0 && !a.local)
     return Status::usage("--restart needs --local; torchrun, Slurm or Open MPI restart what they have started");
   if (a.restart > 0 && a.checkpoint.empty())
@@ -130,6 +137,7 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest) {
                                                 : runtime::Pace::Carry;
   options.deadline =
       a.deadline >= 0 ? plan::Time(a.deadline * 1e12) : std::max<plan::Time>(5'000'000'000'000, 2 * longest);
+  options.rendezvous = a.rendezvous >= 0 ? plan::Time(a.rendezvous * 1e12) : a.local ? options.deadline : kRendezvous;
   options.trace = a.local && !a.trace.empty();
   options.checkpoint = a.checkpoint;
   options.every = a.every;

@@ -23,7 +23,8 @@ struct Arguments {
   std::string stage = "synthetic";
   std::string emulate; // empty: not given
   std::string trace;
-  double deadline = -1; // seconds; < 0: not given
+  double deadline = -1;   // seconds; < 0: not given
+  double rendezvous = -1; // likewise
   std::string checkpoint;
   int64_t every = 0;
   bool resume = false;
