@@ -60,7 +60,7 @@ Status Recording::run(const plan::Variant &of, Options options) {
   return simulate(of, options, result);
 }
 
-Place Recording::peerOf(const Place &transfer) const {
+Occurrence Recording::peerOf(const Occurrence &transfer) const {
   const plan::Operation &operation = *at(transfer).operation;
   const bool sends = operation.kind == Kind::Send;
   const Ends &ends =
@@ -70,7 +70,7 @@ Place Recording::peerOf(const Place &transfer) const {
   return {operation.peer, queue, transfer.step, index};
 }
 
-void Recording::consider(Cause &best, Why why, Place by, Time start) const {
+void Recording::consider(Cause &best, Why why, Occurrence by, Time start) const {
   // A receive ends with its data's arrival; its queue and link are free when its send ends.
   if (why == Why::Queue && at(by).operation->kind == Kind::Recv)
     by = peerOf(by);
@@ -78,35 +78,35 @@ void Recording::consider(Cause &best, Why why, Place by, Time start) const {
     best = {why, by};
 }
 
-std::optional<Place> Recording::before(const Place &place) const {
+std::optional<Occurrence> Recording::before(const Occurrence &place) const {
   if (place.index > 0)
-    return Place{place.rank, place.queue, place.step, place.index - 1};
+    return Occurrence{place.rank, place.queue, place.step, place.index - 1};
   if (place.step == 0)
     return std::nullopt;
-  return Place{place.rank, place.queue, place.step - 1,
-               int64_t(queue(place.rank, place.queue, place.step - 1).size()) - 1};
+  return Occurrence{place.rank, place.queue, place.step - 1,
+                    int64_t(queue(place.rank, place.queue, place.step - 1).size()) - 1};
 }
 
-Place Recording::meets(Place waited, Time when) const {
+Occurrence Recording::meets(Occurrence waited, Time when) const {
   while (waited.index > 0 && at(waited).end != when)
     --waited.index;
   return waited;
 }
 
 /// What holds up one side of a start: what stands before it on its queue, and its waits.
-void Recording::considerSide(Cause &best, const Place &place, Time start) const {
+void Recording::considerSide(Cause &best, const Occurrence &place, Time start) const {
   const plan::Program &program = variant->programs[size_t(place.rank)];
   const Executed &own = at(place);
   const Kind kind = own.operation->kind;
   const bool device = program.queues[place.queue].kind == plan::QueueKind::Device;
-  if (std::optional<Place> previous = before(place))
+  if (std::optional<Occurrence> previous = before(place))
     consider(best, device ? Why::Order : Why::Queue, *previous, start);
   for (uint32_t w = own.instruction->firstWait; w != own.instruction->firstWait + own.instruction->waits; ++w) {
     const plan::Wait &wait = program.waits[w];
     const int64_t count = wait.base + wait.stride * own.trip, step = place.step - (wait.previousStep ? 1 : 0);
     if (count <= 0 || step < 0)
       continue;
-    Place waited{place.rank, wait.queue, step, count - 1};
+    Occurrence waited{place.rank, wait.queue, step, count - 1};
     if (at(waited).completed != start)
       continue;
     waited = meets(waited, start);
@@ -116,16 +116,16 @@ void Recording::considerSide(Cause &best, const Place &place, Time start) const 
   }
 }
 
-Cause Recording::causeOf(const Place &place) const {
+Cause Recording::causeOf(const Occurrence &place) const {
   Cause best;
   const Executed &own = at(place);
   considerSide(best, place, own.start);
   if (plan::isTransfer(own.operation->kind)) {
-    const Place peer = peerOf(place);
+    const Occurrence peer = peerOf(place);
     considerSide(best, peer, own.start);
     // The link: where transfers of a pair are on several queues of one side, its queue does not say.
     const bool sends = own.operation->kind == Kind::Send;
-    const Place send = sends ? place : peer;
+    const Occurrence send = sends ? place : peer;
     const auto &all = transfers.at({send.rank, at(send).operation->peer}).sends;
     const int64_t n = transferAt[size_t(send.rank)][send.queue][size_t(send.index)];
     if (n > 0)
@@ -154,8 +154,8 @@ Cause Recording::causeOf(const Place &place) const {
   return best;
 }
 
-std::vector<Place> Recording::chain(Place place) const {
-  std::vector<Place> path{place};
+std::vector<Occurrence> Recording::chain(Occurrence place) const {
+  std::vector<Occurrence> path{place};
   const int64_t step = place.step;
   while (true) {
     Cause cause = causeOf(path.back());
@@ -167,18 +167,18 @@ std::vector<Place> Recording::chain(Place place) const {
   return path;
 }
 
-std::vector<Place> Recording::criticalPath(int64_t step) const {
-  std::optional<Place> last;
+std::vector<Occurrence> Recording::criticalPath(int64_t step) const {
+  std::optional<Occurrence> last;
   for (size_t rank = 0; rank != ranks.size(); ++rank)
     for (uint32_t q = 0; q != ranks[rank].size(); ++q) {
       const std::vector<Executed> &own = queue(int32_t(rank), q, step);
       if (own.empty() || variant->programs[rank].queues[q].kind != plan::QueueKind::Device)
         continue;
-      Place place{int32_t(rank), q, step, int64_t(own.size()) - 1};
+      Occurrence place{int32_t(rank), q, step, int64_t(own.size()) - 1};
       if (!last || at(place).end > at(*last).end)
         last = place;
     }
-  return last ? chain(*last) : std::vector<Place>{};
+  return last ? chain(*last) : std::vector<Occurrence>{};
 }
 
 } // namespace pipec::simulate

@@ -14,12 +14,12 @@
 namespace pipec::simulate {
 
 /// An executed instruction: the index-th of its queue in a step.
-struct Place {
+struct Occurrence {
   int32_t rank = 0;
   uint32_t queue = 0;
   int64_t step = 0;
   int64_t index = 0;
-  auto operator<=>(const Place &) const = default;
+  auto operator<=>(const Occurrence &) const = default;
 };
 
 struct Executed {
@@ -45,7 +45,7 @@ enum class Why : uint8_t {
 /// there is none.
 struct Cause {
   Why why = Why::Begin;
-  std::optional<Place> by;
+  std::optional<Occurrence> by;
 };
 
 class Recording {
@@ -59,27 +59,27 @@ public:
   const std::vector<Executed> &queue(int32_t rank, uint32_t queue, int64_t step) const {
     return ranks[size_t(rank)][queue][size_t(step)];
   }
-  const Executed &at(const Place &place) const {
+  const Executed &at(const Occurrence &place) const {
     return queue(place.rank, place.queue, place.step)[size_t(place.index)];
   }
   /// The other side of a transfer.
-  Place peerOf(const Place &transfer) const;
+  Occurrence peerOf(const Occurrence &transfer) const;
   /// Where several causes end at the same time, the first in the order of Why.
-  Cause causeOf(const Place &place) const;
+  Cause causeOf(const Occurrence &place) const;
   /// From the first start to the last end of a step (of all queues of devices), causes first. Each starts when the one
   /// before it ends; the first has no cause in the step.
-  std::vector<Place> criticalPath(int64_t step) const;
+  std::vector<Occurrence> criticalPath(int64_t step) const;
   /// The chain of causes that ends with this instruction, causes first, as far back as its step.
-  std::vector<Place> chain(Place place) const;
+  std::vector<Occurrence> chain(Occurrence place) const;
 
   Result result;
 
 private:
-  void consider(Cause &best, Why why, Place by, plan::Time start) const;
-  void considerSide(Cause &best, const Place &place, plan::Time start) const;
-  std::optional<Place> before(const Place &place) const;
+  void consider(Cause &best, Why why, Occurrence by, plan::Time start) const;
+  void considerSide(Cause &best, const Occurrence &place, plan::Time start) const;
+  std::optional<Occurrence> before(const Occurrence &place) const;
   /// Of a wait: the instruction whose end meets it.
-  Place meets(Place waited, plan::Time when) const;
+  Occurrence meets(Occurrence waited, plan::Time when) const;
 
   const plan::Variant *variant = nullptr;
   int64_t stepCount = 0;

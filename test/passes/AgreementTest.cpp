@@ -1,5 +1,6 @@
 // Random pipelines through all passes, judged by everything that knows an answer: the plan's rules, the simulator, the
 // evaluator, live ranges counted here, and the plan's file. PIPEC_SOAK in the environment multiplies the rounds.
+#include "compiler/emit/Explain.h"
 #include "compiler/emit/Plan.h"
 #include "compiler/passes/CrossCheck.h"
 #include "compiler/passes/Lowered.h"
@@ -182,16 +183,38 @@ protected:
       for (uint32_t q = 0; q != variant.programs[size_t(rank)].queues.size(); ++q)
         for (int64_t step : {0, 1})
           for (int64_t i = 0; i != int64_t(recording.queue(rank, q, step).size()); ++i) {
-            simulate::Place place{rank, q, step, i};
+            simulate::Occurrence place{rank, q, step, i};
             simulate::Cause cause = recording.causeOf(place);
             ASSERT_EQ(cause.by ? recording.at(*cause.by).end : 0, recording.at(place).start)
                 << rank << " " << q << " " << step << " " << i;
             ASSERT_EQ(cause.by.has_value(), cause.why != simulate::Why::Begin);
           }
-    std::vector<simulate::Place> path = recording.criticalPath(0);
+    std::vector<simulate::Occurrence> path = recording.criticalPath(0);
     ASSERT_FALSE(path.empty());
     EXPECT_EQ(recording.at(path.front()).start, 0);
     EXPECT_EQ(recording.at(path.back()).end, recording.result.makespan);
+  }
+
+  /// A chain of causes goes from a moment back to the start of the step, each link starting when the one before it
+  /// ends.
+  static void judgeExplanations(const plan::Variant &variant) {
+    const plan::Time makespan = variant.certificate.makespan;
+    for (int i = 0; i != 8 && makespan != 0; ++i) {
+      const auto rank = int32_t(i) % int32_t(variant.programs.size());
+      const plan::Time at = plan::Time(__int128(makespan) * (2 * i + 1) / 16);
+      emit::Explanation explanation;
+      ASSERT_EQ(emit::explain(variant, rank, at, explanation).message, "");
+      EXPECT_LE(explanation.from, at);
+      EXPECT_GT(explanation.to, at);
+      ASSERT_FALSE(explanation.chain.empty());
+      EXPECT_EQ(explanation.chain.front().start, explanation.busy           ? explanation.from
+                                                 : explanation.next.empty() ? explanation.chain.front().start
+                                                                            : explanation.to);
+      for (size_t link = 1; link != explanation.chain.size(); ++link)
+        EXPECT_EQ(explanation.chain[link].end, explanation.chain[link - 1].start) << explanation.chain[link].what;
+      EXPECT_EQ(explanation.chain.back().start, 0);
+      EXPECT_EQ(explanation.chain.back().why, simulate::Why::Begin);
+    }
   }
 
   /// The file holds the same plan, and the plan, rolled as it may be, runs as the programs did.
@@ -215,6 +238,7 @@ protected:
     for (size_t rank = 0; rank != ranks.size(); ++rank)
       EXPECT_EQ(result.ranks[rank].peak, ranks[rank].peak);
     judgeCauses(read.variants.front());
+    judgeExplanations(read.variants.front());
   }
 };
 

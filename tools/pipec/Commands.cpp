@@ -13,6 +13,7 @@
 #include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
+#include "tools/pipec/Inputs.h"
 #include "tools/pipec/Orders.h"
 
 #include <fmt/format.h>
@@ -27,78 +28,6 @@
 namespace pipec {
 
 namespace {
-
-/// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
-int fail(const CommandOptions &options, const Failure &failure) {
-  if (options.json) {
-    nlohmann::ordered_json object = {{"error", failure.message}, {"code", int(failure.code)}};
-    object["file"] = failure.file;
-    object["line"] = failure.line;
-    object["column"] = failure.column;
-    fmt::print("{}\n", object.dump(2));
-  }
-  return int(failure.code);
-}
-
-int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place = {}) {
-  // What loads files names the file itself.
-  std::string_view message = status.message;
-  if (message.starts_with(file + ": "))
-    message.remove_prefix(file.size() + 2);
-  std::string where = file;
-  if (place.line != 1 || place.column != 1)
-    where += fmt::format(":{}:{}", place.line, place.column);
-  fmt::print(stderr, "{}: error: {}\n", where, message);
-  return fail(options, Failure{status.code, std::string(message), file, unsigned(place.line), unsigned(place.column)});
-}
-
-/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
-bool isPlan(const std::string &path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    return false; // reading a pipe twice would lose what it held
-  std::FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file)
-    return false;
-  char magic[plan::kMagic.size()] = {};
-  size_t got = std::fread(magic, 1, sizeof magic, file);
-  std::fclose(file);
-  return std::string_view(magic, got) == plan::kMagic;
-}
-
-/// Loads a plan with every rule and the walk.
-Status loadChecked(const std::string &path, plan::Plan &plan) {
-  if (Status status = plan::load(path, plan); !status.ok())
-    return status;
-  for (const plan::Variant &variant : plan.variants) {
-    simulate::Result result;
-    if (Status status = simulate::prove(variant, result); !status.ok())
-      return status;
-  }
-  return {};
-}
-
-/// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
-bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
-  if (!isPlan(path)) {
-    Failure failure;
-    if (compile(path, options.set, Stage::Plan, compiled, failure))
-      return true;
-    code = fail(options, failure);
-    return false;
-  }
-  Status status = options.set.empty() ? plan::readFile(path, compiled.bytes)
-                                      : Status::usage("--set changes a spec; this is a plan");
-  if (status.ok())
-    status = plan::decode(compiled.bytes, compiled.plan);
-  if (status.ok())
-    status = plan::verify(compiled.plan);
-  compiled.milliseconds = -1;
-  if (status.ok())
-    return true;
-  code = fail(options, path, status);
-  return false;
-}
 
 bool useColour(const CommandOptions &options) {
   if (options.colour != "auto")
@@ -131,16 +60,6 @@ std::string besideSpec(const std::string &path) {
   size_t dot = path.find_last_of('.');
   bool hasSuffix = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
   return (hasSuffix ? path.substr(0, dot) : path) + ".pipe";
-}
-
-Status figures(const Compiled &compiled, emit::PlanReport &report) {
-  report.planBytes = int64_t(compiled.bytes.size());
-  report.compileMs = compiled.milliseconds;
-  if (compiled.walks.empty())
-    return emit::report(compiled.plan, report);
-  for (size_t v = 0; v != compiled.walks.size(); ++v)
-    report.variants.push_back(emit::report(compiled.plan.variants[v], compiled.walks[v]));
-  return {};
 }
 
 bool isTorchCsv(const CommandOptions &options) { return options.emit.starts_with("torch-csv"); }
@@ -206,7 +125,7 @@ int compileCommand(const CommandOptions &options) {
   if (std::error_code error; std::filesystem::equivalent(path, options.input, error))
     return fail(options, path, Status::usage("the plan would overwrite its spec; name another file with -o"));
   emit::PlanReport report;
-  if (Status status = figures(compiled, report); !status.ok())
+  if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
   if (Status status = plan::writeFile(path, compiled.bytes); !status.ok())
     return fail(options, path, status);
@@ -222,7 +141,7 @@ int reportCommand(const CommandOptions &options) {
   if (!obtain(options, options.input, compiled, code))
     return code;
   emit::PlanReport report;
-  if (Status status = figures(compiled, report); !status.ok())
+  if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
   if (!options.network.empty()) {
     simulate::Scenario network;
@@ -257,7 +176,7 @@ int showCommand(const CommandOptions &options) {
     if (Status status = emit::timeline(variant, look, text); !status.ok())
       return fail(options, paths[i], status);
     emit::PlanReport report;
-    if (Status status = figures(plans[i], report); !status.ok())
+    if (Status status = figuresOf(plans[i], report); !status.ok())
       return fail(options, paths[i], status);
     const emit::Report &figures = report.variants.front();
     fmt::print("{}{}: makespan {}, bubble {:.2f} %\n{}", i == 0 ? "" : "\n", paths[i],

@@ -30,8 +30,8 @@ namespace {
 /// Prints every diagnostic, and keeps the first error's place and words.
 class FirstError {
 public:
-  FirstError(MLIRContext &context, Failure &failure)
-      : handler(&context, [&failure](Diagnostic &diagnostic) {
+  FirstError(MLIRContext &context, Failure &failure, Said said)
+      : handler(&context, [&failure, said](Diagnostic &diagnostic) {
           if (diagnostic.getSeverity() == DiagnosticSeverity::Error && failure.message.empty()) {
             failure.message = diagnostic.str();
             if (auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>()) {
@@ -40,7 +40,8 @@ public:
               failure.column = place.getColumn();
             }
           }
-          print(diagnostic);
+          if (said == Said::Everything)
+            print(diagnostic);
           return success();
         }) {}
 
@@ -69,9 +70,9 @@ std::string textOf(ModuleOp module) {
 /// One compilation: a context, and every variant through the passes.
 class Compilation {
 public:
-  Compilation(Stage until, Compiled &compiled, Failure &failure)
-      : until(until), compiled(compiled), failure(failure), context(MLIRContext::Threading::DISABLED),
-        first(context, failure) {
+  Compilation(Stage until, Compiled &compiled, Failure &failure, Said said)
+      : until(until), compiled(compiled), failure(failure), said(said), context(MLIRContext::Threading::DISABLED),
+        first(context, failure, said) {
     context.printOpOnDiagnostic(false);
   }
 
@@ -97,7 +98,8 @@ public:
       if (code != Code::Check || specs.size() == 1 || internal)
         return stop(code);
       // A variant that does not fit leaves room for those that do.
-      llvm::errs() << "variant '" << spec.variantName << "' is left out\n";
+      if (said == Said::Everything)
+        llvm::errs() << "variant '" << spec.variantName << "' is left out\n";
       leftOut = std::exchange(failure, {});
     }
     if (compiledVariants == 0) {
@@ -190,6 +192,12 @@ private:
     variants.push_back(emit::variant(*lowered, problem, spec.variantName));
     variants.back().schedule = pipeline.getSymName().str();
     compiled.walks.push_back(std::move(lowered->result));
+    compiled.problems.push_back(std::move(problem));
+    auto &parameters = compiled.parameters.emplace_back();
+    if (DictionaryAttr given = pipeline.getParametersAttr())
+      for (NamedAttribute each : given)
+        if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
+          parameters[each.getName().str()] = value.getInt();
     (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
     return Code::Ok;
   }
@@ -197,6 +205,7 @@ private:
   Stage until;
   Compiled &compiled;
   Failure &failure;
+  Said said;
   MLIRContext context;
   FirstError first;
 };
@@ -204,8 +213,8 @@ private:
 } // namespace
 
 bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
-             Failure &failure) {
-  return Compilation(until, compiled, failure).run(path, set);
+             Failure &failure, Said said) {
+  return Compilation(until, compiled, failure, said).run(path, set);
 }
 
 } // namespace pipec

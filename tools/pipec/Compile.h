@@ -2,10 +2,12 @@
 // place.
 #pragma once
 
+#include "compiler/schedule/Problem.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Simulate.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,12 +26,18 @@ struct Compiled {
   std::string text; // Stage::Design, Stage::Programs: the IR
   plan::Plan plan;  // Stage::Plan
   std::vector<uint8_t> bytes;
-  std::vector<simulate::Result> walks; // of each variant; none where the plan was read from a file
+  // Of each variant; none where the plan was read from a file.
+  std::vector<simulate::Result> walks;
+  std::vector<schedule::Problem> problems;
+  std::vector<std::map<std::string, int64_t>> parameters; // of its schedule
   double milliseconds = 0;
 };
 
+/// Whether diagnostics are printed.
+enum class Said { Everything, Nothing };
+
 /// Runs up to `until`. False after an error, which `failure` holds.
 bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
-             Failure &failure);
+             Failure &failure, Said said = Said::Everything);
 
 } // namespace pipec

@@ -88,6 +88,17 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::verifyCommand},
+    {"explain", "why a rank is idle or busy at a moment; without one, what the schedule's time is made of",
+     "pipec explain specs/1f1b.yaml --rank 1 --at 30ms",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "a spec or a plan");
+       set(app, options);
+       app.add_option("--rank", options.rank, "the rank")->check(CLI::Range(0, 65535));
+       app.add_option("--at", options.at, "the moment, from the start of the first step (30ms)");
+       app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
+       json(app, options);
+     },
+     pipec::explainCommand},
     {"disasm", "a plan as text", "pipec disasm specs/1f1b.pipe --rank 0",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan");

@@ -92,7 +92,7 @@ Entry interleavedOneFOneB() {
           .stagesPerRank = 0,
           .placement = "loop",
           .source = "arXiv 2104.04473, section 2.2; PyTorch's ScheduleInterleaved1F1B",
-          .bubble = "(p-1)(F+B+W)/v + transfers, equal stages, F, B, W of a rank's v chunks",
+          .bubble = "(p-1)(F+B+W) + transfers, equal stages, F, B, W of one chunk",
           .memory = "min(mv, (v-1)g + 2(p-1-r) + 1) chunks on rank r",
           .parameters = {{"group", 1, "microbatches in a group (default: m / max(1, m / p), both rounded down)"}},
           .words = interleavedWords,

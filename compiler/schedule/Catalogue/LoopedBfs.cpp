@@ -28,7 +28,7 @@ Entry loopedBfs() {
           .stagesPerRank = 0,
           .placement = "loop",
           .source = "arXiv 2211.05953, section 4; PyTorch's ScheduleLoopedBFS",
-          .bubble = "(p-1)(F+B+W)/v + transfers, equal stages, m >= p",
+          .bubble = "(p-1)(F+B+W) + transfers, equal stages, F, B, W of one chunk, m >= p",
           .memory = "mv chunks on every rank",
           .words = loopedBfsWords,
           .lastMicrobatchFirst = true};

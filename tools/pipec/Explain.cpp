@@ -1,0 +1,247 @@
+// pipec explain: of a moment, the chain of causes; of a whole spec, its formulas in numbers, the bound that binds, and
+// what would help, each tried by compiling and simulating it.
+#include "compiler/emit/Explain.h"
+
+#include "compiler/emit/Report.h"
+#include "compiler/schedule/Catalogue.h"
+#include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
+#include "tools/pipec/Commands.h"
+#include "tools/pipec/Compile.h"
+#include "tools/pipec/Inputs.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace pipec {
+
+namespace {
+
+/// What a bound's argument says, and what would loosen it.
+const char *meaning(plan::Bound bound) {
+  switch (bound) {
+  case plan::Bound::None:
+    return "nothing bounds it";
+  case plan::Bound::CriticalPath:
+    return "a microbatch's way through all stages and back, behind the others of its stage: fewer or quicker stages, "
+           "quicker links";
+  case plan::Bound::Work:
+    return "the busiest rank's work and the idle time that data alone force on it: more microbatches, an evener split";
+  case plan::Bound::WarmUp:
+    return "too few forwards fit into memory before the first backward comes back: more memory, quicker links";
+  case plan::Bound::MemoryChain:
+    return "a forward waits for the memory of a backward long before it: more memory";
+  case plan::Bound::Area:
+    return "bytes held, times how long they must be: more memory, or less to keep";
+  case plan::Bound::LastDevice:
+    return "two ranks that wait for each other, from one's first start to the other's end: more microbatches, quicker "
+           "links";
+  case plan::Bound::Exact:
+    return "an exact search: nothing is quicker";
+  }
+  return "";
+}
+
+std::string range(const schedule::Problem &problem, schedule::Time schedule::Stage::*cost) {
+  auto [least, most] = std::minmax_element(problem.stages.begin(), problem.stages.end(),
+                                           [&](const auto &a, const auto &b) { return a.*cost < b.*cost; });
+  return (*least).*cost == (*most).*cost
+             ? plan::timeText((*most).*cost)
+             : fmt::format("{} to {}", plan::timeText((*least).*cost), plan::timeText((*most).*cost));
+}
+
+/// A schedule's formulas, with symbols and with this problem's numbers.
+struct Formulas {
+  std::string bubble, bubbleHere, memory, memoryHere;
+};
+
+std::optional<Formulas> formulas(const std::string &name, const schedule::Problem &problem,
+                                 const std::map<std::string, int64_t> &parameters) {
+  const schedule::Entry *entry = schedule::find(name);
+  if (!entry)
+    return std::nullopt;
+  // Formulas are of equal stages: the slowest, where they are not.
+  auto most = [&](schedule::Time schedule::Stage::*cost) {
+    schedule::Time time = 0;
+    for (const schedule::Stage &stage : problem.stages)
+      time = std::max(time, stage.*cost);
+    return plan::timeText(time);
+  };
+  const bool fused = problem.backward == schedule::BackwardMode::Fused;
+  const int64_t chunks = int64_t(problem.stages.size()) / problem.ranks;
+  std::vector<std::pair<char, std::string>> values = {
+      {'p', std::to_string(problem.ranks)},
+      {'m', std::to_string(problem.microbatches)},
+      {'v', std::to_string(chunks)},
+      {'c', plan::timeText(problem.ranks > 1 ? problem.handOver(0, 1) : 0)},
+      {'F', most(&schedule::Stage::forward)}};
+  for (const auto &[parameter, value] : parameters) // k; g of group
+    values.emplace_back(parameter.front(), std::to_string(value));
+  if (fused) {
+    values.emplace_back('B', most(&schedule::Stage::backward));
+    values.emplace_back('W', "0");
+  } else {
+    values.emplace_back('B', most(&schedule::Stage::backwardInput));
+    values.emplace_back('W', most(&schedule::Stage::backwardWeight));
+  }
+  Formulas made{std::string(entry->bubble), "", std::string(entry->memory), ""};
+  made.bubbleHere = emit::spelledOut(made.bubble, values);
+  made.memoryHere = emit::spelledOut(made.memory, values);
+  return made;
+}
+
+/// What a change to the spec would make of the time per microbatch.
+struct WhatIf {
+  std::string change, set;
+  plan::Time span = 0;
+  int32_t microbatches = 0;
+  plan::Bytes peak = 0;
+};
+
+plan::Bytes peakOf(const simulate::Result &result) {
+  plan::Bytes peak = 0;
+  for (const simulate::RankResult &rank : result.ranks)
+    peak = std::max(peak, rank.peak);
+  return peak;
+}
+
+/// Changes that the spec takes, each compiled and simulated.
+std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &variant) {
+  std::vector<WhatIf> tried;
+  const std::pair<std::string, std::string> changes[] = {
+      {"twice the microbatches", fmt::format("pipeline.microbatches={}", 2 * variant.microbatches)},
+      {"links without latency", "costs.link.latency=0us"},
+      {"links of unlimited bandwidth", "costs.link.bandwidth=unlimited"},
+      {"no memory limit", "memory.limit=1048576TiB"},
+  };
+  for (const auto &[change, set] : changes) {
+    std::vector<std::string> all = options.set;
+    all.push_back(set);
+    Compiled compiled;
+    Failure failure;
+    if (!compile(options.input, all, Stage::Plan, compiled, failure, Said::Nothing))
+      continue; // the spec says it another way
+    const plan::Variant &made = compiled.plan.variants.front();
+    tried.push_back({change, set, made.certificate.span, made.microbatches, peakOf(compiled.walks.front())});
+  }
+  return tried;
+}
+
+double milliseconds(plan::Time time) { return double(time) / 1e9; }
+
+int explainAll(const CommandOptions &options, const Compiled &compiled) {
+  emit::PlanReport figures;
+  if (Status status = figuresOf(compiled, figures); !status.ok())
+    return fail(options, options.input, status);
+  const emit::Report &own = figures.variants.front();
+  const plan::Variant &variant = compiled.plan.variants.front();
+  const plan::Certificate &certificate = own.certificate;
+  const schedule::Problem *problem = compiled.problems.empty() ? nullptr : &compiled.problems.front();
+  std::optional<Formulas> formula =
+      problem ? formulas(own.schedule, *problem, compiled.parameters.front()) : std::nullopt;
+  std::vector<WhatIf> tried = problem ? whatIfs(options, variant) : std::vector<WhatIf>{};
+  auto perMicrobatch = [](plan::Time span, int64_t microbatches) { return double(span) / double(microbatches); };
+  const double now = perMicrobatch(certificate.span, own.microbatches);
+  auto gain = [&](const WhatIf &each) { return 1 - perMicrobatch(each.span, each.microbatches) / now; };
+
+  if (options.json) {
+    nlohmann::ordered_json object = {{"schedule", own.schedule},
+                                     {"ranks", own.ranks},
+                                     {"stages", own.stages},
+                                     {"microbatches", own.microbatches},
+                                     {"makespan_ms", milliseconds(certificate.makespan)},
+                                     {"span_ms", milliseconds(certificate.span)},
+                                     {"bubble_rate", own.bubbleRate},
+                                     {"bound", plan::name(certificate.bound)},
+                                     {"bound_means", meaning(certificate.bound)},
+                                     {"span_bound", plan::name(certificate.spanBound)},
+                                     {"span_bound_means", meaning(certificate.spanBound)}};
+    if (formula) {
+      object["bubble"] = formula->bubble;
+      object["bubble_here"] = formula->bubbleHere;
+      object["memory"] = formula->memory;
+      object["memory_here"] = formula->memoryHere;
+    }
+    object["what_if"] = nlohmann::ordered_json::array();
+    for (const WhatIf &each : tried)
+      object["what_if"].push_back({{"change", each.change},
+                                   {"set", each.set},
+                                   {"span_ms", milliseconds(each.span)},
+                                   {"microbatches", each.microbatches},
+                                   {"peak_bytes", each.peak},
+                                   {"gain", gain(each)}});
+    fmt::print("{}\n", object.dump(2));
+    return 0;
+  }
+
+  std::string text =
+      fmt::format("{}: {} ranks, {} stages, {} microbatches\n", own.schedule, own.ranks, own.stages, own.microbatches);
+  if (problem) {
+    const bool fused = problem->backward == schedule::BackwardMode::Fused;
+    text += fmt::format("  a stage and microbatch: F {}, {}{}{}\n", range(*problem, &schedule::Stage::forward),
+                        fused ? "BW " : "B ",
+                        range(*problem, fused ? &schedule::Stage::backward : &schedule::Stage::backwardInput),
+                        fused ? "" : ", W " + range(*problem, &schedule::Stage::backwardWeight));
+  }
+  if (formula)
+    text += fmt::format("  idle time    {}\n               {}\n  activations  {}\n               {}\n", formula->bubble,
+                        formula->bubbleHere, formula->memory, formula->memoryHere);
+  auto bound = [&](const char *what, plan::Time time, plan::Time least, plan::Bound argument, double bubble) {
+    text += fmt::format("  {:<12} {}, {:.2f} % of it idle; no order takes less than {} ({}), a gap of {:.2f} %\n", what,
+                        plan::timeText(time), 100 * bubble, plan::timeText(least), plan::name(argument),
+                        least > 0 ? 100 * (double(time) / double(least) - 1) : 0.0);
+    text += fmt::format("               {}\n", meaning(argument));
+  };
+  bound("makespan", certificate.makespan, certificate.lowerBound, certificate.bound, own.bubbleRate);
+  bound("span", certificate.span, certificate.spanLowerBound, certificate.spanBound, own.spanBubbleRate);
+  std::string useless;
+  for (const WhatIf &each : tried) {
+    constexpr double kNothing = 5e-5; // prints as 0.00 %
+    if (std::abs(gain(each)) < kNothing)
+      useless += (useless.empty() ? "" : ", ") + each.change;
+    else
+      text += fmt::format("  with {}: {:+.2f} % time per microbatch, a peak of {} (simulated: --set {})\n", each.change,
+                          -100 * gain(each), plan::bytesText(each.peak), each.set);
+  }
+  if (!useless.empty())
+    text += fmt::format("  no gain from: {}\n", useless);
+  fmt::print("{}", text);
+  return 0;
+}
+
+} // namespace
+
+int explainCommand(const CommandOptions &options) {
+  if ((options.rank < 0) != options.at.empty())
+    return fail(options, options.input, Status::usage("a moment needs both --rank and --at"));
+  plan::Time at = 0;
+  if (!options.at.empty()) {
+    units::Quantity time = units::parseDuration(options.at);
+    if (!time.ok())
+      return fail(options, options.input, Status::usage("--at: " + time.error));
+    at = time.value;
+  }
+  Compiled compiled;
+  int code = 0;
+  if (!obtain(options, options.input, compiled, code))
+    return code;
+  if (options.at.empty())
+    return explainAll(options, compiled);
+  const size_t v = size_t(std::max(options.variant, 0));
+  if (v >= compiled.plan.variants.size())
+    return fail(
+        options, options.input,
+        Status::usage(fmt::format("there is no variant {}: the plan has {}", v, compiled.plan.variants.size())));
+  emit::Explanation explanation;
+  if (Status status = emit::explain(compiled.plan.variants[v], options.rank, at, explanation); !status.ok())
+    return fail(options, options.input, status);
+  constexpr size_t kLinks = 40;
+  fmt::print("{}", options.json ? emit::explanationJson(explanation) : emit::explanationText(explanation, kLinks));
+  return 0;
+}
+
+} // namespace pipec

@@ -1,0 +1,96 @@
+#include "tools/pipec/Inputs.h"
+
+#include "runtime/plan/Format.h"
+#include "runtime/plan/Load.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <filesystem>
+
+namespace pipec {
+
+/// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
+int fail(const CommandOptions &options, const Failure &failure) {
+  if (options.json) {
+    nlohmann::ordered_json object = {{"error", failure.message}, {"code", int(failure.code)}};
+    object["file"] = failure.file;
+    object["line"] = failure.line;
+    object["column"] = failure.column;
+    fmt::print("{}\n", object.dump(2));
+  }
+  return int(failure.code);
+}
+
+int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place) {
+  // What loads files names the file itself.
+  std::string_view message = status.message;
+  if (message.starts_with(file + ": "))
+    message.remove_prefix(file.size() + 2);
+  std::string where = file;
+  if (place.line != 1 || place.column != 1)
+    where += fmt::format(":{}:{}", place.line, place.column);
+  fmt::print(stderr, "{}: error: {}\n", where, message);
+  return fail(options, Failure{status.code, std::string(message), file, unsigned(place.line), unsigned(place.column)});
+}
+
+/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
+bool isPlan(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return false; // reading a pipe twice would lose what it held
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  if (!file)
+    return false;
+  char magic[plan::kMagic.size()] = {};
+  size_t got = std::fread(magic, 1, sizeof magic, file);
+  std::fclose(file);
+  return std::string_view(magic, got) == plan::kMagic;
+}
+
+/// Loads a plan with every rule and the walk.
+Status loadChecked(const std::string &path, plan::Plan &plan) {
+  if (Status status = plan::load(path, plan); !status.ok())
+    return status;
+  for (const plan::Variant &variant : plan.variants) {
+    simulate::Result result;
+    if (Status status = simulate::prove(variant, result); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+/// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
+bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
+  if (!isPlan(path)) {
+    Failure failure;
+    if (compile(path, options.set, Stage::Plan, compiled, failure))
+      return true;
+    code = fail(options, failure);
+    return false;
+  }
+  Status status = options.set.empty() ? plan::readFile(path, compiled.bytes)
+                                      : Status::usage("--set changes a spec; this is a plan");
+  if (status.ok())
+    status = plan::decode(compiled.bytes, compiled.plan);
+  if (status.ok())
+    status = plan::verify(compiled.plan);
+  compiled.milliseconds = -1;
+  if (status.ok())
+    return true;
+  code = fail(options, path, status);
+  return false;
+}
+
+Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {
+  report.planBytes = int64_t(compiled.bytes.size());
+  report.compileMs = compiled.milliseconds;
+  if (compiled.walks.empty())
+    return emit::report(compiled.plan, report);
+  for (size_t v = 0; v != compiled.walks.size(); ++v)
+    report.variants.push_back(emit::report(compiled.plan.variants[v], compiled.walks[v]));
+  return {};
+}
+
+} // namespace pipec

@@ -1,0 +1,29 @@
+// What most subcommands begin and end with: a spec or a plan, its figures, and how a failure is said.
+#pragma once
+
+#include "compiler/emit/Report.h"
+#include "runtime/plan/Status.h"
+#include "runtime/simulate/ScenarioFile.h"
+#include "tools/pipec/Commands.h"
+#include "tools/pipec/Compile.h"
+
+#include <string>
+
+namespace pipec {
+
+/// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
+int fail(const CommandOptions &options, const Failure &failure);
+int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place = {});
+
+/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
+bool isPlan(const std::string &path);
+
+/// Loads a plan with every rule and the walk.
+Status loadChecked(const std::string &path, plan::Plan &plan);
+
+/// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
+bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code);
+
+Status figuresOf(const Compiled &compiled, emit::PlanReport &report);
+
+} // namespace pipec
