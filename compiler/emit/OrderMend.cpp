@@ -14,30 +14,46 @@ using schedule::OrderIndex;
 
 namespace {
 
-constexpr size_t kCandidates = 24;              // moves tried
-constexpr size_t kCellsTried = size_t(4) << 20; // and cells walked for them, in all
+constexpr size_t kMoves = 8;                    // named
+constexpr size_t kCellsTried = size_t(4) << 20; // walked to find them, in all
 
 class Mend {
 public:
-  Mend(const OrderCells &given, const OrderIndex &index, Communicator communicator)
-      : cells(given), index(index), communicator(communicator) {
-    for (const auto &row : cells.rows)
+  Mend(const OrderCells &given, Communicator communicator) : given(given), communicator(communicator), cells(given) {
+    for (const auto &row : given.rows)
       size += row.size();
   }
 
-  std::string run(const std::vector<OrderBehind> &behind) {
-    std::string mended;
-    // Pairs are two cells that stay together: they are not moved.
-    for (size_t i = 0; !cells.pairs && i != behind.size() && mended.empty(); ++i)
-      mended = moved(behind[i]);
+  std::string run() {
+    std::string mended = moves();
     if (mended.empty())
       mended = otherCommunicator();
-    if (mended.empty() && cells.format == schedule::OrderFormat::ComputeComms)
+    if (mended.empty() && given.format == schedule::OrderFormat::ComputeComms)
       mended = passesAlone();
     return mended;
   }
 
 private:
+  /// Cells moved one after the other, each so that it runs further. Pairs are two cells that stay together: nothing is
+  /// moved among them.
+  std::string moves() {
+    std::string text;
+    if (given.pairs || !judge(state))
+      return "";
+    for (size_t n = 0; n != kMoves; ++n) {
+      std::string made;
+      const std::vector<OrderBehind> behind = state.behind;
+      for (size_t i = 0; i != behind.size() && made.empty(); ++i)
+        made = moved(behind[i]);
+      if (made.empty())
+        return "";
+      text += (text.empty() ? "it ends with " : ", then ") + made;
+      if (state.ends)
+        return text;
+    }
+    return "";
+  }
+
   std::string moved(const OrderBehind &at) {
     if (at.place == at.first)
       return laterWait(at.rank, at.place);
@@ -62,36 +78,50 @@ private:
     return place == last ? "" : tryMove(rank, place, last, "behind");
   }
 
-  /// Whether it ends with the cell at `from` moved to where `to` stands.
+  /// Moves the cell at `from` to where `to` stands, if it runs further then.
   std::string tryMove(size_t rank, uint32_t from, uint32_t to, std::string_view where) {
-    if (++tried > kCandidates || tried * size > kCellsTried)
-      return "";
     std::vector<Cell> &row = cells.rows[rank];
-    const std::string text = fmt::format("it ends with {} ({}:{}) moved {} {} ({}:{})", nameOf(row[from]), rank + 1,
-                                         row[from].column, where, nameOf(row[to]), rank + 1, row[to].column);
-    const std::vector<Cell> kept = row;
-    if (from < to)
-      std::rotate(row.begin() + from, row.begin() + from + 1, row.begin() + to + 1);
-    else
-      std::rotate(row.begin() + to, row.begin() + from, row.begin() + from + 1);
-    const bool works = ends(cells, communicator);
-    row = kept;
-    return works ? text : "";
+    const Cell moved = row[from], other = row[to];
+    auto rotate = [&](uint32_t from, uint32_t to) {
+      if (from < to)
+        std::rotate(row.begin() + from, row.begin() + from + 1, row.begin() + to + 1);
+      else
+        std::rotate(row.begin() + to, row.begin() + from, row.begin() + from + 1);
+    };
+    rotate(from, to);
+    OrderRun run;
+    if (judge(run) && (run.ends || run.done > state.done)) {
+      state = std::move(run);
+      return fmt::format("{} ({}:{}) moved {} {} ({}:{})", nameOf(moved), rank + 1, moved.column, where, nameOf(other),
+                         rank + 1, other.column);
+    }
+    rotate(to, from);
+    return "";
+  }
+
+  /// How far the cells run as they stand; false if they break a rule, or enough has been tried.
+  bool judge(OrderRun &run) {
+    walked += size;
+    schedule::OrderError none;
+    if (walked > kCellsTried || !schedule::checkCells(cells, index, none))
+      return false;
+    run = runOrder(cells, index, communicator);
+    return true;
   }
 
   static bool ends(const OrderCells &order, Communicator communicator) {
     OrderIndex own;
     schedule::OrderError none;
-    return schedule::checkCells(order, own, none) && orderEnds(order, own, communicator);
+    return schedule::checkCells(order, own, none) && runOrder(order, own, communicator).ends;
   }
 
   std::string otherCommunicator() const {
-    if (cells.format == schedule::OrderFormat::ComputeOnly)
+    if (given.format == schedule::OrderFormat::ComputeOnly)
       return "";
-    if (communicator == Communicator::Shared && ends(cells, Communicator::PerPair))
+    if (communicator == Communicator::Shared && ends(given, Communicator::PerPair))
       return "it ends where each pair of ranks has a communicator of its own (--communicator=per_pair), as in an NCCL "
              "group that is not initialized eagerly";
-    if (communicator != Communicator::PerEdge && ends(cells, Communicator::PerEdge))
+    if (communicator != Communicator::PerEdge && ends(given, Communicator::PerEdge))
       return "it ends where each direction of a pair of ranks has a communicator of its own (--communicator=per_edge), "
              "as with TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1 from release 2.15 on";
     return "";
@@ -99,8 +129,8 @@ private:
 
   std::string passesAlone() const {
     OrderCells passes;
-    passes.pairs = cells.pairs;
-    for (const auto &row : cells.rows)
+    passes.pairs = given.pairs;
+    for (const auto &row : given.rows)
       std::copy_if(row.begin(), row.end(), std::back_inserter(passes.rows.emplace_back()),
                    [](const Cell &cell) { return isPass(cell.action); });
     return ends(passes, communicator)
@@ -109,17 +139,16 @@ private:
                : "its passes wait for each other in a cycle by themselves: no order of transfers mends that";
   }
 
-  OrderCells cells;
-  const OrderIndex &index;
+  const OrderCells &given;
   const Communicator communicator;
-  size_t size = 0, tried = 0;
+  OrderCells cells; // with what has been moved
+  OrderIndex index; // of them
+  OrderRun state;
+  size_t size = 0, walked = 0;
 };
 
 } // namespace
 
-std::string mendOrder(const OrderCells &cells, const OrderIndex &index, Communicator communicator,
-                      const std::vector<OrderBehind> &behind) {
-  return Mend(cells, index, communicator).run(behind);
-}
+std::string mendOrder(const OrderCells &cells, Communicator communicator) { return Mend(cells, communicator).run(); }
 
 } // namespace pipec::emit

@@ -34,9 +34,6 @@ private:
   std::map<std::pair<schedule::Action, int32_t>, uint32_t> operations; // by stage
 };
 
-/// Whether cells that have passed checkCells end.
-bool orderEnds(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator);
-
 /// Of a row of an order that stops: the cell at `place` stands behind the one at `first`, or (first == place) is a
 /// WAIT_SEND that comes too early.
 struct OrderBehind {
@@ -44,9 +41,16 @@ struct OrderBehind {
   uint32_t place = 0, first = 0;
 };
 
-/// What would let an order end that stops: a cell moved, another queue model, or transfers left to PyTorch; each has
+/// How far cells that have passed checkCells run.
+struct OrderRun {
+  bool ends = false;
+  size_t done = 0;                 // cells, where it stops
+  std::vector<OrderBehind> behind; // in the cycle in which it does
+};
+OrderRun runOrder(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator);
+
+/// What would let an order end that stops: cells moved, another queue model, or transfers left to PyTorch; each has
 /// been tried. Empty if nothing simple does.
-std::string mendOrder(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator,
-                      const std::vector<OrderBehind> &behind);
+std::string mendOrder(const schedule::OrderCells &cells, Communicator communicator);
 
 } // namespace pipec::emit

@@ -97,7 +97,10 @@ public:
     for (size_t rank = 0; rank != cells.rows.size(); ++rank)
       done[rank].resize(cells.rows[rank].size());
     simulate::Options options;
-    options.observe = [&](const simulate::Event &event) { done[size_t(event.rank)][size_t(event.index)] = true; };
+    options.observe = [&](const simulate::Event &event) {
+      done[size_t(event.rank)][size_t(event.index)] = true;
+      ++count;
+    };
     simulate::Result result;
     (void)simulate::simulate(programs->variant, options, result);
 
@@ -122,6 +125,9 @@ public:
   std::string refer(Node node) const {
     return fmt::format("{} ({}:{})", nameOf(cell(node)), node.rank + 1, cell(node).column);
   }
+
+  /// How many cells ran before it came to the cycle.
+  size_t ran() const { return count; }
 
   /// The cycle holds none of the transfers that PyTorch adds.
   uint32_t placeInFile(Node node) const {
@@ -197,6 +203,7 @@ private:
   const OrderIndex &index;
   std::optional<OrderPrograms> programs;
   std::vector<std::vector<bool>> done; // by rank and cell
+  size_t count = 0;
 };
 
 } // namespace
@@ -214,22 +221,28 @@ bool proveOrder(const OrderCells &cells, const OrderIndex &index, Communicator c
   const Node first = cycle.front().first;
   stop.error = {int(first.rank) + 1, proof.cell(first).column,
                 fmt::format("the order stops in a cycle of {} cells, each waiting for the next", cycle.size()), true};
-  std::vector<OrderBehind> behind;
-  for (const auto &[node, step] : cycle) {
+  for (const auto &[node, step] : cycle)
     stop.notes.push_back({int(node.rank) + 1, proof.cell(node).column,
                           fmt::format(fmt::runtime(step.why), nameOf(proof.cell(node)), proof.refer(step.next))});
-    if (isWaitSend(proof.cell(node).action))
-      behind.push_back({node.rank, proof.placeInFile(node), proof.placeInFile(node)});
-    else if (node.rank == step.next.rank && node.place > step.next.place)
-      behind.push_back({node.rank, proof.placeInFile(node), proof.placeInFile(step.next)});
-  }
-  if (std::string mended = mendOrder(cells, index, communicator, behind); !mended.empty())
+  if (std::string mended = mendOrder(cells, communicator); !mended.empty())
     stop.notes.push_back({0, 0, std::move(mended)});
   return false;
 }
 
-bool orderEnds(const OrderCells &cells, const OrderIndex &index, Communicator communicator) {
-  return Proof(cells, index, communicator).ends();
+OrderRun runOrder(const OrderCells &cells, const OrderIndex &index, Communicator communicator) {
+  Proof proof(cells, index, communicator);
+  OrderRun run;
+  run.ends = proof.ends();
+  if (run.ends)
+    return run;
+  for (const auto &[node, step] : proof.cycle()) {
+    if (isWaitSend(proof.cell(node).action))
+      run.behind.push_back({node.rank, proof.placeInFile(node), proof.placeInFile(node)});
+    else if (node.rank == step.next.rank && node.place > step.next.place)
+      run.behind.push_back({node.rank, proof.placeInFile(node), proof.placeInFile(step.next)});
+  }
+  run.done = proof.ran();
+  return run;
 }
 
 } // namespace pipec::emit
