@@ -72,10 +72,12 @@ void Controller::broadcast(const Message &message) {
       member.channel->send(encoded);
 }
 
+/// Who has not come; once all have, who is not ready.
 std::string Controller::missing() const {
+  bool came = all([](const Member &m) { return !m.endpoint.is_null(); });
   std::string text;
   for (size_t rank = 0; rank < members.size(); ++rank)
-    if (!members[rank].ready)
+    if (came ? !members[rank].ready : members[rank].endpoint.is_null())
       text += (text.empty() ? "" : ", ") + owner.title(int32_t(rank));
   return text;
 }

@@ -2,14 +2,16 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
-from support import BIN, OK, RUN, SPECS, USAGE, ToolTest
+from support import BIN, OK, RUN, SPECS, USAGE, ToolTest, alive
 
 COSTS = {"costs__forward": "1ms", "costs__backward_input": "1ms", "costs__backward_weight": "1ms",
          "costs__link": "{latency: 50us, bandwidth: 10GB/s}"}
@@ -40,8 +42,8 @@ class LaunchTest(ToolTest):
                 **more}
 
     def start(self, rank, *arguments, plan=None, deadline=10, **more):
-        process = subprocess.Popen([BIN / "piperun", plan or self.plan, "--deadline", str(deadline),
-                                    *map(str, arguments)],
+        process = subprocess.Popen([BIN / "piperun", plan or self.plan, "--deadline", str(deadline), "--rendezvous",
+                                    str(deadline), *map(str, arguments)],
                                    env=self.environment(rank, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True)
         for last in (process.stderr.close, process.stdout.close, process.wait, process.kill):
@@ -153,14 +155,83 @@ class LaunchTest(ToolTest):
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(json.loads(done.stdout)["steps"], 5)
 
+    def test_who_is_missing_is_said_and_a_signal_ends_the_waiting(self):
+        for rank, says in ((0, r"rank 0: 5 s: waiting for rank 1, rank 2"), (1, r"rank 1: 5 s: waiting for rank 0 at 127")):
+            with self.subTest(rank=rank):
+                process = self.start(rank, deadline=60)
+                self.assertRegex(process.stderr.readline(), says)
+                process.send_signal(signal.SIGTERM)
+                _, messages = process.communicate(timeout=10)
+                self.assertEqual(process.returncode, RUN if rank == 0 else -signal.SIGTERM, messages)
+
+    def test_a_launcher_that_is_killed_takes_its_processes_along(self):
+        # Ranks 0 and 1 of 3, started by a process of their own: they wait for the third when it dies.
+        script = ("import os, subprocess, sys, time\n"
+                  "for rank in '01':\n"
+                  "    each = subprocess.Popen(sys.argv[1:], env={**os.environ, 'RANK': rank})\n"
+                  "    print(each.pid, flush=True)\n"
+                  "time.sleep(600)\n")
+        launcher = subprocess.Popen([sys.executable, "-c", script, BIN / "piperun", self.plan, "-v"], text=True,
+                                    env=self.environment(0), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
+            self.addCleanup(last)
+        pids = [int(launcher.stdout.readline()) for _ in range(2)]
+        seen = ""
+        while not ("rank 0: pid" in seen and "rank 1: pid" in seen):  # they have met, without the third
+            seen += launcher.stderr.readline()
+        launcher.kill()
+        until = time.monotonic() + 20
+        while any(map(alive, pids)) and time.monotonic() < until:
+            os.sched_yield()
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+
+    def torchrun(self):
+        """How to start torchrun: PIPEC_TORCH_PYTHON names a Python that has torch, else this one has it, or the PATH."""
+        python = os.environ.get("PIPEC_TORCH_PYTHON") or (sys.executable if importlib.util.find_spec("torch") else None)
+        if python:
+            return [python, "-m", "torch.distributed.run"]
+        if shutil.which("torchrun"):
+            return ["torchrun"]
+        return self.skipTest("SKIPPED: there is no torchrun here (Python's torch; PIPEC_TORCH_PYTHON may name a Python "
+                             "that has it)")
+
+    def under_torchrun(self, *arguments, launcher=()):
+        return subprocess.Popen([*self.torchrun(), "--master-port", str(self.port), "--nproc-per-node", "3", *launcher,
+                                 "--no-python", BIN / "piperun", self.plan, *map(str, arguments)],
+                                env={**clean(), "PIPEC_SECRET": "s", "OMP_NUM_THREADS": "1"}, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
     def test_torchrun(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("SKIPPED: Python's torch is not installed here, so torchrun was not tried")
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--no-python",
-                               BIN / "piperun", self.plan, "--steps", "5", "--json"],
-                              env={**clean(), "PIPEC_SECRET": "s"}, text=True, capture_output=True, timeout=300)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertIn('"steps":5', done.stdout)
+        out, messages = self.finish([self.under_torchrun("--steps", 5, "--json")], [OK])
+        self.assertIn('"steps":5', out[0], messages)
+
+    def test_torchrun_ends_when_a_rank_is_lost(self):
+        process = self.under_torchrun("--steps", 100000, "-v")
+        pids = []
+        for line in process.stderr:
+            if match := re.search(r"rank \d: pid (\d+)", line):
+                pids.append(int(match[1]))
+            if "ranks have met" in line:
+                break
+        os.kill(pids[-1], signal.SIGKILL)
+        _, messages = self.finish([process], [1])  # torchrun's own code
+        self.assertRegex(messages[0], r"lost rank \d")
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+
+    def test_torchrun_restarts_with_new_meetings(self):
+        # The agent starts all ranks again in the same job: another attempt, which nobody left over may join.
+        process = self.under_torchrun("--steps", 2000, "-v", launcher=("--max-restarts", "1"))
+        pids, met = [], 0
+        for line in process.stderr:
+            if match := re.search(r"rank 1: pid (\d+)", line):
+                pids.append(int(match[1]))
+            if "ranks have met" in line:
+                met += 1
+                if met == 2:
+                    break
+                os.kill(pids[-1], signal.SIGKILL)
+        self.finish([process], [OK])
+        self.assertEqual(len(pids), 2)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,8 @@ class StrangerTest(ToolTest):
     def rank(self, rank, port, plan, *arguments, secret="known", deadline=30, **options):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port), "PIPEC_SECRET": secret}
-        process = subprocess.Popen([BIN / "piperun", plan, "--steps", "20", "--deadline", str(deadline), *arguments],
+        process = subprocess.Popen([BIN / "piperun", plan, "--steps", "20", "--deadline", str(deadline), "--rendezvous",
+                                    str(deadline), *arguments],
                                    env=environment, text=True, **options)
         for close in [process.wait, process.kill]:
             self.addCleanup(close)

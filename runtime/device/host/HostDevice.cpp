@@ -35,8 +35,9 @@ HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bo
     }
     queues.push_back(std::move(queue));
   }
-  std::stable_sort(deviceQueues.begin(), deviceQueues.end(), [&](const Queue *a, const Queue *b) {
-    return layout.queues[a->recorder.queue].priority < layout.queues[b->recorder.queue].priority;
+  std::sort(deviceQueues.begin(), deviceQueues.end(), [&](const Queue *a, const Queue *b) {
+    QueueId first = a->recorder.queue, second = b->recorder.queue;
+    return std::pair(layout.queues[first].priority, first) < std::pair(layout.queues[second].priority, second);
   });
   failure.listen([this] {
     stopped = true;
