@@ -13,7 +13,7 @@ static uint64_t tieOf(const Transfer &transfer) {
   return uint64_t(uint32_t(transfer.from)) << 32 | uint64_t(uint32_t(transfer.to));
 }
 
-Dependences::Dependences(const Streams &streams) {
+Dependences::Dependences(const Streams &streams, Levels levels) {
   nodes.resize(streams.ranks.size());
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
     const Stream &stream = streams.ranks[rank];
@@ -23,7 +23,7 @@ Dependences::Dependences(const Streams &streams) {
       plan::Kind kind = stream.kind(stream.records[i]);
       if (plan::isTransfer(kind))
         continue;
-      Graph::Node node = graph.add(kind == plan::Kind::Backward ? 2 : 1, tieOf(rank));
+      Graph::Node node = graph.add(kind == plan::Kind::Backward ? levels.backward : 8, tieOf(rank));
       places.emplace_back(uint32_t(rank), i);
       nodes[rank][i] = node;
       if (!std::exchange(first, false))
@@ -31,11 +31,16 @@ Dependences::Dependences(const Streams &streams) {
     }
   }
   for (const Transfer &transfer : streams.transfers) {
-    Graph::Node node = graph.add(0, tieOf(transfer));
+    Graph::Node node = graph.add(levels.transfer, tieOf(transfer));
     graph.edge(nodes[size_t(transfer.from)][transfer.producer], node);
     graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
   }
+  // What a transfer waits for beside what it sends: passes before which an order file does not place it.
+  for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
+    for (const Use &use : streams.ranks[rank].uses)
+      if (isTransfer(nodes[rank][use.user]))
+        graph.edge(nodes[rank][use.definition], nodes[rank][use.user]);
 }
 
 void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &order) const {

@@ -16,8 +16,16 @@ namespace pipec {
 /// rank's word, and from producer to transfer to consumer.
 class Dependences {
 public:
+  /// How many levels things last; a forward, or half of a split backward, lasts 8. Where transfers last none, what
+  /// repeats is shortest; the longer they last, the more room the order leaves for them.
+  struct Levels {
+    uint32_t transfer = 0;
+    uint32_t backward = 16; // fused
+  };
+
   /// The transfers must be known.
-  explicit Dependences(const Streams &streams);
+  explicit Dependences(const Streams &streams, Levels levels);
+  explicit Dependences(const Streams &streams) : Dependences(streams, Levels()) {}
 
   Graph::Node nodeOf(size_t rank, uint32_t record) const { return nodes[rank][record]; }
   void edge(Graph::Node from, Graph::Node to) { graph.edge(from, to); }

@@ -1,6 +1,6 @@
-// An order that is not the one by time but as fast as it: it stays.
-// RUN: pipe-opt %s > %t.before
-// RUN: pipe-opt %s --pipe-overlap-communication | diff %t.before -
+// Programs whose transfers have slots already wait for more than what they carry: they stay as they are.
+// RUN: pipe-opt %s --pipe-allocate-slots > %t.before
+// RUN: pipe-opt %t.before --pipe-overlap-communication | diff %t.before -
 pipe.program @rank0 rank 0 communicator shared attributes {stages = array<i32: 0>} enter {} step {
   %0:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
   %1 = pipe.send(%0#0) F stage 0 microbatch 0 to 1 cost 3 latency 5 : (!pipe.tensor<8>) -> !pipe.token

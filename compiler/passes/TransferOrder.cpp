@@ -1,0 +1,409 @@
+#include "compiler/passes/TransferOrder.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <tuple>
+
+namespace pipec {
+
+using plan::Time;
+using Node = Traffic::Node;
+
+namespace {
+
+constexpr uint32_t kNone = Traffic::kNone;
+
+std::vector<uint32_t> rankOfPasses(const Traffic &traffic) {
+  std::vector<uint32_t> ranks(traffic.passes.size());
+  for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
+    std::fill(ranks.begin() + traffic.first[rank], ranks.begin() + traffic.first[rank + 1], rank);
+  return ranks;
+}
+
+/// What is left behind each transfer: the longest chain of passes and transfers to an end, queues apart.
+std::vector<Time> leftBehind(const Traffic &traffic, const TransferOrder &order, const std::vector<uint32_t> &rankOf) {
+  std::vector<Time> left(traffic.moves.size()), behindPass(traffic.passes.size());
+  for (size_t i = order.size(); i-- != 0;) {
+    const Node node = order[i];
+    if (traffic.isMove(node)) {
+      const Traffic::Move &move = traffic.moves[traffic.moveAt(node)];
+      left[traffic.moveAt(node)] = move.cost + move.latency + behindPass[move.consumer];
+      continue;
+    }
+    const Traffic::Pass &pass = traffic.passes[node];
+    const bool last = node + 1 == traffic.first[rankOf[node] + 1];
+    behindPass[node] = pass.cost + std::max(last ? 0 : behindPass[node + 1], pass.out == kNone ? 0 : left[pass.out]);
+  }
+  return left;
+}
+
+/// A run in which queues are served by time.
+class GreedyRun {
+public:
+  GreedyRun(const Traffic &traffic, const TransferOrder &any)
+      : traffic(traffic), rankOf(rankOfPasses(traffic)), urgency(leftBehind(traffic, any, rankOf)),
+        next(traffic.first.begin(), traffic.first.end() - 1), running(traffic.ranks()), arrived(traffic.moves.size()),
+        busy(traffic.queues), waiting(traffic.queues) {
+    order.reserve(traffic.size());
+  }
+
+  TransferOrder run() {
+    for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
+      startPass(rank);
+    while (!events.empty()) {
+      // All that happens at one time, then what can start because of it.
+      now = events.top().at;
+      while (!events.empty() && events.top().at == now) {
+        const Event event = events.top();
+        events.pop();
+        take(event);
+      }
+      startMoves();
+    }
+    return std::move(order);
+  }
+
+private:
+  enum class What : uint32_t { PassEnds, WireFree, Arrives };
+  struct Event {
+    Time at;
+    What what;
+    uint32_t which;
+    bool operator>(const Event &other) const {
+      return std::tie(at, what, which) > std::tie(other.at, other.what, other.which);
+    }
+  };
+
+  void take(const Event &event) {
+    if (event.what == What::PassEnds) {
+      const uint32_t rank = rankOf[event.which];
+      running[rank] = false;
+      if (const uint32_t out = traffic.passes[event.which].out; out != kNone) {
+        waiting[traffic.moves[out].sends].push_back(out);
+        waiting[traffic.moves[out].receives].push_back(out);
+        touched.push_back(traffic.moves[out].sends);
+      }
+      return startPass(rank);
+    }
+    const Traffic::Move &move = traffic.moves[event.which];
+    if (event.what == What::WireFree)
+      for (const uint32_t queue : {move.sends, move.receives}) {
+        busy[queue] = false;
+        touched.push_back(queue);
+      }
+    if (event.what == What::Arrives || move.latency == 0) {
+      arrived[event.which] = true;
+      startPass(rankOf[move.consumer]);
+    }
+  }
+
+  void startPass(uint32_t rank) {
+    const uint32_t pass = next[rank];
+    if (running[rank] || pass == traffic.first[rank + 1])
+      return;
+    if (const uint32_t in = traffic.passes[pass].in; in != kNone && !arrived[in])
+      return;
+    running[rank] = true;
+    order.push_back(pass);
+    events.push({now + traffic.passes[pass].cost, What::PassEnds, next[rank]++});
+  }
+
+  /// Starts what can start on the queues that something has happened to.
+  void startMoves() {
+    ready.clear();
+    for (const uint32_t queue : touched)
+      if (!busy[queue])
+        for (const uint32_t move : waiting[queue])
+          if (!busy[traffic.moves[move].sends] && !busy[traffic.moves[move].receives])
+            ready.emplace_back(-urgency[move], move);
+    touched.clear();
+    std::sort(ready.begin(), ready.end());
+    ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
+    for (const auto &[key, index] : ready) {
+      const Traffic::Move &move = traffic.moves[index];
+      if (busy[move.sends] || busy[move.receives])
+        continue;
+      for (const uint32_t queue : {move.sends, move.receives}) {
+        busy[queue] = true;
+        std::erase(waiting[queue], index);
+      }
+      order.push_back(traffic.nodeOf(index));
+      events.push({now + move.cost, What::WireFree, index});
+      if (move.latency != 0)
+        events.push({now + move.cost + move.latency, What::Arrives, index});
+    }
+  }
+
+  const Traffic &traffic;
+  const std::vector<uint32_t> rankOf;
+  const std::vector<Time> urgency;            // of transfers
+  std::vector<uint32_t> next;                 // pass of each rank
+  std::vector<bool> running;                  // a pass, by rank
+  std::vector<bool> arrived;                  // transfers
+  std::vector<bool> busy;                     // queues
+  std::vector<std::vector<uint32_t>> waiting; // transfers, by queue
+  std::vector<uint32_t> touched;              // queues
+  std::vector<std::pair<Time, uint32_t>> ready;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  Time now = 0;
+  TransferOrder order;
+};
+
+/// The same with no transfer shorter than `least`.
+Traffic slowed(Traffic traffic, Time least) {
+  for (Traffic::Move &move : traffic.moves)
+    move.cost = std::max(move.cost, least);
+  return traffic;
+}
+
+Traffic timesTen(Traffic traffic) {
+  for (Traffic::Move &move : traffic.moves)
+    move.cost *= 10;
+  return traffic;
+}
+
+Time meanCost(const Traffic &traffic) {
+  __int128 sum = 0;
+  for (const Traffic::Pass &pass : traffic.passes)
+    sum += pass.cost;
+  return traffic.passes.empty() ? 0 : Time(sum / __int128(traffic.passes.size()));
+}
+
+/// Whether all one after the other, transfers ten times as long, is within what a Time holds.
+bool fits(const Traffic &traffic) {
+  __int128 sum = 0;
+  for (const Traffic::Pass &pass : traffic.passes)
+    sum += pass.cost;
+  for (const Traffic::Move &move : traffic.moves)
+    sum += __int128(10) * move.cost + move.latency;
+  return sum + meanCost(traffic) * __int128(traffic.moves.size()) < std::numeric_limits<Time>::max();
+}
+
+/// The passes and transfers of the first microbatches alone: what is left of a word is a word.
+Traffic firstOf(const Traffic &traffic, int32_t microbatches) {
+  Traffic some;
+  some.queues = traffic.queues;
+  std::vector<uint32_t> placed(traffic.passes.size(), kNone);
+  for (uint32_t rank = 0; rank != traffic.ranks(); ++rank) {
+    for (uint32_t pass = traffic.first[rank]; pass != traffic.first[rank + 1]; ++pass)
+      if (traffic.passes[pass].microbatch < microbatches) {
+        placed[pass] = uint32_t(some.passes.size());
+        some.passes.push_back({traffic.passes[pass].cost, traffic.passes[pass].microbatch});
+      }
+    some.first.push_back(uint32_t(some.passes.size()));
+  }
+  for (Traffic::Move move : traffic.moves) {
+    if (placed[move.producer] == kNone || placed[move.consumer] == kNone)
+      continue;
+    move.producer = placed[move.producer];
+    move.consumer = placed[move.consumer];
+    some.passes[move.producer].out = some.passes[move.consumer].in = uint32_t(some.moves.size());
+    some.moves.push_back(move);
+  }
+  return some;
+}
+
+/// Least lengths of transfers under which queues are served by time, in eighths of a mean pass: the longer, the more
+/// room the order leaves for what comes late.
+constexpr Time kLeast[] = {0, 2};
+
+TransferOrder byTimeWith(const Traffic &traffic, Time eighths, const TransferOrder &any) {
+  return byTime(slowed(traffic, meanCost(traffic) * eighths / 8), any);
+}
+
+__int128 priceOf(const Traffic &traffic, const Traffic &slow, const TransferOrder &order) {
+  return __int128(10) * makespanOf(traffic, order) + makespanOf(slow, order);
+}
+
+/// A run in which every rank does one thing a step.
+class StepRun {
+public:
+  explicit StepRun(const Traffic &traffic)
+      : traffic(traffic), ran(traffic.passes.size()), sent(traffic.moves.size()), received(traffic.moves.size()) {}
+
+  bool can(const Cell &cell) const {
+    switch (cell.kind) {
+    case Cell::Kind::Send:
+      return ran[traffic.moves[cell.index].producer];
+    case Cell::Kind::Recv:
+      return sent[cell.index];
+    case Cell::Kind::Pass:
+      return traffic.passes[cell.index].in == kNone || received[traffic.passes[cell.index].in];
+    }
+    return false;
+  }
+  void retire(const Cell &cell) {
+    (cell.kind == Cell::Kind::Pass ? ran : cell.kind == Cell::Kind::Send ? sent : received)[cell.index] = true;
+  }
+  /// Lets ranks act in turn, then once more those that had to wait for one behind them, until none can; the steps.
+  template <typename Act> int64_t run(Act act) {
+    std::vector<uint32_t> idle;
+    for (int64_t steps = 0;; ++steps) {
+      idle.clear();
+      bool progress = false;
+      for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
+        if (act(rank))
+          progress = true;
+        else
+          idle.push_back(rank);
+      if (!progress)
+        return steps;
+      for (const uint32_t rank : idle)
+        act(rank);
+    }
+  }
+
+private:
+  const Traffic &traffic;
+  std::vector<bool> ran, sent, received;
+};
+
+/// All of kLeast, or, where there is much to order, the one that is best for as many microbatches as take little time.
+std::vector<Time> worthTrying(const Traffic &traffic) {
+  constexpr size_t kMuch = size_t(1) << 17;
+  std::vector<Time> all(std::begin(kLeast), std::end(kLeast));
+  if (traffic.size() <= kMuch)
+    return all;
+  int32_t microbatches = 1;
+  for (const Traffic::Pass &pass : traffic.passes)
+    microbatches = std::max(microbatches, pass.microbatch + 1);
+  const Traffic some =
+      firstOf(traffic, int32_t(std::max<size_t>(1, size_t(microbatches) * kMuch / 2 / traffic.size())));
+  const Traffic slow = timesTen(some);
+  const TransferOrder sweep = bySweep(some);
+  auto price = [&](Time eighths) { return priceOf(some, slow, byTimeWith(some, eighths, sweep)); };
+  std::vector<__int128> prices;
+  std::transform(all.begin(), all.end(), std::back_inserter(prices), price);
+  return {all[size_t(std::min_element(prices.begin(), prices.end()) - prices.begin())]};
+}
+
+} // namespace
+
+Time makespanOf(const Traffic &traffic, const TransferOrder &order) {
+  const std::vector<uint32_t> rankOf = rankOfPasses(traffic);
+  std::vector<Time> rankFree(traffic.ranks()), queueFree(traffic.queues), ends(traffic.passes.size()),
+      arrival(traffic.moves.size());
+  Time last = 0;
+  for (const Node node : order) {
+    if (traffic.isMove(node)) {
+      const Traffic::Move &move = traffic.moves[traffic.moveAt(node)];
+      const Time end = std::max({ends[move.producer], queueFree[move.sends], queueFree[move.receives]}) + move.cost;
+      queueFree[move.sends] = queueFree[move.receives] = end;
+      arrival[traffic.moveAt(node)] = end + move.latency;
+      continue;
+    }
+    const Traffic::Pass &pass = traffic.passes[node];
+    Time &free = rankFree[rankOf[node]];
+    free = std::max(free, pass.in == kNone ? 0 : arrival[pass.in]) + pass.cost;
+    ends[node] = free;
+    last = std::max(last, free);
+  }
+  return last;
+}
+
+TransferOrder bySweep(const Traffic &traffic) {
+  TransferOrder order;
+  order.reserve(traffic.size());
+  std::vector<uint32_t> next(traffic.first.begin(), traffic.first.end() - 1), left(traffic.ranks());
+  std::vector<bool> sent(traffic.moves.size());
+  std::iota(left.begin(), left.end(), 0);
+  for (bool progress = true; progress;) {
+    progress = false;
+    std::erase_if(left, [&](uint32_t rank) { return next[rank] == traffic.first[rank + 1]; });
+    for (const uint32_t rank : left) {
+      const Traffic::Pass &pass = traffic.passes[next[rank]];
+      if (pass.in != kNone && !sent[pass.in])
+        continue;
+      progress = true;
+      order.push_back(next[rank]++);
+      if (pass.out == kNone)
+        continue;
+      sent[pass.out] = true;
+      order.push_back(traffic.nodeOf(pass.out));
+    }
+  }
+  if (!left.empty())
+    order.clear();
+  return order;
+}
+
+TransferOrder byTime(const Traffic &traffic, const TransferOrder &any) { return GreedyRun(traffic, any).run(); }
+
+TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWords) {
+  if (!fits(traffic))
+    return std::move(byWords.front());
+  byWords.push_back(bySweep(traffic));
+  const TransferOrder &sweep = byWords.back();
+  const Traffic slow = timesTen(traffic);
+  const Time most = makespanOf(traffic, sweep);
+  TransferOrder *best = nullptr;
+  __int128 price = 0;
+  auto consider = [&](TransferOrder &order, int64_t saves) {
+    const Time makespan = makespanOf(traffic, order);
+    if (makespan > most)
+      return;
+    const __int128 its = __int128(10) * makespan + makespanOf(slow, order);
+    if (best && its >= price - price / saves)
+      return;
+    price = its;
+    best = &order;
+  };
+  for (TransferOrder &order : byWords)
+    consider(order, 256);
+  std::vector<TransferOrder> byTimes;
+  for (const Time eighths : worthTrying(traffic))
+    byTimes.push_back(byTimeWith(traffic, eighths, sweep));
+  for (TransferOrder &order : byTimes)
+    consider(order, 100);
+  return std::move(*best);
+}
+
+Rows rowsOf(const Traffic &traffic, const TransferOrder &order) {
+  const std::vector<uint32_t> rankOf = rankOfPasses(traffic);
+  Rows rows(traffic.ranks());
+  for (const Node node : order) {
+    if (!traffic.isMove(node)) {
+      rows[rankOf[node]].push_back({Cell::Kind::Pass, node});
+      continue;
+    }
+    const uint32_t move = traffic.moveAt(node);
+    rows[rankOf[traffic.moves[move].producer]].push_back({Cell::Kind::Send, move});
+    rows[rankOf[traffic.moves[move].consumer]].push_back({Cell::Kind::Recv, move});
+  }
+  return rows;
+}
+
+Rows packedRowsOf(const Traffic &traffic, const TransferOrder &order) {
+  Rows transfers = rowsOf(traffic, order), rows(traffic.ranks());
+  for (std::vector<Cell> &row : transfers)
+    std::erase_if(row, [](const Cell &cell) { return cell.kind == Cell::Kind::Pass; });
+  StepRun run(traffic);
+  std::vector<uint32_t> next(traffic.first.begin(), traffic.first.end() - 1);
+  std::vector<size_t> nextTransfer(traffic.ranks());
+  run.run([&](uint32_t rank) {
+    if (nextTransfer[rank] != transfers[rank].size() && run.can(transfers[rank][nextTransfer[rank]])) {
+      run.retire(rows[rank].emplace_back(transfers[rank][nextTransfer[rank]++]));
+      return true;
+    }
+    if (next[rank] == traffic.first[rank + 1] || !run.can({Cell::Kind::Pass, next[rank]}))
+      return false;
+    run.retire(rows[rank].emplace_back(Cell{Cell::Kind::Pass, next[rank]++}));
+    return true;
+  });
+  return rows;
+}
+
+int64_t stepsOf(const Traffic &traffic, const Rows &rows) {
+  StepRun run(traffic);
+  std::vector<size_t> next(rows.size());
+  return run.run([&](uint32_t rank) {
+    if (next[rank] == rows[rank].size() || !run.can(rows[rank][next[rank]]))
+      return false;
+    run.retire(rows[rank][next[rank]++]);
+    return true;
+  });
+}
+
+} // namespace pipec
