@@ -22,6 +22,24 @@ variants: [{{schedule: 1f1b}}, {{schedule: gpipe}}, {{schedule: {{name: kfkb, k:
 """
 
 
+# One batch in 16, 4 or 8 microbatches; the variant that runs first has the smallest payloads.
+SIZES = """
+pipec: 1
+pipeline: {ranks: 4, batch: 16, microbatch_size: 1}
+costs:
+  forward: {fixed: 100us, per_sample: 100us}
+  backward_input: {fixed: 100us, per_sample: 100us}
+  backward_weight: {fixed: 50us, per_sample: 50us}
+  link: {latency: 20us, bandwidth: 10GB/s}
+tensors:
+  boundary: {fixed: 1KiB, per_sample: 64KiB}
+  activation: {fixed: 0B, per_sample: 1MiB}
+  weight_context: {fixed: 0B, per_sample: 1MiB}
+schedule: 1f1b
+variants: [{}, {pipeline: {microbatch_size: 4}}, {pipeline: {microbatch_size: 2}, schedule: gpipe}]
+"""
+
+
 class SwapTest(ToolTest):
     def variants(self, ranks):
         return self.compile(SPEC.format(ranks=ranks, microbatches=ranks))
@@ -41,7 +59,7 @@ class SwapTest(ToolTest):
         return json.loads(self.ask(control, "status", "--json").stdout)
 
     def judge(self, trace, steps, microbatches):
-        """{step: epoch}, after all that must hold of a trace does."""
+        """{step: epoch}, after all that must hold of a trace does; microbatches: how many a step has, by its epoch."""
         seen = collections.Counter()
         epochs = collections.defaultdict(set)
         for event in json.loads(trace.read_text())["traceEvents"]:
@@ -54,10 +72,12 @@ class SwapTest(ToolTest):
         self.assertEqual({step: each for step, each in epochs.items() if len(each) != 1}, {})
         self.assertEqual({key for key, times in seen.items() if times != 1}, set())
         stages = {stage for _, stage, _, _ in seen}
+        epochs = {step: each.pop() for step, each in epochs.items()}
         for kind in ("F", "BW"):
-            expected = {(step, stage, kind, m) for step in range(steps) for stage in stages for m in range(microbatches)}
+            expected = {(step, stage, kind, m) for step in range(steps) for stage in stages
+                        for m in range(microbatches(epochs[step]))}
             self.assertEqual({key for key in seen if key[2] == kind} ^ expected, set())
-        return {step: each.pop() for step, each in epochs.items()}
+        return epochs
 
     def test_a_hundred_swaps_in_three_hundred_steps(self):
         for ranks in (4, 8):
@@ -65,7 +85,7 @@ class SwapTest(ToolTest):
                 trace = self.folder / "trace.json"
                 run = self.run_json(self.variants(ranks), "--steps", STEPS, "--swap-every", 3, "--trace", trace,
                                     "--deadline", 30)
-                epochs = self.judge(trace, STEPS, ranks)
+                epochs = self.judge(trace, STEPS, lambda epoch: ranks)
                 self.assertEqual([epochs[step] for step in range(STEPS)], run["epochs"])
                 self.assertEqual(run["swaps"], max(run["epochs"]))
                 self.assertEqual((run["lost_steps"], len(run["step_ms"])), (0, STEPS))
@@ -110,7 +130,27 @@ class SwapTest(ToolTest):
         out, messages = launcher.communicate(timeout=120)
         self.assertEqual(launcher.returncode, OK, messages)
         self.assertGreater(offered, 3)
-        self.assertEqual(len(set(self.judge(trace, STEPS, 4).values())), json.loads(out)["swaps"] + 1)
+        self.assertEqual(len(set(self.judge(trace, STEPS, lambda epoch: 4).values())), json.loads(out)["swaps"] + 1)
+
+    def test_swaps_between_microbatch_sizes(self):
+        # Payloads are whole, and each is checked where it is consumed: a slot made for the smallest would not hold them.
+        plan = self.compile(SIZES)
+        trace = self.folder / "trace.json"
+        steps = 90 if SOAK else 30
+        run = self.run_json(plan, "--steps", steps, "--swap-every", 3, "--network", "real", "--deadline", 30, "--trace",
+                            trace)
+        self.assertGreaterEqual(run["swaps"], steps // 6)
+        epochs = self.judge(trace, steps, lambda epoch: (16, 4, 8)[epoch % 3])
+        self.assertEqual([epochs[step] for step in range(steps)], run["epochs"])
+        # What was not there at the start gets no memory later.
+        larger = self.folder / "larger.pipe"
+        self.pipec("compile", self.folder / "spec.yaml", "-o", larger, "--set", "pipeline.microbatch_size=8", "--set",
+                   "variants=[{}]")
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--network", "real", "--deadline", 30)
+        self.assertRegex(self.ask(control, "load", larger, code=CHECK).stderr,
+                         r"the plan needs \d+ bytes for transfers (to|from) rank \d, this run has allocated \d+, the most")
+        self.ask(control, "stop")
+        self.assertEqual(launcher.wait(timeout=60), OK)
 
     def test_the_control_socket(self):
         plan = self.variants(4)
