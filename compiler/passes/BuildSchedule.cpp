@@ -52,6 +52,7 @@ public:
     if (pipeline.getFillWeights())
       waits = schedule::weightWaits(problem, words);
     count.resize(problem.stages.size(), {0, 0, 0, 0});
+    findGates();
     for (int32_t rank = 0; rank != problem.ranks; ++rank)
       build(at, rank, words[size_t(rank)], stages[size_t(rank)], waits.empty() ? nullptr : &waits[size_t(rank)]);
   }
@@ -71,6 +72,16 @@ private:
   }
   bool remote(int32_t stage, int32_t other) const {
     return other >= 0 && size_t(other) < problem.rankOf.size() && !local(stage, other);
+  }
+
+  /// Passes for which transfers wait that the pipeline places behind them yield tokens.
+  void findGates() {
+    if (!pipeline.getTransfers())
+      return;
+    gates.resize(size_t(problem.ranks));
+    for (auto [rank, transfers] : llvm::enumerate(pipeline.getTransfers()->getAsRange<DenseI32ArrayAttr>()))
+      for (size_t i = 0; rank < gates.size() && i < size_t(transfers.size()); i += 4)
+        gates[rank].insert(std::max(transfers[i], 0));
   }
 
   void addPattern(Operation *op) {
@@ -142,7 +153,8 @@ private:
         known = (*waits)[i];
         weight = weightTokens[size_t(known - 1)];
       }
-      tokenWanted = problem.globalNorm && i + 1 == word.size();
+      tokenWanted = (problem.globalNorm && i + 1 == word.size()) ||
+                    (!gates.empty() && gates[size_t(rank)].contains(int32_t(i) + 1));
       append(word[i], count[size_t(word[i].stage)][size_t(word[i].letter)]++, weight);
     }
     auto inside = OpBuilder::atBlockEnd(block);
@@ -215,7 +227,8 @@ private:
 
   PipelineOp pipeline;
   const schedule::Problem &problem;
-  bool lastMicrobatchFirst; // of backwards
+  bool lastMicrobatchFirst;                   // of backwards
+  std::vector<llvm::DenseSet<int32_t>> gates; // of a rank, how many passes stand before some transfer
   MLIRContext *context;
   OperationName forwardName, inputName, weightName, backwardName;
   DictionaryAttr noAttributes = DictionaryAttr::get(context);

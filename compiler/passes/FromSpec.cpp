@@ -314,6 +314,10 @@ private:
       return report(diagnostics, context), failure();
     if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
       return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
+    if (spec.weights.value == spec::Weights::Fill && order && !order->rows.empty())
+      return error(spec.weights.mark) << "weights: fill has W wait for time left over, but the order file places "
+                                         "transfers among them: leave its transfers out",
+             failure();
     return success();
   }
 
@@ -367,7 +371,7 @@ private:
         problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
         wordsAttr(), order && order->lastMicrobatchFirst ? builder.getUnitAttr() : UnitAttr(),
         spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr(),
-        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr());
+        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(), transfersAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());
@@ -393,6 +397,25 @@ private:
       words.push_back(builder.getDenseI32ArrayAttr(letters));
     }
     return builder.getArrayAttr(words);
+  }
+
+  /// Where the order file places its transfers, if it does.
+  ArrayAttr transfersAttr() {
+    if (!order || order->rows.empty())
+      return {};
+    SmallVector<Attribute> ranks;
+    for (const std::vector<schedule::RowAction> &row : order->rows) {
+      std::vector<int32_t> transfers;
+      int32_t passes = 0;
+      for (const schedule::RowAction &each : row)
+        if (schedule::isPass(each.action))
+          ++passes;
+        else
+          transfers.insert(transfers.end(), {passes, int32_t(each.action) - int32_t(schedule::Action::SendF),
+                                             each.stage, each.microbatch});
+      ranks.push_back(builder.getDenseI32ArrayAttr(transfers));
+    }
+    return builder.getArrayAttr(ranks);
   }
 
   /// A pass's start slot; none where the schedule is no block.

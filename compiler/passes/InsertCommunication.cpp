@@ -99,7 +99,10 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         }
     if (failed(findTransfers(problemOf(pipeline), streams)))
       return signalPassFailure();
-    {
+    if (pipeline.getTransfers()) {
+      if (failed(placeAsGiven(pipeline, streams)))
+        return signalPassFailure();
+    } else {
       Dependences dependences(streams);
       std::vector<Graph::Node> order;
       if (!dependences.sort(order)) {
@@ -186,6 +189,59 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     streams.transfers.push_back(transfer);
   }
 
+  /// Each rank's transfers where the pipeline says; each waits for the pass before it.
+  LogicalResult placeAsGiven(PipelineOp pipeline, Streams &streams) {
+    auto wrong = [&](const Twine &what) { return pipeline.emitError("'transfers': ") << what, failure(); };
+    if (pipeline.getTransfers()->size() != streams.ranks.size())
+      return wrong("expected a list for each rank");
+    for (auto [rank, list] : llvm::enumerate(pipeline.getTransfers()->getAsRange<DenseI32ArrayAttr>())) {
+      Stream &stream = streams.ranks[rank];
+      // By kind, payload, stage and microbatch.
+      llvm::DenseMap<std::pair<uint64_t, uint32_t>, uint32_t> unplaced;
+      auto keyOf = [](bool sends, bool forward, int32_t stage, int32_t microbatch) {
+        return std::pair(uint64_t(uint32_t(stage)) << 2 | uint64_t(sends) << 1 | uint64_t(forward),
+                         uint32_t(microbatch));
+      };
+      uint32_t passes = 0, own = 0; // own: all but transfers
+      for (uint32_t i = 0; i != stream.records.size(); ++i) {
+        const plan::Operation &operation = stream.of(stream.records[i]);
+        own += !plan::isTransfer(operation.kind);
+        passes += plan::isCompute(operation.kind);
+        if (plan::isTransfer(operation.kind))
+          unplaced[keyOf(operation.kind == plan::Kind::Send, operation.of == plan::Payload::Forward, operation.stage,
+                         stream.records[i].microbatch)] = i;
+      }
+      std::vector<uint32_t> order;
+      std::vector<Use> gates;
+      uint32_t next = 0;
+      for (size_t i = 0; i != size_t(list.size()); i += 4) {
+        ArrayRef<int32_t> entry = list.asArrayRef().slice(i);
+        if (entry.size() < 4 || entry[0] < int32_t(next) || entry[0] > int32_t(passes))
+          return wrong("expected four numbers a transfer, the first no smaller than of the one before and at most the "
+                       "rank's passes");
+        auto found = unplaced.find(keyOf(entry[1] % 2 == 0, entry[1] < 2, entry[2], entry[3]));
+        if (found == unplaced.end())
+          return wrong("expected each of rank " + Twine(rank) + "'s transfers once, found another of stage " +
+                       Twine(entry[2]) + " microbatch " + Twine(entry[3]));
+        for (; next != uint32_t(entry[0]); ++next)
+          order.push_back(next);
+        if (next != 0)
+          gates.push_back({found->second, next - 1});
+        order.push_back(found->second);
+        unplaced.erase(found);
+      }
+      if (!unplaced.empty())
+        return wrong("expected each of rank " + Twine(rank) + "'s transfers once, " + Twine(unplaced.size()) +
+                     " are missing");
+      for (; next != own; ++next)
+        order.push_back(next);
+      stream.uses.insert(stream.uses.end(), gates.begin(), gates.end());
+      streams.permute(rank, order);
+    }
+    streams.fixTransfers();
+    return success();
+  }
+
   /// The ops of each rank's transfers, each in its place.
   void createOps(Streams &streams) {
     TransferBuilder builder(&getContext());
@@ -205,6 +261,13 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
           record.op->insertOperands(record.op->getNumOperands(), stream.records[record.in].op->getResult(0));
         }
         previous = record.op;
+      }
+      for (const Use &use : stream.uses) {
+        Operation *user = stream.records[use.user].op;
+        if (!isa<SendOp, RecvOp>(user))
+          continue;
+        user->insertOperands(user->getNumOperands(),
+                             Value(firstOf<TokenType>(stream.records[use.definition].op->getResults())));
       }
     }
   }

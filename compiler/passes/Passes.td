@@ -44,6 +44,9 @@ def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> 
     their level (the longest path to them, in passes), never by time, so that regular words stay regular. An order with that
     property cannot stop under rendezvous.
 
+    Where the pipeline has `transfers`, they stay where these say, and each waits for the pass before it in its program, as
+    PyTorch issues what it reads from a file.
+
     Needs: programs as `pipe-build-schedule` leaves them, and the pipeline, whose links give wire time and latency. Leaves:
     programs in issue order, every tensor with its consumer. Fails where the programs wait for each other in a cycle.
 

@@ -19,7 +19,9 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
     repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
     passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW; with `last_microbatch_first` backwards run
-    from the last microbatch to the first. With `fill_weights` the weight backwards run on a queue of their own, whenever
+    from the last microbatch to the first. `transfers`, where they are given too, are each rank's transfers in order, four
+    numbers each: how many of its passes stand before it, 0 for a send forward, 1 for a receive of one, 2 and 3 for the same
+    backward, its stage and its microbatch; each then also waits for the pass before it. With `fill_weights` the weight backwards run on a queue of their own, whenever
     the next of the compute queue waits. With `global_norm` the optimizers wait for an all-reduce of that many picoseconds,
     which starts when all ranks have done their last backward.
 
@@ -37,7 +39,7 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
                        OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
                        OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first, UnitAttr:$fill_weights,
-                       OptionalAttr<I64Attr>:$global_norm);
+                       OptionalAttr<I64Attr>:$global_norm, OptionalAttr<Pipe_WordArray>:$transfers);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link

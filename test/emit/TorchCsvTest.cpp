@@ -1,0 +1,113 @@
+// An exported order runs in PyTorch as the plan was predicted to: its cells as programs (a transfer waits for every
+// pass before it in its row), with the plan's costs, take no longer than the plan.
+#include "compiler/emit/TorchCsv.h"
+#include "compiler/emit/OrderPrograms.h"
+#include "compiler/schedule/Catalogue.h"
+#include "runtime/simulate/Simulate.h"
+#include "tools/pipec/Compile.h"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <gtest/gtest.h>
+
+namespace pipec::emit::test {
+namespace {
+
+constexpr const char *kCommunicators[] = {"per_edge", "per_pair", "shared"}; // in the order of Communicator
+
+bool compiled(const std::string &schedule, int ranks, int microbatches, int perRank, const char *communicator,
+              plan::Variant &variant) {
+  const std::string path = testing::TempDir() + "torch-csv-test.yaml";
+  std::ofstream(path) << fmt::format(
+      "pipec: 1\npipeline: {{ranks: {}, microbatches: {}{}}}\n"
+      "costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: "
+      "10GB/s}}}}\n"
+      "tensors: {{boundary: 16MiB, activation: 64MiB, weight_context: 16MiB}}\nschedule: {}\ncommunicator: {}\n",
+      ranks, microbatches, perRank ? fmt::format(", stages_per_rank: {}", perRank) : "", schedule, communicator);
+  Compiled made;
+  Failure failure;
+  if (!compile(path, {}, Stage::Plan, made, failure))
+    return false;
+  variant = std::move(made.plan.variants.front());
+  return true;
+}
+
+/// The cost that the plan gives what an order's operation does.
+void takeCosts(const plan::Program &from, plan::Program &to) {
+  for (plan::Operation &operation : to.operations)
+    for (const plan::Operation &known : from.operations)
+      if (known.kind == operation.kind && known.of == operation.of && known.stage == operation.stage &&
+          known.kind != plan::Kind::Optimizer) {
+        operation.cost = known.cost;
+        operation.latency = known.latency;
+      }
+}
+
+plan::Time runAsPyTorch(const plan::Variant &variant, schedule::TorchRelease release, Communicator communicator) {
+  schedule::OrderCells cells;
+  schedule::OrderIndex index;
+  schedule::OrderError error;
+  const Status status = torchCells(variant, schedule::OrderFormat::ComputeComms, release, cells);
+  EXPECT_TRUE(status.ok()) << status.message;
+  // As its reader sees it.
+  schedule::OrderCells read;
+  const std::string text = torchCsv(cells);
+  EXPECT_TRUE(readCells(text, read, error) && checkCells(read, index, error)) << error.message << "\n" << text;
+  OrderPrograms programs(read, index, communicator);
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank)
+    takeCosts(variant.programs[rank], programs.variant.programs[rank]);
+  simulate::Result result;
+  EXPECT_TRUE(simulate::simulate(programs.variant, {}, result).ok());
+  return result.makespan;
+}
+
+} // namespace
+
+TEST(TorchCsv, RunsAsPredicted) {
+  int compared = 0;
+  for (const schedule::Entry &entry : schedule::catalogue())
+    for (const auto &[ranks, microbatches, perRank] :
+         {std::tuple(2, 4, 0), std::tuple(4, 8, 0), std::tuple(4, 8, 2), std::tuple(3, 9, 3)})
+      for (int communicator = 0; communicator != 3; ++communicator) {
+        plan::Variant variant;
+        if (!compiled(std::string(entry.name), ranks, microbatches, perRank, kCommunicators[communicator], variant))
+          continue;
+        ++compared;
+        for (auto release : {schedule::TorchRelease::V2_8, schedule::TorchRelease::V2_15})
+          EXPECT_LE(runAsPyTorch(variant, release, static_cast<Communicator>(communicator)),
+                    variant.certificate.makespan)
+              << entry.name << " " << ranks << " x " << microbatches << " " << kCommunicators[communicator];
+      }
+  EXPECT_GE(compared, 30);
+}
+
+TEST(TorchCsv, RefusesWhatTheFormatCannotCarry) {
+  plan::Variant variant;
+  ASSERT_TRUE(compiled("1f1b", 2, 4, 0, "shared", variant));
+  schedule::OrderCells cells;
+  for (plan::Program &program : variant.programs)
+    for (plan::Operation &operation : program.operations)
+      if (operation.kind == plan::Kind::Backward)
+        operation.kind = plan::Kind::Optimizer;
+  EXPECT_EQ(torchCells(variant, schedule::OrderFormat::ComputeOnly, schedule::TorchRelease::V2_15, cells).message,
+            "PyTorch's order files are of training: each forward in them has a backward, here none has");
+  variant.programs.front().operations.front().kind = plan::Kind::ReduceScatter;
+  const Status status = torchCells(variant, schedule::OrderFormat::ComputeComms, schedule::TorchRelease::V2_15, cells);
+  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_EQ(status.message, "PyTorch's order files have no reduce_scatter");
+}
+
+TEST(TorchCsv, FindsReleases) {
+  schedule::TorchRelease release;
+  for (const char *name : {"2.7", "2.16", "2", "", "2.1", "2.15x", "2.100", "12.8", ".", "2."})
+    EXPECT_FALSE(findRelease(name, release)) << name;
+  for (const auto &[name, expected] :
+       {std::pair("2.8", schedule::TorchRelease::V2_8), std::pair("2.9.1", schedule::TorchRelease::V2_8),
+        std::pair("2.10", schedule::TorchRelease::V2_10), std::pair("2.14.0+cu130", schedule::TorchRelease::V2_10),
+        std::pair("2.15.0", schedule::TorchRelease::V2_15)}) {
+    EXPECT_TRUE(findRelease(name, release)) << name;
+    EXPECT_EQ(release, expected) << name;
+  }
+}
+
+} // namespace pipec::emit::test
