@@ -30,13 +30,18 @@ function(pipec_library name)
   target_link_libraries(${name} PUBLIC pipec_options ${arg_LINK})
 endfunction()
 
-# pipec_test(NameTest SOURCES a.cpp … LINK PipecPlan …): a GoogleTest program, each of its tests known to CTest.
+# pipec_test(NameTest [SOAKS] SOURCES a.cpp … LINK PipecPlan …): a GoogleTest program, each of its tests known to CTest.
+# SOAKS: with PIPEC_SOAK in the environment it runs longer, and tools/soak runs it.
 function(pipec_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "SOAKS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE pipec_options ${arg_LINK} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE PIPEC_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              PIPEC_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  set(properties TIMEOUT 300)
+  if(arg_SOAKS)
+    set(properties TIMEOUT 1800 LABELS soak)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 300 ENVIRONMENT "ASAN_OPTIONS=allow_user_poisoning=0")
+    PROPERTIES ${properties} ENVIRONMENT "ASAN_OPTIONS=allow_user_poisoning=0")
 endfunction()

@@ -1,0 +1,111 @@
+#include "test/simulate/Explorer.h"
+
+#include <unordered_set>
+
+namespace pipec::explore {
+
+namespace {
+
+/// Done items of each queue, one rank after the other.
+using State = std::string;
+
+class Explorer {
+public:
+  explicit Explorer(const Program &program) : program(program) {
+    for (const Rank &rank : program) {
+      first.push_back(int(queues.size()));
+      for (size_t q = 0; q != rank.queues.size(); ++q)
+        queues.push_back({int(first.size()) - 1, &rank.queues[q]});
+    }
+  }
+
+  Outcome run() {
+    std::vector<State> stack = {State(queues.size(), '\0')};
+    std::unordered_set<State> seen(stack.begin(), stack.end());
+    while (!stack.empty()) {
+      const State state = std::move(stack.back());
+      stack.pop_back();
+      ++outcome.states;
+      int moves = 0;
+      auto go = [&](State next) {
+        ++moves;
+        if (seen.insert(next).second)
+          stack.push_back(std::move(next));
+      };
+      for (int q = 0; q != int(queues.size()); ++q)
+        if (const Item *item = head(state, q))
+          step(state, q, *item, go);
+      if (moves != 0)
+        continue;
+      ++outcome.finals;
+      for (size_t q = 0; q != queues.size(); ++q)
+        outcome.ends &= size_t(state[q]) == queues[q].second->size();
+    }
+    return outcome;
+  }
+
+private:
+  /// The head of a queue, if its waits are met.
+  const Item *head(const State &state, int q) const {
+    const auto &[rank, queue] = queues[size_t(q)];
+    if (size_t(state[size_t(q)]) == queue->size())
+      return nullptr;
+    const Item &item = (*queue)[size_t(state[size_t(q)])];
+    for (const auto &[other, count] : item.waits)
+      if (state[size_t(first[size_t(rank)] + other)] < count)
+        return nullptr;
+    return &item;
+  }
+
+  template <typename Go> void step(const State &state, int q, const Item &item, Go go) {
+    if (item.kind == Item::Kind::Pass) {
+      State next = state;
+      ++next[size_t(q)];
+      return go(std::move(next));
+    }
+    if (item.kind == Item::Kind::Recv)
+      return; // its send takes it along
+    const int from = queues[size_t(q)].first;
+    const size_t begin = size_t(first[size_t(item.peer)]);
+    for (size_t other = begin; other != begin + program[size_t(item.peer)].queues.size(); ++other) {
+      const Item *met = head(state, int(other));
+      if (!met || met->kind != Item::Kind::Recv || met->peer != from)
+        continue;
+      outcome.mismatched |= met->tag != item.tag;
+      State next = state;
+      ++next[size_t(q)];
+      ++next[other];
+      go(std::move(next));
+    }
+  }
+
+  const Program &program;
+  std::vector<int> first;                            // queue of each rank
+  std::vector<std::pair<int, const Queue *>> queues; // with their ranks
+  Outcome outcome;
+};
+
+} // namespace
+
+Outcome explore(const Program &program) { return Explorer(program).run(); }
+
+std::string text(const Program &program) {
+  std::string text;
+  for (size_t rank = 0; rank != program.size(); ++rank)
+    for (size_t q = 0; q != program[rank].queues.size(); ++q) {
+      text += "rank " + std::to_string(rank) + " queue " + std::to_string(q) + ":";
+      for (const Item &item : program[rank].queues[q]) {
+        text += item.kind == Item::Kind::Pass ? " pass"
+                : item.kind == Item::Kind::Send
+                    ? " send " + std::to_string(item.tag) + " to " + std::to_string(item.peer)
+                    : " recv " + std::to_string(item.tag) + " from " + std::to_string(item.peer);
+        for (const auto &[other, count] : item.waits)
+          text += " [" + std::to_string(other) + " >= " + std::to_string(count) + "]";
+        text += ";";
+      }
+      text += "\n";
+    }
+  return text;
+}
+
+} // namespace pipec::explore
