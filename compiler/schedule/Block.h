@@ -25,4 +25,8 @@ std::string check(const Problem &problem, const Block &block);
 /// word has no times. O(letters + stages · log). Needs check(problem, block) to have passed.
 Words repeat(const Problem &problem, const Block &block);
 
+/// The same with warm-up and cool-down refilled (section 3.2): where a rank waits, passes that fit whole move forward,
+/// as long as no rank holds more than the fullest one does already. Times are no longer, the largest peak no higher.
+Words refill(const Problem &problem, const Block &block);
+
 } // namespace pipec::schedule

@@ -38,7 +38,8 @@ size_t editDistance(std::string_view a, std::string_view b) {
 
 const std::vector<Entry> &catalogue() {
   static const std::vector<Entry> kEntries = {
-      oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(), loopedBfs(), interleavedZb(), zbV()};
+      oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(), loopedBfs(), interleavedZb(), zbV(), zbH1(),
+      zbH2(),     vMin(),  vHalf(),         vZb(),  oneFOneBV(),           gis(),       gisH()};
   return kEntries;
 }
 
@@ -102,10 +103,7 @@ std::string check(const Entry &entry, const Problem &problem, const Parameters &
 }
 
 std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stages) {
-  std::vector<int32_t> rankOf;
-  for (int32_t s = 0; s != stages; ++s)
-    rankOf.push_back(entry.placement == "v" && s / ranks % 2 == 1 ? ranks - 1 - s % ranks : s % ranks);
-  return rankOf;
+  return placed(ranks, stages, entry.placement == "v");
 }
 
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <limits>
 
 namespace pipec::schedule {
@@ -17,7 +18,8 @@ using Level = __int128; // sizes within the limits times as many microbatches ma
 class Filler {
 public:
   Filler(const Problem &problem, const Capacities &capacities, Words &words)
-      : problem(problem), capacities(capacities), words(words), fused(problem.backward == BackwardMode::Fused) {}
+      : problem(problem), capacities(capacities), words(words), fused(problem.backward == BackwardMode::Fused),
+        window(64 + 8 * size_t(problem.ranks)), stagesByRank(problem.stagesByRank()) {}
 
   /// Whether anything moved.
   bool pass() {
@@ -36,12 +38,12 @@ public:
   }
 
 private:
-  static constexpr size_t kWindow = 64; // how far ahead a letter is looked for
-
   const Problem &problem;
   const Capacities &capacities;
   Words &words;
   const bool fused;
+  const size_t window; // how far ahead a letter is looked for
+  const std::vector<std::vector<int32_t>> stagesByRank;
   std::vector<std::vector<Time>> starts;
   std::vector<std::vector<Time>> forwardEnd, backwardEnd; // by stage and microbatch
 
@@ -135,7 +137,8 @@ private:
     const Level capacity = capacities.empty() ? std::numeric_limits<Level>::max() : Level(capacities[rank]);
     Level level = live, highest = live; // most that is live from the gap up to the letter looked at
     std::vector<Op> seen{word[at]};
-    for (size_t from = at; from < word.size() && from < at + kWindow; ++from) {
+    const size_t kinds = (fused ? 2 : 3) * stagesByRank[rank].size();
+    for (size_t from = at; from < word.size() && from < at + window && seen.size() < kinds; ++from) {
       const Op &op = word[from];
       if (from != at && std::find(seen.begin(), seen.end(), op) == seen.end()) {
         seen.push_back(op);
@@ -155,6 +158,37 @@ private:
 };
 
 } // namespace
+
+Words deferWeights(const Problem &problem, const Capacities &capacities, const Words &words) {
+  Words result;
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    const Level capacity = capacities.empty() ? std::numeric_limits<Level>::max() : Level(capacities[rank]);
+    Word &word = result.emplace_back();
+    word.reserve(words[rank].size());
+    std::deque<Op> pending;
+    Level live = 0;
+    const auto weight = [&] {
+      live -= problem.stages[size_t(pending.front().stage)].context;
+      word.push_back(pending.front());
+      pending.pop_front();
+    };
+    for (const Op &op : words[rank]) {
+      const Stage &stage = problem.stages[size_t(op.stage)];
+      if (op.letter == Letter::W) {
+        pending.push_back(op);
+        continue;
+      }
+      const Level held = Level(stage.activation) + stage.context;
+      while (op.letter == Letter::F && live + held > capacity && !pending.empty())
+        weight();
+      live += op.letter == Letter::F ? held : op.letter == Letter::B ? -Level(stage.activation) : -held;
+      word.push_back(op);
+    }
+    while (!pending.empty())
+      weight();
+  }
+  return result;
+}
 
 int64_t fillGaps(const Problem &problem, const Capacities &capacities, Words &words, int64_t passes) {
   Filler filler(problem, capacities, words);

@@ -12,6 +12,10 @@ enum class Objective : uint8_t { Makespan, Span };
 /// times get no longer. Up to `passes` evaluations. Returns how many it took.
 int64_t fillGaps(const Problem &problem, const Capacities &capacities, Words &words, int64_t passes);
 
+/// The words with every W as late as the capacities allow: right before the F that needs its bytes, or at the end. For
+/// fillGaps to bring them back to where a rank waits.
+Words deferWeights(const Problem &problem, const Capacities &capacities, const Words &words);
+
 struct Annealing {
   Objective objective = Objective::Span;
   int64_t evaluations = 0; // at most

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <tuple>
 
 namespace pipec::schedule {
 
@@ -156,6 +157,36 @@ std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
   for (size_t s = 0; s < rankOf.size(); ++s)
     result[rankOf[s]].push_back(static_cast<int32_t>(s));
   return result;
+}
+
+Bytes leastLimit(const Problem &problem) {
+  std::vector<__int128> need(size_t(problem.ranks), 0);
+  std::map<std::tuple<int32_t, int32_t, bool>, Bytes> buffers; // rank, peer, whether it sends: the largest payload
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    const Stage &stage = problem.stages[s];
+    const int32_t rank = problem.rankOf[s];
+    need[size_t(rank)] += __int128(stage.activation) + stage.context;
+    if (s + 1 == problem.stages.size() || problem.rankOf[s + 1] == rank)
+      continue;
+    const int32_t next = problem.rankOf[s + 1];
+    for (auto key : {std::tuple(rank, next, true), std::tuple(next, rank, false), std::tuple(next, rank, true),
+                     std::tuple(rank, next, false)})
+      buffers[key] = std::max(buffers[key], stage.boundary);
+  }
+  for (const auto &[key, bytes] : buffers)
+    need[size_t(std::get<0>(key))] += bytes;
+  __int128 most = 0;
+  for (size_t r = 0; r != need.size(); ++r)
+    most = std::max(most, need[r] + (problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
+                              (problem.workspace.empty() ? 0 : problem.workspace[r]));
+  return static_cast<Bytes>(std::min<__int128>(most, limits::kBytes));
+}
+
+std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack) {
+  std::vector<int32_t> rankOf;
+  for (int32_t s = 0; s != stages; ++s)
+    rankOf.push_back(thereAndBack && s / ranks % 2 == 1 ? ranks - 1 - s % ranks : s % ranks);
+  return rankOf;
 }
 
 Time Problem::handOver(int32_t from, int32_t to) const {

@@ -65,6 +65,9 @@ Time wireTime(Bytes bytes, int64_t bandwidth);
 /// What the all-reduce of a gradient norm takes: 8 bytes over the ranks as a ring, 2 (n - 1) hops of its slowest link.
 Time globalNormTime(const Problem &problem);
 
+/// Stage → rank: in a loop, s mod P, or there and back over the ranks, as often as there are chunks.
+std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
+
 /// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
 enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
 
@@ -78,6 +81,11 @@ struct Op {
 using Word = std::vector<Op>;
 /// words[r] is rank r's.
 using Words = std::vector<Word>;
+
+/// The memory limit of a rank under which some order still fits, with one buffer for each direction of each pair of
+/// ranks: one microbatch goes all the way before the next starts. Less there is none, since between a microbatch's last
+/// F and first B a rank holds all that its stages keep of it.
+Bytes leastLimit(const Problem &problem);
 
 /// What holds of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
 /// when right, else what is wrong.

@@ -12,8 +12,11 @@ namespace pipec::schedule {
 
 namespace {
 
-constexpr int64_t kTrialLetters = 12'000'000; // in candidates, at the usual effort
-constexpr int64_t kAnnealLetters = 4'000'000; // in annealing
+// At the usual effort, about a hundred nanoseconds a letter.
+constexpr int64_t kTrialLetters = 2'500'000; // in candidates, or
+constexpr int64_t kTrialWords = 30;          // this often the problem's letters, if that is more
+constexpr int64_t kAnnealLetters = 4'000'000;
+constexpr int64_t kLeastAnnealing = 1'000; // evaluations that are worth while
 constexpr size_t kMostTried = 420;
 constexpr size_t kFinalists = 4;
 
@@ -47,9 +50,9 @@ public:
   std::optional<Solution> run() {
     candidates = candidatesOf(problem, capacities);
     mostTried = std::max<size_t>(kMostTried * size_t(std::min<int64_t>(options.effort, 100)) / 100, 8);
-    const int64_t budget = kTrialLetters / 100 * options.effort;
+    const int64_t budget = std::max(kTrialLetters, kTrialWords * letters) / 100 * options.effort;
     std::vector<Trial> best;
-    if (problem.microbatches > 6 * problem.ranks && letters * int64_t(candidates.size()) > budget)
+    if (problem.microbatches > 4 * problem.ranks && letters * int64_t(candidates.size()) > budget)
       best = screened(budget);
     else
       best = tried(budget);
@@ -103,17 +106,17 @@ private:
     return best;
   }
 
-  /// By what they take for all microbatches, guessed from 2 p and 4 p of them.
+  /// By what they take for all microbatches, guessed from p and 2p of them.
   std::vector<Trial> screened(int64_t budget) {
     Problem fewer = problem, more = problem;
-    fewer.microbatches = 2 * problem.ranks;
-    more.microbatches = 4 * problem.ranks;
+    fewer.microbatches = problem.ranks;
+    more.microbatches = 2 * problem.ranks;
     std::vector<std::pair<double, size_t>> guesses;
     for (size_t i = 0; i < candidates.size() && i < mostTried && (guesses.empty() || walked < budget / 2); ++i) {
       const std::optional<Trial> one = tryOn(fewer, i), two = tryOn(more, i);
       if (!one || !two)
         continue;
-      const double each = double(two->time - one->time) / (2.0 * problem.ranks);
+      const double each = double(two->time - one->time) / problem.ranks;
       guesses.push_back({double(two->time) + each * (problem.microbatches - more.microbatches), i});
     }
     std::sort(guesses.begin(), guesses.end());
@@ -129,7 +132,7 @@ private:
 
   void improve(std::vector<Trial> &best) {
     const int64_t each = kAnnealLetters / 100 * options.effort / letters / int64_t(best.size());
-    if (each < 50)
+    if (each < kLeastAnnealing / 100 * std::min<int64_t>(options.effort, 100))
       return;
     for (size_t i = 0; i < best.size(); ++i) {
       Annealing annealing;

@@ -7,11 +7,19 @@ namespace pipec::schedule {
 
 Entry eagerOneFOneB();
 Entry gPipe();
+Entry gis();
+Entry gisH();
 Entry interleavedOneFOneB();
 Entry interleavedZb();
 Entry kFkB();
 Entry loopedBfs();
 Entry oneFOneB();
+Entry oneFOneBV();
+Entry vHalf();
+Entry vMin();
+Entry vZb();
+Entry zbH1();
+Entry zbH2();
 Entry zbV();
 
 /// Appends a stage's backward: BW, or B with W directly after it.
