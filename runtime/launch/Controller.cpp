@@ -166,6 +166,7 @@ void Controller::begin() {
   timer.cancel();
   started = true;
   int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(members.size());
+  run.startedAt = at;
   broadcast({{"type", "start"}, {"at", at}});
   advance();
   swapper->start();
@@ -208,18 +209,22 @@ void Controller::tellStoppers(const Status &status) {
 /// saved its next state before a slow one its last.
 void Controller::saved(int32_t rank, const Message &message) {
   int64_t step = message.at("step");
-  std::map<int32_t, StateFile> &ofStep = states[step];
-  ofStep[rank] = {message.at("name"), message.at("bytes"), message.at("hash")};
+  std::map<int32_t, Saved> &ofStep = states[step];
+  ofStep[rank].file = {message.at("name"), message.at("bytes"), message.at("hash")};
+  if (message.contains("events"))
+    ofStep[rank].events = unpackEvents(message.at("events").get<std::vector<int64_t>>(), rank);
   if (ofStep.size() < members.size())
     return;
   Manifest manifest{step, stagesOf(*setup.plan), {}};
-  for (const auto &[of, file] : ofStep)
-    manifest.files.push_back(file);
-  states.erase(step);
+  for (const auto &[of, saved] : ofStep)
+    manifest.files.push_back(saved.file);
   Status status = writeManifest(setup.options.checkpoint, manifest);
   if (!status.ok())
     return fail("the checkpoint could not be written: " + status.message, true);
   run.checkpoint = manifest.step;
+  for (const auto &[of, saved] : ofStep)
+    run.covered.insert(run.covered.end(), saved.events.begin(), saved.events.end());
+  states.erase(step);
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 

@@ -24,6 +24,8 @@ struct RunResult {
   std::map<int64_t, std::shared_ptr<const plan::Plan>> loaded; // programs that were not in the file
   int64_t reached = 0;                                         // steps known to be complete, also of a run that failed
   int64_t checkpoint = -1;                                     // the last manifest's step; -1: none was written
+  std::vector<trace::Event> covered; // with a trace: what the ranks did up to that checkpoint and do not report again
+  int64_t startedAt = 0;             // nanoseconds of CLOCK_MONOTONIC; 0: it never did
 
   /// The variant that a program of this run is.
   const plan::Variant &variant(const plan::Plan &plan, int64_t program) const {
@@ -111,9 +113,13 @@ private:
   bool started = false;
   bool finishing = false;
   bool stopAsked = false;
-  std::map<int64_t, std::map<int32_t, StateFile>> states; // saved so far, by step and rank
-  std::vector<std::function<void(Status)>> stoppers;      // who asked for the end
-  std::vector<std::string> causes;                        // the most telling first
+  struct Saved {
+    StateFile file;
+    std::vector<trace::Event> events;
+  };
+  std::map<int64_t, std::map<int32_t, Saved>> states; // so far, by step and rank
+  std::vector<std::function<void(Status)>> stoppers;  // who asked for the end
+  std::vector<std::string> causes;                    // the most telling first
 };
 
 } // namespace pipec::runtime

@@ -216,6 +216,22 @@ Status attempt(const LocalSetup &setup, const Identity &identity,
   return Launcher(setup, std::move(processes), started, result).run();
 }
 
+/// What of the last attempt remains: up to its last checkpoint, or, if it came to its end, all.
+void keepEvents(LocalResult &result, int64_t firstStart, bool all) {
+  auto keep = [&](const std::vector<trace::Event> &events) {
+    for (trace::Event e : events) {
+      e.start += (result.run.startedAt - firstStart) * 1000;
+      e.end += (result.run.startedAt - firstStart) * 1000;
+      e.attempt = int32_t(result.restarts);
+      result.events.push_back(e);
+    }
+  };
+  keep(result.run.covered);
+  for (RankReport &rank : result.run.ranks)
+    if (all)
+      keep(rank.events);
+}
+
 } // namespace
 
 Status runLocal(const LocalSetup &given, const std::function<void(const LocalResult &)> &started, LocalResult &result) {
@@ -226,12 +242,15 @@ Status runLocal(const LocalSetup &given, const std::function<void(const LocalRes
   identity.world = setup.plan->ranks();
   identity.plan = setup.planHash;
   result = LocalResult{};
-  int64_t begin = Clock::monotonic();
+  int64_t begin = Clock::monotonic(), firstStart = 0;
   Status status;
   while (true) {
     randombytes_buf(identity.job.data(), identity.job.size());
     randombytes_buf(identity.secret.data(), identity.secret.size()); // known to forked processes alone
     status = attempt(setup, identity, started, result);
+    if (firstStart == 0)
+      firstStart = result.run.startedAt;
+    keepEvents(result, firstStart, status.ok());
     if (status.ok() || result.stopped || result.restarts == setup.restarts)
       break;
     setup.resume.reset();

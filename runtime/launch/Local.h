@@ -30,6 +30,8 @@ struct LocalResult {
   bool stopped = false;           // somebody asked for its end
   int64_t restarts = 0;
   int64_t lostSteps = 0; // done, and done again after a restart
+  /// With a trace: each step once, as the attempt did it from which the run went on, in time since the first start.
+  std::vector<trace::Event> events;
 };
 
 /// Runs the plan. `started` is called once all processes have met and been told to start. On failure (Code::Run) the

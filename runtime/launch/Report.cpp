@@ -23,18 +23,31 @@ RankReport summarize(const std::vector<Recorder> &recorders) {
   return report;
 }
 
-// Flat lists of numbers: an object for each event would cost ten times as much.
+std::vector<int64_t> packEvents(const std::vector<trace::Event> &events) {
+  std::vector<int64_t> packed;
+  packed.reserve(11 * events.size());
+  for (const trace::Event &e : events)
+    packed.insert(packed.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
+                                 e.epoch, e.start, e.end, e.held});
+  return packed;
+}
+
+std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &e, int32_t rank) {
+  std::vector<trace::Event> events;
+  for (size_t i = 0; i + 11 <= e.size(); i += 11)
+    events.push_back({rank, uint32_t(e[i]), plan::Kind(e[i + 1]), plan::Payload(e[i + 2]), int32_t(e[i + 3]),
+                      int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9], e[i + 10]});
+  return events;
+}
+
 nlohmann::json toJson(const RankReport &report) {
-  std::vector<int64_t> steps, events;
+  std::vector<int64_t> steps;
   for (const StepTimes &step : report.steps)
     steps.insert(steps.end(), {step.firstStart, step.lastEnd});
-  for (const trace::Event &e : report.events)
-    events.insert(events.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
-                                 e.epoch, e.start, e.end, e.held});
   return {{"steps", steps},
           {"lateness", report.lateness.pack()},
           {"permit_waits", report.permitWaits.pack()},
-          {"events", events}};
+          {"events", packEvents(report.events)}};
 }
 
 RankReport fromJson(const nlohmann::json &json, int32_t rank) {
@@ -44,10 +57,7 @@ RankReport fromJson(const nlohmann::json &json, int32_t rank) {
     report.steps.push_back({steps[i], steps[i + 1]});
   report.lateness = Lateness::unpack(json.at("lateness").get<std::vector<int64_t>>());
   report.permitWaits = Lateness::unpack(json.at("permit_waits").get<std::vector<int64_t>>());
-  auto e = json.at("events").get<std::vector<int64_t>>();
-  for (size_t i = 0; i + 11 <= e.size(); i += 11)
-    report.events.push_back({rank, uint32_t(e[i]), plan::Kind(e[i + 1]), plan::Payload(e[i + 2]), int32_t(e[i + 3]),
-                             int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9], e[i + 10]});
+  report.events = unpackEvents(json.at("events").get<std::vector<int64_t>>(), rank);
   return report;
 }
 

@@ -21,6 +21,10 @@ struct RankReport {
 RankReport summarize(const std::vector<Recorder> &recorders);
 
 nlohmann::json toJson(const RankReport &report);
+/// Flat lists of numbers: an object for each event would cost ten times as much.
+std::vector<int64_t> packEvents(const std::vector<trace::Event> &events);
+std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &packed, int32_t rank);
+
 /// `json` comes from toJson of a process of the same program.
 RankReport fromJson(const nlohmann::json &json, int32_t rank);
 

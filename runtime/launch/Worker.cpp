@@ -222,18 +222,21 @@ bool Worker::save(int64_t step) {
     return false;
   }
   saved = step;
-  channel->send({{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
+  Message message{{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}};
+  if (options.trace) // what a checkpoint covers is done for good, whatever becomes of this attempt
+    message["events"] = packEvents(device.takeEvents());
+  channel->send(std::move(message));
   return true;
 }
 
 /// The last state, the trace, the report.
 Status Worker::finish() {
   transport->rest();
-  RankReport report = summarize(device.recorders());
-  report.permitWaits = permits->waits();
   int64_t end = permits->end();
   if (!options.checkpoint.empty() && end > first && saved != end && !save(end))
     return failed();
+  RankReport report = summarize(device.recorders());
+  report.permitWaits = permits->waits();
   if (!options.ownTrace.empty()) {
     Status status = writeTrace(options.ownTrace, {layout}, report.events);
     if (!status.ok())

@@ -74,10 +74,11 @@ public:
   void slice(const Event &e, int64_t thread) {
     const bool transfer = plan::isTransfer(e.kind);
     event(R"({{"ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},)"
-          R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}}}}})",
+          R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}{}}}}})",
           sliceName(e), transfer ? "transfer" : "compute", e.rank, thread, microseconds(e.start),
           microseconds(e.end - e.start), e.step, e.stage, plan::name(e.kind),
-          transfer ? fmt::format("\"of\":\"{}\",", payloadName(e.of)) : "", e.microbatch, e.epoch);
+          transfer ? fmt::format("\"of\":\"{}\",", payloadName(e.of)) : "", e.microbatch, e.epoch,
+          e.attempt > 0 ? fmt::format(",\"attempt\":{}", e.attempt) : "");
     if (!transfer)
       return;
     // An arrow binds to the slice around its end: of a send its start, of a receive its middle, which comes later.

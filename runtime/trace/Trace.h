@@ -1,7 +1,7 @@
 // The trace file: Chrome's JSON trace events, which Perfetto opens. Real and simulated runs write the same, so
 // prediction and fact overlay (design, section 6): process = rank, thread = queue, a complete event for each
-// instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F or B), flows for transfers, a
-// counter for live bytes.
+// instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F or B, what ran after a restart
+// also `attempt`), flows for transfers, a counter for live bytes.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -27,6 +27,7 @@ struct Event {
   plan::Time start = 0;
   plan::Time end = 0;
   plan::Bytes held = 0; // activation and context: by a forward from its start on, given back by B, W or BW at its end
+  int32_t attempt = 0;  // how often the run had been restarted before
 };
 
 /// A rank's queues by name, as plan::queueNames gives them.

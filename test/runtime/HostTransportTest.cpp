@@ -266,6 +266,49 @@ TEST_P(HostTransportTest, WhatACutSwallowsIsNoticed) {
       << receiver->failure.status().message;
 }
 
+// The neighbour has come, so it is not the one to name; whoever knows better has twice the deadline to say so.
+TEST(HostTransport, AnAllReduceThatNobodyNamesEndsAtTwiceTheDeadline) {
+  struct Number final : Summand {
+    double gradientNorm(const Label &) override { return 1; }
+    void setGlobalNorm(const Label &, double) override {}
+  } number;
+  test::Pipeline p;
+  p.ranks = 3;
+  plan::Plan plan = test::makePlan(p);
+  const plan::Program &program = plan.variants.front().programs[0];
+  const plan::Operation reduce{plan::Kind::AllReduce, plan::Payload::None, 0, -1, 0, 0, 8, 0, 0};
+  const Label label{&reduce, 0, 0, 0};
+  Clock clock{Clock::monotonic()};
+  Failure failure;
+  asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  Sockets own;
+  std::vector<tcp::socket> others; // of ranks 1 and 2
+  for (int32_t rank = 1; rank < 3; ++rank) {
+    tcp::socket here(io), there(io);
+    there.connect(acceptor.local_endpoint());
+    acceptor.accept(here);
+    own.emplace(rank, std::move(here));
+    others.push_back(std::move(there));
+  }
+  HostDevice device(program, clock, failure, false);
+  HostTransport::Options options{.pace = Pace::Real, .deadline = 50 * kMillisecond, .ranks = 3};
+  HostTransport transport(program, std::move(own), io, device, clock, failure, options);
+  transport.allReduce(kForward, label, number);
+  wire::Frame here;
+  here.type = wire::Type::Here;
+  here.tag = wire::tagOf(label);
+  asio::write(others[1], asio::buffer(&here, sizeof here));
+  transport.start();
+  auto guard = asio::make_work_guard(io);
+  std::thread thread([&] { io.run(); });
+  EXPECT_FALSE(device.synchronize(kForward, 1));
+  EXPECT_GE(clock.now(), 100 * kMillisecond);
+  EXPECT_EQ(failure.status().message, "rank 0: all_reduce: not all ranks came to it within 0.05 s");
+  io.stop();
+  thread.join();
+}
+
 INSTANTIATE_TEST_SUITE_P(Paces, HostTransportTest, testing::Values(Pace::Carry, Pace::Naive),
                          [](const auto &info) { return info.param == Pace::Carry ? "Carry" : "Naive"; });
 

@@ -95,14 +95,10 @@ Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const 
   return {};
 }
 
-Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::RunResult &run) {
+Status writeTrace(const Arguments &a, const plan::Plan &plan, const std::vector<trace::Event> &events) {
   std::vector<runtime::Layout> layouts;
-  std::vector<trace::Event> events;
-  for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
+  for (int32_t rank = 0; rank < plan.ranks(); ++rank)
     layouts.push_back(runtime::layoutOf(plan, rank));
-    const std::vector<trace::Event> &own = run.ranks[size_t(rank)].events;
-    events.insert(events.end(), own.begin(), own.end());
-  }
   return runtime::writeTrace(a.trace, layouts, events);
 }
 
@@ -164,7 +160,7 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   if (status.ok())
     status = gather(prepared, outcome);
   if (status.ok() && !a.trace.empty())
-    status = writeTrace(a, *prepared.plan, outcome.result.run);
+    status = writeTrace(a, *prepared.plan, outcome.result.events);
   return status;
 }
 

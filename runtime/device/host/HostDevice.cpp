@@ -208,6 +208,16 @@ std::string HostDevice::describeHead(QueueId id) const {
   return known ? plan::describe(layout.rank, *known->operation, known->microbatch) : std::string();
 }
 
+std::vector<trace::Event> HostDevice::takeEvents() {
+  std::vector<trace::Event> all;
+  for (const auto &queue : queues) {
+    std::vector<trace::Event> own = queue->recorder.events();
+    all.insert(all.end(), own.begin(), own.end());
+    queue->recorder.clearEvents();
+  }
+  return all;
+}
+
 std::vector<Recorder> HostDevice::recorders() const {
   std::vector<Recorder> all;
   for (const auto &queue : queues)

@@ -82,6 +82,8 @@ public:
 
   /// After the run, or after a failure once this object's threads and the transport's stand still.
   std::vector<Recorder> recorders() const;
+  /// The events of all queues, which then begin anew. Only while nothing is issued that has not completed.
+  std::vector<trace::Event> takeEvents();
 
 private:
   static constexpr size_t kHistory = size_t(1) << 20; // remembered times of a counter

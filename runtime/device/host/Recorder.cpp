@@ -91,6 +91,11 @@ trace::Event Recorder::eventOf(const Label &label, const Times &when) const {
           label.epoch, when.start, when.end,         op.activation + op.context};
 }
 
+void Recorder::clearEvents() {
+  times = Log();
+  stretches.clear();
+}
+
 std::vector<trace::Event> Recorder::events() const {
   std::vector<trace::Event> all;
   all.reserve(times.size());

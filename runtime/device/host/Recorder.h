@@ -86,6 +86,8 @@ public:
   void settle();
 
   std::vector<trace::Event> events() const;
+  /// Forgets them: while the queue has nothing to run.
+  void clearEvents();
 
 private:
   struct Times {
