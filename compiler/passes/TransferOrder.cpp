@@ -350,8 +350,9 @@ TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWor
     price = its;
     best = &order;
   };
+  // Only the first is much more regular than the others.
   for (TransferOrder &order : byWords)
-    consider(order, 256);
+    consider(order, best == &byWords.front() ? 256 : 4096);
   std::vector<TransferOrder> byTimes;
   for (const Time eighths : worthTrying(traffic))
     byTimes.push_back(byTimeWith(traffic, eighths, sweep));
