@@ -14,6 +14,7 @@ namespace pipec {
 
 using namespace mlir;
 using namespace pipec;
+using namespace pipec::pipe;
 
 namespace {
 
@@ -29,6 +30,16 @@ llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Streams &str
         named->second = record.op;
     }
   return ops;
+}
+
+/// A communicator with more queues under which the programs end, from that with the fewest; nothing if there is none.
+std::optional<Communicator> wouldRunWith(const Streams &streams) {
+  for (Communicator communicator : {Communicator::PerPair, Communicator::PerEdge}) {
+    simulate::Result result;
+    if (simulate::simulate(lower(streams, {.communicator = communicator}), {}, result).ok())
+      return communicator;
+  }
+  return std::nullopt;
 }
 
 struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
@@ -51,6 +62,10 @@ struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
         Operation *op = ops.lookup(line);
         error.attachNote(op ? op->getLoc() : getOperation().getLoc()) << line;
       }
+      if (status == &lowered.progress)
+        if (std::optional<Communicator> other = wouldRunWith(getAnalysis<Streams>()))
+          error.attachNote(getOperation().getLoc())
+              << "it would end with communicator " << stringifyCommunicator(*other);
       return signalPassFailure();
     }
   }

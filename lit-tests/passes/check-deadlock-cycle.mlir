@@ -1,11 +1,12 @@
 // Two programs whose every use is right, and which each send first under one queue: rank 0 the second activation, rank 1 the
-// first gradient. Neither receive is ever reached; the cycle is printed with its instructions.
+// first gradient. Neither receive is ever reached; the cycle is printed with its instructions, and what would mend it.
 // RUN: pipe-opt %s --pipe-check-deadlock -verify-diagnostics
 // With a queue for each direction they end.
 // RUN: sed 's/communicator shared/communicator per_edge/' %s | pipe-opt --pipe-check-deadlock | FileCheck %s
 // CHECK: pipe.program @rank0
 
 // expected-error @below {{it stops in a cycle of 2 instructions, each waiting for the next:}}
+// expected-note @below {{it would end with communicator per_edge}}
 module {
 pipe.program @rank0 rank 0 communicator shared attributes {stages = array<i32: 0>,
     rings = [#pipe.ring<send 1 slots 1 bytes 8>, #pipe.ring<recv 1 slots 1 bytes 8>]} enter {} step {

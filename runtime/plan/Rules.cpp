@@ -113,6 +113,8 @@ Status checkWhole(const Variant &variant) {
     return status;
   if (Status status = transferOrder(variant); !status.ok())
     return status;
+  if (Status status = firstUse(variant); !status.ok())
+    return status;
   const std::vector<int32_t> rankOf = rankOfStages(variant);
   for (size_t r = 0; r < variant.programs.size(); ++r)
     if (Status status = RankWalk(variant, variant.programs[r], facts[r], rankOf).run(); !status.ok())

@@ -71,6 +71,7 @@ Status released(const Variant &variant, const std::vector<Facts> &facts);       
 
 // Of the whole, instruction by instruction. P25 to P32, P34 and P35 are asked in one walk of each rank (RankWalk.h).
 Status transferOrder(const Variant &variant); // P24, RulesTransfers.cpp
+Status firstUse(const Variant &variant);      // P40, RulesTransfers.cpp
 
 } // namespace rules
 } // namespace pipec::plan

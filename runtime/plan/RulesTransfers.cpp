@@ -1,11 +1,15 @@
 // Rule P24: on each ordered pair of ranks, the k-th send is what the k-th receive expects. NCCL has no tags: a swapped
-// pair would be silently wrong gradients. Both sides are walked at once, rolled as they are.
+// pair would be silently wrong gradients. Both sides are walked at once, rolled as they are. Rule P40: the order in
+// which connections are first used.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/Text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace pipec::plan::rules {
 namespace {
@@ -113,6 +117,71 @@ Status transferOrder(const Variant &variant) {
         return status;
     }
   return {};
+}
+
+namespace {
+
+/// The ordered pairs of ranks that a program's transfers connect, in the order in which they are first issued.
+std::vector<std::pair<int32_t, int32_t>> connectionsOf(const Program &program) {
+  std::vector<std::pair<int32_t, int32_t>> connections;
+  std::unordered_set<uint64_t> seen;
+  for (const Instruction &instruction : program.instructions) // in issue order, whatever the trips
+    if (const Operation &o = program.operations[instruction.operation];
+        isTransfer(o.kind) && seen.insert(endOf(o)).second)
+      connections.push_back(o.kind == Kind::Send ? std::pair(program.rank, o.peer) : std::pair(o.peer, program.rank));
+  return connections;
+}
+
+} // namespace
+
+Status firstUse(const Variant &variant) {
+  // Both ends of a connection meet at its first use: a connection is made once it is the next of both its ranks.
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> connections;
+  for (const Program &program : variant.programs)
+    connections.push_back(connectionsOf(program));
+  std::vector<size_t> made(connections.size());
+  auto next = [&](int32_t rank) -> const std::pair<int32_t, int32_t> * {
+    const auto &own = connections[size_t(rank)];
+    return made[size_t(rank)] == own.size() ? nullptr : &own[made[size_t(rank)]];
+  };
+  std::vector<int32_t> awake(connections.size());
+  std::iota(awake.begin(), awake.end(), 0);
+  while (!awake.empty()) {
+    const int32_t rank = awake.back();
+    const auto *own = next(rank);
+    const int32_t peer = !own ? -1 : own->first == rank ? own->second : own->first;
+    const auto *others = own ? next(peer) : nullptr;
+    if (!others || *others != *own) {
+      awake.pop_back(); // its peer wakes it
+      continue;
+    }
+    ++made[size_t(rank)];
+    ++made[size_t(peer)];
+    awake.push_back(peer);
+  }
+  int32_t rank = 0;
+  while (rank != int32_t(connections.size()) && !next(rank))
+    ++rank;
+  if (rank == int32_t(connections.size()))
+    return {};
+  // P23: both ends have it; so from any rank that is left the chain of peers comes round.
+  std::vector<int32_t> chain;
+  while (std::find(chain.begin(), chain.end(), rank) == chain.end()) {
+    chain.push_back(rank);
+    const auto *own = next(rank);
+    rank = own->first == rank ? own->second : own->first;
+  }
+  chain.erase(chain.begin(), std::find(chain.begin(), chain.end(), rank));
+  std::string message =
+      fmt::format("P40: connections that are made when they are first used would wait for each other in a "
+                  "cycle of {} ranks: ",
+                  chain.size());
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i != std::min(kShown, chain.size()); ++i)
+    message += fmt::format("{}rank {} first connects {} to {}", i == 0 ? "" : ", ", chain[i], next(chain[i])->first,
+                           next(chain[i])->second);
+  return Status::check(message + (chain.size() > kShown ? ", …" : "") +
+                       "; issue first transfers in one order on all ranks");
 }
 
 } // namespace pipec::plan::rules

@@ -114,6 +114,29 @@ TEST_F(WholeRules, P24TransferOrder) {
   refused("P24");
 }
 
+TEST_F(WholeRules, P40FirstUse) {
+  // Rank 1's first receive from rank 2 is issued before its first from rank 0. Each stands at the head of a queue of
+  // its own, so the step runs; but rank 2 connects to rank 1 only after rank 1 to rank 2.
+  Program &program = rank(1);
+  const auto first = std::find_if(program.instructions.begin(), program.instructions.end(), [&](const Instruction &i) {
+    const Operation &o = program.operations[i.operation];
+    return o.kind == Kind::Recv && o.of == Payload::Backward;
+  });
+  std::vector<std::vector<Wait>> waits;
+  std::vector<Instruction> instructions(program.instructions.begin(), program.instructions.end());
+  for (const Instruction &i : instructions)
+    waits.emplace_back(program.waits.begin() + i.firstWait, program.waits.begin() + i.firstWait + i.waits);
+  const auto at = first - program.instructions.begin();
+  std::rotate(instructions.begin(), instructions.begin() + at, instructions.begin() + at + 1);
+  std::rotate(waits.begin(), waits.begin() + at, waits.begin() + at + 1);
+  setStep(program, instructions, waits, /*rolled=*/false);
+  refused("P40");
+  EXPECT_EQ(
+      verify(plan).message,
+      "P40: connections that are made when they are first used would wait for each other in a cycle of 2 ranks: rank "
+      "1 first connects 2 to 1, rank 2 first connects 1 to 2; issue first transfers in one order on all ranks");
+}
+
 TEST_F(WholeRules, P25Once) {
   at(3, Kind::Forward, 5).microbatch = 4;
   refused("P25");
