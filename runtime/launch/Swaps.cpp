@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -103,7 +104,11 @@ void Swaps::read(const std::string &path) {
     Channel::Encoded message;
     try {
       std::vector<uint8_t> bytes;
-      status = plan::readFile(path, bytes);
+      std::error_code ignored;
+      if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+        status = Status::input(path + ": is no file"); // reading it might never end
+      else
+        status = plan::readFile(path, bytes);
       if (status.ok())
         status = readSuccessor(bytes, *running, *plan);
       if (status.ok())
