@@ -13,8 +13,20 @@ static_assert(int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
               int(schedule::Argument::Work) == int(plan::Bound::Work) &&
               int(schedule::Argument::CriticalPath) == int(plan::Bound::CriticalPath));
 
-plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem) {
+plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
+                              const std::vector<schedule::Problem> &alternatives) {
   schedule::Bounded bounds = schedule::lowerBounds(problem);
+  for (const schedule::Problem &other : alternatives) {
+    const schedule::Bounded theirs = schedule::lowerBounds(other);
+    if (theirs.makespan < bounds.makespan) {
+      bounds.makespan = theirs.makespan;
+      bounds.makespanArgument = theirs.makespanArgument;
+    }
+    if (theirs.span < bounds.span) {
+      bounds.span = theirs.span;
+      bounds.spanArgument = theirs.spanArgument;
+    }
+  }
   plan::Certificate made;
   made.makespan = lowered.result.makespan;
   made.span = lowered.span;
@@ -25,10 +37,11 @@ plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &p
   return made;
 }
 
-plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::string name) {
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
+                      const std::vector<schedule::Problem> &alternatives, std::string name) {
   plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
-  made.certificate = certificate(lowered, problem);
+  made.certificate = certificate(lowered, problem, alternatives);
   return made;
 }
 

@@ -6,11 +6,13 @@
 
 namespace pipec::emit {
 
-/// The certificate of walked programs: their times, and the bounds of their problem.
-plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem);
+/// The certificate of walked programs: their times, and the least bounds of their problem and its alternatives.
+plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
+                              const std::vector<schedule::Problem> &alternatives);
 
 /// One variant with its certificate. Consumes the lowering.
-plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, std::string name);
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
+                      const std::vector<schedule::Problem> &alternatives, std::string name);
 
 /// A plan of these variants on one process a rank.
 plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vector<uint8_t> provider);

@@ -4,10 +4,12 @@
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/OrderCsv.h"
 #include "compiler/schedule/Problem.h"
+#include "compiler/schedule/Search.h"
 #include "compiler/spec/Reader.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Text.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -24,15 +26,26 @@ namespace {
 /// source fixes (placement, backward, block or words); every contradiction is an error at its place.
 class Import {
 public:
-  Import(spec::Spec given, MLIRContext &context) : spec(std::move(given)), context(context), builder(&context) {}
+  Import(spec::Spec given, MLIRContext &context, int32_t buffers)
+      : spec(std::move(given)), context(context), builder(&context), buffers(buffers) {}
 
-  OwningOpRef<ModuleOp> run() {
+  Imported run() {
+    Imported imported;
+    imported.module = module();
+    imported.code = code;
+    imported.alternatives = std::move(alternatives);
+    return imported;
+  }
+
+private:
+  OwningOpRef<ModuleOp> module() {
     LogicalResult chosen = spec.schedule.name == "block"   ? customBlock()
                            : spec.schedule.name == "order" ? orderFile()
+                           : spec.schedule.name == "auto"  ? autoSchedule()
                                                            : catalogueEntry();
     if (failed(chosen) || failed(settle()))
       return nullptr;
-    fillProblem();
+    fillProblem(problem);
     std::string wrong = schedule::checkShape(problem);
     if (wrong.empty())
       if (std::string tooLong = schedule::checkTimes(problem); !tooLong.empty())
@@ -45,6 +58,8 @@ public:
       return error(spec.schedule.mark) << wrong, nullptr;
     if (entry && entry->block)
       block = entry->block(problem);
+    if (objective && failed(search()))
+      return nullptr;
     if (failed(checkLength()))
       return nullptr;
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
@@ -53,7 +68,6 @@ public:
     return module;
   }
 
-private:
   Location at(const spec::Mark &mark) {
     return FileLineColLoc::get(&context, spec.sources[size_t(mark.source)], unsigned(mark.line), unsigned(mark.column));
   }
@@ -109,7 +123,7 @@ private:
     std::string known;
     for (const schedule::Entry &each : schedule::catalogue())
       known += std::string(each.name) + ", ";
-    diagnostic.attachNote() << "known schedules: " << known << "block, order";
+    diagnostic.attachNote() << "known schedules: " << known << "auto, block, order";
   }
 
   /// Each parameter by itself, so that the error stands where it does.
@@ -209,12 +223,8 @@ private:
 
   /// Loop where the spec says nothing; v: there and back, as often as there are chunks.
   std::vector<int32_t> placedAsSpecSays(size_t stages) const {
-    int32_t ranks = spec.ranks.value;
-    std::vector<int32_t> rankOf(stages);
-    for (int32_t s = 0; s != int32_t(stages); ++s) {
-      bool back = spec.placement && spec.placement->kind == spec::PlacementKind::V && s / ranks % 2 == 1;
-      rankOf[size_t(s)] = back ? ranks - 1 - s % ranks : s % ranks;
-    }
+    std::vector<int32_t> rankOf = schedule::placed(spec.ranks.value, int32_t(stages),
+                                                   spec.placement && spec.placement->kind == spec::PlacementKind::V);
     if (spec.placement && spec.placement->kind == spec::PlacementKind::List)
       for (size_t rank = 0; rank != spec.placement->stages.size(); ++rank)
         for (int32_t stage : spec.placement->stages[rank])
@@ -281,6 +291,62 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
+  // What the search finds
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult autoSchedule() {
+    objective = schedule::Objective::Span;
+    for (const auto &[name, parameter] : spec.schedule.parameters) {
+      if (name != "objective")
+        return error(parameter.mark) << "schedule 'auto' has no parameter '" << name << "', expected objective",
+               failure();
+      if (parameter.list || (parameter.values.front() != "span" && parameter.values.front() != "makespan"))
+        return error(parameter.mark) << "expected span or makespan as 'objective' of schedule 'auto'", failure();
+      if (parameter.values.front() == "makespan")
+        objective = schedule::Objective::Makespan;
+    }
+    problem.rankOf = placedAsSpecSays(size_t(spec.stages));
+    if (failed(agreesWithPlacement("auto has each stage on one rank")))
+      return failure();
+    const bool fused = spec.backwardMode && spec.backwardMode->value == spec::Backward::Fused;
+    return setBackward(fused ? schedule::BackwardMode::Fused : schedule::BackwardMode::Split);
+  }
+
+  /// The best words over the placements that the spec allows: loop, and there and back where it says none.
+  LogicalResult search() {
+    std::vector<schedule::Problem> problems{problem};
+    if (!spec.placement && spec.stages > spec.ranks.value) {
+      schedule::Problem &back = problems.emplace_back();
+      back.backward = problem.backward;
+      back.rankOf = schedule::placed(spec.ranks.value, spec.stages, true);
+      fillProblem(back);
+    }
+    std::optional<schedule::Solution> best;
+    size_t chosen = 0;
+    for (size_t i = 0; i != problems.size(); ++i) {
+      std::optional<schedule::Solution> found =
+          schedule::solve(problems[i], {.objective = *objective, .buffers = buffers});
+      if (found && (!best || found->time < best->time)) {
+        best = std::move(found);
+        chosen = i;
+      }
+    }
+    if (!best) {
+      code = Code::Check;
+      const schedule::Bytes least = schedule::leastLimit(problem);
+      return error(spec.memoryLimit.mark) << "no order fits into the limit of " << plan::bytesText(problem.memoryLimit)
+                                          << " a rank; " << plan::bytesText(least) << " (" << least
+                                          << "B) is the least that does, with one microbatch at a time",
+             failure();
+    }
+    std::swap(problem, problems[chosen]);
+    problems.erase(problems.begin() + ptrdiff_t(chosen));
+    alternatives = std::move(problems);
+    order.emplace().words = std::move(best->words);
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
   // What all have in common
   //===--------------------------------------------------------------------===//
 
@@ -321,7 +387,8 @@ private:
     return success();
   }
 
-  void fillProblem() {
+  /// All but the placement and the backward, which stand.
+  void fillProblem(schedule::Problem &problem) {
     problem.ranks = spec.ranks.value;
     problem.microbatches = spec.microbatches.value;
     problem.link = {spec.link.latency, spec.link.bandwidth};
@@ -474,11 +541,15 @@ private:
   spec::Spec spec;
   MLIRContext &context;
   OpBuilder builder;
+  int32_t buffers; // of a ring, that a search leaves room for
   const schedule::Entry *entry = nullptr;
   schedule::Problem problem;
   schedule::Parameters parameters;
   std::optional<schedule::Block> block;
-  std::optional<schedule::Order> order;
+  std::optional<schedule::Order> order;         // or the words that a search has found
+  std::optional<schedule::Objective> objective; // of a search
+  std::vector<schedule::Problem> alternatives;
+  Code code = Code::Input;
 };
 
 } // namespace
@@ -494,9 +565,9 @@ void report(const std::vector<spec::Diagnostic> &diagnostics, MLIRContext &conte
   }
 }
 
-OwningOpRef<ModuleOp> fromSpec(const spec::Spec &spec, MLIRContext &context) {
+Imported fromSpec(const spec::Spec &spec, MLIRContext &context, int32_t buffers) {
   context.loadDialect<PipeDialect>();
-  return Import(spec, context).run();
+  return Import(spec, context, buffers).run();
 }
 
 } // namespace pipec

@@ -1,18 +1,29 @@
 // From a spec to the design level: the pipeline with its block or words, locations pointing into the YAML.
 #pragma once
 
+#include "compiler/schedule/Problem.h"
 #include "compiler/spec/Diagnostic.h"
 #include "compiler/spec/Spec.h"
 #include "dialects/pipe/Pipe.h"
+#include "runtime/plan/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <vector>
+
 namespace pipec {
 
-/// A module with one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter
-/// that it does not have, what contradicts what the schedule fixes).
-mlir::OwningOpRef<mlir::ModuleOp> fromSpec(const spec::Spec &spec, mlir::MLIRContext &context);
+struct Imported {
+  /// With one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter that it
+  /// does not have, what contradicts what the schedule fixes), or where nothing fits into memory.
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  Code code = Code::Input; // of an error
+  /// The same problem on the placements that `auto` could have chosen instead.
+  std::vector<schedule::Problem> alternatives;
+};
+/// `buffers`: how many of each ring of transfer buffers `auto` leaves room for.
+Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, int32_t buffers = 2);
 
 /// What the reader found wrong, as diagnostics of the context.
 void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);

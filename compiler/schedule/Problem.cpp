@@ -159,27 +159,32 @@ std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
   return result;
 }
 
-Bytes leastLimit(const Problem &problem) {
-  std::vector<__int128> need(size_t(problem.ranks), 0);
-  std::map<std::tuple<int32_t, int32_t, bool>, Bytes> buffers; // rank, peer, whether it sends: the largest payload
-  for (size_t s = 0; s != problem.stages.size(); ++s) {
-    const Stage &stage = problem.stages[s];
-    const int32_t rank = problem.rankOf[s];
-    need[size_t(rank)] += __int128(stage.activation) + stage.context;
-    if (s + 1 == problem.stages.size() || problem.rankOf[s + 1] == rank)
+std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
+  std::vector<__int128> held(size_t(problem.ranks), 0);
+  for (size_t r = 0; r != held.size(); ++r)
+    held[r] = __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
+              (problem.workspace.empty() ? 0 : problem.workspace[r]);
+  std::map<std::tuple<int32_t, int32_t, bool>, Bytes> rings; // rank, peer, whether it sends: the largest payload
+  for (size_t s = 0; s + 1 < problem.stages.size(); ++s) {
+    const int32_t one = problem.rankOf[s], other = problem.rankOf[s + 1];
+    if (one == other)
       continue;
-    const int32_t next = problem.rankOf[s + 1];
-    for (auto key : {std::tuple(rank, next, true), std::tuple(next, rank, false), std::tuple(next, rank, true),
-                     std::tuple(rank, next, false)})
-      buffers[key] = std::max(buffers[key], stage.boundary);
+    for (const bool sends : {false, true})
+      for (auto [rank, peer] : {std::pair(one, other), std::pair(other, one)}) {
+        Bytes &bytes = rings[{rank, peer, sends}];
+        bytes = std::max(bytes, problem.stages[s].boundary);
+      }
   }
-  for (const auto &[key, bytes] : buffers)
-    need[size_t(std::get<0>(key))] += bytes;
-  __int128 most = 0;
-  for (size_t r = 0; r != need.size(); ++r)
-    most = std::max(most, need[r] + (problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
-                              (problem.workspace.empty() ? 0 : problem.workspace[r]));
-  return static_cast<Bytes>(std::min<__int128>(most, limits::kBytes));
+  for (const auto &[key, bytes] : rings)
+    held[size_t(std::get<0>(key))] += __int128(buffers) * bytes;
+  return held;
+}
+
+Bytes leastLimit(const Problem &problem) {
+  std::vector<__int128> need = heldAlways(problem, 1);
+  for (size_t s = 0; s != problem.stages.size(); ++s)
+    need[size_t(problem.rankOf[s])] += __int128(problem.stages[s].activation) + problem.stages[s].context;
+  return static_cast<Bytes>(std::min<__int128>(*std::max_element(need.begin(), need.end()), limits::kBytes));
 }
 
 std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack) {

@@ -82,6 +82,10 @@ using Word = std::vector<Op>;
 /// words[r] is rank r's.
 using Words = std::vector<Word>;
 
+/// What each rank holds whatever runs: static memory, workspace, and so many transfer buffers of the largest payload at
+/// each end of each directed pair of ranks that talk.
+std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers);
+
 /// The memory limit of a rank under which some order still fits, with one buffer for each direction of each pair of
 /// ranks: one microbatch goes all the way before the next starts. Less there is none, since between a microbatch's last
 /// F and first B a rank holds all that its stages keep of it.

@@ -153,29 +153,17 @@ private:
 } // namespace
 
 Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
-  if (problem.memoryLimit == 0)
-    return {};
-  std::vector<__int128> left(size_t(problem.ranks), problem.memoryLimit);
-  for (size_t r = 0; r < left.size(); ++r)
-    left[r] -= __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
-               (problem.workspace.empty() ? 0 : problem.workspace[r]);
-  for (size_t s = 0; s + 1 < problem.stages.size(); ++s)
-    if (problem.rankOf[s] != problem.rankOf[s + 1])
-      for (const int32_t rank : {problem.rankOf[s], problem.rankOf[s + 1]})
-        left[size_t(rank)] -= __int128(2 * buffers) * problem.stages[s].boundary;
   Capacities capacities;
-  for (const __int128 bytes : left)
-    capacities.push_back(static_cast<Bytes>(std::max<__int128>(bytes, 0)));
+  if (problem.memoryLimit == 0)
+    return capacities;
+  for (const __int128 bytes : heldAlways(problem, buffers))
+    capacities.push_back(static_cast<Bytes>(std::max<__int128>(problem.memoryLimit - bytes, 0)));
   return capacities;
 }
 
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
-  for (const int32_t buffers : {2, 1}) {
-    const Capacities capacities = capacitiesOf(problem, buffers);
-    if (std::optional<Solution> solution = Solver(problem, capacities, options).run())
-      return solution;
-  }
-  return std::nullopt;
+  const Capacities capacities = capacitiesOf(problem, options.buffers);
+  return Solver(problem, capacities, options).run();
 }
 
 } // namespace pipec::schedule

@@ -14,6 +14,7 @@ namespace pipec::schedule {
 struct SolveOptions {
   Objective objective = Objective::Span;
   int64_t effort = 100; // hundredths of the usual work
+  int32_t buffers = 2;  // kept free of each ring of transfer buffers, as capacitiesOf says
 };
 
 struct Solution {
@@ -26,7 +27,7 @@ struct Solution {
 };
 
 /// What the limit leaves each rank for activations and contexts, beside static memory, workspace and `buffers` transfer
-/// buffers at each end of each hop between ranks; empty without a limit, never negative.
+/// buffers of the largest payload at each end of each directed pair of ranks; empty without a limit, never negative.
 Capacities capacitiesOf(const Problem &problem, int32_t buffers = 2);
 
 /// None where nothing was found that fits. Needs check(problem) to have passed.

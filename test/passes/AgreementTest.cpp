@@ -222,7 +222,7 @@ protected:
     plan::Time makespan = made.lowered->result.makespan, span = made.lowered->span;
     std::vector<simulate::RankResult> ranks = made.lowered->result.ranks;
     std::vector<plan::Variant> variants;
-    variants.push_back(emit::variant(*made.lowered, random.problem, "random"));
+    variants.push_back(emit::variant(*made.lowered, random.problem, {}, "random"));
     plan::Plan plan = emit::plan(std::move(variants), 42, {});
     ASSERT_EQ(plan::verify(plan).message, "");
     plan::Plan read;

@@ -19,6 +19,7 @@ struct CommandOptions {
   bool json = false;
   std::string colour = "auto";
   std::string communicator; // verify: of an order file; empty: shared
+  std::string sweep;        // search: what to vary; empty: the schedules
   std::string at;           // explain: the moment; empty: the whole
   std::string torch;        // compile: the release that reads the CSV; empty: the newest
 };
@@ -33,5 +34,6 @@ int schedulesCommand(const CommandOptions &options);
 int verifyCommand(const CommandOptions &options);
 int disasmCommand(const CommandOptions &options);
 int explainCommand(const CommandOptions &options);
+int searchCommand(const CommandOptions &options);
 
 } // namespace pipec

@@ -157,11 +157,27 @@ private:
     return false;
   }
 
-  /// `internal` says that the failure is pipec's own, not the variant's.
+  /// `internal` says that the failure is pipec's own, not the variant's. Under a limit, `auto` must leave room for
+  /// transfer buffers; how many keep its words moving is known after the passes alone, so it tries.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
-    OwningOpRef<ModuleOp> module = fromSpec(spec, context);
+    if (spec.schedule.name == "auto" && spec.memoryLimit.value != 0)
+      for (int32_t buffers : {2, 4, 8}) {
+        ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+        Code code = compileOnce(spec, buffers, variants, internal);
+        if (code == Code::Ok)
+          return code;
+        if (code != Code::Check || internal)
+          break; // said below
+      }
+    internal = false;
+    return compileOnce(spec, 1, variants, internal);
+  }
+
+  Code compileOnce(const spec::Spec &spec, int32_t buffers, std::vector<plan::Variant> &variants, bool &internal) {
+    Imported imported = fromSpec(spec, context, buffers);
+    OwningOpRef<ModuleOp> &module = imported.module;
     if (!module)
-      return Code::Input;
+      return imported.code;
     if (until == Stage::Design) {
       compiled.text += textOf(*module);
       return Code::Ok;
@@ -189,7 +205,7 @@ private:
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
     }
-    variants.push_back(emit::variant(*lowered, problem, spec.variantName));
+    variants.push_back(emit::variant(*lowered, problem, imported.alternatives, spec.variantName));
     variants.back().schedule = pipeline.getSymName().str();
     compiled.walks.push_back(std::move(lowered->result));
     compiled.problems.push_back(std::move(problem));

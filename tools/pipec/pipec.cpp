@@ -61,6 +61,16 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::reportCommand},
+    {"search", "the schedules that a spec allows, the best first; or time against memory",
+     "pipec search specs/auto.yaml --sweep memory",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "the spec");
+       set(app, options);
+       app.add_option("--sweep", options.sweep, "memory: what the search finds under one limit after another")
+           ->check(CLI::IsMember({"memory"}));
+       json(app, options);
+     },
+     pipec::searchCommand},
     {"show", "the timeline in the terminal; two on one scale", "pipec show specs/1f1b.yaml specs/gpipe.yaml",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
