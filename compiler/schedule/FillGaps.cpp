@@ -19,7 +19,13 @@ class Filler {
 public:
   Filler(const Problem &problem, const Capacities &capacities, Words &words)
       : problem(problem), capacities(capacities), words(words), fused(problem.backward == BackwardMode::Fused),
-        window(64 + 8 * size_t(problem.ranks)), stagesByRank(problem.stagesByRank()) {}
+        window(64 + 8 * size_t(problem.ranks)), stagesByRank(problem.stagesByRank()) {
+    const auto count = static_cast<int32_t>(problem.stages.size());
+    for (int32_t s = 0; s < count; ++s) {
+      down.push_back(s + 1 < count ? problem.handOver(s, s + 1) : 0);
+      up.push_back(s > 0 ? problem.handOver(s, s - 1) : 0);
+    }
+  }
 
   /// Whether anything moved.
   bool pass() {
@@ -46,6 +52,8 @@ private:
   const std::vector<std::vector<int32_t>> stagesByRank;
   std::vector<std::vector<Time>> starts;
   std::vector<std::vector<Time>> forwardEnd, backwardEnd; // by stage and microbatch
+  std::vector<Time> down, up;                             // hand-over to the next stage, to the one before
+  std::vector<Op> possible;
 
   Time costOf(const Op &op) const {
     const Stage &stage = problem.stages[size_t(op.stage)];
@@ -94,13 +102,13 @@ private:
   Time readyOf(const Op &op, const std::array<int32_t, 3> &count) const {
     const auto s = static_cast<size_t>(op.stage);
     if (op.letter == Letter::F)
-      return op.stage == 0 ? 0 : forwardEnd[s - 1][size_t(count[0])] + problem.handOver(op.stage - 1, op.stage);
+      return op.stage == 0 ? 0 : forwardEnd[s - 1][size_t(count[0])] + down[s - 1];
     if (op.letter == Letter::W)
       return backwardEnd[s][size_t(count[2])];
     const auto j = static_cast<size_t>(count[1]);
     if (s + 1 == problem.stages.size())
       return forwardEnd[s][j];
-    return std::max(forwardEnd[s][j], backwardEnd[s + 1][j] + problem.handOver(op.stage + 1, op.stage));
+    return std::max(forwardEnd[s][j], backwardEnd[s + 1][j] + up[s + 1]);
   }
 
   bool fill(size_t rank) {
@@ -130,25 +138,36 @@ private:
     return moved;
   }
 
-  /// The letter that may run in the gap before `at`; `at` if none.
-  size_t candidate(size_t rank, size_t at, Time now, Level live,
-                   const std::vector<std::array<int32_t, 3>> &count) const {
+  /// The letters of the rank whose input is there in time to run whole before `at` starts.
+  void findPossible(size_t rank, size_t at, Time now, const std::vector<std::array<int32_t, 3>> &count) {
+    possible.clear();
+    for (const int32_t s : stagesByRank[rank]) {
+      const std::array<int32_t, 3> &own = count[size_t(s)];
+      const auto offer = [&](Letter letter, bool mayRun) {
+        const Op op{s, letter};
+        // A letter of no length takes time here, so that it cannot get behind itself.
+        if (mayRun && op != words[rank][at] &&
+            std::max(now, readyOf(op, own)) + std::max<Time>(costOf(op), 1) <= starts[rank][at])
+          possible.push_back(op);
+      };
+      offer(Letter::F, own[0] < problem.microbatches);
+      offer(fused ? Letter::BW : Letter::B, own[1] < own[0]);
+      offer(Letter::W, !fused && own[2] < own[1]);
+    }
+  }
+
+  /// The letter that may run in the gap before `at`, the first in the word that memory allows; `at` if none.
+  size_t candidate(size_t rank, size_t at, Time now, Level live, const std::vector<std::array<int32_t, 3>> &count) {
+    findPossible(rank, at, now, count);
     const Word &word = words[rank];
     const Level capacity = capacities.empty() ? std::numeric_limits<Level>::max() : Level(capacities[rank]);
     Level level = live, highest = live; // most that is live from the gap up to the letter looked at
-    std::vector<Op> seen{word[at]};
-    const size_t kinds = (fused ? 2 : 3) * stagesByRank[rank].size();
-    for (size_t from = at; from < word.size() && from < at + window && seen.size() < kinds; ++from) {
+    for (size_t from = at; from < word.size() && from < at + window && !possible.empty(); ++from) {
       const Op &op = word[from];
-      if (from != at && std::find(seen.begin(), seen.end(), op) == seen.end()) {
-        seen.push_back(op);
-        const Level held = std::max<Level>(change(op), 0);
-        const std::array<int32_t, 3> &own = count[size_t(op.stage)];
-        // Its predecessors on this rank must have run before the gap.
-        const bool begun = op.letter == Letter::F || (op.letter == Letter::W ? own[2] < own[1] : own[1] < own[0]);
-        if (begun && highest + held <= capacity &&
-            std::max(now, readyOf(op, own)) + std::max<Time>(costOf(op), 1) <= starts[rank][at]) // so not behind itself
+      if (const auto found = std::find(possible.begin(), possible.end(), op); found != possible.end()) {
+        if (highest + std::max<Level>(change(op), 0) <= capacity)
           return from;
+        possible.erase(found);
       }
       level += change(op);
       highest = std::max(highest, level);
