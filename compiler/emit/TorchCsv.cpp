@@ -84,6 +84,7 @@ public:
   }
 
   std::vector<Cell> run() {
+    gather(byFirstUse.front()); // each rank has a stage, and a stage passes
     for (const Cell &cell : row) {
       if (!isPass(cell.action)) {
         made.push_back(cell);
@@ -117,7 +118,7 @@ private:
     made.push_back({.action = action, .stage = stage, .microbatch = microbatch});
   }
 
-  /// A stage's parameters are gathered when the stage before it is first run.
+  /// A stage's parameters are gathered when the stage before it is first run; of the first two at once.
   void gather(int32_t stage) {
     for (size_t k = 0; k != 2 && next != byFirstUse.size() && (next == 0 || byFirstUse[next - 1] == stage); ++k)
       add(Action::Unshard, byFirstUse[next++]);
