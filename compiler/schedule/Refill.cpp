@@ -16,7 +16,13 @@ namespace {
 void deferLast(Words &words) {
   for (Word &word : words) {
     const auto last = std::find_if(word.rbegin(), word.rend(), [](const Op &op) { return op.letter == Letter::F; });
-    std::stable_partition(last.base(), word.end(), [](const Op &op) { return op.letter != Letter::W; });
+    Word weights;
+    const auto rest = std::remove_if(last.base(), word.end(), [&](const Op &op) {
+      if (op.letter == Letter::W)
+        weights.push_back(op);
+      return op.letter == Letter::W;
+    });
+    std::copy(weights.begin(), weights.end(), rest);
   }
 }
 

@@ -89,8 +89,9 @@ private:
     for (const Trial &other : best)
       if (other.time == trial.time && other.words == trial.words)
         return;
-    best.push_back(std::move(trial));
-    std::stable_sort(best.begin(), best.end(), [](const Trial &a, const Trial &b) { return a.time < b.time; });
+    const auto place = std::upper_bound(best.begin(), best.end(), trial.time,
+                                        [](Time time, const Trial &other) { return time < other.time; });
+    best.insert(place, std::move(trial));
     if (best.size() > kFinalists)
       best.pop_back();
   }
