@@ -87,7 +87,9 @@ int verifyOrderCommand(const CommandOptions &options) {
   emit::OrderStop stop;
   std::vector<uint8_t> bytes;
   if (Status status = plan::readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
-    stop.error.message = status.message;
+    // What reads files names the file itself.
+    stop.error.message =
+        status.message.substr(status.message.starts_with(options.input) ? options.input.size() + 2 : 0);
     return refuse(options, stop, status.code);
   }
   schedule::OrderCells cells;
