@@ -65,6 +65,46 @@ TEST(Bounds, NoneOfOneStageARankBeatsThem) {
   }
 }
 
+/// Any costs, sizes and links for the stages of a published schedule.
+Problem published(Random &random, const Entry &entry, int32_t p, int32_t m) {
+  const int32_t v = entry.stagesPerRank == 0 ? static_cast<int32_t>(pick(random, 1, 3)) : entry.stagesPerRank;
+  Problem problem = uniform(p * v, m, 1, 1, 1, 0, entry.defaultBackward);
+  problem.ranks = p;
+  problem.rankOf = placementOf(entry, p, p * v);
+  for (Stage &stage : problem.stages)
+    stage = {.forward = pick(random, 1, 9),
+             .backwardInput = pick(random, 1, 9),
+             .backwardWeight = pick(random, 0, 9),
+             .backward = pick(random, 1, 18),
+             .optimizer = pick(random, 0, 3),
+             .boundary = pick(random, 0, 2),
+             .activation = pick(random, 0, 3),
+             .context = pick(random, 0, 3)};
+  problem.link = {pick(random, 0, 4), pick(random, 0, 1) * 1'000'000'000'000};
+  problem.staticBytes.assign(size_t(p), pick(random, 0, 5));
+  problem.workspace.assign(size_t(p), 0);
+  return problem;
+}
+
+TEST(Bounds, NoPublishedScheduleBeatsThem) {
+  Random random(9);
+  for (const Entry &entry : catalogue())
+    for (int n = 0; n < 150; ++n) {
+      Problem problem =
+          published(random, entry, static_cast<int32_t>(pick(random, 1, 7)), static_cast<int32_t>(pick(random, 1, 20)));
+      if (!check(entry, problem, {}).empty())
+        continue;
+      const Words words = wordsOf(entry, problem, {});
+      ASSERT_EQ(verify(problem, words), "") << entry.name;
+      const Evaluation result = evaluate(problem, words);
+      for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
+        problem.memoryLimit = limit;
+        EXPECT_LE(lowerBounds(problem).makespan, result.makespan) << entry.name;
+        EXPECT_LE(lowerBounds(problem).span, result.span) << entry.name;
+      }
+    }
+}
+
 TEST(Bounds, GPipeIsOptimalWithAFusedBackward) {
   for (int32_t p : {1, 2, 5, 8, 32})
     for (int32_t m : {1, 3, 8, 64})
