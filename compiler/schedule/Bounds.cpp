@@ -294,23 +294,58 @@ void memoryChain(const View &view, Best &best) {
   }
 }
 
+/// What a ramp costs: live bytes that climb to `most` from `least` at up to size / time bytes a unit of time leave an
+/// area of (most - least)^2 time / (2 size) unused, which is this long at `most` bytes.
+struct Ramp {
+  Wide least = 0;          // bytes that are there at once
+  Wide size = 0, time = 0; // the steepest; no size: none is
+
+  void offer(Wide newSize, Wide newTime) {
+    least = std::max(least, newSize);
+    if (newSize > 0 && (size == 0 || newSize * time > size * newTime)) {
+      size = newSize;
+      time = newTime;
+    }
+  }
+  Wide length(Wide most) const { return size == 0 || most <= least ? 0 : ceilDivide((most - least) * time, size); }
+  Wide unused(Wide most) const {
+    return size == 0 || most <= least ? 0 : (most - least) * time / (2 * size) * (most - least) / most;
+  }
+};
+
 /// LB7, area: each microbatch of a stage holds a for R and o for R + w at least, so the integral of a rank's live bytes
-/// over its time before the optimizer is m Σ (a R + o (R + w)); it never exceeds capacity × that time.
+/// over its time D before the optimizer is A = m Σ (a R + o (R + w)) at least; and it never exceeds capacity × D.
+/// Sharper: x after the rank's first start only the forwards begun by then are live, all but the latest of them done
+/// within x, so no more than the largest a + o and x times the largest (a + o) / f. Likewise y before the end no more
+/// is live than what B and W free from then on, all but the earliest of them begun by then: the largest of a and o and
+/// y times the largest a / b or o / w. Between these ramps the capacity stands. If the area without ramps takes as long
+/// as both ramps, then so does D (what fits into less time is less than A), so they do not overlap, and what both leave
+/// unused adds up.
 void area(const View &view, const Problem &problem, Best &best) {
   const std::vector<std::vector<int32_t>> stagesByRank = problem.stagesByRank();
   for (size_t r = 0; r < view.ranks.size(); ++r) {
     const RankView &rank = view.ranks[r];
-    if (rank.capacity == kNever || rank.capacity == 0)
+    Wide all = 0;
+    for (int32_t s : stagesByRank[r])
+      all += (view.stages[s].a + view.stages[s].o) * view.microbatches;
+    const Wide most = std::min(rank.capacity, all);
+    if (rank.capacity == kNever || most == 0)
       continue;
     // A round trip is cut to what a step may take, and whole and remaining parts are multiplied apart, to stay in 128
     // bits.
     Wide time = 0;
+    Ramp up, down;
     for (int32_t s : stagesByRank[r]) {
       const StageView &stage = view.stages[s];
       const Wide held = std::min<Wide>(stage.roundTrip(), limits::kTime);
       const Wide one = stage.a * held + stage.o * (held + stage.w);
-      time += one / rank.capacity * view.microbatches + one % rank.capacity * view.microbatches / rank.capacity;
+      time += one / most * view.microbatches + one % most * view.microbatches / most;
+      up.offer(stage.a + stage.o, stage.f);
+      down.offer(stage.a, stage.b);
+      down.offer(stage.o, stage.w);
     }
+    if (time >= up.length(most) + down.length(most))
+      time += up.unused(most) + down.unused(most);
     best.offer(view.stages[rank.first].headF + time + rank.optimizer, time + rank.optimizer, Argument::Area);
   }
 }
