@@ -185,12 +185,16 @@ Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease
       std::copy_if(row.begin(), row.end(), std::back_inserter(made),
                    [](const Cell &cell) { return isPass(cell.action); });
   }
-  setColumns(cells);
   // The strongest queue model: what ends there ends on the others.
   schedule::OrderIndex index;
   OrderStop stop;
-  if (checkCells(cells, index, stop.error) && proveOrder(cells, index, Communicator::Shared, stop))
+  auto holds = [&] {
+    return checkCells(cells, index, stop.error) && proveOrder(cells, index, Communicator::Shared, stop);
+  };
+  if (holds())
     return {};
+  setColumns(cells);
+  (void)holds(); // again, with the places
   return Status::check(fmt::format("internal: the exported order is wrong at {}:{}: {}; please report this spec",
                                    stop.error.line, stop.error.column, stop.error.message));
 }
@@ -199,7 +203,7 @@ std::string torchCsv(const schedule::OrderCells &cells) {
   std::string text;
   for (const std::vector<Cell> &row : cells.rows) {
     for (const Cell &cell : row) {
-      text += nameOf(cell);
+      appendName(text, cell);
       text += ',';
     }
     text.back() = '\n';

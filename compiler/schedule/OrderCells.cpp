@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <fmt/format.h>
+#include <iterator>
 #include <optional>
 
 namespace pipec::schedule {
@@ -248,9 +249,21 @@ private:
 
 std::string_view spelling(Action action) { return kSpellings[size_t(action)]; }
 
+void appendName(std::string &text, const Cell &cell) {
+  auto append = [&](int32_t number) {
+    char digits[12];
+    text.append(digits, std::to_chars(digits, std::end(digits), number).ptr);
+  };
+  append(cell.stage);
+  text += spelling(cell.action);
+  if (cell.microbatch >= 0)
+    append(cell.microbatch);
+}
+
 std::string nameOf(const Cell &cell) {
-  return fmt::format("{}{}{}", cell.stage, spelling(cell.action),
-                     cell.microbatch < 0 ? "" : std::to_string(cell.microbatch));
+  std::string name;
+  appendName(name, cell);
+  return name;
 }
 
 std::string_view nameOf(TorchRelease release) {

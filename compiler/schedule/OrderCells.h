@@ -60,6 +60,7 @@ inline int32_t otherStage(const Cell &cell) {
 std::string_view spelling(Action action);
 /// "1RECV_F0"
 std::string nameOf(const Cell &cell);
+void appendName(std::string &text, const Cell &cell);
 
 enum class OrderFormat : uint8_t { ComputeOnly, ComputeComms };
 /// compute_comms as the releases from this one on read it.
