@@ -36,6 +36,21 @@ struct Numbered {
       }
     return order;
   }
+
+  Rows rowsOf(const Streams &streams) const {
+    Rows rows;
+    for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
+      const Stream &stream = streams.ranks[rank];
+      std::vector<Cell> &row = rows.emplace_back();
+      for (uint32_t i = 0; i != stream.records.size(); ++i)
+        if (const plan::Kind kind = stream.kind(stream.records[i]); plan::isTransfer(kind))
+          row.push_back(kind == plan::Kind::Send ? Cell{Cell::Kind::Send, stream.records[i].out}
+                                                 : Cell{Cell::Kind::Recv, stream.records[i].in});
+        else if (passOf[rank][i] != kNone)
+          row.push_back({Cell::Kind::Pass, passOf[rank][i]});
+    }
+    return rows;
+  }
 };
 
 void numberPasses(const Stream &stream, Numbered &made) {
@@ -97,9 +112,15 @@ constexpr Dependences::Levels kLevels[] = {{0, 16}, {2, 16}, {3, 16}, {4, 8}};
 struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapCommunicationPass> {
   void runOnOperation() override {
     Streams &streams = getAnalysis<Streams>();
-    if (!streams.valid || failed(streams.checkPeers()) || failed(streams.match()))
+    if (!streams.valid || failed(streams.checkPeers()))
       return signalPassFailure();
     markAnalysesPreserved<Streams>();
+    if (llvm::all_of(streams.ranks, [](const Stream &stream) {
+          return ProgramOp(stream.program).getCommunicator() == Communicator::PerEdge;
+        }))
+      return markAllAnalysesPreserved(); // in the order of their producers none is in another's way
+    if (failed(streams.match()))
+      return signalPassFailure();
     const std::optional<Numbered> numbered = number(streams);
     if (!numbered)
       return;
@@ -113,34 +134,51 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
       }
       orders.push_back(numbered->orderOf(dependences, sorted));
     }
+    const Traffic &traffic = numbered->traffic;
+    const bool isFirst = rowsOf(traffic, orders.front()) == numbered->rowsOf(streams);
+    const TransferOrder best = bestOrder(traffic, std::move(orders));
+    Rows rows = rowsOf(traffic, best);
+    if (Rows packed = packedRowsOf(traffic, best); stepsOf(traffic, packed) < stepsOf(traffic, rows) / 64 * 63)
+      rows = std::move(packed);
+    if (isFirst && rows == numbered->rowsOf(streams))
+      return;
     Streams other = streams;
-    arrange(other, *numbered, bestOrder(numbered->traffic, std::move(orders)));
-    // What runs is better than what stops.
-    std::optional<__int128> its = priceOf(other), before = priceOf(streams);
-    if (!its || (before && *before < *its))
+    arrange(other, *numbered, rows);
+    // What was there is the first of the orders, or may be better than all; and W on a queue of its own is only guessed
+    // at.
+    if ((!isFirst || makespan(other) != makespanOf(traffic, best)) && !isBetter(other, streams))
       return;
     streams = std::move(other);
     for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
       streams.moveOps(rank);
   }
 
-  /// The rows of an order, packed if that makes them notably shorter.
-  static void arrange(Streams &streams, const Numbered &numbered, const TransferOrder &order) {
-    const Traffic &traffic = numbered.traffic;
-    Rows rows = rowsOf(traffic, order);
-    if (Rows packed = packedRowsOf(traffic, order); stepsOf(traffic, packed) < stepsOf(traffic, rows) / 64 * 63)
-      rows = std::move(packed);
+  static void arrange(Streams &streams, const Numbered &numbered, const Rows &rows) {
     for (size_t rank = 0; rank != rows.size(); ++rank) {
       std::vector<uint32_t> records;
       records.reserve(streams.ranks[rank].records.size());
       for (const Cell &cell : rows[rank])
-        records.push_back(cell.kind == Cell::Kind::Send   ? streams.transfers[cell.index].send
-                          : cell.kind == Cell::Kind::Recv ? streams.transfers[cell.index].recv
-                                                          : numbered.record[rank][cell.index - traffic.first[rank]]);
+        records.push_back(cell.kind == Cell::Kind::Send ? streams.transfers[cell.index].send
+                          : cell.kind == Cell::Kind::Recv
+                              ? streams.transfers[cell.index].recv
+                              : numbered.record[rank][cell.index - numbered.traffic.first[rank]]);
       records.insert(records.end(), numbered.tail[rank].begin(), numbered.tail[rank].end());
       streams.permute(rank, records);
     }
     streams.fixTransfers();
+  }
+
+  /// What runs is better than what stops.
+  static bool isBetter(const Streams &one, const Streams &other) {
+    std::optional<__int128> its = priceOf(one), others = priceOf(other);
+    return its && (!others || *its <= *others);
+  }
+
+  static std::optional<plan::Time> makespan(const Streams &streams) {
+    simulate::Result result;
+    if (!simulate::simulate(lower(streams), {}, result).ok())
+      return std::nullopt;
+    return result.makespan;
   }
 
   /// The simulator's word on it: 10 times the makespan, and the makespan with transfers ten times as long. Nothing if

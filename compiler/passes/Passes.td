@@ -78,7 +78,7 @@ def OverlapCommunication : Pass<"pipe-overlap-communication", "::mlir::ModuleOp"
     times as long, as if in one step of eleven the network were that slow; none is longer than PyTorch's. What knows no times
     repeats most, so of the others only what saves a hundredth is taken. Where it is notably shorter, receives then stand
     behind the passes that their rank has time for. The simulator has the last word: at a higher price than before, or where
-    only the old order runs, nothing moves.
+    only the old order runs, nothing moves. Nor with `per_edge`, where transfers in the order of their producers hold up none.
 
     Needs: programs with communication. Leaves: the same ops; only their order changes, and it stays free of cycles.
   }];
