@@ -220,7 +220,7 @@ class LaunchTest(ToolTest):
 
     def test_torchrun_restarts_with_new_meetings(self):
         # The agent starts all ranks again in the same job: another attempt, which nobody left over may join.
-        process = self.under_torchrun("--steps", 2000, "-v", launcher=("--max-restarts", "1"))
+        process = self.under_torchrun("--steps", 300, "-v", launcher=("--max-restarts", "1"))
         pids, met = [], 0
         for line in process.stderr:
             if match := re.search(r"rank 1: pid (\d+)", line):
