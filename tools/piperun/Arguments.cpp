@@ -40,8 +40,8 @@ void define(CLI::App &app, Arguments &a) {
       ->check(CLI::IsMember({"carry", "naive"}))
       ->default_str("carry");
   app.add_option("--trace", a.trace,
-                 "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, else each process "
-                 "its own, with its rank before the suffix");
+                 "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, over all restarts "
+                 "(each step once; args name the attempt), else each process its own, with its rank before the suffix");
   app.add_option("--deadline", a.deadline,
                  "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
       ->check(CLI::Range(0.0, kMaxDeadline));
