@@ -56,7 +56,7 @@ std::optional<Words> stretch(const Problem &problem, const Words &words, int32_t
 }
 
 Words refillAll(const Problem &problem, const Block &block) {
-  constexpr int64_t kPasses = 16; // mostly two or three change anything
+  constexpr int64_t kPasses = 6; // later ones change hardly anything
   const Words repeated = repeat(problem, block);
   Bytes most = 0;
   for (const Word &word : repeated)
@@ -88,7 +88,7 @@ Words refillAll(const Problem &problem, const Block &block) {
 } // namespace
 
 Words refill(const Problem &problem, const Block &block) {
-  constexpr int32_t kLong = 4; // microbatches a rank, from which on the middle only repeats
+  constexpr int32_t kLong = 3; // microbatches a rank, from which on the middle only repeats
   if (problem.microbatches <= kLong * problem.ranks)
     return refillAll(problem, block);
   Problem fewer = problem;
