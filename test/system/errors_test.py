@@ -126,7 +126,7 @@ class ErrorsTest(ToolTest):
             "B before F": ("0F0,0B0\n1B0,1F0\n", "2:1", "1B0 comes before its forward 1F0"),
             "a stage on two ranks": ("0F0,1F0,1B0,0B0\n1F0,1B0\n", "2:1", "stage 1 is on rank 0"),
             "a missing stage": ("0F0,0B0\n2F0,2B0\n", "2:1", "stage 1"),
-            "a missing backward": ("0F0,0B0\n1F0\n", "2:1", "stage 1"),
+            "a missing backward": ("0F0,0B0\n1F0\n", "2:1", "1F0 has no backward"),
             "twice the same": ("0F0,0F0,0B0\n1F0,1B0\n", "1:5", "0F0"),
             "no action": ("0F0,junk\n1F0,1B0\n", "1:5", "junk"),
             "empty": ("", "1:1", "empty"),
