@@ -257,10 +257,12 @@ TEST(LocalRun, SignalToTheLauncherEndsTheRunInOrder) {
   Pipeline p;
   LocalResult result;
   auto interrupt = [](const LocalResult &) { ::raise(SIGTERM); };
-  Status status = run(makePlan(p), options(100'000), result, interrupt);
+  plan::Plan plan = makePlan(p);
+  plan.variants.front().certificate.span = 30'000'000'000; // steps are permitted as far ahead as they take time
+  Status status = run(plan, options(100'000), result, interrupt);
   EXPECT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(result.exits, (std::vector<int>{0, 0}));
-  EXPECT_LT(result.run.end, 2000);
+  EXPECT_LT(result.run.end, 100);
   for (const RankReport &rank : result.run.ranks)
     EXPECT_EQ(int64_t(rank.steps.size()), result.run.end);
 }
