@@ -1,17 +1,22 @@
-// Rows are cut from one order of all passes and transfers: that of the predicted run, a pass by when it ends, a
-// transfer by when it starts. In PyTorch a transfer also waits for every pass before it in its row; those have ended by
-// then, so it starts as predicted. Every dependence points forward in that order, so no row waits for another in a
-// cycle, whichever transfers share a communicator (OrderProof.h): what was placed for one queue model also ends on the
-// others.
+// Rows are cut from one order of all passes and transfers, in which every dependence points forward: so no row waits
+// for another in a cycle, whichever transfers share a communicator (OrderProof.h), and what was placed for one queue
+// model also ends on the others. Two orders are at hand. One is that of the predicted run, a pass by when it ends, a
+// transfer by when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by
+// then, and it starts as predicted. The other is that of the plan, which knows no times and so holds up less where
+// times differ from the predicted ones: it is taken where it costs little on one communicator, PyTorch's own.
 #include "compiler/emit/TorchCsv.h"
 
+#include "compiler/emit/OrderPrograms.h"
 #include "compiler/emit/OrderProof.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 
 namespace pipec::emit {
@@ -35,8 +40,24 @@ Action actionOf(const plan::Operation &operation) {
   return forward ? Action::RecvF : Action::RecvB;
 }
 
-/// Passes and transfers of each rank in the one order.
-std::vector<std::vector<Cell>> inOneOrder(const plan::Variant &variant) {
+using Rows = std::vector<std::vector<Cell>>; // passes and transfers of each rank
+
+/// In the order of the plan.
+Rows asIssued(const plan::Variant &variant) {
+  Rows rows;
+  for (const plan::Program &program : variant.programs) {
+    std::vector<Cell> &row = rows.emplace_back();
+    for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
+      if (const plan::Step step = cursor.at(); hasAction(step.operation->kind))
+        row.push_back({.action = actionOf(*step.operation),
+                       .stage = step.operation->stage,
+                       .microbatch = int32_t(step.microbatch())});
+  }
+  return rows;
+}
+
+/// In the order of the predicted run.
+Rows asPredicted(const plan::Variant &variant) {
   struct Placed {
     plan::Time time;
     int64_t met; // the walk meets what depends on something after it
@@ -58,7 +79,7 @@ std::vector<std::vector<Cell>> inOneOrder(const plan::Variant &variant) {
   };
   simulate::Result result;
   (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
-  std::vector<std::vector<Cell>> rows;
+  Rows rows;
   for (std::vector<Placed> &own : placed) {
     std::sort(own.begin(), own.end(),
               [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
@@ -145,6 +166,69 @@ private:
   std::vector<Cell> made;
 };
 
+schedule::OrderCells filled(const Rows &rows, OrderFormat format, TorchRelease release) {
+  schedule::OrderCells cells;
+  cells.format = format;
+  cells.release = release;
+  for (const std::vector<Cell> &row : rows) {
+    std::vector<Cell> &made = cells.rows.emplace_back();
+    if (format == OrderFormat::ComputeComms)
+      made = RowFiller(row, release).run();
+    else
+      std::copy_if(row.begin(), row.end(), std::back_inserter(made),
+                   [](const Cell &cell) { return isPass(cell.action); });
+  }
+  return cells;
+}
+
+/// How the variant's transfers share queues.
+Communicator communicatorOf(const plan::Variant &variant) {
+  size_t queues = 0, peers = 0, directions = 0;
+  for (const plan::Program &program : variant.programs) {
+    std::set<std::pair<int32_t, plan::Kind>> ends;
+    std::set<int32_t> others;
+    for (const plan::Operation &operation : program.operations)
+      if (plan::isTransfer(operation.kind)) {
+        ends.emplace(operation.peer, operation.kind);
+        others.insert(operation.peer);
+      }
+    std::set<uint32_t> used;
+    for (const plan::Instruction &instruction : program.instructions)
+      if (plan::isTransfer(program.operations[instruction.operation].kind))
+        used.insert(instruction.queue);
+    queues += used.size();
+    peers += others.size();
+    directions += ends.size();
+  }
+  return queues == directions ? Communicator::PerEdge : queues == peers ? Communicator::PerPair : Communicator::Shared;
+}
+
+/// What cells cost as PyTorch runs them, if everything takes as long as in the variant: as pipe-overlap-communication
+/// has it, ten times the makespan, and the makespan on a network ten times as slow. None where they stop.
+std::optional<__int128> priceOf(const schedule::OrderCells &cells, const plan::Variant &variant) {
+  schedule::OrderIndex index;
+  schedule::OrderError error;
+  if (!checkCells(cells, index, error))
+    return std::nullopt;
+  OrderPrograms made(cells, index, communicatorOf(variant));
+  __int128 price = 0;
+  for (const int64_t times : {1, 10}) {
+    for (size_t rank = 0; rank != variant.programs.size(); ++rank)
+      for (plan::Operation &operation : made.variant.programs[rank].operations)
+        for (const plan::Operation &known : variant.programs[rank].operations)
+          if (std::tie(known.kind, known.of, known.stage) == std::tie(operation.kind, operation.of, operation.stage)) {
+            const bool slow = plan::isTransfer(known.kind) && times != 1;
+            operation.cost = slow ? std::min(known.cost, limits::kTime / times) * times : known.cost;
+            operation.latency = known.latency;
+          }
+    simulate::Result result;
+    if (!simulate::simulate(made.variant, {}, result).ok())
+      return std::nullopt;
+    price += __int128(11 - times) * result.makespan;
+  }
+  return price;
+}
+
 /// Why the format cannot carry the variant; empty where it can.
 std::string refusal(const plan::Variant &variant) {
   bool backward = false;
@@ -174,16 +258,14 @@ void setColumns(schedule::OrderCells &cells) {
 Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells) {
   if (std::string why = refusal(variant); !why.empty())
     return Status::input(std::move(why));
-  cells = {};
-  cells.format = format;
-  cells.release = release;
-  for (const std::vector<Cell> &row : inOneOrder(variant)) {
-    std::vector<Cell> &made = cells.rows.emplace_back();
-    if (format == OrderFormat::ComputeComms)
-      made = RowFiller(row, release).run();
-    else
-      std::copy_if(row.begin(), row.end(), std::back_inserter(made),
-                   [](const Cell &cell) { return isPass(cell.action); });
+  cells = filled(asPredicted(variant), format, release);
+  if (format == OrderFormat::ComputeComms) {
+    schedule::OrderCells issued = filled(asIssued(variant), format, release);
+    const std::optional<__int128> price = priceOf(issued, variant), predicted = priceOf(cells, variant);
+    // Regular rows are worth a little: they take fewer steps in PyTorch's dry run, which knows no times.
+    constexpr int kLittle = 20; // at most a 20th more
+    if (price && (!predicted || *price - *predicted <= *predicted / kLittle))
+      cells = std::move(issued);
   }
   // The strongest queue model: what ends there ends on the others.
   schedule::OrderIndex index;
