@@ -3,7 +3,7 @@
 // model also ends on the others. Two orders are at hand. One is that of the predicted run, a pass by when it ends, a
 // transfer by when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by
 // then, and it starts as predicted. The other is that of the plan, which knows no times and so holds up less where
-// times differ from the predicted ones: it is taken where it costs little on one communicator, PyTorch's own.
+// times differ from the predicted ones: it is taken where it costs at most a 20th more, by the price that placed them.
 #include "compiler/emit/TorchCsv.h"
 
 #include "compiler/emit/OrderPrograms.h"

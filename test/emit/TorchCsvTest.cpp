@@ -1,5 +1,5 @@
 // An exported order runs in PyTorch as the plan was predicted to: its cells as programs (a transfer waits for every
-// pass before it in its row), with the plan's costs, take no longer than the plan.
+// pass before it in its row), with the plan's costs, take at most a 20th longer than the plan.
 #include "compiler/emit/TorchCsv.h"
 #include "compiler/emit/OrderPrograms.h"
 #include "compiler/schedule/Catalogue.h"

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <tuple>
 #include <unistd.h>
 
@@ -114,9 +115,9 @@ int searchSchedules(const CommandOptions &options) {
         rows.push_back(std::move(made));
     }
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
-    return std::tuple(!a.wrong.empty(), a.certificate.span, a.peak) <
-           std::tuple(!b.wrong.empty(), b.certificate.span, b.peak);
+  std::sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
+    return std::tuple(!a.wrong.empty(), a.certificate.span, a.peak, std::string_view(a.name)) <
+           std::tuple(!b.wrong.empty(), b.certificate.span, b.peak, std::string_view(b.name));
   });
   std::string table =
       fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}\n", "schedule", "span", "bubble", "makespan", "peak", "gap");
