@@ -26,7 +26,7 @@ bool compiled(const std::string &schedule, int ranks, int microbatches, int perR
       ranks, microbatches, perRank ? fmt::format(", stages_per_rank: {}", perRank) : "", schedule, communicator);
   Compiled made;
   Failure failure;
-  if (!compile(path, {}, Stage::Plan, made, failure))
+  if (!compile(path, {}, Stage::Plan, made, failure, Said::Nothing))
     return false;
   variant = std::move(made.plan.variants.front());
   return true;

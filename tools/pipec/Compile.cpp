@@ -214,7 +214,10 @@ private:
       for (NamedAttribute each : given)
         if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
           parameters[each.getName().str()] = value.getInt();
-    (void)module.release(); // The process ends soon; taking a large module apart would cost more than making it.
+    // Where this is not one trial of many, the process ends soon; taking a large module apart would cost more than
+    // making it.
+    if (said == Said::Everything)
+      (void)module.release();
     return Code::Ok;
   }
 

@@ -33,7 +33,7 @@ struct Compiled {
   double milliseconds = 0;
 };
 
-/// Whether diagnostics are printed.
+/// Whether diagnostics are printed. A trial, of which there may be many, says nothing.
 enum class Said { Everything, Nothing };
 
 /// Runs up to `until`. False after an error, which `failure` holds.
