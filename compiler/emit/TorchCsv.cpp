@@ -8,7 +8,7 @@
 
 #include "compiler/emit/OrderPrograms.h"
 #include "compiler/emit/OrderProof.h"
-#include "runtime/plan/Limits.h"
+#include "runtime/simulate/Price.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
@@ -181,52 +181,21 @@ schedule::OrderCells filled(const Rows &rows, OrderFormat format, TorchRelease r
   return cells;
 }
 
-/// How the variant's transfers share queues.
-Communicator communicatorOf(const plan::Variant &variant) {
-  size_t queues = 0, peers = 0, directions = 0;
-  for (const plan::Program &program : variant.programs) {
-    std::set<std::pair<int32_t, plan::Kind>> ends;
-    std::set<int32_t> others;
-    for (const plan::Operation &operation : program.operations)
-      if (plan::isTransfer(operation.kind)) {
-        ends.emplace(operation.peer, operation.kind);
-        others.insert(operation.peer);
-      }
-    std::set<uint32_t> used;
-    for (const plan::Instruction &instruction : program.instructions)
-      if (plan::isTransfer(program.operations[instruction.operation].kind))
-        used.insert(instruction.queue);
-    queues += used.size();
-    peers += others.size();
-    directions += ends.size();
-  }
-  return queues == directions ? Communicator::PerEdge : queues == peers ? Communicator::PerPair : Communicator::Shared;
-}
-
-/// What cells cost as PyTorch runs them, if everything takes as long as in the variant: as pipe-overlap-communication
-/// has it, ten times the makespan, and the makespan on a network ten times as slow. None where they stop.
+/// What cells cost as PyTorch runs them, if everything takes as long as in the variant. None where they stop.
 std::optional<__int128> priceOf(const schedule::OrderCells &cells, const plan::Variant &variant) {
   schedule::OrderIndex index;
   schedule::OrderError error;
   if (!checkCells(cells, index, error))
     return std::nullopt;
   OrderPrograms made(cells, index, communicatorOf(variant));
-  __int128 price = 0;
-  for (const int64_t times : {1, 10}) {
-    for (size_t rank = 0; rank != variant.programs.size(); ++rank)
-      for (plan::Operation &operation : made.variant.programs[rank].operations)
-        for (const plan::Operation &known : variant.programs[rank].operations)
-          if (std::tie(known.kind, known.of, known.stage) == std::tie(operation.kind, operation.of, operation.stage)) {
-            const bool slow = plan::isTransfer(known.kind) && times != 1;
-            operation.cost = slow ? std::min(known.cost, limits::kTime / times) * times : known.cost;
-            operation.latency = known.latency;
-          }
-    simulate::Result result;
-    if (!simulate::simulate(made.variant, {}, result).ok())
-      return std::nullopt;
-    price += __int128(11 - times) * result.makespan;
-  }
-  return price;
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank)
+    for (plan::Operation &operation : made.variant.programs[rank].operations)
+      for (const plan::Operation &known : variant.programs[rank].operations)
+        if (std::tie(known.kind, known.of, known.stage) == std::tie(operation.kind, operation.of, operation.stage)) {
+          operation.cost = known.cost;
+          operation.latency = known.latency;
+        }
+  return simulate::priceOf(std::move(made.variant));
 }
 
 /// Why the format cannot carry the variant; empty where it can.
@@ -254,6 +223,29 @@ void setColumns(schedule::OrderCells &cells) {
 }
 
 } // namespace
+
+Communicator communicatorOf(const plan::Variant &variant) {
+  size_t queues = 0, peers = 0, directions = 0;
+  for (const plan::Program &program : variant.programs) {
+    std::set<std::pair<int32_t, plan::Kind>> ends;
+    std::set<int32_t> others;
+    for (const plan::Operation &operation : program.operations)
+      if (plan::isTransfer(operation.kind)) {
+        ends.emplace(operation.peer, operation.kind);
+        others.insert(operation.peer);
+      }
+    std::set<uint32_t> used;
+    for (const plan::Instruction &instruction : program.instructions)
+      if (plan::isTransfer(program.operations[instruction.operation].kind))
+        used.insert(instruction.queue);
+    queues += used.size();
+    peers += others.size();
+    directions += ends.size();
+  }
+  if (queues == 0)
+    return Communicator::Shared;
+  return queues == directions ? Communicator::PerEdge : queues == peers ? Communicator::PerPair : Communicator::Shared;
+}
 
 Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells) {
   if (std::string why = refusal(variant); !why.empty())

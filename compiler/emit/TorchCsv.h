@@ -3,6 +3,7 @@
 // pipeline_parallel_schedule_csv), and compute_comms in the spelling of a release.
 #pragma once
 
+#include "compiler/emit/OrderProof.h"
 #include "compiler/schedule/OrderCells.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -11,6 +12,9 @@
 #include <vector>
 
 namespace pipec::emit {
+
+/// How the variant's transfers share queues; Shared where there are none.
+Communicator communicatorOf(const plan::Variant &variant);
 
 /// Code::Input where the format cannot carry the variant, with the reason.
 Status torchCells(const plan::Variant &variant, schedule::OrderFormat format, schedule::TorchRelease release,

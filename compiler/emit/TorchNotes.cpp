@@ -42,21 +42,6 @@ bool handsOverLocally(const plan::Variant &variant) {
   return false;
 }
 
-/// Whether both directions between two ranks have queues of their own, as one process group gives them in no release.
-bool hasQueueForEachEdge(const plan::Variant &variant) {
-  for (const plan::Program &program : variant.programs)
-    for (const plan::Instruction &a : program.instructions) {
-      const plan::Operation &send = program.operations[a.operation];
-      if (send.kind != plan::Kind::Send)
-        continue;
-      for (const plan::Instruction &b : program.instructions)
-        if (const plan::Operation &recv = program.operations[b.operation];
-            recv.kind == plan::Kind::Recv && recv.peer == send.peer)
-          return a.queue != b.queue;
-    }
-  return false;
-}
-
 bool has(const plan::Variant &variant, plan::Kind kind) {
   for (const plan::Program &program : variant.programs)
     for (const plan::Operation &operation : program.operations)
@@ -95,7 +80,7 @@ std::vector<std::string> torchNotes(const plan::Variant &variant, OrderFormat fo
   if (release != TorchRelease::V2_15 && handsOverLocally(variant))
     notes.push_back("neighbouring stages stand on one rank: with Gloo, releases 2.9 to 2.11 need "
                     "PipelineStage._get_init_p2p_neighbors_ops = lambda self: []");
-  if (comms && hasQueueForEachEdge(variant))
+  if (comms && communicatorOf(variant) == Communicator::PerEdge)
     notes.push_back(release == TorchRelease::V2_15
                         ? "the spec's communicator is per_edge: set TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1; on one "
                           "process group it ends too, but transfers may wait for each other"

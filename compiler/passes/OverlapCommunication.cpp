@@ -3,7 +3,7 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/TransferOrder.h"
-#include "runtime/plan/Limits.h"
+#include "runtime/simulate/Price.h"
 
 #include <map>
 
@@ -170,7 +170,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
 
   /// What runs is better than what stops.
   static bool isBetter(const Streams &one, const Streams &other) {
-    std::optional<__int128> its = priceOf(one), others = priceOf(other);
+    std::optional<__int128> its = simulate::priceOf(lower(one)), others = simulate::priceOf(lower(other));
     return its && (!others || *its <= *others);
   }
 
@@ -179,24 +179,6 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     if (!simulate::simulate(lower(streams), {}, result).ok())
       return std::nullopt;
     return result.makespan;
-  }
-
-  /// The simulator's word on it: 10 times the makespan, and the makespan with transfers ten times as long. Nothing if
-  /// the programs stop.
-  static std::optional<__int128> priceOf(const Streams &streams) {
-    plan::Variant variant = lower(streams);
-    __int128 price = 0;
-    for (int64_t times : {10, 1}) {
-      simulate::Result result;
-      if (!simulate::simulate(variant, {}, result).ok())
-        return std::nullopt;
-      price += __int128(times) * result.makespan;
-      for (plan::Program &program : variant.programs)
-        for (plan::Operation &operation : program.operations)
-          if (plan::isTransfer(operation.kind))
-            operation.cost = std::min(operation.cost, limits::kTime / 10) * 10;
-    }
-    return price;
   }
 };
 

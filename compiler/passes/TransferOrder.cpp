@@ -1,5 +1,7 @@
 #include "compiler/passes/TransferOrder.h"
 
+#include "runtime/simulate/Price.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -158,9 +160,9 @@ Traffic slowed(Traffic traffic, Time least) {
   return traffic;
 }
 
-Traffic timesTen(Traffic traffic) {
+Traffic onSlowNetwork(Traffic traffic) {
   for (Traffic::Move &move : traffic.moves)
-    move.cost *= 10;
+    move.cost *= simulate::kSlower;
   return traffic;
 }
 
@@ -171,13 +173,13 @@ Time meanCost(const Traffic &traffic) {
   return traffic.passes.empty() ? 0 : Time(sum / __int128(traffic.passes.size()));
 }
 
-/// Whether all one after the other, transfers ten times as long, is within what a Time holds.
+/// Whether all one after the other, transfers as on a slow network, is within what a Time holds.
 bool fits(const Traffic &traffic) {
   __int128 sum = 0;
   for (const Traffic::Pass &pass : traffic.passes)
     sum += pass.cost;
   for (const Traffic::Move &move : traffic.moves)
-    sum += __int128(10) * move.cost + move.latency;
+    sum += __int128(simulate::kSlower) * move.cost + move.latency;
   return sum + meanCost(traffic) * __int128(traffic.moves.size()) < std::numeric_limits<Time>::max();
 }
 
@@ -214,7 +216,7 @@ TransferOrder byTimeWith(const Traffic &traffic, Time eighths, const TransferOrd
 }
 
 __int128 priceOf(const Traffic &traffic, const Traffic &slow, const TransferOrder &order) {
-  return __int128(10) * makespanOf(traffic, order) + makespanOf(slow, order);
+  return simulate::priceOf(makespanOf(traffic, order), makespanOf(slow, order));
 }
 
 /// A run in which every rank does one thing a step.
@@ -271,7 +273,7 @@ std::vector<Time> worthTrying(const Traffic &traffic) {
     microbatches = std::max(microbatches, pass.microbatch + 1);
   const Traffic some =
       firstOf(traffic, int32_t(std::max<size_t>(1, size_t(microbatches) * kMuch / 2 / traffic.size())));
-  const Traffic slow = timesTen(some);
+  const Traffic slow = onSlowNetwork(some);
   const TransferOrder sweep = bySweep(some);
   auto price = [&](Time eighths) { return priceOf(some, slow, byTimeWith(some, eighths, sweep)); };
   std::vector<__int128> prices;
@@ -336,7 +338,7 @@ TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWor
     return std::move(byWords.front());
   byWords.push_back(bySweep(traffic));
   const TransferOrder &sweep = byWords.back();
-  const Traffic slow = timesTen(traffic);
+  const Traffic slow = onSlowNetwork(traffic);
   const Time most = makespanOf(traffic, sweep);
   TransferOrder *best = nullptr;
   __int128 price = 0;
@@ -344,7 +346,7 @@ TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWor
     const Time makespan = makespanOf(traffic, order);
     if (makespan > most)
       return;
-    const __int128 its = __int128(10) * makespan + makespanOf(slow, order);
+    const __int128 its = simulate::priceOf(makespan, makespanOf(slow, order));
     if (best && its >= price - price / saves)
       return;
     price = its;

@@ -57,8 +57,7 @@ TransferOrder bySweep(const Traffic &traffic);
 TransferOrder byTime(const Traffic &traffic, const TransferOrder &any);
 
 /// What pipe-overlap-communication takes, of `byWords` (orders that know no times, those that repeat most first; not
-/// empty), PyTorch's, and some by time: the one with the least price, which is 10 times the makespan plus the makespan
-/// with transfers ten times as long, as if in one step of eleven the network were that slow. None whose makespan is
+/// empty), PyTorch's, and some by time: the one with the least price (runtime/simulate/Price.h). None whose makespan is
 /// longer than that of PyTorch's order; and of what comes later only what saves a 256th, by time a hundredth.
 TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWords);
 
