@@ -141,20 +141,7 @@ private:
   std::vector<std::vector<Level>> live;           // before each letter
   Time unit = 1;                                  // about a pass of the largest stage
 
-  Level change(const Op &op) const {
-    const Stage &stage = problem.stages[size_t(op.stage)];
-    switch (op.letter) {
-    case Letter::F:
-      return Level(stage.activation) + stage.context;
-    case Letter::B:
-      return -Level(stage.activation);
-    case Letter::W:
-      return -Level(stage.context);
-    case Letter::BW:
-      break;
-    }
-    return -Level(stage.activation) - stage.context;
-  }
+  Level change(const Op &op) const { return changeOf(problem.stages[size_t(op.stage)], op.letter); }
 
   /// Whether `early` may come after `late`, which now follows it.
   bool mayPass(size_t rank, size_t early, size_t late) const {

@@ -47,17 +47,9 @@ std::vector<Time> busyTimes(const Problem &problem) {
 } // namespace
 
 Bytes peakOf(const Problem &problem, const Word &word) {
-  // In 128 bits: sizes within the limits times as many microbatches may pass 2^63.
   Wide live = 0, peak = 0;
-  for (const auto &[s, letter] : word) {
-    const Stage &stage = problem.stages[s];
-    if (letter == Letter::F)
-      peak = std::max(peak, live += Wide(stage.activation) + stage.context);
-    if (letter == Letter::B || letter == Letter::BW)
-      live -= stage.activation;
-    if (letter == Letter::W || letter == Letter::BW)
-      live -= stage.context;
-  }
+  for (const auto &[s, letter] : word)
+    peak = std::max(peak, live += changeOf(problem.stages[s], letter));
   return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
 }
 

@@ -55,35 +55,8 @@ private:
   std::vector<Time> down, up;                             // hand-over to the next stage, to the one before
   std::vector<Op> possible;
 
-  Time costOf(const Op &op) const {
-    const Stage &stage = problem.stages[size_t(op.stage)];
-    switch (op.letter) {
-    case Letter::F:
-      return stage.forward;
-    case Letter::B:
-      return stage.backwardInput;
-    case Letter::W:
-      return stage.backwardWeight;
-    case Letter::BW:
-      break;
-    }
-    return stage.backward;
-  }
-
-  Level change(const Op &op) const {
-    const Stage &stage = problem.stages[size_t(op.stage)];
-    switch (op.letter) {
-    case Letter::F:
-      return Level(stage.activation) + stage.context;
-    case Letter::B:
-      return -Level(stage.activation);
-    case Letter::W:
-      return -Level(stage.context);
-    case Letter::BW:
-      break;
-    }
-    return -Level(stage.activation) - stage.context;
-  }
+  Time lengthOf(const Op &op) const { return costOf(problem.stages[size_t(op.stage)], op.letter); }
+  Level change(const Op &op) const { return changeOf(problem.stages[size_t(op.stage)], op.letter); }
 
   void noteEnds() {
     forwardEnd.assign(problem.stages.size(), {});
@@ -92,9 +65,9 @@ private:
       for (size_t at = 0; at < words[rank].size(); ++at) {
         const Op &op = words[rank][at];
         if (op.letter == Letter::F)
-          forwardEnd[size_t(op.stage)].push_back(starts[rank][at] + costOf(op));
+          forwardEnd[size_t(op.stage)].push_back(starts[rank][at] + lengthOf(op));
         else if (op.letter != Letter::W)
-          backwardEnd[size_t(op.stage)].push_back(starts[rank][at] + costOf(op));
+          backwardEnd[size_t(op.stage)].push_back(starts[rank][at] + lengthOf(op));
       }
   }
 
@@ -132,7 +105,7 @@ private:
       }
       const Op &op = word[at];
       live += change(op);
-      now = starts[rank][at] + costOf(op);
+      now = starts[rank][at] + lengthOf(op);
       ++count[size_t(op.stage)][kind(op.letter)];
     }
     return moved;
@@ -147,7 +120,7 @@ private:
         const Op op{s, letter};
         // A letter of no length takes time here, so that it cannot get behind itself.
         if (mayRun && op != words[rank][at] &&
-            std::max(now, readyOf(op, own)) + std::max<Time>(costOf(op), 1) <= starts[rank][at])
+            std::max(now, readyOf(op, own)) + std::max<Time>(lengthOf(op), 1) <= starts[rank][at])
           possible.push_back(op);
       };
       offer(Letter::F, own[0] < problem.microbatches);
@@ -197,10 +170,10 @@ Words deferWeights(const Problem &problem, const Capacities &capacities, const W
         pending.push_back(op);
         continue;
       }
-      const Level held = Level(stage.activation) + stage.context;
-      while (op.letter == Letter::F && live + held > capacity && !pending.empty())
+      const Level change = changeOf(stage, op.letter);
+      while (op.letter == Letter::F && live + change > capacity && !pending.empty())
         weight();
-      live += op.letter == Letter::F ? held : op.letter == Letter::B ? -Level(stage.activation) : -held;
+      live += change;
       word.push_back(op);
     }
     while (!pending.empty())

@@ -77,6 +77,23 @@ struct Op {
   bool operator==(const Op &) const = default;
 };
 
+/// How long a letter of a stage takes.
+inline Time costOf(const Stage &stage, Letter letter) {
+  return letter == Letter::F   ? stage.forward
+         : letter == Letter::B ? stage.backwardInput
+         : letter == Letter::W ? stage.backwardWeight
+                               : stage.backward;
+}
+/// What a letter of a stage adds to the bytes held, F at its start, the others at their end. In 128 bits: sizes within
+/// the limits times as many microbatches may pass 2^63.
+inline __int128 changeOf(const Stage &stage, Letter letter) {
+  const __int128 activation = stage.activation, context = stage.context;
+  return letter == Letter::F   ? activation + context
+         : letter == Letter::B ? -activation
+         : letter == Letter::W ? -context
+                               : -activation - context;
+}
+
 /// One rank's compute order; the optimizer follows it.
 using Word = std::vector<Op>;
 /// words[r] is rank r's.
