@@ -18,6 +18,7 @@ inline constexpr int64_t kTime = 1'000'000'000'000'000'000; // ps: one cost, and
 inline constexpr int64_t kBytes = int64_t(1) << 60;
 inline constexpr int64_t kSpecBytes = int64_t(16) << 20;
 inline constexpr int64_t kOrderBytes = int64_t(256) << 20;
+inline constexpr int64_t kTraceBytes = int64_t(4) << 30; // as read back
 inline constexpr int64_t kPlanBytes = int64_t(1) << 30;
 
 } // namespace pipec::limits

@@ -1,5 +1,5 @@
 // The trace of events written by hand: names, tracks, arrows, live bytes, merging.
-#include "runtime/trace/Trace.h"
+#include "runtime/trace/Read.h"
 #include "test/plan/MakePlan.h"
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 namespace pipec::trace {
 namespace {
@@ -186,6 +187,49 @@ TEST(Trace, MergeRefusesWhatIsNoTrace) {
   EXPECT_EQ(merged, "as it was");
   EXPECT_TRUE(merge({}, merged).ok());
   EXPECT_TRUE(json::parse(merged)["traceEvents"].empty());
+}
+
+TEST(Trace, ReadsBackWhatIsWritten) {
+  const Sample run;
+  std::vector<Event> events;
+  const Status status = fromJson(toJson(run.variant(), run.events), events);
+  ASSERT_TRUE(status.ok()) << status.message;
+  ASSERT_EQ(events.size(), run.events.size());
+  for (size_t i = 0; i != events.size(); ++i) {
+    const Event &a = run.events[i], &b = events[i];
+    EXPECT_EQ(std::tie(a.rank, a.kind, a.of, a.stage, a.microbatch, a.step, a.epoch, a.start, a.end),
+              std::tie(b.rank, b.kind, b.of, b.stage, b.microbatch, b.step, b.epoch, b.start, b.end));
+  }
+}
+
+TEST(Trace, ReadPassesOverWhatIsNotOurs) {
+  const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
+  const std::string strange[] = {
+      "7",
+      R"({"ph":"X"})",
+      R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":7})",
+      R"({"ph":"X","pid":-1,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+      R"({"ph":"X","pid":18446744073709551615,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+      R"({"ph":"X","pid":0,"ts":1e300,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+      R"({"ph":"X","pid":0,"ts":1,"dur":-2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+      R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"Q","microbatch":3}})"};
+  for (const std::string &each : strange) {
+    std::vector<Event> events;
+    const Status status = fromJson("{\"traceEvents\":[" + each + "," + ours + "]}", events);
+    ASSERT_TRUE(status.ok()) << each << ": " << status.message;
+    ASSERT_EQ(events.size(), 1u) << each;
+    EXPECT_EQ(events[0].microbatch, 3);
+    EXPECT_EQ(events[0].end, 3'000'000);
+  }
+}
+
+TEST(Trace, ReadRefusesWhatIsNoTrace) {
+  std::vector<Event> events;
+  for (const char *bad : {"", "{", "[]", "7", "{\"traceEvents\":7}", "{\"traceEvents\":[]}"}) {
+    const Status status = fromJson(bad, events);
+    EXPECT_EQ(status.code, Code::Input) << bad;
+    EXPECT_EQ(status.message.substr(0, 9), "the trace") << status.message;
+  }
 }
 
 TEST(Trace, Write) {

@@ -1,0 +1,19 @@
+// A trace file read back: what `pipec show --trace` puts beside the prediction. Ours and whatever else follows Trace.h;
+// events that are not ours (metadata, arrows, counters, other tools' slices) are passed over.
+#pragma once
+
+#include "runtime/trace/Trace.h"
+
+#include <string_view>
+#include <vector>
+
+namespace pipec::trace {
+
+/// The instructions of a trace (JSON text), in the file's order; queue, peer and held are not in it and stay 0, -1 and
+/// 0. A damaged text, or one without any instruction, is an error.
+Status fromJson(std::string_view json, std::vector<Event> &events);
+
+/// The same of a file, whose name stands before the message.
+Status read(const std::string &path, std::vector<Event> &events);
+
+} // namespace pipec::trace
