@@ -39,7 +39,7 @@ size_t editDistance(std::string_view a, std::string_view b) {
 const std::vector<Entry> &catalogue() {
   static const std::vector<Entry> kEntries = {
       oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(), loopedBfs(), interleavedZb(), zbV(), zbH1(),
-      zbH2(),     vMin(),  vHalf(),         vZb(),  oneFOneBV(),           gis(),       gisH()};
+      zbH2(),     vMin(),  vHalf(),         vZb(),  oneFOneBV(),           gis(),       gisH(), hanayo()};
   return kEntries;
 }
 

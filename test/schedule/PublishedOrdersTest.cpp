@@ -296,5 +296,40 @@ TEST(PublishedOrders, ParametersAreChecked) {
             "schedule '1f1b' has one stage on each rank, found 4 stages on 2 ranks");
 }
 
+/// w waves over p ranks.
+Problem waves(int32_t p, int32_t w, int32_t m, Time f, Time b, BackwardMode mode = BackwardMode::Fused) {
+  Problem problem = uniform(2 * w * p, m, f, b, b, 0, mode);
+  problem.ranks = p;
+  problem.rankOf = placed(p, 2 * w * p, true);
+  return problem;
+}
+
+// Field facts, section 2: what bubble the rule leaves of the makespan at m = p and T_B = 2 T_F, measured apart.
+TEST(PublishedOrders, HanayoHasThePublishedBubble) {
+  const struct {
+    int32_t p, w;
+    double bubble;
+  } kKnown[] = {{4, 1, .333}, {4, 2, .213}, {4, 4, .119}, {8, 1, .368}, {8, 2, .238}, {8, 4, .135}};
+  for (const auto &[p, w, bubble] : kKnown) {
+    const Problem problem = waves(p, w, p, 1, 1);
+    const Evaluation evaluation = evaluate(problem, words("hanayo", problem));
+    EXPECT_NEAR(1 - double(6 * w * p) / double(evaluation.makespan), bubble, .0006) << p << " " << w;
+  }
+}
+
+TEST(PublishedOrders, HanayoHoldsNoMoreThanPMicrobatches) {
+  for (int32_t p : {1, 2, 3, 5, 8})
+    for (int32_t w : {1, 2, 3})
+      for (int32_t m : {1, p, 3 * p + 1})
+        for (BackwardMode mode : {BackwardMode::Fused, BackwardMode::Split}) {
+          const Problem problem = waves(p, w, m, 3, 2, mode);
+          const Words made = words("hanayo", problem);
+          ASSERT_EQ(verify(problem, made), "");
+          for (const Bytes peak : evaluate(problem, made).peak)
+            EXPECT_LE(peak, 2 * w * std::min(p, m)) << p << " " << w << " " << m;
+        }
+  EXPECT_NE(check(*find("hanayo"), looped(4, 1, 4, 1, 1, 1), {}), "");
+}
+
 } // namespace
 } // namespace pipec::schedule::test

@@ -9,6 +9,7 @@ Entry eagerOneFOneB();
 Entry gPipe();
 Entry gis();
 Entry gisH();
+Entry hanayo();
 Entry interleavedOneFOneB();
 Entry interleavedZb();
 Entry kFkB();
