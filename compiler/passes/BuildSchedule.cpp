@@ -334,10 +334,12 @@ std::string catalogued(PipelineOp pipeline, const schedule::Problem &problem, sc
   schedule::Parameters parameters;
   if (auto given = pipeline.getParameters())
     for (NamedAttribute each : *given) {
-      auto value = dyn_cast<IntegerAttr>(each.getValue());
-      if (!value)
-        return "expected an integer as parameter '" + each.getName().str() + "'";
-      parameters.emplace(each.getName().str(), value.getInt());
+      if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
+        parameters.emplace(each.getName().str(), value.getInt());
+      else if (auto list = dyn_cast<DenseI64ArrayAttr>(each.getValue()))
+        parameters.emplace(each.getName().str(), schedule::Given(list.asArrayRef().vec()));
+      else
+        return "expected an integer or a list of them as parameter '" + each.getName().str() + "'";
     }
   std::string wrong = schedule::check(*entry, problem, parameters);
   if (!wrong.empty())

@@ -58,7 +58,9 @@ private:
   DictionaryAttr parametersAttr() {
     SmallVector<NamedAttribute> attributes;
     for (const auto &[name, value] : parameters)
-      attributes.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
+      attributes.push_back(
+          builder.getNamedAttr(name, value.list ? Attribute(builder.getDenseI64ArrayAttr(value.values))
+                                                : Attribute(builder.getI64IntegerAttr(value.values.front()))));
     return attributes.empty() ? DictionaryAttr() : builder.getDictionaryAttr(attributes);
   }
 

@@ -77,13 +77,9 @@ private:
     entry = schedule::find(spec.schedule.name);
     if (!entry)
       return unknownSchedule(), failure();
-    for (const auto &[name, parameter] : spec.schedule.parameters) {
-      int64_t value = 0;
-      if (parameter.list || StringRef(parameter.values.front()).getAsInteger(10, value))
-        return error(parameter.mark) << "expected an integer as '" << name << "' of schedule '" << entry->name << "'",
-               failure();
-      parameters.emplace(name, value);
-    }
+    for (const auto &[name, parameter] : spec.schedule.parameters)
+      if (failed(readNumbers(name, parameter)))
+        return failure();
     int32_t perRank = entry->stagesPerRank ? entry->stagesPerRank : spec.stagesPerRank ? spec.stagesPerRank->value : 1;
     if (spec.stagesPerRank && spec.stagesPerRank->value != perRank)
       return error(spec.stagesPerRank->mark)
@@ -110,6 +106,18 @@ private:
                  << "schedule '" << entry->name << "' does not have a " << (fused ? "fused" : "split") << " backward",
              failure();
     return setBackward(fused ? schedule::BackwardMode::Fused : schedule::BackwardMode::Split);
+  }
+
+  /// A number, or a list of them; which of the two, schedule::check knows.
+  LogicalResult readNumbers(const std::string &name, const spec::Parameter &parameter) {
+    std::vector<int64_t> values;
+    for (size_t i = 0; i != parameter.values.size(); ++i)
+      if (StringRef(parameter.values[i]).getAsInteger(10, values.emplace_back()))
+        return error(parameter.marks[i]) << "expected an integer as '" << name << "' of schedule '" << entry->name
+                                         << "', found '" << parameter.values[i] << "'",
+               failure();
+    parameters.emplace(name, parameter.list ? schedule::Given(std::move(values)) : schedule::Given(values.front()));
+    return success();
   }
 
   void unknownSchedule() {

@@ -2,6 +2,9 @@
 // at each hop; and blocks of equal slots, whose orders suit unequal passes too.
 #include "compiler/schedule/Candidates.h"
 
+#include "compiler/schedule/Catalogue/Entries.h"
+#include "runtime/plan/Limits.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -18,6 +21,39 @@ std::vector<Candidate> published(const Problem &problem) {
                                                                  : std::nullopt;
                         }});
   return result;
+}
+
+/// Per-link slack where transfers cost something and memory does not hold all that would hide them: of the shortest
+/// steady period that it does.
+std::vector<Candidate> slacks(const Problem &problem, const Capacities &capacities) {
+  const Entry &entry = *find("slack");
+  if (capacities.empty() || !check(entry, problem, {}).empty())
+    return {};
+  const auto fits = [&](const std::vector<int64_t> &slack) {
+    __int128 warmUp = 1;
+    for (size_t r = size_t(problem.ranks); r-- > 0;) {
+      warmUp += r < slack.size() ? slack[r] : 0;
+      const Stage &stage = problem.stages[r];
+      if ((__int128(stage.activation) + stage.context) * std::min<__int128>(warmUp, problem.microbatches) >
+          capacities[r])
+        return false;
+    }
+    return true;
+  };
+  Time low = leastSlackPeriod(problem), high = low;
+  while (high < limits::kTime && !fits(slackFor(problem, high)))
+    high *= 2;
+  if (high == low || !fits(slackFor(problem, high)))
+    return {}; // all of it fits, as published, or none
+  while (high - low > std::max<Time>(low / 1000, 1)) {
+    const Time middle = low + (high - low) / 2;
+    (fits(slackFor(problem, middle)) ? high : low) = middle;
+  }
+  return {{fmt::format("slack for a period of {} ps", high), [&entry, high](const Problem &given, const Capacities &) {
+             return check(entry, given, {}).empty()
+                        ? std::optional(wordsOf(entry, given, {{"per_link", Given(slackFor(given, high))}}))
+                        : std::nullopt;
+           }}};
 }
 
 Time costOf(const Problem &problem, const Stage &stage) {
@@ -198,6 +234,8 @@ std::vector<Candidate> blocks(const Problem &problem, const Capacities &capaciti
 
 std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &capacities) {
   std::vector<Candidate> result = published(problem);
+  for (Candidate &each : slacks(problem, capacities))
+    result.push_back(std::move(each));
   std::vector<Policy> listed = policies(problem, capacities);
   std::vector<Candidate> built = blocks(problem, capacities);
   for (size_t i = 0; i < std::max(listed.size(), built.size()); ++i) {

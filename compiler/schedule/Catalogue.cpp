@@ -38,8 +38,10 @@ size_t editDistance(std::string_view a, std::string_view b) {
 
 const std::vector<Entry> &catalogue() {
   static const std::vector<Entry> kEntries = {
-      oneFOneB(), gPipe(), eagerOneFOneB(), kFkB(), interleavedOneFOneB(), loopedBfs(), interleavedZb(), zbV(), zbH1(),
-      zbH2(),     vMin(),  vHalf(),         vZb(),  oneFOneBV(),           gis(),       gisH(), hanayo()};
+      oneFOneB(),  gPipe(),         eagerOneFOneB(), kFkB(),      interleavedOneFOneB(),
+      loopedBfs(), interleavedZb(), zbV(),           zbH1(),      zbH2(),
+      vMin(),      vHalf(),         vZb(),           oneFOneBV(), gis(),
+      gisH(),      slack(),         hanayo()};
   return kEntries;
 }
 
@@ -74,15 +76,24 @@ std::string_view nearest(std::string_view name) {
   return best;
 }
 
+int64_t numberOf(const Parameters &parameters, std::string_view name, int64_t otherwise) {
+  const auto given = parameters.find(name);
+  return given == parameters.end() ? otherwise : given->second.values.front();
+}
+
 std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters) {
   for (const auto &[name, value] : parameters) {
     const auto known = std::find_if(entry.parameters.begin(), entry.parameters.end(),
                                     [&name = name](const Parameter &each) { return each.name == name; });
     if (known == entry.parameters.end())
       return fmt::format("schedule '{}' has no parameter '{}'", entry.name, name);
-    if (value < known->least || value > problem.microbatches)
-      return fmt::format("schedule '{}' takes {} from {} to the number of microbatches, {}; found {}", entry.name, name,
-                         known->least, problem.microbatches, value);
+    if (value.list != known->list)
+      return fmt::format("schedule '{}' takes {} as {}, found {}", entry.name, name,
+                         known->list ? "a list of numbers" : "one number", known->list ? "one number" : "a list");
+    for (const int64_t each : value.values)
+      if (each < known->least || each > problem.microbatches)
+        return fmt::format("schedule '{}' takes {} from {} to the number of microbatches, {}; found {}", entry.name,
+                           name, known->least, problem.microbatches, each);
   }
   const bool fused = problem.backward == BackwardMode::Fused;
   if (fused ? !entry.allowsFused : !entry.allowsSplit)

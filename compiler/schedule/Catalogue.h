@@ -7,17 +7,30 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace pipec::schedule {
 
+/// What a parameter is given: a number, or a list of them.
+struct Given {
+  Given(int64_t value) : values{value} {}
+  explicit Given(std::vector<int64_t> list) : values(std::move(list)), list(true) {}
+
+  std::vector<int64_t> values;
+  bool list = false;
+};
+
 /// What `schedule: {name: …, k: 2}` gives beside the name.
-using Parameters = std::map<std::string, int64_t, std::less<>>;
+using Parameters = std::map<std::string, Given, std::less<>>;
+/// A parameter that is a number; `otherwise` if it is not given.
+int64_t numberOf(const Parameters &parameters, std::string_view name, int64_t otherwise);
 
 struct Parameter {
   std::string_view name;
   int64_t least;
   std::string_view meaning; // with its default
+  bool list = false;        // of such numbers
 };
 
 struct Entry {

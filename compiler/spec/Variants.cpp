@@ -29,6 +29,14 @@ std::vector<Overlay> ofParameter(const Node::Name &name, const Node &list) {
   return result;
 }
 
+/// 1,2,1
+std::string joined(const Node &list) {
+  std::string text;
+  for (const NodePtr &item : list.items)
+    text += (text.empty() ? "" : ",") + item->text;
+  return text;
+}
+
 /// The schedule that it names, with its parameters; empty if it names none.
 std::string nameOf(const Node &partial) {
   const Node *schedule = partial.find("schedule");
@@ -41,6 +49,8 @@ std::string nameOf(const Node &partial) {
       name = value.text;
     else if (value.isScalar())
       parameters += fmt::format(" {}={}", schedule->names[i].text, value.text);
+    else if (value.isSequence())
+      parameters += fmt::format(" {}={}", schedule->names[i].text, joined(value));
   }
   return name.empty() ? "" : name + parameters;
 }

@@ -1,6 +1,8 @@
-// kFkB against the vectors in test/data/kfkb_vectors.json: its orders, and its steady state, in which a transfer holds
-// its link and the next one of that direction waits for it. The simulator's links do so. The evaluator's are ideal and
-// never queue: it finds the same where bursts of k transfers do not pile up on a link, and less where they do.
+// kFkB and per-link slack against the vectors in test/data/kfkb_vectors.json: orders, and the steady state, in which a
+// transfer holds its link and the next one of that direction waits for it. The simulator's links do so. The evaluator's
+// are ideal and never queue: it finds the same where bursts of k transfers do not pile up on a link, and less where
+// they do.
+#include "compiler/schedule/Catalogue/Entries.h"
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/simulate/Simulate.h"
 #include "test/schedule/Support.h"
@@ -27,17 +29,34 @@ constexpr int32_t kFrom = 80'000, kTo = 160'000;
 Time time(const json &value) { return std::llround(value.get<double>() * kUnit); }
 
 struct Vector {
-  explicit Vector(const json &data)
-      : p(data["p"]), k(data["kfkb"]["k"]), f(time(data["f"])), b(time(data["b"])),
-        period(data["kfkb"]["T_sim"].get<double>() * kUnit), peak(data["kfkb"]["peak_mb_stage0"]) {
+  Vector(const json &data, const char *schedule)
+      : p(data["p"]), f(time(data["f"])), b(time(data["b"])), period(data[schedule]["T_sim"].get<double>() * kUnit),
+        peak(data[schedule]["peak_mb_stage0"]) {
     for (const json &each : data["c"])
       c.push_back(time(each));
+    if (data[schedule].contains("k")) {
+      k = data[schedule]["k"];
+      for (int32_t r = 0; r < p; ++r)
+        warmUp.push_back(k * (p - r));
+      given = {{"k", k}};
+    } else {
+      const std::vector<int64_t> slack = data[schedule]["delta"];
+      warmUp.assign(size_t(p), 1);
+      for (size_t r = slack.size(); r-- > 0;)
+        warmUp[r] = warmUp[r + 1] + int32_t(slack[r]);
+      given = {{"per_link", Given(slack)}};
+    }
+    name = k > 0 ? "kfkb" : "slack";
+    k = std::max(k, 1);
   }
-  int32_t p, k;
+  int32_t p, k = 0;            // k backwards and k forwards in turn
+  std::vector<int32_t> warmUp; // of each rank
   Time f, b;
   std::vector<Time> c; // of link l, between ranks l and l + 1
   double period;
   Bytes peak;
+  const char *name;
+  Parameters given;
 };
 
 /// Link times as bandwidth: c ps for one byte a picosecond.
@@ -49,14 +68,16 @@ Problem problemOf(const Vector &vector, int32_t microbatches) {
   return problem;
 }
 
-Words kFkB(const Vector &vector, int32_t microbatches) {
+Time longest(const std::vector<Time> &times) { return *std::max_element(times.begin(), times.end()); }
+
+Words wordsOf(const Vector &vector, int32_t microbatches) {
   const Problem problem = problemOf(vector, microbatches);
-  EXPECT_EQ(check(*find("kfkb"), problem, {{"k", vector.k}}), "");
-  return wordsOf(*find("kfkb"), problem, {{"k", vector.k}});
+  EXPECT_EQ(check(*find(vector.name), problem, vector.given), "");
+  return wordsOf(*find(vector.name), problem, vector.given);
 }
 
-/// One rank's kFkB as a rolled program whose buffers never run out. Its operations are those of the queues they are on,
-/// but for F and B, which share the compute queue.
+/// One rank's order as a rolled program whose buffers never run out. Its operations are those of the queues they are
+/// on, but for F and B, which share the compute queue.
 class Builder {
 public:
   Builder(const Vector &vector, int32_t rank, int32_t microbatches) : vector(vector), rank(rank), m(microbatches) {
@@ -84,7 +105,7 @@ public:
 
   plan::Program build() {
     const int32_t k = vector.k;
-    segment(std::min(m, k * (vector.p - rank)), 0, 1);
+    segment(std::min(m, vector.warmUp[size_t(rank)]), 0, 1);
     segment((m - forwards) / k, k, k);
     while (backwards < m)
       segment(1, std::min(k, m - backwards), std::min(k, m - forwards));
@@ -150,14 +171,14 @@ plan::Variant variantOf(const Vector &vector, int32_t microbatches) {
   return variant;
 }
 
-class SteadyState : public testing::TestWithParam<size_t> {
+class SteadyState : public testing::TestWithParam<std::tuple<size_t, const char *>> {
 protected:
-  const Vector vector{vectors()["steady_state_test_vectors"][GetParam()]};
+  const Vector vector{vectors()["steady_state_test_vectors"][std::get<0>(GetParam())], std::get<1>(GetParam())};
 };
 
 TEST_P(SteadyState, ProgramIsTheSchedules) {
-  const int32_t m = 40 + int32_t(GetParam()) % 4;
-  const Words words = kFkB(vector, m);
+  const int32_t m = 40 + int32_t(std::get<0>(GetParam())) % 4;
+  const Words words = wordsOf(vector, m);
   const plan::Variant variant = variantOf(vector, m);
   for (int32_t r = 0; r < vector.p; ++r) {
     Word word;
@@ -185,17 +206,19 @@ TEST_P(SteadyState, SimulatedPeriod) {
 
 TEST_P(SteadyState, EvaluatedPeriodIsThatOfIdealLinks) {
   const auto end = [&](int32_t m) {
-    return evaluate(problemOf(vector, m), kFkB(vector, m), {.withSpan = false}).makespan;
+    return evaluate(problemOf(vector, m), wordsOf(vector, m), {.withSpan = false}).makespan;
   };
   const double ratio = double(end(kTo) - end(kFrom)) / (kTo - kFrom) / vector.period;
   EXPECT_LT(ratio, 1.01);
-  if (*std::max_element(vector.c.begin(), vector.c.end()) <= vector.f || vector.k == 1) {
+  const bool isSlack = vector.name == std::string("slack");
+  if (longest(vector.c) <= (isSlack ? vector.f + vector.b : vector.f) || (vector.k == 1 && !isSlack)) {
     EXPECT_NEAR(ratio, 1, 0.01) << "no transfer meets the one before";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Vectors, SteadyState,
-                         testing::Range<size_t>(0, vectors()["steady_state_test_vectors"].size()));
+                         testing::Combine(testing::Range<size_t>(0, vectors()["steady_state_test_vectors"].size()),
+                                          testing::Values("kfkb", "slack")));
 
 /// "F0 F1 B0 …" of a word of one stage, microbatches counted.
 std::string spell(const Word &word) {
@@ -217,6 +240,48 @@ TEST(KFkBVectors, Orders) {
     for (size_t r = 0; r < made.size(); ++r)
       EXPECT_EQ(spell(made[r]), ranks[r].get<std::string>()) << name << " rank " << r;
   }
+}
+
+/// Slack of 1 a link is 1F1B, and what it takes by itself hides the transfers that can be hidden: on ideal links its
+/// steady period is the least there is, and no link could do with less.
+TEST(Slack, DefaultHidesTransfers) {
+  for (const json &each : vectors()["steady_state_test_vectors"]) {
+    const Vector vector(each, "slack");
+    if (longest(vector.c) > vector.f + vector.b)
+      continue; // ideal links take no such time
+    const Problem problem = problemOf(vector, kTo / 10);
+    Problem twice = problem;
+    twice.microbatches *= 2;
+    const auto end = [](const Problem &given, const Parameters &parameters) {
+      return evaluate(given, wordsOf(*find("slack"), given, parameters), {.withSpan = false}).makespan;
+    };
+    const Time period = leastSlackPeriod(problem);
+    EXPECT_EQ(end(twice, {}) - end(problem, {}), period * problem.microbatches);
+    std::vector<int64_t> slack = slackFor(problem, period);
+    for (int64_t &link : slack)
+      if (link > 1) {
+        --link;
+        const Parameters less = {{"per_link", Given(slack)}};
+        EXPECT_GT(end(twice, less) - end(problem, less), period * problem.microbatches);
+        ++link;
+      }
+  }
+  const Problem problem = uniform(5, 9, 3, 4, 2);
+  EXPECT_EQ(wordsOf(*find("slack"), problem, {}), test::wordsOf("1f1b", problem));
+}
+
+TEST(Slack, TakesAListForEachLink) {
+  const Problem problem = uniform(4, 8, 1, 1, 1);
+  const Entry &slack = *find("slack");
+  EXPECT_EQ(
+      check(slack, problem, {{"per_link", Given(std::vector<int64_t>{1, 2})}}),
+      "schedule 'slack' takes a number for each link between neighbouring ranks as per_link, 3 on 4 ranks; found 2");
+  EXPECT_EQ(check(slack, problem, {{"per_link", Given(std::vector<int64_t>{1, 2, 9})}}),
+            "schedule 'slack' takes per_link from 1 to the number of microbatches, 8; found 9");
+  EXPECT_EQ(check(slack, problem, {{"per_link", 2}}),
+            "schedule 'slack' takes per_link as a list of numbers, found one number");
+  EXPECT_EQ(check(*find("kfkb"), problem, {{"k", Given(std::vector<int64_t>{1, 2})}}),
+            "schedule 'kfkb' takes k as one number, found a list");
 }
 
 TEST(KFkBVectors, SteadyStates) { EXPECT_EQ(vectors()["steady_state_test_vectors"].size(), 60u); }

@@ -16,6 +16,7 @@ Entry kFkB();
 Entry loopedBfs();
 Entry oneFOneB();
 Entry oneFOneBV();
+Entry slack();
 Entry vHalf();
 Entry vMin();
 Entry vZb();
@@ -32,6 +33,12 @@ inline void appendBackward(const Problem &problem, Word &word, int32_t stage) {
   word.push_back({stage, Letter::B});
   word.push_back({stage, Letter::W});
 }
+
+/// The least period that any slack reaches: the busiest rank's work, or the longest transfer.
+Time leastSlackPeriod(const Problem &problem);
+/// The least slack of each link, from the first, under which no transfer makes the steady period longer than `period`,
+/// which is leastSlackPeriod at least.
+std::vector<int64_t> slackFor(const Problem &problem, Time period);
 
 /// How microbatches go through a rank's chunks in the interleaved schedules.
 struct Interleaving {

@@ -66,21 +66,20 @@ std::string interleavedRefuses(const Problem &problem, const Parameters &paramet
 } // namespace
 
 Interleaving interleavingOf(const Problem &problem, const Parameters &parameters) {
-  const auto given = parameters.find("group");
-  const int64_t group = given == parameters.end() ? defaultGroup(problem) : given->second;
+  const int64_t group = numberOf(parameters, "group", defaultGroup(problem));
   const auto chunks = static_cast<int32_t>(problem.stages.size()) / problem.ranks;
   const std::vector<int64_t> groups = groupSizes(problem.microbatches, group, problem.ranks);
   return {chunks, groups.front(), chunkOrder(groups, chunks)};
 }
 
 std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters) {
-  const auto given = parameters.find("group");
   const int32_t least = std::min(problem.ranks, problem.microbatches);
-  if (given == parameters.end() || given->second >= least || problem.stages.size() == size_t(problem.ranks))
+  const int64_t group = numberOf(parameters, "group", least);
+  if (group >= least || problem.stages.size() == size_t(problem.ranks))
     return {};
   return fmt::format("schedule '{}' takes groups of at least {} microbatches on {} ranks, or the ranks wait for each "
                      "other; found {}",
-                     name, least, problem.ranks, given->second);
+                     name, least, problem.ranks, group);
 }
 
 Entry interleavedOneFOneB() {

@@ -8,8 +8,7 @@
 namespace pipec::schedule {
 
 static Words kFkBWords(const Problem &problem, const Parameters &parameters) {
-  const auto given = parameters.find("k");
-  const int64_t k = given == parameters.end() ? 1 : given->second;
+  const int64_t k = numberOf(parameters, "k", 1);
   const int64_t m = problem.microbatches;
   Words words(static_cast<size_t>(problem.ranks));
   for (int32_t rank = 0; rank < problem.ranks; ++rank) {
