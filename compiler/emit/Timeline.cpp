@@ -1,86 +1,89 @@
 #include "compiler/emit/Timeline.h"
 
+#include "compiler/emit/Palette.h"
 #include "runtime/plan/Text.h"
-#include "runtime/simulate/Simulate.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <numeric>
 
 namespace pipec::emit {
 
 namespace {
 
-struct Box {
-  plan::Kind kind;
-  int64_t microbatch;
-  plan::Time start, end;
-};
+constexpr const char *kPlain = "\x1b[0m", *kFaint = "\x1b[2m", *kBold = "\x1b[1m";
 
-struct Look {
-  const char *letter;
-  // SGR, for even and odd microbatches, so that neighbours stand apart: text on hues that colour-blind people can tell
-  // apart (blue, orange, green, grey).
-  std::array<const char *, 2> colours;
-};
-
-Look lookOf(plan::Kind kind) {
-  switch (kind) {
-  case plan::Kind::Forward:
-    return {"F", {"\x1b[38;5;231;48;5;25m", "\x1b[38;5;231;48;5;31m"}};
-  case plan::Kind::BackwardInput:
-  case plan::Kind::Backward:
-    return {"B", {"\x1b[38;5;16;48;5;214m", "\x1b[38;5;16;48;5;222m"}};
-  case plan::Kind::BackwardWeight:
-    return {"W", {"\x1b[38;5;16;48;5;79m", "\x1b[38;5;16;48;5;115m"}};
-  default:
-    return {"O", {"\x1b[38;5;16;48;5;250m", "\x1b[38;5;16;48;5;250m"}};
-  }
+std::string colourOf(const Box &box) {
+  const Look &look = lookOf(box.kind);
+  return fmt::format("\x1b[38;5;{};48;5;{}m", look.terminalInk, look.terminal[size_t(box.microbatch % 2)]);
 }
 
-/// One rank's row: cells of letters and numbers, dots where it is idle.
+/// One lane: cells of letters and numbers, dots where it is idle.
 class Row {
 public:
   Row(int width, plan::Time scale) : width(width), scale(scale), cells(size_t(width)) {}
 
   void add(const Box &box) {
-    int from = column(box.start), to = std::max(from + 1, column(box.end));
-    // Where several share a cell, the longest in it shows.
+    const int from = column(box.start), to = column(std::max(box.end - 1, box.start)) + 1;
     for (int c = from; c < std::min(to, width); ++c) {
-      plan::Time share = std::min(box.end, edge(c + 1)) - std::max(box.start, edge(c));
+      const plan::Time share = std::max<plan::Time>(std::min(box.end, edge(c + 1)) - std::max(box.start, edge(c)), 1);
       Cell &cell = cells[size_t(c)];
-      if (!cell.box || share > cell.share)
-        cell = {&box, share, ' '};
+      ++cell.boxes;
+      cell.shares[lookIndex(box.kind)] += share;
+      if (share > cell.share) {
+        cell.box = &box;
+        cell.share = share;
+      }
     }
   }
 
   std::string text(bool colour) {
+    settle();
     label();
-    std::string text;
-    const char *last = "";
+    std::string text, last;
     for (const Cell &cell : cells) {
-      const char *next = cell.box ? lookOf(cell.box->kind).colours[size_t(cell.box->microbatch % 2)] : "\x1b[2m";
-      if (colour && std::string_view(next) != last)
-        text += std::string("\x1b[0m") + next;
+      const std::string next = cell.box ? colourOf(*cell.box) : kFaint;
+      if (colour && next != last)
+        text += kPlain + next;
       last = next;
       text += cell.box ? cell.shown : '.';
     }
-    return colour ? text + "\x1b[0m" : text;
+    return colour ? text + kPlain : text;
   }
 
 private:
   struct Cell {
-    const Box *box = nullptr;
-    plan::Time share = 0;
+    const Box *box = nullptr; // which shows
+    plan::Time share = 0;     // of that box
+    int boxes = 0;
+    std::array<plan::Time, kLooks.size()> shares = {};
     char shown = ' ';
   };
 
-  int column(plan::Time time) const {
-    return int(std::min<__int128>(__int128(time) * width / std::max<plan::Time>(scale, 1), width));
-  }
+  int column(plan::Time time) const { return int(std::min<__int128>(__int128(time) * width / scale, width)); }
   plan::Time edge(int column) const { return plan::Time(__int128(scale) * column / width); }
+
+  /// A cell is idle where less than half of it is taken, but for a box that would show nowhere then. Where many share
+  /// it, the kind shows that takes the most of it.
+  void settle() {
+    for (size_t c = 0; c != cells.size(); ++c) {
+      Cell &cell = cells[c];
+      const plan::Time whole = edge(int(c) + 1) - edge(int(c));
+      const plan::Time busy = std::accumulate(cell.shares.begin(), cell.shares.end(), plan::Time(0));
+      const bool alone = cell.box && !merged(c) && cell.box->end - cell.box->start < whole;
+      if (busy * (alone ? 10 : 2) < whole) {
+        cell.box = nullptr;
+      } else if (merged(c)) {
+        const auto most = std::max_element(cell.shares.begin(), cell.shares.end()) - cell.shares.begin();
+        cell.box = &kStandIns[size_t(most)];
+        cell.shown = kLooks[size_t(most)].letter.front();
+      }
+    }
+  }
+
+  bool merged(size_t c) const { return cells[c].boxes >= 3; }
 
   /// The letter, then the number if all of it fits.
   void label() {
@@ -89,8 +92,8 @@ private:
       size_t end = c + 1;
       while (end != cells.size() && cells[end].box == box)
         ++end;
-      if (box) {
-        std::string letter = lookOf(box->kind).letter;
+      if (box && !merged(c)) {
+        const std::string letter(lookOf(box->kind).letter);
         std::string label = box->kind == plan::Kind::Optimizer ? letter : letter + std::to_string(box->microbatch);
         if (label.size() > end - c)
           label = letter;
@@ -101,51 +104,123 @@ private:
     }
   }
 
+  // One of each look, for cells in which many boxes are one.
+  static constexpr std::array<Box, kLooks.size()> kStandIns = {{{plan::Kind::Forward},
+                                                                {plan::Kind::Backward},
+                                                                {plan::Kind::BackwardWeight},
+                                                                {plan::Kind::Overlapped},
+                                                                {plan::Kind::Optimizer},
+                                                                {plan::Kind::Send},
+                                                                {plan::Kind::AllReduce}}};
+
   int width;
   plan::Time scale;
   std::vector<Cell> cells;
 };
 
+/// Words, and a new line before the one that would pass the width.
+std::string wrapped(const std::vector<std::string> &words, const std::vector<size_t> &lengths, size_t columns,
+                    size_t indent) {
+  std::string text(indent, ' ');
+  size_t used = indent;
+  for (size_t i = 0; i != words.size(); ++i) {
+    const size_t space = used > indent ? 1 : 0;
+    if (space + used + lengths[i] > columns && used > indent) {
+      text += fmt::format("\n{:{}}", "", indent);
+      used = indent;
+    } else if (space) {
+      text += ' ';
+      ++used;
+    }
+    text += words[i];
+    used += lengths[i];
+  }
+  text += '\n';
+  return text;
+}
+
+/// Broken after a comma or a colon where that does, so that a number stays with its unit.
+std::string wrapped(std::string_view text, size_t columns) {
+  std::vector<std::string> words;
+  std::vector<size_t> lengths;
+  for (size_t from = 0; from < text.size();) {
+    size_t to = from;
+    do
+      to = std::min(text.find(' ', to + 1), text.size());
+    while (to != text.size() && text[to - 1] != ',' && text[to - 1] != ':');
+    if (to - from > columns)
+      to = std::min(text.find(' ', from), text.size());
+    words.emplace_back(text.substr(from, to - from));
+    lengths.push_back(to - from);
+    from = to + 1;
+  }
+  return wrapped(words, lengths, columns, 0);
+}
+
+std::string legend(const Picture &picture, const TimelineOptions &options, size_t indent) {
+  std::array<bool, kLooks.size()> used = {};
+  for (const Section &section : picture.sections)
+    for (const Lane &lane : section.lanes)
+      for (const Box &box : lane.boxes)
+        used[lookIndex(box.kind)] = true;
+  std::vector<std::string> words;
+  std::vector<size_t> lengths;
+  for (size_t look = 0; look != kLooks.size(); ++look) {
+    const auto &[letter, name, css, fill, terminal, ink] = kLooks[look];
+    if (!used[look])
+      continue;
+    words.push_back(options.colour
+                        ? fmt::format("\x1b[38;5;{};48;5;{}m {} {} {} ", ink, terminal[0], letter, kPlain, name)
+                        : fmt::format("{} {} ", letter, name));
+    lengths.push_back(name.size() + (options.colour ? 5 : 3));
+  }
+  words.push_back(options.colour ? fmt::format("{}.{} idle", kFaint, kPlain) : ". idle");
+  lengths.push_back(6);
+  return wrapped(words, lengths, size_t(options.columns), indent);
+}
+
+/// "rank 3 ", "rank 3 run ", or the number alone where columns are few.
+std::string label(const Section &section, const Lane &lane, size_t digits, bool narrow) {
+  std::string text = fmt::format("{}{:>{}}", narrow ? "" : "rank ", lane.rank, digits);
+  if (section.lanesPerRank > 1)
+    text = fmt::format("{:>{}} {}", lane.measured ? "" : text, text.size(), lane.measured ? "run" : "plan");
+  text += ' ';
+  return text;
+}
+
 } // namespace
 
-Status timeline(const plan::Variant &variant, const TimelineOptions &options, std::string &text) {
-  std::vector<std::vector<Box>> boxes(variant.programs.size());
-  simulate::Options run;
-  run.observe = [&](const simulate::Event &event) {
-    if (!plan::isCommunication(event.operation->kind) && event.end > event.start)
-      boxes[size_t(event.rank)].push_back({event.operation->kind, event.microbatch, event.start, event.end});
-  };
-  simulate::Result result;
-  if (Status status = simulate::simulate(variant, run, result); !status.ok())
-    return status;
-
-  plan::Time scale = options.scale > 0 ? options.scale : result.makespan;
-  size_t digits = std::to_string(variant.programs.size() - 1).size();
-  int width = std::max(10, options.columns - int(digits) - 7);
-  for (size_t rank = 0; rank != boxes.size(); ++rank) {
-    Row row(width, scale);
-    for (const Box &box : boxes[rank])
-      row.add(box);
-    text += fmt::format("rank {:>{}} {}\n", rank, digits, row.text(options.colour));
+std::string timeline(const Picture &picture, const TimelineOptions &options) {
+  constexpr int kNarrow = 50, kLeast = 8;
+  const plan::Time scale = picture.scale();
+  const bool narrow = options.columns < kNarrow;
+  std::string text;
+  size_t digits = 1, labels = 0;
+  for (const Section &section : picture.sections)
+    digits = std::max(digits, std::to_string(section.lanes.empty() ? 0 : section.lanes.back().rank).size());
+  for (const Section &section : picture.sections)
+    for (const Lane &lane : section.lanes)
+      labels = std::max(labels, label(section, lane, digits, narrow).size());
+  const int width = std::max(kLeast, options.columns - int(labels));
+  for (const Section &section : picture.sections) {
+    text += &section == &picture.sections.front() ? "" : "\n";
+    std::string title = wrapped(section.title + ": " + section.figures, size_t(options.columns));
+    if (options.colour)
+      title.insert(std::min(title.find(": "), title.size()), kPlain).insert(0, kBold);
+    text += title;
+    for (const Lane &lane : section.lanes) {
+      Row row(width, scale);
+      for (const Box &box : lane.boxes)
+        row.add(box);
+      text += fmt::format("{:<{}}{}\n", label(section, lane, digits, narrow), labels, row.text(options.colour));
+    }
   }
-  std::string end = plan::timeText(scale);
-  text += fmt::format("{:>{}}0{:>{}}\n", "", 6 + digits, end, width - 1);
-  std::array kinds{plan::Kind::Forward, plan::Kind::Backward, plan::Kind::BackwardWeight, plan::Kind::Optimizer};
-  std::array<const char *, 4> names{"forward", "backward", "weight backward", "optimizer"};
-  text += fmt::format("{:>{}}", "", 6 + digits);
-  for (size_t k = 0; k != kinds.size(); ++k) {
-    bool used = std::any_of(boxes.begin(), boxes.end(), [&](const auto &own) {
-      return std::any_of(own.begin(), own.end(), [&](const Box &box) {
-        return std::string_view(lookOf(box.kind).letter) == lookOf(kinds[k]).letter;
-      });
-    });
-    if (used)
-      text += options.colour
-                  ? fmt::format("{} {} \x1b[0m {}  ", lookOf(kinds[k]).colours[0], lookOf(kinds[k]).letter, names[k])
-                  : fmt::format("{} {}  ", lookOf(kinds[k]).letter, names[k]);
-  }
-  text += options.colour ? "\x1b[2m.\x1b[0m idle\n" : ". idle\n";
-  return {};
+  const std::string end = plan::timeText(scale);
+  text += fmt::format("{:>{}}0{:>{}}\n", "", labels, end, width - 1);
+  text += legend(picture, options, labels);
+  if (picture.sections.size() > 1)
+    text += wrapped(comparison(picture.sections[0], picture.sections[1]), size_t(options.columns));
+  return text;
 }
 
 } // namespace pipec::emit

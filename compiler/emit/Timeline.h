@@ -1,8 +1,8 @@
-// The timeline in a terminal: a row a rank, time to the right, microbatch numbers where they fit.
+// A picture for a terminal: a row a lane, time to the right, microbatch numbers where they fit, no line wider than
+// asked for.
 #pragma once
 
-#include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
+#include "compiler/emit/Picture.h"
 
 #include <string>
 
@@ -11,10 +11,8 @@ namespace pipec::emit {
 struct TimelineOptions {
   int columns = 80;
   bool colour = false;
-  plan::Time scale = 0; // time that the width stands for; 0: the makespan
 };
 
-/// One simulated step.
-Status timeline(const plan::Variant &variant, const TimelineOptions &options, std::string &text);
+std::string timeline(const Picture &picture, const TimelineOptions &options);
 
 } // namespace pipec::emit

@@ -2,13 +2,11 @@
 
 #include "compiler/emit/Perfetto.h"
 #include "compiler/emit/Report.h"
-#include "compiler/emit/Timeline.h"
 #include "compiler/emit/TorchCsv.h"
 #include "compiler/schedule/Catalogue.h"
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
-#include "runtime/plan/Text.h"
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Simulate.h"
@@ -20,39 +18,11 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace pipec {
 
 namespace {
-
-bool useColour(const CommandOptions &options) {
-  if (options.colour != "auto")
-    return options.colour == "always";
-  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
-}
-
-int columnsOf(const CommandOptions &options) {
-  winsize size{};
-  if (options.columns > 0)
-    return options.columns;
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return size.ws_col;
-  return 80;
-}
-
-/// To a file, atomically, or to standard output where none is named.
-int write(const CommandOptions &options, const std::string &text) {
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return 0;
-  }
-  Status status = plan::writeFile(options.output, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
-  return status.ok() ? 0 : fail(options, options.output, status);
-}
 
 /// "specs/x.yaml" → "specs/x.pipe"
 std::string besideSpec(const std::string &path) {
@@ -121,6 +91,8 @@ int compileCommand(const CommandOptions &options) {
       return fail(options, options.input, status);
     return write(options, json);
   }
+  if (options.emit == "svg")
+    return showSvg(options, compiled);
   std::string path = options.output.empty() ? besideSpec(options.input) : options.output;
   if (std::error_code error; std::filesystem::equivalent(path, options.input, error))
     return fail(options, path, Status::usage("the plan would overwrite its spec; name another file with -o"));
@@ -154,34 +126,6 @@ int reportCommand(const CommandOptions &options) {
       return fail(options, options.network, status);
   }
   fmt::print("{}", options.json ? emit::reportJson(report) : emit::reportText(report));
-  return 0;
-}
-
-int showCommand(const CommandOptions &options) {
-  std::vector<std::string> paths{options.input};
-  if (!options.second.empty())
-    paths.push_back(options.second);
-  std::vector<Compiled> plans(paths.size());
-  plan::Time longest = 0;
-  int code = 0;
-  for (size_t i = 0; i != paths.size(); ++i) {
-    if (!obtain(options, paths[i], plans[i], code))
-      return code;
-    longest = std::max(longest, plans[i].plan.variants.front().certificate.makespan);
-  }
-  for (size_t i = 0; i != paths.size(); ++i) {
-    const plan::Variant &variant = plans[i].plan.variants.front();
-    std::string text;
-    emit::TimelineOptions look{columnsOf(options), useColour(options), longest};
-    if (Status status = emit::timeline(variant, look, text); !status.ok())
-      return fail(options, paths[i], status);
-    emit::PlanReport report;
-    if (Status status = figuresOf(plans[i], report); !status.ok())
-      return fail(options, paths[i], status);
-    const emit::Report &figures = report.variants.front();
-    fmt::print("{}{}: makespan {}, bubble {:.2f} %\n{}", i == 0 ? "" : "\n", paths[i],
-               plan::timeText(figures.certificate.makespan), 100 * figures.bubbleRate, text);
-  }
   return 0;
 }
 

@@ -13,11 +13,14 @@ struct CommandOptions {
   std::string emit = "plan";
   std::string name; // schedules NAME
   int rank = -1, variant = -1;
-  int columns = 0;      // 0: the terminal's, else 80
+  int columns = 0;      // 0: the terminal's, else 80; of a figure: pixels
+  std::string trace;    // show: a real run of the plan
+  long long step = -1;  // of that run; negative: the last that is whole
   std::string network;  // report: simulate under this scenario
   long long steps = 10; // so many steps
   bool json = false;
   std::string colour = "auto";
+  bool noColour = false;
   std::string communicator; // verify: of an order file; empty: shared
   std::string sweep;        // search: what to vary; empty: the schedules
   std::string at;           // explain: the moment; empty: the whole

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Write.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -91,6 +92,16 @@ Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {
   for (size_t v = 0; v != compiled.walks.size(); ++v)
     report.variants.push_back(emit::report(compiled.plan.variants[v], compiled.walks[v]));
   return {};
+}
+
+/// To a file, atomically, or to standard output where none is named.
+int write(const CommandOptions &options, const std::string &text) {
+  if (options.output.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+  Status status = plan::writeFile(options.output, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  return status.ok() ? 0 : fail(options, options.output, status);
 }
 
 } // namespace pipec

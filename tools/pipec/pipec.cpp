@@ -43,8 +43,8 @@ const Subcommand kSubcommands[] = {
        set(app, options);
        app.add_option("--emit", options.emit,
                       "plan, pipe (the building block), programs (after all passes), torch-csv (with transfers), "
-                      "torch-csv-compute or perfetto")
-           ->check(CLI::IsMember({"plan", "pipe", "programs", "torch-csv", "torch-csv-compute", "perfetto"}));
+                      "torch-csv-compute, perfetto or svg (a figure)")
+           ->check(CLI::IsMember({"plan", "pipe", "programs", "torch-csv", "torch-csv-compute", "perfetto", "svg"}));
        app.add_option("--torch", options.torch, "the release of PyTorch that reads the CSV (default: 2.15)");
        json(app, options);
      },
@@ -71,15 +71,24 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::searchCommand},
-    {"show", "the timeline in the terminal; two on one scale", "pipec show specs/1f1b.yaml specs/gpipe.yaml",
+    {"show", "the timeline in the terminal or as a figure; two plans on one scale; a real run under its prediction",
+     "pipec show specs/1f1b.yaml specs/gpipe.yaml",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        app.add_option("OTHER", options.second, "a second one, drawn below on the same scale");
        set(app, options);
-       app.add_option("--columns", options.columns, "width (default: the terminal's, else 80)")
+       app.add_option("--trace", options.trace, "a run of the plan (piperun --trace), drawn under what was predicted");
+       app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
+           ->check(CLI::NonNegativeNumber);
+       app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
+       app.add_option("--emit", options.emit, "svg: a figure instead of text")->check(CLI::IsMember({"svg"}));
+       app.add_option("-o,--output", options.output, "the file to write (default: standard output)");
+       app.add_option("--width,--columns", options.columns,
+                      "columns (default: COLUMNS, the terminal's, else 80); of a figure pixels (default: 900)")
            ->check(CLI::Range(20, 10000));
-       app.add_option("--color", options.colour, "auto, always or never")
+       app.add_option("--color", options.colour, "auto, always or never; auto heeds NO_COLOR")
            ->check(CLI::IsMember({"auto", "always", "never"}));
+       app.add_flag("--no-color", options.noColour, "as --color never");
      },
      pipec::showCommand},
     {"schedules", "the catalogue: formulas and sources", "pipec schedules 1f1b",

@@ -1,0 +1,57 @@
+// What a picture of a schedule shows, whether drawn in a terminal or as SVG: sections one under the other on one time
+// scale, each with a lane for every rank, or two where a real run lies under the predicted one.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+#include "runtime/trace/Trace.h"
+
+#include <string>
+#include <vector>
+
+namespace pipec::emit {
+
+/// One operation on its rank's device. Transfers are not drawn.
+struct Box {
+  plan::Kind kind = plan::Kind::Forward;
+  int32_t chunk = 0; // which of its rank's stages, from 0
+  int64_t microbatch = 0;
+  plan::Time start = 0, end = 0; // from the step's first start
+};
+
+struct Lane {
+  int32_t rank = 0;
+  bool measured = false;
+  std::vector<Box> boxes; // by start
+};
+
+struct Section {
+  std::string title;   // "1f1b: 4 ranks, 8 microbatches"
+  std::string figures; // "makespan 66 ms, bubble 27.27 %, …"
+  std::vector<Lane> lanes;
+  int lanesPerRank = 1; // 2: predicted and measured
+  int chunks = 1;       // the most that a rank holds
+  plan::Time length = 0;
+  plan::Time bound = 0;        // no step is shorter; 0: not known
+  plan::Bytes activations = 0; // the most that a rank holds
+};
+
+struct Picture {
+  std::vector<Section> sections;
+
+  /// What the width stands for.
+  plan::Time scale() const;
+};
+
+/// One step of a variant in virtual time. Of steps that follow each other the `step`-th, where that may differ; the
+/// first stands alone.
+Status predicted(const plan::Variant &variant, int64_t step, Section &section);
+
+/// A step of a real run under the same step as predicted, with how far they differ in the figures. `step` < 0: the last
+/// that is whole. Of a trace of another plan the status says what does not agree.
+Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section);
+
+/// What the second takes and holds, in times of the first.
+std::string comparison(const Section &first, const Section &second);
+
+} // namespace pipec::emit
