@@ -1,14 +1,15 @@
 // Rows are cut from one order of all passes and transfers, in which every dependence points forward: so no row waits
 // for another in a cycle, whichever transfers share a communicator (OrderProof.h), and what was placed for one queue
-// model also ends on the others. Two orders are at hand. One is that of the predicted run, a pass by when it ends, a
-// transfer by when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by
-// then, and it starts as predicted. The other is that of the plan, which knows no times and so holds up less where
-// times differ from the predicted ones: it is taken where it costs at most a 20th more, by the price that placed them.
+// model also ends on the others. One such order is that of the predicted run, a pass by when it ends, a transfer by
+// when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by then, and
+// it starts as predicted. Two others know less of times: that of the plan, and the first one packed, where a pass that
+// can run overtakes a transfer that cannot yet be done. Of those that last at most a 20th longer, that is taken which
+// takes the fewest steps in PyTorch's dry run, where everything takes as long.
 #include "compiler/emit/TorchCsv.h"
 
 #include "compiler/emit/OrderPrograms.h"
 #include "compiler/emit/OrderProof.h"
-#include "runtime/simulate/Price.h"
+#include "compiler/emit/TorchDryRun.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
@@ -40,11 +41,9 @@ Action actionOf(const plan::Operation &operation) {
   return forward ? Action::RecvF : Action::RecvB;
 }
 
-using Rows = std::vector<std::vector<Cell>>; // passes and transfers of each rank
-
 /// In the order of the plan.
-Rows asIssued(const plan::Variant &variant) {
-  Rows rows;
+CellRows asIssued(const plan::Variant &variant) {
+  CellRows rows;
   for (const plan::Program &program : variant.programs) {
     std::vector<Cell> &row = rows.emplace_back();
     for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
@@ -57,7 +56,7 @@ Rows asIssued(const plan::Variant &variant) {
 }
 
 /// In the order of the predicted run.
-Rows asPredicted(const plan::Variant &variant) {
+CellRows asPredicted(const plan::Variant &variant) {
   struct Placed {
     plan::Time time;
     int64_t met; // the walk meets what depends on something after it
@@ -79,7 +78,7 @@ Rows asPredicted(const plan::Variant &variant) {
   };
   simulate::Result result;
   (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
-  Rows rows;
+  CellRows rows;
   for (std::vector<Placed> &own : placed) {
     std::sort(own.begin(), own.end(),
               [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
@@ -166,7 +165,7 @@ private:
   std::vector<Cell> made;
 };
 
-schedule::OrderCells filled(const Rows &rows, OrderFormat format, TorchRelease release) {
+schedule::OrderCells filled(const CellRows &rows, OrderFormat format, TorchRelease release) {
   schedule::OrderCells cells;
   cells.format = format;
   cells.release = release;
@@ -181,8 +180,8 @@ schedule::OrderCells filled(const Rows &rows, OrderFormat format, TorchRelease r
   return cells;
 }
 
-/// What cells cost as PyTorch runs them, if everything takes as long as in the variant. None where they stop.
-std::optional<__int128> priceOf(const schedule::OrderCells &cells, const plan::Variant &variant) {
+/// How long cells take as PyTorch runs them, if everything takes as long as in the variant. None where they stop.
+std::optional<plan::Time> makespanOf(const schedule::OrderCells &cells, const plan::Variant &variant) {
   schedule::OrderIndex index;
   schedule::OrderError error;
   if (!checkCells(cells, index, error))
@@ -195,7 +194,27 @@ std::optional<__int128> priceOf(const schedule::OrderCells &cells, const plan::V
           operation.cost = known.cost;
           operation.latency = known.latency;
         }
-  return simulate::priceOf(std::move(made.variant));
+  simulate::Result result;
+  return simulate::simulate(made.variant, {}, result).ok() ? std::optional(result.makespan) : std::nullopt;
+}
+
+/// Other rows instead, where they take fewer steps and not much longer.
+void takeFewerSteps(schedule::OrderCells &cells, const CellRows &predicted, const plan::Variant &variant) {
+  constexpr plan::Time kLittle = 20; // at most a 20th longer
+  const std::optional<plan::Time> makespan = makespanOf(cells, variant);
+  const TorchDryRun dryRun(predicted);
+  int64_t steps = dryRun.steps();
+  for (const CellRows &rows : {asIssued(variant), dryRun.packed(1)}) {
+    const int64_t its = TorchDryRun(rows).steps();
+    if (its >= steps)
+      continue;
+    schedule::OrderCells other = filled(rows, cells.format, cells.release);
+    const std::optional<plan::Time> lasts = makespanOf(other, variant);
+    if (!lasts || (makespan && *lasts - *makespan > *makespan / kLittle))
+      continue;
+    cells = std::move(other);
+    steps = its;
+  }
 }
 
 /// Why the format cannot carry the variant; empty where it can.
@@ -250,15 +269,10 @@ Communicator communicatorOf(const plan::Variant &variant) {
 Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells) {
   if (std::string why = refusal(variant); !why.empty())
     return Status::input(std::move(why));
-  cells = filled(asPredicted(variant), format, release);
-  if (format == OrderFormat::ComputeComms) {
-    schedule::OrderCells issued = filled(asIssued(variant), format, release);
-    const std::optional<__int128> price = priceOf(issued, variant), predicted = priceOf(cells, variant);
-    // Regular rows are worth a little: they take fewer steps in PyTorch's dry run, which knows no times.
-    constexpr int kLittle = 20; // at most a 20th more
-    if (price && (!predicted || *price - *predicted <= *predicted / kLittle))
-      cells = std::move(issued);
-  }
+  const CellRows predicted = asPredicted(variant);
+  cells = filled(predicted, format, release);
+  if (format == OrderFormat::ComputeComms)
+    takeFewerSteps(cells, predicted, variant);
   // The strongest queue model: what ends there ends on the others.
   schedule::OrderIndex index;
   OrderStop stop;

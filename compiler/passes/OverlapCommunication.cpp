@@ -1,10 +1,12 @@
 // pipe-overlap-communication: the order of transfers that share a queue, with the simulator as its judge.
 #include "compiler/passes/Dependences.h"
+#include "compiler/passes/DryRun.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/TransferOrder.h"
 #include "runtime/simulate/Price.h"
 
+#include <limits>
 #include <map>
 
 namespace pipec {
@@ -138,8 +140,9 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     const bool isFirst = rowsOf(traffic, orders.front()) == numbered->rowsOf(streams);
     const TransferOrder best = bestOrder(traffic, std::move(orders));
     Rows rows = rowsOf(traffic, best);
-    if (Rows packed = packedRowsOf(traffic, best); stepsOf(traffic, packed) < stepsOf(traffic, rows) / 64 * 63)
-      rows = std::move(packed);
+    constexpr size_t kAny = std::numeric_limits<size_t>::max();
+    if (Rows fewer = packed(traffic, rows, kAny); stepsOf(traffic, fewer) < stepsOf(traffic, rows) / 64 * 63)
+      rows = std::move(fewer);
     if (isFirst && rows == numbered->rowsOf(streams))
       return;
     Streams other = streams;

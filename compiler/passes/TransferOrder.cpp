@@ -219,49 +219,6 @@ __int128 priceOf(const Traffic &traffic, const Traffic &slow, const TransferOrde
   return simulate::priceOf(makespanOf(traffic, order), makespanOf(slow, order));
 }
 
-/// A run in which every rank does one thing a step.
-class StepRun {
-public:
-  explicit StepRun(const Traffic &traffic)
-      : traffic(traffic), ran(traffic.passes.size()), sent(traffic.moves.size()), received(traffic.moves.size()) {}
-
-  bool can(const Cell &cell) const {
-    switch (cell.kind) {
-    case Cell::Kind::Send:
-      return ran[traffic.moves[cell.index].producer];
-    case Cell::Kind::Recv:
-      return sent[cell.index];
-    case Cell::Kind::Pass:
-      return traffic.passes[cell.index].in == kNone || received[traffic.passes[cell.index].in];
-    }
-    return false;
-  }
-  void retire(const Cell &cell) {
-    (cell.kind == Cell::Kind::Pass ? ran : cell.kind == Cell::Kind::Send ? sent : received)[cell.index] = true;
-  }
-  /// Lets ranks act in turn, then once more those that had to wait for one behind them, until none can; the steps.
-  template <typename Act> int64_t run(Act act) {
-    std::vector<uint32_t> idle;
-    for (int64_t steps = 0;; ++steps) {
-      idle.clear();
-      bool progress = false;
-      for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
-        if (act(rank))
-          progress = true;
-        else
-          idle.push_back(rank);
-      if (!progress)
-        return steps;
-      for (const uint32_t rank : idle)
-        act(rank);
-    }
-  }
-
-private:
-  const Traffic &traffic;
-  std::vector<bool> ran, sent, received;
-};
-
 /// All of kLeast, or, where there is much to order, the one that is best for as many microbatches as take little time.
 std::vector<Time> worthTrying(const Traffic &traffic) {
   constexpr size_t kMuch = size_t(1) << 17;
@@ -376,37 +333,6 @@ Rows rowsOf(const Traffic &traffic, const TransferOrder &order) {
     rows[rankOf[traffic.moves[move].consumer]].push_back({Cell::Kind::Recv, move});
   }
   return rows;
-}
-
-Rows packedRowsOf(const Traffic &traffic, const TransferOrder &order) {
-  Rows transfers = rowsOf(traffic, order), rows(traffic.ranks());
-  for (std::vector<Cell> &row : transfers)
-    std::erase_if(row, [](const Cell &cell) { return cell.kind == Cell::Kind::Pass; });
-  StepRun run(traffic);
-  std::vector<uint32_t> next(traffic.first.begin(), traffic.first.end() - 1);
-  std::vector<size_t> nextTransfer(traffic.ranks());
-  run.run([&](uint32_t rank) {
-    if (nextTransfer[rank] != transfers[rank].size() && run.can(transfers[rank][nextTransfer[rank]])) {
-      run.retire(rows[rank].emplace_back(transfers[rank][nextTransfer[rank]++]));
-      return true;
-    }
-    if (next[rank] == traffic.first[rank + 1] || !run.can({Cell::Kind::Pass, next[rank]}))
-      return false;
-    run.retire(rows[rank].emplace_back(Cell{Cell::Kind::Pass, next[rank]++}));
-    return true;
-  });
-  return rows;
-}
-
-int64_t stepsOf(const Traffic &traffic, const Rows &rows) {
-  StepRun run(traffic);
-  std::vector<size_t> next(rows.size());
-  return run.run([&](uint32_t rank) {
-    if (next[rank] == rows[rank].size() || !run.can(rows[rank][next[rank]]))
-      return false;
-    run.retire(rows[rank][next[rank]++]);
-    return true;
-  });
 }
 
 } // namespace pipec

@@ -3,41 +3,11 @@
 // simulator about what comes out.
 #pragma once
 
-#include "runtime/plan/Plan.h"
+#include "compiler/passes/Traffic.h"
 
-#include <cstdint>
 #include <vector>
 
 namespace pipec {
-
-/// Passes and transfers as nodes: first the passes of all ranks, rank by rank in the order in which each runs its own,
-/// then the transfers.
-struct Traffic {
-  using Node = uint32_t;
-  static constexpr uint32_t kNone = ~uint32_t(0);
-
-  struct Pass {
-    plan::Time cost = 0;
-    int32_t microbatch = 0;
-    uint32_t in = kNone, out = kNone; // transfers: what it takes, what it gives
-  };
-  struct Move {
-    uint32_t producer = 0, consumer = 0; // passes
-    uint32_t sends = 0, receives = 0;    // queues, numbered over all ranks
-    plan::Time cost = 0, latency = 0;
-  };
-
-  std::vector<uint32_t> first = {0}; // pass of each rank, and the end
-  std::vector<Pass> passes;
-  std::vector<Move> moves;
-  uint32_t queues = 0;
-
-  uint32_t ranks() const { return uint32_t(first.size()) - 1; }
-  size_t size() const { return passes.size() + moves.size(); }
-  bool isMove(Node node) const { return node >= passes.size(); }
-  uint32_t moveAt(Node node) const { return node - uint32_t(passes.size()); }
-  Node nodeOf(uint32_t move) const { return uint32_t(passes.size()) + move; }
-};
 
 /// All nodes, each behind what it needs: what is put in this order cannot wait for each other in a cycle.
 using TransferOrder = std::vector<Traffic::Node>;
@@ -61,21 +31,7 @@ TransferOrder byTime(const Traffic &traffic, const TransferOrder &any);
 /// longer than that of PyTorch's order; and of what comes later only what saves a 256th, by time a hundredth.
 TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWords);
 
-/// One thing in a rank's row: a pass, or one end of a transfer.
-struct Cell {
-  enum class Kind : uint8_t { Pass, Send, Recv } kind;
-  uint32_t index; // of a pass or a transfer
-  bool operator==(const Cell &) const = default;
-};
-using Rows = std::vector<std::vector<Cell>>;
-
 /// Each rank's part of an order.
 Rows rowsOf(const Traffic &traffic, const TransferOrder &order);
-/// The same transfers in the same order, passes among them as in a run in which everything takes one step and a rank
-/// does a transfer whenever its next one can be done, else its next pass: a receive stands behind the passes that its
-/// rank has time for.
-Rows packedRowsOf(const Traffic &traffic, const TransferOrder &order);
-/// How many steps rows take if every rank does one thing a step, in order: PyTorch's dry run.
-int64_t stepsOf(const Traffic &traffic, const Rows &rows);
 
 } // namespace pipec

@@ -1,6 +1,7 @@
 // Orders of transfers: every one is of all nodes and in the order of what they need; the fast judgement is the
 // simulator's; queues are what an order pays for; PyTorch's dry run counts as PyTorch's does.
 #include "compiler/passes/TransferOrder.h"
+#include "compiler/passes/DryRun.h"
 
 #include "runtime/simulate/Simulate.h"
 #include "test/passes/PyTorchSchedules.h"
@@ -95,17 +96,20 @@ TEST(TransferOrder, EveryOrderIsOneOfAllThatCanRun) {
     const TransferOrder sweep = bySweep(traffic), time = byTime(traffic, sweep), best = bestOrder(traffic, {time});
     for (const TransferOrder *order : {&sweep, &time, &best}) {
       expectOrder(traffic, *order);
-      const Rows rows = rowsOf(traffic, *order), packed = packedRowsOf(traffic, *order);
-      EXPECT_EQ(transfersIn(rows), transfersIn(packed));
-      size_t cells = 0;
-      for (const auto &row : packed)
-        cells += row.size();
-      EXPECT_EQ(cells, traffic.passes.size() + 2 * traffic.moves.size());
-      // A rank does at most one thing a step, and both looks of a step together at most two ranks' worth.
-      size_t longest = 0;
-      for (const auto &row : packed)
-        longest = std::max(longest, row.size());
-      EXPECT_GE(stepsOf(traffic, packed), int64_t(longest));
+      const Rows rows = rowsOf(traffic, *order);
+      for (size_t overtaking : {0, 1, 3, 1000}) {
+        const Rows fewer = packed(traffic, rows, overtaking);
+        EXPECT_EQ(transfersIn(rows), transfersIn(fewer));
+        size_t cells = 0;
+        for (const auto &row : fewer)
+          cells += row.size();
+        EXPECT_EQ(cells, traffic.passes.size() + 2 * traffic.moves.size());
+        // A rank does at most one thing a step, and both looks of a step together at most two ranks' worth.
+        size_t longest = 0;
+        for (const auto &row : fewer)
+          longest = std::max(longest, row.size());
+        EXPECT_GE(stepsOf(traffic, fewer), int64_t(longest));
+      }
     }
     EXPECT_LE(makespanOf(traffic, best), makespanOf(traffic, sweep));
   }

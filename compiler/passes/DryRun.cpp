@@ -1,0 +1,92 @@
+#include "compiler/passes/DryRun.h"
+
+namespace pipec {
+
+namespace {
+
+class StepRun {
+public:
+  explicit StepRun(const Traffic &traffic)
+      : traffic(traffic), ran(traffic.passes.size()), sent(traffic.moves.size()), received(traffic.moves.size()) {}
+
+  bool can(const Cell &cell) const {
+    switch (cell.kind) {
+    case Cell::Kind::Send:
+      return ran[traffic.moves[cell.index].producer];
+    case Cell::Kind::Recv:
+      return sent[cell.index];
+    case Cell::Kind::Pass:
+      return traffic.passes[cell.index].in == Traffic::kNone || received[traffic.passes[cell.index].in];
+    }
+    return false;
+  }
+  void retire(const Cell &cell) {
+    (cell.kind == Cell::Kind::Pass ? ran : cell.kind == Cell::Kind::Send ? sent : received)[cell.index] = true;
+  }
+  /// Lets ranks act in turn, then once more those that had to wait for one behind them, until none can; the steps.
+  template <typename Act> int64_t run(Act act) {
+    std::vector<uint32_t> idle;
+    for (int64_t steps = 0;; ++steps) {
+      idle.clear();
+      bool progress = false;
+      for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
+        if (act(rank))
+          progress = true;
+        else
+          idle.push_back(rank);
+      if (!progress)
+        return steps;
+      for (const uint32_t rank : idle)
+        act(rank);
+    }
+  }
+
+private:
+  const Traffic &traffic;
+  std::vector<bool> ran, sent, received;
+};
+
+/// Where the next pass, or the next transfer, of a row stands.
+size_t nextIn(const std::vector<Cell> &row, size_t from, bool isPass) {
+  while (from != row.size() && (row[from].kind == Cell::Kind::Pass) != isPass)
+    ++from;
+  return from;
+}
+
+} // namespace
+
+int64_t stepsOf(const Traffic &traffic, const Rows &rows) {
+  StepRun run(traffic);
+  std::vector<size_t> next(rows.size());
+  return run.run([&](uint32_t rank) {
+    if (next[rank] == rows[rank].size() || !run.can(rows[rank][next[rank]]))
+      return false;
+    run.retire(rows[rank][next[rank]++]);
+    return true;
+  });
+}
+
+Rows packed(const Traffic &traffic, const Rows &rows, size_t overtaking) {
+  StepRun run(traffic);
+  Rows made(rows.size());
+  std::vector<size_t> passAt(rows.size()), moveAt(rows.size());
+  for (size_t rank = 0; rank != rows.size(); ++rank) {
+    passAt[rank] = nextIn(rows[rank], 0, true);
+    moveAt[rank] = nextIn(rows[rank], 0, false);
+  }
+  run.run([&](uint32_t rank) {
+    const std::vector<Cell> &row = rows[rank];
+    size_t &pass = passAt[rank], &move = moveAt[rank];
+    const bool passCan = pass != row.size() && run.can(row[pass]), moveCan = move != row.size() && run.can(row[move]);
+    const bool takesPass = passCan && (move == row.size() || pass < move || (!moveCan && pass - move <= overtaking));
+    if (!takesPass && !moveCan)
+      return false;
+    size_t &at = takesPass ? pass : move;
+    run.retire(made[rank].emplace_back(row[at]));
+    at = nextIn(row, at + 1, takesPass);
+    return true;
+  });
+  return made;
+}
+
+} // namespace pipec
