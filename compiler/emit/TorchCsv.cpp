@@ -204,7 +204,7 @@ void takeFewerSteps(schedule::OrderCells &cells, const CellRows &predicted, cons
   const std::optional<plan::Time> makespan = makespanOf(cells, variant);
   const TorchDryRun dryRun(predicted);
   int64_t steps = dryRun.steps();
-  for (const CellRows &rows : {asIssued(variant), dryRun.packed(1)}) {
+  for (const CellRows &rows : {dryRun.packed({.passes = 1}), asIssued(variant)}) {
     const int64_t its = TorchDryRun(rows).steps();
     if (its >= steps)
       continue;

@@ -64,7 +64,7 @@ TorchDryRun::TorchDryRun(const CellRows &rows) : rows(rows) {
   }
 }
 
-CellRows TorchDryRun::packed(size_t overtaking) const {
+CellRows TorchDryRun::packed(Overtaking overtaking) const {
   CellRows made;
   for (const std::vector<Cell> &row : pipec::packed(traffic, numbered, overtaking)) {
     std::vector<schedule::Cell> &cells = made.emplace_back();

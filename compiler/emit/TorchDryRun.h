@@ -17,8 +17,7 @@ public:
   explicit TorchDryRun(const CellRows &rows);
 
   int64_t steps() const { return stepsOf(traffic, numbered); }
-  /// The rows with passes that overtake transfers by at most so many cells, where a rank would stand idle.
-  CellRows packed(size_t overtaking) const;
+  CellRows packed(Overtaking overtaking) const;
 
 private:
   const CellRows &rows;

@@ -66,7 +66,7 @@ int64_t stepsOf(const Traffic &traffic, const Rows &rows) {
   });
 }
 
-Rows packed(const Traffic &traffic, const Rows &rows, size_t overtaking) {
+Rows packed(const Traffic &traffic, const Rows &rows, Overtaking overtaking) {
   StepRun run(traffic);
   Rows made(rows.size());
   std::vector<size_t> passAt(rows.size()), moveAt(rows.size());
@@ -78,7 +78,8 @@ Rows packed(const Traffic &traffic, const Rows &rows, size_t overtaking) {
     const std::vector<Cell> &row = rows[rank];
     size_t &pass = passAt[rank], &move = moveAt[rank];
     const bool passCan = pass != row.size() && run.can(row[pass]), moveCan = move != row.size() && run.can(row[move]);
-    const bool takesPass = passCan && (move == row.size() || pass < move || (!moveCan && pass - move <= overtaking));
+    const bool takesPass = passCan && (pass < move ? !(moveCan && move - pass <= overtaking.transfers)
+                                                   : !moveCan && pass - move <= overtaking.passes);
     if (!takesPass && !moveCan)
       return false;
     size_t &at = takesPass ? pass : move;

@@ -9,9 +9,15 @@ namespace pipec {
 /// How many steps rows take that are parts of one order.
 int64_t stepsOf(const Traffic &traffic, const Rows &rows);
 
-/// Rows that take fewer steps, in none of which a rank stands idle that a pass could run: where a rank's transfer
-/// cannot be done yet, the pass behind it overtakes it, and those behind that, as long as each stood at most
-/// `overtaking` cells behind it. Transfers keep their order, and so do passes. `rows` are parts of one order.
-Rows packed(const Traffic &traffic, const Rows &rows, size_t overtaking);
+/// What may be done before what stands before it in its row, and by how many cells. A transfer always overtakes a pass
+/// that cannot run yet.
+struct Overtaking {
+  static constexpr size_t kAny = ~size_t(0);
+  size_t passes = 0;    // a transfer that cannot be done yet
+  size_t transfers = 0; // a pass that could run
+};
+/// The rows as they run in the dry run if ranks may overtake like this, instead of standing idle. Transfers keep their
+/// order, and so do passes. `rows` are parts of one order.
+Rows packed(const Traffic &traffic, const Rows &rows, Overtaking overtaking);
 
 } // namespace pipec

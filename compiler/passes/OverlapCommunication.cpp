@@ -6,7 +6,6 @@
 #include "compiler/passes/TransferOrder.h"
 #include "runtime/simulate/Price.h"
 
-#include <limits>
 #include <map>
 
 namespace pipec {
@@ -140,8 +139,8 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     const bool isFirst = rowsOf(traffic, orders.front()) == numbered->rowsOf(streams);
     const TransferOrder best = bestOrder(traffic, std::move(orders));
     Rows rows = rowsOf(traffic, best);
-    constexpr size_t kAny = std::numeric_limits<size_t>::max();
-    if (Rows fewer = packed(traffic, rows, kAny); stepsOf(traffic, fewer) < stepsOf(traffic, rows) / 64 * 63)
+    constexpr Overtaking kAll = {.passes = Overtaking::kAny, .transfers = Overtaking::kAny};
+    if (Rows fewer = packed(traffic, rows, kAll); stepsOf(traffic, fewer) < stepsOf(traffic, rows) / 64 * 63)
       rows = std::move(fewer);
     if (isFirst && rows == numbered->rowsOf(streams))
       return;

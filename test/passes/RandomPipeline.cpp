@@ -30,7 +30,8 @@ std::string RandomPipeline::text() const {
   if (!parameters.empty()) {
     std::vector<std::string> given;
     for (const auto &[name, value] : parameters)
-      given.push_back(fmt::format("{} = {} : i64", name, value));
+      given.push_back(value.list ? fmt::format("{} = array<i64: {}>", name, fmt::join(value.values, ", "))
+                                 : fmt::format("{} = {} : i64", name, value.values.front()));
     text += fmt::format(", parameters = {{{}}}", fmt::join(given, ", "));
   }
   if (fillWeights)
