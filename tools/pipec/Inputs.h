@@ -28,6 +28,8 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
 int write(const CommandOptions &options, const std::string &text);
 /// `--emit=svg` of what has been compiled.
 int showSvg(const CommandOptions &options, const Compiled &compiled);
+/// `--emit=html`, with the run of --trace where there is one.
+int showPage(const CommandOptions &options, const Compiled &compiled);
 
 Status figuresOf(const Compiled &compiled, emit::PlanReport &report);
 

@@ -1,4 +1,5 @@
 // `pipec show`: one plan, two on one time scale, or a real run under its prediction, in the terminal or as SVG.
+#include "compiler/emit/Html.h"
 #include "compiler/emit/Svg.h"
 #include "compiler/emit/Timeline.h"
 #include "runtime/trace/Read.h"
@@ -60,6 +61,10 @@ Status section(const CommandOptions &options, const Compiled &compiled, emit::Se
 Status usable(const CommandOptions &options) {
   if (!options.trace.empty() && !options.second.empty())
     return Status::usage("--trace puts a run under one plan; leave the second away");
+  if (options.emit == "html" && !options.second.empty())
+    return Status::usage("a page shows one plan; compile two as variants of one spec to have both in its menu");
+  if (options.emit == "html" && (options.step >= 0 || options.variant >= 0))
+    return Status::usage("a page has every step and variant in its menus; leave --step and --variant away");
   if (options.emit == "svg" && options.columns > 0 && options.columns < kLeastSvg)
     return Status::usage(fmt::format("an SVG figure is at least {} pixels wide", kLeastSvg));
   return {};
@@ -74,9 +79,30 @@ int showSvg(const CommandOptions &options, const Compiled &compiled) {
   return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));
 }
 
+int showPage(const CommandOptions &options, const Compiled &compiled) {
+  emit::PlanReport figures;
+  if (Status status = figuresOf(compiled, figures); !status.ok())
+    return fail(options, options.input, status);
+  std::vector<trace::Event> events;
+  if (!options.trace.empty())
+    if (Status status = trace::read(options.trace, events); !status.ok())
+      return fail(options, options.trace, status);
+  std::string text, note;
+  if (Status status = emit::html(compiled.plan, figures, events, text, note); !status.ok())
+    return fail(options, options.trace.empty() ? options.input : options.trace, status);
+  if (!note.empty())
+    fmt::print(stderr, "note: {}\n", note);
+  return write(options, text);
+}
+
 int showCommand(const CommandOptions &options) {
   if (Status status = usable(options); !status.ok())
     return fail(options, options.input, status);
+  if (options.emit == "html") {
+    Compiled compiled;
+    int code = 0;
+    return obtain(options, options.input, compiled, code) ? showPage(options, compiled) : code;
+  }
   std::vector<std::string> paths{options.input};
   if (!options.second.empty())
     paths.push_back(options.second);

@@ -43,8 +43,9 @@ const Subcommand kSubcommands[] = {
        set(app, options);
        app.add_option("--emit", options.emit,
                       "plan, pipe (the building block), programs (after all passes), torch-csv (with transfers), "
-                      "torch-csv-compute, perfetto or svg (a figure)")
-           ->check(CLI::IsMember({"plan", "pipe", "programs", "torch-csv", "torch-csv-compute", "perfetto", "svg"}));
+                      "torch-csv-compute, perfetto, svg (a figure) or html (a page to explore)")
+           ->check(CLI::IsMember(
+               {"plan", "pipe", "programs", "torch-csv", "torch-csv-compute", "perfetto", "svg", "html"}));
        app.add_option("--torch", options.torch, "the release of PyTorch that reads the CSV (default: 2.15)");
        json(app, options);
      },
@@ -81,7 +82,8 @@ const Subcommand kSubcommands[] = {
        app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
            ->check(CLI::NonNegativeNumber);
        app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
-       app.add_option("--emit", options.emit, "svg: a figure instead of text")->check(CLI::IsMember({"svg"}));
+       app.add_option("--emit", options.emit, "svg: a figure instead of text; html: a page to explore")
+           ->check(CLI::IsMember({"svg", "html"}));
        app.add_option("-o,--output", options.output, "the file to write (default: standard output)");
        app.add_option("--width,--columns", options.columns,
                       "columns (default: COLUMNS, the terminal's, else 80); of a figure pixels (default: 900)")

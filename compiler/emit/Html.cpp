@@ -1,0 +1,175 @@
+#include "compiler/emit/Html.h"
+
+#include "compiler/emit/Explain.h"
+#include "compiler/emit/Overlay.h"
+#include "compiler/emit/Palette.h"
+#include "compiler/emit/html/Frame.h"
+#include "compiler/emit/html/Page.inc"
+#include "runtime/simulate/Recording.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace pipec::emit {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// Of one page: what a browser draws at once, and keeps in half a gigabyte.
+constexpr int64_t kItems = int64_t(1) << 23;
+
+/// JSON as the text of a script element: nothing in it ends the element or begins a comment. What is not UTF-8 is
+/// replaced.
+std::string scriptText(const Json &json) {
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  for (char c : text)
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  return safe;
+}
+
+/// Text as the text of an element.
+std::string escaped(const std::string &text) {
+  // Through JSON, so that what is not UTF-8 is replaced here too.
+  const std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::string safe;
+  for (char c : valid)
+    if (c == '<')
+      safe += "&lt;";
+    else if (c == '&')
+      safe += "&amp;";
+    else
+      safe += c;
+  return safe;
+}
+
+Json looks() {
+  Json list = Json::array();
+  for (const Look &look : kLooks)
+    list.push_back({{"letter", look.letter}, {"name", look.name}, {"fill", hex(look.fill)}});
+  return list;
+}
+
+/// By number: the name of a kind, and its look.
+Json kinds() {
+  Json list = Json::array();
+  for (int kind = 0; kind != plan::kKinds; ++kind)
+    list.push_back({{"name", plan::name(plan::Kind(kind))}, {"look", lookIndex(plan::Kind(kind))}});
+  return list;
+}
+
+Json variantJson(const plan::Variant &variant, const Report &figures) {
+  const plan::Certificate &c = figures.certificate;
+  return {{"name", variant.name},
+          {"schedule", figures.schedule},
+          {"stages", variant.stages},
+          {"microbatches", variant.microbatches},
+          {"limit", variant.memoryLimit},
+          {"makespan", c.makespan},
+          {"span", c.span},
+          {"lowerBound", c.lowerBound},
+          {"spanLowerBound", c.spanLowerBound},
+          {"bound", plan::name(c.bound)},
+          {"spanBound", plan::name(c.spanBound)},
+          {"bubble", figures.bubbleRate},
+          {"spanBubble", figures.spanBubbleRate}};
+}
+
+/// The frames of the page: what `run` leaves out where not all fit is said in the note.
+Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &steps, Json &list, std::string &note) {
+  std::map<size_t, int64_t> wanted; // variant → how many of its steps are simulated
+  size_t shown = 0;
+  int64_t items = 0;
+  if (steps.empty())
+    for (size_t v = 0; v != plan.variants.size(); ++v) {
+      items += page::items(plan.variants[v]);
+      wanted[v] = 1;
+    }
+  for (; shown != steps.size(); ++shown) {
+    const RunStep &step = steps[shown];
+    auto simulated = wanted;
+    simulated[step.variant] = std::max(simulated[step.variant], step.step + 1);
+    // What is simulated is kept, too; a step of a run is drawn twice.
+    __int128 all = 0;
+    for (const auto &[v, count] : simulated)
+      all += __int128(count) * page::items(plan.variants[v]);
+    all += items + 2 * page::items(plan.variants[step.variant]);
+    if (shown != 0 && all > kItems)
+      break;
+    items += 2 * page::items(plan.variants[step.variant]);
+    wanted = std::move(simulated);
+    if (all > kItems)
+      items = kItems + 1;
+  }
+  if (items > kItems)
+    return Status::input(fmt::format("a page of this plan would hold more than {} boxes and transfers; fewer "
+                                     "microbatches (--set pipeline.microbatches=…) show the same pattern",
+                                     kItems));
+  if (shown != steps.size())
+    note = fmt::format("the page holds the first {} of the {} steps that ran", shown, steps.size());
+  std::map<size_t, simulate::Recording> recordings;
+  for (const auto &[v, count] : wanted) {
+    simulate::Options options;
+    options.steps = count;
+    if (Status status = recordings[v].run(plan.variants[v], options); !status.ok())
+      return status;
+  }
+  const auto add = [&](size_t variant, int64_t step, const RunStep *run) {
+    Json frame = page::frame(plan.variants[variant], recordings[variant], step, run);
+    frame["variant"] = variant;
+    list.push_back(std::move(frame));
+  };
+  if (steps.empty())
+    for (size_t v = 0; v != plan.variants.size(); ++v)
+      add(v, 0, nullptr);
+  for (size_t s = 0; s != shown; ++s)
+    add(steps[s].variant, steps[s].step, &steps[s]);
+  return {};
+}
+
+/// The page with its parts in their places; text that stands in a part is not looked at again.
+std::string assembled(const std::map<std::string_view, std::string_view> &parts) {
+  std::string_view rest = page::kPage;
+  std::string page;
+  while (true) {
+    const size_t open = rest.find("{{");
+    const size_t close = open == std::string_view::npos ? open : rest.find("}}", open);
+    page += rest.substr(0, open);
+    if (close == std::string_view::npos)
+      return page;
+    page += parts.at(rest.substr(open + 2, close - open - 2));
+    rest.remove_prefix(close + 2);
+  }
+}
+
+} // namespace
+
+Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector<trace::Event> &run, std::string &text,
+            std::string &note) {
+  std::vector<RunStep> steps;
+  if (!run.empty())
+    if (Status status = overlay(plan, run, steps); !status.ok())
+      return status;
+  Json data = {{"looks", looks()}, {"kinds", kinds()}};
+  for (int why = 0; why <= int(simulate::Why::Queue); ++why)
+    data["whys"].push_back(name(simulate::Why(why)));
+  for (size_t v = 0; v != plan.variants.size(); ++v)
+    data["variants"].push_back(variantJson(plan.variants[v], figures.variants[v]));
+  data["frames"] = Json::array();
+  if (Status status = addFrames(plan, steps, data["frames"], note); !status.ok())
+    return status;
+  const std::string title = escaped(figures.variants.front().schedule);
+  const std::string frames = scriptText(data);
+  text = assembled({{"title", title}, {"style", page::kStyle}, {"script", page::kScript}, {"data", frames}});
+  return {};
+}
+
+} // namespace pipec::emit

@@ -1,0 +1,31 @@
+// A real run laid over a plan: which variant each of its steps ran, and what of the trace is which instruction.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+#include "runtime/trace/Trace.h"
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace pipec::emit {
+
+struct RunStep {
+  int64_t step = 0;
+  size_t variant = 0;
+  plan::Time begin = 0; // the first start of an instruction that is no transfer
+  plan::Time end = 0;   // the last end of one
+
+  /// None where the run did not get so far.
+  const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;
+
+  std::unordered_map<uint64_t, const trace::Event *> events; // by keyOf
+};
+
+/// The steps of a trace in order; `events` must outlive them. A step may end early, where the run did; ranks may be
+/// missing, where each wrote a file of its own. A step that is of no variant is an error (Code::Input), which names the
+/// first instruction that is another.
+Status overlay(const plan::Plan &plan, const std::vector<trace::Event> &events, std::vector<RunStep> &steps);
+
+} // namespace pipec::emit

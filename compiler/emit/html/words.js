@@ -1,0 +1,178 @@
+// What the page says of a thing: {title, place, rows: [[label, text], …]}. Texts go into the page as text, never as
+// markup: names come from files.
+
+class Words {
+  constructor(data) {
+    this.data = data;
+  }
+  setFrame(frame, idle, path) {
+    this.frame = frame;
+    this.idle = idle;
+    this.onPath = new Set(path);
+    this.idleBefore = new Map(); // box → its stretches
+    for (let i = 0; i < idle.before.length; ++i) {
+      const box = idle.before[i];
+      if (box >= 0) this.idleBefore.set(box, [...(this.idleBefore.get(box) ?? []), i]);
+    }
+    this.memory = new Map();
+    this.transferIndex = null;
+  }
+
+  kind(operation) {
+    return this.data.kinds[operation.kind].name;
+  }
+  /** "F stage 1 microbatch 2", as every message of pipec has it. */
+  boxName(box) {
+    const {boxes, operations} = this.frame;
+    const operation = operations[boxes.operation[box]];
+    if (operation.kind > BACKWARD && operation.kind < 10) return this.kind(operation);
+    return `${this.kind(operation)} stage ${operation.stage} microbatch ${boxes.microbatch[box]}`;
+  }
+  transferName(transfer) {
+    const {transfers, operations} = this.frame;
+    const operation = operations[transfers.operation[transfer]];
+    return `${operation.of === 1 ? "F" : "B"} stage ${operation.stage} microbatch ${transfers.microbatch[transfer]}`;
+  }
+  /** "rank 1's F stage 1 microbatch 2", "the transfer of … from rank 0". */
+  itemName(item, ownRank) {
+    const {boxes, transfers} = this.frame;
+    const {box, transfer} = itemOf(this.frame, item);
+    if (transfer >= 0)
+      return `${this.transferName(transfer)} from rank ${transfers.from[transfer]} to rank ${transfers.to[transfer]}`;
+    return boxes.group[box] === ownRank ? this.boxName(box) : `${this.boxName(box)} on rank ${boxes.group[box]}`;
+  }
+
+  span(start, end) {
+    return `${timeText(start)} to ${timeText(end)} (${timeText(end - start)})`;
+  }
+
+  waitedFor(item, rank) {
+    const cause = causeOf(this.frame, item);
+    const by = cause.item < 0 ? "the step before" : this.itemName(cause.item, rank);
+    switch (cause.why) {
+      case WHYS.begin: return "nothing: it starts with the step";
+      case WHYS.order: return `its turn: ${by} ends`;
+      case WHYS.data: return `its data: ${by} ${itemOf(this.frame, cause.item).transfer >= 0 ? "arrives" : "ends"}`;
+      case WHYS.buffer: return `a transfer buffer: ${by} frees it`;
+      case WHYS.memory: return `memory: ${by} gives it back`;
+      default: return `the link or communicator: ${by} ends`;
+    }
+  }
+
+  /** The transfer that brings a box its data, and those that carry on what it makes. */
+  transfersOf(box) {
+    const {boxes, transfers, operations} = this.frame;
+    const key = (rank, of, stage, microbatch) => `${rank} ${of} ${stage} ${microbatch}`;
+    if (!this.transferIndex) {
+      this.transferIndex = {out: new Map(), in: new Map()};
+      for (let t = 0; t < transfers.count; ++t) {
+        const {of, stage} = operations[transfers.operation[t]];
+        this.transferIndex.out.set(key(transfers.from[t], of, stage, transfers.microbatch[t]), t);
+        this.transferIndex.in.set(key(transfers.to[t], of, of === 1 ? stage + 1 : stage - 1, transfers.microbatch[t]), t);
+      }
+    }
+    const {kind, stage} = operations[boxes.operation[box]];
+    if (kind === BACKWARD_WEIGHT || (kind > BACKWARD && kind < 10)) return [];
+    const of = kind === FORWARD ? [1] : kind <= BACKWARD ? [2] : [1, 2];
+    return of.flatMap((each) => ["in", "out"].map((side) =>
+      this.transferIndex[side].get(key(boxes.group[box], each, stage, boxes.microbatch[box])))).filter((t) => t !== undefined);
+  }
+
+  memoryAt(rank, time) {
+    if (!this.memory.has(rank)) this.memory.set(rank, memoryCurve(this.frame, this.frame.ranks[rank]));
+    const curve = this.memory.get(rank);
+    return curve.bytes[Math.max(0, firstAfter(curve.time, time, 0, curve.time.length) - 1)];
+  }
+  ofLimit(bytes) {
+    const {limit} = this.frame.variant;
+    return limit > 0 ? `${bytesText(bytes)} of ${bytesText(limit)}` : bytesText(bytes);
+  }
+
+  ofBox(box) {
+    const {boxes, operations, run} = this.frame;
+    const rank = boxes.group[box], operation = operations[boxes.operation[box]];
+    const rows = [["time", this.span(boxes.start[box], boxes.end[box])], ["waited for", this.waitedFor(box, rank)]];
+    const stretches = this.idleBefore.get(box);
+    if (stretches) {
+      const idle = stretches.reduce((sum, i) => sum + this.idle.end[i] - this.idle.start[i], 0);
+      rows.push(["idle before", `${timeText(idle)}: ${this.idleParts(stretches)}`]);
+    }
+    const held = heldBy(operation);
+    if (held > 0) rows.push(["holds", `${bytesText(held)} from its start`]);
+    if (held < 0) rows.push(["frees", `${bytesText(-held)} at its end`]);
+    if (held !== 0) rows.push(["held then", this.ofLimit(this.memoryAt(rank, held > 0 ? boxes.start[box] : boxes.end[box]))]);
+    if (operation.bytes > 0) rows.push(["bytes", bytesText(operation.bytes)]);
+    if (this.onPath.has(box)) rows.push(["critical path", "the step ends later if this does"]);
+    if (run) rows.push(...this.ofRun(run.boxes.start[box], run.boxes.end[box], boxes.start[box], boxes.end[box]));
+    return {title: this.boxName(box), place: `rank ${rank}`, rows};
+  }
+
+  ofRun(start, end, simulatedStart, simulatedEnd) {
+    if (Number.isNaN(start)) return [["ran", "not in the trace"]];
+    return [["ran", this.span(start, end)],
+            ["difference", `start ${differenceText(start - simulatedStart)}, ` +
+                           `length ${differenceText(end - start - (simulatedEnd - simulatedStart))}`]];
+  }
+
+  ofTransfer(transfer) {
+    const {boxes, transfers, operations, run} = this.frame;
+    const operation = operations[transfers.operation[transfer]];
+    const item = sideItem(this.frame, transfer, false);
+    const rows = [["wire", this.span(transfers.start[transfer], transfers.end[transfer])],
+                  ["arrives", timeText(transfers.arrival[transfer])], ["bytes", bytesText(operation.bytes)],
+                  ["waited for", this.waitedFor(item, transfers.from[transfer])]];
+    if (this.onPath.has(item) || this.onPath.has(item + 1)) rows.push(["critical path", "the step ends later if this does"]);
+    if (run)
+      rows.push(...this.ofRun(run.sends.start[transfer], run.recvs.end[transfer], transfers.start[transfer],
+                              transfers.arrival[transfer]));
+    return {title: this.transferName(transfer), rows,
+            place: `rank ${transfers.from[transfer]} to rank ${transfers.to[transfer]}`};
+  }
+
+  idleParts(stretches) {
+    const sums = new Map();
+    for (const i of stretches) {
+      const why = this.idle.why[i];
+      sums.set(why, (sums.get(why) ?? 0) + this.idle.end[i] - this.idle.start[i]);
+    }
+    return [...sums].sort(([, a], [, b]) => b - a)
+      .map(([why, sum]) => (sums.size > 1 ? `${timeText(sum)} ` : "") + IDLE[why].text).join(", ");
+  }
+
+  ofIdle(index) {
+    const {idle, frame} = this;
+    const rank = idle.first.findIndex((first, r) => index >= first && index < idle.first[r + 1]);
+    const box = idle.before[index];
+    const rows = [["time", this.span(idle.start[index], idle.end[index])]];
+    if (box < 0) rows.push(["waits for", "the other ranks to end the step"]);
+    else {
+      rows.push(["waits for", IDLE[idle.why[index]].text]);
+      if (idle.of[index] >= 0) rows.push(["meanwhile", this.itemName(idle.of[index], rank)]);
+      rows.push(["runs next", `${this.boxName(box)} at ${timeText(frame.boxes.start[box])}`]);
+    }
+    return {title: "idle", place: `rank ${rank}`, rows};
+  }
+
+  ofMemory(rank, time) {
+    const {static: fixed, workspace, rings, peak} = this.frame.ranks[rank];
+    const held = this.memoryAt(rank, Math.max(0, Math.min(time, this.frame.end)));
+    const rows = [["held", this.ofLimit(held)], ["static", bytesText(fixed)]];
+    if (workspace > 0) rows.push(["workspace", bytesText(workspace)]);
+    if (rings > 0) rows.push(["transfer buffers", bytesText(rings)]);
+    rows.push(["activations", bytesText(held - this.frame.ranks[rank].base)], ["peak", this.ofLimit(peak)]);
+    return {title: "memory", place: `rank ${rank} at ${timeText(Math.max(0, time))}`, rows};
+  }
+
+  /** Of a mark: {type, index, rank, time}. */
+  of(mark) {
+    switch (mark.type) {
+      case "box": case "run": case "collective": return this.ofBox(mark.index);
+      case "transfer": return this.ofTransfer(mark.index);
+      case "idle": return this.ofIdle(mark.index);
+      default: return this.ofMemory(mark.rank, mark.time);
+    }
+  }
+}
+
+/** The same as a line, for a screen reader. */
+const spoken = ({title, place, rows}) => `${title}, ${place}. ${rows.map(([label, text]) => `${label} ${text}`).join(". ")}`;

@@ -1,0 +1,15 @@
+# cmake -D OUTPUT=x.inc -D NAMESPACE=a::b -D TEXTS="kPage=page.html;kScript=a.js+b.js" -P EmbedText.cmake: files as
+# string constants, those joined by + one after the other.
+set(code "namespace ${NAMESPACE} {\n")
+foreach(text IN LISTS TEXTS)
+  string(REGEX MATCH "^([A-Za-z]+)=(.*)$" matched "${text}")
+  set(name ${CMAKE_MATCH_1})
+  string(REPLACE "+" ";" files "${CMAKE_MATCH_2}")
+  string(APPEND code "inline constexpr char ${name}[] =")
+  foreach(file IN LISTS files)
+    file(READ ${file} content)
+    string(APPEND code "\n    R\"pipec(${content})pipec\"")
+  endforeach()
+  string(APPEND code ";\n")
+endforeach()
+file(WRITE ${OUTPUT} "${code}} // namespace ${NAMESPACE}\n")
