@@ -42,7 +42,7 @@ struct Places {
         const plan::Operation &o = *at.operation;
         if (!plan::isTransfer(o.kind))
           byKey[keyOf(program.rank, o.kind, o.of, o.stage, at.microbatch())] = {at.instruction->queue,
-                                                                              next[at.instruction->queue]++};
+                                                                                next[at.instruction->queue]++};
       }
     }
   }

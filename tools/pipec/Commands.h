@@ -22,7 +22,6 @@ struct CommandOptions {
   std::string colour = "auto";
   bool noColour = false;
   std::string communicator; // verify: of an order file; empty: shared
-  std::string trace;        // show: a real run of the plan
   std::string sweep;        // search: what to vary; empty: the schedules
   std::string at;           // explain: the moment; empty: the whole
   std::string torch;        // compile: the release that reads the CSV; empty: the newest

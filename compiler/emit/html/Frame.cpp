@@ -53,8 +53,7 @@ public:
   nlohmann::ordered_json json() const {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const Operation *o : list)
-      rows.push_back(
-          {int(o->kind), int(o->of), o->stage, o->cost, o->latency, o->bytes, o->activation, o->context});
+      rows.push_back({int(o->kind), int(o->of), o->stage, o->cost, o->latency, o->bytes, o->activation, o->context});
     return rows;
   }
 
@@ -83,8 +82,10 @@ public:
     writeTransfers();
     if (run)
       writeRun();
-    nlohmann::ordered_json head = {{"step", step},       {"unit", unit},
-                                   {"boxes", boxes.size()}, {"transfers", transfers.size()},
+    nlohmann::ordered_json head = {{"step", step},
+                                   {"unit", unit},
+                                   {"boxes", boxes.size()},
+                                   {"transfers", transfers.size()},
                                    {"operations", operations.json()}};
     head["ranks"] = std::move(ranks);
     head["links"] = std::move(links);
