@@ -200,8 +200,8 @@ std::optional<plan::Time> makespanOf(const schedule::OrderCells &cells, const pl
 
 /// Other rows instead, where they take fewer steps and not much longer.
 void takeFewerSteps(schedule::OrderCells &cells, const CellRows &predicted, const plan::Variant &variant) {
-  constexpr plan::Time kLittle = 20; // at most a 20th longer
-  const std::optional<plan::Time> makespan = makespanOf(cells, variant);
+  constexpr plan::Time kLittle = 20;  // at most a 20th longer
+  std::optional<plan::Time> makespan; // as predicted, once asked for
   const TorchDryRun dryRun(predicted);
   int64_t steps = dryRun.steps();
   for (const CellRows &rows : {dryRun.packed({.passes = 1}), asIssued(variant)}) {
@@ -210,6 +210,8 @@ void takeFewerSteps(schedule::OrderCells &cells, const CellRows &predicted, cons
       continue;
     schedule::OrderCells other = filled(rows, cells.format, cells.release);
     const std::optional<plan::Time> lasts = makespanOf(other, variant);
+    if (!makespan)
+      makespan = makespanOf(cells, variant);
     if (!lasts || (makespan && *lasts - *makespan > *makespan / kLittle))
       continue;
     cells = std::move(other);
