@@ -18,6 +18,9 @@ config.environment["FILECHECK_OPTS"] = "--enable-var-scope --allow-unused-prefix
 config.substitutions.append(("%specs", os.path.join(config.pipec_source_dir, "specs")))
 config.substitutions.append(("%golden", os.path.join(config.pipec_source_dir, "test", "golden")))
 
+if config.pipec_z3 and not config.pipec_z3.endswith("NOTFOUND"):
+    config.available_features.add("z3")
+
 if config.pipec_sanitize:
     config.available_features.add("sanitize")
     # LLVM's packaged archives are not instrumented, so their allocator poisons what our code then reads; and pipec does

@@ -38,25 +38,22 @@ public:
     return imported;
   }
 
+  SearchSpace space() {
+    if (spec.schedule.name != "auto")
+      spec.schedule = {"auto", spec.schedule.mark, {}};
+    if (failed(autoSchedule()) || failed(settle()) || failed(fillAndCheck()))
+      return {};
+    return {placements(), *objective};
+  }
+
 private:
   OwningOpRef<ModuleOp> module() {
     LogicalResult chosen = spec.schedule.name == "block"   ? customBlock()
                            : spec.schedule.name == "order" ? orderFile()
                            : spec.schedule.name == "auto"  ? autoSchedule()
                                                            : catalogueEntry();
-    if (failed(chosen) || failed(settle()))
+    if (failed(chosen) || failed(settle()) || failed(fillAndCheck()))
       return nullptr;
-    fillProblem(problem);
-    std::string wrong = schedule::checkShape(problem);
-    if (wrong.empty())
-      if (std::string tooLong = schedule::checkTimes(problem); !tooLong.empty())
-        return error(spec.costs) << tooLong, nullptr;
-    if (wrong.empty() && failed(checkParameters()))
-      return nullptr;
-    if (wrong.empty() && entry)
-      wrong = schedule::check(*entry, problem, parameters);
-    if (!wrong.empty())
-      return error(spec.schedule.mark) << wrong, nullptr;
     if (entry && entry->block)
       block = entry->block(problem);
     if (objective && failed(search()))
@@ -64,6 +61,21 @@ private:
     if (failed(checkLength()))
       return nullptr;
     return designLevel(spec, *this, context);
+  }
+
+  LogicalResult fillAndCheck() {
+    fillProblem(problem);
+    std::string wrong = schedule::checkShape(problem);
+    if (wrong.empty())
+      if (std::string tooLong = schedule::checkTimes(problem); !tooLong.empty())
+        return error(spec.costs) << tooLong, failure();
+    if (wrong.empty() && failed(checkParameters()))
+      return failure();
+    if (wrong.empty() && entry)
+      wrong = schedule::check(*entry, problem, parameters);
+    if (!wrong.empty())
+      return error(spec.schedule.mark) << wrong, failure();
+    return success();
   }
 
   Location at(const spec::Mark &mark) { return locationOf(spec, mark, context); }
@@ -316,8 +328,8 @@ private:
     return setBackward(fused ? schedule::BackwardMode::Fused : schedule::BackwardMode::Split);
   }
 
-  /// The best words over the placements that the spec allows: loop, and there and back where it says none.
-  LogicalResult search() {
+  /// The placements that the spec allows: loop, and there and back where it says none.
+  std::vector<schedule::Problem> placements() {
     std::vector<schedule::Problem> problems{problem};
     if (!spec.placement && spec.stages > spec.ranks.value) {
       schedule::Problem &back = problems.emplace_back();
@@ -325,6 +337,12 @@ private:
       back.rankOf = schedule::placed(spec.ranks.value, spec.stages, true);
       fillProblem(back);
     }
+    return problems;
+  }
+
+  /// The best words over them.
+  LogicalResult search() {
+    std::vector<schedule::Problem> problems = placements();
     std::optional<schedule::Solution> best;
     size_t chosen = 0;
     for (size_t i = 0; i != problems.size(); ++i) {
@@ -446,5 +464,7 @@ Imported fromSpec(const spec::Spec &spec, MLIRContext &context, int32_t buffers)
   context.loadDialect<PipeDialect>();
   return Import(spec, context, buffers).run();
 }
+
+SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, 1).space(); }
 
 } // namespace pipec

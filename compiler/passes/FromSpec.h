@@ -1,6 +1,7 @@
 // From a spec to the design level: the pipeline with its block or words, locations pointing into the YAML.
 #pragma once
 
+#include "compiler/schedule/LocalSearch.h"
 #include "compiler/schedule/Problem.h"
 #include "compiler/spec/Diagnostic.h"
 #include "compiler/spec/Spec.h"
@@ -24,6 +25,14 @@ struct Imported {
 };
 /// `buffers`: how many of each ring of transfer buffers `auto` leaves room for.
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, int32_t buffers = 2);
+
+/// What `schedule: auto` would search for this spec, whatever its schedule: a problem for each placement that it
+/// allows.
+struct SearchSpace {
+  std::vector<schedule::Problem> problems; // none after an error
+  schedule::Objective objective = schedule::Objective::Span;
+};
+SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
 /// What the reader found wrong, as diagnostics of the context.
 void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);

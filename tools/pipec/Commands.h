@@ -23,6 +23,8 @@ struct CommandOptions {
   bool noColour = false;
   std::string communicator; // verify: of an order file; empty: shared
   std::string sweep;        // search: what to vary; empty: the schedules
+  bool exact = false;       // search: with a proof
+  std::string time = "10s"; // that it may take
   std::string at;           // explain: the moment; empty: the whole
   std::string torch;        // compile: the release that reads the CSV; empty: the newest
 };

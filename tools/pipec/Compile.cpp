@@ -84,6 +84,8 @@ public:
     report(diagnostics, context);
     if (!read)
       return stop(Code::Input);
+    if (until == Stage::Space)
+      return space(specs.front());
     makeRoom(specs);
     std::vector<plan::Variant> variants;
     size_t compiledVariants = 0;
@@ -129,6 +131,24 @@ private:
   bool stop(Code code) {
     failure.code = code;
     return false;
+  }
+
+  /// What is wrong with a schedule of its own is said; that auto could not stand in its place is not.
+  bool space(const spec::Spec &spec) {
+    SearchSpace found;
+    if (spec.schedule.name == "auto") {
+      found = searchSpaceOf(spec, context);
+      if (found.problems.empty())
+        return stop(Code::Input);
+    } else {
+      if (const Imported imported = fromSpec(spec, context); !imported.module)
+        return stop(imported.code);
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      found = searchSpaceOf(spec, context);
+    }
+    compiled.problems = std::move(found.problems);
+    compiled.objective = found.objective;
+    return true;
   }
 
   /// About six ops a stage and microbatch, with what the passes keep beside them.

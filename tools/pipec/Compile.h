@@ -2,6 +2,7 @@
 // place.
 #pragma once
 
+#include "compiler/schedule/LocalSearch.h"
 #include "compiler/schedule/Problem.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
@@ -20,7 +21,9 @@ struct Failure {
   unsigned line = 0, column = 0;
 };
 
-enum class Stage { Design, Programs, Plan };
+/// Space: the spec is right, and `problems` and `objective` say what `schedule: auto` would search for it; none where
+/// auto could not.
+enum class Stage { Space, Design, Programs, Plan };
 
 struct Compiled {
   std::string text; // Stage::Design, Stage::Programs: the IR
@@ -29,7 +32,8 @@ struct Compiled {
   // Of each variant; none where the plan was read from a file.
   std::vector<simulate::Result> walks;
   std::vector<schedule::Problem> problems;
-  std::vector<std::map<std::string, int64_t>> parameters; // of its schedule
+  std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
+  schedule::Objective objective = schedule::Objective::Span; // Stage::Space
   double milliseconds = 0;
 };
 

@@ -67,8 +67,13 @@ const Subcommand kSubcommands[] = {
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        set(app, options);
-       app.add_option("--sweep", options.sweep, "memory: what the search finds under one limit after another")
-           ->check(CLI::IsMember({"memory"}));
+       auto *sweep =
+           app.add_option("--sweep", options.sweep, "memory: what the search finds under one limit after another")
+               ->check(CLI::IsMember({"memory"}));
+       auto *exact = app.add_flag("--exact", options.exact, "prove the best order optimal, or how far from it it is");
+       exact->excludes(sweep);
+       app.add_option("--time", options.time, "that the proof may take (default: 10s)")->needs(exact);
+       app.add_option("-o,--output", options.output, "the best order, as a file for {name: order}")->needs(exact);
        json(app, options);
      },
      pipec::searchCommand},

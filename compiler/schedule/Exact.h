@@ -1,0 +1,33 @@
+// `pipec search --exact`: closes the gap between what the search finds and what is proven, from both sides. Whether an
+// order of a given time exists is asked of a solver (Decide.h); a yes is a better order, a no a better bound.
+#pragma once
+
+#include "compiler/schedule/Decide.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pipec::schedule {
+
+struct Exact {
+  size_t problem = 0; // of those given, the one of the words
+  Words words;
+  Time time = 0;
+  Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
+  bool tooLarge = false; // some problem is larger than what is asked about
+  int64_t questions = 0;
+};
+
+struct ExactOptions {
+  Objective objective = Objective::Span;
+  int64_t milliseconds = 10'000;
+  std::function<void(const Exact &, Time asking)> said = {}; // before each question
+};
+
+/// The best order over all problems, which differ in their placement; none where none fits. Its rings of transfer
+/// buffers have room for two each, as SolveOptions says; the proof holds for one, the fewest there are. How far it gets
+/// depends on the machine. Needs check to have passed for each, and canDecide().
+std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options = {});
+
+} // namespace pipec::schedule

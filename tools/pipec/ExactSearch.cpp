@@ -1,0 +1,175 @@
+// The order that the exact search ends with goes through the compiler as everybody's order file does, so its row says
+// what its plan takes; what is proven, on links that never queue, stands below the table.
+#include "tools/pipec/ExactSearch.h"
+
+#include "compiler/emit/TorchCsv.h"
+#include "compiler/schedule/Exact.h"
+#include "compiler/schedule/OrderCells.h"
+#include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
+#include "tools/pipec/Compile.h"
+#include "tools/pipec/Inputs.h"
+#include "tools/pipec/SearchRows.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+namespace pipec {
+
+namespace {
+
+/// Words as an order file: compute_only.
+std::string orderOf(const schedule::Words &words, schedule::BackwardMode backward) {
+  schedule::OrderCells cells;
+  for (const schedule::Word &word : words) {
+    std::vector<schedule::Cell> &row = cells.rows.emplace_back();
+    std::vector<std::array<int32_t, 4>> count;
+    for (const schedule::Op &op : word) {
+      schedule::Cell cell;
+      cell.action = op.letter == schedule::Letter::F    ? schedule::Action::F
+                    : op.letter == schedule::Letter::W  ? schedule::Action::W
+                    : op.letter == schedule::Letter::BW ? schedule::Action::B
+                                                        : schedule::Action::I;
+      cell.stage = op.stage;
+      count.resize(std::max(count.size(), size_t(op.stage) + 1));
+      cell.microbatch = count[size_t(op.stage)][size_t(op.letter)]++;
+      row.push_back(cell);
+    }
+  }
+  (void)backward;
+  return emit::torchCsv(cells);
+}
+
+/// A file of its own, gone with it.
+class Scratch {
+public:
+  Scratch() {
+    std::error_code error;
+    std::string name = (std::filesystem::temp_directory_path(error) / "pipec-order-XXXXXX").string();
+    if (const int file = mkstemp(name.data()); file >= 0) {
+      close(file);
+      path = name;
+    }
+  }
+  ~Scratch() {
+    if (!path.empty())
+      std::remove(path.c_str());
+  }
+  Scratch(const Scratch &) = delete;
+  Scratch &operator=(const Scratch &) = delete;
+
+  std::string path; // empty: there is none
+};
+
+Status milliseconds(const std::string &time, int64_t &milliseconds) {
+  const units::Quantity quantity = units::parseDuration(time);
+  if (!quantity.ok())
+    return Status::usage("--time: " + quantity.error);
+  milliseconds = quantity.value / 1'000'000'000;
+  if (milliseconds < 1)
+    return Status::usage("--time: expected 1ms or more, found " + time);
+  return {};
+}
+
+/// The row of the order; false after an error.
+bool rowOf(const CommandOptions &options, const schedule::Exact &found, const schedule::Problem &problem, Row &made,
+           int &code) {
+  const std::string order = orderOf(found.words, problem.backward);
+  Scratch scratch;
+  CommandOptions file = options;
+  file.output = options.output.empty() ? scratch.path : options.output;
+  if (file.output.empty())
+    return code = fail(options, options.input, Status::input("no temporary file could be made")), false;
+  code = write(file, order);
+  if (code != 0)
+    return false;
+  made.name = "exact";
+  const std::string path = std::filesystem::absolute(file.output).string();
+  if (!row(options, {"schedule={name: order, file: " + nlohmann::json(path).dump() + "}"}, made) && made.wrong.empty())
+    made.wrong = "its order file was refused";
+  return true;
+}
+
+} // namespace
+
+int searchExactly(const CommandOptions &options) {
+  if (!schedule::canDecide())
+    return fail(options, options.input,
+                Status::usage("this pipec was built without Z3, which --exact needs: install libz3-dev, configure and "
+                              "build again"));
+  schedule::ExactOptions exact;
+  if (Status status = milliseconds(options.time, exact.milliseconds); !status.ok())
+    return fail(options, options.input, status);
+  Compiled space;
+  Failure failure;
+  if (!compile(options.input, options.set, Stage::Space, space, failure))
+    return fail(options, failure);
+  if (space.problems.empty()) { // why auto could not stand in the place of the spec's schedule is said
+    std::vector<std::string> set = options.set;
+    set.push_back("schedule=auto");
+    return compile(options.input, set, Stage::Space, space, failure) ? 0 : fail(options, failure);
+  }
+  exact.objective = space.objective;
+  const bool isSpan = exact.objective == schedule::Objective::Span;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  std::vector<Row> rows;
+  std::optional<schedule::Exact> found;
+  {
+    const Progress progress(!options.json);
+    exact.said = [&](const schedule::Exact &now, schedule::Time asking) {
+      progress.say(fmt::format("{:.1f} s: {} found, {} proven to be needed, asking for {} …", seconds(),
+                               plan::timeText(now.time), plan::timeText(now.bound), plan::timeText(asking)));
+    };
+    progress.say("searching …");
+    found = schedule::exact(space.problems, exact);
+  }
+  if (!found) { // the message of a limit that nothing fits into
+    std::vector<std::string> set = options.set;
+    set.push_back("schedule=auto");
+    return compile(options.input, set, Stage::Plan, space, failure) ? 0 : fail(options, failure);
+  }
+  const double took = seconds();
+  Row own;
+  int code = 0;
+  if (!rowOf(options, *found, space.problems[found->problem], own, code))
+    return code;
+  {
+    const Progress progress(!options.json);
+    rows = scheduleRows(options, progress);
+  }
+  rows.push_back(std::move(own));
+  for (Row &each : rows)
+    if (each.name == "exact" || each.name == "auto") {
+      plan::Time &bound = isSpan ? each.certificate.spanLowerBound : each.certificate.lowerBound;
+      bound = std::max(bound, found->bound);
+    }
+  const plan::Time planned = isSpan ? rows.back().certificate.span : rows.back().certificate.makespan;
+  const bool asPlanned = rows.back().wrong.empty() && planned > found->time;
+  sortRows(rows);
+  const bool optimal = found->time <= found->bound;
+  const std::string verdict = optimal
+                                  ? "optimal, proven"
+                                  : fmt::format("at least {} proven, a gap of {:.2f} % is left{}",
+                                                plan::timeText(found->bound), 100 * gap(found->time, found->bound),
+                                                found->tooLarge ? "; the problem is too large to ask for more" : "");
+  const std::string text = fmt::format(
+      "{}exact: {} {} in {:.1f} s: {}{}\n", tableOf(rows), isSpan ? "span" : "makespan", plan::timeText(found->time),
+      took, verdict,
+      asPlanned ? fmt::format("; on links that queue and with its buffers the plan takes {}", plan::timeText(planned))
+                : "");
+  const nlohmann::ordered_json json = {{"objective", isSpan ? "span" : "makespan"},
+                                       {"time_ms", milliseconds(found->time)},
+                                       {"proven_lower_bound_ms", milliseconds(found->bound)},
+                                       {"gap", gap(found->time, found->bound)},
+                                       {"optimal", optimal},
+                                       {"verdict", verdict},
+                                       {"questions", found->questions},
+                                       {"seconds", took}};
+  return print(options, rows, text, {{"exact", json}});
+}
+
+} // namespace pipec

@@ -1,0 +1,117 @@
+#include "tools/pipec/SearchRows.h"
+
+#include "compiler/schedule/Catalogue.h"
+#include "runtime/plan/Text.h"
+#include "tools/pipec/Compile.h"
+#include "tools/pipec/Inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <tuple>
+
+namespace pipec {
+
+namespace {
+
+nlohmann::ordered_json json(const Row &row) {
+  nlohmann::ordered_json object = {{"name", row.name}};
+  if (!row.wrong.empty()) {
+    object["error"] = row.wrong;
+    return object;
+  }
+  const plan::Certificate &certificate = row.certificate;
+  object["span_ms"] = milliseconds(certificate.span);
+  object["span_lower_bound_ms"] = milliseconds(certificate.spanLowerBound);
+  object["span_gap"] = gap(certificate.span, certificate.spanLowerBound);
+  object["makespan_ms"] = milliseconds(certificate.makespan);
+  object["lower_bound_ms"] = milliseconds(certificate.lowerBound);
+  object["gap"] = gap(certificate.makespan, certificate.lowerBound);
+  object["span_bubble_rate"] = row.bubble;
+  object["peak_bytes"] = row.peak;
+  if (row.limit != 0)
+    object["memory_limit_bytes"] = row.limit;
+  return object;
+}
+
+} // namespace
+
+void Progress::say(const std::string &what) const {
+  if (shown)
+    fmt::print(stderr, "\r\x1b[K{}", what);
+}
+
+bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made) {
+  std::vector<std::string> set = options.set;
+  set.insert(set.end(), over.begin(), over.end());
+  Compiled compiled;
+  Failure failure;
+  if (!compile(options.input, set, Stage::Plan, compiled, failure, Said::Nothing)) {
+    made.wrong = failure.message;
+    return failure.code == Code::Check;
+  }
+  emit::PlanReport figures;
+  if (Status status = figuresOf(compiled, figures); !status.ok()) {
+    made.wrong = status.message;
+    return true;
+  }
+  const emit::Report &own = figures.variants.front();
+  made.certificate = own.certificate;
+  made.bubble = own.spanBubbleRate;
+  made.peak = *std::max_element(own.peak.begin(), own.peak.end());
+  made.limit = compiled.plan.variants.front().memoryLimit;
+  return true;
+}
+
+std::vector<Row> scheduleRows(const CommandOptions &options, const Progress &progress) {
+  std::vector<Row> rows;
+  std::vector<std::string> names = {"auto"};
+  for (const schedule::Entry &entry : schedule::catalogue())
+    names.emplace_back(entry.name);
+  for (const std::string &name : names) {
+    progress.say(fmt::format("trying {} …", name));
+    Row made;
+    made.name = name;
+    if (row(options, {"schedule=" + name}, made))
+      rows.push_back(std::move(made));
+  }
+  return rows;
+}
+
+void sortRows(std::vector<Row> &rows) {
+  std::sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
+    return std::tuple(!a.wrong.empty(), a.certificate.span, a.peak, std::string_view(a.name)) <
+           std::tuple(!b.wrong.empty(), b.certificate.span, b.peak, std::string_view(b.name));
+  });
+}
+
+std::string tableOf(const std::vector<Row> &rows) {
+  std::string table =
+      fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}\n", "schedule", "span", "bubble", "makespan", "peak", "gap");
+  for (const Row &each : rows)
+    table += each.wrong.empty() ? fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %\n", each.name,
+                                              plan::timeText(each.certificate.span), 100 * each.bubble,
+                                              plan::timeText(each.certificate.makespan), plan::bytesText(each.peak),
+                                              100 * gap(each.certificate.span, each.certificate.spanLowerBound))
+                                : fmt::format("{:<18} {}\n", each.name, each.wrong);
+  return table;
+}
+
+int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
+          const nlohmann::ordered_json &beside) {
+  if (!options.json) {
+    fmt::print("{}", table);
+    return 0;
+  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Row &each : rows)
+    list.push_back(json(each));
+  nlohmann::ordered_json object = {{"schedules", list}};
+  object.update(beside);
+  fmt::print("{}\n", object.dump(2));
+  return 0;
+}
+
+} // namespace pipec

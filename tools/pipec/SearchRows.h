@@ -1,0 +1,50 @@
+// A row of what `pipec search` prints: a schedule compiled for the spec, or why it was not.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+#include "tools/pipec/Commands.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace pipec {
+
+struct Row {
+  std::string name;
+  plan::Certificate certificate;
+  double bubble = 0; // of the span
+  plan::Bytes peak = 0, limit = 0;
+  std::string wrong; // why there is no plan; empty: there is one
+};
+
+inline double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
+inline double milliseconds(plan::Time time) { return double(time) / 1e9; }
+
+/// Says on a terminal what is being tried.
+class Progress {
+public:
+  explicit Progress(bool shown) : shown(shown && isatty(STDERR_FILENO)) {}
+  ~Progress() { say(""); }
+  void say(const std::string &what) const;
+
+private:
+  bool shown;
+};
+
+/// Compiles the spec with `over` laid over it. False where the spec does not allow that: no row for it.
+bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made);
+
+/// A row for `auto` and each schedule of the catalogue.
+std::vector<Row> scheduleRows(const CommandOptions &options, const Progress &progress);
+/// By span; those without a plan last.
+void sortRows(std::vector<Row> &rows);
+std::string tableOf(const std::vector<Row> &rows);
+
+/// The table, or the rows as JSON, with what else the object holds; the exit code.
+int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
+          const nlohmann::ordered_json &beside = nlohmann::ordered_json::object());
+
+} // namespace pipec
