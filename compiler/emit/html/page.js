@@ -3,7 +3,7 @@
 const element = (id) => document.getElementById(id);
 const data = JSON.parse(element("data").textContent);
 const canvas = element("canvas");
-const painter = new Painter(canvas, data);
+const painter = new Painter(element("ground"), canvas, data);
 const words = new Words(data);
 const view = new View();
 const frames = new Map(); // decoded ones, by index

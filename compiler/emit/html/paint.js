@@ -5,9 +5,10 @@ const DENSE = 3.5; // pixels a box, under which a row is an image
 const FEW = 12;    // ranks that the overview shows apart
 
 class Painter {
-  constructor(canvas, data) {
+  /** `canvas` lies on `ground` and has what changes under the pointer. */
+  constructor(ground, canvas, data) {
+    this.ground = ground;
     this.canvas = canvas;
-    this.ground = document.createElement("canvas"); // all but what changes under the pointer
     this.data = data;
     this.strip = document.createElement("canvas"); // rows that are images
     this.overview = document.createElement("canvas");
@@ -37,7 +38,7 @@ class Painter {
         const operation = frame.boxes.operation[box];
         if (!ofOperation.has(operation)) {
           const {kind, stage} = frame.operations[operation];
-          const chunk = kind <= BACKWARD || kind > 9 ? chunkOf.get(stage) ?? 0 : 0;
+          const chunk = isOfMicrobatch(kind) ? chunkOf.get(stage) ?? 0 : 0;
           ofOperation.set(operation, this.data.kinds[kind].look * Math.max(1, chunks) + chunk);
         }
         this.colours[box] = ofOperation.get(operation);
@@ -55,8 +56,11 @@ class Painter {
 
   resize(width, height) {
     this.ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * this.ratio);
-    this.canvas.height = Math.round(height * this.ratio);
+    for (const canvas of [this.ground, this.canvas]) {
+      canvas.width = Math.round(width * this.ratio);
+      canvas.height = Math.round(height * this.ratio);
+    }
+    this.painted = null;
     this.overviewOf = null;
   }
 
@@ -65,17 +69,18 @@ class Painter {
     return Math.round(x * this.ratio) / this.ratio;
   }
 
-  /** What does not change under the pointer is painted once and kept. */
+  /** What does not change under the pointer is painted once, on a canvas of its own. */
   paint(view, state) {
     const {theme} = this;
-    const now = [this.frame, theme, state.idle, state.path, view.from, view.to, view.scroll, view.rowHeight, this.canvas.width,
-                 this.canvas.height, Object.keys(view.tops).join()];
+    const now = [this.frame, theme, state.idle, state.path, view.from, view.to, view.scroll, view.rowHeight, this.ground.width,
+                 this.ground.height, Object.keys(view.tops).join()];
     if (!this.painted || now.some((each, n) => each !== this.painted[n])) this.paintGround(view, state);
     this.painted = now;
     const c = (this.context = this.canvas.getContext("2d"));
-    c.setTransform(1, 0, 0, 1, 0, 0);
-    c.drawImage(this.ground, 0, 0);
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    const marked = state.selected || state.hovered;
+    if (marked || this.marked) c.clearRect(0, 0, view.width, view.height);
+    this.marked = marked;
     this.clipped(view, () => {
       if (state.selected) this.paintChain(view, state.chain, theme.ink, 1.5);
       if (state.hovered) this.paintOutline(view, state.hovered, theme.ink, 1.5);
@@ -95,8 +100,6 @@ class Painter {
 
   paintGround(view, state) {
     const {theme} = this;
-    this.ground.width = this.canvas.width;
-    this.ground.height = this.canvas.height;
     const c = (this.context = this.ground.getContext("2d"));
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     c.fillStyle = theme.page;
@@ -164,26 +167,33 @@ class Painter {
       if (fill !== filled) c.fillStyle = filled = fill;
       const width = right - left;
       c.fillRect(left, y, width > 3 ? width - 1 / this.ratio : Math.max(width, 1 / this.ratio), height);
-      if (width >= 12 && height >= 9) fits.push(box, left, width);
+      if (width >= 8 && height >= 9) fits.push(box, left, width);
     }
     if (fits.length) this.paintNumbers(fits, y, height);
   }
 
-  /** Microbatch numbers, and the kind's letter where there is room for it. */
+  /** Microbatch numbers, and the kind's letter where there is room for it; smaller where that makes them fit. */
   paintNumbers(fits, y, height) {
     const c = this.context, {boxes, operations} = this.frame;
-    const size = Math.min(12, Math.max(8, Math.floor(height * 0.62)));
-    c.font = `500 ${size}px ${this.theme.font}`;
+    const size = Math.min(12, Math.floor(height * 0.8));
     c.textAlign = "center";
-    const digit = c.measureText("0").width;
+    let font = 0, digit = 0, ink = "";
+    const setFont = (wanted) => {
+      if (font === wanted) return;
+      c.font = `500 ${(font = wanted)}px ${this.theme.font}`;
+      digit = c.measureText("0").width;
+    };
     for (let n = 0; n < fits.length; n += 3) {
       const box = fits[n], width = fits[n + 2];
       const {kind} = operations[boxes.operation[box]];
-      const name = kind <= BACKWARD ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
-      const number = kind <= BACKWARD ? String(boxes.microbatch[box]) : "";
-      let text = width > (name.length + number.length + 3) * digit ? `${name}${number}` : number;
-      if (text === "" || text.length * digit > width - 3) continue;
-      c.fillStyle = this.inks[this.colours[box]];
+      const counted = isOfMicrobatch(kind);
+      const number = counted ? String(boxes.microbatch[box]) : "";
+      const name = counted ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
+      setFont(size);
+      if (number.length * digit > width - 3) setFont(Math.min(size, 8));
+      const text = width > (name.length + number.length + 3) * digit ? name + number : number;
+      if (text === "" || text.length * digit > width - 2) continue;
+      if (ink !== this.inks[this.colours[box]]) c.fillStyle = ink = this.inks[this.colours[box]];
       c.fillText(text, fits[n + 1] + width / 2, y + height / 2 + 0.5);
     }
   }
@@ -193,7 +203,7 @@ class Painter {
     const last = idle.first[rank + 1];
     for (let i = firstAfter(idle.end, from, idle.first[rank], last); i < last && idle.start[i] < to; ++i) {
       const left = this.snap(view.x(Math.max(idle.start[i], from))), right = this.snap(view.x(Math.min(idle.end[i], to)));
-      c.fillStyle = right - left >= 4 ? this.theme.hatch[idle.why[i]] : this.theme.idle[idle.why[i]];
+      c.fillStyle = right - left >= 10 ? this.theme.hatch[idle.why[i]] : this.theme.idle[idle.why[i]];
       c.fillRect(left, y, right - left, height);
     }
   }
@@ -351,24 +361,27 @@ class Painter {
     c.lineWidth = width;
     c.lineJoin = "round";
     c.beginPath();
-    let x = NaN, y = NaN; // where the line ends: what goes on there does not begin a new one
+    let x = NaN, y = NaN; // where the line ends; what goes on along a rank is one stroke
     for (let n = chain.length - 1; n >= 0; --n) {
-      const item = chain[n];
-      const begin = startOf(frame, item), end = endOf(frame, item);
+      const begin = startOf(frame, chain[n]), end = endOf(frame, chain[n]);
       if (end < from) continue;
       if (begin > to) break;
-      const {box, transfer} = itemOf(frame, item);
+      const {box, transfer} = itemOf(frame, chain[n]);
       const rank = box >= 0 ? frame.boxes.group[box] : frame.transfers.from[transfer];
-      const target = box >= 0 ? rank : frame.transfers.to[transfer];
-      const left = view.x(Math.max(begin, from)), right = view.x(Math.min(end, to));
-      if (x !== left || y !== bottom(rank)) {
-        if (Number.isNaN(x)) c.moveTo(left, bottom(rank));
-        else c.lineTo(left, bottom(rank));
+      const left = view.x(Math.max(begin, from)), top = bottom(rank);
+      if (Number.isNaN(x)) c.moveTo(left, top);
+      else if (top !== y) {
+        c.lineTo(x, y);
+        c.lineTo(left, top);
       }
-      x = right;
-      y = bottom(target);
+      x = view.x(Math.min(end, to));
+      y = top;
+      if (transfer < 0) continue;
+      c.lineTo(left, top);
+      y = bottom(frame.transfers.to[transfer]);
       c.lineTo(x, y);
     }
+    c.lineTo(x, y);
     c.stroke();
   }
 

@@ -25,7 +25,7 @@ class Words {
   boxName(box) {
     const {boxes, operations} = this.frame;
     const operation = operations[boxes.operation[box]];
-    if (operation.kind > BACKWARD && operation.kind < 10) return this.kind(operation);
+    if (!isOfMicrobatch(operation.kind)) return this.kind(operation);
     return `${this.kind(operation)} stage ${operation.stage} microbatch ${boxes.microbatch[box]}`;
   }
   transferName(transfer) {
@@ -72,7 +72,7 @@ class Words {
       }
     }
     const {kind, stage} = operations[boxes.operation[box]];
-    if (kind === BACKWARD_WEIGHT || (kind > BACKWARD && kind < 10)) return [];
+    if (kind === BACKWARD_WEIGHT || !isOfMicrobatch(kind)) return [];
     const of = kind === FORWARD ? [1] : kind <= BACKWARD ? [2] : [1, 2];
     return of.flatMap((each) => ["in", "out"].map((side) =>
       this.transferIndex[side].get(key(boxes.group[box], each, stage, boxes.microbatch[box])))).filter((t) => t !== undefined);
