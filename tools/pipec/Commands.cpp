@@ -149,11 +149,16 @@ int schedulesCommand(const CommandOptions &options) {
     std::string backward = entry.allowsFused && entry.allowsSplit ? "fused or split"
                            : entry.allowsFused                    ? "fused"
                                                                   : "split";
+    nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
+    for (const schedule::Parameter &parameter : entry.parameters)
+      parameters[std::string(parameter.name)] = parameter.meaning;
     if (options.json) {
       list.push_back({{"name", entry.name},
                       {"aliases", entry.aliases},
                       {"backward", backward},
                       {"placement", entry.placement},
+                      {"stages_per_rank", entry.stagesPerRank},
+                      {"parameters", parameters},
                       {"bubble", entry.bubble},
                       {"memory", entry.memory},
                       {"source", entry.source}});
@@ -162,6 +167,8 @@ int schedulesCommand(const CommandOptions &options) {
     fmt::print("{}{}\n  bubble    {}\n  memory    {}\n  backward  {}\n  placement {}\n  source    {}\n", entry.name,
                aliases.empty() ? "" : " (" + aliases + ")", entry.bubble, entry.memory, backward, entry.placement,
                entry.source);
+    for (const schedule::Parameter &parameter : entry.parameters)
+      fmt::print("  {:<9} {}\n", parameter.name, parameter.meaning);
   }
   if (options.json)
     fmt::print("{}\n", list.dump(2));

@@ -1,0 +1,202 @@
+"""The documents: what tools write is current, and every command line in README.md, CONTRIBUTING.md and specs/README.md
+does what stands there.
+
+Commands are the lines of ```sh blocks, those after "$ " in ```console blocks, whose output is compared, and code in running
+text and tables that begins with one of our programs. They run in order in a folder that looks as the repository does after
+tools/quickstart. Three kinds do not run here, each held to what can be:
+  patterns (`pipec compile SPEC`): command and options must be in --help;
+  what installs, builds or tests the whole (tools/test, cmake, ninja, …), which CI itself does: scripts, presets, targets and
+  test names must exist;
+  what takes minutes or other programs (SLOW, ELSEWHERE): run with PIPEC_SOAK=1 (tools/soak), or by the test named there.
+"""
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import unittest
+
+import documents
+from support import BIN, SOAK, SOURCE, ToolTest
+
+PROGRAMS = r"(?:pipec|piperun|pipe-opt|tools/\w+|\.ci/run|cmake|ninja|ctest|torchrun|mpirun|build/\S+/bin/\S+)"
+BUILDS = ("tools/quickstart", "tools/test", "tools/setup", "tools/soak", ".ci/run", "cmake", "ninja", "ctest")
+SLOW = ("pipeline.ranks=1024",)
+# What needs programs or rights that are not there everywhere → the test that runs the like.
+ELSEWHERE = {"torchrun": "torch_test.py", "mpirun": "launch_test.py", "tools/netlab": "netlab_test.py",
+             "build/release/bin/bench-": "CMakeLists.txt"}
+PLACEHOLDER = re.compile(r"(?<![\w./{-])(?:[A-Z][A-Z_]+|[A-Z])(?![\w.}])|…")
+VARYING = re.compile(r"compiled in [\d.]+ ms")
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+def blocks(text, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
+
+
+def shell_lines(block):
+    """Commands of a block, continued lines joined, comments away."""
+    for line in block.replace("\\\n", " ").splitlines():
+        line = re.sub(r"\s+# .*$", "", line).strip()
+        if line and not line.startswith("#"):
+            yield line
+
+
+def consoles(block):
+    """(command, its output) of each "$ " line."""
+    for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output.rstrip()
+
+
+def inline(text):
+    """Code in running text and tables that begins as one of our commands does."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    for code in re.findall(r"`([^`]+)`", text):
+        code = code.replace("\\|", "|").replace("\n", " ")
+        if re.match(PROGRAMS + r"\s+\S", code):
+            yield code
+
+
+def commands(text):
+    """(command, output or None) of a document, as they stand in it: the blocks first, on whose files text relies."""
+    for kind, block in re.findall(r"^```(sh|console)\n(.*?)^```", text, re.M | re.S):
+        if kind == "sh":
+            yield from ((line, None) for line in shell_lines(block))
+        else:
+            yield from consoles(block)
+    for code in inline(text):
+        for each in code.split("; "):
+            yield each, None
+
+
+def is_pattern(command):
+    return bool(PLACEHOLDER.search(re.sub(r"'[^']*'", "", command)))
+
+
+def masked(text, numbers):
+    text = VARYING.sub("compiled in # ms", text)
+    return re.sub(r"[ -]+", " ", NUMBER.sub("#", text)) if numbers else text
+
+
+class DocsTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        # As the repository is after tools/quickstart.
+        shutil.copytree(SOURCE / "specs", self.folder / "specs", ignore=shutil.ignore_patterns("*.pipe"))
+        (self.folder / "build/release").mkdir(parents=True)
+        (self.folder / "build/release/bin").symlink_to(BIN)
+        (self.folder / "tools").symlink_to(SOURCE / "tools")
+        self.environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+        self.helps = {}
+
+    def shell(self, command):
+        return subprocess.run(["bash", "-c", command], cwd=self.folder, env=self.environment, capture_output=True,
+                              text=True, timeout=600 if SOAK else 120)
+
+    def help_of(self, *program):
+        if program not in self.helps:
+            self.helps[program] = self.shell(shlex.join([*program, "--help"])).stdout
+        return self.helps[program]
+
+    def check_options(self, words, help_text, command):
+        for word in words:
+            option = re.match(r"(--?[a-z][\w-]*)", word)
+            if option and option[1] not in ("-R", "-LE", "-V", "-j"):
+                self.assertRegex(help_text, rf"{re.escape(option[1])}\b", f"{command}: no option {option[1]}")
+
+    def check_pattern(self, command):
+        """The command and its options are known."""
+        words = re.sub(r"[\[\]|]", " ", command).split()
+        program, *rest = words
+        if program == "pipec":
+            self.assertIn(f"  {rest[0]} ", self.help_of("pipec") + " ", command)
+            self.check_options(rest[1:], self.help_of("pipec", rest[0]), command)
+        elif program in ("piperun", "pipe-opt") or program.startswith("tools/"):
+            until = rest.index("--") if "--" in rest else len(rest)
+            self.check_options(rest[:until], self.help_of(program), command)
+
+    def check_build(self, command):
+        """What it names is there: the script and its options, the preset, the target, the tests."""
+        words = shlex.split(command)
+        build = BIN.parent
+        targets = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], capture_output=True, text=True).stdout
+        program = words[0]
+        if program.startswith(("tools/", ".ci/")):
+            self.assertTrue((SOURCE / program).exists(), command)
+            until = words.index("--") if "--" in words else len(words)
+            self.check_options(words[1:until], self.help_of(str(SOURCE / program)), command)
+        presets = json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]
+        for option, value in zip(words, words[1:]):
+            if option == "--preset":
+                self.assertIn(value, [each["name"] for each in presets], command)
+            if option == "--target" or (program == "ninja" and value.startswith(("bench", "update", "check"))):
+                self.assertRegex(targets, rf"(?m)(^|/){re.escape(value)}(:|$)", f"{command}: no target {value}")
+            if option == "-R":
+                listed = subprocess.run(["ctest", "--test-dir", build, "-N", "-R", value], capture_output=True, text=True)
+                self.assertNotIn("Total Tests: 0", listed.stdout, f"{command}: no test {value}")
+
+    def run_command(self, command, output):
+        done = self.shell(command)
+        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+        if output:
+            real = (done.stderr + done.stdout if command.startswith("pipec compile") else done.stdout).rstrip()
+            measured = command.startswith("piperun")
+            self.assertEqual(masked(output, measured), masked(real, measured), command)
+
+    def check(self, command, output):
+        if is_pattern(command):
+            return self.check_pattern(command)
+        parts = [part.strip() for part in command.split("&&")]
+        if all(part.startswith(BUILDS) for part in parts):
+            for part in parts:
+                self.check_build(part)
+            return None
+        for start, where in ELSEWHERE.items():
+            if any(part.startswith(start) for part in parts):
+                folder = "bench" if where == "CMakeLists.txt" else "system"
+                words = start.removeprefix("build/release/bin/").removeprefix("tools/")
+                self.assertIn(words.rstrip("-"), (SOURCE / "test" / folder / where).read_text(), command)
+                for part in parts:
+                    if part.startswith(BUILDS):
+                        self.check_build(part)
+                return None
+        if any(mark in command for mark in SLOW) and not SOAK:
+            return self.check_pattern(command)
+        return self.run_command(command, output)
+
+    def check_document(self, name, least):
+        found = list(commands((SOURCE / name).read_text()))
+        self.assertGreaterEqual(len(found), least, "the document's commands are not found")
+        for command, output in found:
+            with self.subTest(document=name, command=command):
+                self.check(command, output)
+
+    def test_readme(self):
+        self.check_document("README.md", 20)
+
+    def test_contributing(self):
+        self.check_document("CONTRIBUTING.md", 5)
+
+    def test_gallery(self):
+        self.check_document("specs/README.md", 30)
+
+    def test_written_documents_are_current(self):
+        self.assertEqual(documents.stale(documents.documents()), [],
+                         "write them anew: cmake --build BUILD --target update-gallery")
+
+    def test_links_lead_somewhere(self):
+        for document in ("README.md", "CONTRIBUTING.md", "specs/README.md", "specs/REFERENCE.md"):
+            text = re.sub(r"^```.*?^```", "", (SOURCE / document).read_text(), flags=re.M | re.S)
+            anchors = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in
+                       re.findall(r"^#+ (.*)$", text, re.M)}
+            for target in re.findall(r"\]\(([^)]+)\)", text):
+                if target.startswith("#"):
+                    self.assertIn(target[1:], anchors, document)
+                elif not target.startswith("http"):
+                    self.assertTrue(((SOURCE / document).parent / target.split("#")[0]).exists(), f"{document}: {target}")
+
+
+if __name__ == "__main__":
+    unittest.main()
