@@ -1,6 +1,8 @@
 // The compiler's command line: options here, work in Commands.cpp. Exit codes as in runtime/plan/Status.h.
+#include "compiler/schedule/Catalogue.h"
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Units.h"
+#include "tools/pipec/CommandLine.h"
 #include "tools/pipec/Commands.h"
 
 #include <CLI/CLI.hpp>
@@ -21,7 +23,7 @@ constexpr int kUsage = 2;
 struct Subcommand {
   const char *name, *help, *example;
   void (*declare)(CLI::App &, pipec::CommandOptions &);
-  int (*run)(const pipec::CommandOptions &);
+  int (*run)(const pipec::CommandOptions &); // null: it describes the command line itself
 };
 
 void input(CLI::App &app, pipec::CommandOptions &options, const char *what) {
@@ -36,7 +38,10 @@ void json(CLI::App &app, pipec::CommandOptions &options) {
 
 const Subcommand kSubcommands[] = {
     {"compile", "compile a spec into a plan",
-     "pipec compile specs/1f1b.yaml -o /tmp/1f1b.pipe --set pipeline.microbatches=32",
+     "pipec compile specs/1f1b.yaml -o 1f1b.pipe\n"
+     "pipec compile specs/1f1b.yaml -o 1f1b.pipe --set pipeline.microbatches=32\n"
+     "pipec compile specs/zb-v.yaml --emit=torch-csv --torch=2.12 -o zb-v.csv\n"
+     "pipec compile specs/zb-v.yaml --emit=svg -o zb-v.svg",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        app.add_option("-o,--output", options.output, "the file to write (default: beside the spec, .pipe)");
@@ -50,7 +55,10 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::compileCommand},
-    {"report", "certificate, bubble rates, peak memory, instruction counts", "pipec report specs/1f1b.yaml --json",
+    {"report", "certificate, bubble rates, peak memory, instruction counts",
+     "pipec report specs/1f1b.yaml\n"
+     "pipec report specs/1f1b.yaml --json --set costs.link.latency=1ms\n"
+     "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 20",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        set(app, options);
@@ -63,6 +71,7 @@ const Subcommand kSubcommands[] = {
      },
      pipec::reportCommand},
     {"search", "the schedules that a spec allows, the best first; or time against memory",
+     "pipec search specs/auto.yaml\n"
      "pipec search specs/auto.yaml --sweep memory",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
@@ -78,7 +87,10 @@ const Subcommand kSubcommands[] = {
      },
      pipec::searchCommand},
     {"show", "the timeline in the terminal or as a figure; two plans on one scale; a real run under its prediction",
-     "pipec show specs/1f1b.yaml specs/gpipe.yaml",
+     "pipec show specs/1f1b.yaml specs/gpipe.yaml\n"
+     "pipec show specs/v-half.yaml --emit=svg -o v-half.svg\n"
+     "pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local --steps 3 --trace run.json\n"
+     "pipec show 1f1b.pipe --trace run.json",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        app.add_option("OTHER", options.second, "a second one, drawn below on the same scale");
@@ -98,14 +110,17 @@ const Subcommand kSubcommands[] = {
        app.add_flag("--no-color", options.noColour, "as --color never");
      },
      pipec::showCommand},
-    {"schedules", "the catalogue: formulas and sources", "pipec schedules 1f1b",
+    {"schedules", "the catalogue: formulas and sources",
+     "pipec schedules\n"
+     "pipec schedules zb-v",
      [](CLI::App &app, pipec::CommandOptions &options) {
        app.add_option("NAME", options.name, "one schedule (default: all)");
        json(app, options);
      },
      pipec::schedulesCommand},
     {"verify", "check a plan or a PyTorch order: every rule, and that every run of it ends",
-     "pipec verify order.csv --communicator=per_pair",
+     "pipec compile specs/1f1b.yaml -o 1f1b.pipe && pipec verify 1f1b.pipe\n"
+     "pipec compile specs/zb-v.yaml --emit=torch-csv -o order.csv && pipec verify order.csv --communicator=per_pair",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan, or an order file of torch.distributed.pipelining (compute_only or compute_comms)");
        app.add_option("--communicator", options.communicator,
@@ -115,6 +130,7 @@ const Subcommand kSubcommands[] = {
      },
      pipec::verifyCommand},
     {"explain", "why a rank is idle or busy at a moment; without one, what the schedule's time is made of",
+     "pipec explain specs/1f1b.yaml\n"
      "pipec explain specs/1f1b.yaml --rank 1 --at 30ms",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
@@ -125,14 +141,38 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::explainCommand},
-    {"disasm", "a plan as text", "pipec disasm specs/1f1b.pipe --rank 0",
+    {"disasm", "a plan as text", "pipec compile specs/1f1b.yaml -o 1f1b.pipe && pipec disasm 1f1b.pipe --rank 0",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan");
        app.add_option("--rank", options.rank, "one rank (default: all)")->check(CLI::Range(0, 65535));
        app.add_option("--variant", options.variant, "one variant (default: all)")->check(CLI::Range(0, 255));
      },
      pipec::disasmCommand},
+    {"completion", "a script that completes this command line in bash or zsh",
+     "source <(pipec completion bash)\n"
+     "pipec completion zsh > _pipec",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       app.add_option("SHELL", options.name, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+     },
+     nullptr},
+    {"man", "a manual page: of pipec, or of one of its commands",
+     "pipec man show > pipec-show.1\n"
+     "pipec man > pipec.1",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       app.add_option("COMMAND", options.name, "one command (default: pipec itself)");
+     },
+     nullptr},
 };
+
+std::string examplesOf(const Subcommand &command) {
+  std::string text = "Examples:";
+  for (std::string_view rest = command.example; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    text += fmt::format("\n  {}", rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return text;
+}
 
 int unknownCommand(const std::string &name, bool json) {
   std::vector<std::string_view> known;
@@ -146,6 +186,26 @@ int unknownCommand(const std::string &name, bool json) {
   if (json)
     pipec::printFailure(message, kUsage);
   return kUsage;
+}
+
+/// What describes the command line itself; the exit code.
+int describe(const CLI::App &app, std::string_view command, const std::string &name) {
+  std::string text;
+  if (command == "completion") {
+    pipec::Choices choices;
+    for (const pipec::schedule::Entry &entry : pipec::schedule::catalogue())
+      choices["schedules"].emplace_back(entry.name);
+    for (const Subcommand &each : kSubcommands)
+      choices["man"].emplace_back(each.name);
+    text = pipec::completion(app, name, choices);
+  } else if (name.empty() || std::any_of(std::begin(kSubcommands), std::end(kSubcommands),
+                                         [&](const Subcommand &each) { return name == each.name; })) {
+    text = pipec::manual(app, name, PIPEC_VERSION);
+  } else {
+    return unknownCommand(name, false);
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
 }
 
 } // namespace
@@ -162,7 +222,7 @@ int main(int argc, char **argv) {
   std::map<CLI::App *, const Subcommand *> known;
   for (const Subcommand &each : kSubcommands) {
     CLI::App *sub = app.add_subcommand(each.name, each.help);
-    sub->footer(std::string("Example: ") + each.example);
+    sub->footer(examplesOf(each));
     each.declare(*sub, options);
     known[sub] = &each;
   }
@@ -179,7 +239,8 @@ int main(int argc, char **argv) {
   }
   int code = 0;
   try {
-    code = known.at(app.get_subcommands().front())->run(options);
+    const Subcommand &chosen = *known.at(app.get_subcommands().front());
+    code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
   } catch (const std::bad_alloc &) {
     std::fputs("pipec: error: out of memory\n", stderr);
     return 4;
