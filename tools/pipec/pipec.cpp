@@ -89,6 +89,7 @@ const Subcommand kSubcommands[] = {
     {"show", "the timeline in the terminal or as a figure; two plans on one scale; a real run under its prediction",
      "pipec show specs/1f1b.yaml specs/gpipe.yaml\n"
      "pipec show specs/v-half.yaml --emit=svg -o v-half.svg\n"
+     "pipec show specs/v-half.yaml --emit=html -o v-half.html\n"
      "pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local --steps 3 --trace run.json\n"
      "pipec show 1f1b.pipe --trace run.json",
      [](CLI::App &app, pipec::CommandOptions &options) {
