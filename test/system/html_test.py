@@ -196,6 +196,19 @@ class Html(support.ToolTest):
                 self.assertAlmostEqual(found["makespan"] / 1e9, report["makespan_ms"])
                 self.assertEqual(self.browser.errors(), [])
 
+    def test_odd_sizes(self):
+        """A step that takes no time, one of picoseconds, one of hours: no figure is left without a number."""
+        for forward, backward, ranks in (("0s", "0s", 1), ("7ps", "11ps", 2), ("1000s", "3333.123456789s", 3)):
+            with self.subTest(forward=forward):
+                spec = (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {2 * ranks - 1}}}\n"
+                        f"costs: {{forward: {forward}, backward: {backward}}}\nschedule: 1f1b\n")
+                self.page(spec)
+                self.assert_draws(self.predicted(spec))
+                self.assertNotRegex(self.browser.run("return document.body.innerText"), "NaN|undefined|Infinity")
+                self.assertEqual(self.browser.run("return window.pipec.state.idleOf.every((share) => share >= 0)"), True)
+                shape = self.browser.run("return document.getElementById('shape').textContent")
+                self.assertEqual(shape.startswith("1 rank · 1 stage · 1 microbatch"), ranks == 1)
+
     def view(self):
         return self.browser.run("const {from, to, scroll} = window.pipec.view; return {from, to, scroll}")
 

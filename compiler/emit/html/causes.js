@@ -111,7 +111,7 @@ function idleStretches(frame) {
 function idleShares(frame, idle) {
   const sums = IDLE.map(() => 0);
   for (let i = 0; i < idle.why.length; ++i) sums[idle.why[i]] += idle.end[i] - idle.start[i];
-  return sums.map((sum) => sum / (frame.end * frame.ranks.length));
+  return sums.map((sum) => sum / Math.max(1, frame.end * frame.ranks.length));
 }
 
 /** Bytes a box takes at its start and gives back at its end. */

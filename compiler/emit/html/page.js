@@ -46,15 +46,15 @@ async function showFrame(index) {
   state.idleOf = frame.ranks.map((rank) => {
     let busy = 0;
     for (let box = rank.first; box < rank.devices; ++box) busy += frame.boxes.end[box] - frame.boxes.start[box];
-    return 1 - busy / frame.end;
+    return frame.end > 0 ? 1 - busy / frame.end : 0;
   });
   hideTip();
   chooseBands();
   fillFigures();
   updateShown();
   view.fit();
-  canvas.setAttribute("aria-label", `timeline of ${nameOf(frame.variant)}: ${frame.ranks.length} ranks, ` +
-    `${frame.boxes.count} operations, ${timeText(frame.end)}`);
+  canvas.setAttribute("aria-label", `timeline of ${nameOf(frame.variant)}: ${countText(frame.ranks.length, "rank")}, ` +
+    `${countText(frame.boxes.count, "operation")}, ${timeText(frame.end)}`);
 }
 
 const nameOf = (variant) => variant.name || variant.schedule || "plan";
@@ -81,7 +81,7 @@ function updateShown() {
 function fillFigures() {
   const {variant, ranks} = frame, list = element("figures");
   element("title").textContent = nameOf(variant);
-  const shape = [`${ranks.length} ranks`, `${variant.stages} stages`, `${variant.microbatches} microbatches`];
+  const shape = [countText(ranks.length, "rank"), countText(variant.stages, "stage"), countText(variant.microbatches, "microbatch")];
   if (variant.schedule && variant.schedule !== nameOf(variant)) shape.unshift(variant.schedule);
   element("shape").textContent = shape.join(" · ");
   list.replaceChildren();
@@ -89,7 +89,7 @@ function fillFigures() {
     const group = list.appendChild(document.createElement("div"));
     text(group, "dt", name);
     text(group, "dd", value);
-    text(group, "dd", note);
+    text(group, "dd", note.replace(/(\d) (?=[%a-zA-Z])/g, "$1\u00a0")); // a number stays with its unit
   };
   const bound = (time, least, argument) => least > 0
     ? `bound ${timeText(least)} (${argument}), gap ${percentText(time / least - 1)}` : "no bound known";
@@ -149,9 +149,9 @@ function fillLegend() {
     if (share > 0) entry(why === DONE ? "done" : `waits for ${IDLE[why].name}`, fill(painter.theme.hatch[why]));
   });
   if (frame.variant.limit > 0 && view.bands.memory) entry("memory limit", line(painter.theme.limit, [4, 3]));
-  entry("critical path", line(painter.theme.mark, []));
-  if (frame.variant.lowerBound > 0) entry("lower bound", line(painter.theme.bound, [4, 3]));
-  if (frame.variant.spanLowerBound > 0) entry("span bound, from a rank's start", line(painter.theme.bound, [2, 2]));
+  if (show.path) entry("critical path", line(painter.theme.mark, []));
+  if (frame.variant.lowerBound > 0 && frame.step === 0) entry("lower bound", line(painter.theme.bound, [4, 3]));
+  if (frame.variant.spanLowerBound > 0) entry("span bound", line(painter.theme.bound, [2, 2]));
 }
 
 // What is pointed at.

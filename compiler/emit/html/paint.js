@@ -162,7 +162,7 @@ class Painter {
     const fits = [];
     for (let box = i; box < j; ++box) {
       const left = this.snap(view.x(Math.max(start[box], from))), right = this.snap(view.x(Math.min(end[box], to)));
-      if (!(right >= left)) continue;
+      if (!(end[box] > start[box])) continue; // it takes no time, or did not run
       const fill = this.fills[this.colours[box]];
       if (fill !== filled) c.fillStyle = filled = fill;
       const width = right - left;
@@ -172,27 +172,27 @@ class Painter {
     if (fits.length) this.paintNumbers(fits, y, height);
   }
 
-  /** Microbatch numbers, and the kind's letter where there is room for it; smaller where that makes them fit. */
+  /** Microbatch numbers, and the kind's letter where there is room for it. */
   paintNumbers(fits, y, height) {
     const c = this.context, {boxes, operations} = this.frame;
-    const size = Math.min(12, Math.floor(height * 0.8));
-    c.textAlign = "center";
-    let font = 0, digit = 0, ink = "";
-    const setFont = (wanted) => {
-      if (font === wanted) return;
-      c.font = `500 ${(font = wanted)}px ${this.theme.font}`;
+    const longest = String(this.frame.variant.microbatches - 1).length;
+    let narrowest = Infinity, size = Math.min(12, Math.floor(height * 0.8)), digit = 0, ink = "";
+    for (let n = 2; n < fits.length; n += 3) narrowest = Math.min(narrowest, fits[n]);
+    // One size for a row, as large as its narrowest box allows.
+    for (const least = Math.min(8, size); ; --size) {
+      c.font = `500 ${size}px ${this.theme.font}`;
       digit = c.measureText("0").width;
-    };
+      if (size <= least || longest * digit <= narrowest - 3) break;
+    }
+    c.textAlign = "center";
     for (let n = 0; n < fits.length; n += 3) {
       const box = fits[n], width = fits[n + 2];
       const {kind} = operations[boxes.operation[box]];
       const counted = isOfMicrobatch(kind);
       const number = counted ? String(boxes.microbatch[box]) : "";
       const name = counted ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
-      setFont(size);
-      if (number.length * digit > width - 3) setFont(Math.min(size, 8));
       const text = width > (name.length + number.length + 3) * digit ? name + number : number;
-      if (text === "" || text.length * digit > width - 2) continue;
+      if (text === "" || Math.max(longest, text.length) * digit > width - 2) continue;
       if (ink !== this.inks[this.colours[box]]) c.fillStyle = ink = this.inks[this.colours[box]];
       c.fillText(text, fits[n + 1] + width / 2, y + height / 2 + 0.5);
     }

@@ -13,6 +13,9 @@ const timeText = (picoseconds) => inUnits(picoseconds, TIMES);
 const bytesText = (bytes) => inUnits(bytes, SIZES);
 const percentText = (share, digits = 2) => `${(100 * share).toFixed(digits)} %`;
 
+/** "1 rank", "8 microbatches". */
+const countText = (count, what) => `${count} ${what}${count === 1 ? "" : what.endsWith("ch") ? "es" : "s"}`;
+
 /** "+1.2 ms", "−30 us", "±0". */
 function differenceText(picoseconds) {
   if (picoseconds === 0) return "±0";
