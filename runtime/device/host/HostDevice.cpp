@@ -173,17 +173,22 @@ void HostDevice::runQueues() {
       now = quick.now();
       continue;
     }
-    Time start = now;
-    HostBody::Span due = next.work->body->run(*next.work, next.ready);
-    free = due.end;
+    next.queue->runOn([&, runs = next.work->body, ready = next.ready](const HostWork &work, bool edge) mutable {
+      const Time start = now;
+      const HostBody::Span due = runs->run(work, ready);
+      ready = free = due.end;
+      if (stopped)
+        return HostQueue::Ran{free, HostQueue::Then::Stop};
+      if (++unread == most || free > now || edge) {
+        now = quick.now();
+        next.queue->recorder.record(due.start, start, now, now - free, unread);
+        unread = 0;
+      }
+      // What comes next on a queue alone could start when this one ended.
+      return HostQueue::Ran{free, alone && free <= now ? HostQueue::Then::GoOn : HostQueue::Then::Rest};
+    });
     if (stopped)
       return;
-    if (++unread == most || due.end > now || next.queue->atEdge()) {
-      now = quick.now();
-      next.queue->recorder.record(due.start, start, now, now - free, unread);
-      unread = 0;
-    }
-    next.queue->pop(free);
   }
 }
 

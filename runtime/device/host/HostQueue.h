@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -55,17 +56,43 @@ public:
     since = ready;
     return &head;
   }
-  /// Whether the head is the first or the last of what was issued at once.
-  bool atEdge() const { return left == 1 || left == entry->size; }
   /// The head has completed, at `end`.
   void pop(Time end) {
+    runOn([end](const HostWork &, bool) { return Ran{end, Then::Rest}; });
+  }
+  /// What one that runs heads says of one: when it completed, and whether it would run the next at once. Or that it has
+  /// not completed, and that nothing more will.
+  enum class Then : uint8_t { GoOn, Rest, Stop };
+  struct Ran {
+    Time end;
+    Then then;
+  };
+  /// Runs the head, and what follows it in its step as long as that waits for nothing. Of each, `run` hears whether it
+  /// is the first or the last of what was issued at once. Where an instruction costs no more than its bookkeeping, this
+  /// is what counts: where it stands is written back only at the end.
+  template <typename Run> void runOn(Run run) {
+    Walk at = walk;
+    int64_t still = left;
+    const int64_t size = entry->size;
+    while (true) {
+      const Ran ran = run(std::as_const(head), still == 1 || still == size);
+      if (ran.then == Then::Stop)
+        return;
+      counters.post(counter, id, ran.end);
+      if (--still == 0)
+        break;
+      at.next();
+      if (ran.then == Then::Rest || at.at().waits != 0)
+        break;
+      take(at);
+    }
     met = false;
     passed = 0;
     ready = 0;
-    counters.post(counter, id, end);
-    if (--left == 0)
+    left = still;
+    if (still == 0)
       return leave();
-    walk.next();
+    walk = at;
   }
   /// Keeps a record of what has completed.
   Recorder recorder;
@@ -103,11 +130,17 @@ private:
     const Stream::Item &item = walk.at();
     if (item.waits != 0 && !pass(item))
       return false;
-    head.label.operation = item.operation;
-    head.label.microbatch = walk.microbatch();
-    head.in = walk.in();
-    head.out = walk.out();
+    take(walk);
     return met = true;
+  }
+  /// The head is what a walk of the entry's stream stands at.
+  void take(const Walk &at) {
+    const Stream::Item &item = at.at();
+    const int64_t microbatch = at.microbatch();
+    head.label.operation = item.operation;
+    head.label.microbatch = microbatch;
+    head.in = item.in ? item.in[microbatch] : Slot{};
+    head.out = item.out ? item.out[microbatch] : Slot{};
   }
   /// Past the waits of the head.
   bool pass(const Stream::Item &item) {
