@@ -1,8 +1,13 @@
 """A headless Chromium for the tests of pages, driven by chromedriver's HTTP interface (W3C WebDriver) with Python's
-standard library alone. find() says where they are; PIPEC_BROWSER_REQUIRED=1 (.ci/run) makes their absence a failure."""
+standard library alone. find() says where they are; PIPEC_BROWSER_REQUIRED=1 (.ci/run) makes their absence a failure.
+
+  browser.py PAGE.html PICTURE.png [--dark] [--run SCRIPT]     a picture of a page, after a script where one is given
+"""
+import argparse
 import base64
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
@@ -120,3 +125,16 @@ class Browser:
         """What the console has said that is not mere information, since last asked."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})
                 if entry["level"] in ("SEVERE", "WARNING")]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("page", type=pathlib.Path)
+    parser.add_argument("picture", type=pathlib.Path)
+    parser.add_argument("--dark", action="store_true")
+    parser.add_argument("--run", default="", help="what an asynchronous function does before")
+    chosen = parser.parse_args()
+    with Browser(1280, 800, chosen.dark) as opened:
+        opened.open(chosen.page)
+        opened.wait(chosen.run + "; await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));")
+        opened.picture(chosen.picture)

@@ -191,7 +191,7 @@ class Painter {
       const counted = isOfMicrobatch(kind);
       const number = counted ? String(boxes.microbatch[box]) : "";
       const name = counted ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
-      const text = width > (name.length + number.length + 3) * digit ? name + number : number;
+      const text = width > (name.length + number.length + 2) * digit ? name + number : number;
       if (text === "" || Math.max(longest, text.length) * digit > width - 2) continue;
       if (ink !== this.inks[this.colours[box]]) c.fillStyle = ink = this.inks[this.colours[box]];
       c.fillText(text, fits[n + 1] + width / 2, y + height / 2 + 0.5);
@@ -467,11 +467,11 @@ class Painter {
     c.fillRect(0, AXIS - 4, GUTTER - 1, view.plotHeight + 4);
     c.save();
     c.beginPath();
-    c.rect(0, AXIS, GUTTER, view.plotHeight);
+    c.rect(0, AXIS - 4, GUTTER, view.plotHeight + 4);
     c.clip();
     c.textAlign = "right";
-    const right = GUTTER - 10;
-    for (let rank = view.firstRow; rank < view.lastRow; ++rank) {
+    const right = GUTTER - 10, every = Math.ceil(9.5 / view.rowHeight);
+    for (let rank = Math.ceil(view.firstRow / every) * every; rank < view.lastRow; rank += every) {
       const y = view.y(rank), height = view.heights.boxes;
       const two = height >= 30;
       c.fillStyle = theme.ink;

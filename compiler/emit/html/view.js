@@ -57,6 +57,8 @@ class View {
       y += this.heights[band] + BAND_GAP;
     }
     this.rowHeight = y - BAND_GAP + between(ROW_GAP);
+    const left = this.plotHeight / this.rows - this.rowHeight; // by rounding down
+    if (left > 0 && left < 1.5) this.rowHeight += left;
     this.clamp();
   }
 
