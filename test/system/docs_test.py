@@ -93,7 +93,9 @@ class DocsTest(ToolTest):
         shutil.copytree(SOURCE / "specs", self.folder / "specs", ignore=shutil.ignore_patterns("*.pipe"))
         (self.folder / "build/release").mkdir(parents=True)
         (self.folder / "build/release/bin").symlink_to(BIN)
-        (self.folder / "tools").symlink_to(SOURCE / "tools")
+        for entry in SOURCE.iterdir():
+            if entry.name not in ("specs", "build") and not entry.name.startswith("."):
+                (self.folder / entry.name).symlink_to(entry)
         self.environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
         self.helps = {}
 
@@ -207,6 +209,16 @@ class DocsTest(ToolTest):
     def test_written_documents_are_current(self):
         self.assertEqual(documents.stale(documents.documents()), [],
                          "write them anew: cmake --build BUILD --target update-gallery")
+
+    def test_quoted_code_is_the_file_s(self):
+        """A block of code is word for word in the file that was named last before it."""
+        text = (SOURCE / "CONTRIBUTING.md").read_text()
+        quotes = list(re.finditer(r"^```(?:cpp|tablegen|mlir)\n(.*?)^```", text, re.M | re.S))
+        self.assertGreater(len(quotes), 4)
+        for quote in quotes:
+            named = re.findall(r"`([\w./-]+\.(?:cpp|h|td|mlir))`", text[:quote.start()])
+            path = next(SOURCE / each for each in reversed(named) if "/" in each)
+            self.assertIn(quote[1].strip(), path.read_text(), f"CONTRIBUTING.md quotes {path.name}")
 
     def test_links_lead_somewhere(self):
         for document in ("README.md", "CONTRIBUTING.md", "specs/README.md", "specs/REFERENCE.md"):
