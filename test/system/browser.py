@@ -38,7 +38,7 @@ class Browser:
                          "--force-device-scale-factor=1", "--no-first-run", f"--user-data-dir={self.profile.name}",
                          f"--window-size={width},{height}", *(["--force-dark-mode"] if dark else [])]
             answer = self.call("POST", "", {"capabilities": {"alwaysMatch": {
-                "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"},
+                "browserName": "chrome", "timeouts": {"script": 120_000}, "goog:loggingPrefs": {"browser": "ALL"},
                 "goog:chromeOptions": {"binary": chromium, "args": arguments}}}})
             self.base += "/" + answer["sessionId"]
             # The window's frame counts in --window-size, and a machine's idea of it varies.

@@ -168,6 +168,34 @@ class Html(support.ToolTest):
                 self.assertEqual(self.browser.run("return window.pipec.painter.memory.map((curve) => curve.most)"),
                                  report["peak_bytes"])
 
+    def test_words_are_the_reports(self):
+        """Sizes between two of three decimals too, where printf and browsers round apart."""
+        for sixteenths in (17, 19, 21, 23):
+            text = SPEC.replace("static: 2GiB", "static: 0B").replace("activation: 1GiB, weight_context: 256MiB",
+                                                                      f"activation: {sixteenths * 16}MiB").replace("16MiB", "0B")
+            self.page(text)
+            peak = self.browser.run("return [...document.querySelectorAll('#figures dd')].map((each) => each.textContent)")
+            report = self.pipec("report", self.spec(text)).stdout
+            self.assertIn(re.search(r"memory +([\d.]+ \w+) ", report)[1], peak)
+            self.assertIn(re.search(r"makespan +([\d.]+ \w+) ", report)[1], peak)
+
+    def test_causes_are_those_of_explain(self):
+        for name in ("1f1b", "v-half", "zb-v"):
+            spec = support.SPECS / f"{name}.yaml"
+            self.page(spec)
+            idle = self.browser.run("""
+                const {frame, found: {idle}, data} = window.pipec;
+                return frame.ranks.flatMap((_, rank) => [...idle.start.keys()].slice(idle.first[rank], idle.first[rank + 1])
+                  .filter((i) => idle.before[i] >= 0).map((i) => [rank, (idle.start[i] + idle.end[i]) / 2,
+                    frame.boxes.start[idle.before[i]], data.whys[frame.boxes.why[idle.before[i]]]]));""")
+            plan = self.compile(spec)
+            for rank, at, until, why in idle[:: max(1, len(idle) // 8)]:
+                with self.subTest(spec=name, rank=rank, at=at):
+                    found = json.loads(self.pipec("explain", plan, "--rank", rank, "--at", f"{round(at)}ps", "--json").stdout)
+                    self.assertFalse(found["busy"])
+                    self.assertAlmostEqual(found["to_ms"], until / 1e9)
+                    self.assertEqual(found["causes"][0]["because"], why)
+
     def test_every_example(self):
         """What idles and what runs fill the step, the critical path has no hole, and all of it is in the page."""
         for spec in sorted(support.SPECS.glob("*.yaml")):

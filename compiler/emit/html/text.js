@@ -6,7 +6,10 @@ const SIZES = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 *
 /** The value in the largest unit that it reaches, with at most three decimals and no trailing zero. */
 function inUnits(value, units) {
   const [name, size] = units.find(([, size]) => Math.abs(value) >= size) ?? units.at(-1);
-  return `${Number((value / size).toFixed(3))} ${name}`;
+  let number = value / size;
+  // A number that lies between two of three decimals goes to the even one; only odd sixteenths do.
+  if (Math.abs((number * 16) % 2) === 1) number = Math.round(number * 500) / 500;
+  return `${Number(number.toFixed(3))} ${name}`;
 }
 
 const timeText = (picoseconds) => inUnits(picoseconds, TIMES);
