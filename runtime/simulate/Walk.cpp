@@ -344,7 +344,7 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
   const Work &work = workOf(head(queue));
   // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
   tooLong |= completedAt > kLatest;
-  auto &completed = queue.completed[size_t(queue.step % kKept)];
+  auto &completed = queue.completed[size_t(queue.step) % kKept];
   if (queue.done == 0 && !completed)
     completed = std::make_unique_for_overwrite<Time[]>(size_t(queue.perStep));
   Time *times = completed.get() + queue.done;

@@ -41,8 +41,8 @@ public:
 
 private:
   static constexpr uint32_t kNone = ~uint32_t(0);
-  // A queue may be one step ahead of another of its rank, whose waits may look one step back.
-  static constexpr int64_t kKept = 3;
+  // A queue may be one step ahead of another of its rank, whose waits may look one step back: three, and a power of two.
+  static constexpr size_t kKept = 4;
   static constexpr plan::Time kLatest = 6 * limits::kTime;
 
   /// An operation with what running it takes.
@@ -71,7 +71,8 @@ private:
     int64_t trips = 0;
     size_t segment = 0;
   };
-  struct QueueState {
+  /// What a visit touches stands in its first two lines of a cache: visits go all over the queues.
+  struct alignas(64) QueueState {
     // Where it stands.
     uint32_t at = 0;              // entry
     uint32_t first = 0, last = 0; // of its loop
@@ -80,13 +81,15 @@ private:
     int64_t step = 0, done = 0; // completions of the current step
     int64_t perStep = 0;
     plan::Time free = 0;
-    plan::Time ready = 0;                                       // while posted: since when
+    // Its second line.
     std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
     std::vector<uint32_t> waiters;                              // queues whose head waits for this one
+    plan::Time ready = 0;                                       // while posted: since when
+    int32_t rank = 0;
     // While the head is a transfer that waits for its other side, or waits for its turn on a shared device.
     bool posted = false;
     bool shares = false; // its device, with another queue
-    int32_t rank = 0;
+    // Elsewhere.
     uint32_t index = 0;                  // in Program::queues
     uint32_t firstLoop = 0, endLoop = 0; // in Walk::loops
   };
@@ -126,7 +129,7 @@ private:
     return variant.programs[size_t(queue.rank)].instructions[head(queue).instruction];
   }
   const plan::Time *completions(const QueueState &queue, int64_t step) const {
-    return queue.completed[size_t(step % kKept)].get();
+    return queue.completed[size_t(step) % kKept].get();
   }
   /// How many instructions of the rank are issued before the head in the step.
   int64_t indexOf(const QueueState &queue) const;
