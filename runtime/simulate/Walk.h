@@ -41,7 +41,8 @@ public:
 
 private:
   static constexpr uint32_t kNone = ~uint32_t(0);
-  // A queue may be one step ahead of another of its rank, whose waits may look one step back: three, and a power of two.
+  // A queue may be one step ahead of another of its rank, whose waits may look one step back: three, and a power of
+  // two.
   static constexpr size_t kKept = 4;
   static constexpr plan::Time kLatest = 6 * limits::kTime;
 
