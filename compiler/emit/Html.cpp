@@ -70,8 +70,8 @@ Json variantJson(const plan::Variant &variant, const Report &figures) {
   const plan::Certificate &c = figures.certificate;
   return {{"name", variant.name},
           {"schedule", figures.schedule},
-          {"stages", variant.stages},
-          {"microbatches", variant.microbatches},
+          {"stages", figures.stages},
+          {"microbatches", figures.microbatches},
           {"limit", variant.memoryLimit},
           {"makespan", c.makespan},
           {"span", c.span},

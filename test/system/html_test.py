@@ -135,7 +135,8 @@ class Html(support.ToolTest):
             const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {willReadFrequently: true});
             copy.drawImage(canvas, 0, 0);
             return %s.map(([x, y]) => hex([...copy.getImageData(x - at.x, y - at.y, 1, 1).data.slice(0, 3)]));
-            function hex(rgb) { return "#" + rgb.map((part) => part.toString(16).padStart(2, "0")).join(""); }""" % json.dumps(points))
+            function hex(rgb) { return "#" + rgb.map((part) => part.toString(16).padStart(2, "0")).join(""); }
+            """ % json.dumps(points))
 
     def test_tooltips_say_what_the_simulator_says(self):
         self.page(SPEC)
@@ -171,8 +172,8 @@ class Html(support.ToolTest):
     def test_words_are_the_reports(self):
         """Sizes between two of three decimals too, where printf and browsers round apart."""
         for sixteenths in (17, 19, 21, 23):
-            text = SPEC.replace("static: 2GiB", "static: 0B").replace("activation: 1GiB, weight_context: 256MiB",
-                                                                      f"activation: {sixteenths * 16}MiB").replace("16MiB", "0B")
+            text = SPEC.replace("static: 2GiB", "static: 0B").replace("boundary: 16MiB", "boundary: 0B").replace(
+                "activation: 1GiB, weight_context: 256MiB", f"activation: {sixteenths * 16}MiB")
             self.page(text)
             peak = self.browser.run("return [...document.querySelectorAll('#figures dd')].map((each) => each.textContent)")
             report = self.pipec("report", self.spec(text)).stdout
@@ -204,9 +205,10 @@ class Html(support.ToolTest):
                 found = self.browser.run("""
                     const {frame, found} = window.pipec, {idle, path} = found;
                     const sum = (start, end) => start.reduce((all, from, n) => all + end[n] - from, 0);
-                    let devices = 0, busy = 0, at = 0, holes = 0;
+                    let busy = 0, at = 0, holes = 0;
                     for (const rank of frame.ranks)
-                      for (let box = rank.first; box < rank.devices; ++box, ++devices) busy += frame.boxes.end[box] - frame.boxes.start[box];
+                      for (let box = rank.first; box < rank.devices; ++box)
+                        busy += frame.boxes.end[box] - frame.boxes.start[box];
                     const item = (each) => each < frame.boxes.count ? [frame.boxes.start[each], frame.boxes.end[each]]
                       : [frame.transfers.start[(each - frame.boxes.count) >> 1],
                          frame.transfers[(each - frame.boxes.count) & 1 ? "arrival" : "end"][(each - frame.boxes.count) >> 1]];
@@ -302,7 +304,9 @@ class Html(support.ToolTest):
 
     def test_light_and_dark(self):
         def lightness():
-            corner = self.browser.run("const at = document.getElementById('canvas').getBoundingClientRect(); return [at.x + 2, at.y + 2]")
+            corner = self.browser.run("""
+                const at = document.getElementById("canvas").getBoundingClientRect();
+                return [at.x + 2, at.y + 2];""")
             return max(bytes.fromhex(self.pixels([corner])[0][1:]))
 
         path = self.page(SPEC)
@@ -348,8 +352,8 @@ class Html(support.ToolTest):
     def test_names_are_text(self):
         path = self.page(SPEC)
         name = '<img src=x onerror="window.taken = 1">'
-        path.write_text(path.read_text(encoding="utf-8").replace('"name":"1f1b"', '"name":' + json.dumps(name).replace("<", "\\u003c")),
-                        encoding="utf-8")
+        written = '"name":' + json.dumps(name).replace("<", "\\u003c")
+        path.write_text(path.read_text(encoding="utf-8").replace('"name":"1f1b"', written), encoding="utf-8")
         self.browser.open(path)
         self.assertEqual(self.browser.run("return document.getElementById('title').textContent"), name)
         self.assertIsNone(self.browser.run("return window.taken ?? null"))
@@ -370,7 +374,8 @@ class Html(support.ToolTest):
     def test_a_damaged_page_says_so(self):
         self.skipped_console = True  # the error that is looked for stands there
         path = self.page(SPEC)
-        path.write_text(re.sub(r'"columns":"[^"]{40}', '"columns":"' + "A" * 40, path.read_text(encoding="utf-8")), encoding="utf-8")
+        damaged = re.sub(r'"columns":"[^"]{40}', '"columns":"' + "A" * 40, path.read_text(encoding="utf-8"))
+        path.write_text(damaged, encoding="utf-8")
         with self.assertRaises(RuntimeError):
             self.browser.open(path)
         self.assertRegex(self.browser.run("return document.getElementById('shape').textContent"), "this page cannot be shown")

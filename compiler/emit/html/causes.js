@@ -11,9 +11,10 @@ const IDLE = [
   {name: "buffer", text: "a transfer buffer"},
   {name: "memory", text: "memory that a W gives back"},
   {name: "done", text: "the end of the step"},
+  {name: "before", text: "what began in the step before"},
 ];
 const IDLE_OF_WHY = {[WHYS.data]: 0, [WHYS.queue]: 2, [WHYS.buffer]: 3, [WHYS.memory]: 4};
-const TRANSFER = 1, DONE = 5;
+const TRANSFER = 1, DONE = 5, BEFORE = 6;
 
 /** An item as one number, so that chains are arrays of numbers: boxes first, then both sides of each transfer. */
 const boxItem = (frame, box) => box;
@@ -84,7 +85,7 @@ function idleStretches(frame) {
           const flies = item >= boxes.count && reason === WHYS.data;
           start.push(from);
           end.push(until);
-          why.push(flies ? TRANSFER : IDLE_OF_WHY[reason]);
+          why.push(item < 0 && frame.step > 0 ? BEFORE : flies ? TRANSFER : IDLE_OF_WHY[reason]);
           before.push(box);
           of.push(item);
           until = from;

@@ -1,5 +1,5 @@
 // Rows whose boxes are narrower than a few pixels, as an image: each column of pixels is parted among what runs in its
-// time, from the bottom in the order of the legend, idle time on top. No box is lost, and no colour is made up by mixing.
+// time, from the bottom in the order of the legend, idle time on top. No box is lost, no colour is made up by mixing.
 
 /** "#0072b2" as a pixel of an ImageData's words. */
 function pixelOf(colour) {
@@ -38,8 +38,8 @@ class Density {
         const part = shares[share++];
         if (part === 0) continue;
         sum += part;
-        const pixel = pixels[bin];
-        for (const until = height - Math.round(sum * height); left > until && left > 0; --left, at -= width) words[at] = pixel;
+        const pixel = pixels[bin], until = Math.max(0, height - Math.round(sum * height));
+        for (; left > until; --left, at -= width) words[at] = pixel;
       }
       for (; left > 0; --left, at -= width) words[at] = pixels[bins];
     }

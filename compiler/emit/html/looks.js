@@ -1,4 +1,4 @@
-// Colours: those of work come with the page's data (Palette.h), those of the page and of idle time from its style sheet.
+// Colours: those of work come with the page's data (Palette.h), those of the page and of idle time from its sheet.
 
 const parts = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 const hex = (rgb) => "#" + rgb.map((part) => part.toString(16).padStart(2, "0")).join("");

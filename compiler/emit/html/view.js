@@ -39,14 +39,15 @@ class View {
     return Math.max(1, this.height - AXIS - OVERVIEW);
   }
 
-  /** Between what a row needs at least and what it takes at most, as much as there is; else it scrolls. */
+  /** Between what a row needs at least and what it takes at most, as much as there is; what has to scroll has room. */
   layOut() {
     if (!this.rows) return;
     const shown = Object.keys(BANDS).filter((band) => this.bands[band]);
     const sum = (which) => shown.reduce((all, band) => all + BANDS[band][which], 0) + ROW_GAP[which] +
       BAND_GAP * (shown.length - 1);
     const least = sum(0), most = sum(1);
-    const share = Math.min(1, Math.max(0, (this.plotHeight / this.rows - least) / (most - least)));
+    const room = this.plotHeight / this.rows;
+    const share = room < least ? 0.3 : Math.min(1, (room - least) / (most - least));
     const between = ([a, b]) => Math.floor((a + share * (b - a)) * this.tall);
     this.heights = {};
     this.tops = {};

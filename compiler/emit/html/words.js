@@ -1,6 +1,8 @@
 // What the page says of a thing: {title, place, rows: [[label, text], …]}. Texts go into the page as text, never as
 // markup: names come from files.
 
+const CRITICAL = ["critical path", "the step ends later if this does"];
+
 class Words {
   constructor(data) {
     this.data = data;
@@ -68,14 +70,16 @@ class Words {
       for (let t = 0; t < transfers.count; ++t) {
         const {of, stage} = operations[transfers.operation[t]];
         this.transferIndex.out.set(key(transfers.from[t], of, stage, transfers.microbatch[t]), t);
-        this.transferIndex.in.set(key(transfers.to[t], of, of === 1 ? stage + 1 : stage - 1, transfers.microbatch[t]), t);
+        const taker = of === 1 ? stage + 1 : stage - 1;
+        this.transferIndex.in.set(key(transfers.to[t], of, taker, transfers.microbatch[t]), t);
       }
     }
     const {kind, stage} = operations[boxes.operation[box]];
     if (kind === BACKWARD_WEIGHT || !isOfMicrobatch(kind)) return [];
     const of = kind === FORWARD ? [1] : kind <= BACKWARD ? [2] : [1, 2];
-    return of.flatMap((each) => ["in", "out"].map((side) =>
-      this.transferIndex[side].get(key(boxes.group[box], each, stage, boxes.microbatch[box])))).filter((t) => t !== undefined);
+    return of.map((each) => key(boxes.group[box], each, stage, boxes.microbatch[box]))
+      .flatMap((each) => [this.transferIndex.in.get(each), this.transferIndex.out.get(each)])
+      .filter((transfer) => transfer !== undefined);
   }
 
   memoryAt(rank, time) {
@@ -100,9 +104,10 @@ class Words {
     const held = heldBy(operation);
     if (held > 0) rows.push(["holds", `${bytesText(held)} from its start`]);
     if (held < 0) rows.push(["frees", `${bytesText(-held)} at its end`]);
-    if (held !== 0) rows.push(["held then", this.ofLimit(this.memoryAt(rank, held > 0 ? boxes.start[box] : boxes.end[box]))]);
+    const then = held > 0 ? boxes.start[box] : boxes.end[box];
+    if (held !== 0) rows.push(["held then", this.ofLimit(this.memoryAt(rank, then))]);
     if (operation.bytes > 0) rows.push(["bytes", bytesText(operation.bytes)]);
-    if (this.onPath.has(box)) rows.push(["critical path", "the step ends later if this does"]);
+    if (this.onPath.has(box)) rows.push(CRITICAL);
     if (run) rows.push(...this.ofRun(run.boxes.start[box], run.boxes.end[box], boxes.start[box], boxes.end[box]));
     return {title: this.boxName(box), place: `rank ${rank}`, rows};
   }
@@ -121,7 +126,7 @@ class Words {
     const rows = [["wire", this.span(transfers.start[transfer], transfers.end[transfer])],
                   ["arrives", timeText(transfers.arrival[transfer])], ["bytes", bytesText(operation.bytes)],
                   ["waited for", this.waitedFor(item, transfers.from[transfer])]];
-    if (this.onPath.has(item) || this.onPath.has(item + 1)) rows.push(["critical path", "the step ends later if this does"]);
+    if (this.onPath.has(item) || this.onPath.has(item + 1)) rows.push(CRITICAL);
     if (run)
       rows.push(...this.ofRun(run.sends.start[transfer], run.recvs.end[transfer], transfers.start[transfer],
                               transfers.arrival[transfer]));
@@ -175,4 +180,5 @@ class Words {
 }
 
 /** The same as a line, for a screen reader. */
-const spoken = ({title, place, rows}) => `${title}, ${place}. ${rows.map(([label, text]) => `${label} ${text}`).join(". ")}`;
+const spoken = ({title, place, rows}) =>
+  `${title}, ${place}. ${rows.map(([label, said]) => `${label} ${said}`).join(". ")}`;
