@@ -43,8 +43,10 @@ void settle(Section &section) {
       box.start -= first;
       box.end -= first;
     }
-    std::stable_sort(lane.boxes.begin(), lane.boxes.end(),
-                     [](const Box &a, const Box &b) { return a.start < b.start; });
+    std::sort(lane.boxes.begin(), lane.boxes.end(), [](const Box &a, const Box &b) {
+      return std::tie(a.start, a.end, a.kind, a.chunk, a.microbatch) <
+             std::tie(b.start, b.end, b.kind, b.chunk, b.microbatch);
+    });
   }
   section.length = first == INT64_MAX ? 0 : last - first;
 }

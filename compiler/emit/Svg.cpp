@@ -136,8 +136,10 @@ private:
     const std::string name = fmt::format("rank {}", std::max<int64_t>(ranks - 1, 0));
     left = kMargin + widthOf(name, kText) + (perRank > 1 ? 36 : 8) * kPixel;
     inner = std::max<Cent>(width - left - kMargin, 50 * kPixel);
-    look = {scale, inner, height, 1, boxes / size_t(every) > kMostBoxes || Cent(widest) * kBox > inner, 0};
-    if (!look.shares)
+    look = {scale, inner, height, 1, 0, 0};
+    if (boxes / size_t(every) > kMostBoxes || Cent(widest) * kBox > inner)
+      look.column = std::max<Cent>(kPixel, 2 * inner / Cent(widest));
+    else
       look.text = numberSize();
   }
 
@@ -292,7 +294,7 @@ private:
             fmt::format("<line class=\"mark\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\" x2=\"16\" "
                         "y1=\"6\" y2=\"6\"/>",
                         hex(kLight.mark)));
-    if (look.shares)
+    if (look.column > 0)
       entry("height: share of the time", 0, "");
   }
 

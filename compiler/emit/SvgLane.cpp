@@ -98,13 +98,14 @@ bool alike(const Stretch &a, const Stretch &b) {
 }
 
 std::vector<Stretch> columnsOf(const Lane &lane, const LaneLook &look, const std::vector<Key> &keys) {
-  std::vector<Stretch> columns(size_t((look.width + kPixel - 1) / kPixel));
+  std::vector<Stretch> columns(size_t((look.width + look.column - 1) / look.column));
   for (size_t c = 0; c != columns.size(); ++c)
-    columns[c] = {Cent(c) * kPixel, std::min(Cent(c + 1) * kPixel, look.width), std::vector<Cent>(keys.size())};
+    columns[c] = {Cent(c) * look.column, std::min(Cent(c + 1) * look.column, look.width),
+                  std::vector<Cent>(keys.size())};
   for (const Box &box : lane.boxes) {
     const auto key = size_t(std::lower_bound(keys.begin(), keys.end(), keyOf(box)) - keys.begin());
     const Cent from = centOf(box.start, look.scale, look.width), to = centOf(box.end, look.scale, look.width);
-    for (Cent c = from / kPixel; c * kPixel < to; ++c) {
+    for (Cent c = from / look.column; c * look.column < to; ++c) {
       Stretch &column = columns[size_t(c)];
       column.taken[key] += std::min(to, column.to) - std::max(from, column.from);
     }
@@ -113,7 +114,7 @@ std::vector<Stretch> columnsOf(const Lane &lane, const LaneLook &look, const std
 }
 
 std::string shares(const Lane &lane, const LaneLook &look) {
-  constexpr Cent kMixed = 4 * kPixel; // stretches of mixed work are compared over so much, not by the pixel
+  const Cent mixed = 4 * look.column; // stretches of mixed work are compared over so much
   std::vector<Key> keys;
   for (const Box &box : lane.boxes)
     if (std::find(keys.begin(), keys.end(), keyOf(box)) == keys.end())
@@ -126,7 +127,7 @@ std::string shares(const Lane &lane, const LaneLook &look) {
     if (!runs.empty()) {
       Stretch &last = runs.back();
       const int lastOnly = last.only();
-      if (only == lastOnly && (only >= 0 || last.length() < kMixed)) {
+      if (only == lastOnly && (only >= 0 || last.length() < mixed)) {
         last.add(column);
         continue;
       }
@@ -166,7 +167,7 @@ Cent centOf(plan::Time time, plan::Time scale, Cent width) { return Cent(__int12
 Cent textWidth(int64_t number, Cent size) { return Cent(std::to_string(number).size()) * size * 56 / 100 + 120; }
 
 std::string laneSvg(const Lane &lane, const LaneLook &look) {
-  return look.shares ? shares(lane, look) : boxes(lane, look);
+  return look.column > 0 ? shares(lane, look) : boxes(lane, look);
 }
 
 } // namespace pipec::emit

@@ -19,8 +19,8 @@ struct LaneLook {
   plan::Time scale = 1;
   Cent width = 0, height = 0;
   int chunks = 1;
-  bool shares = false; // boxes are too small to be told apart
-  Cent text = 0;       // size of the numbers; 0: none
+  Cent column = 0; // boxes too small or too many to be told apart are drawn as shares of so much; 0: one by one
+  Cent text = 0;   // size of the numbers; 0: none
 };
 
 /// Half of a digit's advance is enough for any common sans serif.
