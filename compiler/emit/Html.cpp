@@ -83,55 +83,57 @@ Json variantJson(const plan::Variant &variant, const Report &figures) {
           {"spanBubble", figures.spanBubbleRate}};
 }
 
-/// The frames of the page: what `run` leaves out where not all fit is said in the note.
-Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &steps, Json &list, std::string &note) {
-  std::map<size_t, int64_t> wanted; // variant → how many of its steps are simulated
-  size_t shown = 0;
-  int64_t items = 0;
-  if (steps.empty())
-    for (size_t v = 0; v != plan.variants.size(); ++v) {
-      items += page::items(plan.variants[v]);
-      wanted[v] = 1;
-    }
-  for (; shown != steps.size(); ++shown) {
-    const RunStep &step = steps[shown];
-    auto simulated = wanted;
-    simulated[step.variant] = std::max(simulated[step.variant], step.step + 1);
-    // What is simulated is kept, too; a step of a run is drawn twice.
-    __int128 all = 0;
-    for (const auto &[v, count] : simulated)
-      all += __int128(count) * page::items(plan.variants[v]);
-    all += items + 2 * page::items(plan.variants[step.variant]);
-    if (shown != 0 && all > kItems)
-      break;
-    items += 2 * page::items(plan.variants[step.variant]);
-    wanted = std::move(simulated);
-    if (all > kItems)
-      items = kItems + 1;
+struct Shown {
+  size_t variant = 0;
+  int64_t step = 0; // of the simulated run
+  const RunStep *run = nullptr;
+};
+
+/// The first of the frames that fit into a page, and how many steps of each variant they need.
+size_t fitting(const plan::Plan &plan, const std::vector<Shown> &frames, std::map<size_t, int64_t> &steps) {
+  int64_t room = kItems;
+  for (size_t n = 0; n != frames.size(); ++n) {
+    const Shown &frame = frames[n];
+    const int64_t known = steps.contains(frame.variant) ? steps[frame.variant] : 0;
+    const int64_t needed = std::max(known, frame.step + 1);
+    // A run is drawn beside what was simulated, all of which is kept meanwhile.
+    const int64_t times = frame.run ? 2 + needed - known : 1;
+    if (page::items(plan.variants[frame.variant]) > room / times)
+      return n;
+    room -= times * page::items(plan.variants[frame.variant]);
+    steps[frame.variant] = needed;
   }
-  if (items > kItems)
+  return frames.size();
+}
+
+/// What a run leaves out where not all fits is said in the note.
+Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, Json &list, std::string &note) {
+  std::vector<Shown> frames;
+  for (size_t v = 0; run.empty() && v != plan.variants.size(); ++v)
+    frames.push_back({v});
+  for (const RunStep &step : run)
+    frames.push_back({step.variant, std::min(step.step, kSettled), &step});
+  std::map<size_t, int64_t> steps;
+  const size_t fit = fitting(plan, frames, steps);
+  if (fit == 0 || (run.empty() && fit != frames.size()))
     return Status::input(fmt::format("a page of this plan would hold more than {} boxes and transfers; fewer "
                                      "microbatches (--set pipeline.microbatches=…) show the same pattern",
                                      kItems));
-  if (shown != steps.size())
-    note = fmt::format("the page holds the first {} of the {} steps that ran", shown, steps.size());
+  if (fit != frames.size())
+    note = fmt::format("the page holds the first {} of the {} steps that ran", fit, frames.size());
   std::map<size_t, simulate::Recording> recordings;
-  for (const auto &[v, count] : wanted) {
+  for (const auto &[v, count] : steps) {
     simulate::Options options;
     options.steps = count;
     if (Status status = recordings[v].run(plan.variants[v], options); !status.ok())
       return status;
   }
-  const auto add = [&](size_t variant, int64_t step, const RunStep *run) {
-    Json frame = page::frame(plan.variants[variant], recordings[variant], step, run);
-    frame["variant"] = variant;
+  for (size_t n = 0; n != fit; ++n) {
+    const auto &[v, step, ran] = frames[n];
+    Json frame = page::frame(plan.variants[v], recordings[v], step, ran);
+    frame["variant"] = v;
     list.push_back(std::move(frame));
-  };
-  if (steps.empty())
-    for (size_t v = 0; v != plan.variants.size(); ++v)
-      add(v, 0, nullptr);
-  for (size_t s = 0; s != shown; ++s)
-    add(steps[s].variant, steps[s].step, &steps[s]);
+  }
   return {};
 }
 

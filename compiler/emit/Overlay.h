@@ -11,6 +11,9 @@
 
 namespace pipec::emit {
 
+/// Steps repeat soon; a later one looks as this one does.
+inline constexpr int64_t kSettled = 7;
+
 struct RunStep {
   int64_t step = 0;
   size_t variant = 0;

@@ -1,5 +1,6 @@
 #include "compiler/emit/Picture.h"
 
+#include "compiler/emit/Overlay.h"
 #include "runtime/plan/Text.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -151,8 +152,6 @@ Time Picture::scale() const {
 }
 
 Status predicted(const plan::Variant &variant, int64_t step, Section &section) {
-  // Steps repeat soon; a later one looks as this one does.
-  constexpr int64_t kSettled = 7;
   section = sectionOf(variant);
   const int64_t last = std::min(step, kSettled);
   simulate::Options run;

@@ -73,6 +73,12 @@ TEST(Html, EveryStepOfARunIsInItsPage) {
   EXPECT_EQ(count(page, "\"run\":{\"step\":"), 5u);
 }
 
+TEST(Html, ARunThatWentOnFromALateStepIsShown) {
+  const plan::Plan plan = certified({.ranks = 3, .microbatches = 4});
+  const std::string page = pageOf(plan, runOf(plan.variants.front(), 2, int64_t(1) << 40));
+  EXPECT_EQ(count(page, "\"run\":{\"step\":1099511627776,"), 1u);
+}
+
 TEST(Overlay, FindsTheVariantOfEachStep) {
   plan::Plan plan = certified({.microbatches = 4});
   plan.variants.push_back(certified({.microbatches = 4, .split = true}).variants.front());

@@ -103,7 +103,7 @@ function fillMenus() {
 function fillSteps(variant) {
   const list = framesOf(variant);
   element("step").replaceChildren();
-  for (const [head, index] of list) text(element("step"), "option", String(head.step)).value = index;
+  for (const [head, index] of list) text(element("step"), "option", String(head.run?.step ?? head.step)).value = index;
   element("step-label").hidden = list.length < 2;
 }
 element("variant").addEventListener("change", () => {
