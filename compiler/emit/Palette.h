@@ -27,7 +27,7 @@ struct Look {
 
 /// The looks in the order of legends.
 inline constexpr std::array<Look, 7> kLooks = {{
-    {"F", "forward", "forward", 0x0072B2, {25, 31}, 231},
+    {"F", "forward", "forward", 0x0072B2, {25, 32}, 231},
     {"B", "backward", "backward", 0xE69F00, {214, 222}, 16},
     {"W", "weight backward", "weight", 0x009E73, {36, 79}, 16},
     {"X", "forward and backward overlapped", "overlapped", 0xCC79A7, {175, 182}, 16},

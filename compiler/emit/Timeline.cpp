@@ -39,11 +39,15 @@ public:
     }
   }
 
-  std::string text(bool colour) {
+  /// What comes after the section's end is not idle, but nothing.
+  std::string text(plan::Time length, bool colour) {
     settle();
     label();
     std::string text, last;
-    for (const Cell &cell : cells) {
+    for (size_t c = 0; c != cells.size(); ++c) {
+      const Cell &cell = cells[c];
+      if (!cell.box && edge(int(c)) >= length)
+        break;
       const std::string next = cell.box ? colourOf(*cell.box) : kFaint;
       if (colour && next != last)
         text += kPlain + next;
@@ -212,7 +216,8 @@ std::string timeline(const Picture &picture, const TimelineOptions &options) {
       Row row(width, scale);
       for (const Box &box : lane.boxes)
         row.add(box);
-      text += fmt::format("{:<{}}{}\n", label(section, lane, digits, narrow), labels, row.text(options.colour));
+      text += fmt::format("{:<{}}{}\n", label(section, lane, digits, narrow), labels,
+                          row.text(section.length, options.colour));
     }
   }
   const std::string end = plan::timeText(scale);
