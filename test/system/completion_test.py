@@ -58,7 +58,7 @@ class CompletionTest(ToolTest):
         self.assertEqual(self.complete("pipec", "--v"), ["--version"])
 
     def test_every_command_and_option_of_help(self):
-        commands = re.findall(r"^  ([a-z]+) ", self.pipec("--help").stdout, re.M)
+        commands = re.findall(r"^  ([a-z]+)  ", self.pipec("--help").stdout, re.M)
         self.assertEqual(sorted(commands), sorted(each for each in self.complete("pipec", "") if each[0] != "-"))
         for command in commands:
             known = set(self.complete("pipec", command, "-"))

@@ -194,10 +194,10 @@ class DocsTest(ToolTest):
 
     def test_help(self):
         """The examples of --help."""
-        names = re.findall(r"^  ([a-z]+) ", self.help_of("pipec"), re.M)
+        names = re.findall(r"^  ([a-z]+)  ", self.help_of("pipec"), re.M)
         self.assertGreater(len(names), 8)
-        for program in [("pipec", name) for name in names]:
-            examples = self.help_of(*program).partition("Examples:\n")[2].splitlines()
+        for program in [("pipec",), *(("pipec", name) for name in names)]:
+            examples = self.help_of(*program).partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
             self.assertGreaterEqual(len(examples), 1, program)
             for command in examples:
                 with self.subTest(command=command.strip()):

@@ -73,6 +73,8 @@ Status usable(const CommandOptions &options) {
 } // namespace
 
 int showSvg(const CommandOptions &options, const Compiled &compiled) {
+  if (const size_t variants = compiled.plan.variants.size(); variants > 1)
+    fmt::print(stderr, "note: the figure is of the first of {} variants; pipec show has --variant\n", variants);
   emit::Picture picture;
   if (Status status = section(options, compiled, picture.sections.emplace_back()); !status.ok())
     return fail(options, options.input, status);

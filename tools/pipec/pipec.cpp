@@ -218,7 +218,12 @@ int main(int argc, char **argv) {
   app.name("pipec");
   app.set_version_flag("--version", "pipec " PIPEC_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 the input is wrong, 2 the usage is wrong, 3 a check failed, 4 the run failed.");
+  app.footer("Examples:\n"
+             "  pipec show specs/1f1b.yaml\n"
+             "  pipec report specs/1f1b.yaml --set pipeline.microbatches=32\n"
+             "  pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local\n"
+             "  pipec compile --help\n\n"
+             "Exit codes: 0 done, 1 the input is wrong, 2 the usage is wrong, 3 a check failed, 4 the run failed.");
   pipec::CommandOptions options;
   std::map<CLI::App *, const Subcommand *> known;
   for (const Subcommand &each : kSubcommands) {
