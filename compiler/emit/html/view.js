@@ -4,12 +4,12 @@ const GUTTER = 104, AXIS = 58, OVERVIEW = 40, MARGIN = 12;
 
 /** Heights of the bands of a rank's row: at least, at most. */
 const BANDS = {
-  boxes: [7, 40],
-  run: [7, 32],
+  boxes: [5, 40],
+  run: [5, 32],
   transfers: [6, 12],
   memory: [20, 64],
 };
-const BAND_GAP = 2, ROW_GAP = [2, 18];
+const BAND_GAP = 2, ROW_GAP = [1, 18];
 
 class View {
   constructor() {
