@@ -242,22 +242,81 @@ void warmUp(const View &view, Best &best) {
 /// Last device, for the span: two ranks i, j with first(i) < first(j). From i's first start to j's end pass the way of
 /// a microbatch from first(i) to first(j), then all of j's time, G = work + idle. From j's first start to i's end pass
 /// G less what may follow j's last B, then the way of that B to first(i), its W, and i's optimizer. The two are a cycle
-/// of the matrix of longest paths, so half their sum bounds the largest mean. Ranks are looked at by first stage,
-/// keeping the best i.
+/// of the matrix of longest paths, so half their sum bounds the largest mean. And from i's first start to its own end
+/// pass the way down to j, G less what may follow j's last B, and the way back: a cycle by itself. Ranks are looked at
+/// by first stage, keeping the best i of each kind.
 void lastDevice(const View &view, Best &best) {
   std::vector<int32_t> order(view.ranks.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [&](int32_t x, int32_t y) { return view.ranks[x].first < view.ranks[y].first; });
-  Wide upstream = -kNever;
+  Wide upstream = -kNever, around = -kNever;
   for (int32_t r : order) {
     const RankView &rank = view.ranks[r];
     const StageView &first = view.stages[rank.first];
     const Wide time = rank.work + idleBeforeBackward(view, rank, rank.warmUp);
     const Wide cycle = upstream + first.headF + first.upTo + 2 * time - rank.optimizer - rank.pending;
+    around = std::max(around, first.rankTail - first.headF - first.upTo);
     best.offer(0, cycle > 0 ? ceilDivide(cycle, 2) : 0, Argument::LastDevice);
+    best.offer(0, around + first.headF + first.upTo + time - rank.optimizer - rank.pending, Argument::LastDevice);
     upstream = std::max(upstream, first.w + rank.optimizer - first.headF - first.upTo);
   }
+}
+
+/// Two microbatches cross where the later one, i, comes down as the earlier one, j, comes back: at each stage F(i) and
+/// B(j) share a rank. Let g be how much later F(i) starts at stage s than F(j), and n the first stage from s on at
+/// which B(j) runs first (from there on it always does). If B(j) ends e(j) later at s than R(s) after F(j), then F(i)
+/// at n waits for B(j), so e(i) >= R(n) - g; and B(j) at n - 1 waits for F(i), so e(j) >= g - (R(n-1) - f(n-1) -
+/// b(n-1)). So each n has its interval of g that costs nothing, as wide as the transfers between n - 1 and n.
+///
+/// On the chain of K: S(j), from F(j) to F(j+K), is R + d + x(j), with x(j) >= e(j) >= 0. Let microbatch j+1 cross j at
+/// n, and j+K cross j+1 at n'. Adding up, x(j+1) >= alpha = R + d - U(n) - U(n') and x(j) + x(j+1) + x(j+K) >= beta =
+/// L(n) + L(n') - R - d, L and U being the ends of the intervals. Of all n and n', some have alpha >= beta: there
+/// x(j+1) is alpha at least; the others have the sum at beta. Where they do not cross (F(j+1) starts after B(j) has
+/// ended, or F(j+K) after B(j+1)), what is left of S(j) is the other gap, and the sum is no less than the least of f +
+/// b of the last stage less d, f + b, f + 2b - d and R - d. With the least of each, alpha <= beta or lowered to it,
+/// x(j+1) / alpha + (x(j) + x(j+K)) / beta >= 1 always. So of the chains through j and through j+1, each of q steps,
+/// one has x's of at least (q - 1) / (1 / alpha + 2 / beta) in all.
+struct Crossing {
+  Wide alpha = 0, beta = 0; // 0: crossing costs nothing
+
+  Wide cost(Wide steps) const {
+    return alpha <= 0 || steps < 2 ? 0 : ceilDivide((steps - 1) * alpha * beta, 2 * alpha + beta);
+  }
+};
+
+Crossing crossingOf(const View &view, size_t s, Wide step) {
+  constexpr size_t kMostStages = 1024; // of longer chains it costs nothing that matters
+  const size_t count = view.stages.size();
+  const StageView &own = view.stages[s], &last = view.stages[count - 1];
+  if (s + 1 >= count || count - s > kMostStages)
+    return {};
+  const Wide rest = step - own.roundTrip(); // d
+  Crossing crossing{kNever,
+                    std::min({last.f + last.b - rest, own.f + own.b, own.f + 2 * own.b - rest, step - 2 * rest})};
+  const auto least = [&](size_t n) { return n == count ? Wide(0) : view.stages[n].roundTrip(); };
+  const auto most = [&](size_t n) {
+    return view.stages[n - 1].roundTrip() - view.stages[n - 1].f - view.stages[n - 1].b;
+  };
+  const auto isAlpha = [&](size_t n, size_t other) {
+    return least(n) + most(n) + least(other) + most(other) <= 2 * step;
+  };
+  // The further down, the smaller L and U, so with n going down the split between the two kinds goes up.
+  size_t other = s + 1;
+  for (size_t n = count; n > s; --n) {
+    while (other <= count && !isAlpha(n, other))
+      ++other;
+    if (other <= count)
+      crossing.alpha = std::min(crossing.alpha, step - most(n) - most(other));
+    const size_t below = std::min(other - 1, count - 1);
+    if (below > s && n < count)
+      crossing.beta = std::min(crossing.beta, least(n) + least(below) - step);
+  }
+  // F may also run before the other's B all the way: U is 0 then.
+  crossing.alpha = std::min(crossing.alpha, step - most(s + 1));
+  crossing.alpha = positive(std::min(crossing.alpha, crossing.beta));
+  crossing.beta = positive(crossing.beta);
+  return crossing;
 }
 
 /// LB6, memory chain, of one stage s that can hold K < m microbatches (what else its rank holds only makes it worse).
@@ -267,7 +326,8 @@ void lastDevice(const View &view, Best &best) {
 /// enough bytes for i + 1, and after the idle time before the first B of s, when at most K forwards of s can run. So
 /// for any i, start(i) + floor((m-1-i)/K)(R+d) + ((m-1-i) mod K) f bounds the start of the last F, which R and the tail
 /// follow. Start and chain grow linearly in i but for remainders, so the ends of the range are tried: i = 0, and m-1-qK
-/// for the least and the largest q.
+/// for the least and the largest q. Chains from i and from i + 1 are as long where the remainder is not 0, and then one
+/// of them is longer by what crossing costs; both bound the same last F.
 void memoryChain(const View &view, Best &best) {
   const Wide m = view.microbatches;
   for (size_t s = 0; s < view.stages.size(); ++s) {
@@ -278,14 +338,19 @@ void memoryChain(const View &view, Best &best) {
       continue;
     const Wide k = rank.capacity / held;
     const Wide step = stage.roundTrip() + leastToFree(stage, (k + 1) * held - rank.capacity, m) - stage.b;
+    const Crossing crossing = k > 1 ? crossingOf(view, s, step) : Crossing();
     const Wide idle = positive(stage.headB - stage.headF - k * stage.f);
     const auto lastForward = [&](Wide i) {
       const Wide start =
           i < k ? i * stage.f : idle + i * stage.f + leastToFree(stage, (i + 1) * held - rank.capacity, m);
-      return start + (m - 1 - i) / k * step + (m - 1 - i) % k * stage.f;
+      const Wide steps = (m - 1 - i) / k, others = (m - 1 - i) % k;
+      return start + steps * step + others * stage.f + (others > 0 ? crossing.cost(steps) : 0);
     };
     Wide longest = lastForward(0);
     const Wide most = (m - 1) / k;
+    for (Wide q : {most - 1, most}) // with one forward to spare
+      if (k > 1 && q > 0 && m - 2 - q * k >= 0)
+        longest = std::max(longest, lastForward(m - 2 - q * k));
     for (Wide q : {Wide(0), Wide(1), most - 1, most})
       if (q >= 0 && q <= most)
         longest = std::max(longest, lastForward(m - 1 - q * k));
@@ -376,6 +441,18 @@ Bounded lowerBounds(const Problem &given) {
   // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
   // makespan.
   best.offer(best.span, 0, best.spanArgument);
+  // Passes that start as early as they can start after whole sums of these.
+  Time unit = problem.globalNorm.value_or(0);
+  for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
+    const Stage &each = problem.stages[size_t(stage)];
+    for (const Time time : {each.forward, problem.backward == BackwardMode::Fused ? each.backward : each.backwardInput,
+                            problem.backward == BackwardMode::Fused ? 0 : each.backwardWeight, each.optimizer})
+      unit = std::gcd(unit, time);
+    if (stage > 0)
+      unit = std::gcd(std::gcd(unit, problem.handOver(stage - 1, stage)), problem.handOver(stage, stage - 1));
+  }
+  if (unit > 0)
+    best.makespan = ceilDivide(best.makespan, unit) * unit;
   return {saturated(best.makespan), saturated(best.span), best.makespanArgument, best.spanArgument};
 }
 
