@@ -1,7 +1,7 @@
 // Lower bounds, each argument a function under its proof. All rest on the same facts: a rank runs one pass at a time,
 // microbatches of a stage and kind run in order (no loss: exchanging equals changes no time and no count), a rank holds
-// its memory limit less static and workspace at most in activations and contexts, and its optimizer comes last. Sums
-// are of 128 bits, so nothing overflows.
+// its memory limit at most, less static memory, workspace and one buffer in each ring, in activations and contexts, and
+// its optimizer comes last. Sums are of 128 bits, so nothing overflows.
 //
 // Names: of stage s, f, b, w are the costs (fused: b the backward, w = 0), a and o the bytes that B and W free (fused:
 // a both, o = 0). headF(s) and headB(s): the earliest starts of its first F and B by data alone. tail(s): what must
@@ -133,6 +133,7 @@ View makeView(const Problem &problem) {
     stage.headB = stages[count - 1].headF + stages[count - 1].f + stages[count - 1].upTo - stage.upTo +
                   stages[count - 1].b - stage.b;
 
+  const std::vector<__int128> always = heldAlways(problem, 1);
   for (const std::vector<int32_t> &mine : problem.stagesByRank()) {
     RankView rank{mine.front(), mine.back(), 0, 0, 0, 0, kNever, 0, 0};
     for (int32_t s : mine) {
@@ -145,9 +146,7 @@ View makeView(const Problem &problem) {
     rank.pending = rank.weights;
     const auto index = view.ranks.size();
     if (problem.memoryLimit > 0) {
-      rank.capacity =
-          positive(Wide(problem.memoryLimit) - (problem.staticBytes.empty() ? 0 : problem.staticBytes[index]) -
-                   (problem.workspace.empty() ? 0 : problem.workspace[index]));
+      rank.capacity = positive(problem.memoryLimit - always[index]);
       // A limit below one microbatch of a stage fits no order; raised to that, everything below stays defined.
       for (int32_t s : mine)
         rank.capacity = std::max(rank.capacity, stages[s].a + stages[s].o);

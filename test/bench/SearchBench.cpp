@@ -2,10 +2,17 @@
 //   bench-search --grid                          writes the grid itself
 //   bench-search CATALOGUE.csv [MOST_RANKS]      solves it, each row as CSV on standard output, then the shares of gap
 //                                                zero, at most 1 %, 5 % and 10 % for each band of cap over ranks
+//   bench-search CATALOGUE.csv MOST_RANKS MOST_MICROBATCHES MILLISECONDS
+//                                                asks the exact search for so long about each row with a gap: how much
+//                                                of it is the schedule's fault, how much the bound's, of those it
+//                                                closes
+//   bench-search --small                         proves all 460 of the family that optima.csv is half of, and times it
+#include "compiler/schedule/Exact.h"
 #include "compiler/schedule/Search.h"
 #include "test/bench/Grid.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <map>
@@ -19,6 +26,28 @@ struct Shares {
   int rows = 0, zero = 0, one = 0, five = 0, ten = 0;
   double sum = 0, most = 0;
   std::string worst;
+  // Of rows with a gap that the exact search was asked about.
+  int asked = 0, closed = 0, scheduleRight = 0, boundRight = 0;
+  double scheduleFault = 0, boundFault = 0, left = 0;
+
+  void ask(const schedule::Exact &found, schedule::Time time, schedule::Time bound) {
+    ++asked;
+    if (found.time > found.bound) {
+      left += double(found.time) / double(found.bound) - 1;
+      return;
+    }
+    ++closed;
+    scheduleRight += found.time == time;
+    boundRight += found.bound == bound;
+    scheduleFault += double(time) / double(found.time) - 1;
+    boundFault += double(found.time) / double(bound) - 1;
+  }
+  void printFaults(const std::string &name) const {
+    if (asked > 0)
+      fmt::print(stderr, "{:<14} {:>5} {:>6} {:>9} {:>8.2f} {:>9} {:>8.2f} {:>8.2f}\n", name, asked, closed,
+                 scheduleRight, closed ? 100 * scheduleFault / closed : 0, boundRight,
+                 closed ? 100 * boundFault / closed : 0, asked > closed ? 100 * left / (asked - closed) : 0);
+  }
 
   void add(double gap, const std::string &row) {
     ++rows;
@@ -39,13 +68,45 @@ struct Shares {
   }
 };
 
+/// p 2 to 4, m 2 to 8, five cost vectors, every cap that matters, both objectives.
+int proveSmall() {
+  constexpr schedule::Time kCosts[][4] = {{1, 1, 1, 0}, {10, 11, 7, 1}, {2, 3, 3, 0}, {3, 4, 2, 1}, {4, 5, 3, 2}};
+  int rows = 0, proven = 0, optimal = 0;
+  double sum = 0, most = 0;
+  for (const int32_t p : {2, 3, 4})
+    for (const int32_t m : {2, 4, 6, 8})
+      for (const auto &[f, b, w, c] : kCosts)
+        for (int32_t cap = 1; cap <= std::min(m, 2 * p - 1); ++cap)
+          for (const bool span : {false, true}) {
+            grid::Row row{p, m, cap, 1000 * f, 1000 * b, 1000 * w, 1000 * c, "one", span};
+            schedule::Problem problem = grid::problemOf(row);
+            const auto objective = span ? schedule::Objective::Span : schedule::Objective::Makespan;
+            const std::optional<schedule::Solution> solution = schedule::solve(problem, {.objective = objective});
+            const auto begin = std::chrono::steady_clock::now();
+            const std::optional<schedule::Exact> found =
+                schedule::exact({problem}, {.objective = objective, .milliseconds = 60'000});
+            const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            ++rows;
+            proven += found && found->time == found->bound;
+            optimal += solution && found && solution->time == found->time;
+            sum += took;
+            most = std::max(most, took);
+          }
+  fmt::print("{} of {} proven, {:.3f} s each, {:.2f} s at most; the search by itself is optimal on {}\n", proven, rows,
+             sum / rows, most, optimal);
+  return proven == rows ? 0 : 1;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: bench-search --grid | CATALOGUE.csv [MOST_RANKS]\n");
+    fmt::print(stderr, "usage: bench-search --grid | --small | CATALOGUE.csv [MOST_RANKS [MOST_MICROBATCHES "
+                       "MILLISECONDS]]\n");
     return 2;
   }
+  if (std::string(argv[1]) == "--small")
+    return proveSmall();
   if (std::string(argv[1]) == "--grid") {
     fmt::print("{}\n", grid::kHeader);
     for (const grid::Row &row : grid::all())
@@ -53,11 +114,13 @@ int main(int argc, char **argv) {
     return 0;
   }
   const int most = argc > 2 ? std::atoi(argv[2]) : 64;
+  const int mostMicrobatches = argc > 3 ? std::atoi(argv[3]) : 1 << 20,
+            milliseconds = argc > 4 ? std::atoi(argv[4]) : 0;
   std::map<std::string, Shares> bands;
   bool right = true;
   fmt::print("{},bound,time,gap,source\n", grid::kHeader);
   for (const grid::Row &row : grid::read(argv[1])) {
-    if (row.p > most)
+    if (row.p > most || row.m > mostMicrobatches)
       continue;
     const schedule::Problem problem = grid::problemOf(row);
     schedule::SolveOptions options;
@@ -72,12 +135,23 @@ int main(int argc, char **argv) {
     fmt::print("{},{},{},{:.4f},{}\n", row.csv(), solution->bound, solution->time, gap, solution->source);
     const double over = double(row.cap) / row.p;
     const char *band = over < 0.45 ? "< 0.45" : over < 0.8 ? "0.45-0.8" : over < 1.2 ? "0.8-1.2" : ">= 1.2";
-    for (const std::string &name : {fmt::format("{} {}", row.placement, band), row.placement, std::string("all")})
+    std::optional<schedule::Exact> found;
+    if (milliseconds > 0 && gap > 0)
+      found = schedule::exact({problem}, {.objective = options.objective, .milliseconds = milliseconds});
+    for (const std::string &name : {fmt::format("{} {}", row.placement, band), row.placement, std::string("all")}) {
       bands[name].add(gap, row.csv());
+      if (found)
+        bands[name].ask(*found, solution->time, solution->bound);
+    }
   }
   fmt::print(stderr, "{:<14} {:>5} {:>6} {:>6} {:>6} {:>6} {:>7} {:>7}  {}\n", "band", "rows", "gap 0", "<= 1 %",
              "<= 5 %", "<= 10%", "mean %", "max %", "worst");
   for (const auto &[name, shares] : bands)
     shares.print(name);
+  if (milliseconds > 0)
+    fmt::print(stderr, "{:<14} {:>5} {:>6} {:>9} {:>8} {:>9} {:>8} {:>8}\n", "with a gap", "rows", "closed", "schedule",
+               "fault %", "bound", "fault %", "left %");
+  for (const auto &[name, shares] : bands)
+    shares.printFaults(name);
   return right ? 0 : 1;
 }

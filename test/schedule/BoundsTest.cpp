@@ -13,7 +13,7 @@ namespace {
 Bytes limitFor(const Problem &problem, const std::vector<Bytes> &peak) {
   Bytes limit = 0;
   for (int32_t r = 0; r < problem.ranks; ++r)
-    limit = std::max(limit, peak[r] + problem.staticBytes[r] + problem.workspace[r]);
+    limit = std::max(limit, peak[r] + Bytes(heldAlways(problem, 1)[size_t(r)]));
   return limit;
 }
 

@@ -182,7 +182,7 @@ private:
   /// transfer buffers; how many keep its words moving is known after the passes alone, so it tries.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     if (spec.schedule.name == "auto" && spec.memoryLimit.value != 0)
-      for (int32_t buffers : {2, 4, 8}) {
+      for (int32_t buffers : {2, 8, 32, 128}) {
         ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
         Code code = compileOnce(spec, buffers, variants, internal);
         if (code == Code::Ok)
