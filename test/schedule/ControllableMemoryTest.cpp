@@ -66,6 +66,33 @@ TEST(ControllableMemory, TimesAreThePapers) {
   }
 }
 
+/// What the catalogue says of costs other than F = B = W, against the evaluator.
+TEST(ControllableMemory, PeriodsAreAtMostTheFormulas) {
+  constexpr Time kCosts[][4] = {{10, 10, 10, 0},  {10, 15, 15, 0},  {20, 10, 10, 0},     {5, 20, 5, 0},
+                                {15, 20, 10, 10}, {50, 55, 40, 10}, {926, 904, 467, 60}, {10, 15, 5, 1}};
+  for (const auto &[f, b, w, c] : kCosts)
+    for (const int32_t p : {4, 8, 16}) {
+      const Time work = 2 * (f + b + w);
+      for (const auto &[name, formula] : {std::pair("v-min", 6 * std::max({f, b, w}) + 4 * c),
+                                          std::pair("v-half", std::max({work, 4 * f + w + 2 * c, 4 * b + w + 2 * c})),
+                                          std::pair("v-zb", work), std::pair("zb-v", work)}) {
+        const auto end = [&, name = name](int32_t m) {
+          Problem problem = problemOf(*find(name), p, m);
+          for (Stage &stage : problem.stages) {
+            stage.forward = f;
+            stage.backwardInput = b;
+            stage.backwardWeight = w;
+          }
+          problem.link.latency = c;
+          return evaluate(problem, wordsOf(*find(name), problem, {}), {.withSpan = false}).makespan;
+        };
+        const Time period = (end(8 * p) - end(4 * p)) / (4 * p);
+        EXPECT_LE(period * 10, formula * (c > 0 ? 11 : 10)) << name << " p=" << p << " f=" << f << " c=" << c;
+        EXPECT_GE(period, work);
+      }
+    }
+}
+
 TEST(ControllableMemory, OfAnySizeIsLegalAndNoBetterThanItsBound) {
   for (const char *name : kNames)
     for (int32_t p = 1; p <= 9; ++p)
