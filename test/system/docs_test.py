@@ -10,10 +10,8 @@ tools/quickstart. Three kinds do not run here, each held to what can be:
   what takes minutes or other programs (SLOW, ELSEWHERE): run with PIPEC_SOAK=1 (tools/soak), or by the test named there.
 """
 import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import unittest
 
@@ -27,7 +25,6 @@ SLOW = ("pipeline.ranks=1024",)
 ELSEWHERE = {"torchrun": "torch_test.py", "mpirun": "launch_test.py", "tools/netlab": "netlab_test.py",
              "build/release/bin/bench-": "CMakeLists.txt"}
 PLACEHOLDER = re.compile(r"(?<![\w./{-])(?:[A-Z][A-Z_]+|[A-Z])(?![\w}])|…")
-VARYING = re.compile(r"(?<=compiled in )[\d.]+(?= ms)|(?<= in )[\d.]+(?= s: optimal)")
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
@@ -82,21 +79,14 @@ def is_pattern(command):
 
 
 def masked(text, numbers):
-    text = VARYING.sub("#", text)
+    text = documents.VARYING.sub("#", text)
     return re.sub(r"[ -]+", " ", NUMBER.sub("#", text)) if numbers else text
 
 
 class DocsTest(ToolTest):
     def setUp(self):
         super().setUp()
-        # As the repository is after tools/quickstart.
-        shutil.copytree(SOURCE / "specs", self.folder / "specs", ignore=shutil.ignore_patterns("*.pipe"))
-        (self.folder / "build/release").mkdir(parents=True)
-        (self.folder / "build/release/bin").symlink_to(BIN)
-        for entry in SOURCE.iterdir():
-            if entry.name not in ("specs", "build") and not entry.name.startswith("."):
-                (self.folder / entry.name).symlink_to(entry)
-        self.environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+        self.environment = documents.repository(self.folder)
         self.helps = {}
 
     def shell(self, command):

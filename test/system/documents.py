@@ -1,5 +1,5 @@
 """The documents that the tools write themselves: specs/README.md, the gallery, with its pictures, from the catalogue of
-schedules; specs/REFERENCE.md from the JSON Schema.
+schedules; specs/REFERENCE.md from the JSON Schema; in README.md what pipec prints.
 
   documents.py --write    writes them (cmake --build build/dev --target update-gallery)
   documents.py --check    names those that are not current
@@ -7,12 +7,16 @@ schedules; specs/REFERENCE.md from the JSON Schema.
 PIPEC_BIN and PIPEC_SOURCE as in support.py.
 """
 import json
+import os
+import pathlib
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 
-from support import SOURCE, SPECS, tool
+from support import BIN, SOURCE, SPECS, tool
 
 WORK = "specs/gallery.yaml"
 PICTURES = "specs/pictures"
@@ -248,9 +252,46 @@ def reference():
     return {"specs/REFERENCE.md": text}
 
 
+# What differs from run to run in what pipec prints.
+VARYING = re.compile(r"(?<=compiled in )[\d.]+(?= ms)|(?<= in )[\d.]+(?= s: optimal)")
+
+
+def repository(folder):
+    """Makes a folder look as the repository does after tools/quickstart; the environment to run in it."""
+    shutil.copytree(SOURCE / "specs", folder / "specs", ignore=shutil.ignore_patterns("*.pipe"))
+    (folder / "build/release").mkdir(parents=True)
+    (folder / "build/release/bin").symlink_to(BIN)
+    for entry in SOURCE.iterdir():
+        if entry.name not in ("specs", "build") and not entry.name.startswith("."):
+            (folder / entry.name).symlink_to(entry)
+    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+
+
+def console(document):
+    """A document whose consoles show what pipec says now; what piperun measures is left as it stands."""
+    text = (SOURCE / document).read_text()
+    with tempfile.TemporaryDirectory() as name:
+        environment = repository(pathlib.Path(name))
+
+        def block(match):
+            parts = re.split(r"^\$ ", match[1], flags=re.M)
+            for i, part in enumerate(parts[1:], 1):
+                command, _, output = part.partition("\n")
+                if not command.startswith("pipec"):
+                    continue
+                done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=name, env=environment,
+                                      capture_output=True, text=True)
+                said = (done.stderr + done.stdout if command.startswith("pipec compile") else done.stdout).rstrip()
+                if done.returncode == 0 and VARYING.sub("#", said) != VARYING.sub("#", output.rstrip()):
+                    parts[i] = f"{command}\n{said}\n" + ("\n" if i + 1 < len(parts) else "")
+            return f"```console\n{'$ '.join(parts)}```"
+
+        return {document: re.sub(r"^```console\n(.*?)^```", block, text, flags=re.M | re.S)}
+
+
 def documents():
     """path → text of all."""
-    return {**gallery(), **reference()}
+    return {**gallery(), **reference(), **console("README.md")}
 
 
 def stale(wanted):
