@@ -30,7 +30,9 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"variant", report.variant},
                                    {"ranks", report.ranks},
                                    {"stages", report.stages},
+                                   {"copies", report.copies},
                                    {"microbatches", report.microbatches},
+                                   {"slices", report.slices},
                                    {"makespan_ms", milliseconds(certificate.makespan)},
                                    {"span_ms", milliseconds(certificate.span)},
                                    {"bubble_rate", report.bubbleRate},
@@ -74,8 +76,10 @@ Report report(const plan::Variant &variant, const simulate::Result &result) {
   own.schedule = variant.schedule.empty() ? variant.name : variant.schedule;
   own.variant = variant.name;
   own.ranks = int32_t(variant.programs.size());
-  own.stages = variant.stages;
-  own.microbatches = variant.microbatches;
+  own.stages = variant.stagesOfCopy();
+  own.copies = variant.copies;
+  own.slices = variant.slices;
+  own.microbatches = variant.wholeMicrobatches();
   own.certificate = variant.certificate;
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
   own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
@@ -128,8 +132,9 @@ std::string reportText(const PlanReport &report) {
     std::string title = variant.schedule.empty() ? "plan" : variant.schedule;
     if (report.variants.size() > 1 && !variant.variant.empty() && variant.variant != title)
       title += fmt::format(" ({})", variant.variant);
-    text += fmt::format("{}: {} ranks, {} stages, {} microbatches\n", title, variant.ranks, variant.stages,
-                        variant.microbatches);
+    text += fmt::format("{}: {} ranks, {} stages{}, {} microbatches{}\n", title, variant.ranks, variant.stages,
+                        variant.copies > 1 ? " twice" : "", variant.microbatches,
+                        variant.slices > 1 ? fmt::format(" of {} slices", variant.slices) : "");
     line("makespan", certificate.makespan, certificate.lowerBound, certificate.bound, variant.bubbleRate);
     line("span", certificate.span, certificate.spanLowerBound, certificate.spanBound, variant.spanBubbleRate);
     auto range = [](const auto &values) { return std::minmax_element(values.begin(), values.end()); };

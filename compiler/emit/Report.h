@@ -15,7 +15,8 @@ namespace pipec::emit {
 /// Figures of one variant, from one walk of it.
 struct Report {
   std::string schedule, variant; // names; empty where the plan has none
-  int32_t ranks = 0, stages = 0, microbatches = 0;
+  int32_t ranks = 0, stages = 0, copies = 1, slices = 1;
+  int64_t microbatches = 0; // whole ones, of all copies
   plan::Certificate certificate;
   double bubbleRate = 0, spanBubbleRate = 0;
   std::vector<plan::Bytes> peakActivation, peak; // a rank each

@@ -221,6 +221,10 @@ void takeFewerSteps(schedule::OrderCells &cells, const CellRows &predicted, cons
 
 /// Why the format cannot carry the variant; empty where it can.
 std::string refusal(const plan::Variant &variant) {
+  if (variant.copies > 1)
+    return "PyTorch's order files have each stage on one rank, here two copies of it are on two";
+  if (variant.slices > 1)
+    return "PyTorch's order files have no slices of microbatches";
   bool backward = false;
   for (const plan::Program &program : variant.programs)
     for (const plan::Operation &operation : program.operations) {

@@ -7,6 +7,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <deque>
+
 namespace pipec {
 #define GEN_PASS_DEF_BUILDSCHEDULE
 #include "compiler/passes/Passes.h.inc"
@@ -27,8 +29,8 @@ struct Pattern {
 
 class Builder {
 public:
-  Builder(PipelineOp pipeline, const schedule::Problem &problem, bool lastMicrobatchFirst)
-      : pipeline(pipeline), problem(problem), lastMicrobatchFirst(lastMicrobatchFirst), context(pipeline.getContext()),
+  Builder(PipelineOp pipeline, const schedule::Problem &problem)
+      : pipeline(pipeline), problem(problem), context(pipeline.getContext()),
         forwardName(ForwardOp::getOperationName(), context), inputName(BackwardInputOp::getOperationName(), context),
         weightName(BackwardWeightOp::getOperationName(), context),
         backwardName(BackwardOp::getOperationName(), context) {
@@ -38,6 +40,9 @@ public:
     patterns.resize(problem.stages.size());
     for (Operation &op : pipeline.block().getBody().front())
       addPattern(&op);
+    if (problem.backward == schedule::BackwardMode::Split)
+      addWholeBackwards();
+    owed.resize(problem.stages.size());
     last.resize(problem.stages.size());
     for (auto &held : last)
       held.resize(size_t(problem.microbatches));
@@ -51,7 +56,7 @@ public:
     std::vector<std::vector<int32_t>> waits;
     if (pipeline.getFillWeights())
       waits = schedule::weightWaits(problem, words);
-    count.resize(problem.stages.size(), {0, 0, 0, 0});
+    count.resize(problem.stages.size(), {0, 0});
     findGates();
     for (int32_t rank = 0; rank != problem.ranks; ++rank)
       build(at, rank, words[size_t(rank)], stages[size_t(rank)], waits.empty() ? nullptr : &waits[size_t(rank)]);
@@ -101,13 +106,22 @@ private:
     };
     auto &own = patterns[size_t(stage)];
     if (auto forward = dyn_cast<ForwardOp>(op))
-      own.forward = token(make(forward), remote(stage, stage - 1));
+      own.forward = token(make(forward), remote(stage, problem.before(stage)));
     else if (auto backward = dyn_cast<BackwardOp>(op))
-      own.backward = token(make(backward), remote(stage, stage + 1));
+      own.backward = token(make(backward), remote(stage, problem.after(stage)));
     else if (auto input = dyn_cast<BackwardInputOp>(op))
-      own.input = token(make(input), remote(stage, stage + 1) || pipeline.getFillWeights());
+      own.input = token(make(input), remote(stage, problem.after(stage)) || pipeline.getFillWeights());
     else
       own.weight = token(make(cast<BackwardWeightOp>(op)), pipeline.getFillWeights());
+  }
+
+  /// Where backwards are split, a word may still have some whole: B and W in one.
+  void addWholeBackwards() {
+    for (Stage &own : patterns) {
+      own.backward = own.input;
+      own.backward->cost =
+          IntegerAttr::get(own.input->cost.getType(), own.input->cost.getInt() + own.weight->cost.getInt());
+    }
   }
 
   template <typename Op>
@@ -139,13 +153,16 @@ private:
         pipeline.getLoc(), at.getStringAttr("rank" + std::to_string(rank)), at.getI32IntegerAttr(rank),
         CommunicatorAttr::get(context, pipeline.getCommunicator()), at.getDenseI32ArrayAttr(stages),
         optionalSize(problem.staticBytes[size_t(rank)]), optionalSize(problem.workspace[size_t(rank)]),
-        optionalSize(problem.memoryLimit), ArrayAttr(), pipeline.getFillWeightsAttr());
+        optionalSize(problem.memoryLimit), ArrayAttr(), pipeline.getFillWeightsAttr(), pipeline.getCopiesAttr(),
+        pipeline.getSlicesAttr());
     program.getEnter().emplaceBlock();
     program.getLeave().emplaceBlock();
     block = &program.getStep().emplaceBlock();
 
     weightTokens.clear();
     lastWeight.clear();
+    const int32_t partner = problem.partnerOf(rank);
+    const bool reduces = problem.globalNorm || partner >= 0;
     int32_t known = 0; // completed W, by the waits of the letters so far
     for (size_t i = 0; i != word.size(); ++i) {
       Value weight;
@@ -153,39 +170,43 @@ private:
         known = (*waits)[i];
         weight = weightTokens[size_t(known - 1)];
       }
-      tokenWanted = (problem.globalNorm && i + 1 == word.size()) ||
-                    (!gates.empty() && gates[size_t(rank)].contains(int32_t(i) + 1));
-      append(word[i], count[size_t(word[i].stage)][size_t(word[i].letter)]++, weight);
+      tokenWanted =
+          (reduces && i + 1 == word.size()) || (!gates.empty() && gates[size_t(rank)].contains(int32_t(i) + 1));
+      append(word[i], weight);
     }
     auto inside = OpBuilder::atBlockEnd(block);
     SmallVector<Value, 2> ready; // for every optimizer
-    if (problem.globalNorm) {
-      constexpr int64_t kNorm = 8; // bytes
-      SmallVector<Value, 2> done{lastToken};
-      if (waits)
-        done = {lastInput, weightTokens.back()};
-      ready.push_back(
-          inside.create<AllReduceOp>(pipeline.getLoc(), TokenType::get(context), done, kNorm, *problem.globalNorm)
-              .getToken());
-    }
+    SmallVector<Value, 2> done{lastToken};
+    if (reduces && waits)
+      done = {lastInput, weightTokens.back()};
+    auto reduce = [&](IntegerAttr peer, int64_t bytes, int64_t cost) {
+      ready.push_back(inside.create<AllReduceOp>(pipeline.getLoc(), TokenType::get(context), done, peer,
+                                                 inside.getI64IntegerAttr(bytes), inside.getI64IntegerAttr(cost)));
+      done = {ready.back()};
+    };
+    if (partner >= 0)
+      reduce(inside.getI32IntegerAttr(partner), schedule::copySumBytes(problem, rank),
+             schedule::copySumTime(problem, rank));
+    constexpr int64_t kNorm = 8; // bytes
+    if (problem.globalNorm)
+      reduce({}, kNorm, *problem.globalNorm);
     for (int32_t stage : stages) {
       SmallVector<Value, 2> operands = ready;
-      if (waits)
-        operands.push_back(lastWeight[stage]);
+      if (auto weight = lastWeight.find(stage); weight != lastWeight.end())
+        operands.push_back(weight->second);
       inside.create<OptimizerStepOp>(pipeline.getLoc(), operands, stage, problem.stages[size_t(stage)].optimizer);
     }
   }
 
   /// `weight`: the token of a W that must have completed, or none.
-  void append(schedule::Op op, int32_t j, Value weight) {
+  void append(schedule::Op op, Value weight) {
     Stage &own = patterns[size_t(op.stage)];
-    if (lastMicrobatchFirst && op.letter != schedule::Letter::F)
-      j = problem.microbatches - 1 - j;
+    const int32_t j = microbatchOf(op);
     Held &held = last[size_t(op.stage)][size_t(j)];
     SmallVector<Value, 3> operands;
     switch (op.letter) {
     case schedule::Letter::F: {
-      if (local(op.stage, op.stage - 1))
+      if (local(op.stage, problem.before(op.stage)))
         operands.push_back(last[size_t(op.stage - 1)][size_t(j)].output);
       if (weight)
         operands.push_back(weight);
@@ -201,7 +222,7 @@ private:
       bool fused = op.letter == schedule::Letter::BW;
       if (fused)
         operands.push_back(held.context);
-      if (local(op.stage, op.stage + 1))
+      if (local(op.stage, problem.after(op.stage)))
         operands.push_back(last[size_t(op.stage + 1)][size_t(j)].gradient);
       Operation *backward = fused ? make<BackwardOp>(backwardName, *own.backward, microbatches[size_t(j)], operands)
                                   : make<BackwardInputOp>(inputName, *own.input, microbatches[size_t(j)], operands);
@@ -221,13 +242,29 @@ private:
     }
   }
 
+  /// The microbatch of the next letter of its kind, of which one is now taken.
+  int32_t microbatchOf(schedule::Op op) {
+    auto &[forwards, backwards] = count[size_t(op.stage)];
+    std::deque<int32_t> &left = owed[size_t(op.stage)];
+    if (op.letter == schedule::Letter::F)
+      return forwards++;
+    if (op.letter == schedule::Letter::W) {
+      const int32_t j = left.front();
+      left.pop_front();
+      return j;
+    }
+    const int32_t j = problem.backwardOf(backwards++);
+    if (op.letter == schedule::Letter::B)
+      left.push_back(j);
+    return j;
+  }
+
   struct Stage {
     std::optional<Pattern> forward, backward, input, weight;
   };
 
   PipelineOp pipeline;
   const schedule::Problem &problem;
-  bool lastMicrobatchFirst;                   // of backwards
   std::vector<llvm::DenseSet<int32_t>> gates; // of a rank, how many passes stand before some transfer
   MLIRContext *context;
   OperationName forwardName, inputName, weightName, backwardName;
@@ -235,7 +272,8 @@ private:
   std::vector<IntegerAttr> microbatches;
   std::vector<Stage> patterns;
   std::vector<std::vector<Held>> last;       // by stage and microbatch
-  std::vector<std::array<int32_t, 4>> count; // of each stage's letters so far
+  std::vector<std::array<int32_t, 2>> count; // of each stage's forwards and backwards so far
+  std::vector<std::deque<int32_t>> owed;     // microbatches of each stage that have had their B, but no W
   // Of this rank's W on a queue of their own: all in order, and each stage's last.
   std::vector<Value> weightTokens;
   llvm::DenseMap<int32_t, Value> lastWeight;
@@ -291,11 +329,11 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
       block.backwardWeight.push_back(slotOf(weight[s]));
     bool yields = bool(firstOf<BufferType>(forward[s]->getResults()));
     bool returns = bool(firstOf<BufferType>(backward[s]->getResults()));
-    if (yields != (s + 1 != stages))
+    if (yields != (pipeline.after(int32_t(s)) >= 0))
       return forward[s]->emitError() << nameOf(forward[s])
                                      << (yields ? " yields a tensor, but there is no next stage"
                                                 : " yields no tensor for the next stage");
-    if (returns != (s != 0))
+    if (returns != (pipeline.before(int32_t(s)) >= 0))
       return backward[s]->emitError() << nameOf(backward[s])
                                       << (returns ? " yields a gradient, but there is no stage before"
                                                   : " yields no gradient for the stage before");
@@ -306,13 +344,15 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
 /// The block's words; what is wrong if it cannot be repeated.
 std::string repeated(const schedule::Problem &problem, const schedule::Block &block, schedule::Words &words) {
   std::string wrong = schedule::check(problem, block);
-  if (wrong.empty())
-    words = schedule::repeat(problem, block);
-  return wrong;
+  if (!wrong.empty())
+    return wrong;
+  words = schedule::repeat(problem, block);
+  // Slots in the order of data say enough where backwards run in order.
+  return problem.backwardGroup == 1 ? "" : schedule::verify(problem, words);
 }
 
 /// The words that the pipeline states; what is wrong with them.
-std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words, bool &lastFirst) {
+std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words) {
   for (auto letters : pipeline.getWords()->getAsRange<DenseI32ArrayAttr>()) {
     schedule::Word &word = words.emplace_back();
     for (int32_t letter : letters.asArrayRef()) {
@@ -321,12 +361,11 @@ std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedul
       word.push_back({letter / 4, static_cast<schedule::Letter>(letter % 4)});
     }
   }
-  lastFirst = pipeline.getLastMicrobatchFirst();
   return schedule::verify(problem, words);
 }
 
 /// The words of the schedule of the pipeline's name; what is wrong if there is none or it does not fit.
-std::string catalogued(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words, bool &lastFirst) {
+std::string catalogued(PipelineOp pipeline, schedule::Problem &problem, schedule::Words &words) {
   const schedule::Entry *entry = schedule::find(pipeline.getSymName());
   if (!entry)
     return "expected an interval and slots, or the name of a known schedule, found '" + pipeline.getSymName().str() +
@@ -345,7 +384,7 @@ std::string catalogued(PipelineOp pipeline, const schedule::Problem &problem, sc
   if (!wrong.empty())
     return wrong;
   words = schedule::wordsOf(*entry, problem, parameters);
-  lastFirst = entry->lastMicrobatchFirst;
+  problem.backwardGroup = entry->backwardGroup(problem);
   return schedule::verify(problem, words);
 }
 
@@ -364,19 +403,18 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
       return signalPassFailure();
     schedule::Problem problem = problemOf(pipeline);
     schedule::Words words;
-    bool lastFirst = false;
     std::string wrong = schedule::check(problem);
     if (wrong.empty() && pipeline.getFillWeights() && problem.backward == schedule::BackwardMode::Fused)
       wrong = "fill_weights needs a split backward, found a fused one";
     if (wrong.empty())
       wrong = pipeline.block().getInterval() ? repeated(problem, block, words)
-              : pipeline.getWords()          ? given(pipeline, problem, words, lastFirst)
-                                             : catalogued(pipeline, problem, words, lastFirst);
+              : pipeline.getWords()          ? given(pipeline, problem, words)
+                                             : catalogued(pipeline, problem, words);
     if (!wrong.empty()) {
       pipeline.block().emitError(wrong);
       return signalPassFailure();
     }
-    Builder(pipeline, problem, lastFirst).build(words);
+    Builder(pipeline, problem).build(words);
   }
 };
 

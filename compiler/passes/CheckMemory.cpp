@@ -109,8 +109,8 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     schedule::Problem problem = problemOf(*pipelines.begin());
     // Of a rank, by peer: the largest tensor, once for each direction and end.
     std::vector<std::map<int32_t, int64_t>> buffers(size_t(problem.ranks));
-    for (size_t s = 0; s + 1 < problem.stages.size(); ++s)
-      if (problem.rankOf[s] != problem.rankOf[s + 1])
+    for (size_t s = 0; s < problem.stages.size(); ++s)
+      if (problem.after(int32_t(s)) >= 0 && problem.rankOf[s] != problem.rankOf[s + 1])
         for (auto [rank, peer] : {std::pair(problem.rankOf[s], problem.rankOf[s + 1]),
                                   std::pair(problem.rankOf[s + 1], problem.rankOf[s])}) {
           int64_t &bytes = buffers[size_t(rank)][peer];

@@ -16,6 +16,8 @@ namespace {
 /// The words as a variant with a queue for each flow of tensors, so that no transfer is behind another's, and no slots.
 plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Words &words) {
   plan::Variant variant;
+  variant.stages = int32_t(problem.stages.size());
+  variant.copies = problem.copies;
   std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
   for (const schedule::Word &word : words) {
     plan::Program &program = variant.programs.emplace_back();
@@ -50,13 +52,12 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       schedule::Bytes bytes = problem.stages[size_t(std::min(stage, other))].boundary;
       return plan::Operation{kind, of, stage, peer, schedule::wireTime(bytes, link.bandwidth), link.latency};
     };
-    auto elsewhere = [&](int32_t stage) {
-      return stage >= 0 && size_t(stage) < problem.rankOf.size() && problem.rankOf[size_t(stage)] != rank;
-    };
+    auto elsewhere = [&](int32_t stage) { return stage >= 0 && problem.rankOf[size_t(stage)] != rank; };
     for (schedule::Op op : word) {
       const schedule::Stage &stage = problem.stages[size_t(op.stage)];
       bool forward = op.letter == schedule::Letter::F, weight = op.letter == schedule::Letter::W;
-      int32_t before = op.stage + (forward ? -1 : 1), after = op.stage + (forward ? 1 : -1);
+      const int32_t up = problem.after(op.stage), down = problem.before(op.stage);
+      int32_t before = forward ? down : up, after = forward ? up : down;
       plan::Payload of = forward ? plan::Payload::Forward : plan::Payload::Backward;
       std::optional<plan::Wait> arrival;
       if (!weight && elsewhere(before))
@@ -79,12 +80,20 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
         append(hop(plan::Kind::Send, of, op.stage, after), plan::Wait{0, false, computed, 0});
     }
     std::optional<plan::Wait> reduced;
+    if (int32_t partner = problem.partnerOf(rank); partner >= 0) {
+      plan::Operation reduce;
+      reduce.kind = plan::Kind::AllReduce;
+      reduce.stage = stages[size_t(rank)].back(); // apart from the other all-reduce
+      reduce.peer = partner;
+      reduce.cost = schedule::copySumTime(problem, rank);
+      reduced = append(reduce, plan::Wait{0, false, computed, 0});
+    }
     if (problem.globalNorm) {
       plan::Operation reduce;
       reduce.kind = plan::Kind::AllReduce;
       reduce.stage = stages[size_t(rank)].front();
       reduce.cost = *problem.globalNorm;
-      reduced = append(reduce, plan::Wait{0, false, computed, 0});
+      reduced = append(reduce, reduced ? *reduced : plan::Wait{0, false, computed, 0});
     }
     for (int32_t stage : stages[size_t(rank)]) {
       plan::Operation optimizer;

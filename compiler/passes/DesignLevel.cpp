@@ -45,14 +45,28 @@ private:
         links.empty() ? ArrayAttr() : builder.getArrayAttr(links), builder.getDenseI64ArrayAttr(optimizer),
         builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
         problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
-        wordsAttr(), order && order->lastMicrobatchFirst ? builder.getUnitAttr() : UnitAttr(),
+        wordsAttr(), optional(problem.backwardGroup, problem.slices),
         spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr(),
-        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(), transfersAttr());
+        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(), transfersAttr(),
+        optional(problem.copies, 1), optional(problem.slices, 1), gradientsAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());
     builder.createBlock(&blockOp.getBody());
     buildPasses();
+  }
+
+  /// Nothing where it is what goes without saying.
+  IntegerAttr optional(int32_t value, int32_t usual) {
+    return value == usual ? IntegerAttr() : builder.getI32IntegerAttr(value);
+  }
+
+  /// What the stages' copies sum; nothing where there are none.
+  DenseI64ArrayAttr gradientsAttr() {
+    std::vector<int64_t> gradients;
+    for (const schedule::Stage &stage : problem.stages)
+      gradients.push_back(stage.gradients);
+    return problem.copies == 1 ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(gradients);
   }
 
   DictionaryAttr parametersAttr() {
@@ -101,6 +115,9 @@ private:
     return block ? builder.getI64IntegerAttr(((*block).*slots)[stage]) : IntegerAttr();
   }
 
+  /// The number that a stage has in the spec.
+  size_t ofCopy(size_t stage) const { return stage % size_t(problem.stagesOfCopy()); }
+
   void buildPasses() {
     size_t stages = problem.stages.size();
     auto i32 = [&](size_t value) { return builder.getI32IntegerAttr(int32_t(value)); };
@@ -110,11 +127,11 @@ private:
     for (size_t s = 0; s != stages; ++s) {
       const schedule::Stage &stage = problem.stages[s];
       SmallVector<Type, 3> results;
-      if (s + 1 != stages)
+      if (problem.after(int32_t(s)) >= 0)
         results.push_back(BufferType::get(&context, stage.boundary));
       results.push_back(ActivationType::get(&context, stage.activation));
       results.push_back(ContextType::get(&context, stage.context));
-      forwards.push_back(builder.create<ForwardOp>(at(spec.forward.markOf(s)), results,
+      forwards.push_back(builder.create<ForwardOp>(at(spec.forward.markOf(ofCopy(s))), results,
                                                    flowing ? ValueRange(flowing) : ValueRange(), i32(s), IntegerAttr(),
                                                    slot(&schedule::Block::forward, s), i64(stage.forward)));
       flowing = firstOf<BufferType>(forwards.back().getOutputs());
@@ -126,22 +143,23 @@ private:
       SmallVector<Value, 3> operands{firstOf<ActivationType>(forwards[s].getOutputs())};
       Value context = firstOf<ContextType>(forwards[s].getOutputs());
       SmallVector<Type, 1> results;
-      if (s != 0)
+      if (problem.before(int32_t(s)) >= 0)
         results.push_back(BufferType::get(builder.getContext(), problem.stages[s - 1].boundary));
       Operation *backward = nullptr;
       if (problem.backward == schedule::BackwardMode::Fused) {
         operands.push_back(context);
         if (flowing)
           operands.push_back(flowing);
-        backward = builder.create<BackwardOp>(at(backwardMarks.markOf(s)), results, operands, i32(s), IntegerAttr(),
-                                              slot(&schedule::Block::backwardInput, s), i64(stage.backward));
+        backward =
+            builder.create<BackwardOp>(at(backwardMarks.markOf(ofCopy(s))), results, operands, i32(s), IntegerAttr(),
+                                       slot(&schedule::Block::backwardInput, s), i64(stage.backward));
       } else {
         if (flowing)
           operands.push_back(flowing);
-        backward =
-            builder.create<BackwardInputOp>(at(backwardMarks.markOf(s)), results, operands, i32(s), IntegerAttr(),
-                                            slot(&schedule::Block::backwardInput, s), i64(stage.backwardInput));
-        builder.create<BackwardWeightOp>(at(spec.backwardWeight->markOf(s)), TypeRange(), context, i32(s),
+        backward = builder.create<BackwardInputOp>(at(backwardMarks.markOf(ofCopy(s))), results, operands, i32(s),
+                                                   IntegerAttr(), slot(&schedule::Block::backwardInput, s),
+                                                   i64(stage.backwardInput));
+        builder.create<BackwardWeightOp>(at(spec.backwardWeight->markOf(ofCopy(s))), TypeRange(), context, i32(s),
                                          IntegerAttr(), slot(&schedule::Block::backwardWeight, s),
                                          i64(stage.backwardWeight));
       }

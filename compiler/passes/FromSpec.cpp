@@ -104,12 +104,20 @@ private:
                  << "schedule '" << entry->name << "' has " << perRank << (perRank == 1 ? " stage" : " stages")
                  << " a rank, " << stages << " in all, found " << spec.stages,
              failure();
+    problem.copies = entry->copies();
     problem.rankOf = schedule::placementOf(*entry, spec.ranks.value, stages);
-    const std::string way = entry->placement == "v"
-                                ? "v (there and back over the ranks)"
-                                : "loop (stage s on rank s mod " + std::to_string(spec.ranks.value) + ")";
-    if (failed(agreesWithPlacement("schedule '" + std::string(entry->name) + "' places stages in a " + way)))
+    const std::string way = problem.copies == 2 ? "both ways (bidirectional)"
+                            : entry->placement == "v"
+                                ? "in a v (there and back over the ranks)"
+                                : "in a loop (stage s on rank s mod " + std::to_string(spec.ranks.value) + ")";
+    if (failed(agreesWithPlacement("schedule '" + std::string(entry->name) + "' places stages " + way)))
       return failure();
+    if (spec.microbatches.value % problem.copies != 0)
+      return error(spec.microbatches.mark) << "schedule '" << entry->name
+                                           << "' sends half of the microbatches each way, expected an even number of "
+                                              "them, found "
+                                           << spec.microbatches.value,
+             failure();
     bool fused = entry->defaultBackward == schedule::BackwardMode::Fused;
     if (spec.backwardMode)
       fused = spec.backwardMode->value == spec::Backward::Fused;
@@ -237,8 +245,10 @@ private:
     return success();
   }
 
-  /// Loop where the spec says nothing; v: there and back, as often as there are chunks.
+  /// Loop where the spec says nothing; v: there and back, as often as there are chunks; bidirectional: of two copies.
   std::vector<int32_t> placedAsSpecSays(size_t stages) const {
+    if (spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional)
+      return schedule::placedBothWays(spec.ranks.value, int32_t(stages));
     std::vector<int32_t> rankOf = schedule::placed(spec.ranks.value, int32_t(stages),
                                                    spec.placement && spec.placement->kind == spec::PlacementKind::V);
     if (spec.placement && spec.placement->kind == spec::PlacementKind::List)
@@ -377,10 +387,11 @@ private:
     if (!spec.placement)
       return success();
     // There and back takes two stages a rank.
-    bool possible = spec.placement->kind == spec::PlacementKind::V
-                        ? problem.rankOf.size() > size_t(spec.ranks.value)
-                        : spec.placement->kind != spec::PlacementKind::Bidirectional;
-    if (possible && placedAsSpecSays(problem.rankOf.size()) == problem.rankOf)
+    const bool bothWays = spec.placement->kind == spec::PlacementKind::Bidirectional;
+    const size_t stages = problem.rankOf.size() / size_t(problem.copies);
+    bool possible = spec.placement->kind == spec::PlacementKind::V ? stages > size_t(spec.ranks.value)
+                                                                   : bothWays == (problem.copies == 2);
+    if (possible && placedAsSpecSays(stages) == problem.rankOf)
       return success();
     return error(spec.placement->mark) << fixed << ", found another placement", failure();
   }
@@ -398,8 +409,12 @@ private:
   /// What the spec could only say once the schedule had said how many stages there are, and what does not run yet.
   LogicalResult settle() {
     std::vector<spec::Diagnostic> diagnostics;
-    if (!spec::setStages(spec, int32_t(problem.rankOf.size()), diagnostics))
+    if (!spec::setStages(spec, int32_t(problem.rankOf.size()) / problem.copies, diagnostics))
       return report(diagnostics, context), failure();
+    if (spec.slices.value > 1 && !(entry && entry->allowsSlices))
+      return error(spec.slices.mark) << "schedule '" << spec.schedule.name << "' has no order for slices, found "
+                                     << spec.slices.value << "; seq1f1b and gpipe have",
+             failure();
     if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
       return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
     if (spec.weights.value == spec::Weights::Fill && order && !order->rows.empty())
@@ -412,7 +427,11 @@ private:
   /// All but the placement and the backward, which stand.
   void fillProblem(schedule::Problem &problem) {
     problem.ranks = spec.ranks.value;
-    problem.microbatches = spec.microbatches.value;
+    problem.slices = spec.slices.value;
+    problem.microbatches = spec.microbatches.value / problem.copies * problem.slices;
+    problem.backwardGroup = entry                                 ? entry->backwardGroup(problem)
+                            : order && order->lastMicrobatchFirst ? problem.microbatches
+                                                                  : 1;
     problem.link = {spec.link.latency, spec.link.bandwidth};
     for (const spec::LinkException &link : spec.links)
       problem.links[{link.from, link.to}] = {link.link.latency, link.link.bandwidth};
@@ -421,20 +440,26 @@ private:
     problem.staticBytes.assign(size_t(problem.ranks), 0);
     problem.workspace.assign(size_t(problem.ranks), spec.workspace.value);
     problem.memoryLimit = spec.memoryLimit.value;
-    for (size_t s = 0; s != problem.rankOf.size(); ++s) {
+    // A slice's part of a time is rounded half up, of a size up.
+    auto time = [&](int64_t whole) { return (whole + problem.slices / 2) / problem.slices; };
+    auto size = [&](int64_t whole) { return (whole + problem.slices - 1) / problem.slices; };
+    const size_t ofCopy = problem.rankOf.size() / size_t(problem.copies);
+    for (size_t i = 0; i != problem.rankOf.size(); ++i) {
+      const size_t s = i % ofCopy;
       schedule::Stage &stage = problem.stages.emplace_back();
-      stage.forward = spec.forward[s];
+      stage.forward = time(spec.forward[s]);
       if (spec.backwardInput) {
-        stage.backwardInput = (*spec.backwardInput)[s];
-        stage.backwardWeight = (*spec.backwardWeight)[s];
+        stage.backwardInput = time((*spec.backwardInput)[s]);
+        stage.backwardWeight = time((*spec.backwardWeight)[s]);
       }
-      stage.backward = spec.backward ? (*spec.backward)[s] : stage.backwardInput + stage.backwardWeight;
+      stage.backward = spec.backward ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
       stage.optimizer = spec.optimizer[s];
-      stage.boundary = s + 1 == problem.rankOf.size() ? 0 : spec.boundary[s];
-      stage.activation = spec.activation[s];
-      stage.context = spec.weightContext[s];
+      stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
+      stage.activation = size(spec.activation[s]);
+      stage.context = size(spec.weightContext[s]);
+      stage.gradients = spec.gradients[s];
       // Over the limit is enough to know: schedule::check refuses it.
-      schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[s])];
+      schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[i])];
       held = std::min(held + spec.staticBytes[s], limits::kBytes + 1);
     }
   }

@@ -148,9 +148,9 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
           continue;
         bool forward = stream.kind(stream.records[i]) == plan::Kind::Forward;
         int32_t stage = stream.of(stream.records[i]).stage, microbatch = stream.records[i].microbatch;
-        const size_t next = size_t(stage + (forward ? 1 : -1));
-        const Place consumer = next < problem.stages.size()
-                                   ? (forward ? forwards : backwards)[next * microbatches + size_t(microbatch)]
+        const int32_t next = forward ? problem.after(stage) : problem.before(stage);
+        const Place consumer = next >= 0
+                                   ? (forward ? forwards : backwards)[size_t(next) * microbatches + size_t(microbatch)]
                                    : Place{kNone, kNone};
         auto [to, taker] = consumer;
         if (to == kNone)

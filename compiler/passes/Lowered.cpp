@@ -60,6 +60,8 @@ private:
       if (plan::isCommunication(operation.kind)) {
         // Of collectives, the whole group's: its own, unless all is one.
         auto key = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
+        if (operation.kind == plan::Kind::AllReduce && communicator != Communicator::Shared)
+          key.second = 3; // of a peer, neither of the queues of their transfers
         queue = communicators.try_emplace(key, added).first->second;
         if (queue == added)
           program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
@@ -175,6 +177,8 @@ plan::Variant lower(const Streams &streams, const LowerOptions &options) {
     const Stream &stream = streams.ranks[rank];
     ProgramLowering(stream, options, variant.programs[rank]).run();
     roll(variant.programs[rank]);
+    variant.copies = std::max(variant.copies, int32_t(ProgramOp(stream.program).getCopies().value_or(1)));
+    variant.slices = std::max(variant.slices, int32_t(ProgramOp(stream.program).getSlices().value_or(1)));
     for (const plan::Operation &operation : stream.operations)
       variant.stages = std::max(variant.stages, operation.stage + 1);
     for (const Record &record : stream.records)

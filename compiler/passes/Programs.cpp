@@ -58,6 +58,9 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   schedule::Problem problem;
   problem.ranks = pipeline.ranks();
   problem.microbatches = int32_t(pipeline.getMicrobatches());
+  problem.copies = int32_t(pipeline.getCopies().value_or(1));
+  problem.slices = int32_t(pipeline.getSlices().value_or(1));
+  problem.backwardGroup = int32_t(pipeline.getBackwardGroup().value_or(uint32_t(problem.slices)));
   problem.rankOf.assign(pipeline.getPlacement().begin(), pipeline.getPlacement().end());
   problem.stages.resize(problem.rankOf.size());
   problem.link = {pipeline.getLink().getLatency(), pipeline.getLink().getBandwidth()};
@@ -84,6 +87,12 @@ schedule::Problem problemOf(PipelineOp pipeline) {
         })
         .Case<BackwardWeightOp>([&](BackwardWeightOp backward) { stage.backwardWeight = int64_t(backward.getCost()); });
   }
+  if (problem.backward == schedule::BackwardMode::Split)
+    for (schedule::Stage &stage : problem.stages)
+      stage.backward = stage.backwardInput + stage.backwardWeight;
+  if (auto gradients = pipeline.getGradients())
+    for (size_t s = 0; s != problem.stages.size(); ++s)
+      problem.stages[s].gradients = (*gradients)[s];
   if (auto optimizer = pipeline.getOptimizer())
     for (size_t s = 0; s != problem.stages.size(); ++s)
       problem.stages[s].optimizer = (*optimizer)[s];
@@ -130,8 +139,8 @@ std::string nameOf(Operation *op) {
                          .Case<SendOp>([](SendOp send) { return "send " + stringifyPayload(send.getOf()).str(); })
                          .Case<RecvOp>([](RecvOp recv) { return "recv " + stringifyPayload(recv.getOf()).str(); })
                          .Default([](auto) { return "optimizer"; });
-  if (isa<AllReduceOp>(op))
-    return "all_reduce";
+  if (auto reduce = dyn_cast<AllReduceOp>(op))
+    return reduce.getPeer() ? "all_reduce with rank " + std::to_string(*reduce.getPeer()) : "all_reduce";
   what += " stage " + std::to_string(stageOf(op));
   // A pass in a block has no microbatch.
   if (op->hasAttr("microbatch"))

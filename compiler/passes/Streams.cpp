@@ -56,6 +56,7 @@ plan::Operation operationOf(mlir::Operation *op) {
         made.kind = plan::Kind::AllReduce;
         if (auto stages = cast<ProgramOp>(op->getParentOp()).getStages(); stages && !stages->empty())
           made.stage = stages->front();
+        made.peer = reduce.getPeer() ? int32_t(*reduce.getPeer()) : -1;
         made.bytes = int64_t(reduce.getBytes());
         made.cost = int64_t(reduce.getCost());
       });
@@ -97,7 +98,9 @@ void link(Stream &stream) {
 } // namespace
 
 uint32_t Stream::indexOf(const plan::Operation &operation) {
-  uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 | uint64_t(operation.of);
+  uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 |
+                 uint64_t(operation.of) << 1 |
+                 uint64_t(operation.kind == plan::Kind::AllReduce && operation.peer != -1);
   auto [it, isNew] = index.try_emplace(key, uint32_t(operations.size()));
   if (!isNew && operations[it->second] == operation)
     return it->second;

@@ -8,7 +8,8 @@
 // follow the end of its last B, up to the last optimizer; rankTail(s): the same counting only what ends on its own
 // rank. R(s) = headB(s) - headF(s) + b: least time from the start of an F to the end of its B. Of rank r, first(r) and
 // last(r) are its lowest and highest stage: its first letter is always F of first(r), since every other letter needs
-// it, its first backward is B of last(r), and its last is B of first(r).
+// it, its first backward is B of last(r), and its last is B of first(r). Where pipelines run side by side (copies),
+// this holds of each copy by itself, and of the rank what is least over them.
 #include "compiler/schedule/Bounds.h"
 
 #include "runtime/plan/Limits.h"
@@ -28,13 +29,17 @@ constexpr Wide kNever = Wide(1) << 120;
 struct StageView {
   Wide f, b, w, a, o;
   Wide headF, headB, tail, rankTail;
+  bool isFirst; // of its copy on its rank
+  Wide start;   // headF of that first one
   Wide upTo; // all backward hops and backwards of the stages before it: from the last B's end here to that of stage 0
 
   Wide roundTrip() const { return headB - headF + b; }
 };
 
 struct RankView {
-  int32_t first, last;
+  int32_t first;          // of the copies on it, that of the one which can begin first
+  Wide reach;             // from its first start to that of its first B
+  Wide tail;              // after the end of its last B
   Wide work, optimizer;   // work includes the optimizer
   Wide forwards, weights; // of all microbatches
   Wide capacity;          // kNever without a limit
@@ -44,6 +49,7 @@ struct RankView {
 
 struct View {
   Wide microbatches;
+  bool inOrder; // one copy, and microbatches are free to come back in the order in which they went
   std::vector<StageView> stages;
   std::vector<RankView> ranks;
   std::vector<int32_t> rankOf;
@@ -112,7 +118,7 @@ Wide leastToFree(const StageView &stage, Wide bytes, Wide count) {
 View makeView(const Problem &problem) {
   const bool fused = problem.backward == BackwardMode::Fused;
   const auto count = static_cast<int32_t>(problem.stages.size());
-  View view{problem.microbatches, {}, {}, problem.rankOf};
+  View view{problem.microbatches, problem.copies == 1 && problem.slices == 1, {}, {}, problem.rankOf};
   for (const Stage &stage : problem.stages)
     view.stages.push_back({.f = stage.forward,
                            .b = fused ? stage.backward : stage.backwardInput,
@@ -123,19 +129,36 @@ View makeView(const Problem &problem) {
                            .headB = 0,
                            .tail = 0,
                            .rankTail = 0,
+                           .isFirst = false,
+                           .start = 0,
                            .upTo = 0});
   std::vector<StageView> &stages = view.stages;
-  for (int32_t s = 1; s < count; ++s) {
+  for (int32_t s = 0; s < count; ++s) {
+    if (problem.before(s) < 0)
+      continue;
     stages[s].headF = stages[s - 1].headF + stages[s - 1].f + problem.handOver(s - 1, s);
     stages[s].upTo = stages[s - 1].upTo + stages[s - 1].b + problem.handOver(s, s - 1);
   }
-  for (StageView &stage : stages)
-    stage.headB = stages[count - 1].headF + stages[count - 1].f + stages[count - 1].upTo - stage.upTo +
-                  stages[count - 1].b - stage.b;
+  const int32_t ofCopy = problem.stagesOfCopy();
+  for (int32_t s = 0; s < count; ++s) {
+    const StageView &end = stages[(s / ofCopy + 1) * ofCopy - 1];
+    stages[s].headB = end.headF + end.f + end.upTo - stages[s].upTo + end.b - stages[s].b;
+  }
 
   const std::vector<__int128> always = heldAlways(problem, 1);
   for (const std::vector<int32_t> &mine : problem.stagesByRank()) {
-    RankView rank{mine.front(), mine.back(), 0, 0, 0, 0, kNever, 0, 0};
+    RankView rank{mine.front(), kNever, kNever, 0, 0, 0, 0, kNever, 0, 0};
+    Wide leastHeld = kNever; // of what its last B may hold
+    for (size_t i = 0; i != mine.size(); ++i) {
+      StageView &stage = stages[mine[i]];
+      stage.isFirst = i == 0 || mine[i] / ofCopy != mine[i - 1] / ofCopy;
+      stage.start = stage.isFirst ? stage.headF : stages[mine[i - 1]].start;
+      if (stage.isFirst)
+        leastHeld = std::min(leastHeld, stage.a);
+      if (stage.start < stages[rank.first].headF)
+        rank.first = mine[i];
+      rank.reach = std::min(rank.reach, stage.headB - stage.start); // of a copy, that of its last stage
+    }
     for (int32_t s : mine) {
       rank.optimizer += problem.stages[s].optimizer;
       rank.forwards += stages[s].f * problem.microbatches;
@@ -158,20 +181,25 @@ View makeView(const Problem &problem) {
         owed.push_back({stages[s].o, stages[s].w});
       }
       rank.warmUp = knapsack(held, problem.microbatches, rank.capacity);
-      rank.pending = knapsack(owed, problem.microbatches, rank.capacity - stages[rank.first].a);
+      rank.pending = knapsack(owed, problem.microbatches, rank.capacity - leastHeld);
     }
     Wide longest = -kNever;
     for (int32_t s : mine) {
-      longest = std::max(longest, stages[s].w - stages[s].upTo);
+      longest = std::max(stages[s].isFirst ? -kNever : longest, stages[s].w - stages[s].upTo);
       stages[s].rankTail = longest + stages[s].upTo + rank.optimizer;
     }
     view.ranks.push_back(rank);
   }
   Wide longest = -kNever;
   for (int32_t s = 0; s < count; ++s) {
+    if (problem.before(s) < 0)
+      longest = -kNever;
     longest = std::max(longest, stages[s].w + view.ranks[problem.rankOf[s]].optimizer - stages[s].upTo);
     stages[s].tail = longest + stages[s].upTo;
   }
+  for (int32_t s = 0; s < count; ++s)
+    if (RankView &rank = view.ranks[problem.rankOf[s]]; stages[s].isFirst)
+      rank.tail = std::min(rank.tail, stages[s].tail);
   return view;
 }
 
@@ -199,11 +227,10 @@ struct Best {
 void criticalPath(const View &view, Best &best) {
   for (size_t s = 0; s < view.stages.size(); ++s) {
     const StageView &stage = view.stages[s];
-    const Wide start = view.stages[view.ranks[view.rankOf[s]].first].headF;
     const Wide forwards = stage.headF + view.microbatches * stage.f + stage.roundTrip() - stage.f;
     const Wide backwards = stage.headB + view.microbatches * stage.b;
     const Wide longest = std::max(forwards, backwards);
-    best.offer(longest + stage.tail, longest - start + stage.rankTail, Argument::CriticalPath);
+    best.offer(longest + stage.tail, longest - stage.start + stage.rankTail, Argument::CriticalPath);
   }
 }
 
@@ -211,22 +238,19 @@ void criticalPath(const View &view, Best &best) {
 /// first start, the start of its first B, the end of its last. t1 - t0 >= headB(last) - headF(first), by data, and t1 -
 /// t0 is no less than the F work done in it, so beyond that work it holds `idle` at least. After t2 come W and
 /// optimizer only: the optimizer and the pending W at most, while tail(first) passes at least.
-Wide idleBeforeBackward(const View &view, const RankView &rank, Wide warmUp) {
-  return positive(view.stages[rank.last].headB - view.stages[rank.first].headF - warmUp);
-}
+Wide idleBeforeBackward(const RankView &rank, Wide warmUp) { return positive(rank.reach - warmUp); }
 
 Wide makespanOf(const View &view, const RankView &rank, Wide warmUp, Wide pending) {
   const StageView &first = view.stages[rank.first];
-  return first.headF + idleBeforeBackward(view, rank, warmUp) + rank.work +
-         positive(first.tail - rank.optimizer - pending);
+  return first.headF + idleBeforeBackward(rank, warmUp) + rank.work + positive(rank.tail - rank.optimizer - pending);
 }
 
 /// LB2, work and idle that data alone forces: even all of a rank's forwards may end before its first B can start, and
 /// even all of its W may stand after its last B and end before the step does.
 void work(const View &view, Best &best) {
   for (const RankView &rank : view.ranks)
-    best.offer(makespanOf(view, rank, rank.forwards, rank.weights),
-               rank.work + idleBeforeBackward(view, rank, rank.forwards), Argument::Work);
+    best.offer(makespanOf(view, rank, rank.forwards, rank.weights), rank.work + idleBeforeBackward(rank, rank.forwards),
+               Argument::Work);
 }
 
 /// LB2 and LB10 under a memory limit: only what fits is run before the first B, and only what fits is owed after the
@@ -234,8 +258,8 @@ void work(const View &view, Best &best) {
 /// meanwhile.
 void warmUp(const View &view, Best &best) {
   for (const RankView &rank : view.ranks)
-    best.offer(makespanOf(view, rank, rank.warmUp, rank.pending),
-               rank.work + idleBeforeBackward(view, rank, rank.warmUp), Argument::WarmUp);
+    best.offer(makespanOf(view, rank, rank.warmUp, rank.pending), rank.work + idleBeforeBackward(rank, rank.warmUp),
+               Argument::WarmUp);
 }
 
 /// Last device, for the span: two ranks i, j with first(i) < first(j). From i's first start to j's end pass the way of
@@ -253,7 +277,7 @@ void lastDevice(const View &view, Best &best) {
   for (int32_t r : order) {
     const RankView &rank = view.ranks[r];
     const StageView &first = view.stages[rank.first];
-    const Wide time = rank.work + idleBeforeBackward(view, rank, rank.warmUp);
+    const Wide time = rank.work + idleBeforeBackward(rank, rank.warmUp);
     const Wide cycle = upstream + first.headF + first.upTo + 2 * time - rank.optimizer - rank.pending;
     around = std::max(around, first.rankTail - first.headF - first.upTo);
     best.offer(0, cycle > 0 ? ceilDivide(cycle, 2) : 0, Argument::LastDevice);
@@ -337,7 +361,7 @@ void memoryChain(const View &view, Best &best) {
       continue;
     const Wide k = rank.capacity / held;
     const Wide step = stage.roundTrip() + leastToFree(stage, (k + 1) * held - rank.capacity, m) - stage.b;
-    const Crossing crossing = k > 1 ? crossingOf(view, s, step) : Crossing();
+    const Crossing crossing = k > 1 && view.inOrder ? crossingOf(view, s, step) : Crossing();
     const Wide idle = positive(stage.headB - stage.headF - k * stage.f);
     const auto lastForward = [&](Wide i) {
       const Wide start =
@@ -354,7 +378,7 @@ void memoryChain(const View &view, Best &best) {
       if (q >= 0 && q <= most)
         longest = std::max(longest, lastForward(m - 1 - q * k));
     longest += stage.headF + stage.roundTrip();
-    best.offer(longest + stage.tail, longest - view.stages[rank.first].headF + stage.rankTail, Argument::MemoryChain);
+    best.offer(longest + stage.tail, longest - stage.start + stage.rankTail, Argument::MemoryChain);
   }
 }
 
@@ -418,15 +442,20 @@ Time saturated(Wide value) {
   return value > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(value);
 }
 
+/// What all ranks, or two, do together before their optimizers, each rank on its own: what is true of optimizers longer
+/// by as much is true of it; that ranks wait for each other besides only adds time.
+void addReductions(Problem &problem) {
+  const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+  for (int32_t r = 0; r != problem.ranks; ++r)
+    problem.stages[size_t(stages[size_t(r)].front())].optimizer +=
+        copySumTime(problem, r) + problem.globalNorm.value_or(0);
+}
+
 } // namespace
 
 Bounded lowerBounds(const Problem &given) {
-  // The all-reduce stands before every rank's optimizer, so what is true of an optimizer longer by as much is true of
-  // it; that all ranks wait for each other besides only adds time.
   Problem problem = given;
-  if (problem.globalNorm)
-    for (const std::vector<int32_t> &stages : problem.stagesByRank())
-      problem.stages[size_t(stages.front())].optimizer += *problem.globalNorm;
+  addReductions(problem);
   const View view = makeView(problem);
   Best best;
   criticalPath(view, best);
@@ -436,7 +465,8 @@ Bounded lowerBounds(const Problem &given) {
     memoryChain(view, best);
     area(view, problem, best);
   }
-  lastDevice(view, best);
+  if (problem.copies == 1) // with more, a rank's first start is at no one stage
+    lastDevice(view, best);
   // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
   // makespan.
   best.offer(best.span, 0, best.spanArgument);

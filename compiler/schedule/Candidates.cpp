@@ -15,7 +15,7 @@ namespace {
 std::vector<Candidate> published(const Problem &problem) {
   std::vector<Candidate> result;
   for (const Entry &entry : catalogue())
-    if (check(entry, problem, {}).empty())
+    if (!entry.mixesBackwards && check(entry, problem, {}).empty()) // a search moves letters of one kind
       result.push_back({std::string(entry.name), [&entry](const Problem &given, const Capacities &) {
                           return check(entry, given, {}).empty() ? std::optional(wordsOf(entry, given, {}))
                                                                  : std::nullopt;

@@ -34,6 +34,10 @@ size_t editDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+const char *wayOf(const Entry &entry) {
+  return entry.copies() == 2 ? "both ways" : entry.placement == "v" ? "in a v" : "in a loop";
+}
+
 } // namespace
 
 const std::vector<Entry> &catalogue() {
@@ -41,7 +45,8 @@ const std::vector<Entry> &catalogue() {
       oneFOneB(),  gPipe(),         eagerOneFOneB(), kFkB(),      interleavedOneFOneB(),
       loopedBfs(), interleavedZb(), zbV(),           zbH1(),      zbH2(),
       vMin(),      vHalf(),         vZb(),           oneFOneBV(), gis(),
-      gisH(),      slack(),         hanayo()};
+      gisH(),      slack(),         hanayo(),        seq1f1b(),   chimera(),
+      dualPipe(),  dualPipeV()};
   return kEntries;
 }
 
@@ -98,23 +103,31 @@ std::string check(const Entry &entry, const Problem &problem, const Parameters &
   const bool fused = problem.backward == BackwardMode::Fused;
   if (fused ? !entry.allowsFused : !entry.allowsSplit)
     return fmt::format("schedule '{}' has no {} backward", entry.name, fused ? "fused" : "split");
-  if (problem.stages.size() % size_t(problem.ranks) != 0 ||
-      (entry.stagesPerRank != 0 && problem.stages.size() != size_t(entry.stagesPerRank) * size_t(problem.ranks)))
+  const auto stages = size_t(problem.stagesOfCopy());
+  if (stages % size_t(problem.ranks) != 0 ||
+      (entry.stagesPerRank != 0 && stages != size_t(entry.stagesPerRank) * size_t(problem.ranks)))
     return fmt::format("schedule '{}' has {} on each rank, found {} stages on {} ranks", entry.name,
                        entry.stagesPerRank == 1   ? "one stage"
                        : entry.stagesPerRank == 2 ? "two stages"
                                                   : "equally many stages",
-                       problem.stages.size(), problem.ranks);
-  const std::vector<int32_t> rankOf = placementOf(entry, problem.ranks, static_cast<int32_t>(problem.stages.size()));
+                       stages, problem.ranks);
+  if (problem.copies != entry.copies())
+    return fmt::format("schedule '{}' has {} of each stage, found {}", entry.name,
+                       entry.copies() == 1 ? "one copy" : "two copies", problem.copies);
+  if (problem.slices > 1 && !entry.allowsSlices)
+    return fmt::format("schedule '{}' has no order for slices, found {} of a microbatch; seq1f1b and gpipe have",
+                       entry.name, problem.slices);
+  const std::vector<int32_t> rankOf = placementOf(entry, problem.ranks, problem.stagesOfCopy());
   for (size_t s = 0; s < problem.stages.size(); ++s)
     if (problem.rankOf[s] != rankOf[s])
-      return fmt::format("schedule '{}' places stages in a {}, stage {} on rank {}; found it on rank {}", entry.name,
-                         entry.placement, s, rankOf[s], problem.rankOf[s]);
+      return fmt::format("schedule '{}' places stages {}, stage {} on rank {}; found it on rank {}", entry.name,
+                         wayOf(entry), s, rankOf[s], problem.rankOf[s]);
   return entry.refuses ? entry.refuses(problem, parameters) : std::string();
 }
 
-std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stages) {
-  return placed(ranks, stages, entry.placement == "v");
+std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stagesOfCopy) {
+  return entry.copies() == 2 ? placedBothWays(ranks, stagesOfCopy)
+                             : placed(ranks, stagesOfCopy, entry.placement == "v");
 }
 
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters) {

@@ -50,6 +50,17 @@ struct Entry {
   std::string (*refuses)(const Problem &problem, const Parameters &parameters) = nullptr;
   /// Backwards run from the last microbatch to the first.
   bool lastMicrobatchFirst = false;
+  /// It has an order for microbatches that are cut into slices.
+  bool allowsSlices = false;
+  /// Its words have whole backwards beside split ones.
+  bool mixesBackwards = false;
+
+  /// How many pipelines it runs side by side.
+  int32_t copies() const { return placement == "bidirectional" ? 2 : 1; }
+  /// In groups of how many microbatches its backwards run, the last of a group first.
+  int32_t backwardGroup(const Problem &problem) const {
+    return lastMicrobatchFirst ? problem.microbatches : problem.slices;
+  }
 };
 
 /// What a schedule does not allow of a problem or its parameters; empty when right.
@@ -57,8 +68,9 @@ std::string check(const Entry &entry, const Problem &problem, const Parameters &
 /// The words of an entry, from its block or by itself. Needs check to have passed.
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters);
 
-/// Stage → rank, as the schedule places them: in a loop, or "v", there and back as often as there are chunks.
-std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stages);
+/// Stage → rank, as the schedule places them: in a loop; "v", there and back as often as there are chunks; or
+/// "bidirectional", two copies of the stages, the second from the last rank to the first.
+std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stagesOfCopy);
 
 /// All entries, by name.
 const std::vector<Entry> &catalogue();

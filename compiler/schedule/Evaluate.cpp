@@ -33,14 +33,13 @@ Time spanOf(Walk &walk, int32_t ranks) {
   });
 }
 
-std::vector<Time> busyTimes(const Problem &problem) {
+std::vector<Time> busyTimes(const Problem &problem, const Words &words) {
   std::vector<Time> busy(problem.ranks, 0);
-  for (size_t s = 0; s < problem.stages.size(); ++s) {
-    const Stage &stage = problem.stages[s];
-    const Time backward =
-        problem.backward == BackwardMode::Fused ? stage.backward : stage.backwardInput + stage.backwardWeight;
-    busy[problem.rankOf[s]] += (stage.forward + backward) * problem.microbatches + stage.optimizer;
-  }
+  for (size_t s = 0; s < problem.stages.size(); ++s)
+    busy[problem.rankOf[s]] += problem.stages[s].optimizer;
+  for (size_t r = 0; r < words.size(); ++r)
+    for (const Op &op : words[r])
+      busy[r] += costOf(problem.stages[op.stage], op.letter);
   return busy;
 }
 
@@ -48,8 +47,8 @@ std::vector<Time> busyTimes(const Problem &problem) {
 
 Bytes peakOf(const Problem &problem, const Word &word) {
   Wide live = 0, peak = 0;
-  for (const auto &[s, letter] : word)
-    peak = std::max(peak, live += changeOf(problem.stages[s], letter));
+  for (const Op &op : word)
+    peak = std::max(peak, live += changeOf(problem.stages[op.stage], op.letter));
   return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
 }
 
@@ -70,7 +69,7 @@ Evaluation evaluate(const Problem &problem, const Words &words, const EvaluateOp
     return result;
   for (const Word &word : words)
     result.peak.push_back(peakOf(problem, word));
-  result.busy = busyTimes(problem);
+  result.busy = busyTimes(problem, words);
   if (options.withSpan)
     result.span = spanOf(walk, problem.ranks);
   return result;

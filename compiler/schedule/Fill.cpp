@@ -12,9 +12,9 @@ namespace {
 /// Of each rank: two buffers at each end of each neighbour on another rank.
 std::vector<__int128> bufferBytes(const Problem &problem) {
   std::vector<__int128> bytes(size_t(problem.ranks), 0);
-  for (size_t s = 0; s + 1 < problem.stages.size(); ++s)
-    if (problem.rankOf[s] != problem.rankOf[s + 1])
-      for (int32_t rank : {problem.rankOf[s], problem.rankOf[s + 1]})
+  for (size_t s = 0; s < problem.stages.size(); ++s)
+    if (const int32_t next = problem.after(int32_t(s)); next >= 0 && problem.rankOf[s] != problem.rankOf[size_t(next)])
+      for (int32_t rank : {problem.rankOf[s], problem.rankOf[size_t(next)]})
         bytes[size_t(rank)] += 4 * __int128(problem.stages[s].boundary);
   return bytes;
 }
@@ -43,6 +43,8 @@ std::vector<std::vector<int32_t>> weightWaits(const Problem &problem, const Word
         live -= stage.activation;
       else if (op.letter == Letter::W)
         deferred.push_back(stage.context);
+      else if (op.letter == Letter::BW)
+        live -= __int128(stage.activation) + stage.context;
       if (op.letter != Letter::F)
         continue;
       live += __int128(stage.activation) + stage.context;

@@ -47,12 +47,12 @@ public:
       state.w = fused ? 0 : stage.backwardWeight;
       state.a = fused ? stage.activation + stage.context : stage.activation;
       state.o = fused ? 0 : stage.context;
-      state.down = s + 1 < count ? problem.handOver(s, s + 1) : 0;
-      state.up = s > 0 ? problem.handOver(s, s - 1) : 0;
+      state.down = problem.after(s) >= 0 ? problem.handOver(s, s + 1) : 0;
+      state.up = problem.before(s) >= 0 ? problem.handOver(s, s - 1) : 0;
       state.rank = problem.rankOf[size_t(s)];
       state.forwardArrival.reserve(size_t(problem.microbatches));
       state.backwardArrival.reserve(size_t(problem.microbatches));
-      if (s == 0)
+      if (problem.before(s) < 0)
         state.forwardArrival.assign(size_t(problem.microbatches), 0);
       stages.push_back(std::move(state));
       ranks[size_t(problem.rankOf[size_t(s)])].stages.push_back(s);
@@ -254,7 +254,6 @@ private:
   void start(int32_t r, int32_t s, Letter letter) {
     RankState &rank = ranks[size_t(r)];
     StageState &stage = stages[size_t(s)];
-    const auto count = static_cast<int32_t>(stages.size());
     Time cost = stage.w;
     words[size_t(r)].push_back({s, letter == Letter::B && fused ? Letter::BW : letter});
     if (letter == Letter::F) {
@@ -263,7 +262,7 @@ private:
       ++rank.flight;
       rank.live += stage.held();
       rank.free = now + cost;
-      if (s + 1 < count) {
+      if (problem.after(s) >= 0) {
         stages[size_t(s) + 1].forwardArrival.push_back(rank.free + stage.down);
         wakeAt(stages[size_t(s) + 1].rank, rank.free + stage.down);
       } else {
@@ -275,7 +274,7 @@ private:
       --rank.flight;
       rank.live -= stage.a;
       rank.free = now + cost;
-      if (s > 0) {
+      if (problem.before(s) >= 0) {
         stages[size_t(s) - 1].backwardArrival.push_back(rank.free + stage.up);
         wakeAt(stages[size_t(s) - 1].rank, rank.free + stage.up);
       }

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/OrderRules.h"
 
+#include <deque>
 #include <fmt/format.h>
 
 namespace pipec::schedule {
@@ -15,7 +16,8 @@ public:
   bool run(const OrderIndex &index) {
     order.rankOf = index.rankOf;
     order.microbatches = index.microbatches;
-    return noPairs() && oneKindOfBackward() && inMicrobatchOrder() && (keepRows(), true);
+    findBackwards();
+    return inMicrobatchOrder() && (keepRows(), true);
   }
 
 private:
@@ -24,47 +26,48 @@ private:
     return false;
   }
 
-  bool noPairs() {
-    for (size_t rank = 0; cells.pairs && rank != cells.rows.size(); ++rank)
-      for (const Cell &cell : cells.rows[rank])
-        if (cell.opensPair)
-          return fail(rank, cell, "overlapped pairs can be verified, but are not supported yet in a spec's order");
-    return true;
-  }
-
-  bool oneKindOfBackward() {
+  /// Which kinds of backward there are, and which way they go.
+  void findBackwards() {
     const Cell *first = nullptr;
-    for (size_t rank = 0; rank != cells.rows.size(); ++rank)
-      for (const Cell &cell : cells.rows[rank]) {
+    for (const auto &row : cells.rows)
+      for (const Cell &cell : row) {
         if (cell.action != Action::B && cell.action != Action::I)
           continue;
-        if (!first) { // it also says which way they go
+        if (!first) {
           first = &cell;
-          order.backward = cell.action == Action::B ? BackwardMode::Fused : BackwardMode::Split;
           order.lastMicrobatchFirst = cell.microbatch != 0 && cell.microbatch == order.microbatches - 1;
         }
-        if (cell.action != first->action)
-          return fail(rank, cell, "whole (B) and split (I, W) backwards in one order are not supported yet");
+        if (cell.action == Action::I)
+          order.backward = BackwardMode::Split; // of which some may be whole
       }
-    return true;
   }
 
+  /// An OVERLAP_F_B pair runs one after the other, as in PyTorch where nobody has said how to overlap them.
   bool inMicrobatchOrder() {
-    std::vector<std::array<int32_t, 3>> done(order.rankOf.size(), {0, 0, 0}); // F, B or BW, W of a stage
+    std::vector<std::array<int32_t, 2>> done(order.rankOf.size(), {0, 0}); // F, and B or BW, of a stage
+    std::vector<std::deque<int32_t>> owed(order.rankOf.size());            // W of a stage
     for (size_t rank = 0; rank != cells.rows.size(); ++rank) {
       Word &word = order.words.emplace_back();
       for (const Cell &cell : cells.rows[rank]) {
         if (!isPass(cell.action))
           continue;
-        const size_t kind = cell.action == Action::F ? 0 : cell.action == Action::W ? 2 : 1;
-        int32_t &count = done[size_t(cell.stage)][kind];
-        const int32_t expected = kind != 0 && order.lastMicrobatchFirst ? order.microbatches - 1 - count : count;
+        std::deque<int32_t> &left = owed[size_t(cell.stage)];
+        int32_t expected = 0;
+        if (cell.action == Action::W) {
+          expected = left.front(); // a W has its B before it, once
+          left.pop_front();
+        } else {
+          const bool forward = cell.action == Action::F;
+          const int32_t count = done[size_t(cell.stage)][forward ? 0 : 1]++;
+          expected = !forward && order.lastMicrobatchFirst ? order.microbatches - 1 - count : count;
+          if (cell.action == Action::I)
+            left.push_back(cell.microbatch);
+        }
         if (cell.microbatch != expected)
           return fail(rank, cell,
                       fmt::format("expected microbatch {} next of this stage and kind, found {}: microbatches run in "
                                   "order, or all backwards from the last",
                                   expected, nameOf(cell)));
-        ++count;
         constexpr Letter kLetters[] = {Letter::F, Letter::B, Letter::W, Letter::BW}; // in the order of Action
         word.push_back({cell.stage, kLetters[size_t(cell.action)]});
       }

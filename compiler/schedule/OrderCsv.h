@@ -21,8 +21,8 @@ struct Order {
   std::vector<std::vector<RowAction>> rows;
 };
 
-/// Reads and checks an order by every rule of OrderRules.h, and by what a plan can say: one kind of backward,
-/// microbatches of a (stage, kind) in order (or all backwards from the last). It does not look for cycles between
+/// Reads and checks an order by every rule of OrderRules.h, and by what a plan can say: microbatches
+/// of a (stage, kind) in order (or all backwards from the last). It does not look for cycles between
 /// ranks: verify does. False after an error.
 bool readOrder(std::string_view text, Order &order, OrderError &error);
 

@@ -48,6 +48,23 @@ std::string checkPlacement(const Problem &problem) {
   return {};
 }
 
+std::string checkCopies(const Problem &problem) {
+  const auto stages = static_cast<int32_t>(problem.stages.size());
+  if (problem.copies < 1 || problem.copies > 2 || stages % problem.copies != 0)
+    return fmt::format("{} stages in {} copies, expected one copy or two equal ones", stages, problem.copies);
+  if (problem.slices < 1 || problem.microbatches % problem.slices != 0)
+    return fmt::format("{} microbatches of {} slices, expected whole ones", problem.microbatches, problem.slices);
+  if (problem.backwardGroup < 1 || problem.backwardGroup % problem.slices != 0)
+    return fmt::format("backwards in groups of {}, expected a multiple of the {} slices", problem.backwardGroup,
+                       problem.slices);
+  for (int32_t s = 0; problem.copies == 2 && s != stages / 2; ++s)
+    if (problem.rankOf[size_t(s)] + problem.rankOf[size_t(s + stages / 2)] != problem.ranks - 1)
+      return fmt::format("stage {} is on rank {} and its copy on rank {}, expected rank {}", s,
+                         problem.rankOf[size_t(s)], problem.rankOf[size_t(s + stages / 2)],
+                         problem.ranks - 1 - problem.rankOf[size_t(s)]);
+  return {};
+}
+
 std::string checkStage(const Stage &stage, size_t index) {
   const std::pair<const char *, int64_t> times[] = {{"forward", stage.forward},
                                                     {"backward input", stage.backwardInput},
@@ -57,8 +74,10 @@ std::string checkStage(const Stage &stage, size_t index) {
   for (const auto &[name, value] : times)
     if (value < 0 || value > limits::kTime)
       return fmt::format("stage {} has a {} of {} ps, expected 0 to {}", index, name, value, limits::kTime);
-  const std::pair<const char *, int64_t> sizes[] = {
-      {"boundary", stage.boundary}, {"activation", stage.activation}, {"weight context", stage.context}};
+  const std::pair<const char *, int64_t> sizes[] = {{"boundary", stage.boundary},
+                                                    {"activation", stage.activation},
+                                                    {"weight context", stage.context},
+                                                    {"gradient", stage.gradients}};
   for (const auto &[name, value] : sizes)
     if (value < 0 || value > limits::kBytes)
       return fmt::format("stage {} has a {} of {} bytes, expected 0 to {}", index, name, value, limits::kBytes);
@@ -107,9 +126,14 @@ std::string checkMemory(const Problem &problem) {
 }
 
 std::string checkTransfers(const Problem &problem) {
-  for (int32_t s = 0; s + 1 < static_cast<int32_t>(problem.stages.size()); ++s)
-    for (const auto &[from, to] : {std::pair(s, s + 1), std::pair(s + 1, s)})
-      if (problem.handOver(from, to) > limits::kTime)
+  for (int32_t r = 0; r != problem.ranks; ++r)
+    if (copySumTime(problem, r) > limits::kTime)
+      return fmt::format("summing the gradients of rank {} and rank {} takes longer than {} ps, the longest step: "
+                         "smaller gradients or a faster link",
+                         r, problem.partnerOf(r), limits::kTime);
+  for (int32_t s = 0; s < static_cast<int32_t>(problem.stages.size()); ++s)
+    for (const auto &[from, to] : {std::pair(s, problem.after(s)), std::pair(problem.after(s), s)})
+      if (problem.after(s) >= 0 && problem.handOver(from, to) > limits::kTime)
         return fmt::format(
             "the transfer from stage {} to stage {} takes longer than {} ps, the longest step: a smaller "
             "boundary or a faster link",
@@ -120,14 +144,16 @@ std::string checkTransfers(const Problem &problem) {
 /// Of each rank in a step: its work, and with `withTransfers` what it sends and receives.
 std::vector<Wide> totals(const Problem &problem, bool withTransfers) {
   std::vector<Wide> total(size_t(problem.ranks), problem.globalNorm.value_or(0));
+  for (int32_t r = 0; r != problem.ranks; ++r)
+    total[size_t(r)] += copySumTime(problem, r);
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
     const Wide backward = problem.backward == BackwardMode::Fused ? Wide(stage.backward)
                                                                   : Wide(stage.backwardInput) + stage.backwardWeight;
     Wide each = stage.forward + backward;
     const auto own = static_cast<int32_t>(s);
-    for (const int32_t other : {own - 1, own + 1}) // to and from each neighbour
-      if (withTransfers && other >= 0 && other < static_cast<int32_t>(problem.stages.size()))
+    for (const int32_t other : {problem.before(own), problem.after(own)}) // to and from each neighbour
+      if (withTransfers && other >= 0)
         each += Wide(problem.handOver(own, other)) + problem.handOver(other, own);
     total[size_t(problem.rankOf[s])] += each * problem.microbatches + stage.optimizer;
   }
@@ -165,8 +191,9 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
     held[r] = __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
               (problem.workspace.empty() ? 0 : problem.workspace[r]);
   std::map<std::tuple<int32_t, int32_t, bool>, Bytes> rings; // rank, peer, whether it sends: the largest payload
-  for (size_t s = 0; s + 1 < problem.stages.size(); ++s) {
-    const int32_t one = problem.rankOf[s], other = problem.rankOf[s + 1];
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    const int32_t next = problem.after(int32_t(s));
+    const int32_t one = problem.rankOf[s], other = next < 0 ? one : problem.rankOf[size_t(next)];
     if (one == other)
       continue;
     for (const bool sends : {false, true})
@@ -192,6 +219,34 @@ std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack) {
   for (int32_t s = 0; s != stages; ++s)
     rankOf.push_back(thereAndBack && s / ranks % 2 == 1 ? ranks - 1 - s % ranks : s % ranks);
   return rankOf;
+}
+
+std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy) {
+  std::vector<int32_t> rankOf = placed(ranks, stagesOfCopy, false);
+  for (int32_t s = 0; s != stagesOfCopy; ++s)
+    rankOf.push_back(ranks - 1 - rankOf[size_t(s)]);
+  return rankOf;
+}
+
+int32_t Problem::partnerOf(int32_t rank) const { return copies == 1 || 2 * rank == ranks - 1 ? -1 : ranks - 1 - rank; }
+
+Bytes copySumBytes(const Problem &problem, int32_t rank) {
+  Wide bytes = 0;
+  for (size_t s = 0; problem.partnerOf(rank) >= 0 && s != problem.stages.size(); ++s)
+    if (problem.rankOf[s] == rank)
+      bytes += problem.stages[s].gradients;
+  return static_cast<Bytes>(std::min<Wide>(bytes, limits::kBytes));
+}
+
+Time copySumTime(const Problem &problem, int32_t rank) {
+  const int32_t partner = problem.partnerOf(rank);
+  Wide slowest = 0;
+  if (partner >= 0)
+    for (const auto &[from, to] : {std::pair(rank, partner), std::pair(partner, rank)}) {
+      const Link &link = problem.linkBetween(from, to);
+      slowest = std::max(slowest, Wide(wireTime(copySumBytes(problem, rank), link.bandwidth)) + link.latency);
+    }
+  return static_cast<Time>(std::min<Wide>(slowest, std::numeric_limits<Time>::max()));
 }
 
 Time Problem::handOver(int32_t from, int32_t to) const {
@@ -226,6 +281,8 @@ std::string checkShape(const Problem &problem) {
   if (std::string wrong = checkCounts(problem); !wrong.empty())
     return wrong;
   if (std::string wrong = checkPlacement(problem); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkCopies(problem); !wrong.empty())
     return wrong;
   for (size_t s = 0; s < problem.stages.size(); ++s)
     if (std::string wrong = checkStage(problem.stages[s], s); !wrong.empty())

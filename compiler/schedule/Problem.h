@@ -3,6 +3,7 @@
 // sizes bytes; both stay within runtime/plan/Limits.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,12 +34,20 @@ struct Stage {
   Bytes boundary = 0;      // what F sends on; the gradient that comes back has this size too
   Bytes activation = 0;    // held from the start of F to the end of B
   Bytes context = 0;       // held from the start of F to the end of W (fused: of the backward)
+  Bytes gradients = 0;     // of its weights; what two copies of a stage sum
 };
 
 struct Problem {
   int32_t ranks = 1;
-  int32_t microbatches = 1;
+  int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
   BackwardMode backward = BackwardMode::Fused;
+  /// Pipelines side by side on the same ranks, each with its own microbatches; `stages` is one after the other.
+  int32_t copies = 1;
+  /// So many microbatches, one after the other, are the slices of one sequence: F of a slice needs F of the slice
+  /// before it on the same stage (its keys and values), the backward that of the slice behind it (their gradients).
+  int32_t slices = 1;
+  /// Backwards run in groups of so many microbatches, the last of a group first. A multiple of the slices.
+  int32_t backwardGroup = 1;
   std::vector<Stage> stages;
   std::vector<int32_t> rankOf;                       // stage → rank
   Link link;                                         // default of every directed pair
@@ -49,6 +58,18 @@ struct Problem {
   // Of the all-reduce of a gradient norm, which starts when all ranks have done their last backward and before which no
   // optimizer starts; absent: there is none.
   std::optional<Time> globalNorm;
+
+  /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
+  int32_t before(int32_t stage) const { return stage % stagesOfCopy() == 0 ? -1 : stage - 1; }
+  int32_t after(int32_t stage) const { return (stage + 1) % stagesOfCopy() == 0 ? -1 : stage + 1; }
+  int32_t stagesOfCopy() const { return static_cast<int32_t>(stages.size()) / copies; }
+  /// The microbatch of a stage's n-th backward, from 0.
+  int32_t backwardOf(int32_t n) const {
+    const int32_t first = n / backwardGroup * backwardGroup;
+    return first + std::min(first + backwardGroup, microbatches) - 1 - n;
+  }
+  /// The rank that holds the other copies of a rank's stages; -1: there are none, or they are its own.
+  int32_t partnerOf(int32_t rank) const;
 
   const Link &linkBetween(int32_t from, int32_t to) const;
   /// Stages of every rank, ascending.
@@ -64,6 +85,16 @@ Time wireTime(Bytes bytes, int64_t bandwidth);
 
 /// What the all-reduce of a gradient norm takes: 8 bytes over the ranks as a ring, 2 (n - 1) hops of its slowest link.
 Time globalNormTime(const Problem &problem);
+
+/// What the all-reduce of the gradients of a rank's stages with its partner takes, when both have done their last
+/// backward and before either's optimizer: each sends the other all of them, over links in both directions. 0 without a
+/// partner.
+Time copySumTime(const Problem &problem, int32_t rank);
+/// And how many bytes that are, each way.
+Bytes copySumBytes(const Problem &problem, int32_t rank);
+
+/// Stage → rank, of the stages of two copies: the first in a loop, the second from the last rank to the first.
+std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy);
 
 /// Stage → rank: in a loop, s mod P, or there and back over the ranks, as often as there are chunks.
 std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
@@ -117,9 +148,10 @@ std::string checkTimes(const Problem &problem);
 /// Whether no order of these passes can make a step longer than limits::kTime: all work and all transfers one after the
 /// other are not. Needs check(problem) to have passed.
 bool isNeverTooLong(const Problem &problem);
-/// What holds of a solution: a word for each rank, each letter of each stage exactly `microbatches` times on its rank,
-/// no prefix with more B than F or more W than B, and no cycle between ranks. Empty when right, else what is wrong.
-/// Needs check(problem) to have passed. O(letters).
+/// What holds of a solution: a word for each rank; F and a backward of each stage exactly `microbatches` times on its
+/// rank, the backward BW or, where it is split, either that or B and W; no prefix with a backward whose F is not in it
+/// or more W than B, and no cycle between ranks. Empty when right, else what is wrong. Needs check(problem) to have
+/// passed. O(letters).
 std::string verify(const Problem &problem, const Words &words);
 
 } // namespace pipec::schedule

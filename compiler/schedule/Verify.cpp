@@ -17,10 +17,11 @@ const char *nameOf(Letter letter) {
 
 /// What a letter is, counted: BW counts as a B, of which there is one kind a mode.
 enum Kind { Forward, Backward, Weight };
+constexpr size_t kHalves = 3; // of the backwards those that leave a W
 
 Kind kindOf(Letter letter) { return letter == Letter::F ? Forward : letter == Letter::W ? Weight : Backward; }
 
-using Counts = std::vector<std::array<int32_t, 3>>; // of each stage, by kind
+using Counts = std::vector<std::array<int32_t, 4>>; // of each stage, by kind
 
 std::string verifySize(const Problem &problem, const Words &words) {
   if (words.size() != static_cast<size_t>(problem.ranks))
@@ -36,9 +37,9 @@ std::string verifyLetter(const Problem &problem, int32_t rank, size_t position, 
     return fmt::format("letter {} of rank {} is of stage {}, which is on rank {}", position, rank, op.stage,
                        problem.rankOf[op.stage]);
   const bool fused = problem.backward == BackwardMode::Fused;
-  if (op.letter != Letter::F && (fused ? op.letter != Letter::BW : op.letter != Letter::B && op.letter != Letter::W))
+  if (op.letter > Letter::BW || (fused && (op.letter == Letter::B || op.letter == Letter::W)))
     return fmt::format("letter {} of rank {} is {}, expected {}", position, rank, nameOf(op.letter),
-                       fused ? "F or BW with a fused backward" : "F, B or W with a split backward");
+                       fused ? "F or BW with a fused backward" : "F, B, W or BW with a split backward");
   return {};
 }
 
@@ -49,11 +50,12 @@ std::string verifyOnce(const Problem &problem, int32_t rank, const Op &op, int32
   return {};
 }
 
-std::string verifyPrefix(int32_t rank, size_t position, const Op &op, const std::array<int32_t, 3> &counts) {
-  if (counts[Backward] > counts[Forward])
+std::string verifyPrefix(const Problem &problem, int32_t rank, size_t position, const Op &op,
+                         const std::array<int32_t, 4> &counts) {
+  if (kindOf(op.letter) == Backward && problem.backwardOf(counts[Backward] - 1) >= counts[Forward])
     return fmt::format("letter {} of rank {}: {} {} of stage {} comes before its F", position, rank, nameOf(op.letter),
-                       counts[Backward] - 1, op.stage);
-  if (counts[Weight] > counts[Backward])
+                       problem.backwardOf(counts[Backward] - 1), op.stage);
+  if (counts[Weight] > counts[kHalves])
     return fmt::format("letter {} of rank {}: W {} of stage {} comes before its B", position, rank, counts[Weight] - 1,
                        op.stage);
   return {};
@@ -63,10 +65,11 @@ std::string verifyAll(const Problem &problem, const Counts &counts) {
   const bool fused = problem.backward == BackwardMode::Fused;
   const std::array<const char *, 3> names = {"F", fused ? "BW" : "B", "W"};
   for (size_t s = 0; s < counts.size(); ++s)
-    for (int kind = Forward; kind <= (fused ? Backward : Weight); ++kind)
-      if (counts[s][kind] < problem.microbatches)
+    for (int kind = Forward; kind <= Weight; ++kind)
+      if (const int32_t expected = kind == Weight ? counts[s][kHalves] : problem.microbatches;
+          counts[s][kind] < expected)
         return fmt::format("rank {} has {} {} of stage {}, expected {}", problem.rankOf[s], counts[s][kind],
-                           names[kind], s, problem.microbatches);
+                           names[kind], s, expected);
   return {};
 }
 
@@ -74,7 +77,7 @@ std::string verifyAll(const Problem &problem, const Counts &counts) {
 class CycleFinder {
 public:
   CycleFinder(const Problem &problem, const Words &words)
-      : problem(problem), words(words), done(problem.stages.size(), {0, 0, 0}), position(problem.ranks, 0) {}
+      : problem(problem), words(words), done(problem.stages.size(), {0, 0, 0, 0}), position(problem.ranks, 0) {}
 
   std::string find() {
     std::vector<int32_t> awake(problem.ranks);
@@ -88,8 +91,10 @@ public:
       for (; position[rank] < words[rank].size() && missing(rank) < 0; ++position[rank]) {
         const Op &op = words[rank][position[rank]];
         ++done[op.stage][kindOf(op.letter)];
-        const int32_t next = op.letter == Letter::W ? -1 : op.stage + (op.letter == Letter::F ? 1 : -1);
-        if (next < 0 || next == static_cast<int32_t>(problem.stages.size()))
+        const int32_t next = op.letter == Letter::W   ? -1
+                             : op.letter == Letter::F ? problem.after(op.stage)
+                                                      : problem.before(op.stage);
+        if (next < 0)
           continue;
         if (const int32_t other = problem.rankOf[next]; other != rank && !isAwake[other]) {
           isAwake[other] = true;
@@ -109,16 +114,15 @@ private:
   Counts done;
   std::vector<size_t> position;
 
-  /// The stage whose letter the head of a rank's word waits for; -1 if none. A prefix is in order on its own rank, so
-  /// only neighbours matter.
-  int32_t missing(int32_t rank) const {
-    const auto [stage, letter] = words[rank][position[rank]];
-    const Kind kind = kindOf(letter);
-    const int32_t from = kind == Weight ? -1 : stage + (kind == Forward ? -1 : 1);
-    if (from < 0 || from == static_cast<int32_t>(problem.stages.size()))
-      return -1;
-    return done[from][kind] <= done[stage][kind] ? from : -1;
+  /// The stage whose letter a letter waits for; -1 if none. A prefix is in order on its own rank, so only neighbours
+  /// matter.
+  int32_t missing(const Op &op) const {
+    const Kind kind = kindOf(op.letter);
+    const int32_t from = kind == Weight ? -1 : kind == Forward ? problem.before(op.stage) : problem.after(op.stage);
+    return from >= 0 && done[from][kind] <= done[op.stage][kind] ? from : -1;
   }
+
+  int32_t missing(int32_t rank) const { return missing(words[rank][position[rank]]); }
 
   /// From any stopped rank the chain of waits leads into the cycle.
   std::string describe(int32_t rank) const {
@@ -129,11 +133,11 @@ private:
     const int32_t first = rank;
     int shown = 0;
     do {
-      const auto [stage, letter] = words[rank][position[rank]];
+      const Op &op = words[rank][position[rank]];
       const int32_t from = missing(rank);
       if (++shown <= 8)
         text += fmt::format("{} rank {} at {} {} of stage {} waits for {} of stage {}", shown == 1 ? ":" : ";", rank,
-                            nameOf(letter), done[stage][kindOf(letter)], stage, nameOf(letter), from);
+                            nameOf(op.letter), done[op.stage][kindOf(op.letter)], op.stage, nameOf(op.letter), from);
       rank = problem.rankOf[from];
     } while (rank != first);
     return shown <= 8 ? text : text + fmt::format("; and {} more", shown - 8);
@@ -145,16 +149,17 @@ private:
 std::string verify(const Problem &problem, const Words &words) {
   if (std::string wrong = verifySize(problem, words); !wrong.empty())
     return wrong;
-  Counts counts(problem.stages.size(), {0, 0, 0});
+  Counts counts(problem.stages.size(), {0, 0, 0, 0});
   for (int32_t rank = 0; rank < problem.ranks; ++rank)
     for (size_t position = 0; position < words[rank].size(); ++position) {
       const Op &op = words[rank][position];
       if (std::string wrong = verifyLetter(problem, rank, position, op); !wrong.empty())
         return wrong;
       const int32_t count = ++counts[op.stage][kindOf(op.letter)];
+      counts[op.stage][kHalves] += op.letter == Letter::B;
       if (std::string wrong = verifyOnce(problem, rank, op, count); !wrong.empty())
         return wrong;
-      if (std::string wrong = verifyPrefix(rank, position, op, counts[op.stage]); !wrong.empty())
+      if (std::string wrong = verifyPrefix(problem, rank, position, op, counts[op.stage]); !wrong.empty())
         return wrong;
     }
   if (std::string wrong = verifyAll(problem, counts); !wrong.empty())

@@ -21,19 +21,21 @@ Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
     : problem(problem), words(words), withOrigins(withOrigins), stride(size_t(problem.microbatches) + 8),
       ranks(problem.ranks), optimizer(problem.ranks, 0) {
   const auto count = static_cast<int32_t>(problem.stages.size());
-  const bool fused = problem.backward == BackwardMode::Fused;
   stages.reserve(count);
   for (int32_t s = 0; s < count; ++s) {
     const Stage &stage = problem.stages[s];
     stages.push_back({.forward = stage.forward,
-                      .backward = fused ? stage.backward : stage.backwardInput,
+                      .backward = stage.backwardInput,
                       .weight = stage.backwardWeight,
-                      .down = s + 1 < count ? problem.handOver(s, s + 1) : 0,
-                      .up = s > 0 ? problem.handOver(s, s - 1) : 0,
+                      .whole = stage.backward,
+                      .down = problem.after(s) >= 0 ? problem.handOver(s, s + 1) : 0,
+                      .up = problem.before(s) >= 0 ? problem.handOver(s, s - 1) : 0,
                       .forwards = 0,
                       .backwards = 0,
                       .forwardWaiter = -1,
-                      .backwardWaiter = -1});
+                      .backwardWaiter = -1,
+                      .isFirst = problem.before(s) < 0,
+                      .isLast = problem.after(s) < 0});
     optimizer[problem.rankOf[s]] += stage.optimizer;
   }
   const size_t letters = size_t(count) * stride;
@@ -61,6 +63,7 @@ Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vecto
   for (int32_t r = 0; r < problem.ranks; ++r)
     if (ranks[r].position < words[r].size())
       return Outcome::Cycle;
+  sumCopies();
   if (problem.globalNorm) { // no optimizer starts before all ranks have reduced
     const RankState last = *std::max_element(ranks.begin(), ranks.end(),
                                              [](const RankState &a, const RankState &b) { return a.now < b.now; });
@@ -72,6 +75,21 @@ Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vecto
   for (int32_t r = 0; r < problem.ranks; ++r)
     ranks[r].now += optimizer[r];
   return Outcome::Done;
+}
+
+/// Partners wait for each other, then for the sum of what both have.
+void Walk::sumCopies() {
+  for (int32_t r = 0; r < problem.ranks; ++r) {
+    const int32_t partner = problem.partnerOf(r);
+    if (partner <= r)
+      continue;
+    RankState &one = ranks[r], &other = ranks[partner];
+    const RankState &last = one.now < other.now ? other : one;
+    const Time end = last.now + copySumTime(problem, r);
+    const int32_t origin = last.origin;
+    one.now = other.now = end;
+    one.origin = other.origin = origin;
+  }
 }
 
 template <bool kOrigins> bool Walk::runAll(std::vector<std::vector<Time>> *starts) {
@@ -87,7 +105,6 @@ template <bool kOrigins> bool Walk::runAll(std::vector<std::vector<Time>> *start
 /// Runs a rank as far as it gets. False: past the latest time.
 template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
   const Word &word = words[rank];
-  const size_t count = stages.size();
   RankState state = ranks[rank];
   const auto awaken = [this](int32_t &waiter) {
     if (waiter >= 0)
@@ -102,40 +119,49 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
       state.origin = *origin;
   };
 
+  // Whether what a letter takes is known; else the rank is noted where it will be.
+  const auto isKnown = [&](const Op &op) {
+    StageState &stage = stages[op.stage];
+    if (op.letter == Letter::F ? stage.isFirst : op.letter == Letter::W || stage.isLast)
+      return true;
+    StageState &producer = stages[op.stage + (op.letter == Letter::F ? -1 : 1)];
+    const bool known =
+        op.letter == Letter::F ? producer.forwards > stage.forwards : producer.backwards > stage.backwards;
+    if (!known)
+      (op.letter == Letter::F ? producer.forwardWaiter : producer.backwardWaiter) = rank;
+    return known;
+  };
+  const auto take = [&](const Op &op) {
+    const StageState &stage = stages[op.stage];
+    if (op.letter == Letter::F && !stage.isFirst) {
+      const size_t from = (size_t(op.stage) - 1) * stride + size_t(stage.forwards);
+      await(forwardArrival[from], kOrigins ? &forwardOrigin[from] : nullptr);
+    } else if (op.letter != Letter::F && op.letter != Letter::W && !stage.isLast) {
+      const size_t from = (size_t(op.stage) + 1) * stride + size_t(stage.backwards);
+      await(backwardArrival[from], kOrigins ? &backwardOrigin[from] : nullptr);
+    }
+  };
+
   for (; state.position < word.size(); ++state.position) {
-    const auto [s, letter] = word[state.position];
-    StageState &stage = stages[s];
-    const size_t own = s * stride;
-    Time cost = stage.weight;
-    if (letter == Letter::F) {
+    const Op &op = word[state.position];
+    if (!isKnown(op))
+      break;
+    take(op);
+    StageState &stage = stages[op.stage];
+    const size_t own = size_t(op.stage) * stride;
+    const Time cost = op.letter == Letter::F   ? stage.forward
+                      : op.letter == Letter::W ? stage.weight
+                      : op.letter == Letter::B ? stage.backward
+                                               : stage.whole;
+    if (op.letter == Letter::F) {
       const size_t j = stage.forwards;
-      if (s > 0) {
-        StageState &producer = stages[s - 1];
-        if (producer.forwards <= stage.forwards) {
-          producer.forwardWaiter = rank;
-          break;
-        }
-        const size_t from = own - stride + j;
-        await(forwardArrival[from], kOrigins ? &forwardOrigin[from] : nullptr);
-      }
-      cost = stage.forward;
       forwardArrival[own + j] = state.now + cost + stage.down;
       if constexpr (kOrigins)
         forwardOrigin[own + j] = state.origin;
       ++stage.forwards;
       awaken(stage.forwardWaiter);
-    } else if (letter != Letter::W) {
+    } else if (op.letter != Letter::W) {
       const size_t j = stage.backwards;
-      if (size_t(s) + 1 < count) {
-        StageState &producer = stages[s + 1];
-        if (producer.backwards <= stage.backwards) {
-          producer.backwardWaiter = rank;
-          break;
-        }
-        const size_t from = own + stride + j;
-        await(backwardArrival[from], kOrigins ? &backwardOrigin[from] : nullptr);
-      }
-      cost = stage.backward;
       backwardArrival[own + j] = state.now + cost + stage.up;
       if constexpr (kOrigins)
         backwardOrigin[own + j] = state.origin;

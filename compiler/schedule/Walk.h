@@ -25,10 +25,11 @@ public:
 
 private:
   struct StageState {
-    Time forward, backward, weight;
+    Time forward, backward, weight, whole;
     Time down, up;                         // hand-over to the next stage, to the one before
     int32_t forwards, backwards;           // done
     int32_t forwardWaiter, backwardWaiter; // the rank that stopped for the next one; -1: none
+    bool isFirst, isLast;                  // of its copy of the pipeline
   };
   struct RankState {
     Time now = 0;
@@ -38,6 +39,7 @@ private:
 
   template <bool kOrigins> bool runAll(std::vector<std::vector<Time>> *starts);
   template <bool kOrigins> bool advance(int32_t rank, Time *starts);
+  void sumCopies();
 
   const Problem &problem;
   const Words &words;

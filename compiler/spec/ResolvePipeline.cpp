@@ -127,6 +127,12 @@ void resolvePipeline(const Lookup &lookup, Spec &spec) {
     return;
   readStages(lookup, spec);
   readMicrobatches(lookup, spec);
+  lookup.single("pipeline.slices", spec.slices);
+  if (int64_t(spec.slices.value) * spec.microbatches.value > limits::kMicrobatches)
+    lookup.errors.add(spec.slices.mark, fmt::format("pipeline.slices: expected at most {} slices of {} microbatches in "
+                                                    "all, found {}",
+                                                    limits::kMicrobatches, spec.microbatches.value,
+                                                    int64_t(spec.slices.value) * spec.microbatches.value));
 }
 
 } // namespace pipec::spec

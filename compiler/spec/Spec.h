@@ -112,6 +112,7 @@ struct Spec {
   int32_t stages = 0; // of the placement list, else ranks × stages_per_rank, which is 1 (placement v: 2) if absent
   bool stagesGiven = false; // by the placement list or stages_per_rank; otherwise the schedule may have another number
   Marked<int32_t> microbatches;
+  Marked<int32_t> slices{1, {}};                 // of each microbatch
   std::optional<Marked<int32_t>> microbatchSize; // in samples; given with a batch
 
   Mark costs;

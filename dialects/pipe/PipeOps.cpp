@@ -216,15 +216,37 @@ static LogicalResult verifyList(PipelineOp op, StringRef name, std::optional<Val
   return success();
 }
 
+int32_t PipelineOp::before(int32_t stage) {
+  return stage % (int32_t(getPlacement().size()) / int32_t(getCopies().value_or(1))) == 0 ? -1 : stage - 1;
+}
+
+int32_t PipelineOp::after(int32_t stage) {
+  return (stage + 1) % (int32_t(getPlacement().size()) / int32_t(getCopies().value_or(1))) == 0 ? -1 : stage + 1;
+}
+
+/// One copy or two of equally many stages; whole groups and slices. What else must hold of them is the schedule's.
+static LogicalResult verifyCopies(PipelineOp op) {
+  int32_t copies = int32_t(op.getCopies().value_or(1));
+  if (copies < 1 || copies > 2 || op.getPlacement().size() % size_t(copies) != 0)
+    return op.emitOpError() << "expected one copy of its stages or two equal ones, found " << op.getPlacement().size()
+                            << " stages of " << copies;
+  for (auto [name, value] : {std::pair("slices", op.getSlices()), std::pair("backward_group", op.getBackwardGroup())})
+    if (int64_t count = int32_t(value.value_or(1)); count < 1 || count > pipec::limits::kMicrobatches)
+      return op.emitOpError() << "expected '" << name << "' between 1 and " << pipec::limits::kMicrobatches
+                              << ", found " << count;
+  return success();
+}
+
 LogicalResult PipelineOp::verify() {
-  if (failed(verifyPlacement(*this)))
+  if (failed(verifyPlacement(*this)) || failed(verifyCopies(*this)))
     return failure();
-  if (getMicrobatches() < 1 || int64_t(getMicrobatches()) > limits::kMicrobatches)
-    return emitOpError() << "expected between 1 and " << limits::kMicrobatches << " microbatches, found "
+  if (getMicrobatches() < 1 || int64_t(getMicrobatches()) > pipec::limits::kMicrobatches)
+    return emitOpError() << "expected between 1 and " << pipec::limits::kMicrobatches << " microbatches, found "
                          << int32_t(getMicrobatches());
   size_t ranks = size_t(this->ranks());
   if (failed(verifyLinks(*this)) || failed(verifyBytes(*this, "memory_limit", getMemoryLimit(), 1)) ||
       failed(verifyList(*this, "optimizer", getOptimizer(), getPlacement().size(), limits::kTime)) ||
+      failed(verifyList(*this, "gradients", getGradients(), getPlacement().size(), limits::kBytes)) ||
       failed(verifyList(*this, "static_bytes", getStaticBytes(), ranks, limits::kBytes)) ||
       failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)) ||
       failed(verifyTime(*this, "global_norm", int64_t(getGlobalNorm().value_or(0)))))
@@ -379,6 +401,10 @@ LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
 LogicalResult AllReduceOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
     return emitOpError("expected to stand in a 'pipe.program'");
+  if (getPeer() && (int32_t(*getPeer()) < 0 || *getPeer() >= limits::kRanks))
+    return emitOpError() << "expected a peer between 0 and " << limits::kRanks - 1 << ", found " << int32_t(*getPeer());
+  if (getPeer() && *getPeer() == cast<ProgramOp>((*this)->getParentOp()).getRank())
+    return emitOpError("expected another rank as its peer, found its own");
   return success(succeeded(verifyTime(*this, "cost", getCost())) && succeeded(verifyBytes(*this, "bytes", getBytes())));
 }
 

@@ -18,12 +18,16 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
   let description = [{
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
     repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
-    passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW; with `last_microbatch_first` backwards run
-    from the last microbatch to the first. `transfers`, where they are given too, are each rank's transfers in order, four
+    passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW. Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in
+    order. `transfers`, where they are given too, are each rank's transfers in order, four
     numbers each: how many of its passes stand before it, 0 for a send forward, 1 for a receive of one, 2 and 3 for the same
     backward, its stage and its microbatch; each then also waits for the pass before it. With `fill_weights` the weight backwards run on a queue of their own, whenever
     the next of the compute queue waits. With `global_norm` the optimizers wait for an all-reduce of that many picoseconds,
     which starts when all ranks have done their last backward.
+
+    With `copies` 2 the placement is of two copies of the stages, one after the other, each a pipeline by itself with its own
+    microbatches; the ranks that hold a stage's copies sum their gradients, of `gradients` bytes by stage, before the
+    optimizer. With `slices` so many microbatches, one after the other, are the slices of one sequence.
 
     Example:
     ```mlir
@@ -38,8 +42,10 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
                        OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
-                       OptionalAttr<Pipe_WordArray>:$words, UnitAttr:$last_microbatch_first, UnitAttr:$fill_weights,
-                       OptionalAttr<I64Attr>:$global_norm, OptionalAttr<Pipe_WordArray>:$transfers);
+                       OptionalAttr<Pipe_WordArray>:$words, OptionalAttr<I32Attr>:$backward_group, UnitAttr:$fill_weights,
+                       OptionalAttr<I64Attr>:$global_norm, OptionalAttr<Pipe_WordArray>:$transfers,
+                       OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices,
+                       OptionalAttr<DenseI64ArrayAttr>:$gradients);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
@@ -50,6 +56,9 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
     int32_t ranks();
     /// The one block of the body.
     ::pipec::pipe::BlockOp block();
+    /// The stage before (after) a stage in its copy; -1: there is none.
+    int32_t before(int32_t stage);
+    int32_t after(int32_t stage);
   }];
 }
 
@@ -162,7 +171,8 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$rank, Pipe_Communicator:$communicator,
                        OptionalAttr<DenseI32ArrayAttr>:$stages, OptionalAttr<I64Attr>:$static_bytes,
                        OptionalAttr<I64Attr>:$workspace, OptionalAttr<I64Attr>:$memory_limit,
-                       OptionalAttr<Pipe_RingArray>:$rings, UnitAttr:$fill_weights);
+                       OptionalAttr<Pipe_RingArray>:$rings, UnitAttr:$fill_weights,
+                       OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices);
   let regions = (region SizedRegion<1>:$enter, SizedRegion<1>:$step, SizedRegion<1>:$leave);
   let hasRegionVerifier = 1;
   let assemblyFormat = [{
@@ -209,17 +219,19 @@ def Pipe_RecvOp : Pipe_TransferOp<"recv"> {
 }
 
 def Pipe_AllReduceOp : Pipe_Op<"all_reduce"> {
-  let summary = "a sum over all ranks, once a step";
+  let summary = "a sum over all ranks, or over two, once a step";
   let description = [{
-    Starts when all ranks have come to it, and takes `cost` from then. It takes the tokens of the rank's last backward and, where
-    the program says `fill_weights`, of its last W; the optimizer steps take its own. `bytes` is what each rank adds.
+    Starts when all its ranks have come to it, and takes `cost` from then. `bytes` is what each rank adds. Over all ranks it is a
+    norm's; `with` another rank, of the gradients of the stages of which the two hold copies. It takes the tokens of the rank's
+    last backward and, where the program says `fill_weights`, of its last W; or that of the all-reduce before it. The optimizer
+    steps take its own.
 
     Example: `%1 = pipe.all_reduce(%0 : !pipe.token) bytes 8 cost 120000000 : !pipe.token`
   }];
-  let arguments = (ins Variadic<Pipe_Token>:$inputs, I64Attr:$bytes, I64Attr:$cost);
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, OptionalAttr<I32Attr>:$peer, I64Attr:$bytes, I64Attr:$cost);
   let results = (outs Pipe_Token:$token);
   let assemblyFormat = [{
-    (`(` $inputs^ `:` type($inputs) `)`)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
+    (`(` $inputs^ `:` type($inputs) `)`)? (`with` $peer^)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
   }];
 }
 

@@ -8,6 +8,30 @@ pipe.pipeline @p placement [] microbatches 1 communicator per_edge link <-1 to -
 
 // -----
 
+// expected-error @below {{expected one copy of its stages or two equal ones, found 3 stages of 2}}
+pipe.pipeline @p placement [0, 1, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    attributes {copies = 2 : i32} {
+  pipe.block interval 1 {}
+}
+
+// -----
+
+// expected-error @below {{expected 'slices' between 1 and 1048576, found 0}}
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    attributes {slices = 0 : i32} {
+  pipe.block interval 1 {}
+}
+
+// -----
+
+// expected-error @below {{expected 'backward_group' between 1 and 1048576, found -2}}
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    attributes {backward_group = -2 : i32} {
+  pipe.block interval 1 {}
+}
+
+// -----
+
 // expected-error @below {{expected ranks between 0 and 65535 in the placement, found -1}}
 pipe.pipeline @p placement [0, -1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
   pipe.block interval 1 {}

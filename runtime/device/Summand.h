@@ -1,4 +1,6 @@
-// What a rank brings to a sum over all ranks and takes from it: one number, for clipping by the norm of all gradients.
+// What a rank brings to an all-reduce and takes from it: one number, for clipping by the norm of all gradients. In the
+// all-reduce of two ranks (label.operation->peer), which sums the gradients of the stages of which they hold copies, it
+// stands for them: no stage has gradients yet but in name.
 #pragma once
 
 #include "runtime/device/Device.h"

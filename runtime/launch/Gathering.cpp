@@ -35,7 +35,7 @@ std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces,
   int32_t self = setup.identity.rank, ranks = setup.plan->ranks();
   for (const plan::Variant &variant : setup.plan->variants)
     for (const plan::Operation &op : variant.programs[size_t(self)].operations)
-      if (plan::isTransfer(op.kind))
+      if (op.peer != -1) // a transfer's, or that of an all-reduce of two
         add(op.peer);
   if (reduces && ranks > 1) { // the neighbours in its ring
     add((self + 1) % ranks);

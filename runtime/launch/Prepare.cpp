@@ -21,6 +21,10 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
   if (plan.ranks() != running.ranks())
     return Status::check(
         fmt::format("the plan is of {} ranks, the one that runs of {}", plan.ranks(), running.ranks()));
+  if (plan.variants.front().copies != running.variants.front().copies)
+    return Status::check(fmt::format("the plan has {} of each stage, the one that runs {}: weights do not move",
+                                     plan.variants.front().copies == 1 ? "one copy" : "two copies",
+                                     running.variants.front().copies));
   for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
     const auto &theirs = plan.variants.front().programs[size_t(rank)].stages;
     const auto &ours = running.variants.front().programs[size_t(rank)].stages;

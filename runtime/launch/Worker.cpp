@@ -171,10 +171,10 @@ Status Worker::prepareRun(Gathering gathering) {
                             {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
   if (!status.ok())
     return status;
-  transport =
-      std::make_unique<HostTransport>(layout, std::move(gathering.sockets), io, device, clock, failure,
-                                      HostTransport::Options{options.pace, options.deadline, options.network.get(),
-                                                             options.realNetwork, plan->ranks()});
+  transport = std::make_unique<HostTransport>(
+      layout, std::move(gathering.sockets), io, device, clock, failure,
+      HostTransport::Options{options.pace, options.deadline, options.network.get(), options.realNetwork, plan->ranks(),
+                             plan->variants.front().partnerOf(identity.rank)});
   std::vector<const plan::Program *> all;
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(identity.rank)]);

@@ -126,6 +126,8 @@ private:
     out.stages = in.stages();
     out.microbatches = in.microbatches();
     out.memoryLimit = in.memory_limit();
+    out.copies = in.copies();
+    out.slices = in.slices();
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
       out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
                          c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};

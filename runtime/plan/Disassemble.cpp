@@ -26,6 +26,8 @@ std::string operationText(const Operation &o, const std::string &microbatch) {
                        o.kind == Kind::Send ? "to" : "from", o.peer);
   if (isCompute(o.kind))
     return fmt::format("{} stage {} microbatch {}", name(o.kind), o.stage, microbatch);
+  if (o.kind == Kind::AllReduce && o.peer != -1)
+    return fmt::format("{} with rank {}", name(o.kind), o.peer);
   return o.kind == Kind::AllReduce ? name(o.kind) : fmt::format("{} stage {}", name(o.kind), o.stage);
 }
 
@@ -55,8 +57,10 @@ public:
 
   void header(const Variant &v, size_t index) {
     const Certificate &c = v.certificate;
-    line(0, "variant {}{}: {} stages, {} microbatches, {}", index, v.name.empty() ? "" : " " + v.name, v.stages,
-         v.microbatches, v.memoryLimit == 0 ? "no memory limit" : "memory limit " + bytesText(v.memoryLimit));
+    line(0, "variant {}{}: {} stages, {} microbatches{}{}, {}", index, v.name.empty() ? "" : " " + v.name, v.stages,
+         v.microbatches, v.slices > 1 ? fmt::format(", which are slices of {}", v.microbatches / v.slices) : "",
+         v.copies > 1 ? fmt::format(" in each of {} copies", v.copies) : "",
+         v.memoryLimit == 0 ? "no memory limit" : "memory limit " + bytesText(v.memoryLimit));
     line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound), name(c.bound));
     line(1, "span {}, at least {} ({})", timeText(c.span), timeText(c.spanLowerBound), name(c.spanBound));
   }
@@ -100,12 +104,13 @@ private:
 
 /// Who a communicator's queue talks to, and how.
 struct Traffic {
-  int32_t peer = -1;
+  int32_t peer = -1, partner = -1;
   bool several = false, sends = false, receives = false, reduces = false;
 
   void add(const Operation &o) {
     if (!isTransfer(o.kind)) {
       reduces = true;
+      partner = o.peer;
       return;
     }
     several |= peer != -1 && peer != o.peer;
@@ -114,7 +119,7 @@ struct Traffic {
   }
   std::string name() const {
     if (reduces && peer == -1)
-      return "collectives";
+      return partner == -1 ? "collectives" : fmt::format("collectives with {}", partner);
     if (several || peer == -1 || reduces)
       return "transfers";
     if (sends && receives)

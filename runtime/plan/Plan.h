@@ -38,7 +38,8 @@ enum class Payload : uint8_t { None = 0, Forward = 1, Backward = 2 };
 
 inline bool isTransfer(Kind kind) { return kind == Kind::Send || kind == Kind::Recv; }
 inline bool isCompute(Kind kind) { return kind <= Kind::Backward; }
-/// What runs on a communicator. An all-reduce is over all processes.
+/// What runs on a communicator. An all-reduce without a peer is over all processes, of a number; with one it is over
+/// the two, of the gradients of the stages of which they hold copies.
 inline bool isCommunication(Kind kind) { return isTransfer(kind) || kind == Kind::AllReduce; }
 
 /// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
@@ -49,7 +50,7 @@ struct Operation {
   Kind kind = Kind::Forward;
   Payload of = Payload::None; // transfers only
   int32_t stage = 0;          // of a transfer: the stage on this side (the sender's for Send, the receiver's for Recv)
-  int32_t peer = -1;          // transfers: the rank at the other end; else -1
+  int32_t peer = -1;          // transfers, all-reduces of two: the rank at the other end; else -1
   Time cost = 0;              // compute: its duration; transfer: how long it holds its link (bytes / bandwidth)
   Time latency = 0;           // transfers: from the wire's end to the data's arrival
   Bytes bytes = 0;            // transfers and collectives: the payload
@@ -151,14 +152,28 @@ struct Certificate {
 
 /// One of the interchangeable schedules of a plan. programs[r] is rank r's.
 struct Variant {
-  std::string name;     // for people, as the schedule's; may be empty (stripped)
-  std::string schedule; // what made it: "kfkb"
-  int32_t stages = 0;
-  int32_t microbatches = 0;
-  Bytes memoryLimit = 0; // of one rank; 0: none
+  std::string name;         // for people, as the schedule's; may be empty (stripped)
+  std::string schedule;     // what made it: "kfkb"
+  int32_t stages = 0;       // of all copies
+  int32_t microbatches = 0; // of one copy; each slice is one
+  int32_t copies = 1;       // pipelines side by side, their stages one after the other
+  int32_t slices = 1;       // so many microbatches, one after the other, are the slices of one sequence
+  Bytes memoryLimit = 0;    // of one rank; 0: none
   std::vector<Program> programs;
   Certificate certificate;
   bool operator==(const Variant &) const = default;
+
+  int32_t stagesOfCopy() const { return stages / copies; }
+  /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
+  int32_t before(int32_t stage) const { return stage % stagesOfCopy() == 0 ? -1 : stage - 1; }
+  int32_t after(int32_t stage) const { return (stage + 1) % stagesOfCopy() == 0 ? -1 : stage + 1; }
+  /// The rank that holds the other copies of a rank's stages; -1: there are none, or they are its own.
+  int32_t partnerOf(int32_t rank) const {
+    const auto last = int32_t(programs.size()) - 1;
+    return copies == 1 || 2 * rank == last ? -1 : last - rank;
+  }
+  /// Of the step, as people count them.
+  int64_t wholeMicrobatches() const { return int64_t(microbatches) / slices * copies; }
 };
 
 /// World rank → its place. World = (rank * degree + replica) * shards + shard.

@@ -23,8 +23,8 @@ void RankWalk::initialize() {
     if (program.queues[q].kind == QueueKind::Device)
       weightsQueue = q;
   for (size_t i = 0; i < stages.size(); ++i) {
-    stages[i].before = local(program.stages[i] - 1);
-    stages[i].after = local(program.stages[i] + 1);
+    stages[i].before = local(variant.before(program.stages[i]));
+    stages[i].after = local(variant.after(program.stages[i]));
   }
   std::unordered_map<uint64_t, uint32_t> ringOf;
   for (uint32_t r = 0; r < program.rings.size(); ++r)
@@ -79,7 +79,7 @@ void RankWalk::initialize() {
     if (isTransfer(kind))
       slots[slotsOf[instruction.operation]].queue = instruction.queue;
     else if (kind == Kind::AllReduce)
-      reduceQueue = instruction.queue;
+      reduceOf(program.operations[instruction.operation]).queue = instruction.queue;
     for (uint32_t w = 0; w < instruction.waits; ++w) {
       const Wait &wait = program.waits[instruction.firstWait + w];
       const int64_t last = wait.base + wait.stride * (int64_t(facts.trips[i]) - 1);
@@ -136,14 +136,16 @@ Status RankWalk::once(const Now &now) {
 Status RankWalk::visit(const Now &now) {
   if (Status status = once(now); !status.ok())
     return status;
-  Status (RankWalk::*rules[2])(const Now &) = {nullptr, nullptr};
+  Status (RankWalk::*rules[2])(const Now &) = {nullptr, nullptr}; // P42 comes first: the others note what has run
   switch (now.step.operation->kind) {
   case Kind::Forward:
-    rules[0] = &RankWalk::forwardInput;
+    rules[0] = &RankWalk::sliceOrder;
+    rules[1] = &RankWalk::forwardInput;
     break;
   case Kind::BackwardInput:
   case Kind::Backward:
-    rules[0] = &RankWalk::backwardInput;
+    rules[0] = &RankWalk::sliceOrder;
+    rules[1] = &RankWalk::backwardInput;
     break;
   case Kind::BackwardWeight:
     rules[0] = &RankWalk::weightInput;

@@ -61,6 +61,8 @@ private:
   Status visit(const Now &now);
   int64_t level(const Known &known, uint32_t queue) const;
   uint32_t &mark(uint32_t operation, const Now &now) { return marks[operation][size_t(now.microbatch)]; }
+  /// Whether this instruction waits for so many of a queue of its rank, or comes behind them on it.
+  bool awaits(const Now &now, uint32_t queue, int64_t count) const;
   Stage *local(int32_t stage);
   Stage &stageOf(const Now &now) { return *stageOfOperation[now.step.instruction->operation]; }
   std::string text(const Now &now) const;
@@ -74,6 +76,7 @@ private:
   Status optimizerInput(const Now &now); // P30
   Status reduceInput(const Now &now);    // P39
   Status reduced(const Now &now);        // P39, of the optimizer
+  Status sliceOrder(const Now &now);     // P42
   Status received(const Now &now, uint32_t recv, const char *label);
   uint32_t backwardPlace(const Stage &stage, const Now &now);
 
@@ -104,8 +107,12 @@ private:
   std::vector<Slots> slots;                      // as program.rings
   std::vector<uint32_t> slotsOf;                 // operation → index into slots
   uint32_t weightsQueue = kNone;
-  uint32_t reduceQueue = kNone; // of the all-reduce, if there is one
-  uint32_t reducePlace = 0;     // on it, from 1; 0: not yet
+  struct Reduce {
+    uint32_t queue = kNone; // none: there is no such all-reduce
+    uint32_t place = 0;     // on it, from 1; 0: not yet
+  };
+  Reduce copySum, norm; // with the rank that holds its stages' copies; over all ranks
+  Reduce &reduceOf(const Operation &o) { return o.peer == -1 ? norm : copySum; }
   LiveMemory memory;
   const Operation *mostOperation = nullptr; // where its peak is first reached
   int64_t mostMicrobatch = 0;

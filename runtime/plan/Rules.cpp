@@ -105,6 +105,8 @@ Status checkWhole(const Variant &variant) {
     return status;
   if (Status status = collectives(variant, facts); !status.ok())
     return status;
+  if (Status status = copySums(variant, facts); !status.ok())
+    return status;
   if (Status status = neighbours(variant); !status.ok())
     return status;
   if (Status status = transferCounts(variant, facts); !status.ok())

@@ -65,6 +65,7 @@ Status waitOrder(const Program &program);                                       
 // Of the whole, in closed form: RulesCounts.cpp.
 Status workCounts(const Variant &variant, const std::vector<Facts> &facts);     // P21
 Status collectives(const Variant &variant, const std::vector<Facts> &facts);    // P38
+Status copySums(const Variant &variant, const std::vector<Facts> &facts);       // P41
 Status neighbours(const Variant &variant);                                      // P22
 Status transferCounts(const Variant &variant, const std::vector<Facts> &facts); // P23
 Status released(const Variant &variant, const std::vector<Facts> &facts);       // P33

@@ -87,17 +87,37 @@ Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
   return {};
 }
 
+namespace {
+
+/// The all-reduces that a rank executes a step, over all ranks or with its partner.
+struct Reduces {
+  const Operation *operation = nullptr;
+  int64_t count = 0;
+};
+Reduces reducesOf(const Program &program, const Facts &facts, bool ofTwo) {
+  Reduces own;
+  for (size_t i = 0; i < program.operations.size(); ++i)
+    if (const Operation &o = program.operations[i];
+        o.kind == Kind::AllReduce && (o.peer != -1) == ofTwo && facts.operation[i] > 0) {
+      own.operation = &o;
+      own.count += facts.operation[i];
+    }
+  return own;
+}
+
+Status alike(const Operation &one, size_t rank, const Operation &other, size_t otherRank, const char *rule) {
+  if (one.bytes == other.bytes && one.cost == other.cost)
+    return {};
+  return Status::check(fmt::format("{}: rank {} reduces {} in {}, rank {} {} in {}", rule, rank, bytesText(one.bytes),
+                                   timeText(one.cost), otherRank, bytesText(other.bytes), timeText(other.cost)));
+}
+
+} // namespace
+
 Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
   const Operation *first = nullptr;
   for (size_t r = 0; r < variant.programs.size(); ++r) {
-    const Program &program = variant.programs[r];
-    const Operation *own = nullptr;
-    int64_t count = 0;
-    for (size_t i = 0; i < program.operations.size(); ++i)
-      if (program.operations[i].kind == Kind::AllReduce && facts[r].operation[i] > 0) {
-        own = &program.operations[i];
-        count += facts[r].operation[i];
-      }
+    const auto [own, count] = reducesOf(variant.programs[r], facts[r], false);
     if (count > 1)
       return Status::check(fmt::format("P38: rank {} executes {} all-reduces a step, expected at most one", r, count));
     if (r == 0)
@@ -105,9 +125,31 @@ Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
     if (!own != !first)
       return Status::check(fmt::format("P38: rank {} executes {} all-reduce a step, rank 0 {}", r, own ? "an" : "no",
                                        first ? "one" : "none"));
-    if (own && (own->bytes != first->bytes || own->cost != first->cost))
-      return Status::check(fmt::format("P38: rank {} reduces {} in {}, rank 0 {} in {}", r, bytesText(own->bytes),
-                                       timeText(own->cost), bytesText(first->bytes), timeText(first->cost)));
+    if (own)
+      if (Status status = alike(*own, r, *first, 0, "P38"); !status.ok())
+        return status;
+  }
+  return {};
+}
+
+Status copySums(const Variant &variant, const std::vector<Facts> &facts) {
+  const std::vector<Work> work = workOfStages(variant, facts);
+  bool optimizer = false;
+  for (const Work &w : work)
+    optimizer |= w.optimizer > 0;
+  for (size_t r = 0; r < variant.programs.size(); ++r) {
+    const int32_t partner = variant.partnerOf(int32_t(r));
+    const int64_t expected = partner >= 0 && optimizer;
+    const auto [own, count] = reducesOf(variant.programs[r], facts[r], true);
+    if (count != expected)
+      return Status::check(fmt::format(
+          "P41: rank {} executes {} all-reduces of its copies' gradients a step, expected {}", r, count, expected));
+    if (own && size_t(partner) < r)
+      if (Status status =
+              alike(*own, r, *reducesOf(variant.programs[size_t(partner)], facts[size_t(partner)], true).operation,
+                    size_t(partner), "P41");
+          !status.ok())
+        return status;
   }
   return {};
 }
@@ -120,9 +162,10 @@ Status neighbours(const Variant &variant) {
         continue;
       // Activations go to the next stage, gradients to the one before.
       const bool up = (o.kind == Kind::Send) == (o.of == Payload::Forward);
-      const int32_t other = up ? o.stage + 1 : o.stage - 1;
-      if (other < 0 || other >= variant.stages)
-        return Status::check(fmt::format("P22: {}: there is no stage {}", describe(program.rank, o, 0), other));
+      const int32_t other = up ? variant.after(o.stage) : variant.before(o.stage);
+      if (other < 0)
+        return Status::check(fmt::format("P22: {}: there is no stage {} stage {}", describe(program.rank, o, 0),
+                                         up ? "after" : "before", o.stage));
       if (rankOf[size_t(other)] != o.peer)
         return Status::check(
             fmt::format("P22: {}: stage {} is on rank {}", describe(program.rank, o, 0), other, rankOf[size_t(other)]));
@@ -135,7 +178,7 @@ Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
   const std::vector<Work> work = workOfStages(variant, facts);
   const int64_t m = variant.microbatches, backwards = anyBackward(work) ? m : 0;
   for (size_t s = 0; s + 1 < work.size(); ++s) {
-    const bool apart = rankOf[s] != rankOf[s + 1];
+    const bool apart = variant.after(int32_t(s)) >= 0 && rankOf[s] != rankOf[s + 1];
     const auto check = [&](const char *what, size_t stage, int64_t found, int64_t expected) {
       return found == (apart ? expected : 0)
                  ? Status{}

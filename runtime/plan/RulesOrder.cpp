@@ -84,8 +84,17 @@ Status RankWalk::sendInput(const Now &now) {
   return {};
 }
 
+bool RankWalk::awaits(const Now &now, uint32_t queue, int64_t count) const {
+  if (now.queue == queue)
+    return now.place > count;
+  const Instruction &instruction = *now.step.instruction;
+  for (uint32_t w = instruction.firstWait; w < instruction.firstWait + instruction.waits; ++w)
+    if (const Wait &wait = program.waits[w]; wait.queue == queue && !wait.previousStep && wait.base >= count)
+      return true;
+  return false;
+}
+
 Status RankWalk::reduceInput(const Now &now) {
-  reducePlace = now.place;
   int64_t backwards = 0, weights = 0;
   for (size_t i = 0; i < program.operations.size(); ++i) {
     const Kind kind = program.operations[i].kind;
@@ -100,26 +109,44 @@ Status RankWalk::reduceInput(const Now &now) {
   }
   if (backwards > 0 || weights > 0)
     return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
-  if (knowsCompute[now.queue].now < issued[0])
+  const Reduce &before = now.step.operation->peer == -1 ? copySum : Reduce{};
+  if (before.queue != kNone) { // the norm is that of the sums
+    if (before.place == 0 || !awaits(now, before.queue, before.place))
+      return Status::check(fmt::format("P39: {} does not wait for the sum of its copies' gradients", text(now)));
+  } else if (knowsCompute[now.queue].now < issued[0]) {
     return Status::check(fmt::format("P39: {} does not wait for the last backward of its rank", text(now)));
-  if (weightsQueue == kNone)
-    return {};
-  const Instruction &instruction = *now.step.instruction;
-  for (uint32_t w = instruction.firstWait; w < instruction.firstWait + instruction.waits; ++w)
-    if (const Wait &wait = program.waits[w];
-        wait.queue == weightsQueue && !wait.previousStep && wait.base >= issued[weightsQueue])
-      return {};
-  return Status::check(fmt::format("P39: {} does not wait for the last W of its rank", text(now)));
+  } else if (weightsQueue != kNone && !awaits(now, weightsQueue, issued[weightsQueue])) {
+    return Status::check(fmt::format("P39: {} does not wait for the last W of its rank", text(now)));
+  }
+  reduceOf(*now.step.operation).place = now.place;
+  return {};
 }
 
 Status RankWalk::reduced(const Now &now) {
-  if (reduceQueue == kNone)
-    return {};
-  if (reducePlace == 0)
-    return Status::check(fmt::format("P39: {} comes before the all-reduce", text(now)));
-  if (reducePlace > computeKnows[reduceQueue].now)
-    return Status::check(fmt::format("P39: {} does not wait for the all-reduce", text(now)));
+  for (const Reduce &each : {copySum, norm}) {
+    if (each.queue == kNone)
+      continue;
+    if (each.place == 0)
+      return Status::check(fmt::format("P39: {} comes before the all-reduce", text(now)));
+    if (each.place > computeKnows[each.queue].now)
+      return Status::check(fmt::format("P39: {} does not wait for the all-reduce", text(now)));
+  }
   return {};
+}
+
+/// Forwards need the slices before them, backwards those behind them, on their own stage.
+Status RankWalk::sliceOrder(const Now &now) {
+  const bool forward = now.step.operation->kind == Kind::Forward;
+  const int64_t slice = now.microbatch % variant.slices;
+  if (slice == (forward ? 0 : variant.slices - 1))
+    return {};
+  Now other = now;
+  other.microbatch += forward ? -1 : 1;
+  Stage &stage = stageOf(now);
+  if ((forward ? mark(stage.forward, other) : backwardPlace(stage, other)) != 0)
+    return {};
+  return Status::check(fmt::format("P42: {} comes before that of slice {} of its sequence", text(now),
+                                   other.microbatch % variant.slices));
 }
 
 Status RankWalk::optimizerInput(const Now &now) {

@@ -39,7 +39,8 @@ Status planSizes(const Plan &plan) {
   const Variant &first = plan.variants.front();
   for (size_t v = 1; v < plan.variants.size(); ++v) {
     const Variant &other = plan.variants[v];
-    bool same = other.stages == first.stages && other.programs.size() == first.programs.size();
+    bool same =
+        other.stages == first.stages && other.copies == first.copies && other.programs.size() == first.programs.size();
     for (size_t r = 0; same && r < first.programs.size(); ++r)
       same = other.programs[r].stages == first.programs[r].stages;
     if (!same)
@@ -56,6 +57,15 @@ Status variantSizes(const Variant &v) {
     return sizeError("stages", v.stages, 1, limits::kStages);
   if (!within(v.microbatches, 1, limits::kMicrobatches))
     return sizeError("microbatches", v.microbatches, 1, limits::kMicrobatches);
+  if (!within(v.copies, 1, 2))
+    return sizeError("copies", v.copies, 1, 2);
+  if (v.stages % v.copies != 0)
+    return Status::input(fmt::format("P7: {} stages of {} copies, expected as many of each", v.stages, v.copies));
+  if (!within(v.slices, 1, v.microbatches))
+    return sizeError("slices", v.slices, 1, v.microbatches);
+  if (v.microbatches % v.slices != 0)
+    return Status::input(
+        fmt::format("P7: {} slices of sequences of {}, expected whole ones", v.microbatches, v.slices));
   if (!within(v.memoryLimit, 0, limits::kBytes))
     return sizeError("bytes of memory limit", v.memoryLimit, 0, limits::kBytes);
   for (const Program &program : v.programs) {
@@ -98,8 +108,8 @@ Status stages(const Variant &variant) {
         return Status::input(
             fmt::format("P9: rank {} lists stage {} after stage {}, expected ascending", r, stage, before));
       if (rankOf[size_t(stage)] != -1)
-        return Status::input(fmt::format("P9: stage {} is on rank {} and on rank {}: a stage on two ranks is not "
-                                         "supported yet",
+        return Status::input(fmt::format("P9: stage {} is on rank {} and on rank {}: copies of a stage have numbers of "
+                                         "their own",
                                          stage, rankOf[size_t(stage)], r));
       rankOf[size_t(stage)] = int32_t(r);
       before = stage;
@@ -108,6 +118,12 @@ Status stages(const Variant &variant) {
   const auto missing = std::find(rankOf.begin(), rankOf.end(), -1);
   if (missing != rankOf.end())
     return Status::input(fmt::format("P9: stage {} is on no rank", missing - rankOf.begin()));
+  const int32_t half = variant.stagesOfCopy(), last = int32_t(variant.programs.size()) - 1;
+  for (int32_t s = 0; variant.copies == 2 && s < half; ++s)
+    if (rankOf[size_t(s + half)] != last - rankOf[size_t(s)])
+      return Status::input(fmt::format("P9: stage {} is on rank {} and its copy, stage {}, on rank {}, expected {}", s,
+                                       rankOf[size_t(s)], s + half, rankOf[size_t(s + half)],
+                                       last - rankOf[size_t(s)]));
   return {};
 }
 

@@ -36,6 +36,10 @@ const char *wrongNumbers(const Operation &o) {
 
 /// Why a transfer's other end is wrong, or null.
 const char *wrongPeer(const Operation &o, const Variant &variant, int32_t rank) {
+  if (o.kind == Kind::AllReduce && o.peer != -1)
+    return o.of != Payload::None               ? "a payload kind, which only transfers have"
+           : o.peer != variant.partnerOf(rank) ? "a peer that holds no copies of its stages"
+                                               : nullptr;
   if (!isTransfer(o.kind))
     return o.peer != -1 || o.of != Payload::None ? "a peer or payload kind, which only transfers have" : nullptr;
   if (o.peer < 0 || size_t(o.peer) >= variant.programs.size())
@@ -86,7 +90,9 @@ Status operations(const Variant &variant, const Program &program) {
     for (const char *wrong : {wrongNumbers(o), wrongPeer(o, variant, program.rank)})
       if (wrong)
         return error(wrong);
-    const uint64_t key = uint64_t(uint32_t(o.stage)) << 16 | uint64_t(o.kind) << 8 | uint64_t(o.of);
+    const bool ofTwo = o.kind == Kind::AllReduce && o.peer != -1;
+    const uint64_t key =
+        uint64_t(uint32_t(o.stage)) << 16 | uint64_t(o.kind) << 8 | uint64_t(o.of) << 1 | uint64_t(ofTwo);
     if (const auto [at, fresh] = seen.try_emplace(key, i); !fresh)
       return error(fmt::format("the kind and stage of operation {}", at->second));
   }

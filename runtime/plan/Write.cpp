@@ -84,6 +84,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_memory_limit(variant.memoryLimit);
   out.add_programs(programsOffset);
   out.add_certificate(&certificate);
+  out.add_copies(variant.copies);
+  out.add_slices(variant.slices);
   return out.Finish();
 }
 

@@ -7,12 +7,17 @@ namespace pipec::simulate {
 using plan::Kind;
 using plan::Time;
 
+/// Which all-reduce it is: of all ranks, or of two, by the lower one.
+static int32_t keyOf(int32_t rank, const plan::Operation &reduce) {
+  return reduce.peer == -1 ? -1 : std::min(rank, reduce.peer);
+}
+
 Status Recording::run(const plan::Variant &of, Options options) {
   variant = &of;
   stepCount = options.steps;
   ranks.assign(of.programs.size(), {});
   transferAt.assign(of.programs.size(), {});
-  collective.assign(of.programs.size(), std::nullopt);
+  collectives.clear();
   transfers.clear();
   for (size_t r = 0; r != ranks.size(); ++r) {
     const plan::Program &program = of.programs[r];
@@ -32,7 +37,7 @@ Status Recording::run(const plan::Variant &of, Options options) {
       } else {
         transferAt[r][q].push_back(-1);
         if (step.operation->kind == Kind::AllReduce)
-          collective[r] = {q, index};
+          collectives[keyOf(int32_t(r), *step.operation)].push_back({int32_t(r), q, index});
       }
       queues[q].push_back({step.instruction, step.operation, step.trip});
     }
@@ -132,8 +137,8 @@ Cause Recording::causeOf(const Occurrence &place) const {
       consider(best, Why::Queue, {send.rank, all[size_t(n - 1)].first, send.step, all[size_t(n - 1)].second},
                own.start);
   } else if (own.operation->kind == Kind::AllReduce) {
-    for (size_t rank = 0; rank != collective.size(); ++rank)
-      considerSide(best, {int32_t(rank), collective[rank]->first, place.step, collective[rank]->second}, own.start);
+    for (const auto &[rank, q, index] : collectives.at(keyOf(place.rank, *own.operation)))
+      considerSide(best, {rank, q, place.step, index}, own.start);
   } else {
     // A device that queues share.
     const plan::Program &program = variant->programs[size_t(place.rank)];

@@ -87,9 +87,14 @@ private:
   struct Ends {
     std::vector<std::pair<uint32_t, int64_t>> sends, recvs; // queue and index, in order
   };
-  std::map<std::pair<int32_t, int32_t>, Ends> transfers;               // of a step, by directed pair
-  std::vector<std::vector<std::vector<int64_t>>> transferAt;           // rank, queue, index → place in Ends
-  std::vector<std::optional<std::pair<uint32_t, int64_t>>> collective; // of a rank: queue and index
+  std::map<std::pair<int32_t, int32_t>, Ends> transfers;     // of a step, by directed pair
+  std::vector<std::vector<std::vector<int64_t>>> transferAt; // rank, queue, index → place in Ends
+  struct Member {
+    int32_t rank;
+    uint32_t queue;
+    int64_t index;
+  };
+  std::map<int32_t, std::vector<Member>> collectives; // by the lower of two ranks; -1: of all
 };
 
 } // namespace pipec::simulate

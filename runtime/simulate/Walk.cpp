@@ -16,8 +16,6 @@ using plan::Time;
 Walk::Walk(const plan::Variant &variant, const Options &options) : variant(variant), options(options) {
   result.ranks.resize(variant.programs.size());
   live.resize(variant.programs.size());
-  collective.queueOf.resize(variant.programs.size(), kNone);
-  collective.posted.resize(variant.programs.size(), false);
   size_t queueCount = 0, instructionCount = 0, waitCount = 0;
   for (const Program &program : variant.programs) {
     queueCount += program.queues.size();
@@ -46,6 +44,13 @@ void Walk::build(size_t rank) {
   // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
   for (const Operation &operation : program.operations) {
     works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
+    if (operation.kind == Kind::AllReduce) {
+      const bool all = operation.peer == -1;
+      const int32_t key = all ? -1 : std::min(int32_t(rank), operation.peer);
+      works.back().link = collectiveOf.try_emplace(key, uint32_t(collectives.size())).first->second;
+      if (works.back().link == collectives.size())
+        collectives.emplace_back().ranks = all ? variant.programs.size() : 2;
+    }
     if (!plan::isTransfer(operation.kind))
       continue;
     bool sends = operation.kind == Kind::Send;
@@ -93,7 +98,8 @@ void Walk::build(size_t rank) {
         waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});
       }
       if (work.kind == Kind::AllReduce)
-        collective.queueOf[rank] = uint32_t(base + q);
+        if (std::vector<uint32_t> &all = collectives[work.link].queues; all.empty() || all.back() != base + q)
+          all.push_back(uint32_t(base + q));
       if (plan::isTransfer(work.kind)) {
         Link &link = links[work.link];
         (work.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
@@ -242,16 +248,21 @@ void Walk::run(uint32_t q) {
   }
 }
 
-/// A rank has come to the all-reduce; the last one lets all go on.
+/// Whether a queue has come to an all-reduce.
+bool Walk::stands(uint32_t q, uint32_t collective) const {
+  const QueueState &queue = queues[q];
+  return queue.posted && workOf(head(queue)).kind == Kind::AllReduce && workOf(head(queue)).link == collective;
+}
+
+/// A rank has come to an all-reduce; the last one lets all go on.
 void Walk::join(uint32_t q, Time when) {
   queues[q].posted = true;
-  collective.posted[size_t(queues[q].rank)] = true;
+  Collective &collective = collectives[workOf(head(queues[q])).link];
   collective.ready = collective.count == 0 ? when : std::max(collective.ready, when);
-  if (++collective.count != collective.queueOf.size())
+  if (++collective.count != collective.ranks)
     return;
   collective.count = 0;
-  collective.posted.assign(collective.posted.size(), false);
-  for (uint32_t other : collective.queueOf) {
+  for (uint32_t other : collective.queues) {
     queues[other].posted = false;
     Time end = collective.ready + workOf(head(queues[other])).cost;
     complete(other, collective.ready, end, end);
@@ -415,8 +426,9 @@ Status Walk::stopped() const {
     if (queue.posted && plan::isTransfer(work.kind))
       return work.kind == Kind::Send ? links[work.link].recv.queue : links[work.link].send.queue;
     if (queue.posted && work.kind == Kind::AllReduce)
-      return collective.queueOf[size_t(std::find(collective.posted.begin(), collective.posted.end(), false) -
-                                       collective.posted.begin())];
+      for (uint32_t other : collectives[work.link].queues)
+        if (!stands(other, work.link))
+          return other;
     for (uint32_t w = entry.firstWait; w != entry.firstWait + entry.waits; ++w) {
       int64_t count = waits[w].base + waits[w].stride * queue.trip;
       int64_t step = queue.step - (waits[w].previousStep ? 1 : 0);

@@ -50,7 +50,7 @@ private:
   struct Work {
     const plan::Operation *operation = nullptr;
     plan::Time cost = 0, latency = 0;
-    uint32_t link = 0; // of a transfer
+    uint32_t link = 0; // of a transfer; of an all-reduce, in Walk::collectives
     plan::Kind kind = plan::Kind::Forward;
   };
   /// An instruction, in the order of its queue. Ranks are many and their programs together larger than a cache: entries
@@ -111,12 +111,12 @@ private:
     size_t rank;
     auto operator<=>(const Turn &) const = default;
   };
-  /// The all-reduce of all ranks: starts when the last has come to it.
+  /// An all-reduce: starts when the last of its ranks has come to it.
   struct Collective {
-    std::vector<uint32_t> queueOf; // of a rank; kNone where it has none
-    std::vector<bool> posted;      // by rank
-    size_t count = 0;              // posted
-    plan::Time ready = 0;          // of the latest
+    size_t ranks = 0;             // that take part
+    std::vector<uint32_t> queues; // one a rank that has it
+    size_t count = 0;             // posted
+    plan::Time ready = 0;         // of the latest
   };
   struct Link {
     Side send, recv;
@@ -168,7 +168,9 @@ private:
   std::vector<uint32_t> firstQueue;               // of a rank, in queues; and the end
   std::vector<std::vector<int64_t>> issuedBefore; // of a rank and segment
   std::vector<Link> links;
-  Collective collective;
+  std::vector<Collective> collectives;
+  std::map<int32_t, uint32_t> collectiveOf; // by the lower of two ranks; -1: of all
+  bool stands(uint32_t queue, uint32_t collective) const;
   std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
   std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63
   std::vector<uint32_t> pending;

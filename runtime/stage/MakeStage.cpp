@@ -14,6 +14,9 @@ Status checkStage(const std::string &choice, const plan::Plan &plan) {
     return Status::usage("--stage=torch is not supported yet; use synthetic or the path of a library");
   if (choice.find('/') == std::string::npos && choice.find('.') == std::string::npos)
     return Status::usage("--stage=" + choice + ": there is no such stage; use synthetic or the path of a library");
+  if (plan.variants.front().copies > 1)
+    return Status::usage("--stage=" + choice + ": the plan sums the gradients of two copies of each stage, which a " +
+                         "library cannot yet; use synthetic");
   Status status = tryLibrary(choice, plan);
   return status.ok() ? status : Status{Code::Usage, "--stage: " + status.message};
 }

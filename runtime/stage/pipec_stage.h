@@ -13,10 +13,10 @@
  *            for the neighbour yourself.
  * Order.     What a call needs has been computed; apart from that calls of different stages, kinds and microbatches mix
  *            as the plan says. pipec's own schedules call each kind of a stage in the order of microbatches, so that
- *            sums come out bit for bit the same under all of them; only looped-bfs goes back in the opposite order, and
- *            an order file may do as it likes. A rank ends one step (optimizer_step of each stage) before it begins the
- *            next. A swap of schedules between two steps changes the order, and the number and size of microbatches
- *            where variants differ in them, nothing else.
+ *            sums come out bit for bit the same under all of them; only looped-bfs and slices go back in the opposite
+ *            order, and an order file may do as it likes. A rank ends one step (optimizer_step of each stage) before
+ *            it begins the next. A swap of schedules between two steps changes the order, and the number and size of
+ *            microbatches where variants differ in them, nothing else.
  * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
  * like. Time.      A call returns when its work is done: its time is the instruction's. Errors.    0 is success.
  * Anything else ends the run on all ranks (exit code 4) with error->message, which should say what went wrong in one

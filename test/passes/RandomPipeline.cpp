@@ -34,6 +34,14 @@ std::string RandomPipeline::text() const {
                                  : fmt::format("{} = {} : i64", name, value.values.front()));
     text += fmt::format(", parameters = {{{}}}", fmt::join(given, ", "));
   }
+  if (problem.copies > 1) {
+    std::vector<schedule::Bytes> gradients;
+    for (const schedule::Stage &stage : problem.stages)
+      gradients.push_back(stage.gradients);
+    text += fmt::format(", copies = {} : i32, gradients = array<i64: {}>", problem.copies, fmt::join(gradients, ", "));
+  }
+  if (problem.slices > 1)
+    text += fmt::format(", slices = {} : i32", problem.slices);
   if (fillWeights)
     text += ", fill_weights";
   if (problem.globalNorm)
@@ -46,23 +54,24 @@ std::string RandomPipeline::text() const {
   auto tensor = [&](size_t upstream) { return fmt::format("!pipe.tensor<{}>", problem.stages[upstream].boundary); };
   for (size_t s = 0; s != stages; ++s) {
     const schedule::Stage &stage = problem.stages[s];
-    std::string sends = s + 1 != stages ? tensor(s) + ", " : "";
+    const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
+    std::string sends = !last ? tensor(s) + ", " : "";
     text += fmt::format("    {}%a{}, %c{} = pipe.forward{} stage {} {}cost {} : ({}) -> ({}!pipe.activation<{}>, "
                         "!pipe.context<{}>)\n",
-                        s + 1 != stages ? fmt::format("%t{}, ", s) : "", s, s, s ? fmt::format("(%t{})", s - 1) : "", s,
-                        at(block.forward, s), stage.forward, s ? tensor(s - 1) : "", sends, stage.activation,
+                        !last ? fmt::format("%t{}, ", s) : "", s, s, !first ? fmt::format("(%t{})", s - 1) : "", s,
+                        at(block.forward, s), stage.forward, !first ? tensor(s - 1) : "", sends, stage.activation,
                         stage.context);
   }
   bool fused = problem.backward == BackwardMode::Fused;
   for (size_t s = stages; s-- != 0;) {
     const schedule::Stage &stage = problem.stages[s];
-    bool last = s + 1 == stages;
+    const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
     text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} {}cost {} : (!pipe.activation<{}>{}{}) -> {}\n",
-                        s ? fmt::format("%g{} = ", s) : "", fused ? "" : "_input", s,
+                        !first ? fmt::format("%g{} = ", s) : "", fused ? "" : "_input", s,
                         fused ? fmt::format(", %c{}", s) : "", last ? "" : fmt::format(", %g{}", s + 1), s,
                         at(block.backwardInput, s), fused ? stage.backward : stage.backwardInput, stage.activation,
                         fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + tensor(s),
-                        s ? tensor(s - 1) : "()");
+                        !first ? tensor(s - 1) : "()");
     if (!fused)
       text += fmt::format("    pipe.backward_weight(%c{}) stage {} {}cost {} : (!pipe.context<{}>) -> ()\n", s, s,
                           at(block.backwardWeight, s), stage.backwardWeight, stage.context);
@@ -80,11 +89,25 @@ schedule::Problem Random::problem() {
   auto time = [&] { return chance(6) ? 0 : below(most); };
   auto link = [&] { return schedule::Link{chance(2) ? time() : 0, 0}; };
   int32_t chunks = chance(3) ? int32_t(2 + below(2)) : 1;
+  problem.copies = chance(4) ? 2 : 1;
+  if (problem.copies == 2)
+    chunks = 2;
+  if (chance(4))
+    problem.slices = int32_t(1 + below(4));
+  problem.microbatches *= problem.slices;
+  problem.backwardGroup = problem.slices;
   for (int32_t s = 0; s != problem.ranks * chunks; ++s) {
-    problem.stages.push_back({time(), time(), time(), time(), time(), below(64), below(64), below(64)});
+    problem.stages.push_back({time(), time(), time(), time(), time(), below(64), below(64), below(64), below(64)});
+    if (problem.backward == BackwardMode::Split) // what a word may have whole takes as long
+      problem.stages.back().backward = problem.stages.back().backwardInput + problem.stages.back().backwardWeight;
     problem.rankOf.push_back(s % problem.ranks);
   }
-  if (chunks > 1 && chance(2)) // any placement that gives each rank its stages
+  if (problem.copies == 2) { // as many microbatches as the schedules with copies take, mostly
+    problem.rankOf = schedule::placedBothWays(problem.ranks, problem.ranks);
+    problem.microbatches += problem.slices * (problem.ranks - 1);
+    for (int32_t s = 0; s != problem.ranks; ++s)
+      problem.stages[size_t(problem.ranks + s)].gradients = problem.stages[size_t(s)].gradients;
+  } else if (chunks > 1 && chance(2)) // any placement that gives each rank its stages
     std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), engine);
   else if (chunks == 2 && chance(2)) // there and back
     std::reverse(problem.rankOf.begin() + problem.ranks, problem.rankOf.end());
@@ -139,6 +162,7 @@ bool Random::catalogued(RandomPipeline &made) {
       !schedule::verify(made.problem, schedule::wordsOf(entry, made.problem, parameters)).empty())
     return false;
   made.entry = &entry;
+  made.problem.backwardGroup = entry.backwardGroup(made.problem);
   made.parameters = parameters;
   if (entry.block)
     made.block = entry.block(made.problem);
@@ -156,6 +180,8 @@ RandomPipeline Random::pipeline() {
   bool found = false;
   for (int attempt = 0; attempt != 4 && !found; ++attempt)
     found = catalogued(made);
+  if (!found) // a block knows no slices
+    made.problem.slices = made.problem.backwardGroup = 1;
   while (!found)
     found = randomBlock(made.problem, made.block);
   return made;

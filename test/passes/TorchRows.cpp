@@ -20,8 +20,8 @@ TorchRows numbered(const schedule::Words &words) {
   for (const schedule::Word &word : words) {
     std::map<std::pair<int32_t, Letter>, int32_t> counts;
     std::vector<Action> &row = rows.emplace_back();
-    for (const auto &[stage, letter] : word)
-      row.push_back({kindOf(letter), stage, counts[{stage, letter}]++});
+    for (const schedule::Op &op : word)
+      row.push_back({kindOf(op.letter), op.stage, counts[{op.stage, op.letter}]++});
   }
   return rows;
 }

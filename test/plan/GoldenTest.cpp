@@ -37,5 +37,17 @@ TEST(Golden, Format10) {
   EXPECT_EQ(plan, golden10());
 }
 
+/// What test/golden/format-1.1.plan holds: two copies of one stage, each with two sequences of two slices.
+TEST(Golden, Format11) {
+  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.1.plan";
+  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
+    ASSERT_TRUE(writeFile(path, encode(makeCopies())).ok());
+  }
+  Plan plan;
+  const Status status = load(path, plan);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(plan, makeCopies());
+}
+
 } // namespace
 } // namespace pipec::plan

@@ -266,4 +266,42 @@ Plan makePlan(const Make &make) {
   return plan;
 }
 
+Plan makeCopies() {
+  Make make;
+  make.ranks = 1;
+  make.microbatches = 4;
+  make.norm = true;
+  make.rolled = false;
+  Plan plan = makePlan(make);
+  Variant &variant = plan.variants.front();
+  variant.stages = variant.copies = variant.slices = 2;
+  variant.name = variant.schedule = "copies";
+  Program &one = variant.programs.front();
+  // F, BW, …, as one rank runs them: both forwards of a sequence come before its backwards, the last slice first.
+  const uint32_t forward = one.instructions[0].operation, backward = one.instructions[1].operation;
+  for (int32_t i = 0; i != 8; ++i) {
+    Instruction &instruction = one.instructions[size_t(i)];
+    const int32_t sequence = i / 4, slice = i % 4;
+    instruction.operation = slice < 2 ? forward : backward;
+    instruction.microbatch = 2 * sequence + (slice < 2 ? slice : 3 - slice);
+  }
+  for (Operation &o : one.operations)
+    if (o.kind == Kind::AllReduce) {
+      o.peer = 1;
+      o.bytes = Bytes(1) << 30;
+    }
+  Program other = one;
+  other.rank = 1;
+  other.stages = {1};
+  for (Operation &o : other.operations) {
+    o.stage = 1;
+    o.peer = o.kind == Kind::AllReduce ? 0 : -1;
+  }
+  variant.programs.push_back(std::move(other));
+  plan.processes = {{0, 0, 0}, {1, 0, 0}};
+  const Time step = 4 * (make.forward + make.backwardInput + make.backwardWeight) + make.normCost + make.optimizerCost;
+  variant.certificate = {step, step, step, step, Bound::Work, Bound::Work};
+  return plan;
+}
+
 } // namespace pipec::plan::test

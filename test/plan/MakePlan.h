@@ -25,6 +25,10 @@ struct Make {
 
 Plan makePlan(const Make &make);
 
+/// Two ranks, each with a copy of the one stage: forwards and fused backwards of two sequences of two slices each, the
+/// sum of the copies' gradients, the optimizer.
+Plan makeCopies();
+
 /// The step of a program with the given straight-line instructions: repeated stretches whose microbatches and waits
 /// advance evenly become segments.
 void setStep(Program &program, const std::vector<Instruction> &instructions,

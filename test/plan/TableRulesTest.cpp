@@ -69,6 +69,11 @@ TEST_F(TableRules, P7Sizes) {
                         [&] { variant().microbatches = 0; },
                         [&] { variant().microbatches = int32_t(limits::kMicrobatches) + 1; },
                         [&] { variant().memoryLimit = -1; },
+                        [&] { variant().copies = 0; },
+                        [&] { variant().copies = 3; },
+                        [&] { variant().slices = 0; },
+                        [&] { variant().slices = 3; }, // of eight microbatches
+                        [&] { variant().slices = 16; },
                         [&] { rank(1).staticBytes = -1; },
                         [&] { rank(1).workspace = limits::kBytes + 1; },
                         [&] {
@@ -99,6 +104,7 @@ TEST_F(TableRules, P9Stages) {
                         [&] { rank(1).stages = {1, 1}; },
                         [&] { rank(1).stages = {1, 0}; },
                         [&] { variant().stages = 5; },
+                        [&] { variant().copies = 2; }, // stage 2 is on rank 2, expected rank 3
                     });
 }
 

@@ -341,6 +341,29 @@ TEST_F(WholeRules, P39AllReduceOrder) {
   refused("P39");
 }
 
+TEST_F(WholeRules, P41CopySums) {
+  plan = makeCopies();
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  operationOf(rank(1), Kind::AllReduce).bytes += 8;
+  refused("P41");
+  plan = makeCopies();
+  operationOf(rank(1), Kind::AllReduce).cost += 1;
+  refused("P41");
+  plan = makeCopies(); // over all ranks, which is not the same
+  for (int32_t r : {0, 1})
+    operationOf(rank(r), Kind::AllReduce).peer = -1;
+  refused("P41");
+}
+
+TEST_F(WholeRules, P42SliceOrder) {
+  plan = makeCopies();
+  std::swap(rank(0).instructions[0].microbatch, rank(0).instructions[1].microbatch); // F
+  refused("P42");
+  plan = makeCopies();
+  std::swap(rank(1).instructions[2].microbatch, rank(1).instructions[3].microbatch); // BW
+  refused("P42");
+}
+
 TEST_F(WholeRules, P35Memory) {
   Make fits = straight();
   // Rank 0 of four holds four microbatches; two rings of two slots.

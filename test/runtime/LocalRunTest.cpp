@@ -128,6 +128,16 @@ TEST(LocalRun, AllReduce) {
     expectSimulated(plan::test::makePlan(withNorm(ranks)), 3);
 }
 
+TEST(LocalRun, TwoRanksSumTheirCopiesGradients) {
+  plan::Plan plan = plan::test::makeCopies();
+  for (plan::Program &program : plan.variants.front().programs) // 29 ms a microbatch is long for a test
+    for (plan::Operation &operation : program.operations)
+      operation.cost /= 10;
+  plan::Certificate &certificate = plan.variants.front().certificate;
+  certificate.makespan = certificate.span = certificate.lowerBound = certificate.spanLowerBound = certificate.span / 10;
+  expectSimulated(plan, 3);
+}
+
 TEST(LocalRun, AllReduceBehindDeferredWeights) {
   plan::test::Make make = withNorm(3);
   make.split = make.deferred = true;

@@ -68,9 +68,15 @@ TEST(Bounds, NoneOfOneStageARankBeatsThem) {
 /// Any costs, sizes and links for the stages of a published schedule.
 Problem published(Random &random, const Entry &entry, int32_t p, int32_t m) {
   const int32_t v = entry.stagesPerRank == 0 ? static_cast<int32_t>(pick(random, 1, 3)) : entry.stagesPerRank;
-  Problem problem = uniform(p * v, m, 1, 1, 1, 0, entry.defaultBackward);
+  Problem problem = uniform(p * v * entry.copies(), m, 1, 1, 1, 0, entry.defaultBackward);
   problem.ranks = p;
+  problem.copies = entry.copies();
   problem.rankOf = placementOf(entry, p, p * v);
+  if (entry.allowsSlices) {
+    problem.slices = static_cast<int32_t>(pick(random, 1, 3));
+    problem.microbatches *= problem.slices;
+  }
+  problem.backwardGroup = entry.backwardGroup(problem);
   for (Stage &stage : problem.stages)
     stage = {.forward = pick(random, 1, 9),
              .backwardInput = pick(random, 1, 9),
@@ -79,7 +85,13 @@ Problem published(Random &random, const Entry &entry, int32_t p, int32_t m) {
              .optimizer = pick(random, 0, 3),
              .boundary = pick(random, 0, 2),
              .activation = pick(random, 0, 3),
-             .context = pick(random, 0, 3)};
+             .context = pick(random, 0, 3),
+             .gradients = pick(random, 0, 5)};
+  for (Stage &stage : problem.stages)
+    if (entry.mixesBackwards)
+      stage.backward = stage.backwardInput + stage.backwardWeight;
+  for (size_t s = problem.stages.size() / 2; entry.copies() == 2 && s != problem.stages.size(); ++s)
+    problem.stages[s] = problem.stages[s - problem.stages.size() / 2];
   problem.link = {pick(random, 0, 4), pick(random, 0, 1) * 1'000'000'000'000};
   problem.staticBytes.assign(size_t(p), pick(random, 0, 5));
   problem.workspace.assign(size_t(p), 0);

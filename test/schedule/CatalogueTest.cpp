@@ -83,7 +83,7 @@ TEST(Catalogue, SuggestsTheNearest) {
   EXPECT_EQ(nearest("1B1F"), "");
   EXPECT_EQ(nearest("gpip"), "gpipe");
   EXPECT_EQ(nearest("ScheduelGPipe"), "gpipe");
-  EXPECT_EQ(nearest("dualpipe"), "");
+  EXPECT_EQ(nearest("pipedream"), "");
   EXPECT_EQ(nearest(""), "");
   EXPECT_EQ(nearest(std::string(1'000'000, 'a')), "");
 }

@@ -64,10 +64,15 @@ TEST(OrderCsv, KeepsTheTransfersOfARow) {
   EXPECT_EQ(order.words, (Words{{{0, F}, {0, BW}}, {{1, F}, {1, BW}}}));
 }
 
+TEST(OrderCsv, ReadsPairsOneAfterTheOtherAndBothKindsOfBackward) {
+  EXPECT_EQ(right("0F0,0F1,(0F2;0B0)OVERLAP_F_B,0B1,0B2\n").words,
+            (Words{{{0, F}, {0, F}, {0, F}, {0, BW}, {0, BW}, {0, BW}}}));
+  const Order order = right("0F0,0F1,0F2,0I0,0B1,0I2,0W0,0W2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+  EXPECT_EQ(order.backward, BackwardMode::Split);
+  EXPECT_EQ(order.words.front(), (Word{{0, F}, {0, F}, {0, F}, {0, B}, {0, BW}, {0, B}, {0, W}, {0, W}}));
+}
+
 TEST(OrderCsv, RefusesWhatAPlanCannotSay) {
-  refused("0F0,0F1,(0F2;0B0)OVERLAP_F_B,0B1,0B2\n", 1, 10,
-          "overlapped pairs can be verified, but are not supported yet in a spec's order");
-  refused("0F0,0B0\n1F0,1I0,1W0\n", 2, 5, "whole (B) and split (I, W) backwards in one order are not supported yet");
   refused("0F1,0F0,0B0,0B1\n1F0,1F1,1B0,1B1\n", 1, 1,
           "expected microbatch 0 next of this stage and kind, found 0F1: microbatches run in order, or all backwards "
           "from the last");

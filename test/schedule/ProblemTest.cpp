@@ -52,6 +52,47 @@ TEST(Problem, StagesOfARankAscend) {
   EXPECT_EQ(problem.stagesByRank(), (std::vector<std::vector<int32_t>>{{0, 3}, {1, 2}}));
 }
 
+TEST(Problem, CopiesArePipelinesOfTheirOwn) {
+  Problem problem = uniform(6, 2, 1, 1, 1, 7);
+  problem.ranks = 3;
+  problem.copies = 2;
+  problem.rankOf = placedBothWays(3, 3);
+  problem.link.bandwidth = 1'000'000'000'000; // a byte a picosecond
+  problem.links[{2, 0}] = {9, 1'000'000'000'000};
+  for (Stage &stage : problem.stages)
+    stage.gradients = 50;
+  EXPECT_EQ(check(problem), "");
+  EXPECT_EQ(problem.rankOf, (std::vector<int32_t>{0, 1, 2, 2, 1, 0}));
+  EXPECT_EQ(problem.after(2), -1);
+  EXPECT_EQ(problem.before(3), -1);
+  EXPECT_EQ(problem.after(3), 4);
+  EXPECT_EQ(problem.partnerOf(0), 2);
+  EXPECT_EQ(problem.partnerOf(1), -1); // its copies are its own
+  EXPECT_EQ(copySumBytes(problem, 0), 100);
+  EXPECT_EQ(copySumTime(problem, 2), 109); // the slower way
+  EXPECT_EQ(copySumTime(problem, 1), 0);
+  for (Stage &stage : problem.stages)
+    stage.gradients = limits::kBytes / 2;
+  problem.links[{2, 0}] = {0, 1};
+  EXPECT_EQ(check(problem), "summing the gradients of rank 0 and rank 2 takes longer than 1000000000000000000 ps, the "
+                            "longest step: smaller gradients or a faster link");
+}
+
+TEST(ProblemCheck, RefusesWrongCopiesAndSlices) {
+  Problem problem = uniform(3, 4, 1, 1, 1);
+  problem.copies = 2;
+  EXPECT_EQ(check(problem), "3 stages in 2 copies, expected one copy or two equal ones");
+  problem = uniform(4, 4, 1, 1, 1);
+  problem.copies = 2;
+  EXPECT_EQ(check(problem), "stage 0 is on rank 0 and its copy on rank 2, expected rank 3");
+  problem = uniform(2, 5, 1, 1, 1);
+  problem.slices = 2;
+  EXPECT_EQ(check(problem), "5 microbatches of 2 slices, expected whole ones");
+  problem.slices = 5;
+  problem.backwardGroup = 2;
+  EXPECT_EQ(check(problem), "backwards in groups of 2, expected a multiple of the 5 slices");
+}
+
 TEST(ProblemCheck, AcceptsRandomProblems) {
   Random random(1);
   for (int n = 0; n < 200; ++n)

@@ -1,9 +1,12 @@
 // Schedules with chunks and groups: against orders made another way in this file, and against published times and
 // peaks.
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/OrderCsv.h"
 #include "test/schedule/Support.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 
 namespace pipec::schedule::test {
 namespace {
@@ -329,6 +332,138 @@ TEST(PublishedOrders, HanayoHoldsNoMoreThanPMicrobatches) {
             EXPECT_LE(peak, 2 * w * std::min(p, m)) << p << " " << w << " " << m;
         }
   EXPECT_NE(check(*find("hanayo"), looped(4, 1, 4, 1, 1, 1), {}), "");
+}
+
+/// Slices of m microbatches on p ranks.
+Problem sliced(int32_t p, int32_t k, int32_t m, BackwardMode mode = BackwardMode::Fused) {
+  Problem problem = uniform(p, m * k, 2, 3, 1, 0, mode);
+  problem.slices = problem.backwardGroup = k;
+  return problem;
+}
+
+// Seq1F1B: that of 1F1B with slices for microbatches, and k - 1 more of them held.
+TEST(PublishedOrders, Seq1F1BTakesAndHoldsWhatItsPaperSays) {
+  for (int32_t p : {1, 2, 4, 8})
+    for (int32_t k : {1, 2, 3, 5})
+      for (int32_t m : {1, p, 3 * p}) {
+        const Problem problem = sliced(p, k, m);
+        const Words made = words("seq1f1b", problem);
+        ASSERT_EQ(verify(problem, made), "") << p << " " << k << " " << m;
+        const Evaluation evaluation = evaluate(problem, made);
+        EXPECT_EQ(evaluation.makespan, (m * k + p - 1) * 6);
+        for (int32_t r = 0; r < p; ++r)
+          EXPECT_EQ(evaluation.peak[size_t(r)], std::min(m * k, p - r + k - 1));
+        ASSERT_EQ(verify(problem, words("gpipe", problem)), "");
+      }
+}
+
+TEST(PublishedOrders, OneSliceIsOneFOneB) {
+  for (BackwardMode mode : {BackwardMode::Fused, BackwardMode::Split})
+    EXPECT_EQ(words("seq1f1b", sliced(5, 1, 12, mode)), words("1f1b", sliced(5, 1, 12, mode)));
+}
+
+TEST(PublishedOrders, ASliceGoesBackBeforeThoseInFrontOfIt) {
+  const Problem problem = sliced(2, 3, 2);
+  EXPECT_EQ(problem.backwardOf(0), 2);
+  EXPECT_EQ(problem.backwardOf(2), 0);
+  EXPECT_EQ(problem.backwardOf(3), 5);
+  // 1F1B's warm-up is too short: the first backward is of the last slice.
+  EXPECT_EQ(verify(problem, words("1f1b", uniform(2, 6, 2, 3, 1))),
+            "letter 2 of rank 0: BW 2 of stage 0 comes before its F");
+  EXPECT_EQ(check(*find("1f1b"), problem, {}),
+            "schedule '1f1b' has no order for slices, found 3 of a microbatch; seq1f1b and gpipe have");
+}
+
+/// Two copies of p stages, with m microbatches in all.
+Problem bothWays(int32_t p, int32_t m, Time f, Time b, Time w, BackwardMode mode) {
+  Problem problem = uniform(2 * p, m / 2, f, b, w, 0, mode);
+  problem.ranks = p;
+  problem.copies = 2;
+  problem.rankOf = placedBothWays(p, p);
+  return problem;
+}
+
+TEST(PublishedOrders, ChimeraHasThePublishedBubble) {
+  for (int32_t p : {2, 4, 8, 16})
+    for (int32_t m : {p, 2 * p, 4 * p})
+      for (BackwardMode mode : {BackwardMode::Fused, BackwardMode::Split}) {
+        const Problem problem = bothWays(p, m, 1, 1, 1, mode);
+        const Words made = words("chimera", problem);
+        ASSERT_EQ(verify(problem, made), "");
+        const Evaluation evaluation = evaluate(problem, made);
+        if (mode == BackwardMode::Split)
+          continue;
+        if (m == p)
+          EXPECT_EQ(evaluation.makespan, 3 * m + 2 * (p - 2)) << p;
+        else
+          EXPECT_LE(evaluation.makespan, 3 * m + 2 * (p - 2)) << p << " " << m;
+        EXPECT_LE(*std::max_element(evaluation.peak.begin(), evaluation.peak.end()), p + 1);
+      }
+  EXPECT_EQ(check(*find("chimera"), bothWays(3, 6, 1, 1, 1, BackwardMode::Fused), {}),
+            "schedule 'chimera' takes an even number of ranks, found 3");
+  EXPECT_EQ(check(*find("chimera"), uniform(4, 4, 1, 1, 1), {}),
+            "schedule 'chimera' has two copies of each stage, found 1");
+}
+
+// Field facts, section 2: p + 1 chunks on every rank, and no more idle time where F = W than published, which is of
+// pairs whose two wait for each other.
+TEST(PublishedOrders, DualPipeHoldsAndIdlesAsPublished) {
+  for (int32_t p : {2, 4, 8, 16})
+    for (int32_t m : {2 * p, 2 * p + 2, 4 * p}) {
+      for (Time b : {2, 3, 5}) {
+        const Problem problem = bothWays(p, m, 2, b, 2, BackwardMode::Split);
+        const Time idle = evaluate(problem, words("dualpipe", problem)).makespan - (4 + b) * m;
+        EXPECT_LE(idle, (p / 2 - 1) * (2 + 2 * b - 2)) << p << " " << m;
+        if (b == 2) {
+          EXPECT_EQ(idle, (p / 2 - 1) * 2) << p << " " << m;
+        }
+      }
+      const Problem problem = bothWays(p, m, 2, 3, 2, BackwardMode::Split);
+      const Words made = words("dualpipe", problem);
+      ASSERT_EQ(verify(problem, made), "");
+      const Evaluation evaluation = evaluate(problem, made);
+      for (const Bytes peak : evaluation.peak)
+        EXPECT_EQ(peak, p + 1);
+    }
+  EXPECT_EQ(check(*find("dualpipe"), bothWays(3, 8, 1, 1, 1, BackwardMode::Split), {}),
+            "schedule 'dualpipe' takes an even number of ranks, found 3");
+  EXPECT_EQ(check(*find("dualpipe"), bothWays(4, 6, 1, 1, 1, BackwardMode::Split), {}),
+            "schedule 'dualpipe' takes at least 8 microbatches on 4 ranks, half of them each way; found 6");
+}
+
+TEST(PublishedOrders, DualPipeVIsDualPipeFolded) {
+  for (int32_t p : {1, 2, 4, 7})
+    for (int32_t m : {2 * p, 2 * p + 1, 4 * p}) {
+      Problem problem = uniform(2 * p, m, 2, 2, 2, 0, BackwardMode::Split);
+      problem.ranks = p;
+      problem.rankOf = placed(p, 2 * p, true);
+      const Words made = words("DualPipeV", problem);
+      ASSERT_EQ(verify(problem, made), "");
+      const Evaluation evaluation = evaluate(problem, made);
+      EXPECT_EQ(evaluation.makespan, 12 * m + (p - 1) * 2) << p << " " << m;
+      for (const Bytes peak : evaluation.peak)
+        EXPECT_EQ(peak, 2 * p + 1);
+      problem.microbatches = 2 * p - 1;
+      if (p > 1) {
+        EXPECT_EQ(check(*find("dualpipe-v"), problem, {}),
+                  "schedule 'dualpipe-v' takes at least " + std::to_string(2 * p) + " microbatches on " +
+                      std::to_string(p) + " ranks, found " + std::to_string(2 * p - 1));
+      }
+    }
+}
+
+// PyTorch's own rows for four ranks and eight microbatches, as its releases 2.9 on make them.
+TEST(PublishedOrders, DualPipeVIsPyTorchs) {
+  std::ifstream file(PIPEC_SOURCE_DIR "/lit-tests/pipec/Inputs/torch/dualpipev-passes.csv");
+  ASSERT_TRUE(file);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Order order;
+  OrderError error;
+  ASSERT_TRUE(readOrder(text, order, error)) << error.message;
+  Problem problem = uniform(int32_t(order.rankOf.size()), order.microbatches, 1, 1, 1, 0, BackwardMode::Split);
+  problem.ranks = int32_t(order.words.size());
+  problem.rankOf = order.rankOf;
+  EXPECT_EQ(order.words, words("DualPipeV", problem));
 }
 
 } // namespace

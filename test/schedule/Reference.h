@@ -48,7 +48,8 @@ public:
     for (int32_t r = 0; r < problem.ranks; ++r) {
       first.push_back(costs.size());
       std::map<std::pair<int32_t, Letter>, int32_t> counts;
-      for (const auto &[stage, letter] : words[r]) {
+      for (const Op &op : words[r]) {
+        const auto [stage, letter] = std::pair(op.stage, op.letter);
         const Stage &costed = problem.stages[stage];
         nodes[{stage, letter, counts[{stage, letter}]++}] = costs.size();
         costs.push_back(letter == Letter::F   ? costed.forward
@@ -102,7 +103,8 @@ public:
     std::vector<Bytes> peaks;
     for (const Word &word : words) {
       Bytes live = 0, peak = 0;
-      for (const auto &[stage, letter] : word) {
+      for (const Op &op : word) {
+        const auto [stage, letter] = std::pair(op.stage, op.letter);
         const auto &[activation, context] = std::pair(problem.stages[stage].activation, problem.stages[stage].context);
         live += letter == Letter::F   ? activation + context
                 : letter == Letter::B ? -activation

@@ -55,6 +55,8 @@ inline Problem randomProblem(Random &random, int32_t mostRanks, int32_t mostStag
     stage.backwardInput = pick(random, 0, scale);
     stage.backwardWeight = pick(random, 0, scale);
     stage.backward = pick(random, 0, 2 * scale);
+    if (problem.backward == BackwardMode::Split)
+      stage.backward = stage.backwardInput + stage.backwardWeight;
     stage.optimizer = pick(random, 0, 1) * pick(random, 0, scale);
     stage.boundary = pick(random, 0, 5);
     stage.activation = pick(random, 0, 6);

@@ -41,8 +41,9 @@ TEST(Verify, RefusesAWrongRank) {
 
 TEST(Verify, RefusesALetterOfTheOtherMode) {
   Words words = right();
-  words[0][2].letter = Letter::BW;
-  EXPECT_EQ(verify(split(), words), "letter 2 of rank 0 is BW, expected F, B or W with a split backward");
+  words[0][2].letter = static_cast<Letter>(7);
+  EXPECT_EQ(verify(split(), words),
+            "letter 2 of rank 0 is unknown letter, expected F, B, W or BW with a split backward");
   Problem fused = split();
   fused.backward = BackwardMode::Fused;
   EXPECT_EQ(verify(fused, right()), "letter 2 of rank 0 is B, expected F or BW with a fused backward");

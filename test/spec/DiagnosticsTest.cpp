@@ -51,7 +51,7 @@ TEST(Diagnostics, pipeline) {
             "1:12: error: pipeline.forward: unknown key; did you mean 'costs.forward'?"},
            {"pipeline: {zzzzzz: 4, ranks: 4, microbatches: 8}",
             "1:12: error: pipeline.zzzzzz: unknown key; known here: ranks, stages_per_rank, placement, microbatches, "
-            "batch, microbatch_size, cut"},
+            "batch, microbatch_size, slices, cut"},
            {"pipeline: {ranks: 4, microbatches: 8, ranks: 4}",
             "1:39: error: key 'ranks' is given twice\nspec.yaml:1:12: note: first given here"},
            {"pipeline: {ranks: 0, microbatches: 8}",

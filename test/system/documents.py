@@ -23,6 +23,7 @@ PICTURES = "specs/pictures"
 # What a schedule is shown with where the plain case would hide what it is for.
 SHOWN_WITH = {"kfkb": "{name: kfkb, k: 2}"}
 CHUNKS = {"hanayo": [4]}  # two waves
+ALSO = {"seq1f1b": ["--set", "pipeline.slices=4"]}
 SLOW = "costs.link.latency=1ms"
 
 
@@ -40,7 +41,7 @@ def compiles(settings):
 
 def settings_of(entry):
     """What to lay over the gallery's work to have this schedule: two chunks a rank, or four, where it leaves that open."""
-    settings = ["--set", f"schedule={SHOWN_WITH.get(entry['name'], entry['name'])}"]
+    settings = ["--set", f"schedule={SHOWN_WITH.get(entry['name'], entry['name'])}", *ALSO.get(entry["name"], [])]
     choices = [[]] if entry["stages_per_rank"] else [["--set", f"pipeline.stages_per_rank={n}"] for n in CHUNKS.get(entry["name"], (2, 4, 1))]
     for more in choices:
         if compiles(settings + more):

@@ -60,7 +60,9 @@ class TorchCsv(support.ToolTest):
                         self.assertEqual((found["ranks"], found["stages"], found["microbatches"]), shape)
                         if shape[0] > 1:
                             self.assertEqual(found["torch"], release)
-        self.assertEqual(exported, {schedule["name"] for schedule in catalogue()})
+        # PyTorch has each stage on one rank.
+        self.assertEqual(exported, {schedule["name"] for schedule in catalogue()
+                                    if schedule["placement"] != "bidirectional"})
 
     def test_releases(self):
         spec = SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")

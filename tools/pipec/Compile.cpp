@@ -156,7 +156,8 @@ private:
     constexpr size_t kBytesEach = 3000, kLarge = size_t(32) << 20;
     size_t most = 0;
     for (const spec::Spec &spec : specs)
-      most = std::max(most, size_t(spec.stages) * size_t(spec.microbatches.value) * kBytesEach);
+      most = std::max(most,
+                      size_t(spec.stages) * size_t(spec.microbatches.value) * size_t(spec.slices.value) * kBytesEach);
     if (most > kLarge)
       growHeap(most);
   }
@@ -165,7 +166,7 @@ private:
   bool fits(const spec::Spec &spec, pipe::PipelineOp pipeline) {
     constexpr double kBytesEach = 2400, kGiB = 1 << 30; // of a stage and microbatch, as measured
     const int64_t stages = int64_t(pipeline.getPlacement().size());
-    const double need = kBytesEach * double(stages) * double(spec.microbatches.value) / kGiB;
+    const double need = kBytesEach * double(stages) * double(pipeline.getMicrobatches()) / kGiB;
     const double have = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE)) / kGiB;
     if (need <= have)
       return true;

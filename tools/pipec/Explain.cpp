@@ -72,13 +72,15 @@ std::optional<Formulas> formulas(const std::string &name, const schedule::Proble
     return plan::timeText(time);
   };
   const bool fused = problem.backward == schedule::BackwardMode::Fused;
-  const int64_t chunks = int64_t(problem.stages.size()) / problem.ranks;
+  const int64_t chunks = int64_t(problem.stagesOfCopy()) / problem.ranks;
   std::vector<std::pair<char, std::string>> values = {
       {'p', std::to_string(problem.ranks)},
-      {'m', std::to_string(problem.microbatches)},
+      {'m', std::to_string(problem.microbatches / problem.slices * problem.copies)},
       {'v', std::to_string(chunks)},
       {'c', plan::timeText(problem.ranks > 1 ? problem.handOver(0, 1) : 0)},
       {'F', most(&schedule::Stage::forward)}};
+  if (problem.slices > 1)
+    values.emplace_back('k', std::to_string(problem.slices));
   for (const auto &[parameter, value] : parameters) // k; g of group
     values.emplace_back(parameter.front(), std::to_string(value));
   if (fused) {
@@ -98,7 +100,7 @@ std::optional<Formulas> formulas(const std::string &name, const schedule::Proble
 struct WhatIf {
   std::string change, set;
   plan::Time span = 0;
-  int32_t microbatches = 0;
+  int64_t microbatches = 0;
   plan::Bytes peak = 0;
 };
 
@@ -113,7 +115,7 @@ plan::Bytes peakOf(const simulate::Result &result) {
 std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &variant) {
   std::vector<WhatIf> tried;
   const std::pair<std::string, std::string> changes[] = {
-      {"twice the microbatches", fmt::format("pipeline.microbatches={}", 2 * variant.microbatches)},
+      {"twice the microbatches", fmt::format("pipeline.microbatches={}", 2 * variant.wholeMicrobatches())},
       {"links without latency", "costs.link.latency=0us"},
       {"links of unlimited bandwidth", "costs.link.bandwidth=unlimited"},
       {"no memory limit", "memory.limit=1048576TiB"},
@@ -126,7 +128,7 @@ std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &
     if (!compile(options.input, all, Stage::Plan, compiled, failure, Said::Nothing))
       continue; // the spec says it another way
     const plan::Variant &made = compiled.plan.variants.front();
-    tried.push_back({change, set, made.certificate.span, made.microbatches, peakOf(compiled.walks.front())});
+    tried.push_back({change, set, made.certificate.span, made.wholeMicrobatches(), peakOf(compiled.walks.front())});
   }
   return tried;
 }

@@ -5,6 +5,9 @@
 
 namespace pipec::schedule {
 
+Entry chimera();
+Entry dualPipe();
+Entry dualPipeV();
 Entry eagerOneFOneB();
 Entry gPipe();
 Entry gis();
@@ -17,6 +20,7 @@ Entry loopedBfs();
 Entry oneFOneB();
 Entry oneFOneBV();
 Entry slack();
+Entry seq1f1b();
 Entry vHalf();
 Entry vMin();
 Entry vZb();

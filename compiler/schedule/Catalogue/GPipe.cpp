@@ -1,6 +1,6 @@
 // GPipe (Huang et al., arXiv 1811.06965, section 2.3): all forwards, then all backwards, both in microbatch order as in
 // PyTorch's ScheduleGPipe. As a building block its lifespan grows with the microbatches. A split W stands directly
-// after its B.
+// after its B. Of microbatches that are cut into slices it is TeraPipe's order (Li et al., arXiv 2102.07988).
 #include "compiler/schedule/Catalogue/Entries.h"
 
 namespace pipec::schedule {
@@ -32,7 +32,8 @@ Entry gPipe() {
           .source = "GPipe, arXiv 1811.06965, section 2.3",
           .bubble = "(p-1)(F+B+W) + 2c(p-1), equal stages",
           .memory = "m microbatches on every rank",
-          .block = gPipeBlock};
+          .block = gPipeBlock,
+          .allowsSlices = true};
 }
 
 } // namespace pipec::schedule

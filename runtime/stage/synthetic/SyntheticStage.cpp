@@ -31,10 +31,12 @@ HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
 }
 
 void SyntheticStage::setGlobalNorm(const Label &label, double total) {
-  double expected = 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
+  const int32_t peer = label.operation->peer;
+  double expected = peer != -1 ? rank + peer + 2.0 : 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
   if (total != expected)
-    failure.raise(Status::run(fmt::format("{}: the sum over all ranks is {} in step {}, expected {}",
-                                          plan::describe(rank, *label.operation, 0), total, label.step, expected)));
+    failure.raise(Status::run(fmt::format("{}: the sum over {} ranks is {} in step {}, expected {}",
+                                          plan::describe(rank, *label.operation, 0), peer != -1 ? "two" : "all", total,
+                                          label.step, expected)));
 }
 
 static std::string stateOf(int32_t rank, int64_t steps) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace pipec::runtime {
 
@@ -31,9 +32,12 @@ private:
 HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context &io, HostDevice &device,
                              const Clock &clock, Failure &failure, const Options &options)
     : layout(std::move(queuesOf)), io(io), device(device), clock(clock), failure(failure), options(options),
-      sum(layout.rank, options.ranks,
-          [this](int32_t to, const wire::Frame &frame) { peers.at(to).connection->write(frame, nullptr, {}); }),
       bell(std::make_unique<Doorbell>(io, *this)), watchdog(io) {
+  std::vector<int32_t> all(size_t(options.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  norm.emplace(makeReduction(std::move(all)));
+  if (options.partner != -1)
+    copySum.emplace(makeReduction({std::min(layout.rank, options.partner), std::max(layout.rank, options.partner)}));
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (layout.queues[q].kind == plan::QueueKind::Communicator) {
       streams.push_back(std::make_unique<Stream>(q, io));
@@ -45,6 +49,14 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
 }
 
 HostTransport::~HostTransport() = default;
+
+HostTransport::Reduction HostTransport::makeReduction(std::vector<int32_t> members) {
+  const auto own = std::find(members.begin(), members.end(), layout.rank) - members.begin();
+  auto write = [this, members](int32_t to, const wire::Frame &frame) {
+    peers.at(members[size_t(to)]).connection->write(frame, nullptr, {});
+  };
+  return {SumRing(int32_t(own), int32_t(members.size()), std::move(write)), std::move(members), nullptr};
+}
 
 void HostTransport::send(QueueId queue, const Label &label, Slot slot) {
   device.submit(queue, {label, {}, slot, nullptr});
@@ -157,24 +169,27 @@ void HostTransport::joinSum(Stream &stream) {
   double number = stream.work.summand->gradientNorm(stream.work.label);
   if (failure.raised())
     return;
-  summing = &stream;
-  conclude(sum.join(wire::tagOf(stream.work.label), number, stream.ready));
+  Reduction &reduction = reductionOf(stream);
+  reduction.stream = &stream;
+  conclude(reduction, reduction.ring.join(wire::tagOf(stream.work.label), number, stream.ready));
 }
 
 void HostTransport::onSum(int32_t rank, const wire::Frame &frame) {
   if (stopped)
     return;
-  if (rank != sum.before())
+  std::optional<Reduction> &reduction = frame.tag.microbatch != 0 ? copySum : norm;
+  if (!reduction || rank != reduction->before())
     return onLost(rank, "it is no neighbour in the ring of the all_reduce");
-  conclude(sum.hear(frame));
+  conclude(*reduction, reduction->ring.hear(frame));
 }
 
-void HostTransport::conclude(const SumRing::Outcome &outcome) {
+void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outcome) {
+  const int32_t before = reduction.before();
   if (!outcome.wrong.empty())
-    return failure.raise(Status::run(fmt::format("{}: rank {} {}", where(sum.before()), sum.before(), outcome.wrong)));
+    return failure.raise(Status::run(fmt::format("{}: rank {} {}", where(before), before, outcome.wrong)));
   if (!outcome.total)
     return;
-  Stream &stream = *summing;
+  Stream &stream = *reduction.stream;
   stream.work.summand->setGlobalNorm(stream.work.label, outcome.total->sum);
   stream.start = outcome.total->ready;
   stream.end = stream.arrival = stream.start + (real() ? 0 : stream.work.label.operation->cost);
@@ -229,7 +244,7 @@ void HostTransport::leaveWire(Stream &stream) {
   Time now = clock.now();
   if (stream.state != State::Wire || !stream.written || now < stream.end || stopped)
     return;
-  (stream.isSum()    ? summing
+  (stream.isSum()    ? reductionOf(stream).stream
    : stream.isSend() ? peers.at(stream.peer()).sending
                      : peers.at(stream.peer()).receiving) = nullptr;
   stream.state = State::Idle;

@@ -34,6 +34,7 @@ public:
     const simulate::Scenario *network = nullptr; // outlives the transport
     bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
     int32_t ranks = 1;                           // of an all-reduce: all
+    int32_t partner = -1;                        // who holds copies of this rank's stages; -1: none
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
@@ -84,8 +85,20 @@ private:
   void advance(Stream &stream);
   void post(Stream &stream);
   void match(Peer &peer);
+  /// An all-reduce of all ranks, or of this one and its partner.
+  struct Reduction {
+    SumRing ring;
+    std::vector<int32_t> members; // ranks; the ring numbers them from 0
+    Stream *stream = nullptr;     // has come to it, and it is not done
+    int32_t before() const { return members[size_t(ring.before())]; }
+  };
+  Reduction makeReduction(std::vector<int32_t> members);
+  Reduction &reductionOf(const Stream &stream) { return stream.peer() == -1 ? *norm : *copySum; }
+  const Reduction &reductionOf(const Stream &stream) const { return stream.peer() == -1 ? *norm : *copySum; }
+  /// The stream at an all-reduce that is not done, if there is one.
+  const Stream *summing() const { return norm->stream || !copySum ? norm->stream : copySum->stream; }
   void joinSum(Stream &stream);
-  void conclude(const SumRing::Outcome &outcome);
+  void conclude(Reduction &reduction, const SumRing::Outcome &outcome);
   bool real() const { return !options.network && (options.realNetwork || options.pace == Pace::Real); }
   simulate::Scenario::Passage passage(const Stream &stream) const;
   void holdWire(Stream &stream);
@@ -115,8 +128,7 @@ private:
   Options options;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<int32_t, Peer> peers;
-  SumRing sum;
-  Stream *summing = nullptr; // has come to an all-reduce that is not done
+  std::optional<Reduction> norm, copySum;
   std::unique_ptr<Doorbell> bell;
   asio::steady_timer watchdog;
   std::list<asio::steady_timer> cuts; // of links, by the scenario

@@ -24,8 +24,8 @@ std::string HostTransport::where(int32_t rank) const {
   for (const Stream *stream : {peer.receiving, peer.sending})
     if (stream)
       return device.describeHead(stream->queue);
-  if (summing)
-    return device.describeHead(summing->queue);
+  if (const Stream *stream = summing())
+    return device.describeHead(stream->queue);
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (std::string text = device.describeHead(q); !text.empty())
       return text;
@@ -55,8 +55,8 @@ std::optional<std::string> HostTransport::absent(const Stream &stream) const {
     return std::nullopt;
   if (!stream.isSum())
     return fmt::format("rank {} did not come to it", stream.peer());
-  if (stream.state == State::Meeting && !sum.heard())
-    return fmt::format("rank {} did not come to it", sum.before());
+  if (const Reduction &reduction = reductionOf(stream); stream.state == State::Meeting && !reduction.ring.heard())
+    return fmt::format("rank {} did not come to it", reduction.before());
   return waited / 2 < options.deadline ? std::nullopt : std::optional<std::string>("not all ranks came to it");
 }
 
@@ -67,7 +67,7 @@ void HostTransport::watch() {
   for (auto &stream : streams)
     if (std::optional<std::string> who = absent(*stream))
       late = fmt::format("{}: {}", device.describeHead(stream->queue), *who);
-  if (!late && !summing) // else all that waits on this rank waits for that
+  if (!late && !summing()) // else all that waits on this rank waits for that
     late = device.overdue(options.deadline);
   if (late)
     return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(options.deadline) / 1e12)));

@@ -9,7 +9,7 @@ namespace pipec::runtime::wire {
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
   if (op.kind == plan::Kind::AllReduce)
-    return {label.epoch, label.step};
+    return {label.epoch, label.step, op.peer != -1};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
     stage += op.of == plan::Payload::Forward ? -1 : 1;
@@ -18,7 +18,8 @@ Tag tagOf(const Label &label) {
 
 std::string describe(const Tag &tag) {
   if (tag.of == uint32_t(plan::Payload::None))
-    return fmt::format("the all_reduce in step {} epoch {}", tag.step, tag.epoch);
+    return fmt::format("the all_reduce{} in step {} epoch {}", tag.microbatch != 0 ? " of two ranks" : "", tag.step,
+                       tag.epoch);
   return fmt::format("{} of stage {} microbatch {} in step {} epoch {}",
                      tag.of == uint32_t(plan::Payload::Forward) ? "F" : "B", tag.stage, tag.microbatch, tag.step,
                      tag.epoch);

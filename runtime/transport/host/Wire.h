@@ -39,9 +39,9 @@ using Proof = std::array<uint8_t, 32>;
 struct Tag {
   int64_t epoch = 0;
   int64_t step = 0;
-  int64_t microbatch = 0;
-  int32_t stage = 0; // the sender's
-  uint32_t of = 0;   // plan::Payload; None: an all-reduce
+  int64_t microbatch = 0; // of an all-reduce: 1 where it is of two ranks
+  int32_t stage = 0;      // the sender's
+  uint32_t of = 0;        // plan::Payload; None: an all-reduce
   bool operator==(const Tag &) const = default;
 };
 
