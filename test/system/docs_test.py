@@ -74,8 +74,8 @@ def commands(text):
 
 
 def is_pattern(command):
-    """Words in capitals are to be filled in; a command's bare name is a mention."""
-    return bool(re.fullmatch(r"(pipec|piperun) \w+", command)) or bool(PLACEHOLDER.search(re.sub(r"'[^']*'", "", command)))
+    """Words in capitals are to be filled in; a command without what it is to work on is a mention."""
+    return bool(re.fullmatch(r"(pipec|piperun) \w+( --[\w=-]+)*", command)) or bool(PLACEHOLDER.search(re.sub(r"'[^']*'", "", command)))
 
 
 def masked(text, numbers):
