@@ -49,7 +49,7 @@ private:
 
 } // namespace
 
-TorchDryRun::TorchDryRun(const CellRows &rows) : rows(rows) {
+TorchDryRun::TorchDryRun(const CellRows &rows) {
   const Moves moves(rows);
   traffic.moves.resize(moves.count);
   send.resize(moves.count);

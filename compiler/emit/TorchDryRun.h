@@ -20,7 +20,6 @@ public:
   CellRows packed(Overtaking overtaking) const;
 
 private:
-  const CellRows &rows;
   Traffic traffic;
   Rows numbered;
   std::vector<const schedule::Cell *> cellOfPass;
