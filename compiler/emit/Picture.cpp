@@ -60,9 +60,13 @@ Section sectionOf(const plan::Variant &variant) {
     section.chunks = std::max(section.chunks, int(variant.programs[rank].stages.size()));
   }
   const std::string name = variant.name.empty() ? variant.schedule : variant.name;
+  section.copies = variant.copies;
+  const std::string parts = variant.copies > 1   ? fmt::format(", {} directions", variant.copies)
+                            : section.chunks > 1 ? fmt::format(" of {} chunks", section.chunks)
+                                                 : "";
   section.title =
-      fmt::format("{}{}{} ranks{}, {} microbatches", name, name.empty() ? "" : ": ", variant.programs.size(),
-                  section.chunks > 1 ? fmt::format(" of {} chunks", section.chunks) : "", variant.microbatches);
+      fmt::format("{}{}{} ranks{}, {} microbatches{}", name, name.empty() ? "" : ": ", variant.programs.size(), parts,
+                  variant.wholeMicrobatches(), variant.slices > 1 ? fmt::format(" of {} slices", variant.slices) : "");
   section.bound = variant.certificate.lowerBound;
   return section;
 }

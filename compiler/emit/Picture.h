@@ -31,6 +31,7 @@ struct Section {
   std::vector<Lane> lanes;
   int lanesPerRank = 1; // 2: predicted and measured
   int chunks = 1;       // the most that a rank holds
+  int copies = 1;       // of the pipeline, each in its own direction; a chunk is a copy's then
   plan::Time length = 0;
   plan::Time bound = 0;        // no step is shorter; 0: not known
   plan::Bytes activations = 0; // the most that a rank holds

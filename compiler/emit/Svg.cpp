@@ -270,9 +270,11 @@ private:
   void legend() {
     constexpr int kMostShades = 8;
     at = left;
-    int chunks = 1;
-    for (const Section &section : picture.sections)
+    int chunks = 1, copies = 1;
+    for (const Section &section : picture.sections) {
       chunks = std::max(chunks, section.chunks);
+      copies = std::max(copies, section.copies);
+    }
     for (size_t k = 0; k != kLooks.size(); ++k) {
       if (!used[k])
         continue;
@@ -286,7 +288,7 @@ private:
       entry(kLooks[k].name, 12 * shades * kPixel, swatch);
     }
     if (chunks > 1)
-      entry(fmt::format("lighter: later chunk (of {})", chunks), 0, "");
+      entry(copies > 1 ? "lighter: the other direction" : fmt::format("lighter: later chunk (of {})", chunks), 0, "");
     entry("idle", 12 * kPixel,
           fmt::format("<rect class=\"idle\" fill=\"{}\" width=\"12\" height=\"12\"/>", hex(kLight.idle)));
     if (bound)
