@@ -92,7 +92,9 @@ private:
     for (const auto &[name, parameter] : spec.schedule.parameters)
       if (failed(readNumbers(name, parameter)))
         return failure();
-    int32_t perRank = entry->stagesPerRank ? entry->stagesPerRank : spec.stagesPerRank ? spec.stagesPerRank->value : 1;
+    int32_t perRank = entry->stagesPerRank ? entry->stagesPerRank
+                      : spec.stagesPerRank ? spec.stagesPerRank->value
+                                           : entry->usualStagesPerRank;
     if (spec.stagesPerRank && spec.stagesPerRank->value != perRank)
       return error(spec.stagesPerRank->mark)
                  << "schedule '" << entry->name << "' has " << perRank << (perRank == 1 ? " stage" : " stages")

@@ -48,6 +48,8 @@ struct Entry {
   Words (*words)(const Problem &problem, const Parameters &parameters) = nullptr;
   /// What beyond the parameters' least values is refused; null: nothing.
   std::string (*refuses)(const Problem &problem, const Parameters &parameters) = nullptr;
+  /// Where it fixes no number of stages a rank, and the spec says none.
+  int32_t usualStagesPerRank = 1;
   /// Backwards run from the last microbatch to the first.
   bool lastMicrobatchFirst = false;
   /// It has an order for microbatches that are cut into slices.

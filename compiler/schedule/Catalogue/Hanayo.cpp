@@ -45,7 +45,8 @@ Entry hanayo() {
           .bubble = "about (2p-2)/(3pw+p-1) of the makespan, w waves, 2F = B + W, m = p, no transfers",
           .memory = "at most p microbatches, 2wp chunks, on every rank",
           .words = hanayoWords,
-          .refuses = hanayoRefuses};
+          .refuses = hanayoRefuses,
+          .usualStagesPerRank = 2};
 }
 
 } // namespace pipec::schedule
