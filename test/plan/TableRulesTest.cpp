@@ -96,14 +96,9 @@ TEST_F(TableRules, P8Processes) {
 
 TEST_F(TableRules, P9Stages) {
   eachRefused("P9", {
-                        [&] { rank(1).rank = 2; },
-                        [&] { rank(1).stages = {}; },
-                        [&] { rank(1).stages = {2}; },
-                        [&] { rank(1).stages = {4}; },
-                        [&] { rank(1).stages = {-1}; },
-                        [&] { rank(1).stages = {1, 1}; },
-                        [&] { rank(1).stages = {1, 0}; },
-                        [&] { variant().stages = 5; },
+                        [&] { rank(1).rank = 2; }, [&] { rank(1).stages = {}; }, [&] { rank(1).stages = {2}; },
+                        [&] { rank(1).stages = {4}; }, [&] { rank(1).stages = {-1}; }, [&] { rank(1).stages = {1, 1}; },
+                        [&] { rank(1).stages = {1, 0}; }, [&] { variant().stages = 5; },
                         [&] { variant().copies = 2; }, // stage 2 is on rank 2, expected rank 3
                     });
 }
