@@ -6,9 +6,11 @@
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace pipec::emit::test {
 namespace {
@@ -17,7 +19,7 @@ constexpr const char *kCommunicators[] = {"per_edge", "per_pair", "shared"}; // 
 
 bool compiled(const std::string &schedule, int ranks, int microbatches, int perRank, const char *communicator,
               plan::Variant &variant) {
-  const std::string path = testing::TempDir() + "torch-csv-test.yaml";
+  const std::string path = fmt::format("{}torch-csv-test-{}.yaml", testing::TempDir(), ::getpid());
   std::ofstream(path) << fmt::format(
       "pipec: 1\npipeline: {{ranks: {}, microbatches: {}{}}}\n"
       "costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: "
@@ -26,7 +28,9 @@ bool compiled(const std::string &schedule, int ranks, int microbatches, int perR
       ranks, microbatches, perRank ? fmt::format(", stages_per_rank: {}", perRank) : "", schedule, communicator);
   Compiled made;
   Failure failure;
-  if (!compile(path, {}, Stage::Plan, made, failure, Said::Nothing))
+  const bool compiles = compile(path, {}, Stage::Plan, made, failure, Said::Nothing);
+  std::filesystem::remove(path);
+  if (!compiles)
     return false;
   variant = std::move(made.plan.variants.front());
   return true;
