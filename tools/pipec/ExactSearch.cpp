@@ -22,7 +22,7 @@ namespace pipec {
 namespace {
 
 /// Words as an order file: compute_only.
-std::string orderOf(const schedule::Words &words, schedule::BackwardMode backward) {
+std::string orderOf(const schedule::Words &words) {
   schedule::OrderCells cells;
   for (const schedule::Word &word : words) {
     std::vector<schedule::Cell> &row = cells.rows.emplace_back();
@@ -39,7 +39,6 @@ std::string orderOf(const schedule::Words &words, schedule::BackwardMode backwar
       row.push_back(cell);
     }
   }
-  (void)backward;
   return emit::torchCsv(cells);
 }
 
@@ -75,9 +74,8 @@ Status milliseconds(const std::string &time, int64_t &milliseconds) {
 }
 
 /// The row of the order; false after an error.
-bool rowOf(const CommandOptions &options, const schedule::Exact &found, const schedule::Problem &problem, Row &made,
-           int &code) {
-  const std::string order = orderOf(found.words, problem.backward);
+bool rowOf(const CommandOptions &options, const schedule::Exact &found, Row &made, int &code) {
+  const std::string order = orderOf(found.words);
   Scratch scratch;
   CommandOptions file = options;
   file.output = options.output.empty() ? scratch.path : options.output;
@@ -135,7 +133,7 @@ int searchExactly(const CommandOptions &options) {
   const double took = seconds();
   Row own;
   int code = 0;
-  if (!rowOf(options, *found, space.problems[found->problem], own, code))
+  if (!rowOf(options, *found, own, code))
     return code;
   {
     const Progress progress(!options.json);

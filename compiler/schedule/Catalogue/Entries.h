@@ -2,6 +2,9 @@
 #pragma once
 
 #include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/ListSchedule.h"
+
+#include <algorithm>
 
 namespace pipec::schedule {
 
@@ -36,6 +39,34 @@ inline void appendBackward(const Problem &problem, Word &word, int32_t stage) {
   }
   word.push_back({stage, Letter::B});
   word.push_back({stage, Letter::W});
+}
+
+/// A rank's order of one stage: so many forwards, at least one, then one backward and one forward in turn, then the
+/// backwards left.
+inline Word oneByOne(const Problem &problem, int32_t stage, int64_t warmUp) {
+  const int64_t m = problem.microbatches;
+  Word word;
+  word.reserve(size_t(m) * (problem.backward == BackwardMode::Fused ? 2 : 3));
+  word.assign(size_t(std::min(warmUp, m)), {stage, Letter::F});
+  for (int64_t backwards = 0; backwards < m; ++backwards) {
+    appendBackward(problem, word, stage);
+    if (warmUp + backwards < m)
+      word.push_back({stage, Letter::F});
+  }
+  return word;
+}
+
+/// The order that a paper gives as a rule: made by playing it, with a backward twice as long as a forward, in equal
+/// halves, on links that cost nothing.
+inline Words played(const Problem &problem, const Policy &rule) {
+  Problem unit;
+  unit.ranks = problem.ranks;
+  unit.microbatches = problem.microbatches;
+  unit.backward = problem.backward;
+  unit.copies = problem.copies;
+  unit.rankOf = problem.rankOf;
+  unit.stages.assign(problem.stages.size(), {.forward = 1, .backwardInput = 1, .backwardWeight = 1, .backward = 2});
+  return *listSchedule(unit, {}, rule); // without a limit in bytes it always ends
 }
 
 /// The least period that any slack reaches: the busiest rank's work, or the longest transfer.

@@ -5,23 +5,13 @@
 // links.
 #include "compiler/schedule/Catalogue/Entries.h"
 
-#include "compiler/schedule/ListSchedule.h"
-
 #include <fmt/format.h>
 
 namespace pipec::schedule {
 
 static Words hanayoWords(const Problem &problem, const Parameters &) {
-  Problem unit;
-  unit.ranks = problem.ranks;
-  unit.microbatches = problem.microbatches;
-  unit.backward = problem.backward;
-  unit.rankOf = problem.rankOf;
-  unit.stages.assign(problem.stages.size(),
-                     {.forward = 1, .backwardInput = 1, .backwardWeight = 1, .backward = 2, .activation = 1});
-  // Without a limit in bytes a list schedule always ends.
-  return *listSchedule(
-      unit, {},
+  return played(
+      problem,
       {.deepest = false, .mostOfStage = std::vector<int32_t>(problem.stages.size(), problem.ranks), .mostWeights = 0});
 }
 

@@ -4,22 +4,12 @@
 // warm-up is k - 1 slices longer than 1F1B's, or the last rank could not begin its first backward.
 #include "compiler/schedule/Catalogue/Entries.h"
 
-#include <algorithm>
-
 namespace pipec::schedule {
 
 static Words seq1f1bWords(const Problem &problem, const Parameters &) {
   Words words(static_cast<size_t>(problem.ranks));
-  for (int32_t rank = 0; rank < problem.ranks; ++rank) {
-    Word &word = words[static_cast<size_t>(rank)];
-    int32_t forwards = std::min(problem.microbatches, problem.ranks - rank + problem.slices - 2);
-    word.assign(static_cast<size_t>(forwards), {rank, Letter::F});
-    for (int32_t j = 0; j < problem.microbatches; ++j) {
-      if (forwards++ < problem.microbatches)
-        word.push_back({rank, Letter::F});
-      appendBackward(problem, word, rank);
-    }
-  }
+  for (int32_t rank = 0; rank < problem.ranks; ++rank)
+    words[static_cast<size_t>(rank)] = oneByOne(problem, rank, int64_t(problem.ranks) - rank + problem.slices - 1);
   return words;
 }
 

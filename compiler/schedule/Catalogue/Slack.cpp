@@ -25,19 +25,11 @@ Words slackWords(const Problem &problem, const Parameters &parameters) {
   const auto given = parameters.find(kPerLink);
   const std::vector<int64_t> slack =
       given == parameters.end() ? slackFor(problem, leastSlackPeriod(problem)) : given->second.values;
-  const int64_t m = problem.microbatches;
   Words words(static_cast<size_t>(problem.ranks));
   int64_t warmUp = 1;
   for (int32_t rank = problem.ranks; rank-- > 0;) {
-    Word &word = words[static_cast<size_t>(rank)];
-    word.reserve(size_t(m) * (problem.backward == BackwardMode::Fused ? 2 : 3));
-    warmUp = std::min(warmUp + (rank + 1 < problem.ranks ? slack[size_t(rank)] : 0), m);
-    word.assign(size_t(warmUp), {rank, Letter::F});
-    for (int64_t backwards = 0; backwards < m; ++backwards) {
-      appendBackward(problem, word, rank);
-      if (warmUp + backwards < m)
-        word.push_back({rank, Letter::F});
-    }
+    warmUp = std::min(warmUp + (rank + 1 < problem.ranks ? slack[size_t(rank)] : 0), int64_t(problem.microbatches));
+    words[static_cast<size_t>(rank)] = oneByOne(problem, rank, warmUp);
   }
   return words;
 }
