@@ -1,6 +1,7 @@
 // Bounds: never above what any order achieves, and tight where theory says so.
 #include "compiler/schedule/Bounds.h"
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Search.h"
 #include "runtime/plan/Limits.h"
 #include "test/schedule/Optima.h"
 
@@ -149,6 +150,69 @@ TEST(Bounds, WarmUpLawHoldsInAnyPlacement) {
     EXPECT_GE(lowerBounds(problem).span, 6 * m + 2 * p - chunks);
     // V placement: rank p-1 holds stages p-1 and p, so half a pipeline's more (in chunk times).
     EXPECT_GE(lowerBounds(problem).makespan, 6 * m + p - 1 + std::max(0, 2 * p - chunks));
+  }
+}
+
+/// p ranks, v chunks each of cost 1, in a loop or there and back; a chunk holds two units, of which B and W free one
+/// each.
+Problem chunked(int32_t p, int32_t m, int32_t v, bool back, int32_t chunks) {
+  Problem problem = uniform(p * v, m, 1, 1, 1, 0, BackwardMode::Split);
+  problem.ranks = p;
+  problem.rankOf = placed(p, p * v, back);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 2 * chunks;
+  return problem;
+}
+
+TEST(Bounds, WhatMemoryLeavesIdleAtBothEndsAddsUp) {
+  // Controllable Memory, appendix: two chunks there and back, K of them held, take 6m + 6p - 3K - 1 at least.
+  for (int32_t p : {4, 6, 8, 16})
+    for (int32_t m : {2 * p, 4 * p}) {
+      const Problem problem = chunked(p, m, 2, true, p + 2);
+      EXPECT_EQ(lowerBounds(problem).makespan, 6 * m + 6 * p - 3 * (p + 2) - 1) << p;
+      // From rank 0's first forward to its last W: all but the last W of another rank.
+      EXPECT_GE(lowerBounds(problem).span, 6 * m + 6 * p - 3 * (p + 2) - 2) << p;
+    }
+}
+
+TEST(Bounds, FullMemoryIsIdleUntilTheFirstComesBack) {
+  // Both chunks of a microbatch on the last rank of two fill it, and so two slots of it are idle in each.
+  for (int32_t m : {4, 9})
+    EXPECT_GE(lowerBounds(chunked(2, m, 2, true, 2)).makespan, 8 * m);
+}
+
+TEST(Bounds, NoGoodOrderOfSeveralStagesARankBeatsThem) {
+  Random random(15);
+  for (int n = 0; n < 700; ++n) {
+    const auto p = static_cast<int32_t>(pick(random, 1, 4)), v = static_cast<int32_t>(pick(random, 2, 3));
+    Problem problem = chunked(p, static_cast<int32_t>(pick(random, 2, 9)), v, pick(random, 0, 1) == 1, 1);
+    if (n % 3 == 0)
+      std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), random);
+    problem.backward = n % 5 == 0 ? BackwardMode::Fused : BackwardMode::Split;
+    problem.link.latency = pick(random, 0, 1) * pick(random, 0, 5);
+    const Stage any = {.forward = pick(random, 1, 6),
+                       .backwardInput = pick(random, 1, 6),
+                       .backwardWeight = pick(random, 0, 6),
+                       .backward = pick(random, 1, 9),
+                       .activation = pick(random, 0, 3),
+                       .context = pick(random, 1, 3)};
+    for (Stage &stage : problem.stages) {
+      stage = any;
+      if (n % 4 == 0) {
+        stage.forward = pick(random, 0, 6);
+        stage.activation = pick(random, 0, 3);
+      }
+    }
+    problem.memoryLimit = leastLimit(problem) + pick(random, 0, 4 * p) * pick(random, 0, 2);
+    const Bounded bounded = lowerBounds(problem);
+    for (const Objective objective : {Objective::Makespan, Objective::Span}) {
+      const std::optional<Solution> solution = solve(problem, {.objective = objective, .effort = 2, .buffers = 1});
+      ASSERT_TRUE(solution);
+      const Evaluation evaluation = evaluate(problem, solution->words);
+      EXPECT_LE(bounded.makespan, evaluation.makespan) << n << " " << int(bounded.makespanArgument);
+      EXPECT_LE(bounded.span, evaluation.span) << n << " " << int(bounded.spanArgument);
+    }
   }
 }
 
