@@ -139,6 +139,7 @@ const char *name(Why why) {
 }
 
 Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation &explanation) {
+  constexpr size_t kLimits = 4; // each is one more run
   if (rank < 0 || size_t(rank) >= variant.programs.size())
     return Status::usage(fmt::format("there is no rank {}: the ranks are 0 to {}", rank, variant.programs.size() - 1));
   simulate::Recording recording;
@@ -160,7 +161,7 @@ Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation 
     explanation.chain = chainTo(recording, path.back());
     explanation.chain.insert(explanation.chain.begin(),
                              linkOf(recording, path.back(), recording.causeOf(path.back()).why));
-    return {};
+    return gains(variant, recording, path.back(), kLimits, explanation.gains);
   }
   const Executed &executed = recording.at(*place);
   explanation.busy = executed.start <= at;
@@ -171,7 +172,7 @@ Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation 
   explanation.chain.push_back(linkOf(recording, *place, recording.causeOf(*place).why));
   for (CauseLink &link : chainTo(recording, *place))
     explanation.chain.push_back(std::move(link));
-  return {};
+  return gains(variant, recording, *place, kLimits, explanation.gains);
 }
 
 std::string explanationJson(const Explanation &explanation) {
@@ -192,7 +193,48 @@ std::string explanationJson(const Explanation &explanation) {
                                 {"start_ms", milliseconds(link.start)},
                                 {"end_ms", milliseconds(link.end)},
                                 {"because", name(link.why)}});
+  object["limits"] = nlohmann::ordered_json::array();
+  for (const Gain &gain : explanation.gains) {
+    const Limit &limit = gain.limit;
+    const bool link = limit.kind == Limit::Kind::Bandwidth || limit.kind == Limit::Kind::Latency;
+    object["limits"].push_back(
+        {{"limit", name(limit.kind)},
+         {"rank", limit.rank},
+         {"peer", limit.peer < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(limit.peer)},
+         {"direction", link || limit.peer < 0                     ? nlohmann::ordered_json()
+                       : limit.direction == plan::Direction::Send ? nlohmann::ordered_json("send")
+                                                                  : nlohmann::ordered_json("recv")},
+         {"now", limit.now},
+         {"raised", limit.raised},
+         {"memory_bytes", limit.memory},
+         {"what", describe(limit)},
+         {"start_ms", milliseconds(gain.start)},
+         {"earlier_ms", milliseconds(explanation.chain.front().start - gain.start)},
+         {"makespan_ms", milliseconds(gain.makespan)},
+         {"shorter_ms", milliseconds(explanation.makespan - gain.makespan)}});
+  }
   return object.dump(2) + "\n";
+}
+
+static std::string gainsText(const Explanation &explanation) {
+  if (explanation.gains.empty())
+    return "No link, buffer or limit of memory stands in this chain: the work and its order make it.\n";
+  auto change = [](Time before, Time after, const char *less, const char *more) {
+    return before == after
+               ? std::string()
+               : fmt::format("{} {}", plan::timeText(std::abs(before - after)), before > after ? less : more);
+  };
+  std::string text = "What would change it, each simulated alone:\n";
+  for (const Gain &gain : explanation.gains) {
+    const std::string start = change(explanation.chain.front().start, gain.start, "earlier", "later"),
+                      step = change(explanation.makespan, gain.makespan, "less", "more");
+    text += fmt::format("  {}: {}\n", describe(gain.limit),
+                        start.empty() && step.empty()
+                            ? "no gain"
+                            : fmt::format("starts {}, the step takes {}", start.empty() ? "then too" : start,
+                                          step.empty() ? "as long" : step));
+  }
+  return text;
 }
 
 std::string explanationText(const Explanation &explanation, size_t links) {
@@ -213,7 +255,7 @@ std::string explanationText(const Explanation &explanation, size_t links) {
   if (explanation.chain.size() > links)
     text += fmt::format("  … and {} more, back to {} (all with --json)\n", explanation.chain.size() - links,
                         plan::timeText(explanation.chain.back().start));
-  return text;
+  return text + gainsText(explanation);
 }
 
 std::string spelledOut(const std::string &formula, const std::vector<std::pair<char, std::string>> &values) {

@@ -1,7 +1,8 @@
 // Why a rank is idle or busy at a moment of the first step: the chain of causes, from what starts next back to the
-// start of the step.
+// start of the step, and what more of the limits that it meets would gain.
 #pragma once
 
+#include "compiler/emit/Limits.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Recording.h"
@@ -27,6 +28,7 @@ struct Explanation {
   plan::Time from = 0, to = 0;  // of the idle or busy stretch around `at`
   std::string next;             // what runs, or what runs next; empty: the rank has finished its step
   std::vector<CauseLink> chain; // latest first; each ends when the one before it in the list starts
+  std::vector<Gain> gains;      // of the limits that hold the chain longest
   plan::Time makespan = 0;
 };
 

@@ -44,4 +44,11 @@ std::string timeText(Time time) {
                   {{"s", 1'000'000'000'000}, {"ms", 1'000'000'000}, {"us", 1'000'000}, {"ns", 1'000}, {"ps", 1}}});
 }
 
+std::string bandwidthText(int64_t bandwidth) {
+  return text(
+      bandwidth,
+      std::array<Unit, 5>{
+          {{"TB/s", 1'000'000'000'000}, {"GB/s", 1'000'000'000}, {"MB/s", 1'000'000}, {"kB/s", 1'000}, {"B/s", 1}}});
+}
+
 } // namespace pipec::plan

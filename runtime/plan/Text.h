@@ -11,5 +11,7 @@ namespace pipec::plan {
 std::string bytesText(Bytes bytes);
 /// "12.345 ms", "601 us", "7 ps".
 std::string timeText(Time time);
+/// "12.5 GB/s", of bytes a second.
+std::string bandwidthText(int64_t bandwidth);
 
 } // namespace pipec::plan

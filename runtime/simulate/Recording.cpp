@@ -139,8 +139,8 @@ Cause Recording::causeOf(const Occurrence &place) const {
   } else if (own.operation->kind == Kind::AllReduce) {
     for (const auto &[rank, q, index] : collectives.at(keyOf(place.rank, *own.operation)))
       considerSide(best, {rank, q, place.step, index}, own.start);
-  } else {
-    // A device that queues share.
+  } else if (best.why != Why::Memory) {
+    // A device that queues share. (A W whose memory is waited for holds it too.)
     const plan::Program &program = variant->programs[size_t(place.rank)];
     for (uint32_t q = 0; q != program.queues.size(); ++q) {
       if (q == place.queue || program.queues[q].kind != plan::QueueKind::Device)

@@ -111,25 +111,45 @@ plan::Bytes peakOf(const simulate::Result &result) {
   return peak;
 }
 
-/// Changes that the spec takes, each compiled and simulated.
+/// One change to the spec, compiled and simulated; none where the spec says it another way.
+std::optional<WhatIf> whatIf(const CommandOptions &options, const std::string &change, const std::string &set) {
+  std::vector<std::string> all = options.set;
+  all.push_back(set);
+  Compiled compiled;
+  Failure failure;
+  if (!compile(options.input, all, Stage::Plan, compiled, failure, Said::Nothing))
+    return std::nullopt;
+  const plan::Variant &made = compiled.plan.variants.front();
+  return WhatIf{change, set, made.certificate.span, made.wholeMicrobatches(), peakOf(compiled.walks.front())};
+}
+
+/// As much memory as the spec would use without a limit, in whole MiB; none where it has that much.
+std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Variant &variant) {
+  constexpr plan::Bytes kMebibyte = plan::Bytes(1) << 20;
+  if (variant.memoryLimit == 0)
+    return std::nullopt;
+  const std::optional<WhatIf> free = whatIf(options, "no memory limit", "memory.limit=1048576TiB");
+  if (!free || free->peak <= variant.memoryLimit)
+    return std::nullopt;
+  const plan::Bytes enough = (free->peak - 1) / kMebibyte + 1;
+  return whatIf(options,
+                fmt::format("a memory limit of {}, not {}", plan::bytesText(enough * kMebibyte),
+                            plan::bytesText(variant.memoryLimit)),
+                fmt::format("memory.limit={}MiB", enough));
+}
+
+/// Changes that the spec takes.
 std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &variant) {
   std::vector<WhatIf> tried;
-  const std::pair<std::string, std::string> changes[] = {
-      {"twice the microbatches", fmt::format("pipeline.microbatches={}", 2 * variant.wholeMicrobatches())},
-      {"links without latency", "costs.link.latency=0us"},
-      {"links of unlimited bandwidth", "costs.link.bandwidth=unlimited"},
-      {"no memory limit", "memory.limit=1048576TiB"},
+  auto add = [&](std::optional<WhatIf> each) {
+    if (each)
+      tried.push_back(std::move(*each));
   };
-  for (const auto &[change, set] : changes) {
-    std::vector<std::string> all = options.set;
-    all.push_back(set);
-    Compiled compiled;
-    Failure failure;
-    if (!compile(options.input, all, Stage::Plan, compiled, failure, Said::Nothing))
-      continue; // the spec says it another way
-    const plan::Variant &made = compiled.plan.variants.front();
-    tried.push_back({change, set, made.certificate.span, made.wholeMicrobatches(), peakOf(compiled.walks.front())});
-  }
+  add(whatIf(options, "twice the microbatches",
+             fmt::format("pipeline.microbatches={}", 2 * variant.wholeMicrobatches())));
+  add(whatIf(options, "links without latency", "costs.link.latency=0us"));
+  add(whatIf(options, "links of unlimited bandwidth", "costs.link.bandwidth=unlimited"));
+  add(enoughMemory(options, variant));
   return tried;
 }
 
