@@ -3,7 +3,7 @@
 
 namespace pipec::runtime {
 
-Walk::Walk(const Stream &stream, int64_t n) : stream(&stream) {
+Walk::Walk(const Stream &stream, int64_t n) {
   size_t which = 0;
   for (; which < stream.segments.size(); ++which) {
     int64_t executed = int64_t(stream.segments[which].count) * stream.segments[which].trips;
@@ -11,7 +11,7 @@ Walk::Walk(const Stream &stream, int64_t n) : stream(&stream) {
       break;
     n -= executed;
   }
-  enter(which);
+  *this = at(stream, which);
   if (done())
     return;
   int64_t each = end - begin;
@@ -19,16 +19,17 @@ Walk::Walk(const Stream &stream, int64_t n) : stream(&stream) {
   item = begin + n % each;
 }
 
-void Walk::enter(size_t which) {
-  segment = which;
-  item = nullptr;
-  if (which == stream->segments.size())
-    return;
-  const plan::Segment &of = stream->segments[which];
-  item = begin = stream->items.data() + of.first;
-  end = begin + of.count;
-  round = 0;
-  trips = of.trips;
+Walk Walk::at(const Stream &stream, size_t segment) {
+  Walk walk;
+  walk.stream = &stream;
+  walk.segment = segment;
+  if (segment == stream.segments.size())
+    return walk;
+  const plan::Segment &of = stream.segments[segment];
+  walk.item = walk.begin = stream.items.data() + of.first;
+  walk.end = walk.begin + of.count;
+  walk.trips = of.trips;
+  return walk;
 }
 
 } // namespace pipec::runtime

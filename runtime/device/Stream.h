@@ -37,7 +37,7 @@ struct Stream {
 class Walk {
 public:
   Walk() = default;
-  explicit Walk(const Stream &stream) : stream(&stream) { enter(0); }
+  explicit Walk(const Stream &stream) : Walk(at(stream, 0)) {}
   /// At the n-th instruction of the step.
   Walk(const Stream &stream, int64_t n);
 
@@ -53,11 +53,12 @@ public:
     if (++round != trips)
       item = begin;
     else
-      enter(segment + 1);
+      *this = at(*stream, segment + 1);
   }
 
 private:
-  void enter(size_t which);
+  /// At the first instruction of a segment, by value: who walks keeps where it stands in registers.
+  static Walk at(const Stream &stream, size_t segment);
 
   const Stream *stream = nullptr;
   const Stream::Item *item = nullptr, *begin = nullptr, *end = nullptr; // of the segment

@@ -60,10 +60,11 @@ TEST(Report, SurvivesTheChannel) {
   transfer.queue = 5;
   transfer.trace = true;
   transfer.begin({&op, 7, 0, 0});
-  transfer.record(100, 101, 150, 4);
+  transfer.record(100, 150, 4);
+  transfer.log(101, 150);
   compute.device = true;
   compute.begin({&op, 7, 0, 0});
-  compute.record(200, 201, 260, 6);
+  compute.record(200, 260, 6);
   compute.settle();
   RankReport report = fromJson(toJson(summarize({compute, transfer})), 1);
   ASSERT_EQ(report.steps.size(), 1u);
@@ -75,6 +76,25 @@ TEST(Report, SurvivesTheChannel) {
   EXPECT_EQ(std::tie(e.rank, e.queue, e.kind, e.of, e.stage, e.peer, e.microbatch, e.start, e.end),
             std::make_tuple(1, 5u, plan::Kind::Recv, plan::Payload::Backward, 3, 2, int64_t(7), plan::Time(101),
                             plan::Time(150)));
+}
+
+TEST(Recorder, KeepsALongLogInOrder) {
+  plan::Operation op;
+  Recorder recorder;
+  recorder.trace = true;
+  constexpr int64_t kMany = 300'000; // past the first block and the second
+  for (int64_t n = 0; n < kMany; ++n) {
+    recorder.begin({&op, n, 0, 0});
+    recorder.log(10 * n, 10 * n + 3);
+  }
+  const Recorder copy = recorder;
+  recorder.clearEvents();
+  EXPECT_TRUE(recorder.events().empty());
+  const std::vector<trace::Event> events = copy.events();
+  ASSERT_EQ(events.size(), size_t(kMany));
+  for (int64_t n = 0; n < kMany; ++n)
+    ASSERT_EQ(std::tuple(events[size_t(n)].microbatch, events[size_t(n)].start, events[size_t(n)].end),
+              std::tuple(n, 10 * n, 10 * n + 3));
 }
 
 TEST(Pattern, TellsEveryKeyApart) {

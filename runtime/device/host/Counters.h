@@ -49,15 +49,15 @@ public:
 
   /// Counts one completion of `queue`; of each queue by one thread. Completions count in queue order: the time is at
   /// least that of the one before.
-  void post(QueueId queue, Time time) { post(counters[queue], queue, time); }
-  void post(Counter &counter, QueueId queue, Time time) {
+  void post(QueueId queue, Time time) { post(counters[queue], time); }
+  void post(Counter &counter, Time time) {
     int64_t count = counter.count.load(std::memory_order_relaxed);
     counter.last = std::max(counter.last, time);
     counter.times[size_t(count) & counter.mask].store(counter.last, std::memory_order_relaxed);
     counter.count.store(count + 1, std::memory_order_release);
     lightFence();
     if (counter.awaited.load(std::memory_order_relaxed) <= count + 1)
-      wake(queue);
+      wake(QueueId(&counter - counters.data()));
   }
   /// Where post() finds it without a search.
   Counter &counterOf(QueueId queue) { return counters[queue]; }

@@ -118,7 +118,8 @@ std::optional<HostDevice::Head> HostDevice::head(QueueId id) {
 
 void HostDevice::finish(QueueId id, const Times &times) {
   Queue &queue = *queues[id];
-  queue.recorder.record(times.due, times.realStart, times.realEnd, times.late);
+  queue.recorder.record(times.due, times.realEnd, times.late);
+  queue.recorder.log(times.realStart, times.realEnd);
   queue.free = times.free;
   queue.pop(times.end);
 }
@@ -145,14 +146,13 @@ HostDevice::Choice HostDevice::choose(Time free) {
 }
 
 // Reading the clock costs more than all else of a short instruction, so its last reading serves until something ends
-// after it, a step ends, or it has run on for a while; a trace reads it at every end.
+// after it, a step begins or ends, or it has run on for a while; a trace reads it at every end.
 void HostDevice::runQueues() {
-  const int most = tracing ? 1 : 64; // instructions that end without a reading, and one
+  constexpr int64_t kMost = 64; // instructions that end at one reading
   const bool alone = deviceQueues.size() == 1;
   QuickClock quick(clock);
   Time free = 0; // of the device
   Time now = quick.now();
-  int unread = 0;
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
     if (!next.work) {
@@ -173,20 +173,33 @@ void HostDevice::runQueues() {
       now = quick.now();
       continue;
     }
-    next.queue->runOn([&, runs = next.work->body, ready = next.ready](const HostWork &work, bool edge) mutable {
-      const Time start = now;
-      const HostBody::Span due = runs->run(work, ready);
-      ready = free = due.end;
-      if (stopped)
-        return HostQueue::Ran{free, HostQueue::Then::Stop};
-      if (++unread == most || free > now || edge) {
-        now = quick.now();
-        next.queue->recorder.record(due.start, start, now, now - free, unread);
-        unread = 0;
-      }
-      // What comes next on a queue alone could start when this one ended.
-      return HostQueue::Ran{free, alone && free <= now ? HostQueue::Then::GoOn : HostQueue::Then::Rest};
-    });
+    HostBody &runs = *next.work->body;
+    Recorder &recorder = next.queue->recorder;
+    int64_t &unread = next.queue->unread;
+    const bool first = next.queue->isFirst();
+    HostBody::Span due{0, next.ready};
+    unread += next.queue->runOn(
+        first || !alone ? 1 : kMost - unread,
+        [&](const HostWork &work) {
+          due = runs.run(work, due.end); // what comes next on a queue alone could start when this one ended
+          const bool completed = !stopped;
+          if (tracing && completed) {
+            const Time start = now;
+            recorder.log(start, now = quick.now());
+          }
+          return HostQueue::Ran{due.end, completed, due.end > now};
+        },
+        [&](int64_t ran, bool last) -> int64_t {
+          unread += ran;
+          if (first || last || unread >= kMost || due.end > now) {
+            if (!tracing)
+              now = quick.now();
+            recorder.record(due.start, now, now - due.end, unread);
+            unread = 0;
+          }
+          return alone && due.end <= now ? kMost - unread : 0;
+        });
+    free = due.end;
     if (stopped)
       return;
   }

@@ -90,7 +90,8 @@ private:
 
   struct Queue : HostQueue {
     using HostQueue::HostQueue;
-    Time free = 0; // of a communicator: end of the last work
+    Time free = 0;      // of a communicator: end of the last work
+    int64_t unread = 0; // of the device: instructions that ended since one was recorded
   };
   struct Choice {
     Queue *queue = nullptr;

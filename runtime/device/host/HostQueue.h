@@ -58,41 +58,54 @@ public:
   }
   /// The head has completed, at `end`.
   void pop(Time end) {
-    runOn([end](const HostWork &, bool) { return Ran{end, Then::Rest}; });
+    runOn(1, [end](const HostWork &) { return Ran{end, true, true}; }, [](int64_t, bool) { return int64_t(0); });
   }
-  /// What one that runs heads says of one: when it completed, and whether it would run the next at once. Or that it has
-  /// not completed, and that nothing more will.
-  enum class Then : uint8_t { GoOn, Rest, Stop };
+  /// Whether the head is the first of what was issued at once.
+  bool isFirst() const { return left == entry->size; }
   struct Ran {
-    Time end;
-    Then then;
+    Time end;       // when it completed
+    bool completed; // if not, nothing more will
+    bool rest;      // do not just go on
   };
-  /// Runs the head, and what follows it in its step as long as that waits for nothing. Of each, `run` hears whether it
-  /// is the first or the last of what was issued at once. Where an instruction costs no more than its bookkeeping, this
-  /// is what counts: where it stands is written back only at the end.
-  template <typename Run> void runOn(Run run) {
+  /// Runs the head, and what follows it in its step as long as that waits for nothing. After so many, after one that
+  /// asks for it and after the last of what was issued at once, before that one counts, `rest` hears how many ran since
+  /// it was last asked and whether that was the last, and says how many may run before it is asked again; 0: leave it
+  /// at that. Returns how many ran since. Where an instruction costs no more than its bookkeeping, this is what counts:
+  /// where the queue stands is kept in registers and written back at the end.
+  template <typename Run, typename Rest> int64_t runOn(int64_t most, Run run, Rest rest) {
     Walk at = walk;
-    int64_t still = left;
-    const int64_t size = entry->size;
+    int64_t still = left;                 // as of the last rest
+    int64_t some = std::min(most, still); // until the next one
+    int64_t more = some;
     while (true) {
-      const Ran ran = run(std::as_const(head), still == 1 || still == size);
-      if (ran.then == Then::Stop)
-        return;
-      counters.post(counter, id, ran.end);
-      if (--still == 0)
-        break;
+      const Ran ran = run(std::as_const(head));
+      if (!ran.completed)
+        return 0;
+      if (--more == 0 || ran.rest) {
+        still -= some - more;
+        some = more = std::min(rest(some - more, still == 0), still);
+        if (more == 0) {
+          counters.post(counter, ran.end);
+          if (still != 0)
+            at.next();
+          break;
+        }
+      }
+      counters.post(counter, ran.end);
       at.next();
-      if (ran.then == Then::Rest || at.at().waits != 0)
+      if (at.at().waits != 0)
         break;
       take(at);
     }
     met = false;
     passed = 0;
     ready = 0;
-    left = still;
-    if (still == 0)
-      return leave();
-    walk = at;
+    left = still - (some - more);
+    if (left == 0)
+      leave();
+    else
+      walk = at;
+    return some - more;
   }
   /// Keeps a record of what has completed.
   Recorder recorder;

@@ -1,7 +1,10 @@
 // Step times, lateness and trace events of a queue.
 #include "runtime/device/host/Recorder.h"
 
+#include <cstdlib>
+#include <new>
 #include <numeric>
+#include <sys/mman.h>
 
 namespace pipec::runtime {
 
@@ -65,6 +68,20 @@ void Recorder::begin(const Label &label) {
   enter(label.step);
   if (trace)
     stretches.push_back({times.size(), nullptr, nullptr, label});
+}
+
+void Recorder::Log::grow() {
+  const size_t more = blocks.empty() ? kFirst : kBlock;
+  const size_t bytes = more * sizeof(Times);
+  void *block = std::aligned_alloc(bytes, bytes);
+  if (!block)
+    throw std::bad_alloc();
+  if (more == kBlock)
+    madvise(block, bytes, MADV_HUGEPAGE); // a wish
+  place = static_cast<Times *>(block);
+  end = place + more;
+  blocks.emplace_back(place, [](Times *old) { std::free(old); });
+  room += more;
 }
 
 void Recorder::enter(int64_t next) {

@@ -72,13 +72,16 @@ public:
   void begin(const std::shared_ptr<const Round> &round, const Stream &stream);
   void begin(const Label &label);
 
-  /// `due`: when it should have started, so that lateness at the start of a run counts; `start` and `end`: when it
-  /// really did; `late`: real end less deadline.
+  /// `due`: when it should have started, so that lateness at the start of a run counts; `end`: when it really ended;
+  /// `late`: real end less deadline.
   /// `count`: instructions that no record was made of since the last one count as this one does.
-  void record(plan::Time due, plan::Time start, plan::Time end, plan::Time late, int64_t count = 1) {
+  void record(plan::Time due, plan::Time end, plan::Time late, int64_t count = 1) {
     first = std::min(first, due);
     last = std::max(last, end);
     lateness.add(late, count);
+  }
+  /// For the trace, of each instruction: when it really started and ended.
+  void log(plan::Time start, plan::Time end) {
     if (trace)
       times.add({start, end});
   }
@@ -94,21 +97,28 @@ private:
     plan::Time start;
     plan::Time end;
   };
-  /// Grows without moving what it holds.
+  /// Grows without moving what it holds: a small block, then large ones, on large pages where there are any, since
+  /// clearing pages one by one costs more than what is written on them.
   class Log {
   public:
     void add(const Times &times) {
-      if (count % kBlock == 0)
-        blocks.emplace_back(new Times[kBlock]);
-      blocks.back()[count++ % kBlock] = times;
+      if (place == end)
+        grow();
+      *place++ = times;
     }
-    size_t size() const { return count; }
-    const Times &operator[](size_t n) const { return blocks[n / kBlock][n % kBlock]; }
+    size_t size() const { return room - size_t(end - place); }
+    const Times &operator[](size_t n) const {
+      return n < kFirst ? blocks[0][n] : blocks[1 + (n - kFirst) / kBlock][(n - kFirst) % kBlock];
+    }
 
   private:
-    static constexpr size_t kBlock = 4096;
+    static constexpr size_t kFirst = 4096;
+    static constexpr size_t kBlock = (size_t(2) << 20) / sizeof(Times);
+    void grow();
+
     std::vector<std::shared_ptr<Times[]>> blocks; // shared by copies, which only read
-    size_t count = 0;
+    size_t room = 0;                              // of all blocks
+    Times *place = nullptr, *end = nullptr;       // in the last block
   };
   /// What a stretch of the log is of: which instructions they were follows from their stream.
   struct Stretch {
