@@ -4,6 +4,7 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Rings.h"
+#include "compiler/schedule/Buffers.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -103,13 +104,31 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     simulate::Result ignored;
     if (anyFree && !run(streams, variant, rings, ignored))
       return false;
+    std::vector<__int128> room(rings.size(), std::numeric_limits<int64_t>::max());
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (ProgramOp program = streams.ranks[rank].program; program.getMemoryLimit())
-        overLimit |=
-            !fit(rings[rank], int64_t(*program.getMemoryLimit()) - int64_t(program.getStaticBytes().value_or(0)) -
-                                  int64_t(program.getWorkspace().value_or(0)) -
-                                  result.ranks[rank].peakActivation); // check-memory says what is missing
+        room[rank] = __int128(*program.getMemoryLimit()) - program.getStaticBytes().value_or(0) -
+                     program.getWorkspace().value_or(0) - result.ranks[rank].peakActivation;
+    if (llvm::any_of(llvm::zip(rings, room), [](auto each) { return bytesOf(std::get<0>(each)) > std::get<1>(each); }))
+      findLeast(streams, rings, room);
+    for (size_t rank = 0; rank != rings.size(); ++rank)
+      overLimit |= !fit(rings[rank], room[rank]); // check-memory says what is missing
     return true;
+  }
+
+  /// What the words need to run to their end, in memory that does not hold all that the run would take.
+  void findLeast(const Streams &streams, std::vector<Rings> &rings, const std::vector<__int128> &room) {
+    PipelineOp pipeline = findPipeline(getOperation());
+    if (!pipeline)
+      return;
+    const schedule::Problem problem = problemOf(pipeline);
+    const schedule::Words words = wordsOf(streams);
+    if (!schedule::verify(problem, words).empty())
+      return;
+    for (const auto &[end, count] : schedule::buffersFor(problem, words, room))
+      if (const auto found = rings[size_t(end.rank)].find({end.peer, end.sends});
+          found != rings[size_t(end.rank)].end())
+        found->second.least = uint32_t(count);
   }
 
   /// One predicted run, by which all rings grow. False if it stops.

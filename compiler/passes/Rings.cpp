@@ -41,21 +41,28 @@ bool RingPlan::inOrder() const {
   return true;
 }
 
-bool fit(Rings &rings, int64_t room) {
+__int128 bytesOf(const Rings &rings) {
   __int128 bytes = 0;
-  for (auto &[key, ring] : rings)
+  for (const auto &[key, ring] : rings)
     bytes += __int128(ring.size) * ring.bytes;
-  while (bytes > room) {
-    RingPlan *most = nullptr;
-    for (auto &[key, ring] : rings)
-      if (ring.size > 1 && (!most || __int128(ring.size) * ring.bytes > __int128(most->size) * most->bytes))
-        most = &ring;
-    if (!most || most->bytes == 0)
-      return false;
-    --most->size;
-    bytes -= most->bytes;
-  }
-  return true;
+  return bytes;
+}
+
+bool fit(Rings &rings, __int128 room) {
+  __int128 bytes = bytesOf(rings);
+  for (const bool toLeast : {true, false})
+    while (bytes > room) {
+      RingPlan *most = nullptr;
+      for (auto &[key, ring] : rings)
+        if (ring.bytes > 0 && ring.size > (toLeast ? ring.least : 1) &&
+            (!most || __int128(ring.size) * ring.bytes > __int128(most->size) * most->bytes))
+          most = &ring;
+      if (!most)
+        break;
+      --most->size;
+      bytes -= most->bytes;
+    }
+  return bytes <= room;
 }
 
 } // namespace pipec

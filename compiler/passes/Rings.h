@@ -25,6 +25,7 @@ struct RingPlan {
   int64_t bytes = 0;
   uint32_t size = 1;
   uint32_t unlimited = 1; // what the size would be without a memory limit
+  uint32_t least = 1;     // with which the words are known to run to their end
 
   /// Grows to the least size at which no use waits for another in this run: buffers come free in order.
   void grow(const Times &times);
@@ -38,7 +39,11 @@ private:
 
 using Rings = std::map<std::pair<int32_t, bool>, RingPlan>; // by peer, and whether it sends
 
-/// Takes slots away, from the ring with most bytes first, until all have `room`; false if one slot each is too much.
-bool fit(Rings &rings, int64_t room);
+/// Takes slots away, from the ring with most bytes first, until all have `room`: first of those with more than their
+/// least. False if one slot each is too much.
+bool fit(Rings &rings, __int128 room);
+
+/// What all of them take.
+__int128 bytesOf(const Rings &rings);
 
 } // namespace pipec

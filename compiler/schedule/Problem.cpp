@@ -3,12 +3,12 @@
 // on the ones before it.
 #include "compiler/schedule/Problem.h"
 
+#include "compiler/schedule/Buffers.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
-#include <tuple>
 
 namespace pipec::schedule {
 
@@ -190,20 +190,8 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
   for (size_t r = 0; r != held.size(); ++r)
     held[r] = __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
               (problem.workspace.empty() ? 0 : problem.workspace[r]);
-  std::map<std::tuple<int32_t, int32_t, bool>, Bytes> rings; // rank, peer, whether it sends: the largest payload
-  for (size_t s = 0; s < problem.stages.size(); ++s) {
-    const int32_t next = problem.after(int32_t(s));
-    const int32_t one = problem.rankOf[s], other = next < 0 ? one : problem.rankOf[size_t(next)];
-    if (one == other)
-      continue;
-    for (const bool sends : {false, true})
-      for (auto [rank, peer] : {std::pair(one, other), std::pair(other, one)}) {
-        Bytes &bytes = rings[{rank, peer, sends}];
-        bytes = std::max(bytes, problem.stages[s].boundary);
-      }
-  }
-  for (const auto &[key, bytes] : rings)
-    held[size_t(std::get<0>(key))] += __int128(buffers) * bytes;
+  for (const auto &[end, bytes] : payloads(problem))
+    held[size_t(end.rank)] += __int128(buffers) * bytes;
   return held;
 }
 

@@ -2,6 +2,7 @@
 // microbatch more costs carries over. The best go on to local improvement.
 #include "compiler/schedule/Search.h"
 
+#include "compiler/schedule/Buffers.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/Evaluate.h"
 
@@ -33,6 +34,21 @@ bool fits(const Problem &problem, const Words &words, const Capacities &capaciti
   return true;
 }
 
+/// By how much these words and the buffers that they need beside what they hold exceed the limit, on the rank where
+/// they do most.
+__int128 excessOf(const Problem &problem, const Words &words) {
+  std::vector<__int128> room;
+  for (const __int128 bytes : heldAlways(problem, 0))
+    room.push_back(problem.memoryLimit - bytes);
+  for (size_t r = 0; r < words.size(); ++r)
+    room[r] -= peakOf(problem, words[r]);
+  const std::vector<__int128> buffers = bytesOf(problem, buffersFor(problem, words, room));
+  __int128 most = 0;
+  for (size_t r = 0; r < words.size(); ++r)
+    most = std::max(most, buffers[r] - room[r]);
+  return most;
+}
+
 struct Trial {
   size_t candidate = 0;
   Words words;
@@ -41,8 +57,10 @@ struct Trial {
 
 class Solver {
 public:
-  Solver(const Problem &problem, const Capacities &capacities, const SolveOptions &options)
-      : problem(problem), capacities(capacities), options(options), letters(lettersOf(problem)) {
+  /// With `needsBuffers`, only words for whose buffers the limit leaves room.
+  Solver(const Problem &problem, const Capacities &capacities, const SolveOptions &options, bool needsBuffers)
+      : problem(problem), capacities(capacities), options(options), needsBuffers(needsBuffers),
+        letters(lettersOf(problem)) {
     const Bounded bounded = lowerBounds(problem);
     bound = options.objective == Objective::Makespan ? bounded.makespan : bounded.span;
   }
@@ -68,21 +86,56 @@ private:
   const Problem &problem;
   const Capacities &capacities;
   const SolveOptions &options;
+  const bool needsBuffers;
   const int64_t letters;
   Time bound = 0;
   std::vector<Candidate> candidates;
   size_t mostTried = 0;
   int64_t triedCount = 0, walked = 0;
+  std::map<size_t, Capacities> lowered; // of a candidate, where its words need many buffers
 
+  /// What words need in buffers is known when they are there. Where the limit does not hold that, the candidate gets
+  /// less on every rank, then and later: words whose ranks differ too much in what they may hold are poor.
   std::optional<Trial> tryOn(const Problem &given, size_t candidate) {
-    std::optional<Words> words = candidates[candidate].make(given, capacities);
-    ++triedCount;
-    walked += 2 * lettersOf(given);
-    if (!words || !fits(given, *words, capacities) || !verify(given, *words).empty())
-      return std::nullopt;
-    walked += lettersOf(given) * (1 + fillGaps(given, capacities, *words, 2));
-    const Time time = timeOf(given, *words, options.objective);
-    return Trial{candidate, std::move(*words), time};
+    constexpr int kTries = 6;
+    Words last;
+    for (int i = 0; i < kTries; ++i) {
+      const Capacities &capacity = capacitiesOf(candidate);
+      std::optional<Words> words = candidates[candidate].make(given, capacity);
+      ++triedCount;
+      walked += 2 * lettersOf(given);
+      if (!words || !fits(given, *words, capacity) || !verify(given, *words).empty())
+        return std::nullopt;
+      walked += lettersOf(given) * (1 + fillGaps(given, capacity, *words, 2));
+      const __int128 excess = needsBuffers ? excessOf(given, *words) : 0;
+      if (excess <= 0) {
+        const Time time = timeOf(given, *words, options.objective);
+        return Trial{candidate, std::move(*words), time};
+      }
+      if (*words == last)
+        return std::nullopt;
+      last = std::move(*words);
+      lowered[candidate] = lessBy(excess, capacity);
+    }
+    return std::nullopt;
+  }
+
+  /// Capacities with room for twice as many buffers, as often as it takes.
+  Capacities lessBy(__int128 excess, const Capacities &than) const {
+    constexpr int32_t kMostBuffers = 1 << 12;
+    for (int32_t buffers = 2 * std::max(options.buffers, 1);; buffers *= 2) {
+      Capacities less = schedule::capacitiesOf(problem, buffers);
+      bool enough = true;
+      for (size_t r = 0; r < less.size(); ++r)
+        enough &= less[r] == 0 || than[r] - less[r] >= excess;
+      if (enough || buffers >= kMostBuffers)
+        return less;
+    }
+  }
+
+  const Capacities &capacitiesOf(size_t candidate) const {
+    const auto found = lowered.find(candidate);
+    return found == lowered.end() ? capacities : found->second;
   }
 
   static void keep(std::vector<Trial> &best, Trial trial) {
@@ -145,7 +198,11 @@ private:
             return a.time < b.time;
           })->time <= bound)
         return;
-      walked += letters * anneal(problem, capacities, best[i].words, annealing);
+      Words words = best[i].words;
+      walked += letters * anneal(problem, capacitiesOf(best[i].candidate), words, annealing);
+      if (needsBuffers && excessOf(problem, words) > 0)
+        continue;
+      best[i].words = std::move(words);
       best[i].time = timeOf(problem, best[i].words, options.objective);
     }
   }
@@ -163,8 +220,13 @@ Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
 }
 
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
-  const Capacities capacities = capacitiesOf(problem, options.buffers);
-  return Solver(problem, capacities, options).run();
+  Capacities capacities = capacitiesOf(problem, options.buffers);
+  const bool hasBuffers =
+      std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });
+  if (capacities.empty() || !hasBuffers)
+    return Solver(problem, capacities, options, false).run();
+  std::optional<Solution> solution = Solver(problem, capacities, options, true).run();
+  return solution ? std::move(solution) : Solver(problem, capacities, options, false).run();
 }
 
 } // namespace pipec::schedule

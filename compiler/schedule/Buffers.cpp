@@ -1,0 +1,207 @@
+// The words run without times: a letter when what it takes has come and a buffer is free for what it sends, a transfer
+// when one is free where it goes. More buffers never stop anything that ran with fewer, so words that stop go on from
+// there with one more.
+#include "compiler/schedule/Buffers.h"
+
+#include <algorithm>
+
+namespace pipec::schedule {
+
+namespace {
+
+/// A directed pair of ranks.
+struct Pair {
+  int32_t from = 0, to = 0;
+  int32_t made = 0, moved = 0; // transfers whose producer, who themselves have run
+  int32_t sends = 1, receives = 1;
+  std::vector<bool> taken; // by transfer
+  int32_t oldest = 0;      // of those not taken yet
+
+  void take(int32_t transfer) {
+    taken[size_t(transfer)] = true;
+    while (size_t(oldest) < taken.size() && taken[size_t(oldest)])
+      ++oldest;
+  }
+  bool canMake() const { return made - moved < sends; }
+  /// Buffers are taken in turn, so a transfer waits for the one before it in its buffer.
+  void move() { moved = std::max(moved, std::min(made, oldest + receives)); }
+};
+
+class Run {
+public:
+  Run(const Problem &problem, const Words &words, std::vector<__int128> room)
+      : problem(problem), words(words), room(std::move(room)), at(words.size(), 0), flows(2 * problem.stages.size()) {
+    std::map<std::pair<int32_t, int32_t>, int32_t> numbers;
+    for (const auto &[end, bytes] : payloads(problem))
+      if (end.sends) {
+        numbers[{end.rank, end.peer}] = int32_t(pairs.size());
+        Pair &pair = pairs.emplace_back();
+        pair.from = end.rank;
+        pair.to = end.peer;
+        payload.push_back(bytes);
+      }
+    for (int32_t s = 0; s < int32_t(problem.stages.size()); ++s)
+      for (const bool forward : {true, false}) {
+        const int32_t before = forward ? problem.before(s) : problem.after(s);
+        if (before < 0)
+          continue;
+        const auto found = numbers.find({problem.rankOf[size_t(before)], problem.rankOf[size_t(s)]});
+        if (found != numbers.end())
+          flows[flowOf(s, forward)].pair = found->second;
+      }
+    outOfOrder();
+  }
+
+  Buffers run() {
+    while (true) {
+      while (advanceAll()) {
+      }
+      if (!grow())
+        break;
+    }
+    Buffers result;
+    for (const Pair &pair : pairs) {
+      result[{pair.from, pair.to, true}] = pair.sends;
+      result[{pair.to, pair.from, false}] = pair.receives;
+    }
+    return result;
+  }
+
+private:
+  /// What comes to a stage, forwards or backwards: its transfers in the order in which they are made and taken.
+  struct Flow {
+    int32_t pair = -1; // none: from its own rank
+    std::vector<int32_t> transfers;
+    size_t taken = 0;
+  };
+
+  const Problem &problem;
+  const Words &words;
+  std::vector<__int128> room;
+  std::vector<size_t> at; // a rank each
+  std::vector<Flow> flows;
+  std::vector<Pair> pairs;
+  std::vector<Bytes> payload; // of a pair
+
+  size_t flowOf(int32_t stage, bool forward) const { return 2 * size_t(stage) + forward; }
+
+  Flow *input(Op op) {
+    const bool forward = op.letter == Letter::F;
+    Flow &flow = flows[flowOf(op.stage, forward)];
+    return op.letter == Letter::W || flow.pair < 0 ? nullptr : &flow;
+  }
+  Flow *output(Op op) {
+    const bool forward = op.letter == Letter::F;
+    const int32_t next = forward ? problem.after(op.stage) : problem.before(op.stage);
+    return op.letter == Letter::W || next < 0 || flows[flowOf(next, forward)].pair < 0 ? nullptr
+                                                                                       : &flows[flowOf(next, forward)];
+  }
+
+  /// Transfers are numbered as they are made; a receiver needs room for all from the oldest that it has not taken up to
+  /// the one that it takes.
+  void outOfOrder() {
+    for (const Word &word : words)
+      for (const Op &op : word)
+        if (Flow *flow = output(op))
+          flow->transfers.push_back(pairs[size_t(flow->pair)].made++);
+    for (Pair &pair : pairs)
+      pair.taken.assign(size_t(pair.made), false);
+    for (const Word &word : words)
+      for (const Op &op : word)
+        if (Flow *flow = input(op)) {
+          Pair &pair = pairs[size_t(flow->pair)];
+          const int32_t transfer = flow->transfers[flow->taken++];
+          pair.receives = std::max(pair.receives, transfer - pair.oldest + 1);
+          pair.take(transfer);
+        }
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      Pair &pair = pairs[i];
+      room[size_t(pair.from)] -= payload[i];
+      room[size_t(pair.to)] -= __int128(payload[i]) * pair.receives;
+      pair.taken.assign(pair.taken.size(), false);
+      pair.made = pair.oldest = 0;
+    }
+    for (Flow &flow : flows)
+      flow.taken = 0;
+  }
+
+  bool advanceAll() {
+    bool any = false;
+    for (size_t r = 0; r < words.size(); ++r)
+      for (; at[r] < words[r].size() && runs(words[r][at[r]]); ++at[r])
+        any = true;
+    return any;
+  }
+
+  bool runs(Op op) {
+    Flow *const in = input(op), *const out = output(op);
+    if (in) {
+      Pair &pair = pairs[size_t(in->pair)];
+      pair.move();
+      if (in->transfers[in->taken] >= pair.moved)
+        return false;
+    }
+    if (out) {
+      Pair &pair = pairs[size_t(out->pair)];
+      pair.move();
+      if (!pair.canMake())
+        return false;
+      ++pair.made;
+    }
+    if (in)
+      pairs[size_t(in->pair)].take(in->transfers[in->taken++]);
+    return true;
+  }
+
+  /// One buffer more where a rank has none for what it makes; false where none waits so.
+  bool grow() {
+    size_t best = pairs.size();
+    for (size_t r = 0; r < words.size(); ++r) {
+      Flow *out = at[r] < words[r].size() ? output(words[r][at[r]]) : nullptr;
+      if (!out || pairs[size_t(out->pair)].canMake())
+        continue;
+      const auto left = [&](size_t i) { return std::max(room[size_t(pairs[i].from)], room[size_t(pairs[i].to)]); };
+      if (best == pairs.size() || left(size_t(out->pair)) > left(best))
+        best = size_t(out->pair);
+    }
+    if (best == pairs.size())
+      return false;
+    Pair &pair = pairs[best];
+    const bool atSender = room[size_t(pair.from)] >= room[size_t(pair.to)];
+    ++(atSender ? pair.sends : pair.receives);
+    room[size_t(atSender ? pair.from : pair.to)] -= payload[best];
+    return true;
+  }
+};
+
+} // namespace
+
+std::map<BufferEnd, Bytes> payloads(const Problem &problem) {
+  std::map<BufferEnd, Bytes> result;
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    const int32_t next = problem.after(int32_t(s));
+    const int32_t one = problem.rankOf[s], other = next < 0 ? one : problem.rankOf[size_t(next)];
+    if (one == other)
+      continue;
+    for (const bool sends : {false, true})
+      for (const auto &[rank, peer] : {std::pair(one, other), std::pair(other, one)}) {
+        Bytes &bytes = result[{rank, peer, sends}];
+        bytes = std::max(bytes, problem.stages[s].boundary);
+      }
+  }
+  return result;
+}
+
+Buffers buffersFor(const Problem &problem, const Words &words, std::vector<__int128> room) {
+  return Run(problem, words, std::move(room)).run();
+}
+
+std::vector<__int128> bytesOf(const Problem &problem, const Buffers &buffers) {
+  std::vector<__int128> result(size_t(problem.ranks), 0);
+  for (const auto &[end, bytes] : payloads(problem))
+    if (const auto found = buffers.find(end); found != buffers.end())
+      result[size_t(end.rank)] += __int128(bytes) * found->second;
+  return result;
+}
+
+} // namespace pipec::schedule

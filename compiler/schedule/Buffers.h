@@ -1,0 +1,30 @@
+// How many transfer buffers words need: with fewer, ranks would wait for each other for ever, whatever the times.
+#pragma once
+
+#include "compiler/schedule/Problem.h"
+
+namespace pipec::schedule {
+
+/// One end of a directed pair of ranks.
+struct BufferEnd {
+  int32_t rank = 0, peer = 0;
+  bool sends = false; // else it receives
+  auto operator<=>(const BufferEnd &) const = default;
+};
+
+/// So many buffers at each end, of its pair's largest payload; reused in turn.
+using Buffers = std::map<BufferEnd, int32_t>;
+
+/// Of each end that `problem` has: the bytes of its largest transfer.
+std::map<BufferEnd, Bytes> payloads(const Problem &problem);
+
+/// Buffers with which the words run to their end, where each pair's transfers go in the order in which they are made;
+/// at least one an end. Few, not the fewest: what a receiver takes out of order is certain; beyond that, where words
+/// stop, the end whose rank has more memory left under `room` (a rank each) gets one more. Needs verify(problem, words)
+/// to have passed. O(letters + ranks · buffers).
+Buffers buffersFor(const Problem &problem, const Words &words, std::vector<__int128> room);
+
+/// What `buffers` take on each rank.
+std::vector<__int128> bytesOf(const Problem &problem, const Buffers &buffers);
+
+} // namespace pipec::schedule
