@@ -35,6 +35,14 @@ SCENARIOS = {
 }
 
 
+def deviation(measured, predicted, scenario, pace):
+    """The largest of a step. A naive run is a little late, more at each step, and what a scenario does at an instant finds
+    it at another place in a step: there, that of the whole run."""
+    if pace == "naive" and '"at"' in json.dumps(scenario):
+        measured, predicted = [sum(measured)], [sum(predicted)]
+    return max(abs(a / b - 1) for a, b in zip(measured, predicted, strict=True))
+
+
 class NetworkTest(ToolTest):
     def setUp(self):
         super().setUp()
@@ -60,8 +68,7 @@ class NetworkTest(ToolTest):
                     for _ in busy.tries():
                         run = self.run_json(self.plan, "--network", path, "--steps", STEPS, "--emulate", pace)
                         self.assertEqual(run["simulated_step_ms"], predicted)
-                        pairs = zip(run["step_ms"], predicted, strict=True)
-                        busy.add(max(abs(measured / each - 1) for measured, each in pairs))
+                        busy.add(deviation(run["step_ms"], predicted, scenario, pace))
 
     def test_a_step_is_listed_under_every_variant(self):
         spec = SPEC.replace("schedule: 1f1b", "schedule: kfkb\nvariants: {k: [1, 2]}")
@@ -89,8 +96,7 @@ class NetworkTest(ToolTest):
             if done.returncode == 77:
                 self.skipTest(done.stderr.strip())
             self.assertEqual(done.returncode, OK, done.stderr)
-            pairs = zip(json.loads(done.stdout)["step_ms"], predicted, strict=True)
-            busy.add(max(abs(measured / each - 1) for measured, each in pairs))
+            busy.add(deviation(json.loads(done.stdout)["step_ms"], predicted, {}, "carry"))
 
     def test_a_silent_cut_ends_the_run_in_time(self):
         path = self.network({"faults": [{"cut": [1, 2], "at": "800ms"}]})
