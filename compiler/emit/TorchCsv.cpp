@@ -7,10 +7,10 @@
 // takes the fewest steps in PyTorch's dry run, where everything takes as long.
 #include "compiler/emit/TorchCsv.h"
 
-#include "compiler/emit/OrderPrograms.h"
 #include "compiler/emit/OrderProof.h"
-#include "compiler/emit/TorchDryRun.h"
-#include "runtime/simulate/Simulate.h"
+#include "compiler/emit/TorchRows.h"
+#include "compiler/passes/DryRun.h"
+#include "compiler/passes/RowRun.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -30,65 +30,6 @@ using schedule::TorchRelease;
 namespace {
 
 bool hasAction(plan::Kind kind) { return plan::isCompute(kind) || plan::isTransfer(kind); }
-
-Action actionOf(const plan::Operation &operation) {
-  constexpr Action kPasses[] = {Action::F, Action::I, Action::W, Action::B}; // in the order of plan::Kind
-  if (plan::isCompute(operation.kind))
-    return kPasses[size_t(operation.kind)];
-  const bool forward = operation.of == plan::Payload::Forward;
-  if (operation.kind == plan::Kind::Send)
-    return forward ? Action::SendF : Action::SendB;
-  return forward ? Action::RecvF : Action::RecvB;
-}
-
-/// In the order of the plan.
-CellRows asIssued(const plan::Variant &variant) {
-  CellRows rows;
-  for (const plan::Program &program : variant.programs) {
-    std::vector<Cell> &row = rows.emplace_back();
-    for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
-      if (const plan::Step step = cursor.at(); hasAction(step.operation->kind))
-        row.push_back({.action = actionOf(*step.operation),
-                       .stage = step.operation->stage,
-                       .microbatch = int32_t(step.microbatch())});
-  }
-  return rows;
-}
-
-/// In the order of the predicted run.
-CellRows asPredicted(const plan::Variant &variant) {
-  struct Placed {
-    plan::Time time;
-    int64_t met; // the walk meets what depends on something after it
-    Cell cell;
-  };
-  std::vector<std::vector<Placed>> placed(variant.programs.size());
-  int64_t met = 0;
-  simulate::Options options;
-  options.observe = [&](const simulate::Event &event) {
-    ++met;
-    if (!hasAction(event.operation->kind))
-      return;
-    const plan::Time time = plan::isTransfer(event.operation->kind) ? event.start : event.end;
-    placed[size_t(event.rank)].push_back({time,
-                                          met,
-                                          {.action = actionOf(*event.operation),
-                                           .stage = event.operation->stage,
-                                           .microbatch = int32_t(event.microbatch)}});
-  };
-  simulate::Result result;
-  (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
-  CellRows rows;
-  for (std::vector<Placed> &own : placed) {
-    std::sort(own.begin(), own.end(),
-              [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
-    std::vector<Cell> &row = rows.emplace_back();
-    row.reserve(own.size());
-    for (const Placed &each : own)
-      row.push_back(each.cell);
-  }
-  return rows;
-}
 
 /// What a release expects in a row beside passes and transfers.
 class RowFiller {
@@ -180,43 +121,29 @@ schedule::OrderCells filled(const CellRows &rows, OrderFormat format, TorchRelea
   return cells;
 }
 
-/// How long cells take as PyTorch runs them, if everything takes as long as in the variant. None where they stop.
-std::optional<plan::Time> makespanOf(const schedule::OrderCells &cells, const plan::Variant &variant) {
-  schedule::OrderIndex index;
-  schedule::OrderError error;
-  if (!checkCells(cells, index, error))
-    return std::nullopt;
-  OrderPrograms made(cells, index, communicatorOf(variant));
-  for (size_t rank = 0; rank != variant.programs.size(); ++rank)
-    for (plan::Operation &operation : made.variant.programs[rank].operations)
-      for (const plan::Operation &known : variant.programs[rank].operations)
-        if (std::tie(known.kind, known.of, known.stage) == std::tie(operation.kind, operation.of, operation.stage)) {
-          operation.cost = known.cost;
-          operation.latency = known.latency;
-        }
-  simulate::Result result;
-  return simulate::simulate(made.variant, {}, result).ok() ? std::optional(result.makespan) : std::nullopt;
-}
-
-/// Other rows instead, where they take fewer steps and not much longer.
-void takeFewerSteps(schedule::OrderCells &cells, const CellRows &predicted, const plan::Variant &variant) {
-  constexpr plan::Time kLittle = 20;  // at most a 20th longer
-  std::optional<plan::Time> makespan; // as predicted, once asked for
-  const TorchDryRun dryRun(predicted);
-  int64_t steps = dryRun.steps();
-  for (const CellRows &rows : {dryRun.packed({.passes = 1}), asIssued(variant)}) {
-    const int64_t its = TorchDryRun(rows).steps();
+/// The rows of the predicted run, or others, where with their transfers they take fewer steps and not much longer.
+CellRows bestRows(const plan::Variant &variant, OrderFormat format) {
+  constexpr plan::Time kLittle = 20; // at most a 20th longer
+  const TorchRows known(variant);
+  const Traffic &traffic = known.traffic;
+  const Rows predicted = known.predicted();
+  if (format == OrderFormat::ComputeOnly)
+    return known.cellsOf(predicted);
+  const Rows packed = pipec::packed(traffic, predicted, {.passes = 1});
+  const std::optional<plan::Time> makespan = makespanOf(traffic, predicted);
+  const Rows *best = &predicted;
+  int64_t steps = stepsOf(traffic, predicted);
+  for (const Rows *rows : {&packed, &known.issued()}) {
+    const int64_t its = stepsOf(traffic, *rows);
     if (its >= steps)
       continue;
-    schedule::OrderCells other = filled(rows, cells.format, cells.release);
-    const std::optional<plan::Time> lasts = makespanOf(other, variant);
-    if (!makespan)
-      makespan = makespanOf(cells, variant);
+    const std::optional<plan::Time> lasts = makespanOf(traffic, *rows);
     if (!lasts || (makespan && *lasts - *makespan > *makespan / kLittle))
       continue;
-    cells = std::move(other);
+    best = rows;
     steps = its;
   }
+  return known.cellsOf(*best);
 }
 
 /// Why the format cannot carry the variant; empty where it can.
@@ -275,10 +202,7 @@ Communicator communicatorOf(const plan::Variant &variant) {
 Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells) {
   if (std::string why = refusal(variant); !why.empty())
     return Status::input(std::move(why));
-  const CellRows predicted = asPredicted(variant);
-  cells = filled(predicted, format, release);
-  if (format == OrderFormat::ComputeComms)
-    takeFewerSteps(cells, predicted, variant);
+  cells = filled(bestRows(variant, format), format, release);
   // The strongest queue model: what ends there ends on the others.
   schedule::OrderIndex index;
   OrderStop stop;

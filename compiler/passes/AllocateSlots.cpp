@@ -180,7 +180,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         stream.uses.push_back({use.first, definition});
       }
     }
-    llvm::sort(stream.uses);
+    stream.sortUses();
     ProgramOp(stream.program).setRingsAttr(builder.getArrayAttr(attributes));
     return success();
   }

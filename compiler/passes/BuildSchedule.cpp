@@ -25,6 +25,7 @@ struct Pattern {
   Location location;
   IntegerAttr stage, cost;
   SmallVector<Type, 4> results;
+  unsigned room = 0; // for what comes from another rank, and for the token of the buffer of what goes to one
 };
 
 class Builder {
@@ -91,8 +92,10 @@ private:
 
   void addPattern(Operation *op) {
     int32_t stage = stageOf(op);
+    const bool fromBefore = remote(stage, problem.before(stage)), fromAfter = remote(stage, problem.after(stage));
     auto make = [&](auto pass) {
-      Pattern pattern{pass.getLoc(), pass.getStageAttr(), pass.getCostAttr(), {}};
+      const bool moves = !isa<BackwardWeightOp>(op);
+      Pattern pattern{pass.getLoc(), pass.getStageAttr(), pass.getCostAttr(), {}, moves ? fromBefore + fromAfter : 0u};
       for (Type type : op->getResultTypes())
         if (!isa<TokenType>(type))
           pattern.results.push_back(type);
@@ -105,12 +108,14 @@ private:
       return pattern;
     };
     auto &own = patterns[size_t(stage)];
+    if (isa<ForwardOp>(op))
+      anyValue = op->getResult(0);
     if (auto forward = dyn_cast<ForwardOp>(op))
-      own.forward = token(make(forward), remote(stage, problem.before(stage)));
+      own.forward = token(make(forward), fromBefore);
     else if (auto backward = dyn_cast<BackwardOp>(op))
-      own.backward = token(make(backward), remote(stage, problem.after(stage)));
+      own.backward = token(make(backward), fromAfter);
     else if (auto input = dyn_cast<BackwardInputOp>(op))
-      own.input = token(make(input), remote(stage, problem.after(stage)) || pipeline.getFillWeights());
+      own.input = token(make(input), fromAfter || pipeline.getFillWeights());
     else
       own.weight = token(make(cast<BackwardWeightOp>(op)), pipeline.getFillWeights());
   }
@@ -125,7 +130,7 @@ private:
   }
 
   template <typename Op>
-  Operation *make(OperationName name, const Pattern &pattern, IntegerAttr microbatch, ValueRange operands) {
+  Operation *make(OperationName name, const Pattern &pattern, IntegerAttr microbatch, ArrayRef<Value> operands) {
     typename Op::Properties properties;
     properties.stage = pattern.stage;
     properties.microbatch = microbatch;
@@ -137,8 +142,8 @@ private:
       withToken.push_back(TokenType::get(context));
       results = withToken;
     }
-    Operation *op = Operation::create(pattern.location, name, results, operands, noAttributes,
-                                      OpaqueProperties(&properties), BlockRange(), 0);
+    Operation *op =
+        createOp(pattern.location, name, results, operands, pattern.room, anyValue, noAttributes, &properties);
     block->push_back(op);
     if (tokenWanted)
       lastToken = op->getResults().back();
@@ -269,6 +274,7 @@ private:
   MLIRContext *context;
   OperationName forwardName, inputName, weightName, backwardName;
   DictionaryAttr noAttributes = DictionaryAttr::get(context);
+  Value anyValue;
   std::vector<IntegerAttr> microbatches;
   std::vector<Stage> patterns;
   std::vector<std::vector<Held>> last;       // by stage and microbatch

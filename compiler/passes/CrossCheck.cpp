@@ -5,9 +5,7 @@
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/simulate/Simulate.h"
 
-#include <map>
 #include <optional>
-#include <tuple>
 
 namespace pipec {
 
@@ -18,39 +16,51 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
   plan::Variant variant;
   variant.stages = int32_t(problem.stages.size());
   variant.copies = problem.copies;
-  std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+  const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+  std::vector<size_t> place(problem.stages.size()); // of a stage among its rank's
   for (const schedule::Word &word : words) {
     plan::Program &program = variant.programs.emplace_back();
     int32_t rank = program.rank = int32_t(variant.programs.size() - 1);
     program.queues.emplace_back();
+    // By stage, as the rank counts its own, kind and payload.
     struct Flow {
       uint32_t operation = 0, queue = 0;
-      int64_t count = 0;
+      int64_t count = 0; // 0: not met yet
     };
-    std::map<std::tuple<int32_t, plan::Kind, plan::Payload>, Flow> flows;
-    auto append = [&](plan::Operation operation, std::optional<plan::Wait> wait) {
-      auto [it, isNew] = flows.try_emplace({operation.stage, operation.kind, operation.of});
-      if (isNew) {
-        it->second.operation = uint32_t(program.operations.size());
-        program.operations.push_back(operation);
-        if (plan::isCommunication(operation.kind)) {
-          it->second.queue = uint32_t(program.queues.size());
+    constexpr size_t kKinds = size_t(plan::Kind::AllReduce) + 1;
+    const std::vector<int32_t> &own = stages[size_t(rank)];
+    std::vector<Flow> flows(own.size() * kKinds * 2);
+    for (size_t s = 0; s != own.size(); ++s)
+      place[size_t(own[s])] = s;
+    auto append = [&](plan::Kind kind, plan::Payload of, int32_t stage, std::optional<plan::Wait> wait, auto make) {
+      Flow &flow = flows[(place[size_t(stage)] * kKinds + size_t(kind)) * 2 + (of == plan::Payload::Forward)];
+      if (flow.count == 0) {
+        flow.operation = uint32_t(program.operations.size());
+        plan::Operation &operation = program.operations.emplace_back();
+        operation.kind = kind;
+        operation.of = of;
+        operation.stage = stage;
+        make(operation);
+        if (plan::isCommunication(kind)) {
+          flow.queue = uint32_t(program.queues.size());
           program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
         }
       }
-      program.instructions.push_back({it->second.operation, it->second.queue, uint32_t(program.waits.size()),
-                                      wait ? 1u : 0u, int32_t(it->second.count), 0});
+      program.instructions.push_back(
+          {flow.operation, flow.queue, uint32_t(program.waits.size()), wait ? 1u : 0u, int32_t(flow.count), 0});
       if (wait)
         program.waits.push_back(*wait);
-      return plan::Wait{it->second.queue, false, ++it->second.count, 0};
+      return plan::Wait{flow.queue, false, ++flow.count, 0};
     };
     int64_t computed = 0;
-    auto hop = [&](plan::Kind kind, plan::Payload of, int32_t stage, int32_t other) {
-      int32_t peer = problem.rankOf[size_t(other)];
-      auto [from, to] = kind == plan::Kind::Send ? std::pair(rank, peer) : std::pair(peer, rank);
-      const schedule::Link &link = problem.linkBetween(from, to);
-      schedule::Bytes bytes = problem.stages[size_t(std::min(stage, other))].boundary;
-      return plan::Operation{kind, of, stage, peer, schedule::wireTime(bytes, link.bandwidth), link.latency};
+    auto hop = [&](int32_t other) {
+      return [&, other](plan::Operation &made) {
+        made.peer = problem.rankOf[size_t(other)];
+        const schedule::Link &link =
+            made.kind == plan::Kind::Send ? problem.linkBetween(rank, made.peer) : problem.linkBetween(made.peer, rank);
+        made.cost = schedule::wireTime(problem.stages[size_t(std::min(made.stage, other))].boundary, link.bandwidth);
+        made.latency = link.latency;
+      };
     };
     auto elsewhere = [&](int32_t stage) { return stage >= 0 && problem.rankOf[size_t(stage)] != rank; };
     for (schedule::Op op : word) {
@@ -61,47 +71,35 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       plan::Payload of = forward ? plan::Payload::Forward : plan::Payload::Backward;
       std::optional<plan::Wait> arrival;
       if (!weight && elsewhere(before))
-        arrival = append(hop(plan::Kind::Recv, of, op.stage, before), std::nullopt);
-      plan::Operation pass;
-      pass.stage = op.stage;
-      pass.activation = weight ? 0 : stage.activation;
-      pass.context = op.letter == schedule::Letter::B ? 0 : stage.context;
-      pass.kind = forward                            ? plan::Kind::Forward
-                  : weight                           ? plan::Kind::BackwardWeight
-                  : op.letter == schedule::Letter::B ? plan::Kind::BackwardInput
-                                                     : plan::Kind::Backward;
-      pass.cost = forward                            ? stage.forward
-                  : weight                           ? stage.backwardWeight
-                  : op.letter == schedule::Letter::B ? stage.backwardInput
-                                                     : stage.backward;
-      append(pass, arrival);
+        arrival = append(plan::Kind::Recv, of, op.stage, std::nullopt, hop(before));
+      const plan::Kind kind = forward                            ? plan::Kind::Forward
+                              : weight                           ? plan::Kind::BackwardWeight
+                              : op.letter == schedule::Letter::B ? plan::Kind::BackwardInput
+                                                                 : plan::Kind::Backward;
+      append(kind, {}, op.stage, arrival, [&](plan::Operation &pass) {
+        pass.activation = weight ? 0 : stage.activation;
+        pass.context = op.letter == schedule::Letter::B ? 0 : stage.context;
+        pass.cost = schedule::costOf(stage, op.letter);
+      });
       ++computed;
       if (!weight && elsewhere(after))
-        append(hop(plan::Kind::Send, of, op.stage, after), plan::Wait{0, false, computed, 0});
+        append(plan::Kind::Send, of, op.stage, plan::Wait{0, false, computed, 0}, hop(after));
     }
     std::optional<plan::Wait> reduced;
     if (int32_t partner = problem.partnerOf(rank); partner >= 0) {
-      plan::Operation reduce;
-      reduce.kind = plan::Kind::AllReduce;
-      reduce.stage = stages[size_t(rank)].back(); // apart from the other all-reduce
-      reduce.peer = partner;
-      reduce.cost = schedule::copySumTime(problem, rank);
-      reduced = append(reduce, plan::Wait{0, false, computed, 0});
+      // Its stage tells it from the other all-reduce.
+      reduced = append(plan::Kind::AllReduce, {}, own.back(), plan::Wait{0, false, computed, 0},
+                       [&](plan::Operation &reduce) {
+                         reduce.peer = partner;
+                         reduce.cost = schedule::copySumTime(problem, rank);
+                       });
     }
-    if (problem.globalNorm) {
-      plan::Operation reduce;
-      reduce.kind = plan::Kind::AllReduce;
-      reduce.stage = stages[size_t(rank)].front();
-      reduce.cost = *problem.globalNorm;
-      reduced = append(reduce, reduced ? *reduced : plan::Wait{0, false, computed, 0});
-    }
-    for (int32_t stage : stages[size_t(rank)]) {
-      plan::Operation optimizer;
-      optimizer.kind = plan::Kind::Optimizer;
-      optimizer.stage = stage;
-      optimizer.cost = problem.stages[size_t(stage)].optimizer;
-      append(optimizer, reduced);
-    }
+    if (problem.globalNorm)
+      reduced = append(plan::Kind::AllReduce, {}, own.front(), reduced ? *reduced : plan::Wait{0, false, computed, 0},
+                       [&](plan::Operation &reduce) { reduce.cost = *problem.globalNorm; });
+    for (const int32_t stage : own)
+      append(plan::Kind::Optimizer, {}, stage, reduced,
+             [&](plan::Operation &optimizer) { optimizer.cost = problem.stages[size_t(stage)].optimizer; });
     program.step = {{0, uint32_t(program.instructions.size()), 1}};
     roll(program);
   }

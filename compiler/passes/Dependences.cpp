@@ -2,18 +2,48 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace pipec {
 
+namespace {
+
 /// At one level, transfers come before passes (which may take what they bring), in a fixed order that does not depend
-/// on the microbatch, so that what repeats looks the same every time.
-static uint64_t tieOf(size_t rank) { return uint64_t(1) << 63 | rank; }
-static uint64_t tieOf(const Transfer &transfer) {
-  return uint64_t(uint32_t(transfer.from)) << 32 | uint64_t(uint32_t(transfer.to));
-}
+/// on the microbatch, so that what repeats looks the same every time: by their ranks, and so do passes.
+class Ties {
+public:
+  explicit Ties(const Streams &streams) : peers(streams.ranks.size()) {
+    for (size_t rank = 0; rank != peers.size(); ++rank) {
+      std::set<int32_t> sorted;
+      for (const plan::Operation &operation : streams.ranks[rank].operations)
+        if (operation.kind == plan::Kind::Send)
+          sorted.insert(operation.peer);
+      peers[rank].assign(sorted.begin(), sorted.end());
+      first.push_back(first.back() + uint32_t(sorted.size()));
+    }
+  }
+  uint32_t of(const Transfer &transfer) const {
+    const std::vector<int32_t> &own = peers[size_t(transfer.from)];
+    return first[size_t(transfer.from)] + uint32_t(llvm::find(own, transfer.to) - own.begin());
+  }
+  uint32_t ofPasses(size_t rank) const { return first.back() + uint32_t(rank); }
+
+private:
+  std::vector<std::vector<int32_t>> peers; // that a rank sends to
+  std::vector<uint32_t> first = {0};
+};
+
+} // namespace
 
 Dependences::Dependences(const Streams &streams, Levels levels) {
+  const Ties ties(streams);
+  size_t count = 0;
+  for (const Stream &stream : streams.ranks)
+    count += stream.records.size();
+  graph.reserve(count, count + 2 * streams.transfers.size());
+  places.reserve(count);
   nodes.resize(streams.ranks.size());
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
     const Stream &stream = streams.ranks[rank];
@@ -23,7 +53,7 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
       plan::Kind kind = stream.kind(stream.records[i]);
       if (plan::isTransfer(kind))
         continue;
-      Graph::Node node = graph.add(kind == plan::Kind::Backward ? levels.backward : 8, tieOf(rank));
+      Graph::Node node = graph.add(kind == plan::Kind::Backward ? levels.backward : 8, ties.ofPasses(rank));
       places.emplace_back(uint32_t(rank), i);
       nodes[rank][i] = node;
       if (!std::exchange(first, false))
@@ -31,7 +61,7 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
     }
   }
   for (const Transfer &transfer : streams.transfers) {
-    Graph::Node node = graph.add(levels.transfer, tieOf(transfer));
+    Graph::Node node = graph.add(levels.transfer, ties.of(transfer));
     graph.edge(nodes[size_t(transfer.from)][transfer.producer], node);
     graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;

@@ -5,7 +5,7 @@
 
 namespace pipec {
 
-Graph::Node Graph::add(uint32_t weight, uint64_t tie) {
+Graph::Node Graph::add(uint32_t weight, uint32_t tie) {
   nodes.push_back({weight, tie});
   return Node(nodes.size() - 1);
 }
@@ -13,20 +13,21 @@ Graph::Node Graph::add(uint32_t weight, uint64_t tie) {
 bool Graph::sort(std::vector<Node> &order) const {
   // What a visit to a node reads and writes lies together: visits go all over the graph.
   struct State {
-    uint64_t tie;
-    uint32_t weight, waiting = 0; // predecessors that are not in the order yet
-    uint32_t level = 0;           // at least
-    uint32_t first = 0;           // of its successors
+    uint32_t tie = 0;
+    uint32_t waiting = 0; // predecessors that are not in the order yet
+    uint32_t level = 0;   // at least
+    uint32_t first = 0;   // of its successors
   };
   std::vector<State> states(nodes.size() + 1);
   for (auto [from, to] : edges) {
     ++states[from + 1].first;
     ++states[to].waiting;
   }
+  uint32_t longest = 0;
   for (size_t n = 0; n != nodes.size(); ++n) {
     states[n].tie = nodes[n].tie;
-    states[n].weight = nodes[n].weight;
     states[n + 1].first += states[n].first;
+    longest = std::max(longest, nodes[n].weight);
   }
   std::vector<Node> successors(edges.size());
   for (auto [from, to] : edges)
@@ -35,15 +36,14 @@ bool Graph::sort(std::vector<Node> &order) const {
     states[n].first = states[n - 1].first;
   states[0].first = 0;
 
-  // Levels never decrease: what becomes ready starts no earlier than what made it so. Most wait for a later level; only
-  // those of the level at hand are kept in order.
-  using Entry = std::pair<uint64_t, Node>; // tie, node
-  std::vector<std::vector<Entry>> byLevel;
+  // Levels never decrease: what becomes ready starts no earlier than what made it so, and at most `longest` later. Most
+  // wait for a later level; only those of the level at hand are kept in order.
+  using Entry = uint64_t; // tie, node
+  std::vector<std::vector<Entry>> byLevel(size_t(longest) + 1);
+  size_t left = 0; // in byLevel
   auto note = [&](Node node) {
-    const State &state = states[node];
-    if (state.level >= byLevel.size())
-      byLevel.resize(size_t(state.level) + 1 + byLevel.size() / 2);
-    byLevel[state.level].emplace_back(state.tie, node);
+    byLevel[states[node].level % byLevel.size()].push_back(uint64_t(states[node].tie) << 32 | node);
+    ++left;
   };
   for (Node n = 0; n != nodes.size(); ++n)
     if (states[n].waiting == 0)
@@ -51,15 +51,16 @@ bool Graph::sort(std::vector<Node> &order) const {
   order.clear();
   order.reserve(nodes.size());
   std::vector<Entry> ready;
-  for (uint32_t now = 0; now < byLevel.size(); ++now) {
-    ready = std::move(byLevel[now]);
+  for (uint32_t now = 0; left != 0; ++now) {
+    ready.swap(byLevel[now % byLevel.size()]);
+    left -= ready.size();
     std::make_heap(ready.begin(), ready.end(), std::greater<>());
     while (!ready.empty()) {
-      Node node = ready.front().second;
+      const Node node = Node(ready.front());
       std::pop_heap(ready.begin(), ready.end(), std::greater<>());
       ready.pop_back();
       order.push_back(node);
-      const uint32_t end = now + states[node].weight;
+      const uint32_t end = now + nodes[node].weight;
       for (uint32_t s = states[node].first; s != states[node + 1].first; ++s) {
         State &next = states[successors[s]];
         next.level = std::max(next.level, end);
@@ -68,7 +69,7 @@ bool Graph::sort(std::vector<Node> &order) const {
         if (next.level > now) {
           note(successors[s]);
         } else {
-          ready.emplace_back(next.tie, successors[s]);
+          ready.push_back(uint64_t(next.tie) << 32 | successors[s]);
           std::push_heap(ready.begin(), ready.end(), std::greater<>());
         }
       }

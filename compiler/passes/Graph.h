@@ -15,10 +15,14 @@ public:
   using Node = uint32_t;
 
   /// A node that lasts `weight` levels. At one level, smaller ties come first.
-  Node add(uint32_t weight, uint64_t tie);
+  Node add(uint32_t weight, uint32_t tie);
   /// `to` starts no earlier than `from` ends.
   void edge(Node from, Node to) { edges.emplace_back(from, to); }
   size_t size() const { return nodes.size(); }
+  void reserve(size_t nodeCount, size_t edgeCount) {
+    nodes.reserve(nodeCount);
+    edges.reserve(edgeCount);
+  }
 
   /// All nodes in order. If a cycle prevents that, false, and `order` is the nodes of one cycle.
   /// O((nodes + edges) log width).
@@ -26,8 +30,7 @@ public:
 
 private:
   struct Data {
-    uint32_t weight;
-    uint64_t tie;
+    uint32_t weight, tie;
   };
   std::vector<Data> nodes;
   std::vector<std::pair<Node, Node>> edges;

@@ -29,14 +29,16 @@ public:
   Operation *send(const Stream &stream, const Record &record, Operation *producer) {
     SendOp::Properties properties;
     fill(properties, stream, record);
-    return Operation::create(producer->getLoc(), sendName, token, Value(firstOf<BufferType>(producer->getResults())),
-                             noAttributes, OpaqueProperties(&properties), BlockRange(), 0);
+    return createOp(producer->getLoc(), sendName, token, Value(firstOf<BufferType>(producer->getResults())), 0, {},
+                    noAttributes, &properties);
   }
   Operation *recv(const Stream &stream, const Record &record, Operation *consumer) {
     RecvOp::Properties properties;
     fill(properties, stream, record);
-    return Operation::create(consumer->getLoc(), recvName, made[record.operation].tensor, ValueRange(), noAttributes,
-                             OpaqueProperties(&properties), BlockRange(), 0);
+    // Room for the token of whoever had its buffer before.
+    const Value any = consumer->getNumResults() != 0 ? Value(consumer->getResult(0)) : Value();
+    return createOp(consumer->getLoc(), recvName, made[record.operation].tensor, {}, any ? 1 : 0, any, noAttributes,
+                    &properties);
   }
 
 private:
@@ -140,6 +142,7 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     }
     for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
       Stream &stream = streams.ranks[rank];
+      std::vector<Hop> hops(stream.operations.size());
       // Transfers are appended behind the rank's own ops meanwhile.
       for (uint32_t i = 0; i != stream.records.size() && stream.records[i].op; ++i) {
         Operation *producer = stream.records[i].op;
@@ -157,35 +160,47 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
           return producer->emitError() << nameOf(producer) << " yields a tensor that no stage takes";
         if (to != rank)
           addTransfer(problem, streams, {int32_t(rank), int32_t(to), i, kNone, taker, kNone},
-                      cast<BufferType>(tensor.getType()).getBytes());
+                      cast<BufferType>(tensor.getType()).getBytes(), hops[stream.records[i].operation]);
       }
     }
     streams.matched = true;
     return success();
   }
 
-  void addTransfer(const schedule::Problem &problem, Streams &streams, Transfer transfer, int64_t bytes) {
+  /// What carries what passes of one operation give.
+  struct Hop {
+    int64_t bytes = -1;
+    int32_t to = -1, stage = -1; // rank and stage that take it
+    uint32_t send = 0, recv = 0; // operations
+  };
+
+  /// `known`: of the same operation of the same rank, in another microbatch.
+  void addTransfer(const schedule::Problem &problem, Streams &streams, Transfer transfer, int64_t bytes, Hop &known) {
     Stream &from = streams.ranks[size_t(transfer.from)], &to = streams.ranks[size_t(transfer.to)];
-    const plan::Operation &producer = from.of(from.records[transfer.producer]);
-    const schedule::Link &link = problem.linkBetween(transfer.from, transfer.to);
-    plan::Operation send;
-    send.kind = plan::Kind::Send;
-    send.of = producer.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
-    send.stage = producer.stage;
-    send.peer = transfer.to;
-    send.cost = schedule::wireTime(bytes, link.bandwidth);
-    send.latency = link.latency;
-    send.bytes = bytes;
-    plan::Operation recv = send;
-    recv.kind = plan::Kind::Recv;
-    recv.stage = to.of(to.records[transfer.consumer]).stage;
-    recv.peer = transfer.from;
+    const int32_t stage = to.of(to.records[transfer.consumer]).stage;
+    if (known.bytes != bytes || known.to != transfer.to || known.stage != stage) {
+      const plan::Operation &producer = from.of(from.records[transfer.producer]);
+      const schedule::Link &link = problem.linkBetween(transfer.from, transfer.to);
+      plan::Operation send;
+      send.kind = plan::Kind::Send;
+      send.of = producer.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+      send.stage = producer.stage;
+      send.peer = transfer.to;
+      send.cost = schedule::wireTime(bytes, link.bandwidth);
+      send.latency = link.latency;
+      send.bytes = bytes;
+      plan::Operation recv = send;
+      recv.kind = plan::Kind::Recv;
+      recv.stage = stage;
+      recv.peer = transfer.from;
+      known = {bytes, transfer.to, stage, from.indexOf(send), to.indexOf(recv)};
+    }
     int32_t microbatch = from.records[transfer.producer].microbatch;
     uint32_t id = uint32_t(streams.transfers.size());
     transfer.send = from.records[transfer.producer].out = uint32_t(from.records.size());
     transfer.recv = to.records[transfer.consumer].in = uint32_t(to.records.size());
-    from.records.push_back({nullptr, from.indexOf(send), microbatch, transfer.producer, id});
-    to.records.push_back({nullptr, to.indexOf(recv), microbatch, id, transfer.consumer});
+    from.records.push_back({nullptr, known.send, microbatch, transfer.producer, id});
+    to.records.push_back({nullptr, known.recv, microbatch, id, transfer.consumer});
     streams.transfers.push_back(transfer);
   }
 

@@ -113,6 +113,17 @@ std::pair<int32_t, int> queueKey(Communicator communicator, int32_t peer, bool s
           communicator == Communicator::PerEdge ? (sends ? 1 : 2) : 0};
 }
 
+Operation *createOp(Location location, OperationName name, TypeRange results, ArrayRef<Value> operands, unsigned room,
+                    Value any, DictionaryAttr none, OpaqueProperties properties) {
+  if (room == 0)
+    return Operation::create(location, name, results, operands, none, properties, BlockRange(), 0);
+  SmallVector<Value, 8> all(operands);
+  all.append(room, any);
+  Operation *op = Operation::create(location, name, results, all, none, properties, BlockRange(), 0);
+  op->eraseOperands(unsigned(operands.size()), room);
+  return op;
+}
+
 bool isPass(Operation *op) { return isa<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp>(op); }
 
 int32_t stageOf(Operation *op) {

@@ -22,6 +22,12 @@ schedule::Problem problemOf(pipe::PipelineOp pipeline);
 /// What shares a transfer queue of a rank has equal keys.
 std::pair<int32_t, int> queueKey(pipe::Communicator communicator, int32_t peer, bool sends);
 
+/// An op with room for `room` more operands, so that taking them later allocates nothing. `any` is any value; it is not
+/// taken. `none`: no attributes, made once.
+mlir::Operation *createOp(mlir::Location location, mlir::OperationName name, mlir::TypeRange results,
+                          llvm::ArrayRef<mlir::Value> operands, unsigned room, mlir::Value any,
+                          mlir::DictionaryAttr none, mlir::OpaqueProperties properties);
+
 /// F, B, W, BW; not transfers or optimizer steps.
 bool isPass(mlir::Operation *op);
 int32_t stageOf(mlir::Operation *op);

@@ -70,19 +70,18 @@ private:
 };
 
 /// For windows of one length: where the same window comes next.
-std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length) {
+std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length, std::vector<uint32_t> &seen) {
   std::vector<uint32_t> next(symbols.size(), 0);
   if (symbols.size() < length)
     return next;
-  std::vector<uint64_t> windows(symbols.size() + 1 - length);
-  for (size_t i = 0; i != windows.size(); ++i)
-    windows[i] = symbols.window(i, length);
+  const size_t windows = symbols.size() + 1 - length;
   // Open addressing: where each window was seen last, plus 1. The high bits of a hash are its good ones.
-  const int bits = std::bit_width(2 * windows.size() - 1);
-  std::vector<uint32_t> seen(size_t(1) << bits, 0);
-  for (size_t i = windows.size(); i-- != 0;) {
-    size_t slot = windows[i] >> (64 - bits);
-    while (seen[slot] != 0 && windows[seen[slot] - 1] != windows[i])
+  const int bits = std::bit_width(windows + windows / 4);
+  seen.assign(size_t(1) << bits, 0);
+  for (size_t i = windows; i-- != 0;) {
+    const uint64_t window = symbols.window(i, length);
+    size_t slot = window >> (64 - bits);
+    while (seen[slot] != 0 && symbols.window(seen[slot] - 1, length) != window)
       slot = (slot + 1) & (seen.size() - 1);
     if (seen[slot] != 0)
       next[i] = seen[slot] - 1;
@@ -136,9 +135,10 @@ void roll(Program &program) {
   // A body may itself repeat something shorter; longer windows see past that to the longer period.
   constexpr size_t kWindows[] = {1, 6, 48, 384, 3072};
   std::vector<std::vector<uint32_t>> next;
+  std::vector<uint32_t> seen;
   for (size_t length : kWindows)
     if (length == 1 || length < symbols.size())
-      next.push_back(nextSame(symbols, length));
+      next.push_back(nextSame(symbols, length, seen));
 
   Program rolled;
   std::vector<plan::Segment> segments;

@@ -97,6 +97,21 @@ void link(Stream &stream) {
 
 } // namespace
 
+void Stream::sortUses() {
+  std::vector<uint32_t> first(records.size() + 1); // of each user's
+  for (const Use &use : uses)
+    ++first[use.user];
+  for (size_t i = 1; i != first.size(); ++i)
+    first[i] += first[i - 1];
+  std::vector<Use> sorted(uses.size());
+  for (const Use &use : uses)
+    sorted[--first[use.user]] = use;
+  for (size_t i = 0; i != records.size(); ++i)
+    if (first[i + 1] - first[i] > 1)
+      std::sort(sorted.begin() + first[i], sorted.begin() + first[i + 1]);
+  uses = std::move(sorted);
+}
+
 uint32_t Stream::indexOf(const plan::Operation &operation) {
   uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 |
                  uint64_t(operation.of) << 1 |
@@ -206,7 +221,7 @@ void Streams::permute(size_t rank, const std::vector<uint32_t> &order) {
   stream.records = std::move(records);
   for (Use &use : stream.uses)
     use = {placed[use.user], placed[use.definition]};
-  llvm::sort(stream.uses);
+  stream.sortUses();
 }
 
 void Streams::fixTransfers() {

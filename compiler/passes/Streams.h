@@ -42,6 +42,8 @@ struct Stream {
   plan::Kind kind(const Record &record) const { return of(record).kind; }
   /// The index of an equal operation, added if there is none.
   uint32_t indexOf(const plan::Operation &operation);
+  /// Puts uses that were appended into order.
+  void sortUses();
 
 private:
   llvm::DenseMap<uint64_t, uint32_t> index; // by stage, kind and payload: in a right program that is all

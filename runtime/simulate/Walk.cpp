@@ -35,12 +35,6 @@ void Walk::build(size_t rank) {
   const Program &program = variant.programs[rank];
   const uint32_t base = firstQueue.back(), firstWork = uint32_t(works.size());
   firstQueue.push_back(base + uint32_t(program.queues.size()));
-  int64_t issued = 0;
-  issuedBefore.emplace_back();
-  for (const plan::Segment &segment : program.step) {
-    issuedBefore.back().push_back(issued);
-    issued += int64_t(segment.count) * segment.trips;
-  }
   // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
   for (const Operation &operation : program.operations) {
     works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
@@ -82,11 +76,15 @@ void Walk::build(size_t rank) {
     queue.index = uint32_t(q);
     queue.firstLoop = uint32_t(loops.size());
     uint32_t entry = uint32_t(entries.size()), from = 0;
+    int64_t issued = 0; // of all queues, in the segments before
     for (size_t s = 0; s != program.step.size(); from = segmentEnd[q][s++]) {
-      if (segmentEnd[q][s] == from)
-        continue;
-      loops.push_back({entry + from, entry + segmentEnd[q][s], program.step[s].trips, s});
-      queue.perStep += int64_t(segmentEnd[q][s] - from) * program.step[s].trips;
+      const plan::Segment &segment = program.step[s];
+      if (segmentEnd[q][s] != from) {
+        loops.push_back(
+            {entry + from, entry + segmentEnd[q][s], segment.trips, issued - segment.first, int64_t(segment.count)});
+        queue.perStep += int64_t(segmentEnd[q][s] - from) * segment.trips;
+      }
+      issued += int64_t(segment.count) * segment.trips;
     }
     queue.endLoop = uint32_t(loops.size());
     for (uint32_t i : own[q]) {
@@ -121,10 +119,8 @@ void Walk::build(size_t rank) {
 }
 
 int64_t Walk::indexOf(const QueueState &queue) const {
-  const Program &program = variant.programs[size_t(queue.rank)];
-  const size_t segment = loops[queue.loop].segment;
-  return issuedBefore[size_t(queue.rank)][segment] + queue.trip * int64_t(program.step[segment].count) +
-         int64_t(head(queue).instruction) - program.step[segment].first;
+  const Loop &loop = loops[queue.loop];
+  return loop.issued + queue.trip * loop.perTrip + int64_t(head(queue).instruction);
 }
 
 void Walk::enter(QueueState &queue, uint32_t loop) const {
@@ -173,8 +169,8 @@ bool Walk::ready(uint32_t q, Time &when) {
     if (count <= 0 || step < 0)
       continue;
     QueueState &other = queues[wait->queue];
-    if (other.step < step || (other.step == step && other.done < count)) {
-      other.waiters.push_back(q);
+    if (!hasDone(other, step, count)) {
+      other.waiters.push_back({q, step, count});
       return false;
     }
     when = std::max(when, completions(other, step)[count - 1]);
@@ -190,7 +186,7 @@ bool Walk::mayBegin(uint32_t q) {
   const QueueState &queue = queues[q];
   for (uint32_t other = firstQueue[size_t(queue.rank)]; other != firstQueue[size_t(queue.rank) + 1]; ++other)
     if (queues[other].perStep != 0 && queues[other].step < queue.step - 1) {
-      queues[other].waiters.push_back(q);
+      queues[other].waiters.push_back({q, queue.step - 1, 0});
       return false;
     }
   return true;
@@ -313,9 +309,14 @@ void Walk::takeTurn() {
   noteTurn(noted.rank);
 }
 
+/// Lets those go on whose waits are met now.
 void Walk::wake(QueueState &queue) {
-  pending.insert(pending.end(), queue.waiters.begin(), queue.waiters.end());
-  queue.waiters.clear();
+  std::erase_if(queue.waiters, [&](const Waiter &waiter) {
+    if (!hasDone(queue, waiter.step, waiter.count))
+      return false;
+    pending.push_back(waiter.queue);
+    return true;
+  });
 }
 
 /// What a pass holds and how long it takes, in the first step.

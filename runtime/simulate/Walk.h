@@ -70,7 +70,13 @@ private:
   struct Loop {
     uint32_t first = 0, last = 0;
     int64_t trips = 0;
-    size_t segment = 0;
+    int64_t issued = 0;  // of all queues before its first trip, less the segment's first instruction
+    int64_t perTrip = 0; // of all queues
+  };
+  /// A queue whose head waits until another has done so much of a step.
+  struct Waiter {
+    uint32_t queue = 0;
+    int64_t step = 0, count = 0;
   };
   /// What a visit touches stands in its first two lines of a cache: visits go all over the queues.
   struct alignas(64) QueueState {
@@ -84,7 +90,7 @@ private:
     plan::Time free = 0;
     // Its second line.
     std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
-    std::vector<uint32_t> waiters;                              // queues whose head waits for this one
+    std::vector<Waiter> waiters;                                // for this one
     plan::Time ready = 0;                                       // while posted: since when
     int32_t rank = 0;
     // While the head is a transfer that waits for its other side, or waits for its turn on a shared device.
@@ -134,6 +140,9 @@ private:
   }
   /// How many instructions of the rank are issued before the head in the step.
   int64_t indexOf(const QueueState &queue) const;
+  static bool hasDone(const QueueState &queue, int64_t step, int64_t count) {
+    return queue.step > step || (queue.step == step && queue.done >= count);
+  }
   bool finished(const QueueState &queue) const { return queue.step == target || queue.perStep == 0; }
   void enter(QueueState &queue, uint32_t loop) const;
   /// Whether a step may begin: what a queue of the rank two steps behind may still ask for must not be overwritten.
@@ -165,8 +174,7 @@ private:
   std::vector<Entry> entries; // of one queue after the other
   std::vector<Wait> waits;
   std::vector<Loop> loops;
-  std::vector<uint32_t> firstQueue;               // of a rank, in queues; and the end
-  std::vector<std::vector<int64_t>> issuedBefore; // of a rank and segment
+  std::vector<uint32_t> firstQueue; // of a rank, in queues; and the end
   std::vector<Link> links;
   std::vector<Collective> collectives;
   std::map<int32_t, uint32_t> collectiveOf; // by the lower of two ranks; -1: of all

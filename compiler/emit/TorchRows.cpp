@@ -1,0 +1,159 @@
+#include "compiler/emit/TorchRows.h"
+
+#include "runtime/simulate/Simulate.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace pipec::emit {
+
+using schedule::Action;
+
+namespace {
+
+/// The transfers by what they carry.
+class Moves {
+public:
+  explicit Moves(const plan::Variant &variant)
+      : microbatches(size_t(variant.microbatches)), moves(size_t(variant.stages) * microbatches * 2, Traffic::kNone) {}
+
+  /// What a stage gives: its activation forward, or its gradient.
+  uint32_t &from(int32_t stage, bool forward, int64_t microbatch) {
+    return moves[(size_t(stage) * microbatches + size_t(microbatch)) * 2 + forward];
+  }
+  /// What it takes; `none` if there is no stage that gives it.
+  uint32_t to(int32_t stage, bool forward, int64_t microbatch) {
+    const int32_t giver = stage + (forward ? -1 : 1);
+    return giver < 0 || size_t(giver) * microbatches * 2 >= moves.size() ? Traffic::kNone
+                                                                         : from(giver, forward, microbatch);
+  }
+
+private:
+  size_t microbatches;
+  std::vector<uint32_t> moves;
+};
+
+Action actionOf(const plan::Operation &operation) {
+  constexpr Action kPasses[] = {Action::F, Action::I, Action::W, Action::B}; // in the order of plan::Kind
+  if (plan::isCompute(operation.kind))
+    return kPasses[size_t(operation.kind)];
+  const bool forward = operation.of == plan::Payload::Forward;
+  if (operation.kind == plan::Kind::Send)
+    return forward ? Action::SendF : Action::SendB;
+  return forward ? Action::RecvF : Action::RecvB;
+}
+
+} // namespace
+
+TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
+  Moves moves(variant);
+  auto each = [&](const plan::Program &program, auto visit) {
+    for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
+      visit(cursor.at());
+  };
+  uint32_t count = 0;
+  for (const plan::Program &program : variant.programs)
+    each(program, [&](const plan::Step &step) {
+      const plan::Operation &operation = *step.operation;
+      if (operation.kind == plan::Kind::Send)
+        moves.from(operation.stage, operation.of == plan::Payload::Forward, step.microbatch()) = count++;
+    });
+  traffic.moves.resize(count);
+  sends.resize(count);
+  receives.resize(count);
+  for (const plan::Program &program : variant.programs) {
+    std::vector<Cell> &row = rows.emplace_back();
+    std::vector<uint32_t> &places = cellAt.emplace_back();
+    each(program, [&](const plan::Step &step) {
+      const plan::Operation &operation = *step.operation;
+      places.push_back(uint32_t(row.size()));
+      if (!plan::isCompute(operation.kind) && !plan::isTransfer(operation.kind))
+        return;
+      const schedule::Cell cell{
+          .action = actionOf(operation), .stage = operation.stage, .microbatch = int32_t(step.microbatch())};
+      const uint32_t queue = traffic.queues + step.instruction->queue;
+      if (operation.kind == plan::Kind::Send) {
+        const uint32_t index = moves.from(cell.stage, operation.of == plan::Payload::Forward, cell.microbatch);
+        Traffic::Move &move = traffic.moves[index];
+        move.sends = queue;
+        move.cost = operation.cost;
+        move.latency = operation.latency;
+        sends[index] = cell;
+        row.push_back({Cell::Kind::Send, index});
+        return;
+      }
+      const bool forward = plan::isCompute(operation.kind) ? operation.kind == plan::Kind::Forward
+                                                           : operation.of == plan::Payload::Forward;
+      const uint32_t taken = operation.kind == plan::Kind::BackwardWeight
+                                 ? Traffic::kNone
+                                 : moves.to(cell.stage, forward, cell.microbatch);
+      if (operation.kind == plan::Kind::Recv) {
+        traffic.moves[taken].receives = queue;
+        receives[taken] = cell;
+        row.push_back({Cell::Kind::Recv, taken});
+        return;
+      }
+      Traffic::Pass pass{operation.cost, cell.microbatch, taken, Traffic::kNone};
+      const uint32_t index = uint32_t(traffic.passes.size());
+      if (operation.kind != plan::Kind::BackwardWeight)
+        pass.out = moves.from(cell.stage, forward, cell.microbatch);
+      if (pass.in != Traffic::kNone)
+        traffic.moves[pass.in].consumer = index;
+      if (pass.out != Traffic::kNone)
+        traffic.moves[pass.out].producer = index;
+      traffic.passes.push_back(pass);
+      passes.push_back(cell);
+      row.push_back({Cell::Kind::Pass, index});
+    });
+    traffic.first.push_back(uint32_t(traffic.passes.size()));
+    traffic.queues += uint32_t(program.queues.size());
+  }
+}
+
+Rows TorchRows::predicted() const {
+  struct Placed {
+    plan::Time time;
+    int64_t met; // the walk meets what depends on something after it
+    Cell cell;
+  };
+  std::vector<std::vector<Placed>> placed(rows.size());
+  for (size_t rank = 0; rank != rows.size(); ++rank)
+    placed[rank].reserve(rows[rank].size());
+  int64_t met = 0;
+  simulate::Options options;
+  options.observe = [&](const simulate::Event &event) {
+    ++met;
+    const bool transfers = plan::isTransfer(event.operation->kind);
+    if (!transfers && !plan::isCompute(event.operation->kind))
+      return;
+    const size_t rank = size_t(event.rank);
+    placed[rank].push_back({transfers ? event.start : event.end, met, rows[rank][cellAt[rank][size_t(event.index)]]});
+  };
+  simulate::Result result;
+  (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
+  Rows made;
+  for (std::vector<Placed> &own : placed) {
+    std::sort(own.begin(), own.end(),
+              [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
+    std::vector<Cell> &row = made.emplace_back();
+    row.reserve(own.size());
+    for (const Placed &each : own)
+      row.push_back(each.cell);
+  }
+  return made;
+}
+
+CellRows TorchRows::cellsOf(const Rows &rows) const {
+  CellRows made;
+  for (const std::vector<Cell> &row : rows) {
+    std::vector<schedule::Cell> &cells = made.emplace_back();
+    cells.reserve(row.size());
+    for (const Cell &cell : row)
+      cells.push_back((cell.kind == Cell::Kind::Pass   ? passes
+                       : cell.kind == Cell::Kind::Send ? sends
+                                                       : receives)[cell.index]);
+  }
+  return made;
+}
+
+} // namespace pipec::emit

@@ -1,0 +1,35 @@
+// A variant's passes and transfers as plain arrays, and the rows in which an order file may have them.
+#pragma once
+
+#include "compiler/passes/Traffic.h"
+#include "compiler/schedule/OrderCells.h"
+#include "runtime/plan/Plan.h"
+
+#include <vector>
+
+namespace pipec::emit {
+
+/// Passes and transfers of each rank.
+using CellRows = std::vector<std::vector<schedule::Cell>>;
+
+class TorchRows {
+public:
+  explicit TorchRows(const plan::Variant &variant);
+
+  /// In the order of the plan.
+  const Rows &issued() const { return rows; }
+  /// In that of the predicted run: a pass by when it ends, a transfer by when it starts.
+  Rows predicted() const;
+
+  CellRows cellsOf(const Rows &rows) const;
+
+  Traffic traffic;
+
+private:
+  const plan::Variant &variant;
+  Rows rows;
+  std::vector<std::vector<uint32_t>> cellAt;           // by rank and instruction executed: index into its row
+  std::vector<schedule::Cell> passes, sends, receives; // as cells
+};
+
+} // namespace pipec::emit
