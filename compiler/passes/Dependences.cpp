@@ -66,10 +66,10 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
     graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
   }
-  // What a transfer waits for beside what it sends: passes before which an order file does not place it.
+  // What an order file has wait beside: transfers for the passes before them, passes for sends.
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
     for (const Use &use : streams.ranks[rank].uses)
-      if (isTransfer(nodes[rank][use.user]))
+      if (isTransfer(nodes[rank][use.user]) || isTransfer(nodes[rank][use.definition]))
         graph.edge(nodes[rank][use.definition], nodes[rank][use.user]);
 }
 

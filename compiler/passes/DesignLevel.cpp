@@ -91,7 +91,7 @@ private:
     return builder.getArrayAttr(words);
   }
 
-  /// Where the order file places its transfers, if it does.
+  /// Where the order file places its transfers and its waits for them, if it does.
   ArrayAttr transfersAttr() {
     if (!order || order->rows.empty())
       return {};

@@ -204,7 +204,7 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     streams.transfers.push_back(transfer);
   }
 
-  /// Each rank's transfers where the pipeline says; each waits for the pass before it.
+  /// Each rank's transfers where the pipeline says; each waits for the pass before it, and all for sends that it says.
   LogicalResult placeAsGiven(PipelineOp pipeline, Streams &streams) {
     auto wrong = [&](const Twine &what) { return pipeline.emitError("'transfers': ") << what, failure(); };
     if (pipeline.getTransfers()->size() != streams.ranks.size())
@@ -226,30 +226,52 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
           unplaced[keyOf(operation.kind == plan::Kind::Send, operation.of == plan::Payload::Forward, operation.stage,
                          stream.records[i].microbatch)] = i;
       }
-      std::vector<uint32_t> order;
+      std::vector<uint32_t> order, awaited; // awaited: sends
       std::vector<Use> gates;
+      decltype(unplaced) sent;
       uint32_t next = 0;
+      auto place = [&](uint32_t record) {
+        for (const uint32_t send : awaited)
+          gates.push_back({record, send});
+        order.push_back(record);
+      };
+      // What stands behind a pass waits for what the pass waits for.
+      auto placeOwn = [&](uint32_t end) {
+        for (; next != end; ++next, awaited.clear())
+          place(next);
+      };
       for (size_t i = 0; i != size_t(list.size()); i += 4) {
         ArrayRef<int32_t> entry = list.asArrayRef().slice(i);
-        if (entry.size() < 4 || entry[0] < int32_t(next) || entry[0] > int32_t(passes))
+        if (entry.size() < 4 || entry[0] < int32_t(next) || entry[0] > int32_t(passes) || entry[1] < 0 || entry[1] > 5)
           return wrong("expected four numbers a transfer, the first no smaller than of the one before and at most the "
-                       "rank's passes");
-        auto found = unplaced.find(keyOf(entry[1] % 2 == 0, entry[1] < 2, entry[2], entry[3]));
-        if (found == unplaced.end())
-          return wrong("expected each of rank " + Twine(rank) + "'s transfers once, found another of stage " +
-                       Twine(entry[2]) + " microbatch " + Twine(entry[3]));
-        for (; next != uint32_t(entry[0]); ++next)
-          order.push_back(next);
+                       "rank's passes, the second from 0 to 5");
+        placeOwn(uint32_t(entry[0]));
+        const bool waits = entry[1] >= 4;
+        auto &known = waits ? sent : unplaced;
+        const auto key = waits ? keyOf(true, entry[1] == 4, entry[2], entry[3])
+                               : keyOf(entry[1] % 2 == 0, entry[1] < 2, entry[2], entry[3]);
+        const auto found = known.find(key);
+        if (found == known.end())
+          return waits ? wrong("expected what rank " + Twine(rank) + " waits for to be sent before, found stage " +
+                               Twine(entry[2]) + " microbatch " + Twine(entry[3]))
+                       : wrong("expected each of rank " + Twine(rank) + "'s transfers once, found another of stage " +
+                               Twine(entry[2]) + " microbatch " + Twine(entry[3]));
+        const uint32_t record = found->second;
+        known.erase(found);
+        if (waits) {
+          awaited.push_back(record);
+          continue;
+        }
         if (next != 0)
-          gates.push_back({found->second, next - 1});
-        order.push_back(found->second);
-        unplaced.erase(found);
+          gates.push_back({record, next - 1});
+        place(record);
+        if (entry[1] % 2 == 0)
+          sent[key] = record;
       }
       if (!unplaced.empty())
         return wrong("expected each of rank " + Twine(rank) + "'s transfers once, " + Twine(unplaced.size()) +
                      " are missing");
-      for (; next != own; ++next)
-        order.push_back(next);
+      placeOwn(own);
       stream.uses.insert(stream.uses.end(), gates.begin(), gates.end());
       streams.permute(rank, order);
     }
@@ -279,10 +301,10 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       }
       for (const Use &use : stream.uses) {
         Operation *user = stream.records[use.user].op;
-        if (!isa<SendOp, RecvOp>(user))
-          continue;
-        user->insertOperands(user->getNumOperands(),
-                             Value(firstOf<TokenType>(stream.records[use.definition].op->getResults())));
+        Operation *definition = stream.records[use.definition].op;
+        if (!isa<SendOp, RecvOp>(user) && !isa<SendOp>(definition))
+          continue; // it has taken the token since it was made
+        user->insertOperands(user->getNumOperands(), Value(firstOf<TokenType>(definition->getResults())));
       }
     }
   }

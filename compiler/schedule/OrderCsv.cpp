@@ -81,7 +81,7 @@ private:
     for (const auto &row : cells.rows) {
       auto &kept = order.rows.emplace_back();
       for (const Cell &cell : row)
-        if (isPass(cell.action) || isTransfer(cell.action))
+        if (isPass(cell.action) || isTransfer(cell.action) || isWaitSend(cell.action))
           kept.push_back({cell.action, cell.stage, cell.microbatch});
     }
   }

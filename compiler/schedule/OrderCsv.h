@@ -5,7 +5,8 @@
 
 namespace pipec::schedule {
 
-/// One action of a compute_comms row that the plan has too: a pass, in the order of the word, or a transfer.
+/// One action of a compute_comms row that the plan has too: a pass, in the order of the word, a transfer, or the wait
+/// until a send has ended.
 struct RowAction {
   Action action = Action::F;
   int32_t stage = 0, microbatch = 0;
@@ -17,7 +18,7 @@ struct Order {
   int32_t microbatches = 0;
   BackwardMode backward = BackwardMode::Fused;
   bool lastMicrobatchFirst = false; // backwards run from the last microbatch to the first
-  /// Each rank's passes and transfers as the file has them; empty where it leaves transfers to the reader.
+  /// Each rank's passes, transfers and waits as the file has them; empty where it leaves transfers to the reader.
   std::vector<std::vector<RowAction>> rows;
 };
 

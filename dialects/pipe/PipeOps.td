@@ -21,7 +21,8 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
     passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW. Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in
     order. `transfers`, where they are given too, are each rank's transfers in order, four
     numbers each: how many of its passes stand before it, 0 for a send forward, 1 for a receive of one, 2 and 3 for the same
-    backward, its stage and its microbatch; each then also waits for the pass before it. With `fill_weights` the weight backwards run on a queue of their own, whenever
+    backward, its stage and its microbatch; each then also waits for the pass before it. 4 and 5 stand for no transfer: what
+    comes after in the rank's program waits until its send forward (4) or backward (5) of that stage and microbatch has ended. With `fill_weights` the weight backwards run on a queue of their own, whenever
     the next of the compute queue waits. With `global_norm` the optimizers wait for an all-reduce of that many picoseconds,
     which starts when all ranks have done their last backward.
 

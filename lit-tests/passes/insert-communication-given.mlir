@@ -76,3 +76,17 @@ pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-
     pipe.backward(%0#1, %0#2, %2) stage 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
   }
 }
+
+// -----
+
+// expected-error @below {{'transfers': expected what rank 0 waits for to be sent before, found stage 0 microbatch 0}}
+pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+    attributes {words = [array<i32: 0, 3>, array<i32: 4, 7>],
+                transfers = [array<i32: 1, 4, 0, 0, 1, 0, 0, 0, 1, 3, 0, 0>, array<i32: 0, 1, 1, 0, 2, 2, 1, 0>]} {
+  pipe.block {
+    %0:3 = pipe.forward stage 0 cost 2 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward(%0#0) stage 1 cost 2 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    %2 = pipe.backward(%1#0, %1#1) stage 1 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+    pipe.backward(%0#1, %0#2, %2) stage 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
+  }
+}
