@@ -71,17 +71,13 @@ void warmUp(const View &view, Best &best) {
 /// pass the way down to j, G less what may follow j's last B, and the way back: a cycle by itself. Ranks are looked at
 /// by first stage, keeping the best i of each kind.
 void lastDevice(const View &view, Best &best) {
-  std::vector<int32_t> order(view.ranks.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int32_t x, int32_t y) { return view.ranks[x].first < view.ranks[y].first; });
   Wide upstream = -kNever, around = -kNever;
-  for (int32_t r : order) {
-    const RankView &rank = view.ranks[r];
+  for (const RankView *each : byFirstStage(view)) {
+    const RankView &rank = *each;
     const StageView &first = view.stages[rank.first];
     const Wide time = rank.work + idleBeforeBackward(rank, rank.warmUp);
     const Wide cycle = upstream + first.headF + first.upTo + 2 * time - rank.optimizer - rank.pending;
-    around = std::max(around, first.rankTail - first.headF - first.upTo);
+    around = std::max(around, aroundOf(view, rank));
     best.offer(0, cycle > 0 ? ceilDivide(cycle, 2) : 0, Argument::LastDevice);
     best.offer(0, around + first.headF + first.upTo + time - rank.optimizer - rank.pending, Argument::LastDevice);
     upstream = std::max(upstream, first.w + rank.optimizer - first.headF - first.upTo);
@@ -117,8 +113,10 @@ Bounded lowerBounds(const Problem &given) {
   if (problem.memoryLimit > 0) {
     memoryChain(view, best);
     area(view, best);
-    if (problem.backwardGroup == 1)
+    if (problem.backwardGroup == 1) {
       windows(view, best);
+      returns(view, best);
+    }
   }
   if (problem.copies == 1) // with more, a rank's first start is at no one stage
     lastDevice(view, best);

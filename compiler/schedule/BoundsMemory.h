@@ -14,4 +14,7 @@ void area(const View &view, Best &best);
 /// LB2, LB6 and LB10 of a rank as a whole: when memory leaves it nothing to do, at the start, between and at the end.
 void windows(const View &view, Best &best);
 
+/// LB6 of ranks with two stages.
+void returns(const View &view, Best &best);
+
 } // namespace pipec::schedule::bounds

@@ -140,4 +140,17 @@ View makeView(const Problem &problem) {
   return view;
 }
 
+std::vector<const RankView *> byFirstStage(const View &view) {
+  std::vector<const RankView *> ranks;
+  for (const RankView &rank : view.ranks)
+    ranks.push_back(&rank);
+  std::sort(ranks.begin(), ranks.end(), [](const RankView *a, const RankView *b) { return a->first < b->first; });
+  return ranks;
+}
+
+Wide aroundOf(const View &view, const RankView &rank) {
+  const StageView &first = view.stages[size_t(rank.first)];
+  return first.rankTail - first.headF - first.upTo;
+}
+
 } // namespace pipec::schedule::bounds

@@ -63,6 +63,14 @@ Wide leastToFree(const StageView &stage, Wide bytes, Wide count);
 
 View makeView(const Problem &problem);
 
+/// The ranks by their first stage.
+std::vector<const RankView *> byFirstStage(const View &view);
+
+/// What follows the end of the last B of stage 0 up to the rank's own end, less what comes before its first start: from
+/// its first start down to another rank, through what that one does, and back to its own end pass this, the ways from
+/// stage 0 there and back to it, and that.
+Wide aroundOf(const View &view, const RankView &rank);
+
 /// The larger of each side, with its argument; the first of equals stays.
 struct Best {
   Wide makespan = 0, span = 0;

@@ -97,15 +97,11 @@ private:
 void windows(const View &view, Best &best) {
   if (!view.inOrder)
     return;
-  std::vector<const RankView *> ranks;
-  for (const RankView &rank : view.ranks)
-    ranks.push_back(&rank);
-  std::sort(ranks.begin(), ranks.end(), [](const RankView *a, const RankView *b) { return a->first < b->first; });
-  Wide around = -kNever; // of all ranks i so far, the most that follows the end of the last B of stage 0, less the head
-  for (const RankView *each : ranks) {
+  Wide around = -kNever;
+  for (const RankView *each : byFirstStage(view)) {
     const RankView &rank = *each;
     const StageView &first = view.stages[size_t(rank.first)];
-    around = std::max(around, first.rankTail - first.headF - first.upTo);
+    around = std::max(around, aroundOf(view, rank));
     if (rank.capacity == kNever)
       continue;
     const RankWindows own(view, rank);

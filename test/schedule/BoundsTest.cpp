@@ -182,10 +182,18 @@ TEST(Bounds, FullMemoryIsIdleUntilTheFirstComesBack) {
     EXPECT_GE(lowerBounds(chunked(2, m, 2, true, 2)).makespan, 8 * m);
 }
 
+TEST(Bounds, AMicrobatchWaitsForBothOfAnothersReturns) {
+  // In a loop of four ranks rank 0 holds two microbatches whole. G(i) waits for W of the first stage of i - 2: two
+  // chunk times more than from G to B of its own, the way down (8 slots there and back, 4 more, B and W).
+  const Problem problem = chunked(4, 20, 2, false, 4);
+  const Bounded more = lowerBounds(problem), less = lowerBounds(chunked(4, 18, 2, false, 4));
+  EXPECT_GE(more.makespan - less.makespan, 8 + 4 + 1);
+}
+
 TEST(Bounds, NoGoodOrderOfSeveralStagesARankBeatsThem) {
   Random random(15);
   for (int n = 0; n < 700; ++n) {
-    const auto p = static_cast<int32_t>(pick(random, 1, 4)), v = static_cast<int32_t>(pick(random, 2, 3));
+    const auto p = static_cast<int32_t>(pick(random, 1, 4)), v = static_cast<int32_t>(pick(random, 2, n % 2 ? 2 : 3));
     Problem problem = chunked(p, static_cast<int32_t>(pick(random, 2, 9)), v, pick(random, 0, 1) == 1, 1);
     if (n % 3 == 0)
       std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), random);
