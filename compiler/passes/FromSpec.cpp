@@ -38,6 +38,55 @@ public:
     return imported;
   }
 
+  /// What a schedule of the catalogue takes of this spec; none where it does not go with it.
+  struct Taken {
+    std::pair<schedule::Time, schedule::Bytes> cost; // its time, and of the same, what it holds at most
+    __int128 excess; // of the fullest rank over its limit, with one transfer buffer an end
+  };
+  std::optional<Taken> taken(schedule::Objective by) {
+    if (failed(catalogueEntry()) || failed(settle()) || failed(fillAndCheck()) || failed(checkLength()))
+      return std::nullopt;
+    const schedule::Evaluation evaluation = schedule::evaluate(problem, schedule::wordsOf(*entry, problem, parameters));
+    if (!evaluation.complete)
+      return std::nullopt;
+    Taken result{{by == schedule::Objective::Span ? evaluation.span : evaluation.makespan,
+                  *std::max_element(evaluation.peak.begin(), evaluation.peak.end())},
+                 0};
+    const std::vector<__int128> always = schedule::heldAlways(problem, 1);
+    for (size_t rank = 0; problem.memoryLimit != 0 && rank != always.size(); ++rank)
+      result.excess = std::max(result.excess, always[rank] + evaluation.peak[rank] - problem.memoryLimit);
+    return result;
+  }
+
+  /// Of `auto`, where it takes what the catalogue has: the spec with the fastest of it that fits. None after an error.
+  std::optional<spec::Spec> withEntry() {
+    if (failed(autoParameters()))
+      return std::nullopt;
+    const bool bothWays = spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional;
+    std::optional<std::pair<std::pair<schedule::Time, schedule::Bytes>, std::string>> best;
+    std::optional<std::pair<__int128, std::string>> nearest;
+    for (const schedule::Entry &each : schedule::catalogue()) {
+      if ((each.copies() == 2) != bothWays || (spec.slices.value > 1 && !each.allowsSlices))
+        continue;
+      spec::Spec trial = spec;
+      trial.schedule = {std::string(each.name), spec.schedule.mark, {}};
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      const std::optional<Taken> found = Import(trial, context, buffers).taken(*objective);
+      if (found && found->excess <= 0 && (!best || found->cost < best->first))
+        best.emplace(found->cost, each.name);
+      if (found && (!nearest || found->excess < nearest->first))
+        nearest.emplace(found->excess, each.name);
+    }
+    if (!best && !nearest) {
+      error(spec.schedule.mark)
+          << "auto has no order for slices or a bidirectional placement but the catalogue's, none of "
+             "which goes with the rest of the spec: name one to see why";
+      return std::nullopt;
+    }
+    spec.schedule = {best ? best->second : nearest->second, spec.schedule.mark, {}};
+    return spec; // where none fits, check-memory says what is missing
+  }
+
   SearchSpace space() {
     if (spec.schedule.name != "auto")
       spec.schedule = {"auto", spec.schedule.mark, {}};
@@ -322,7 +371,7 @@ private:
   // What the search finds
   //===--------------------------------------------------------------------===//
 
-  LogicalResult autoSchedule() {
+  LogicalResult autoParameters() {
     objective = schedule::Objective::Span;
     for (const auto &[name, parameter] : spec.schedule.parameters) {
       if (name != "objective")
@@ -333,6 +382,12 @@ private:
       if (parameter.values.front() == "makespan")
         objective = schedule::Objective::Makespan;
     }
+    return success();
+  }
+
+  LogicalResult autoSchedule() {
+    if (failed(autoParameters()))
+      return failure();
     problem.rankOf = placedAsSpecSays(size_t(spec.stages));
     if (failed(agreesWithPlacement("auto has each stage on one rank")))
       return failure();
@@ -489,7 +544,11 @@ void report(const std::vector<spec::Diagnostic> &diagnostics, MLIRContext &conte
 
 Imported fromSpec(const spec::Spec &spec, MLIRContext &context, int32_t buffers) {
   context.loadDialect<PipeDialect>();
-  return Import(spec, context, buffers).run();
+  const bool bothWays = spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional;
+  if (spec.schedule.name != "auto" || (spec.slices.value == 1 && !bothWays))
+    return Import(spec, context, buffers).run();
+  const std::optional<spec::Spec> chosen = Import(spec, context, buffers).withEntry();
+  return chosen ? Import(*chosen, context, buffers).run() : Imported();
 }
 
 SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, 1).space(); }
