@@ -14,8 +14,10 @@ namespace pipec::schedule {
 namespace {
 
 // At the usual effort, about a hundred nanoseconds a letter.
-constexpr int64_t kTrialLetters = 2'500'000; // in candidates, or
-constexpr int64_t kTrialWords = 30;          // this often the problem's letters, if that is more
+constexpr int64_t kTrialLetters = 2'500'000;      // in candidates at least, and
+constexpr int64_t kTrialWords = 120;              // this often the problem's letters, up to
+constexpr int64_t kMostTrialLetters = 12'000'000; // these, or
+constexpr int64_t kLeastTrialWords = 30;          // this often, if that is more
 constexpr int64_t kAnnealLetters = 4'000'000;
 constexpr int64_t kLeastAnnealing = 1'000; // evaluations that are worth while
 constexpr size_t kMostTried = 420;
@@ -68,7 +70,9 @@ public:
   std::optional<Solution> run() {
     candidates = candidatesOf(problem, capacities);
     mostTried = std::max<size_t>(kMostTried * size_t(std::min<int64_t>(options.effort, 100)) / 100, 8);
-    const int64_t budget = std::max(kTrialLetters, kTrialWords * letters) / 100 * options.effort;
+    const int64_t budget =
+        std::max({kTrialLetters, std::min(kTrialWords * letters, kMostTrialLetters), kLeastTrialWords * letters}) /
+        100 * options.effort;
     std::vector<Trial> best;
     if (problem.microbatches > 4 * problem.ranks && letters * int64_t(candidates.size()) > budget)
       best = screened(budget);

@@ -93,6 +93,17 @@ TEST(Search, IsTheSameEveryTime) {
   EXPECT_EQ(one->letters, two->letters);
 }
 
+/// A long step is a few candidates long at the least work, which would do with a published one, a tenth longer.
+TEST(Search, TriesEnoughWhereAStepIsLong) {
+  Problem problem = uniform(64, 256, 18522, 18086, 9336, 601, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 2 * 128;
+  const std::optional<Solution> solution = solve(problem);
+  ASSERT_TRUE(solution);
+  EXPECT_LE(solution->time * 100, solution->bound * 101);
+}
+
 /// The banker's rule: whatever the policy, the placement and the limit, a list schedule ends.
 TEST(ListSchedule, NeverStops) {
   Random random(12);
