@@ -12,6 +12,9 @@ OrderPrograms::OrderPrograms(const schedule::OrderCells &cells, const schedule::
   variant.microbatches = index.microbatches;
   variant.programs.resize(cells.rows.size());
   queues.resize(cells.rows.size());
+  stagesOf.resize(cells.rows.size());
+  for (const int32_t rank : index.rankOf)
+    place.push_back(stagesOf[size_t(rank)]++);
   for (size_t rank = 0; rank != cells.rows.size(); ++rank)
     add(rank);
 }
@@ -24,7 +27,7 @@ void OrderPrograms::add(size_t rank) {
   program->instructions.resize(row.size());
   program->step = {{0, uint32_t(row.size()), 1}};
   communicators.clear();
-  operations.clear();
+  operations.assign(size_t(stagesOf[rank]) * schedule::kActions, kNone);
   auto &own = queues[rank];
   own.resize(1);
 
@@ -79,9 +82,10 @@ uint32_t OrderPrograms::queueOf(const Cell &cell) {
 }
 
 uint32_t OrderPrograms::operationOf(const Cell &cell) {
-  auto [known, isNew] = operations.try_emplace({cell.action, cell.stage}, uint32_t(program->operations.size()));
-  if (!isNew)
-    return known->second;
+  uint32_t &known = operations[size_t(place[size_t(cell.stage)]) * schedule::kActions + size_t(cell.action)];
+  if (known != kNone)
+    return known;
+  known = uint32_t(program->operations.size());
   plan::Operation operation;
   operation.stage = cell.stage;
   if (isPass(cell.action)) {
@@ -99,7 +103,7 @@ uint32_t OrderPrograms::operationOf(const Cell &cell) {
     operation.kind = plan::Kind::Optimizer;
   }
   program->operations.push_back(operation);
-  return known->second;
+  return known;
 }
 
 } // namespace pipec::emit

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace pipec::emit {
 
@@ -28,10 +29,13 @@ private:
   const schedule::OrderCells &cells;
   const schedule::OrderIndex &index;
   const Communicator communicator;
+  static constexpr uint32_t kNone = ~uint32_t(0);
+  std::vector<uint32_t> place;    // of a stage among its rank's
+  std::vector<uint32_t> stagesOf; // how many a rank has
   // Of the rank at hand.
   plan::Program *program = nullptr;
-  std::map<std::pair<int32_t, int>, uint32_t> communicators;           // by what shares one
-  std::map<std::pair<schedule::Action, int32_t>, uint32_t> operations; // by stage
+  std::map<std::pair<int32_t, int>, uint32_t> communicators; // by what shares one
+  std::vector<uint32_t> operations;                          // by place of the stage, and action
 };
 
 /// Of a row of an order that stops: the cell at `place` stands behind the one at `first`, or (first == place) is a

@@ -2,9 +2,9 @@
 // for another in a cycle, whichever transfers share a communicator (OrderProof.h), and what was placed for one queue
 // model also ends on the others. One such order is that of the predicted run, a pass by when it ends, a transfer by
 // when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by then, and
-// it starts as predicted. Two others know less of times: that of the plan, and the first one packed, where a pass that
-// can run overtakes a transfer that cannot yet be done. Of those that last at most a 20th longer, that is taken which
-// takes the fewest steps in PyTorch's dry run, where everything takes as long.
+// it starts as predicted. Others know less of times: that of the plan, the same with a quick start (TorchRows.h), and
+// the first one packed, where a pass that can run overtakes a transfer that cannot yet be done. Of those that last at
+// most a 20th longer, that is taken which takes the fewest steps in PyTorch's dry run, where everything takes as long.
 #include "compiler/emit/TorchCsv.h"
 
 #include "compiler/emit/OrderProof.h"
@@ -129,15 +129,17 @@ CellRows bestRows(const plan::Variant &variant, OrderFormat format) {
   const Rows predicted = known.predicted();
   if (format == OrderFormat::ComputeOnly)
     return known.cellsOf(predicted);
-  const Rows packed = pipec::packed(traffic, predicted, {.passes = 1});
-  const std::optional<plan::Time> makespan = makespanOf(traffic, predicted);
+  const Rows packed = pipec::packed(traffic, predicted, {.passes = 1}), quick = known.quickStart(known.issued());
+  std::optional<plan::Time> makespan; // as predicted, once asked for
   const Rows *best = &predicted;
   int64_t steps = stepsOf(traffic, predicted);
-  for (const Rows *rows : {&packed, &known.issued()}) {
+  for (const Rows *rows : {&packed, &known.issued(), &quick}) {
     const int64_t its = stepsOf(traffic, *rows);
     if (its >= steps)
       continue;
     const std::optional<plan::Time> lasts = makespanOf(traffic, *rows);
+    if (!makespan)
+      makespan = makespanOf(traffic, predicted);
     if (!lasts || (makespan && *lasts - *makespan > *makespan / kLittle))
       continue;
     best = rows;

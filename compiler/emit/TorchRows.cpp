@@ -1,5 +1,6 @@
 #include "compiler/emit/TorchRows.h"
 
+#include "compiler/passes/TransferOrder.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
@@ -140,6 +141,55 @@ Rows TorchRows::predicted() const {
     for (const Placed &each : own)
       row.push_back(each.cell);
   }
+  return made;
+}
+
+Rows TorchRows::quickStart(const Rows &rows) const {
+  // How many passes stand before each on the longest way to it; transfers last none. Any order that can run serves.
+  std::vector<uint32_t> level(traffic.passes.size()), rankOf(traffic.passes.size());
+  for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
+    std::fill(rankOf.begin() + traffic.first[rank], rankOf.begin() + traffic.first[rank + 1], rank);
+  auto isForward = [&](uint32_t pass) { return passes[pass].action == Action::F; };
+  uint64_t end = level.size();
+  for (const Traffic::Node node : bySweep(traffic)) {
+    if (traffic.isMove(node))
+      continue;
+    const Traffic::Pass &pass = traffic.passes[node];
+    if (pass.in != Traffic::kNone)
+      level[node] = level[traffic.moves[pass.in].producer] + 1;
+    if (node != traffic.first[rankOf[node]])
+      level[node] = std::max(level[node], level[node - 1] + 1);
+    if (!isForward(node))
+      end = std::min<uint64_t>(end, level[node]);
+  }
+  end = end * 3 / 10;
+  // Passes of these levels, and what they give; at one level, first what the last ranks send.
+  struct Early {
+    uint32_t level;
+    int32_t order;
+    Traffic::Node node;
+  };
+  std::vector<Early> early;
+  for (uint32_t node = 0; node != traffic.passes.size(); ++node)
+    if (level[node] < end) {
+      early.push_back({level[node], 1, node});
+      if (const uint32_t out = traffic.passes[node].out; out != Traffic::kNone && level[node] + 1 < end)
+        early.push_back({level[node] + 1, -int32_t(rankOf[node]), traffic.nodeOf(out)});
+    }
+  std::sort(early.begin(), early.end(), [](const Early &a, const Early &b) {
+    return std::tie(a.level, a.order, a.node) < std::tie(b.level, b.order, b.node);
+  });
+  TransferOrder order;
+  std::vector<bool> isEarly(traffic.size());
+  for (const Early &each : early) {
+    order.push_back(each.node);
+    isEarly[each.node] = true;
+  }
+  Rows made = rowsOf(traffic, order);
+  for (size_t rank = 0; rank != rows.size(); ++rank)
+    for (const Cell &cell : rows[rank])
+      if (!isEarly[cell.kind == Cell::Kind::Pass ? cell.index : traffic.nodeOf(cell.index)])
+        made[rank].push_back(cell);
   return made;
 }
 

@@ -21,6 +21,11 @@ public:
   /// In that of the predicted run: a pass by when it ends, a transfer by when it starts.
   Rows predicted() const;
 
+  /// `rows`, but that while the pipeline begins to fill each rank sends what a pass gives before it takes what the next
+  /// one needs, so that the wave of the first forwards is not held up: three tenths of the way to the first backward,
+  /// which shortens the dry run more than it lengthens the step.
+  Rows quickStart(const Rows &rows) const;
+
   CellRows cellsOf(const Rows &rows) const;
 
   Traffic traffic;

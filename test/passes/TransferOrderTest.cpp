@@ -208,9 +208,14 @@ TEST(Placement, OfPyTorchsSchedules) {
         EXPECT_LE(double(ours->result.makespan), 1.05 * double(each.ideal));
         const int64_t published = schedule.steps[p == 8 ? 0 : p == 32 ? 1 : 2];
         if (published != 0 && p != 16) {
-          // With four chunks on 64 ranks it is 0.8 % more.
-          for (const TorchRows &taken : {rows, exportedRows(ours->variant)})
-            EXPECT_LE(double(torchSteps(each.problem, taken)), double(published) * (p == 64 ? 1.01 : 1));
+          // The plan's own rows take 0.5 % more with four chunks on 64 ranks.
+          EXPECT_LE(double(torchSteps(each.problem, rows)), double(published) * (p == 64 ? 1.01 : 1));
+          const TorchRows exported = exportedRows(ours->variant);
+          EXPECT_LE(torchSteps(each.problem, exported), published);
+          // At most a 20th longer than the predicted run, as the rows in its order are.
+          const std::optional<plan::Time> lasts = makespanOf(asTorchRuns(each.problem, exported, queues));
+          ASSERT_TRUE(lasts);
+          EXPECT_LE(double(*lasts), 1.055 * double(ours->result.makespan));
         }
       }
     }
