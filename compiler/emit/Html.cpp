@@ -66,7 +66,8 @@ Json kinds() {
   return list;
 }
 
-Json variantJson(const plan::Variant &variant, const Report &figures) {
+/// Bounds hold for the spec's links; under a network there are none.
+Json variantJson(const plan::Variant &variant, const Report &figures, bool bounded) {
   const plan::Certificate &c = figures.certificate;
   return {{"name", variant.name},
           {"schedule", figures.schedule},
@@ -75,8 +76,8 @@ Json variantJson(const plan::Variant &variant, const Report &figures) {
           {"limit", variant.memoryLimit},
           {"makespan", c.makespan},
           {"span", c.span},
-          {"lowerBound", c.lowerBound},
-          {"spanLowerBound", c.spanLowerBound},
+          {"lowerBound", bounded ? c.lowerBound : 0},
+          {"spanLowerBound", bounded ? c.spanLowerBound : 0},
           {"bound", plan::name(c.bound)},
           {"spanBound", plan::name(c.spanBound)},
           {"bubble", figures.bubbleRate},
@@ -107,12 +108,13 @@ size_t fitting(const plan::Plan &plan, const std::vector<Shown> &frames, std::ma
 }
 
 /// What a run leaves out where not all fits is said in the note.
-Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, Json &list, std::string &note) {
+Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, const Network &network, Json &list,
+                 std::string &note) {
   std::vector<Shown> frames;
   for (size_t v = 0; run.empty() && v != plan.variants.size(); ++v)
     frames.push_back({v});
   for (const RunStep &step : run)
-    frames.push_back({step.variant, std::min(step.step, kSettled), &step});
+    frames.push_back({step.variant, network.scenario ? step.step : std::min(step.step, kSettled), &step});
   std::map<size_t, int64_t> steps;
   const size_t fit = fitting(plan, frames, steps);
   if (fit == 0 || (run.empty() && fit != frames.size()))
@@ -125,6 +127,7 @@ Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, Json &
   for (const auto &[v, count] : steps) {
     simulate::Options options;
     options.steps = count;
+    options.scenario = network.scenario;
     if (Status status = recordings[v].run(plan.variants[v], options); !status.ok())
       return status;
   }
@@ -155,7 +158,7 @@ std::string assembled(const std::map<std::string_view, std::string_view> &parts)
 } // namespace
 
 Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector<trace::Event> &run, std::string &text,
-            std::string &note) {
+            std::string &note, const Network &network) {
   std::vector<RunStep> steps;
   if (!run.empty())
     if (Status status = overlay(plan, run, steps); !status.ok())
@@ -164,9 +167,11 @@ Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector
   for (int why = 0; why <= int(simulate::Why::Queue); ++why)
     data["whys"].push_back(name(simulate::Why(why)));
   for (size_t v = 0; v != plan.variants.size(); ++v)
-    data["variants"].push_back(variantJson(plan.variants[v], figures.variants[v]));
+    data["variants"].push_back(variantJson(plan.variants[v], figures.variants[v], !network.scenario));
+  if (network.scenario)
+    data["network"] = network.name;
   data["frames"] = Json::array();
-  if (Status status = addFrames(plan, steps, data["frames"], note); !status.ok())
+  if (Status status = addFrames(plan, steps, network, data["frames"], note); !status.ok())
     return status;
   const std::string title = escaped(figures.variants.front().schedule);
   const std::string frames = scriptText(data);

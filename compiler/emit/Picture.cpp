@@ -155,10 +155,13 @@ Time Picture::scale() const {
   return longest;
 }
 
-Status predicted(const plan::Variant &variant, int64_t step, Section &section) {
+Status predicted(const plan::Variant &variant, int64_t step, Section &section, const Network &network) {
   section = sectionOf(variant);
-  const int64_t last = std::min(step, kSettled);
+  const int64_t last = network.scenario ? step : std::min(step, kSettled); // a network may change at any step
   simulate::Options run;
+  run.scenario = network.scenario;
+  if (network.scenario)
+    section.bound = 0; // holds for the spec's links
   run.steps = last + 1;
   run.observe = [&](const simulate::Event &event) {
     if (event.step == last && isDrawn(event.operation->kind) && event.end > event.start)
@@ -178,16 +181,19 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section) {
     section.figures += fmt::format(", gap {:.2f} %", 100 * (double(section.length) / double(section.bound) - 1));
   if (section.activations > 0)
     section.figures += fmt::format(", activations {}", plan::bytesText(section.activations));
+  if (network.scenario)
+    section.figures += fmt::format(", {}under {}", step > 0 ? fmt::format("step {} ", step) : "", network.name);
   return {};
 }
 
-Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section) {
+Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section,
+                const Network &network) {
   int64_t chosen = 0;
   Timings timings;
   if (Status status = chooseStep(variant, events, step, chosen, timings); !status.ok())
     return status;
   Section plan;
-  if (Status status = predicted(variant, chosen, plan); !status.ok())
+  if (Status status = predicted(variant, chosen, plan, network); !status.ok())
     return status;
   Section run = sectionOf(variant);
   for (const auto &[identity, timed] : timings) {
@@ -223,11 +229,11 @@ Status compared(const plan::Variant &variant, const std::vector<trace::Event> &e
 
   section = std::move(plan);
   section.figures = fmt::format(
-      "step {}: predicted {}, measured {} ({:+.2f} %), bubble {:.2f} and {:.2f} %; an operation ends {} off, at most "
+      "step {}: predicted {}{}, measured {} ({:+.2f} %), bubble {:.2f} and {:.2f} %; an operation ends {} off, at most "
       "{} "
       "({})",
-      chosen, plan::timeText(section.length), plan::timeText(run.length),
-      section.length == 0 ? 0.0 : 100 * (double(run.length) / double(section.length) - 1),
+      chosen, plan::timeText(section.length), network.scenario ? " under " + network.name : "",
+      plan::timeText(run.length), section.length == 0 ? 0.0 : 100 * (double(run.length) / double(section.length) - 1),
       100 * bubbleOf(section.lanes, section.length, false), 100 * bubbleOf(run.lanes, run.length, false),
       plan::timeText(count == 0 ? 0 : Time(sum / double(count))), plan::timeText(std::max<Time>(most, 0)), worst);
   section.lanesPerRank = 2;

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
+#include "runtime/simulate/Scenario.h"
 #include "runtime/trace/Trace.h"
 
 #include <string>
@@ -44,13 +45,20 @@ struct Picture {
   plan::Time scale() const;
 };
 
+/// Under what a step is simulated: what the plan says, or a scenario.
+struct Network {
+  const simulate::Scenario *scenario = nullptr; // outlives its use
+  std::string name;
+};
+
 /// One step of a variant in virtual time. Of steps that follow each other the `step`-th, where that may differ; the
 /// first stands alone.
-Status predicted(const plan::Variant &variant, int64_t step, Section &section);
+Status predicted(const plan::Variant &variant, int64_t step, Section &section, const Network &network = {});
 
 /// A step of a real run under the same step as predicted, with how far they differ in the figures. `step` < 0: the last
 /// that is whole. Of a trace of another plan the status says what does not agree.
-Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section);
+Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section,
+                const Network &network = {});
 
 /// What the second takes and holds, in times of the first.
 std::string comparison(const Section &first, const Section &second);

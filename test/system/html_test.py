@@ -180,6 +180,16 @@ class Html(support.ToolTest):
             self.assertIn(re.search(r"memory +([\d.]+ \w+) ", report)[1], peak)
             self.assertIn(re.search(r"makespan +([\d.]+ \w+) ", report)[1], peak)
 
+    def test_network(self):
+        """A page of what a scenario would make of the plan: no bound, which holds for the plan's links, and its own bubble."""
+        network = support.SPECS / "networks" / "slow-link.json"
+        self.page(support.SPECS / "1f1b.yaml", "--network", network, command="show")
+        figures = self.browser.run("return [...document.querySelectorAll('#figures div')].map((each) => each.textContent)")
+        self.assertEqual(figures[0], "step 075.298 ms66\u00a0ms as planned")
+        self.assertTrue(figures[1].startswith("bubble36.25"), figures[1])
+        self.assertIn("under slow-link.json", self.browser.run("return document.getElementById('shape').textContent"))
+        self.assertNotIn("bound", self.browser.run("return document.getElementById('legend').textContent"))
+
     def test_causes_are_those_of_explain(self):
         for name in ("1f1b", "v-half", "zb-v"):
             spec = support.SPECS / f"{name}.yaml"

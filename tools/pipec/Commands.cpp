@@ -8,7 +8,6 @@
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Write.h"
-#include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
 #include "tools/pipec/Inputs.h"
@@ -119,12 +118,9 @@ int reportCommand(const CommandOptions &options) {
     return fail(options, options.input, status);
   if (!options.network.empty()) {
     simulate::Scenario network;
-    simulate::Place place;
-    Status status = simulate::readScenario(options.network, compiled.plan.ranks(), network, place);
-    if (!status.ok())
-      return fail(options, options.network, status, place);
-    status = emit::addNetwork(compiled.plan, network, options.steps, report);
-    if (!status.ok())
+    if (!readNetwork(options, compiled.plan.ranks(), network, code))
+      return code;
+    if (Status status = emit::addNetwork(compiled.plan, network, options.steps, report); !status.ok())
       return fail(options, options.network, status);
   }
   fmt::print("{}", options.json ? emit::reportJson(report) : emit::reportText(report));

@@ -16,7 +16,7 @@ struct CommandOptions {
   int columns = 0;      // 0: the terminal's, else 80; of a figure: pixels
   std::string trace;    // show: a real run of the plan
   long long step = -1;  // of that run; negative: the last that is whole
-  std::string network;  // report: simulate under this scenario
+  std::string network;  // report, show: simulate under this scenario
   long long steps = 10; // so many steps
   bool json = false;
   std::string colour = "auto";

@@ -84,6 +84,14 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
   return false;
 }
 
+bool readNetwork(const CommandOptions &options, int32_t ranks, simulate::Scenario &network, int &code) {
+  simulate::Place place;
+  const Status status = simulate::readScenario(options.network, ranks, network, place);
+  if (!status.ok())
+    code = fail(options, options.network, status, place);
+  return status.ok();
+}
+
 Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {
   report.planBytes = int64_t(compiled.bytes.size());
   report.compileMs = compiled.milliseconds;

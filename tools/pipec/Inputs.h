@@ -24,6 +24,9 @@ Status loadChecked(const std::string &path, plan::Plan &plan);
 /// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code);
 
+/// The scenario of --network, for a plan of so many ranks; false after saying what is wrong with it.
+bool readNetwork(const CommandOptions &options, int32_t ranks, simulate::Scenario &network, int &code);
+
 /// To the file of -o, atomically, or to standard output where none is named; the exit code.
 int write(const CommandOptions &options, const std::string &text);
 /// `--emit=svg` of what has been compiled.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -44,23 +45,37 @@ int columnsOf(const CommandOptions &options) {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<int>(size.ws_col, kLeast) : kUsual;
 }
 
+/// The scenario of --network, if one is asked for; false after saying what is wrong with it.
+bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simulate::Scenario &scenario,
+                   emit::Network &network, int &code) {
+  if (options.network.empty())
+    return true;
+  if (!readNetwork(options, compiled.plan.ranks(), scenario, code))
+    return false;
+  network = {&scenario, std::filesystem::path(options.network).filename().string()};
+  return true;
+}
+
 /// The variant asked for, drawn alone or over a real run.
-Status section(const CommandOptions &options, const Compiled &compiled, emit::Section &section) {
+Status section(const CommandOptions &options, const Compiled &compiled, const emit::Network &network,
+               emit::Section &section) {
   const size_t variant = size_t(std::max(options.variant, 0));
   if (variant >= compiled.plan.variants.size())
     return Status::usage(fmt::format("the plan has {} variant{}, the first is 0", compiled.plan.variants.size(),
                                      compiled.plan.variants.size() == 1 ? "" : "s"));
   if (options.trace.empty())
-    return emit::predicted(compiled.plan.variants[variant], 0, section);
+    return emit::predicted(compiled.plan.variants[variant], std::max(0LL, options.step), section, network);
   std::vector<trace::Event> events;
   if (Status status = trace::read(options.trace, events); !status.ok())
     return status;
-  return emit::compared(compiled.plan.variants[variant], events, options.step, section);
+  return emit::compared(compiled.plan.variants[variant], events, options.step, section, network);
 }
 
 Status usable(const CommandOptions &options) {
   if (!options.trace.empty() && !options.second.empty())
     return Status::usage("--trace puts a run under one plan; leave the second away");
+  if (options.step >= 0 && options.trace.empty() && options.network.empty())
+    return Status::usage("--step is of the run of --trace, or of one under --network");
   if (options.emit == "html" && !options.second.empty())
     return Status::usage("a page shows one plan; compile two as variants of one spec to have both in its menu");
   if (options.emit == "html" && (options.step >= 0 || options.variant >= 0))
@@ -70,13 +85,20 @@ Status usable(const CommandOptions &options) {
   return {};
 }
 
+/// Whose fault it is: the trace's where it is another plan's, the scenario's where it cuts what the plan needs.
+const std::string &fileOf(const CommandOptions &options, const Status &status, const std::string &path) {
+  return status.code == Code::Input && !options.trace.empty()     ? options.trace
+         : status.code == Code::Check && !options.network.empty() ? options.network
+                                                                  : path;
+}
+
 } // namespace
 
 int showSvg(const CommandOptions &options, const Compiled &compiled) {
   if (const size_t variants = compiled.plan.variants.size(); variants > 1)
     fmt::print(stderr, "note: the figure is of the first of {} variants; pipec show has --variant\n", variants);
   emit::Picture picture;
-  if (Status status = section(options, compiled, picture.sections.emplace_back()); !status.ok())
+  if (Status status = section(options, compiled, {}, picture.sections.emplace_back()); !status.ok())
     return fail(options, options.input, status);
   return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));
 }
@@ -89,9 +111,14 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   if (!options.trace.empty())
     if (Status status = trace::read(options.trace, events); !status.ok())
       return fail(options, options.trace, status);
+  simulate::Scenario scenario;
+  emit::Network network;
+  int code = 0;
+  if (!obtainNetwork(options, compiled, scenario, network, code))
+    return code;
   std::string text, note;
-  if (Status status = emit::html(compiled.plan, figures, events, text, note); !status.ok())
-    return fail(options, options.trace.empty() ? options.input : options.trace, status);
+  if (Status status = emit::html(compiled.plan, figures, events, text, note, network); !status.ok())
+    return fail(options, fileOf(options, status, options.input), status);
   if (!note.empty())
     fmt::print(stderr, "note: {}\n", note);
   return write(options, text);
@@ -114,9 +141,13 @@ int showCommand(const CommandOptions &options) {
     int code = 0;
     if (!obtain(options, path, compiled, code))
       return code;
+    simulate::Scenario scenario;
+    emit::Network network;
+    if (!obtainNetwork(options, compiled, scenario, network, code))
+      return code;
     emit::Section &drawn = picture.sections.emplace_back();
-    if (Status status = section(options, compiled, drawn); !status.ok())
-      return fail(options, status.code == Code::Input && !options.trace.empty() ? options.trace : path, status);
+    if (Status status = section(options, compiled, network, drawn); !status.ok())
+      return fail(options, fileOf(options, status, path), status);
     if (options.emit != "svg")
       drawn.title = path; // in a figure the schedule's name says more
   }

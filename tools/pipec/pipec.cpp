@@ -88,6 +88,7 @@ const Subcommand kSubcommands[] = {
      pipec::searchCommand},
     {"show", "the timeline in the terminal or as a figure; two plans on one scale; a real run under its prediction",
      "pipec show specs/1f1b.yaml specs/gpipe.yaml\n"
+     "pipec show specs/1f1b.yaml --network specs/networks/slow-link.json\n"
      "pipec show specs/v-half.yaml --emit=svg -o v-half.svg\n"
      "pipec show specs/v-half.yaml --emit=html -o v-half.html\n"
      "pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local --steps 3 --trace run.json\n"
@@ -98,7 +99,10 @@ const Subcommand kSubcommands[] = {
        set(app, options);
        app.add_option("--trace", options.trace, "a run of the plan (piperun --trace), drawn under what was predicted");
        app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
-           ->check(CLI::NonNegativeNumber);
+           ->check(CLI::Range(0, 1'000'000));
+       app.add_option("--network", options.network,
+                      "a scenario (specs/networks): draw what is predicted under it; --step says which step then too "
+                      "(default: 0)");
        app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
        app.add_option("--emit", options.emit, "svg: a figure instead of text; html: a page to explore")
            ->check(CLI::IsMember({"svg", "html"}));

@@ -13,6 +13,7 @@ function fillFigures() {
   const shape = [countText(ranks.length, "rank"), countText(variant.stages, "stage"),
                  countText(variant.microbatches, "microbatch")];
   if (variant.schedule && variant.schedule !== nameOf(variant)) shape.unshift(variant.schedule);
+  if (data.network) shape.push(`under ${data.network}`);
   element("shape").textContent = shape.join(" · ");
   list.replaceChildren();
   const figure = (name, value, note) => {
@@ -23,12 +24,15 @@ function fillFigures() {
   };
   const bound = (time, least, argument) => least > 0
     ? `bound ${timeText(least)} (${argument}), gap ${percentText(time / least - 1)}` : "no bound known";
-  figure("makespan", timeText(variant.makespan), bound(variant.makespan, variant.lowerBound, variant.bound));
-  figure("span, step after step", timeText(variant.span),
-    `${bound(variant.span, variant.spanLowerBound, variant.spanBound)}, bubble ${percentText(variant.spanBubble)}`);
+  if (data.network) figure(`step ${frame.step}`, timeText(frame.end), `${timeText(variant.makespan)} as planned`);
+  else {
+    figure("makespan", timeText(variant.makespan), bound(variant.makespan, variant.lowerBound, variant.bound));
+    figure("span, step after step", timeText(variant.span),
+      `${bound(variant.span, variant.spanLowerBound, variant.spanBound)}, bubble ${percentText(variant.spanBubble)}`);
+  }
   const causes = all.shares.map((share, why) => [share, why]).filter(([share]) => share >= 5e-5)
     .sort(([a], [b]) => b - a);
-  figure("bubble", percentText(variant.bubble),
+  figure("bubble", percentText(data.network ? all.shares.reduce((sum, each) => sum + each, 0) : variant.bubble),
     causes.map(([share, why]) => `${IDLE[why].name} ${percentText(share, 1)}`).join(" · ") || "no idle time");
   const peaks = ranks.map((rank) => rank.peak), most = Math.max(...peaks);
   figure("peak memory", bytesText(most), `on rank ${peaks.indexOf(most)}` +
