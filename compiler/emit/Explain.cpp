@@ -20,8 +20,9 @@ using simulate::Why;
 namespace {
 
 /// "F stage 1 microbatch 2", without the rank.
-std::string nameOf(const Executed &executed) {
-  std::string text = plan::describe(0, *executed.operation, executed.microbatch());
+std::string nameOf(const plan::Variant &variant, const Executed &executed) {
+  std::string text =
+      plan::describe(0, *executed.operation, variant.numberOf(executed.operation->stage, executed.microbatch()));
   return text.substr(text.find(": ") + 2);
 }
 
@@ -57,9 +58,9 @@ Time idleSince(const plan::Program &program, const simulate::Recording &recordin
   return since;
 }
 
-CauseLink linkOf(const simulate::Recording &recording, const Occurrence &place, Why why) {
+CauseLink linkOf(const plan::Variant &variant, const simulate::Recording &recording, const Occurrence &place, Why why) {
   const Executed &executed = recording.at(place);
-  CauseLink link{nameOf(executed), place.rank, 1, executed.start, executed.end, why};
+  CauseLink link{nameOf(variant, executed), place.rank, 1, executed.start, executed.end, why};
   const plan::Kind kind = executed.operation->kind;
   if (plan::isTransfer(kind)) {
     const Occurrence send = kind == plan::Kind::Send ? place : recording.peerOf(place);
@@ -67,7 +68,7 @@ CauseLink linkOf(const simulate::Recording &recording, const Occurrence &place, 
     link.rank = operation.peer;
     link.what = fmt::format("rank {} sends {} stage {} microbatch {} to rank {}", send.rank,
                             operation.of == plan::Payload::Forward ? "F" : "B", operation.stage,
-                            recording.at(send).microbatch(), operation.peer);
+                            variant.numberOf(operation.stage, recording.at(send).microbatch()), operation.peer);
   } else {
     link.what = fmt::format("rank {} runs {}", place.rank, link.what);
   }
@@ -75,23 +76,23 @@ CauseLink linkOf(const simulate::Recording &recording, const Occurrence &place, 
 }
 
 /// The chain that ends where `place` starts. What a device runs one after the other is one link.
-std::vector<CauseLink> chainTo(const simulate::Recording &recording, Occurrence place) {
+std::vector<CauseLink> chainTo(const plan::Variant &variant, const simulate::Recording &recording, Occurrence place) {
   std::vector<CauseLink> links;
   Cause cause = recording.causeOf(place);
   std::string last; // the latest instruction of the link being made
   while (cause.by && cause.by->step == place.step) {
     const Occurrence by = *cause.by;
     Cause further = recording.causeOf(by);
-    CauseLink link = linkOf(recording, by, further.why);
+    CauseLink link = linkOf(variant, recording, by, further.why);
     if (cause.why == Why::Order && !links.empty() && links.back().rank == by.rank) {
       CauseLink &whole = links.back();
       whole.start = link.start;
       whole.why = link.why;
       ++whole.instructions;
       whole.what = fmt::format("rank {} runs {} instructions, {} to {}", by.rank, whole.instructions,
-                               nameOf(recording.at(by)), last);
+                               nameOf(variant, recording.at(by)), last);
     } else {
-      last = nameOf(recording.at(by));
+      last = nameOf(variant, recording.at(by));
       links.push_back(std::move(link));
     }
     cause = further;
@@ -158,19 +159,19 @@ Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation 
   if (!place) {
     explanation.to = explanation.makespan;
     const std::vector<Occurrence> path = recording.criticalPath(0);
-    explanation.chain = chainTo(recording, path.back());
+    explanation.chain = chainTo(variant, recording, path.back());
     explanation.chain.insert(explanation.chain.begin(),
-                             linkOf(recording, path.back(), recording.causeOf(path.back()).why));
+                             linkOf(variant, recording, path.back(), recording.causeOf(path.back()).why));
     return gains(variant, recording, path.back(), kLimits, explanation.gains);
   }
   const Executed &executed = recording.at(*place);
   explanation.busy = executed.start <= at;
-  explanation.next = nameOf(executed);
+  explanation.next = nameOf(variant, executed);
   explanation.to = explanation.busy ? executed.end : executed.start;
   if (explanation.busy)
     explanation.from = executed.start;
-  explanation.chain.push_back(linkOf(recording, *place, recording.causeOf(*place).why));
-  for (CauseLink &link : chainTo(recording, *place))
+  explanation.chain.push_back(linkOf(variant, recording, *place, recording.causeOf(*place).why));
+  for (CauseLink &link : chainTo(variant, recording, *place))
     explanation.chain.push_back(std::move(link));
   return gains(variant, recording, *place, kLimits, explanation.gains);
 }

@@ -167,7 +167,7 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section, c
     if (event.step == last && isDrawn(event.operation->kind) && event.end > event.start)
       section.lanes[size_t(event.rank)].boxes.push_back(
           {event.operation->kind, chunkOf(variant.programs[size_t(event.rank)], event.operation->stage),
-           event.microbatch, event.start, event.end});
+           variant.numberOf(event.operation->stage, event.microbatch), event.start, event.end});
   };
   simulate::Result result;
   if (Status status = simulate::simulate(variant, run, result); !status.ok())
@@ -198,8 +198,8 @@ Status compared(const plan::Variant &variant, const std::vector<trace::Event> &e
   Section run = sectionOf(variant);
   for (const auto &[identity, timed] : timings) {
     const auto &[rank, kind, stage, microbatch] = identity;
-    run.lanes[size_t(rank)].boxes.push_back(
-        {kind, chunkOf(variant.programs[size_t(rank)], stage), microbatch, timed.start, timed.end});
+    run.lanes[size_t(rank)].boxes.push_back({kind, chunkOf(variant.programs[size_t(rank)], stage),
+                                             variant.numberOf(stage, microbatch), timed.start, timed.end});
   }
   settle(run);
 

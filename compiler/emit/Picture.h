@@ -16,7 +16,7 @@ namespace pipec::emit {
 struct Box {
   plan::Kind kind = plan::Kind::Forward;
   int32_t chunk = 0; // which of its rank's stages, from 0
-  int64_t microbatch = 0;
+  int64_t microbatch = 0; // as people count them, over all copies
   plan::Time start = 0, end = 0; // from the step's first start
 };
 

@@ -3,6 +3,7 @@
 // without further checks; Write.h turns them into a file.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -171,6 +172,10 @@ struct Variant {
   int32_t partnerOf(int32_t rank) const {
     const auto last = int32_t(programs.size()) - 1;
     return copies == 1 || 2 * rank == last ? -1 : last - rank;
+  }
+  /// A microbatch's number as people count them: those of a second copy go on from the first's.
+  int64_t numberOf(int32_t stage, int64_t microbatch) const {
+    return microbatch + int64_t(stage / std::max(1, stagesOfCopy())) * microbatches;
   }
   /// Of the step, as people count them.
   int64_t wholeMicrobatches() const { return int64_t(microbatches) / slices * copies; }

@@ -66,6 +66,29 @@ TEST(Picture, HoldsEveryOperationOnce) {
   EXPECT_EQ(section.figures, "makespan 66 ms, bubble 27.27 %, gap 0.00 %, activations 1.25 GiB");
 }
 
+/// The lighter boxes of the other direction have the higher numbers, each number once a stage and kind.
+TEST(Picture, CountsMicrobatchesOverBothDirections) {
+  const plan::Variant variant = variantOf("chimera");
+  ASSERT_EQ(variant.copies, 2);
+  const Section section = sectionOf(variant);
+  Section run = sectionOf(variant);
+  ASSERT_TRUE(compared(variant, runOf(variant, 1), 0, run).ok());
+  for (const Section *each : {&section, static_cast<const Section *>(&run)})
+    for (const Lane &lane : each->lanes) {
+      std::vector<int64_t> forwards;
+      for (const Box &box : lane.boxes)
+        if (box.kind == plan::Kind::Forward) {
+          forwards.push_back(box.microbatch);
+          // The second chunk of a rank is the other direction's stage.
+          EXPECT_EQ(box.chunk, box.microbatch < variant.microbatches ? 0 : 1);
+        }
+      std::sort(forwards.begin(), forwards.end());
+      ASSERT_EQ(int64_t(forwards.size()), variant.wholeMicrobatches());
+      for (size_t i = 0; i != forwards.size(); ++i)
+        EXPECT_EQ(forwards[i], int64_t(i));
+    }
+}
+
 TEST(Picture, ARunThatIsAsPredictedIsNotOff) {
   const plan::Variant variant = variantOf("v-half");
   for (int64_t step : {-1, 0, 2}) {

@@ -101,8 +101,9 @@ INTRODUCTION = """\
 
 What `schedule:` in a spec may name. All pictures show the same work, [gallery.yaml](gallery.yaml): sixteen layers on four
 ranks, eight microbatches, F, B and W equally long, links that cost nothing. A row is a rank, time runs to the right, the
-number in a box is its microbatch; lighter boxes are later chunks of a rank; the dashed line, where there is one, is the
-lower bound: no schedule of this placement and memory is shorter.
+number in a box is its microbatch; lighter boxes are later chunks of a rank, or, where a schedule goes both ways, the other
+direction, whose microbatches are counted on from the first's; the dashed line, where there is one, is the lower bound: no
+schedule of this placement and memory is shorter.
 
 **Formulas**: p ranks, m microbatches, v chunks a rank; F, B, W the times of a forward, of a backward for the input and for
 the weights, of a whole stage or, where it says so, of one chunk; c the time of a transfer. *Bubble* is what the makespan

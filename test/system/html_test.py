@@ -180,6 +180,17 @@ class Html(support.ToolTest):
             self.assertIn(re.search(r"memory +([\d.]+ \w+) ", report)[1], peak)
             self.assertIn(re.search(r"makespan +([\d.]+ \w+) ", report)[1], peak)
 
+    def test_two_directions(self):
+        """Microbatches of the second direction are counted on; the legend says which boxes are its."""
+        self.page(support.SPECS / "chimera.yaml")
+        self.assertIn("4 stages twice", self.browser.run("return document.getElementById('shape').textContent"))
+        self.assertIn("lighter: the other direction", self.browser.run("return document.getElementById('legend').textContent"))
+        titles = {self.tip(self.rect(rank, 0))["title"] for rank in range(4)}
+        self.assertEqual(titles, {"F stage 0 microbatch 0", "F stage 1 microbatch 0", "F stage 4 microbatch 4",
+                                  "F stage 5 microbatch 4"})
+        said = json.loads(self.pipec("explain", support.SPECS / "chimera.yaml", "--rank", 2, "--at", "3ms", "--json").stdout)
+        self.assertEqual(said["next"], "F stage 5 microbatch 4")
+
     def test_network(self):
         """A page of what a scenario would make of the plan: no bound, which holds for the plan's links, and its own bubble."""
         network = support.SPECS / "networks" / "slow-link.json"

@@ -42,6 +42,12 @@ class ColumnReader {
   }
 }
 
+/** A microbatch as people count it: those of a second direction go on from the first's. */
+function numberOf(frame, operation, microbatch) {
+  const {stagesOfCopy, microbatchesOfCopy} = frame.variant;
+  return microbatch + Math.trunc(frame.operations[operation].stage / stagesOfCopy) * microbatchesOfCopy;
+}
+
 /** What boxes and transfers have in common; `groups` says how many follow each other in each rank or link. */
 function readItems(reader, head, count, groups) {
   const operation = reader.column(Uint32Array, count, () => reader.number());

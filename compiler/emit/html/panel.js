@@ -10,7 +10,7 @@ function text(parent, tag, content, className) {
 function fillFigures() {
   const {variant, ranks} = frame, list = element("figures");
   element("title").textContent = nameOf(variant);
-  const shape = [countText(ranks.length, "rank"), countText(variant.stages, "stage"),
+  const shape = [countText(ranks.length, "rank"), countText(variant.stages, "stage") + (variant.copies > 1 ? " twice" : ""),
                  countText(variant.microbatches, "microbatch")];
   if (variant.schedule && variant.schedule !== nameOf(variant)) shape.unshift(variant.schedule);
   if (data.network) shape.push(`under ${data.network}`);
@@ -78,9 +78,18 @@ function fillLegend() {
   };
   const drawn = ({kind, cost}) => cost > 0 && (view.bands.transfers || (kind !== 4 && kind !== 5));
   const used = new Set(operations.filter(drawn).map(({kind}) => data.kinds[kind].look));
+  const shaded = new Set(operations.filter(({kind}) => isOfMicrobatch(kind) && kind !== 4 && kind !== 5)
+    .map(({kind}) => data.kinds[kind].look));
+  const shades = (n) => (c) => {
+    for (let chunk = 0; chunk < painter.chunks; ++chunk) {
+      c.fillStyle = painter.fills[n * painter.chunks + chunk];
+      c.fillRect((18 * chunk) / painter.chunks, 0, 18, 12);
+    }
+  };
   data.looks.forEach((look, n) => {
-    if (used.has(n)) entry(look.name, fill(look.fill));
+    if (used.has(n)) entry(look.name, shaded.has(n) ? shades(n) : fill(look.fill));
   });
+  if (painter.lighter) text(list, "li", painter.lighter);
   all.shares.forEach((share, why) => {
     const name = why === DONE ? "done" : why === BEFORE ? "the step before" : `waits for ${IDLE[why].name}`;
     if (share > 0) entry(name, fill(painter.theme.hatch[why]));

@@ -42,8 +42,9 @@ class Rows extends Surface {
   paintNumbers(fits, y, height) {
     const c = this.context, {boxes, operations} = this.frame;
     let narrowest = Infinity, size = Math.min(12, Math.floor(height * 0.8)), digit = 0, ink = "";
-    for (let n = 2; n < fits.length; n += 3) narrowest = Math.min(narrowest, fits[n]);
-    // One size for a row, as large as its narrowest box allows.
+    for (let n = 0; n < fits.length; n += 3)
+      if (isOfMicrobatch(operations[boxes.operation[fits[n]]].kind)) narrowest = Math.min(narrowest, fits[n + 2]);
+    // One size for a row, as large as its narrowest box with a number allows.
     for (const least = Math.min(8, size); ; --size) {
       c.font = `500 ${size}px ${this.theme.font}`;
       digit = c.measureText("0").width;
@@ -54,7 +55,7 @@ class Rows extends Surface {
       const box = fits[n], width = fits[n + 2];
       const {kind} = operations[boxes.operation[box]];
       const counted = isOfMicrobatch(kind);
-      const number = counted ? String(boxes.microbatch[box]) : "";
+      const number = counted ? String(numberOf(this.frame, boxes.operation[box], boxes.microbatch[box])) : "";
       const name = counted ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
       const text = width > (name.length + number.length + 2) * digit ? name + number : number;
       if (text === "" || Math.max(this.longest, text.length) * digit > width - 2) continue;

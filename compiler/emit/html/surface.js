@@ -40,8 +40,12 @@ class Surface {
         this.colours[box] = ofOperation.get(operation);
       }
     }
-    const lastMicrobatch = frame.boxes.microbatch.reduce((most, each) => Math.max(most, each), 0);
+    const lastMicrobatch = frame.boxes.microbatch.reduce((most, each) => Math.max(most, each), 0) +
+      (frame.variant.copies - 1) * frame.variant.microbatchesOfCopy;
     this.longest = String(lastMicrobatch).length; // number, in digits
+    this.chunks = Math.max(1, chunks);
+    this.lighter = chunks < 2 ? "" : frame.variant.copies > 1 ? "lighter: the other direction"
+      : `lighter: later chunk (of ${chunks})`;
     this.bins = [...new Set(this.colours)].sort((a, b) => a - b); // those in use
     this.binOf = this.fills.map((_, colour) => this.bins.indexOf(colour));
     this.transferFill = this.data.looks[this.data.kinds[4].look].fill;

@@ -28,12 +28,13 @@ class Words {
     const {boxes, operations} = this.frame;
     const operation = operations[boxes.operation[box]];
     if (!isOfMicrobatch(operation.kind)) return this.kind(operation);
-    return `${this.kind(operation)} stage ${operation.stage} microbatch ${boxes.microbatch[box]}`;
+    return `${this.kind(operation)} stage ${operation.stage} microbatch ${numberOf(this.frame, boxes.operation[box], boxes.microbatch[box])}`;
   }
   transferName(transfer) {
     const {transfers, operations} = this.frame;
     const operation = operations[transfers.operation[transfer]];
-    return `${operation.of === 1 ? "F" : "B"} stage ${operation.stage} microbatch ${transfers.microbatch[transfer]}`;
+    const number = numberOf(this.frame, transfers.operation[transfer], transfers.microbatch[transfer]);
+    return `${operation.of === 1 ? "F" : "B"} stage ${operation.stage} microbatch ${number}`;
   }
   /** "rank 1's F stage 1 microbatch 2", "the transfer of … from rank 0". */
   itemName(item, ownRank) {
