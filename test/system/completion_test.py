@@ -1,4 +1,4 @@
-"""Completion of pipec's command line in real shells, and its manual pages."""
+"""Completion of the command lines of pipec and piperun in real shells, and their manual pages."""
 import os
 import pty
 import re
@@ -12,8 +12,9 @@ from support import BIN, USAGE, ToolTest
 
 FUNCTION = """
 source <(pipec completion bash)
+source <(piperun --completion bash)
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_pipec
+"_$1"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
@@ -73,6 +74,23 @@ class CompletionTest(ToolTest):
         self.assertEqual(self.complete("pipec", "man", "exp"), ["explain"])
         self.assertEqual(self.complete("pipec", "explain", "--rank", ""), [])
 
+    def test_piperun(self):
+        known = set(self.complete("piperun", "-"))
+        options = re.findall(r"^  (-[^ ]+)", self.piperun("--help").stdout, re.M)
+        self.assertGreater(len(options), 20)
+        for option in options:
+            self.assertLessEqual(set(option.split(",")), known)
+        (self.folder / "mine.pipe").touch()
+        self.assertEqual(self.complete("piperun", "mi"), ["mine.pipe"])
+        self.assertEqual(self.complete("piperun", "mine.pipe", "--local", "--emulate", ""), ["carry", "naive"])
+        self.assertEqual(self.complete("piperun", "mine.pipe", "--device", "=", "c"), ["cuda"])
+        for number in ("--steps", "--deadline"):
+            self.assertEqual(self.complete("piperun", "mine.pipe", number, ""), [])
+        self.assertEqual(self.complete("piperun", "mine.pipe", "--trace", "mi"), ["mine.pipe"])
+        # Whatever else stands on the line.
+        self.assertEqual(self.piperun("mine.pipe", "--completion", "zsh").stdout, self.piperun("--completion=zsh").stdout)
+        self.assertIn("not in {bash,zsh}", self.piperun("--completion", "fish", code=USAGE).stderr)
+
     def test_files(self):
         (self.folder / "mine.yaml").touch()
         (self.folder / "mine.pipe").touch()
@@ -88,7 +106,8 @@ class CompletionTest(ToolTest):
         self.typed(["zsh", "-f", "-i"],
                    [("autoload -Uz compinit; compinit -u -D; source <(pipec completion zsh); echo rea''dy\n", r"ready\r?\n"),
                     ("pipec schedules looped\t", "looped-bfs"), ("\x15pipec exp\t", "pipec explain"),
-                    ("\x15pipec show --color=alw\t", "--color=always")], "looped-bfs")
+                    ("\x15pipec show --color=alw\t", "--color=always"),
+                    ("\x15source <(piperun --completion zsh)\npiperun --emulate=nai\t", "--emulate=naive")], "looped-bfs")
 
     def test_manual(self):
         page = self.pipec("man", "show").stdout
@@ -96,12 +115,16 @@ class CompletionTest(ToolTest):
         for option in ("\\-\\-trace", "\\-\\-emit", ".SH EXAMPLES"):
             self.assertIn(option, page)
         self.assertIn("\\fBexplain\\fR", self.pipec("man").stdout)
+        page = self.piperun("--man").stdout
+        self.assertTrue(page.startswith(".TH PIPERUN 1"))
+        for part in ("\\-\\-checkpoint", ".SH ARGUMENTS", ".SH EXAMPLES", "Exit codes"):
+            self.assertIn(part, page)
         self.assertIn("did you mean 'show'?", self.pipec("man", "shw", code=USAGE).stderr)
 
     @unittest.skipUnless(shutil.which("groff"), "groff is not installed")
     def test_manual_is_clean_roff(self):
-        for command in ("", "compile", "show", "verify"):
-            page = self.pipec("man", *filter(None, [command])).stdout
+        pages = [self.pipec("man", *filter(None, [command])).stdout for command in ("", "compile", "show", "verify")]
+        for page in [*pages, self.piperun("--man").stdout]:
             done = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=page, capture_output=True, text=True)
             self.assertEqual(done.stderr, "")
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+import pages
 from support import BIN, SOURCE, SPECS, tool
 
 WORK = "specs/gallery.yaml"
@@ -91,7 +92,7 @@ def linked(source):
 
 
 def quoted(settings):
-    return " ".join(each if re.fullmatch(r"[\w.=-]+", each) else f"'{each}'" for each in settings)
+    return " ".join(each if re.fullmatch(r"[\w./=-]+", each) else f"'{each}'" for each in settings)
 
 
 INTRODUCTION = """\
@@ -132,14 +133,18 @@ This is 1F1B on 64 ranks with 1,024 microbatches, 131,072 operations in {size} K
 pipec show {work} {settings} --emit=svg -o large.svg
 ```
 
-## More examples
+## Pages
+
+`--emit=html` makes one page that needs nothing else: zoom and pan, point at a box for what it waited for, see what each rank
+holds against its limit, and the critical path.
+
+{pages}## More examples
 
 | spec | what it shows |
 |---|---|
 """
 
-LARGE_SETTINGS = ["--set", "pipeline.ranks=64", "--set", "pipeline.microbatches=1024", "--set",
-                  "layers=[{name: block, count: 64, forward: 1ms, backward_input: 1ms, backward_weight: 1ms}]"]
+LARGE_SETTINGS = pages.LARGE
 
 
 def first_words(path):
@@ -151,6 +156,11 @@ def first_words(path):
 
 def figure(*arguments):
     return pipec("show", *arguments, "--emit=svg")
+
+
+def page_lines(name, page):
+    return (f"{page.words}:\n\n![{page.words}](pictures/{name}.png)\n\n```sh\n"
+            f"pipec show {quoted(page.arguments)} --emit=html -o {name.removeprefix('page-')}.html\n```\n\n")
 
 
 def gallery():
@@ -173,7 +183,7 @@ def gallery():
               for path in sorted(SPECS.glob("*.yaml")) if path.stem not in names]
     documents["specs/README.md"] = (
         INTRODUCTION + "\n".join(rows) + "\n" + AFTER_TABLE + "\n".join(sections) + "\n" +
-        LARGE.format(size=len(large) // 1000, work=WORK, settings=quoted(LARGE_SETTINGS)) + "\n".join(others) +
+        LARGE.format(size=len(large) // 1000, work=WORK, settings=quoted(LARGE_SETTINGS), pages="".join(page_lines(name, each) for name, each in pages.PAGES.items())) + "\n".join(others) +
         "\n\n[REFERENCE.md](REFERENCE.md) has every key of a spec. [networks](networks) has scenarios for `--network`, "
         "[stages](stages) a stage\nlibrary, [pytorch](pytorch) programs for PyTorch.\n")
     return documents

@@ -7,6 +7,7 @@ import sys
 import unittest
 
 import browser
+import pages
 import support
 
 sys.path.append(str(support.SOURCE / "test" / "bench"))
@@ -185,6 +186,23 @@ class Html(support.ToolTest):
         self.page(support.SPECS / "chimera.yaml")
         self.assertIn("4 stages twice", self.browser.run("return document.getElementById('shape').textContent"))
         self.assertIn("lighter: the other direction", self.browser.run("return document.getElementById('legend').textContent"))
+        # Numbers as large as their own boxes allow, whatever the slivers of the optimizer; letters for all of a kind or none.
+        labels = self.browser.wait("""
+            const texts = [], context = CanvasRenderingContext2D.prototype, {fillText} = context;
+            context.fillText = function (text, ...more) {
+              if (/^(F|BW|B|W)?\\d+$/.test(text)) texts.push([text, parseInt(this.font.match(/(\\d+)px/)[1])]);
+              return fillText.call(this, text, ...more);
+            };
+            document.getElementById("theme").click();
+            document.getElementById("theme").click();
+            await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+            context.fillText = fillText;
+            return texts;""")
+        self.assertGreater(len(labels), 4 * 16)
+        self.assertGreater(min(size for _, size in labels), 9)
+        for kind in ("F", "BW"):
+            numbers = {text for text, _ in labels if text.startswith(kind)}
+            self.assertIn(len(numbers), (0, 8), kind)
         titles = {self.tip(self.rect(rank, 0))["title"] for rank in range(4)}
         self.assertEqual(titles, {"F stage 0 microbatch 0", "F stage 1 microbatch 0", "F stage 4 microbatch 4",
                                   "F stage 5 microbatch 4"})
@@ -401,6 +419,21 @@ class Html(support.ToolTest):
             self.browser.open(path)
         self.assertRegex(self.browser.run("return document.getElementById('shape').textContent"), "this page cannot be shown")
         self.browser.errors()
+
+    def test_pictures_of_pages_are_current(self):
+        with browser.Browser(*pages.SIZE) as chromium:
+            self.assertEqual(list(pages.stale(chromium)), [], "take them anew: cmake --build BUILD --target update-gallery")
+
+    def test_a_picture_of_another_page_is_not_current(self):
+        folder = self.folder
+        with browser.Browser(*pages.SIZE) as chromium:
+            one = pages.take(chromium, pages.PAGES["page-dualpipe"], folder)
+            for other in (("specs/dualpipe.yaml", "--set", "costs.link.latency=1ms"), ("specs/chimera.yaml",)):
+                found = pages.take(chromium, pages.Page("", other), folder)
+                self.assertGreater(pages.difference(chromium, one, found), 2 * pages.ALIKE)
+            dark = pages.take(chromium, pages.Page("", ("specs/dualpipe.yaml",), True), folder)
+            self.assertGreater(pages.difference(chromium, one, dark), 0.3)
+            self.assertEqual(pages.difference(chromium, one, one), 0)
 
     @unittest.skipUnless(support.SOAK, "takes a quiet machine: tools/soak")
     def test_large_page_is_fast(self):

@@ -5,15 +5,6 @@ import unittest
 import support
 import torch_format
 
-SPEC = """
-pipec: 1
-pipeline: {{ranks: {ranks}, microbatches: {microbatches}{more}}}
-costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: 12.5GB/s}}}}
-tensors: {{boundary: 16MiB, activation: 64MiB, weight_context: 16MiB}}
-schedule: {schedule}
-communicator: {communicator}
-"""
-
 
 def catalogue():
     return json.loads(support.tool("pipec", "schedules", "--json").stdout)
@@ -37,7 +28,7 @@ class TorchCsv(support.ToolTest):
                 for more in ("", ", stages_per_rank: 2", ", stages_per_rank: 3"):
                     turn += 1
                     for communicator in models if support.SOAK else (models[turn % 3],):
-                        yield schedule["name"], communicator, SPEC.format(
+                        yield schedule["name"], communicator, torch_format.SPEC.format(
                             ranks=ranks, microbatches=microbatches, more=more, schedule=schedule["name"],
                             communicator=communicator)
 
@@ -65,7 +56,7 @@ class TorchCsv(support.ToolTest):
                                     if schedule["placement"] != "bidirectional"})
 
     def test_releases(self):
-        spec = SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")
+        spec = torch_format.SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")
         texts = {release: self.export(spec, "torch-csv", f"--torch={release}").stdout
                  for release in ("2.8", "2.9", "2.9.1", "2.10", "2.12.1+cpu", "2.14", "2.15", "2.15.0")}
         self.assertEqual(texts["2.8"], texts["2.9"])
@@ -82,7 +73,7 @@ class TorchCsv(support.ToolTest):
         self.assertIn("--torch is for --emit=torch-csv", done.stderr)
 
     def test_what_the_reader_must_do(self):
-        spec = SPEC.format(ranks=2, microbatches=4, more="", schedule="zb-v", communicator="per_edge")
+        spec = torch_format.SPEC.format(ranks=2, microbatches=4, more="", schedule="zb-v", communicator="per_edge")
         new = self.export(spec, "torch-csv")
         self.assertIn("scale_grads stays True", new.stderr)
         self.assertIn("rank 0: 0, 3; rank 1: 1, 2", new.stderr)
@@ -93,7 +84,7 @@ class TorchCsv(support.ToolTest):
         self.assertIn("_get_init_p2p_neighbors_ops", old)
 
     def test_the_strict_reader_is_strict(self):
-        spec = SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")
+        spec = torch_format.SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")
         text = self.export(spec, "torch-csv").stdout
         for old, new in (("0F1", "0F1x"), ("0SEND_F0,", ""), ("0F0,0SEND_F0", "0SEND_F0,0F0"), ("1RECV_F1", "1RECV_F0"),
                          ("0WAIT_SEND_F0,", ""), ("0REDUCE_GRAD,0WAIT_REDUCE_GRAD", "0WAIT_REDUCE_GRAD"), ("0B1", "0I1"),

@@ -12,6 +12,15 @@ VOCABULARY = {  # of compute_comms, beside passes and transfers
 }
 CELL = re.compile(r"(0|[1-9]\d*)(WAIT_REDUCE_GRAD|WAIT_SEND_F|WAIT_SEND_B|REDUCE_GRAD|UNSHARD|RESHARD|SEND_F|RECV_F|SEND_B"
                   r"|RECV_B|F|I|B|W)(0|[1-9]\d*)?")
+# What the tests export.
+SPEC = """
+pipec: 1
+pipeline: {{ranks: {ranks}, microbatches: {microbatches}{more}}}
+costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: 12.5GB/s}}}}
+tensors: {{boundary: 16MiB, activation: 64MiB, weight_context: 16MiB}}
+schedule: {schedule}
+communicator: {communicator}
+"""
 Cell = collections.namedtuple("Cell", "stage kind microbatch")
 
 

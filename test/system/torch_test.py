@@ -9,19 +9,12 @@ import sys
 import unittest
 
 import support
+import torch_format
 
 EXAMPLE = support.SPECS / "pytorch"
 PYTHON = os.environ.get("PIPEC_TORCH_PYTHON") or shutil.which("python3")
 REQUIRED = os.environ.get("PIPEC_TORCH_REQUIRED", "") not in ("", "0")
 FIND = "import torch, torch.distributed.pipelining as p; print(torch.__version__)"
-SPEC = """
-pipec: 1
-pipeline: {{ranks: {ranks}, microbatches: {microbatches}{more}}}
-costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: 12.5GB/s}}}}
-tensors: {{boundary: 16MiB, activation: 64MiB, weight_context: 16MiB}}
-schedule: {schedule}
-communicator: {communicator}
-"""
 CASES = [  # schedule, ranks, microbatches, what else of the pipeline, communicator
     ("1f1b", 2, 4, "", "shared"),
     ("interleaved-1f1b", 2, 4, ", stages_per_rank: 2", "per_edge"),
@@ -99,8 +92,8 @@ class Torch(support.ToolTest):
     def test_gradients(self):
         for case, (schedule, ranks, microbatches, more, communicator) in enumerate(CASES if support.SOAK else CASES[:3]):
             spec = self.folder / "spec.yaml"
-            spec.write_text(SPEC.format(ranks=ranks, microbatches=microbatches, more=more, schedule=schedule,
-                                        communicator=communicator))
+            spec.write_text(torch_format.SPEC.format(ranks=ranks, microbatches=microbatches, more=more, schedule=schedule,
+                                                     communicator=communicator))
             for emit in ("torch-csv", "torch-csv-compute") if support.SOAK or case == 0 else ("torch-csv",):
                 with self.subTest(torch=RELEASE, schedule=schedule, ranks=ranks, emit=emit):
                     order = self.folder / "order.csv"

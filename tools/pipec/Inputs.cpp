@@ -36,19 +36,21 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
   return fail(options, Failure{status.code, std::string(message), file, unsigned(place.line), unsigned(place.column)});
 }
 
-/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
-bool isPlan(const std::string &path) {
+std::string beginningOf(const std::string &path, size_t most) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    return false; // reading a pipe twice would lose what it held
+    return {}; // reading a pipe twice would lose what it held
   std::FILE *file = std::fopen(path.c_str(), "rb");
   if (!file)
-    return false;
-  char magic[plan::kMagic.size()] = {};
-  size_t got = std::fread(magic, 1, sizeof magic, file);
+    return {};
+  std::string bytes(most, '\0');
+  bytes.resize(std::fread(bytes.data(), 1, most, file));
   std::fclose(file);
-  return std::string_view(magic, got) == plan::kMagic;
+  return bytes;
 }
+
+/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
+bool isPlan(const std::string &path) { return beginningOf(path, plan::kMagic.size()) == plan::kMagic; }
 
 /// Loads a plan with every rule and the walk.
 Status loadChecked(const std::string &path, plan::Plan &plan) {

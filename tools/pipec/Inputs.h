@@ -15,6 +15,9 @@ namespace pipec {
 int fail(const CommandOptions &options, const Failure &failure);
 int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place = {});
 
+/// What a file begins with, at most so many bytes; nothing of one that cannot be read, or not twice.
+std::string beginningOf(const std::string &path, size_t most);
+
 /// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
 bool isPlan(const std::string &path);
 

@@ -6,6 +6,7 @@
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Status.h"
 #include "tools/pipec/Diagnostics.h"
+#include "tools/pipec/Inputs.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Location.h"
@@ -16,7 +17,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 
 namespace pipec {
@@ -72,15 +72,8 @@ bool isOrder(const std::string &path) {
   std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
   if (suffix == ".csv")
     return true;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    return false; // reading a pipe twice would lose what it held
-  std::FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file)
-    return false;
-  const int first = std::fgetc(file);
-  std::fclose(file);
-  return std::isdigit(first) || first == '(';
+  const std::string first = beginningOf(path, 1);
+  return !first.empty() && (std::isdigit(static_cast<unsigned char>(first[0])) || first[0] == '(');
 }
 
 int verifyOrderCommand(const CommandOptions &options) {

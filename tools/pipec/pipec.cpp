@@ -2,7 +2,7 @@
 #include "compiler/schedule/Catalogue.h"
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Units.h"
-#include "tools/pipec/CommandLine.h"
+#include "tools/commandline/CommandLine.h"
 #include "tools/pipec/Commands.h"
 
 #include <CLI/CLI.hpp>

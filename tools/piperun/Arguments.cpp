@@ -2,6 +2,7 @@
 #include "tools/piperun/Arguments.h"
 
 #include "runtime/stage/MakeStage.h"
+#include "tools/commandline/CommandLine.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -72,6 +73,22 @@ void define(CLI::App &app, Arguments &a) {
   auto *verbose = app.add_flag("-v,--verbose", a.verbose, "Say what happens, with each rank's process id");
   app.add_flag("-q,--quiet", a.quiet, "Say nothing but errors")->excludes(verbose);
   app.add_flag("--json", a.json, "Print one JSON object on standard output and nothing else");
+  // These describe the command line itself, whatever else stands on it.
+  app.add_option_function<std::string>(
+         "--completion",
+         [&app](const std::string &shell) {
+           fmt::print("{}", completion(app, shell, {}));
+           throw CLI::Success();
+         },
+         "Print a script that completes this command line in bash or zsh: source <(piperun --completion bash)")
+      ->check(CLI::IsMember({"bash", "zsh"}));
+  app.add_flag_callback(
+      "--man",
+      [&app] {
+        fmt::print("{}", manual(app, "", PIPEC_VERSION));
+        throw CLI::Success();
+      },
+      "Print a manual page: piperun --man > piperun.1");
   app.footer(
       "Examples:\n  pipec compile specs/1f1b.yaml -o 1f1b.pipe\n  piperun 1f1b.pipe --local --steps 20 --trace "
       "1f1b.json\n  piperun 1f1b.pipe --local --steps 9000 --control /tmp/run &\n  piperun --control /tmp/run swap 1\n"

@@ -76,6 +76,6 @@ int main(int argc, char **argv) {
   int code = perform(argc, argv, arguments);
   if (arguments.local || arguments.words.empty())
     return code;
-  std::fflush(stderr);
+  std::fflush(nullptr);
   _exit(code); // threads of a run may still stand in what static destructors take down
 }

@@ -35,11 +35,11 @@ class Rows extends Surface {
       c.fillRect(left, y, width > 3 ? width - 1 / this.ratio : Math.max(width, 1 / this.ratio), height);
       if (width >= 8 && height >= 9) fits.push(box, left, width);
     }
-    if (fits.length) this.paintNumbers(fits, y, height);
+    if (fits.length) this.paintNumbers(fits, y, height, (box) => view.x(end[box]) - view.x(start[box]));
   }
 
-  /** Microbatch numbers, and the kind's letter where there is room for it. */
-  paintNumbers(fits, y, height) {
+  /** Microbatch numbers, and the letter of a kind where all of its boxes in the row have room for it. */
+  paintNumbers(fits, y, height, widthOf) {
     const c = this.context, {boxes, operations} = this.frame;
     let narrowest = Infinity, size = Math.min(12, Math.floor(height * 0.8)), digit = 0, ink = "";
     for (let n = 0; n < fits.length; n += 3)
@@ -50,6 +50,11 @@ class Rows extends Surface {
       digit = c.measureText("0").width;
       if (size <= least || this.longest * digit <= narrowest - 3) break;
     }
+    const room = new Map(); // the narrowest of a kind, the part out of sight counted too
+    for (let n = 0; n < fits.length; n += 3) {
+      const {kind} = operations[boxes.operation[fits[n]]];
+      room.set(kind, Math.min(room.get(kind) ?? Infinity, widthOf(fits[n])));
+    }
     c.textAlign = "center";
     for (let n = 0; n < fits.length; n += 3) {
       const box = fits[n], width = fits[n + 2];
@@ -57,7 +62,9 @@ class Rows extends Surface {
       const counted = isOfMicrobatch(kind);
       const number = counted ? String(numberOf(this.frame, boxes.operation[box], boxes.microbatch[box])) : "";
       const name = counted ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
-      const text = width > (name.length + number.length + 2) * digit ? name + number : number;
+      const letters = name.length + (counted ? this.longest : 0) + 1.5;
+      let text = room.get(kind) > letters * digit ? name + number : number;
+      if (text.length * digit > width - 2) text = number; // partly out of sight
       if (text === "" || Math.max(this.longest, text.length) * digit > width - 2) continue;
       if (ink !== this.inks[this.colours[box]]) c.fillStyle = ink = this.inks[this.colours[box]];
       c.fillText(text, fits[n + 1] + width / 2, y + height / 2 + 0.5);

@@ -1,5 +1,5 @@
 // Manual pages, in man(7)'s macros.
-#include "tools/pipec/CommandLine.h"
+#include "tools/commandline/CommandLine.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -68,21 +68,26 @@ std::string footerText(const CLI::App &app) {
 } // namespace
 
 std::string manual(const CLI::App &app, const std::string &command, std::string_view version) {
-  if (command.empty()) {
-    std::string text = head("pipec", version, app.get_description());
-    text += ".SH SYNOPSIS\n\\fBpipec\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
-    for (const CLI::App *each : app.get_subcommands([](const CLI::App *) { return true; }))
+  const std::string program = app.get_name();
+  const auto subcommands = app.get_subcommands([](const CLI::App *) { return true; });
+  if (command.empty() && !subcommands.empty()) {
+    std::string text = head(program, version, app.get_description());
+    text += fmt::format(".SH SYNOPSIS\n\\fB{}\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.SH COMMANDS\n", roff(program));
+    for (const CLI::App *each : subcommands)
       text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(each->get_name()), roff(each->get_description()));
     return text + optionsText(app) + footerText(app);
   }
-  const CLI::App &each = *app.get_subcommand(command);
-  std::string text = head(fmt::format("pipec-{}", command), version, each.get_description());
-  text += fmt::format(".SH SYNOPSIS\n\\fBpipec {}\\fR [\\fIOPTIONS\\fR]", roff(command));
+  const CLI::App &each = command.empty() ? app : *app.get_subcommand(command);
+  std::string text =
+      head(command.empty() ? program : fmt::format("{}-{}", program, command), version, each.get_description());
+  text += fmt::format(".SH SYNOPSIS\n\\fB{}{}{}\\fR [\\fIOPTIONS\\fR]", roff(program), command.empty() ? "" : " ",
+                      roff(command));
   for (const CLI::Option *option : each.get_options())
     if (option->get_positional())
       text += fmt::format(" {}\\fI{}\\fR{}", option->get_required() ? "" : "[", roff(option->get_name(true)),
                           option->get_required() ? "" : "]");
-  return text + "\n" + optionsText(each) + footerText(each) + ".SH SEE ALSO\n\\fBpipec\\fR(1)\n";
+  text += "\n" + optionsText(each) + footerText(each);
+  return command.empty() ? text : text + fmt::format(".SH SEE ALSO\n\\fB{}\\fR(1)\n", roff(program));
 }
 
 } // namespace pipec

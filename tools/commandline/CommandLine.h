@@ -17,7 +17,7 @@ namespace pipec {
 /// What a command's argument may be, where the parser does not say.
 using Choices = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-/// A script for `shell`, "bash" or "zsh".
+/// A script for `shell`, "bash" or "zsh", that completes a program, with or without subcommands.
 std::string completion(const CLI::App &app, std::string_view shell, const Choices &choices);
 
 /// A page of section 1 as man(7) source: of the whole where `command` is empty, else of a subcommand, which is known.
