@@ -192,7 +192,7 @@ TEST(Bounds, AMicrobatchWaitsForBothOfAnothersReturns) {
 
 TEST(Bounds, NoGoodOrderOfSeveralStagesARankBeatsThem) {
   Random random(15);
-  for (int n = 0; n < 700; ++n) {
+  for (int n = 0; n < 300; ++n) {
     const auto p = static_cast<int32_t>(pick(random, 1, 4)), v = static_cast<int32_t>(pick(random, 2, n % 2 ? 2 : 3));
     Problem problem = chunked(p, static_cast<int32_t>(pick(random, 2, 9)), v, pick(random, 0, 1) == 1, 1);
     if (n % 3 == 0)
