@@ -21,7 +21,7 @@ public:
       all += of(q).f + of(q).b + of(q).w;
     Wide held = 0, spent = 0;
     for (size_t k = 0; k <= 2 * v; ++k) {
-      size.push_back(held);
+      size.push_back(std::min(held, kMostHeld));
       work.push_back(spent);
       if (k < v) {
         held += of(k).a + of(k).o;
@@ -57,6 +57,9 @@ public:
   Wide leftAfter(size_t q) const { return all - work[q + 1] + left(q, rank.capacity - of(q).holds); }
 
 private:
+  /// Sizes beyond any capacity are all alike, and so their products stay in 128 bits.
+  static constexpr Wide kMostHeld = Wide(1) << 62;
+
   const View &view;
   const RankView &rank;
   const size_t v;

@@ -238,6 +238,15 @@ TEST(Bounds, StandsForProblemsAtTheLimits) {
   }
 }
 
+TEST(Bounds, StandsForManyLargeStagesOfARank) {
+  Problem problem = chunked(2, 3, 16, true, 1);
+  for (Stage &stage : problem.stages)
+    stage.activation = stage.context = limits::kBytes;
+  problem.memoryLimit = limits::kBytes; // which fits no order
+  ASSERT_EQ(check(problem), "");
+  EXPECT_GE(lowerBounds(problem).makespan, 3 * 16 * 3);
+}
+
 TEST(Bounds, TakesSizesOfZero) {
   Problem problem = uniform(3, 9, 4, 5, 6, 1, BackwardMode::Split);
   problem.memoryLimit = 2;
