@@ -179,8 +179,9 @@ private:
     return false;
   }
 
-  /// `internal` says that the failure is pipec's own, not the variant's. Under a limit, `auto` must leave room for
-  /// transfer buffers; how many keep its words moving is known after the passes alone, so it tries.
+  /// `internal` says that the failure is pipec's own, not the variant's. Under a limit, `auto` leaves room for the
+  /// transfer buffers that its words need where each pair's transfers go in the order in which they are made; where the
+  /// passes put them in another, as on shared communicators, more may be needed, so it tries.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     if (spec.schedule.name == "auto" && spec.memoryLimit.value != 0)
       for (int32_t buffers : {2, 8, 32, 128}) {
