@@ -20,15 +20,6 @@ using namespace pipec::pipe;
 
 namespace {
 
-/// Where the spec states the limit, if the program's location says so.
-Location limitLocation(Location location) {
-  if (auto fused = dyn_cast<FusedLoc>(location))
-    for (Location each : fused.getLocations())
-      if (auto named = dyn_cast<NameLoc>(each); named && named.getName() == "memory.limit")
-        return named.getChildLoc();
-  return location;
-}
-
 struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -65,7 +56,7 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     int64_t least = 0;
     for (const simulate::RankResult &each : lowered.result.ranks)
       least = std::max(least, each.peak);
-    auto error = emitError(limitLocation(program.getLoc()))
+    auto error = emitError(placeOf("memory.limit", program.getLoc()))
                  << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
                  << plan::bytesText(int64_t(*program.getMemoryLimit()));
     if (least > limits::kBytes)

@@ -33,10 +33,13 @@ private:
     std::vector<int64_t> optimizer;
     for (const schedule::Stage &stage : problem.stages)
       optimizer.push_back(stage.optimizer);
-    Location location = at(spec.schedule.mark);
+    auto named = [&](StringRef key, const spec::Mark &mark) -> Location {
+      return NameLoc::get(builder.getStringAttr(key), at(mark));
+    };
+    SmallVector<Location> places = {at(spec.schedule.mark), named("costs", spec.costs)};
     if (problem.memoryLimit)
-      location = FusedLoc::get(
-          &context, {location, NameLoc::get(builder.getStringAttr("memory.limit"), at(spec.memoryLimit.mark))});
+      places.push_back(named("memory.limit", spec.memoryLimit.mark));
+    const Location location = FusedLoc::get(&context, places);
     auto pipeline = builder.create<PipelineOp>(
         location, builder.getStringAttr(entry ? std::string(entry->name) : spec.schedule.name),
         builder.getDenseI32ArrayAttr(problem.rankOf), builder.getI32IntegerAttr(problem.microbatches),

@@ -99,6 +99,16 @@ def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
   let dependentDialects = ["::pipec::pipe::PipeDialect"];
 }
 
+def CheckLength : Pass<"pipe-check-length", "::mlir::ModuleOp"> {
+  let summary = "proves that a step takes no longer than can be counted";
+  let description = [{
+    Of the predicted run, in which transfers also wait for those before them in their queues: over 10^18 ps (about 11 days) it is an
+    error at the spec's costs.
+
+    Needs: programs with slots. Changes nothing.
+  }];
+}
+
 def CheckMemory : Pass<"pipe-check-memory", "::mlir::ModuleOp"> {
   let summary = "proves that no rank needs more memory than the limit";
   let description = [{

@@ -30,6 +30,7 @@ void buildPipeline(mlir::OpPassManager &manager) {
   manager.addPass(createInsertCommunication());
   manager.addPass(createOverlapCommunication());
   manager.addPass(createAllocateSlots());
+  manager.addPass(createCheckLength());
   manager.addPass(createCheckMemory());
   manager.addPass(createCheckDeadlock());
 }

@@ -124,6 +124,14 @@ Operation *createOp(Location location, OperationName name, TypeRange results, Ar
   return op;
 }
 
+Location placeOf(StringRef key, Location location) {
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location each : fused.getLocations())
+      if (auto named = dyn_cast<NameLoc>(each); named && named.getName() == key)
+        return named.getChildLoc();
+  return location;
+}
+
 bool isPass(Operation *op) { return isa<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp>(op); }
 
 int32_t stageOf(Operation *op) {

@@ -28,6 +28,9 @@ mlir::Operation *createOp(mlir::Location location, mlir::OperationName name, mli
                           llvm::ArrayRef<mlir::Value> operands, unsigned room, mlir::Value any,
                           mlir::DictionaryAttr none, mlir::OpaqueProperties properties);
 
+/// Where the spec states `key`, if the location of what was made from it says so; else the location.
+mlir::Location placeOf(mlir::StringRef key, mlir::Location location);
+
 /// F, B, W, BW; not transfers or optimizer steps.
 bool isPass(mlir::Operation *op);
 int32_t stageOf(mlir::Operation *op);

@@ -126,6 +126,8 @@ Status span(const plan::Variant &variant, Time &span, Result &result) {
   }
   finish(variant, walk.result);
   result = std::move(walk.result);
+  if (walk.isTooLong() || result.makespan > limits::kTime)
+    status.code = Code::Input;
   if (!status.ok() || span >= 0)
     return status;
   int64_t half = std::max<int64_t>(most / 2, 1);

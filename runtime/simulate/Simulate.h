@@ -69,7 +69,8 @@ Status simulate(const plan::Variant &variant, const Options &options, Result &re
 Status prove(const plan::Variant &variant, Result &result);
 
 /// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same
-/// amount later than c steps before), and rounds that mean up. Result also holds the simulated steps.
+/// amount later than c steps before), and rounds that mean up. Result also holds the simulated steps. Code::Input where
+/// a step takes longer than limits::kTime: nothing is wrong with the order.
 Status span(const plan::Variant &variant, plan::Time &span, Result &result);
 
 /// 1 - busy / (ranks * time).

@@ -37,6 +37,8 @@ public:
   /// The reference time of a step: the last end of rank 0.
   plan::Time reference(int64_t step) const { return result.ranks.front().lastEnd[size_t(step)]; }
 
+  bool isTooLong() const { return tooLong; }
+
   Result result;
 
 private:

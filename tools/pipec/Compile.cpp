@@ -54,7 +54,7 @@ struct CodeOfFailure : PassInstrumentation {
   explicit CodeOfFailure(Code &code) : code(code) {}
   void runAfterPassFailed(Pass *pass, Operation *) override {
     StringRef name = pass->getArgument();
-    code = name == "pipe-build-schedule" ? Code::Input : Code::Check;
+    code = name == "pipe-build-schedule" || name == "pipe-check-length" ? Code::Input : Code::Check;
   }
   Code &code;
 };
