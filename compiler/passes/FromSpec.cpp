@@ -15,6 +15,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 
+#include <future>
+
 using namespace mlir;
 
 namespace pipec {
@@ -412,9 +414,13 @@ private:
     std::vector<schedule::Problem> problems = placements();
     std::optional<schedule::Solution> best;
     size_t chosen = 0;
+    std::vector<std::future<std::optional<schedule::Solution>>> solutions; // side by side: each is the same anyhow
+    for (const schedule::Problem &each : problems)
+      solutions.push_back(std::async(std::launch::async, [this, &each] {
+        return schedule::solve(each, {.objective = *objective, .buffers = buffers});
+      }));
     for (size_t i = 0; i != problems.size(); ++i) {
-      std::optional<schedule::Solution> found =
-          schedule::solve(problems[i], {.objective = *objective, .buffers = buffers});
+      std::optional<schedule::Solution> found = solutions[i].get();
       if (found && (!best || found->time < best->time)) {
         best = std::move(found);
         chosen = i;
