@@ -96,6 +96,8 @@ std::optional<Formulas> formulas(const std::string &name, const schedule::Proble
   return made;
 }
 
+size_t variantOf(const CommandOptions &options) { return size_t(std::max(options.variant, 0)); }
+
 /// What a change to the spec would make of the time per microbatch.
 struct WhatIf {
   std::string change, set;
@@ -111,16 +113,23 @@ plan::Bytes peakOf(const simulate::Result &result) {
   return peak;
 }
 
-/// One change to the spec, compiled and simulated; none where the spec says it another way.
-std::optional<WhatIf> whatIf(const CommandOptions &options, const std::string &change, const std::string &set) {
+/// One change to the spec, compiled and simulated: of the variant of that name. None where the spec says it another
+/// way, or where the variant no longer fits.
+std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant &variant, const std::string &change,
+                             const std::string &set) {
   std::vector<std::string> all = options.set;
   all.push_back(set);
   Compiled compiled;
   Failure failure;
   if (!compile(options.input, all, Stage::Plan, compiled, failure, Said::Nothing))
     return std::nullopt;
-  const plan::Variant &made = compiled.plan.variants.front();
-  return WhatIf{change, set, made.certificate.span, made.wholeMicrobatches(), peakOf(compiled.walks.front())};
+  size_t v = 0;
+  while (v != compiled.plan.variants.size() && compiled.plan.variants[v].name != variant.name)
+    ++v;
+  if (v == compiled.plan.variants.size())
+    return std::nullopt;
+  const plan::Variant &made = compiled.plan.variants[v];
+  return WhatIf{change, set, made.certificate.span, made.wholeMicrobatches(), peakOf(compiled.walks[v])};
 }
 
 /// As much memory as the spec would use without a limit, in whole MiB; none where it has that much.
@@ -128,11 +137,11 @@ std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Va
   constexpr plan::Bytes kMebibyte = plan::Bytes(1) << 20;
   if (variant.memoryLimit == 0)
     return std::nullopt;
-  const std::optional<WhatIf> free = whatIf(options, "no memory limit", "memory.limit=1048576TiB");
+  const std::optional<WhatIf> free = whatIf(options, variant, "no memory limit", "memory.limit=1048576TiB");
   if (!free || free->peak <= variant.memoryLimit)
     return std::nullopt;
   const plan::Bytes enough = (free->peak - 1) / kMebibyte + 1;
-  return whatIf(options,
+  return whatIf(options, variant,
                 fmt::format("a memory limit of {}, not {}", plan::bytesText(enough * kMebibyte),
                             plan::bytesText(variant.memoryLimit)),
                 fmt::format("memory.limit={}MiB", enough));
@@ -145,10 +154,10 @@ std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &
     if (each)
       tried.push_back(std::move(*each));
   };
-  add(whatIf(options, "twice the microbatches",
+  add(whatIf(options, variant, "twice the microbatches",
              fmt::format("pipeline.microbatches={}", 2 * variant.wholeMicrobatches())));
-  add(whatIf(options, "links without latency", "costs.link.latency=0us"));
-  add(whatIf(options, "links of unlimited bandwidth", "costs.link.bandwidth=unlimited"));
+  add(whatIf(options, variant, "links without latency", "costs.link.latency=0us"));
+  add(whatIf(options, variant, "links of unlimited bandwidth", "costs.link.bandwidth=unlimited"));
   add(enoughMemory(options, variant));
   return tried;
 }
@@ -159,12 +168,12 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
   emit::PlanReport figures;
   if (Status status = figuresOf(compiled, figures); !status.ok())
     return fail(options, options.input, status);
-  const emit::Report &own = figures.variants.front();
-  const plan::Variant &variant = compiled.plan.variants.front();
+  const size_t v = variantOf(options);
+  const emit::Report &own = figures.variants[v];
+  const plan::Variant &variant = compiled.plan.variants[v];
   const plan::Certificate &certificate = own.certificate;
-  const schedule::Problem *problem = compiled.problems.empty() ? nullptr : &compiled.problems.front();
-  std::optional<Formulas> formula =
-      problem ? formulas(own.schedule, *problem, compiled.parameters.front()) : std::nullopt;
+  const schedule::Problem *problem = compiled.problems.empty() ? nullptr : &compiled.problems[v];
+  std::optional<Formulas> formula = problem ? formulas(own.schedule, *problem, compiled.parameters[v]) : std::nullopt;
   std::vector<WhatIf> tried = problem ? whatIfs(options, variant) : std::vector<WhatIf>{};
   auto perMicrobatch = [](plan::Time span, int64_t microbatches) { return double(span) / double(microbatches); };
   const double now = perMicrobatch(certificate.span, own.microbatches);
@@ -251,13 +260,13 @@ int explainCommand(const CommandOptions &options) {
   int code = 0;
   if (!obtain(options, options.input, compiled, code))
     return code;
-  if (options.at.empty())
-    return explainAll(options, compiled);
-  const size_t v = size_t(std::max(options.variant, 0));
+  const size_t v = variantOf(options);
   if (v >= compiled.plan.variants.size())
     return fail(
         options, options.input,
         Status::usage(fmt::format("there is no variant {}: the plan has {}", v, compiled.plan.variants.size())));
+  if (options.at.empty())
+    return explainAll(options, compiled);
   emit::Explanation explanation;
   if (Status status = emit::explain(compiled.plan.variants[v], options.rank, at, explanation); !status.ok())
     return fail(options, options.input, status);

@@ -193,6 +193,36 @@ int unknownCommand(const std::string &name, bool json) {
   return kUsage;
 }
 
+/// What is wrong with the options of a command, and where to read on; an unknown option with the nearest known one.
+int wrongUsage(const CLI::ParseError &error, const CLI::App &app, int argc, char **argv) {
+  const auto chosen = app.get_subcommands();
+  const std::string name = chosen.empty() ? "pipec" : "pipec " + chosen.front()->get_name();
+  std::string message = error.what();
+  const std::string extra = "not expected: ";
+  if (const size_t at = message.find(extra); at != std::string::npos) {
+    // Of several the first option, which the others may belong to.
+    std::string found;
+    for (std::string_view rest = std::string_view(message).substr(at + extra.size()); !rest.empty();) {
+      const std::string_view word = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+      if (found.empty() || (word.starts_with("-") && !found.starts_with("-")))
+        found = word;
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option *option : (chosen.empty() ? app : *chosen.front()).get_options())
+      for (const std::string &each : option->get_lnames())
+        names.push_back("--" + each);
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    const std::string_view near = pipec::spec::nearest(found, known);
+    message = fmt::format("unexpected argument {}{}", pipec::units::quoted(found),
+                          near.empty() ? "" : fmt::format(", did you mean '{}'?", near));
+  }
+  fmt::print(stderr, "{}: error: {}\nRun {} --help for more information.\n", name, message, name);
+  if (std::find(argv, argv + argc, std::string_view("--json")) != argv + argc)
+    pipec::printFailure(message, kUsage);
+  return kUsage;
+}
+
 /// What describes the command line itself; the exit code.
 int describe(const CLI::App &app, std::string_view command, const std::string &name) {
   std::string text;
@@ -241,11 +271,10 @@ int main(int argc, char **argv) {
     return unknownCommand(argv[1], std::find(argv, argv + argc, std::string_view("--json")) != argv + argc);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success &asked) { // --help, --version
+    return app.exit(asked);
   } catch (const CLI::ParseError &error) {
-    int code = app.exit(error) == 0 ? 0 : kUsage;
-    if (code != 0 && std::find(argv, argv + argc, std::string_view("--json")) != argv + argc)
-      pipec::printFailure(error.what(), code);
-    return code;
+    return wrongUsage(error, app, argc, argv);
   }
   int code = 0;
   try {

@@ -43,10 +43,7 @@ class ColumnReader {
 }
 
 /** A microbatch as people count it: those of a second direction go on from the first's. */
-function numberOf(frame, operation, microbatch) {
-  const {stagesOfCopy, microbatchesOfCopy} = frame.variant;
-  return microbatch + Math.trunc(frame.operations[operation].stage / stagesOfCopy) * microbatchesOfCopy;
-}
+const numberOf = (frame, operation, microbatch) => frame.operations[operation].firstNumber + microbatch;
 
 /** What boxes and transfers have in common; `groups` says how many follow each other in each rank or link. */
 function readItems(reader, head, count, groups) {
@@ -118,7 +115,8 @@ async function readFrame(head, variant) {
     run.recvs = readRun(reader, head.run.unit, head.transfers);
   }
   const operations = head.operations.map(([kind, of, stage, cost, latency, bytes, activation, context]) =>
-    ({kind, of, stage, cost, latency, bytes, activation, context}));
+    ({kind, of, stage, cost, latency, bytes, activation, context,
+      firstNumber: Math.trunc(stage / variant.stagesOfCopy) * variant.microbatchesOfCopy}));
   const ranks = [];
   let first = 0;
   for (const rank of head.ranks) {

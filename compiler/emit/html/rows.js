@@ -50,10 +50,11 @@ class Rows extends Surface {
       digit = c.measureText("0").width;
       if (size <= least || this.longest * digit <= narrowest - 3) break;
     }
-    const room = new Map(); // the narrowest of a kind, the part out of sight counted too
+    // The narrowest of each kind, the part out of sight counted too.
+    const room = new Float64Array(this.data.kinds.length).fill(Infinity);
     for (let n = 0; n < fits.length; n += 3) {
       const {kind} = operations[boxes.operation[fits[n]]];
-      room.set(kind, Math.min(room.get(kind) ?? Infinity, widthOf(fits[n])));
+      room[kind] = Math.min(room[kind], widthOf(fits[n]));
     }
     c.textAlign = "center";
     for (let n = 0; n < fits.length; n += 3) {
@@ -63,7 +64,7 @@ class Rows extends Surface {
       const number = counted ? String(numberOf(this.frame, boxes.operation[box], boxes.microbatch[box])) : "";
       const name = counted ? this.data.kinds[kind].name : this.data.looks[this.data.kinds[kind].look].name;
       const letters = name.length + (counted ? this.longest : 0) + 1.5;
-      let text = room.get(kind) > letters * digit ? name + number : number;
+      let text = room[kind] > letters * digit ? name + number : number;
       if (text.length * digit > width - 2) text = number; // partly out of sight
       if (text === "" || Math.max(this.longest, text.length) * digit > width - 2) continue;
       if (ink !== this.inks[this.colours[box]]) c.fillStyle = ink = this.inks[this.colours[box]];
