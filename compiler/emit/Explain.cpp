@@ -26,6 +26,15 @@ std::string nameOf(const plan::Variant &variant, const Executed &executed) {
   return text.substr(text.find(": ") + 2);
 }
 
+/// With what it runs overlapped, if it does.
+std::string nameOf(const plan::Variant &variant, const simulate::Recording &recording, const Occurrence &place) {
+  const std::optional<Occurrence> with = recording.overlappedWith(place);
+  if (!with)
+    return nameOf(variant, recording.at(place));
+  return fmt::format("{} overlapped with {}", nameOf(variant, recording.at(std::min(place, *with))),
+                     nameOf(variant, recording.at(std::max(place, *with))));
+}
+
 /// The instruction of a rank's device that runs at a moment, or else the first after it.
 std::optional<Occurrence> runningOrNext(const plan::Program &program, const simulate::Recording &recording,
                                         int32_t rank, Time at) {
@@ -60,7 +69,7 @@ Time idleSince(const plan::Program &program, const simulate::Recording &recordin
 
 CauseLink linkOf(const plan::Variant &variant, const simulate::Recording &recording, const Occurrence &place, Why why) {
   const Executed &executed = recording.at(place);
-  CauseLink link{nameOf(variant, executed), place.rank, 1, executed.start, executed.end, why};
+  CauseLink link{nameOf(variant, recording, place), place.rank, 1, executed.start, executed.end, why};
   const plan::Kind kind = executed.operation->kind;
   if (plan::isTransfer(kind)) {
     const Occurrence send = kind == plan::Kind::Send ? place : recording.peerOf(place);
@@ -166,7 +175,7 @@ Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation 
   }
   const Executed &executed = recording.at(*place);
   explanation.busy = executed.start <= at;
-  explanation.next = nameOf(variant, executed);
+  explanation.next = nameOf(variant, recording, *place);
   explanation.to = explanation.busy ? executed.end : executed.start;
   if (explanation.busy)
     explanation.from = executed.start;

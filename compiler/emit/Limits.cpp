@@ -123,7 +123,8 @@ private:
 /// A wait on W before F or B counts fewer of them: as many more contexts are kept.
 void keepContexts(plan::Program &program, int64_t more) {
   for (plan::Instruction &instruction : program.instructions) {
-    if (!plan::isCompute(program.operations[instruction.operation].kind))
+    if (const Kind kind = program.operations[instruction.operation].kind;
+        !plan::isCompute(kind) && kind != Kind::Overlapped)
       continue;
     for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
       plan::Wait &wait = program.waits[w];

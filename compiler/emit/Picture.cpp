@@ -24,7 +24,8 @@ struct Timed {
 };
 using Timings = std::map<Identity, Timed>;
 
-bool isDrawn(plan::Kind kind) { return !plan::isCommunication(kind); }
+/// The header of an overlapped pair is not: its two are.
+bool isDrawn(plan::Kind kind) { return !plan::isCommunication(kind) && kind != plan::Kind::Overlapped; }
 
 int32_t chunkOf(const plan::Program &program, int32_t stage) {
   const auto found = std::find(program.stages.begin(), program.stages.end(), stage);
@@ -48,6 +49,13 @@ void settle(Section &section) {
       return std::tie(a.start, a.end, a.kind, a.chunk, a.microbatch) <
              std::tie(b.start, b.end, b.kind, b.chunk, b.microbatch);
     });
+    for (size_t i = 1; i < lane.boxes.size(); ++i) {
+      Box &one = lane.boxes[i - 1], &other = lane.boxes[i];
+      if (one.kind != plan::Kind::Forward || one.part != Box::Part::Whole || other.start >= one.end)
+        continue;
+      one.part = Box::Part::Upper;
+      other.part = Box::Part::Lower;
+    }
   }
   section.length = first == INT64_MAX ? 0 : last - first;
 }
@@ -77,8 +85,11 @@ double bubbleOf(const std::vector<Lane> &lanes, Time length, bool measured) {
     if (lane.measured != measured)
       continue;
     ++ranks;
-    for (const Box &box : lane.boxes)
-      busy += double(box.end - box.start);
+    Time until = 0; // what overlaps counts once
+    for (const Box &box : lane.boxes) {
+      busy += double(std::max<Time>(box.end - std::max(box.start, until), 0));
+      until = std::max(until, box.end);
+    }
   }
   return length == 0 ? 0 : 1 - busy / (ranks * double(length));
 }

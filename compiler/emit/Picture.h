@@ -15,9 +15,11 @@ namespace pipec::emit {
 /// One operation on its rank's device. Transfers are not drawn.
 struct Box {
   plan::Kind kind = plan::Kind::Forward;
-  int32_t chunk = 0; // which of its rank's stages, from 0
-  int64_t microbatch = 0; // as people count them, over all copies
+  int32_t chunk = 0;             // which of its rank's stages, from 0
+  int64_t microbatch = 0;        // as people count them, over all copies
   plan::Time start = 0, end = 0; // from the step's first start
+  /// Of two that overlap on their lane, an F and a backward, the F is drawn above.
+  enum class Part : uint8_t { Whole, Upper, Lower } part = Part::Whole;
 };
 
 struct Lane {

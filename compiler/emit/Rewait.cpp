@@ -53,11 +53,17 @@ public:
       Instruction &instruction = program.instructions[i];
       const uint32_t first = std::exchange(instruction.firstWait, uint32_t(program.waits.size()));
       const uint32_t count = std::exchange(instruction.waits, 0);
-      data(i);
+      // The header of an overlapped pair waits for what either of its two needs.
+      const uint32_t last = i + (of(i).kind == Kind::Overlapped ? 2 : 0);
+      for (uint32_t each = i; each <= last; ++each)
+        data(each, instruction);
       for (uint32_t w = first; w != first + count; ++w)
         if (stays(i, old[w]))
           wait(instruction, {old[w].queue, old[w].base}, old[w].previousStep);
-      reuse(i);
+      for (uint32_t each = i; each <= last; ++each)
+        reuse(each, instruction);
+      for (; i != last; ++i)
+        program.instructions[i + 1].firstWait = uint32_t(program.waits.size());
     }
   }
 
@@ -117,25 +123,24 @@ private:
     const Kind kind = of(i).kind;
     if (plan::isTransfer(kind))
       return false;
-    return !isPass(kind) || program.queues[wait.queue].kind == plan::QueueKind::Device;
+    return (!isPass(kind) && kind != Kind::Overlapped) || program.queues[wait.queue].kind == plan::QueueKind::Device;
   }
 
-  void data(uint32_t i) {
+  void data(uint32_t i, Instruction &waiting) {
     const Kind kind = of(i).kind;
-    if (kind == Kind::Send) {
-      waitFor(i, passes, false);
-    } else if (isPass(kind)) {
-      waitFor(i, recvs, false);
-    }
+    if (kind == Kind::Send)
+      waitFor(i, passes, waiting);
+    else if (isPass(kind))
+      waitFor(i, recvs, waiting);
   }
 
-  void waitFor(uint32_t i, const std::map<Value, uint32_t> &made, bool previousStep) {
+  void waitFor(uint32_t i, const std::map<Value, uint32_t> &made, Instruction &waiting) {
     if (auto it = made.find(valueOf(i)); it != made.end())
-      wait(program.instructions[i], placeOf(it->second), previousStep);
+      wait(waiting, placeOf(it->second), false);
   }
 
   /// A buffer is taken by the pass that fills it or the receive, and free when the send or the pass that takes it ends.
-  void reuse(uint32_t i) {
+  void reuse(uint32_t i, Instruction &waiting) {
     uint32_t transfer = i;
     if (isPass(of(i).kind)) {
       auto it = sends.find(valueOf(i));
@@ -150,9 +155,9 @@ private:
     const bool previousStep = n < uses.size;
     const uint32_t user = uses.transfers[previousStep ? n + (all - 1 - n) / uses.size * uses.size : n - uses.size];
     if (of(user).kind == Kind::Send)
-      wait(program.instructions[i], placeOf(user), previousStep);
+      wait(waiting, placeOf(user), previousStep);
     else if (auto it = passes.find(valueOf(user)); it != passes.end())
-      wait(program.instructions[i], placeOf(it->second), previousStep);
+      wait(waiting, placeOf(it->second), previousStep);
   }
 
   /// A wait, unless an earlier one of this queue covers it.

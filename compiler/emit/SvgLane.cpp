@@ -44,22 +44,26 @@ private:
 
 std::string boxes(const Lane &lane, const LaneLook &look) {
   Paths paths;
-  std::map<Colour, std::string> numbers; // by ink
+  std::map<std::pair<Cent, Colour>, std::string> numbers; // by size and ink
   for (const Box &box : lane.boxes) {
+    const bool half = box.part != Box::Part::Whole;
+    const Cent top = box.part == Box::Part::Lower ? look.height / 2 : 0, height = half ? look.height / 2 : look.height;
+    const Cent size = half ? std::min(look.text, height) : look.text;
     const Cent from = centOf(box.start, look.scale, look.width), to = centOf(box.end, look.scale, look.width);
     // Neighbours stand a little apart, wherever they are wide enough for that.
     const Cent apart = to - from >= 5 * kPixel ? 70 : to - from >= 2 * kPixel ? 40 : 0;
     const Cent width = std::max<Cent>(to - from - apart, 20);
-    paths.rect(keyOf(box), from, 0, width, look.height);
-    if (look.text == 0 || box.kind == plan::Kind::Optimizer || textWidth(box.microbatch, look.text) > width)
+    paths.rect(keyOf(box), from, top, width, height);
+    if (look.text == 0 || box.kind == plan::Kind::Optimizer || textWidth(box.microbatch, size) > width)
       continue;
     const Colour fill = shade(lookOf(box.kind).fill, box.chunk, look.chunks);
-    numbers[inkOn(fill)] += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", centText(from + width / 2),
-                                        centText(look.height / 2 + look.text * 36 / 100), box.microbatch);
+    numbers[{-size, inkOn(fill)}] += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", centText(from + width / 2),
+                                                 centText(top + height / 2 + size * 36 / 100), box.microbatch);
   }
   std::string text = paths.text(look.chunks);
-  for (const auto &[ink, each] : numbers)
-    text += fmt::format("<g font-size=\"{}\" fill=\"{}\">{}</g>\n", centText(look.text), hex(ink), each);
+  for (const auto &[sizeAndInk, each] : numbers)
+    text += fmt::format("<g font-size=\"{}\" fill=\"{}\">{}</g>\n", centText(-sizeAndInk.first), hex(sizeAndInk.second),
+                        each);
   return text;
 }
 
@@ -107,7 +111,8 @@ std::vector<Stretch> columnsOf(const Lane &lane, const LaneLook &look, const std
     const Cent from = centOf(box.start, look.scale, look.width), to = centOf(box.end, look.scale, look.width);
     for (Cent c = from / look.column; c * look.column < to; ++c) {
       Stretch &column = columns[size_t(c)];
-      column.taken[key] += std::min(to, column.to) - std::max(from, column.from);
+      const Cent taken = std::min(to, column.to) - std::max(from, column.from);
+      column.taken[key] += box.part == Box::Part::Whole ? taken : taken / 2;
     }
   }
   return columns;

@@ -20,12 +20,33 @@ std::string colourOf(const Box &box) {
   return fmt::format("\x1b[38;5;{};48;5;{}m", look.terminalInk, look.terminal[size_t(box.microbatch % 2)]);
 }
 
+/// What a terminal shows: two that overlap as one, which has both numbers.
+struct Shown : Box {
+  std::string label; // after the letter; of an overlapped pair all of it
+};
+
+std::vector<Shown> shownOf(const Lane &lane) {
+  std::vector<Shown> shown;
+  for (size_t i = 0; i != lane.boxes.size(); ++i) {
+    const Box &box = lane.boxes[i];
+    Shown &made = shown.emplace_back(Shown{box, std::to_string(box.microbatch)});
+    if (box.part != Box::Part::Upper || i + 1 == lane.boxes.size())
+      continue;
+    const Box &other = lane.boxes[++i];
+    made.label =
+        fmt::format("{}{}{}{}", lookOf(box.kind).letter, box.microbatch, lookOf(other.kind).letter, other.microbatch);
+    made.kind = plan::Kind::Overlapped;
+    made.end = std::max(box.end, other.end);
+  }
+  return shown;
+}
+
 /// One lane: cells of letters and numbers, dots where it is idle.
 class Row {
 public:
   Row(int width, plan::Time scale) : width(width), scale(scale), cells(size_t(width)) {}
 
-  void add(const Box &box) {
+  void add(const Shown &box) {
     const int from = column(box.start), to = column(std::max(box.end - 1, box.start)) + 1;
     for (int c = from; c < std::min(to, width); ++c) {
       const plan::Time share = std::max<plan::Time>(std::min(box.end, edge(c + 1)) - std::max(box.start, edge(c)), 1);
@@ -59,8 +80,8 @@ public:
 
 private:
   struct Cell {
-    const Box *box = nullptr; // which shows
-    plan::Time share = 0;     // of that box
+    const Shown *box = nullptr; // which shows
+    plan::Time share = 0;       // of that box
     int boxes = 0;
     std::array<plan::Time, kLooks.size()> shares = {};
     char shown = ' ';
@@ -92,13 +113,15 @@ private:
   /// The letter, then the number if all of it fits.
   void label() {
     for (size_t c = 0; c != cells.size();) {
-      const Box *box = cells[c].box;
+      const Shown *box = cells[c].box;
       size_t end = c + 1;
       while (end != cells.size() && cells[end].box == box)
         ++end;
       if (box && !merged(c)) {
         const std::string letter(lookOf(box->kind).letter);
-        std::string label = box->kind == plan::Kind::Optimizer ? letter : letter + std::to_string(box->microbatch);
+        std::string label = box->kind == plan::Kind::Optimizer    ? letter
+                            : box->kind == plan::Kind::Overlapped ? box->label
+                                                                  : letter + box->label;
         if (label.size() > end - c)
           label = letter;
         for (size_t i = 0; i != end - c; ++i)
@@ -109,13 +132,13 @@ private:
   }
 
   // One of each look, for cells in which many boxes are one.
-  static constexpr std::array<Box, kLooks.size()> kStandIns = {{{plan::Kind::Forward},
-                                                                {plan::Kind::Backward},
-                                                                {plan::Kind::BackwardWeight},
-                                                                {plan::Kind::Overlapped},
-                                                                {plan::Kind::Optimizer},
-                                                                {plan::Kind::Send},
-                                                                {plan::Kind::AllReduce}}};
+  inline static const std::array<Shown, kLooks.size()> kStandIns = {{{{plan::Kind::Forward}, {}},
+                                                                     {{plan::Kind::Backward}, {}},
+                                                                     {{plan::Kind::BackwardWeight}, {}},
+                                                                     {{plan::Kind::Overlapped}, {}},
+                                                                     {{plan::Kind::Optimizer}, {}},
+                                                                     {{plan::Kind::Send}, {}},
+                                                                     {{plan::Kind::AllReduce}, {}}}};
 
   int width;
   plan::Time scale;
@@ -165,7 +188,7 @@ std::string legend(const Picture &picture, const TimelineOptions &options, size_
   std::array<bool, kLooks.size()> used = {};
   for (const Section &section : picture.sections)
     for (const Lane &lane : section.lanes)
-      for (const Box &box : lane.boxes)
+      for (const Shown &box : shownOf(lane))
         used[lookIndex(box.kind)] = true;
   std::vector<std::string> words;
   std::vector<size_t> lengths;
@@ -214,7 +237,8 @@ std::string timeline(const Picture &picture, const TimelineOptions &options) {
     text += title;
     for (const Lane &lane : section.lanes) {
       Row row(width, scale);
-      for (const Box &box : lane.boxes)
+      const std::vector<Shown> shown = shownOf(lane);
+      for (const Shown &box : shown)
         row.add(box);
       text += fmt::format("{:<{}}{}\n", label(section, lane, digits, narrow), labels,
                           row.text(section.length, options.colour));

@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace pipec::emit {
 
@@ -46,13 +47,18 @@ public:
 
   std::vector<Cell> run() {
     gather(byFirstUse.front()); // each rank has a stage, and a stage passes
-    for (const Cell &cell : row) {
+    for (size_t at = 0; at != row.size(); ++at) {
+      const Cell &cell = row[at];
       if (!isPass(cell.action)) {
         made.push_back(cell);
         continue;
       }
-      finishStage();
+      const bool closes = at > 0 && row[at - 1].opensPair; // between the two nothing stands
+      if (!closes)
+        finishStage();
       gather(cell.stage);
+      if (cell.opensPair)
+        gather(row[at + 1].stage);
       made.push_back(cell);
       Stage &stage = stages[cell.stage];
       // The local backward shows that the peer has taken what was sent forward, so this wait holds up nothing.
@@ -106,10 +112,16 @@ private:
   std::vector<Cell> made;
 };
 
-schedule::OrderCells filled(const CellRows &rows, OrderFormat format, TorchRelease release) {
+/// Releases before 2.9 have no pairs: the two run one after the other.
+schedule::OrderCells filled(CellRows rows, OrderFormat format, TorchRelease release) {
   schedule::OrderCells cells;
   cells.format = format;
   cells.release = release;
+  for (std::vector<Cell> &row : rows)
+    for (Cell &cell : row) {
+      cell.opensPair &= release != TorchRelease::V2_8;
+      cells.pairs |= cell.opensPair;
+    }
   for (const std::vector<Cell> &row : rows) {
     std::vector<Cell> &made = cells.rows.emplace_back();
     if (format == OrderFormat::ComputeComms)
@@ -127,7 +139,7 @@ CellRows bestRows(const plan::Variant &variant, OrderFormat format) {
   const TorchRows known(variant);
   const Traffic &traffic = known.traffic;
   const Rows predicted = known.predicted();
-  if (format == OrderFormat::ComputeOnly)
+  if (format == OrderFormat::ComputeOnly || known.hasPairs()) // PyTorch's dry run knows no pairs
     return known.cellsOf(predicted);
   const Rows packed = pipec::packed(traffic, predicted, {.passes = 1}), quick = known.quickStart(known.issued());
   std::optional<plan::Time> makespan; // as predicted, once asked for
@@ -158,20 +170,28 @@ std::string refusal(const plan::Variant &variant) {
   for (const plan::Program &program : variant.programs)
     for (const plan::Operation &operation : program.operations) {
       if (!hasAction(operation.kind) && operation.kind != plan::Kind::Optimizer &&
-          operation.kind != plan::Kind::AllReduce)
+          operation.kind != plan::Kind::AllReduce && operation.kind != plan::Kind::Overlapped)
         return fmt::format("PyTorch's order files have no {}", plan::name(operation.kind));
       backward |= operation.kind == plan::Kind::Backward || operation.kind == plan::Kind::BackwardInput;
     }
   return backward ? "" : "PyTorch's order files are of training: each forward in them has a backward, here none has";
 }
 
+/// A cell as the file has it, with what separates it from the next.
+void appendCell(std::string &text, const Cell &cell, bool closes) {
+  text += cell.opensPair ? "(" : "";
+  appendName(text, cell);
+  text += cell.opensPair ? ";" : closes ? ")OVERLAP_F_B," : ",";
+}
+
 /// Where the columns of the file come to stand, so that what is said of these cells is said of the file.
 void setColumns(schedule::OrderCells &cells) {
   for (std::vector<Cell> &row : cells.rows) {
-    int32_t column = 1;
-    for (Cell &cell : row) {
-      cell.column = column;
-      column += int32_t(nameOf(cell).size()) + 1;
+    std::string text;
+    for (size_t at = 0; at != row.size(); ++at) {
+      const bool closes = at > 0 && row[at - 1].opensPair;
+      row[at].column = int32_t(text.size()) + 1 + int32_t(row[at].opensPair);
+      appendCell(text, row[at], closes);
     }
   }
 }
@@ -222,10 +242,8 @@ Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease
 std::string torchCsv(const schedule::OrderCells &cells) {
   std::string text;
   for (const std::vector<Cell> &row : cells.rows) {
-    for (const Cell &cell : row) {
-      appendName(text, cell);
-      text += ',';
-    }
+    for (size_t at = 0; at != row.size(); ++at)
+      appendCell(text, row[at], at > 0 && row[at - 1].opensPair);
     text.back() = '\n';
   }
   return text;

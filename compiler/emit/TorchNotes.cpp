@@ -86,6 +86,11 @@ std::vector<std::string> torchNotes(const plan::Variant &variant, OrderFormat fo
                           "process group it ends too, but transfers may wait for each other"
                         : "the spec's communicator is per_edge, which PyTorch has from 2.15 on: it ends on one process "
                           "group too, but transfers may wait for each other (communicator: shared places them for it)");
+  if (has(variant, plan::Kind::Overlapped))
+    notes.push_back(release == TorchRelease::V2_8
+                        ? "overlapped pairs stand one after the other: releases before 2.9 have no OVERLAP_F_B"
+                        : "OVERLAP_F_B runs its two one after the other unless register_custom_function says how they "
+                          "overlap");
   if (has(variant, plan::Kind::Optimizer))
     notes.push_back(has(variant, plan::Kind::AllReduce)
                         ? "the optimizer's step and the norm of all gradients before it are the caller's, after step()"

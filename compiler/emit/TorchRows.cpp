@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace pipec::emit {
 
@@ -65,13 +66,18 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
   for (const plan::Program &program : variant.programs) {
     std::vector<Cell> &row = rows.emplace_back();
     std::vector<uint32_t> &places = cellAt.emplace_back();
+    bool opens = false; // the F behind the header of an overlapped pair
     each(program, [&](const plan::Step &step) {
       const plan::Operation &operation = *step.operation;
       places.push_back(uint32_t(row.size()));
+      const bool opensPair =
+          !plan::isTransfer(operation.kind) && std::exchange(opens, operation.kind == plan::Kind::Overlapped);
       if (!plan::isCompute(operation.kind) && !plan::isTransfer(operation.kind))
         return;
-      const schedule::Cell cell{
-          .action = actionOf(operation), .stage = operation.stage, .microbatch = int32_t(step.microbatch())};
+      const schedule::Cell cell{.action = actionOf(operation),
+                                .opensPair = opensPair,
+                                .stage = operation.stage,
+                                .microbatch = int32_t(step.microbatch())};
       const uint32_t queue = traffic.queues + step.instruction->queue;
       if (operation.kind == plan::Kind::Send) {
         const uint32_t index = moves.from(cell.stage, operation.of == plan::Payload::Forward, cell.microbatch);
@@ -115,11 +121,13 @@ Rows TorchRows::predicted() const {
   struct Placed {
     plan::Time time;
     int64_t met; // the walk meets what depends on something after it
+    bool closes; // a pair, behind whose first it stands
     Cell cell;
   };
   std::vector<std::vector<Placed>> placed(rows.size());
   for (size_t rank = 0; rank != rows.size(); ++rank)
     placed[rank].reserve(rows[rank].size());
+  std::vector<int64_t> opened(rows.size()); // where the latest pair was met
   int64_t met = 0;
   simulate::Options options;
   options.observe = [&](const simulate::Event &event) {
@@ -128,14 +136,19 @@ Rows TorchRows::predicted() const {
     if (!transfers && !plan::isCompute(event.operation->kind))
       return;
     const size_t rank = size_t(event.rank);
-    placed[rank].push_back({transfers ? event.start : event.end, met, rows[rank][cellAt[rank][size_t(event.index)]]});
+    const Cell &cell = rows[rank][cellAt[rank][size_t(event.index)]];
+    const bool closes = !transfers && cell.index > traffic.first[rank] && passes[cell.index - 1].opensPair;
+    if (!transfers && passes[cell.index].opensPair)
+      opened[rank] = met;
+    placed[rank].push_back({transfers ? event.start : event.end, closes ? opened[rank] : met, closes, cell});
   };
   simulate::Result result;
   (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
   Rows made;
   for (std::vector<Placed> &own : placed) {
-    std::sort(own.begin(), own.end(),
-              [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
+    std::sort(own.begin(), own.end(), [](const Placed &a, const Placed &b) {
+      return std::tie(a.time, a.met, a.closes) < std::tie(b.time, b.met, b.closes);
+    });
     std::vector<Cell> &row = made.emplace_back();
     row.reserve(own.size());
     for (const Placed &each : own)
@@ -191,6 +204,10 @@ Rows TorchRows::quickStart(const Rows &rows) const {
       if (!isEarly[cell.kind == Cell::Kind::Pass ? cell.index : traffic.nodeOf(cell.index)])
         made[rank].push_back(cell);
   return made;
+}
+
+bool TorchRows::hasPairs() const {
+  return std::any_of(passes.begin(), passes.end(), [](const schedule::Cell &cell) { return cell.opensPair; });
 }
 
 CellRows TorchRows::cellsOf(const Rows &rows) const {

@@ -27,6 +27,8 @@ public:
   Rows quickStart(const Rows &rows) const;
 
   CellRows cellsOf(const Rows &rows) const;
+  /// Whether some passes run in overlapped pairs.
+  bool hasPairs() const;
 
   Traffic traffic;
 

@@ -97,7 +97,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     bool anyFree = false;
     for (plan::Program &program : variant.programs)
       for (plan::Operation &operation : program.operations)
-        if (plan::isCompute(operation.kind) && operation.cost == 0) {
+        if ((plan::isCompute(operation.kind) || operation.kind == plan::Kind::Overlapped) && operation.cost == 0) {
           operation.cost = 1;
           anyFree = true;
         }

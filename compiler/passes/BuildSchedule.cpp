@@ -34,7 +34,8 @@ public:
       : pipeline(pipeline), problem(problem), context(pipeline.getContext()),
         forwardName(ForwardOp::getOperationName(), context), inputName(BackwardInputOp::getOperationName(), context),
         weightName(BackwardWeightOp::getOperationName(), context),
-        backwardName(BackwardOp::getOperationName(), context) {
+        backwardName(BackwardOp::getOperationName(), context),
+        overlappedName(OverlappedOp::getOperationName(), context) {
     auto i32 = IntegerType::get(context, 32);
     for (int32_t j = 0; j != problem.microbatches; ++j)
       microbatches.push_back(IntegerAttr::get(i32, j));
@@ -177,6 +178,8 @@ private:
       }
       tokenWanted =
           (reduces && i + 1 == word.size()) || (!gates.empty() && gates[size_t(rank)].contains(int32_t(i) + 1));
+      if (word[i].overlapped)
+        appendPair(word[i], word[i + 1]);
       append(word[i], weight);
     }
     auto inside = OpBuilder::atBlockEnd(block);
@@ -201,6 +204,14 @@ private:
         operands.push_back(weight->second);
       inside.create<OptimizerStepOp>(pipeline.getLoc(), operands, stage, problem.stages[size_t(stage)].optimizer);
     }
+  }
+
+  /// The header of a pair, where its F and BW come next.
+  void appendPair(const schedule::Op &forward, const schedule::Op &backward) {
+    OverlappedOp::Properties properties;
+    properties.cost = IntegerAttr::get(IntegerType::get(context, 64), schedule::pairCost(problem, forward, backward));
+    block->push_back(Operation::create(patterns[size_t(forward.stage)].forward->location, overlappedName, TypeRange(),
+                                       ValueRange(), noAttributes, OpaqueProperties(&properties), BlockRange(), 0));
   }
 
   /// `weight`: the token of a W that must have completed, or none.
@@ -272,7 +283,7 @@ private:
   const schedule::Problem &problem;
   std::vector<llvm::DenseSet<int32_t>> gates; // of a rank, how many passes stand before some transfer
   MLIRContext *context;
-  OperationName forwardName, inputName, weightName, backwardName;
+  OperationName forwardName, inputName, weightName, backwardName, overlappedName;
   DictionaryAttr noAttributes = DictionaryAttr::get(context);
   Value anyValue;
   std::vector<IntegerAttr> microbatches;
@@ -362,9 +373,13 @@ std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedul
   for (auto letters : pipeline.getWords()->getAsRange<DenseI32ArrayAttr>()) {
     schedule::Word &word = words.emplace_back();
     for (int32_t letter : letters.asArrayRef()) {
-      if (letter < 0)
-        return "expected letters of at least 0 in the words, found " + std::to_string(letter);
-      word.push_back({letter / 4, static_cast<schedule::Letter>(letter % 4)});
+      const bool overlapped = letter < 0;
+      if (overlapped && (letter + 1) % 4 != 0)
+        return "expected letters of at least 0 in the words, or -1 less four times the stage of an overlapped F, "
+               "found " +
+               std::to_string(letter);
+      const int32_t code = overlapped ? -(letter + 1) : letter;
+      word.push_back({code / 4, static_cast<schedule::Letter>(code % 4), overlapped});
     }
   }
   return schedule::verify(problem, words);

@@ -27,12 +27,13 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       uint32_t operation = 0, queue = 0;
       int64_t count = 0; // 0: not met yet
     };
-    constexpr size_t kKinds = size_t(plan::Kind::AllReduce) + 1;
+    constexpr size_t kKinds = plan::kKinds;
     const std::vector<int32_t> &own = stages[size_t(rank)];
     std::vector<Flow> flows(own.size() * kKinds * 2);
     for (size_t s = 0; s != own.size(); ++s)
       place[size_t(own[s])] = s;
-    auto append = [&](plan::Kind kind, plan::Payload of, int32_t stage, std::optional<plan::Wait> wait, auto make) {
+    auto append = [&](plan::Kind kind, plan::Payload of, int32_t stage, std::optional<plan::Wait> wait, auto make,
+                      std::optional<plan::Wait> another = std::nullopt) {
       Flow &flow = flows[(place[size_t(stage)] * kKinds + size_t(kind)) * 2 + (of == plan::Payload::Forward)];
       if (flow.count == 0) {
         flow.operation = uint32_t(program.operations.size());
@@ -46,10 +47,12 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
           program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
         }
       }
-      program.instructions.push_back(
-          {flow.operation, flow.queue, uint32_t(program.waits.size()), wait ? 1u : 0u, int32_t(flow.count), 0});
-      if (wait)
-        program.waits.push_back(*wait);
+      program.instructions.push_back({flow.operation, flow.queue, uint32_t(program.waits.size()),
+                                      uint32_t(wait.has_value()) + uint32_t(another.has_value()), int32_t(flow.count),
+                                      0});
+      for (const std::optional<plan::Wait> &each : {wait, another})
+        if (each)
+          program.waits.push_back(*each);
       return plan::Wait{flow.queue, false, ++flow.count, 0};
     };
     int64_t computed = 0;
@@ -63,15 +66,20 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
       };
     };
     auto elsewhere = [&](int32_t stage) { return stage >= 0 && problem.rankOf[size_t(stage)] != rank; };
-    for (schedule::Op op : word) {
+    auto payloadOf = [](const schedule::Op &op) {
+      return op.letter == schedule::Letter::F ? plan::Payload::Forward : plan::Payload::Backward;
+    };
+    // What a pass takes from and yields to elsewhere; of an overlapped pair all that both take stands before its
+    // header, and all that they yield behind it.
+    auto receive = [&](const schedule::Op &op) -> std::optional<plan::Wait> {
+      const int32_t from = op.letter == schedule::Letter::F ? problem.before(op.stage) : problem.after(op.stage);
+      if (op.letter == schedule::Letter::W || !elsewhere(from))
+        return std::nullopt;
+      return append(plan::Kind::Recv, payloadOf(op), op.stage, std::nullopt, hop(from));
+    };
+    auto compute = [&](const schedule::Op &op, std::optional<plan::Wait> arrival) {
       const schedule::Stage &stage = problem.stages[size_t(op.stage)];
-      bool forward = op.letter == schedule::Letter::F, weight = op.letter == schedule::Letter::W;
-      const int32_t up = problem.after(op.stage), down = problem.before(op.stage);
-      int32_t before = forward ? down : up, after = forward ? up : down;
-      plan::Payload of = forward ? plan::Payload::Forward : plan::Payload::Backward;
-      std::optional<plan::Wait> arrival;
-      if (!weight && elsewhere(before))
-        arrival = append(plan::Kind::Recv, of, op.stage, std::nullopt, hop(before));
+      const bool forward = op.letter == schedule::Letter::F, weight = op.letter == schedule::Letter::W;
       const plan::Kind kind = forward                            ? plan::Kind::Forward
                               : weight                           ? plan::Kind::BackwardWeight
                               : op.letter == schedule::Letter::B ? plan::Kind::BackwardInput
@@ -82,8 +90,29 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
         pass.cost = schedule::costOf(stage, op.letter);
       });
       ++computed;
-      if (!weight && elsewhere(after))
-        append(plan::Kind::Send, of, op.stage, plan::Wait{0, false, computed, 0}, hop(after));
+    };
+    auto send = [&](const schedule::Op &op) {
+      const int32_t to = op.letter == schedule::Letter::F ? problem.after(op.stage) : problem.before(op.stage);
+      if (op.letter != schedule::Letter::W && elsewhere(to))
+        append(plan::Kind::Send, payloadOf(op), op.stage, plan::Wait{0, false, computed, 0}, hop(to));
+    };
+    for (size_t at = 0; at != word.size(); ++at) {
+      const schedule::Op &op = word[at];
+      const std::optional<plan::Wait> arrival = receive(op);
+      if (!op.overlapped) {
+        compute(op, arrival);
+        send(op);
+        continue;
+      }
+      const schedule::Op &with = word[++at];
+      append(
+          plan::Kind::Overlapped, {}, op.stage, arrival,
+          [&](plan::Operation &header) { header.cost = schedule::pairCost(problem, op, with); }, receive(with));
+      ++computed;
+      for (const schedule::Op *each : {&op, &with})
+        compute(*each, std::nullopt);
+      for (const schedule::Op *each : {&op, &with})
+        send(*each);
     }
     std::optional<plan::Wait> reduced;
     if (int32_t partner = problem.partnerOf(rank); partner >= 0) {

@@ -53,9 +53,13 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
       plan::Kind kind = stream.kind(stream.records[i]);
       if (plan::isTransfer(kind))
         continue;
-      Graph::Node node = graph.add(kind == plan::Kind::Backward ? levels.backward : 8, ties.ofPasses(rank));
+      const bool overlaps = kind == plan::Kind::Overlapped;
+      Graph::Node node = graph.add(kind == plan::Kind::Backward || overlaps ? levels.backward : 8, ties.ofPasses(rank));
       places.emplace_back(uint32_t(rank), i);
       nodes[rank][i] = node;
+      // A pair is one node: neither starts before both can.
+      for (uint32_t with = overlaps ? 2 : 0; with != 0; --with)
+        nodes[rank][++i] = node;
       if (!std::exchange(first, false))
         graph.edge(node - 1, node);
     }
@@ -84,7 +88,10 @@ void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &orde
       orders[size_t(transfer.to)].push_back(transfer.recv);
     } else {
       auto [rank, record] = placeOf(node);
-      orders[rank].push_back(record);
+      const Stream &stream = streams.ranks[rank];
+      const bool overlaps = stream.kind(stream.records[record]) == plan::Kind::Overlapped;
+      for (uint32_t i = record; i != record + (overlaps ? 3 : 1); ++i)
+        orders[rank].push_back(i);
     }
   }
   for (size_t rank = 0; rank != orders.size(); ++rank)

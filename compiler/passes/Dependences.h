@@ -12,7 +12,8 @@
 
 namespace pipec {
 
-/// A node for each op that is no transfer, in the order of ranks and records, then one for each transfer. Edges: each
+/// A node for each op that is no transfer (an overlapped pair is one, with its header), in the order of ranks and
+/// records, then one for each transfer. Edges: each
 /// rank's word, and from producer to transfer to consumer.
 class Dependences {
 public:

@@ -51,7 +51,7 @@ private:
         wordsAttr(), optional(problem.backwardGroup, problem.slices),
         spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr(),
         problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(), transfersAttr(),
-        optional(problem.copies, 1), optional(problem.slices, 1), gradientsAttr());
+        optional(problem.copies, 1), optional(problem.slices, 1), gradientsAttr(), overlappedAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());
@@ -72,6 +72,15 @@ private:
     return problem.copies == 1 ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(gradients);
   }
 
+  /// What pairs take; nothing where there are none.
+  DenseI64ArrayAttr overlappedAttr() {
+    std::vector<int64_t> overlapped;
+    for (const schedule::Stage &stage : problem.stages)
+      overlapped.push_back(stage.overlapped.value_or(-1));
+    return llvm::all_of(overlapped, [](int64_t time) { return time == -1; }) ? DenseI64ArrayAttr()
+                                                                             : builder.getDenseI64ArrayAttr(overlapped);
+  }
+
   DictionaryAttr parametersAttr() {
     SmallVector<NamedAttribute> attributes;
     for (const auto &[name, value] : parameters)
@@ -88,7 +97,7 @@ private:
     for (const schedule::Word &word : order->words) {
       std::vector<int32_t> letters;
       for (schedule::Op op : word)
-        letters.push_back(4 * op.stage + int32_t(op.letter));
+        letters.push_back(op.overlapped ? -1 - 4 * op.stage : 4 * op.stage + int32_t(op.letter));
       words.push_back(builder.getDenseI32ArrayAttr(letters));
     }
     return builder.getArrayAttr(words);

@@ -109,9 +109,42 @@ private:
       block = entry->block(problem);
     if (objective && failed(search()))
       return nullptr;
-    if (failed(checkLength()))
+    if (failed(checkPairs()) || failed(checkLength()))
       return nullptr;
     return designLevel(spec, *this, context);
+  }
+
+  /// Two passes that run at once take no less than the longer one, and no more than one after the other, or they would.
+  LogicalResult checkPairs() {
+    const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+    auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
+      const schedule::Stage &stage = problem.stages[size_t(forward)];
+      const schedule::Time other = problem.stages[size_t(backward)].backward;
+      if (!stage.overlapped ||
+          (*stage.overlapped >= std::max(stage.forward, other) && *stage.overlapped - stage.forward <= other))
+        return success();
+      const int32_t ofCopy = problem.stagesOfCopy();
+      return error(spec.overlapped->markOf(size_t(forward % ofCopy)))
+                 << "costs.overlapped: the forward of stage " << forward % ofCopy << " ("
+                 << plan::timeText(stage.forward) << ") and the backward of stage " << backward % ofCopy << " ("
+                 << plan::timeText(other) << ") take between " << plan::timeText(std::max(stage.forward, other))
+                 << ", the longer of the two, and " << plan::timeText(stage.forward + other)
+                 << ", one after the other; found " << plan::timeText(*stage.overlapped),
+             failure();
+    };
+    if (order) {
+      for (const schedule::Word &word : order->words)
+        for (size_t i = 0; i != word.size(); ++i)
+          if (word[i].overlapped && failed(check(word[i].stage, word[i + 1].stage)))
+            return failure();
+      return success();
+    }
+    for (const std::vector<int32_t> &mine : stages) // those of the catalogue pair what two stages do
+      for (const int32_t forward : mine)
+        for (const int32_t backward : mine)
+          if (forward != backward && failed(check(forward, backward)))
+            return failure();
+    return success();
   }
 
   LogicalResult fillAndCheck() {
@@ -335,6 +368,11 @@ private:
       return emitError(FileLineColLoc::get(&context, path, unsigned(wrong.line), unsigned(wrong.column)))
                  << wrong.message,
              failure();
+    // Where nobody says what a pair takes, its two run one after the other, as PyTorch's do unless told how to overlap.
+    for (schedule::Word &word : order->words)
+      for (schedule::Op &op : word)
+        op.overlapped &= spec.overlapped.has_value();
+    order->overlaps &= spec.overlapped.has_value();
     return agreesWithOrder(*file);
   }
 
@@ -517,6 +555,8 @@ private:
       }
       stage.backward = spec.backward ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
       stage.optimizer = spec.optimizer[s];
+      if (spec.overlapped && ((entry && entry->overlaps) || (order && order->overlaps)))
+        stage.overlapped = time((*spec.overlapped)[s]);
       stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
       stage.activation = size(spec.activation[s]);
       stage.context = size(spec.weightContext[s]);

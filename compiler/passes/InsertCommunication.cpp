@@ -217,11 +217,13 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         return std::pair(uint64_t(uint32_t(stage)) << 2 | uint64_t(sends) << 1 | uint64_t(forward),
                          uint32_t(microbatch));
       };
-      uint32_t passes = 0, own = 0; // own: all but transfers
+      std::vector<uint32_t> upTo{0}; // so many records with the first passes of each number
+      uint32_t own = 0;              // all but transfers
       for (uint32_t i = 0; i != stream.records.size(); ++i) {
         const plan::Operation &operation = stream.of(stream.records[i]);
         own += !plan::isTransfer(operation.kind);
-        passes += plan::isCompute(operation.kind);
+        if (plan::isCompute(operation.kind))
+          upTo.push_back(i + 1);
         if (plan::isTransfer(operation.kind))
           unplaced[keyOf(operation.kind == plan::Kind::Send, operation.of == plan::Payload::Forward, operation.stage,
                          stream.records[i].microbatch)] = i;
@@ -231,8 +233,10 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       decltype(unplaced) sent;
       uint32_t next = 0;
       auto place = [&](uint32_t record) {
+        // Of an overlapped pair the F says what its header waits for.
+        const bool overlaps = stream.kind(stream.records[record]) == plan::Kind::Overlapped;
         for (const uint32_t send : awaited)
-          gates.push_back({record, send});
+          gates.push_back({record + (overlaps ? 1 : 0), send});
         order.push_back(record);
       };
       // What stands behind a pass waits for what the pass waits for.
@@ -242,10 +246,13 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       };
       for (size_t i = 0; i != size_t(list.size()); i += 4) {
         ArrayRef<int32_t> entry = list.asArrayRef().slice(i);
-        if (entry.size() < 4 || entry[0] < int32_t(next) || entry[0] > int32_t(passes) || entry[1] < 0 || entry[1] > 5)
+        if (entry.size() < 4 || entry[0] < 0 || size_t(entry[0]) >= upTo.size() || upTo[size_t(entry[0])] < next ||
+            entry[1] < 0 || entry[1] > 5)
           return wrong("expected four numbers a transfer, the first no smaller than of the one before and at most the "
                        "rank's passes, the second from 0 to 5");
-        placeOwn(uint32_t(entry[0]));
+        placeOwn(upTo[size_t(entry[0])]);
+        if (next >= 2 && stream.kind(stream.records[next - 2]) == plan::Kind::Overlapped)
+          return wrong("expected no transfer between the two of an overlapped pair, found one of rank " + Twine(rank));
         const bool waits = entry[1] >= 4;
         auto &known = waits ? sent : unplaced;
         const auto key = waits ? keyOf(true, entry[1] == 4, entry[2], entry[3])

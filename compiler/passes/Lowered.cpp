@@ -33,8 +33,15 @@ public:
     if (op.getRings())
       addRings();
     program.waits.reserve(stream.records.size() + stream.uses.size());
-    for (uint32_t i = 0; i != stream.records.size(); ++i)
-      addWaits(i);
+    for (uint32_t i = 0; i != stream.records.size(); ++i) {
+      // Both of a pair start when both can, so its header waits for what either waits for.
+      const uint32_t last = i + (stream.kind(stream.records[i]) == plan::Kind::Overlapped ? 2 : 0);
+      program.instructions[i].firstWait = uint32_t(program.waits.size());
+      for (uint32_t of = i; of <= last; ++of)
+        addWaits(of, program.instructions[i]);
+      for (; i != last; ++i)
+        program.instructions[i + 1].firstWait = uint32_t(program.waits.size());
+    }
     program.step = {{0, uint32_t(stream.records.size()), 1}};
   }
 
@@ -128,13 +135,18 @@ private:
     if (covered >= on.ordinal)
       return;
     covered = on.ordinal;
+    if (program.operations[instruction.operation].kind == plan::Kind::Overlapped) // of two the later one is enough
+      for (uint32_t w = instruction.firstWait; w != program.waits.size(); ++w)
+        if (plan::Wait &other = program.waits[w]; other.queue == on.queue && other.previousStep == previousStep) {
+          other.base = on.ordinal;
+          return;
+        }
     ++instruction.waits;
     program.waits.push_back({on.queue, previousStep, on.ordinal, 0});
   }
 
-  void addWaits(uint32_t i) {
-    plan::Instruction &instruction = program.instructions[i];
-    instruction.firstWait = uint32_t(program.waits.size());
+  /// Those of a record, on an instruction of its queue.
+  void addWaits(uint32_t i, plan::Instruction &instruction) {
     const Record &record = stream.records[i];
     plan::Kind kind = stream.kind(record);
     if (kind != plan::Kind::Recv && record.in != kNone)

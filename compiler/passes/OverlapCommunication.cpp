@@ -75,12 +75,14 @@ void numberPasses(const Stream &stream, Numbered &made) {
   made.traffic.first.push_back(uint32_t(made.traffic.passes.size()));
 }
 
-/// Nothing where transfers wait for more than what they carry, or reach into a tail: such programs stay as they are.
+/// Nothing where transfers wait for more than what they carry, or reach into a tail, or passes run in pairs: such
+/// programs stay as they are.
 std::optional<Numbered> number(const Streams &streams) {
   Numbered made;
   for (const Stream &stream : streams.ranks) {
     auto isTransfer = [&](uint32_t record) { return plan::isTransfer(stream.kind(stream.records[record])); };
     if (ProgramOp(stream.program).getRings() ||
+        llvm::any_of(stream.operations, [](const auto &each) { return each.kind == plan::Kind::Overlapped; }) ||
         llvm::any_of(stream.uses, [&](const Use &use) { return isTransfer(use.user) || isTransfer(use.definition); }))
       return std::nullopt;
     numberPasses(stream, made);

@@ -10,7 +10,8 @@ def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
   let description = [{
     Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and squeezes it: each rank's passes in
     the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages. A block
-    without an interval takes the pipeline's `words`, or those of the catalogue's schedule of the pipeline's name.
+    without an interval takes the pipeline's `words`, or those of the catalogue's schedule of the pipeline's name. An F that
+    runs overlapped with the backward behind it has a `pipe.overlapped` before it.
 
     Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of
     one rank, nothing yet between ranks. Fails where two passes of a rank start in one slot modulo the interval.
@@ -42,7 +43,8 @@ def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> 
     For each tensor that a stage on another rank consumes, a `pipe.send` on one side and a `pipe.recv` on the other. All
     ranks' orders become projections of one order of all transfers: the passes of all ranks and the transfers are sorted by
     their level (the longest path to them, in passes), never by time, so that regular words stay regular. An order with that
-    property cannot stop under rendezvous.
+    property cannot stop under rendezvous. An overlapped pair is one in that order: what either of its two takes stands before
+    it, what they yield behind it.
 
     Where the pipeline has `transfers`, they stay where these say, and each waits for the pass before it in its program, as
     PyTorch issues what it reads from a file.

@@ -93,6 +93,10 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   if (auto gradients = pipeline.getGradients())
     for (size_t s = 0; s != problem.stages.size(); ++s)
       problem.stages[s].gradients = (*gradients)[s];
+  if (auto overlapped = pipeline.getOverlapped())
+    for (size_t s = 0; s != problem.stages.size(); ++s)
+      if ((*overlapped)[s] >= 0)
+        problem.stages[s].overlapped = (*overlapped)[s];
   if (auto optimizer = pipeline.getOptimizer())
     for (size_t s = 0; s != problem.stages.size(); ++s)
       problem.stages[s].optimizer = (*optimizer)[s];
@@ -138,6 +142,7 @@ int32_t stageOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, int32_t>(op)
       .Case<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp, SendOp, RecvOp, OptimizerStepOp>(
           [](auto known) { return int32_t(known.getStage()); })
+      .Case<OverlappedOp>([](OverlappedOp pair) { return stageOf(pair->getNextNode()); })
       .Default([](Operation *) { return -1; });
 }
 
@@ -155,6 +160,7 @@ std::string nameOf(Operation *op) {
                          .Case<BackwardInputOp>([](auto) { return "B"; })
                          .Case<BackwardWeightOp>([](auto) { return "W"; })
                          .Case<BackwardOp>([](auto) { return "BW"; })
+                         .Case<OverlappedOp>([](auto) { return "overlapped"; })
                          .Case<SendOp>([](SendOp send) { return "send " + stringifyPayload(send.getOf()).str(); })
                          .Case<RecvOp>([](RecvOp recv) { return "recv " + stringifyPayload(recv.getOf()).str(); })
                          .Default([](auto) { return "optimizer"; });

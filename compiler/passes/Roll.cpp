@@ -1,7 +1,7 @@
 // Each instruction becomes a symbol that says what it is relative to what stands before it: its microbatch less the one
-// before of its operation, each wait's count less how many instructions that queue has issued. A stretch that
-// repeats with evenly advancing microbatches and waits is then a plain repetition of symbols, found by comparing hashes
-// of windows.
+// before of its operation, each wait's count less how many instructions that queue has issued, its place in an
+// overlapped pair, which no segment cuts. A stretch that repeats with evenly advancing microbatches and waits is then a
+// plain repetition of symbols, found by comparing hashes of windows.
 #include "compiler/passes/Roll.h"
 
 #include <algorithm>
@@ -32,9 +32,15 @@ public:
     power.reserve(program.instructions.size() + 1);
     prefix.push_back(0);
     power.push_back(1);
+    unsigned left = 0; // of a pair, the one at hand included
     for (const Instruction &i : program.instructions) {
       uint64_t symbol =
           mix(mix(i.operation, i.queue), uint64_t(i.microbatch - std::exchange(last[i.operation], i.microbatch)));
+      if (program.operations[i.operation].kind == plan::Kind::Overlapped)
+        left = 3;
+      inPair.push_back(left == 1 || left == 2);
+      if (left != 0)
+        symbol = mix(symbol, left--);
       for (uint32_t w = i.firstWait; w != i.firstWait + i.waits; ++w) {
         const Wait &wait = program.waits[w];
         symbol =
@@ -47,6 +53,9 @@ public:
   }
 
   size_t size() const { return prefix.size() - 1; }
+  /// Whether an instruction is the F or the backward of a pair: a segment may not begin there. Where one begins, all
+  /// that follow with the same symbol may.
+  bool isInPair(size_t i) const { return inPair[i]; }
   uint64_t window(size_t from, size_t length) const { return prefix[from + length] - prefix[from] * power[length]; }
 
   /// How far the symbols from `a` equal those from `b` > a; 0 if that is less than `least`.
@@ -67,6 +76,7 @@ public:
 private:
   static constexpr uint64_t kBase = 0x9e3779b97f4a7c15u;
   std::vector<uint64_t> prefix, power;
+  std::vector<bool> inPair;
 };
 
 /// For windows of one length: where the same window comes next.
@@ -152,7 +162,7 @@ void roll(Program &program) {
   for (size_t i = 0; i < symbols.size();) {
     size_t length = 0, saved = 0, trips = 1;
     for (const auto &candidate : next) {
-      if (candidate[i] == 0)
+      if (candidate[i] == 0 || symbols.isInPair(i))
         continue;
       size_t period = candidate[i] - i;
       size_t repeats = symbols.common(i, candidate[i], period) / period;

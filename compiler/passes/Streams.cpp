@@ -52,6 +52,11 @@ plan::Operation operationOf(mlir::Operation *op) {
         made.stage = int32_t(optimizer.getStage());
         made.cost = int64_t(optimizer.getCost());
       })
+      .Case<OverlappedOp>([&](OverlappedOp pair) {
+        made.kind = plan::Kind::Overlapped;
+        made.stage = stageOf(pair);
+        made.cost = int64_t(pair.getCost());
+      })
       .Case<AllReduceOp>([&](AllReduceOp reduce) {
         made.kind = plan::Kind::AllReduce;
         if (auto stages = cast<ProgramOp>(op->getParentOp()).getStages(); stages && !stages->empty())
@@ -255,13 +260,15 @@ schedule::Words wordsOf(const Streams &streams) {
   schedule::Words words;
   for (const Stream &stream : streams.ranks) {
     schedule::Word &word = words.emplace_back();
+    bool overlapped = false; // what comes next
     for (const Record &record : stream.records) {
       const plan::Operation &operation = stream.of(record);
+      overlapped |= operation.kind == plan::Kind::Overlapped;
       if (!plan::isCompute(operation.kind))
         continue;
       constexpr schedule::Letter kLetters[] = {schedule::Letter::F, schedule::Letter::B, schedule::Letter::W,
                                                schedule::Letter::BW};
-      word.push_back({operation.stage, kLetters[size_t(operation.kind)]});
+      word.push_back({operation.stage, kLetters[size_t(operation.kind)], std::exchange(overlapped, false)});
     }
   }
   return words;

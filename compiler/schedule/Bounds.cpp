@@ -97,14 +97,30 @@ void addReductions(Problem &problem) {
         copySumTime(problem, r) + problem.globalNorm.value_or(0);
 }
 
-} // namespace
+/// An overlapped pair may take less than its F and its backward. Let x <= 1 be the least that such a pair takes of the
+/// two. With every F, B and W x times as long, rounded down, a pair in any order gives way to its F and then its
+/// backward: the two together take no longer, start no earlier and end no later than it did, in the order in which its
+/// word has them, so no data come later and no more is held. So what bounds the orders without pairs of the shorter
+/// passes bounds all orders. False: nothing is shorter.
+bool shorten(Problem &problem) {
+  Wide part = 1, whole = 1;
+  for (const std::vector<int32_t> &mine : problem.stagesByRank())
+    for (const int32_t f : mine)
+      for (const int32_t b : mine) {
+        const Stage &stage = problem.stages[size_t(f)];
+        const Wide apart = Wide(stage.forward) + problem.stages[size_t(b)].backward;
+        if (stage.overlapped && *stage.overlapped * whole < part * apart) {
+          part = *stage.overlapped;
+          whole = apart;
+        }
+      }
+  for (Stage &stage : problem.stages)
+    for (Time *time : {&stage.forward, &stage.backwardInput, &stage.backwardWeight, &stage.backward})
+      *time = static_cast<Time>(*time * part / whole);
+  return part != whole;
+}
 
-} // namespace bounds
-
-Bounded lowerBounds(const Problem &given) {
-  using namespace bounds;
-  Problem problem = given;
-  addReductions(problem);
+Best boundsOf(const Problem &problem) {
   const View view = makeView(problem);
   Best best;
   criticalPath(view, best);
@@ -120,6 +136,24 @@ Bounded lowerBounds(const Problem &given) {
   }
   if (problem.copies == 1) // with more, a rank's first start is at no one stage
     lastDevice(view, best);
+  return best;
+}
+
+} // namespace
+} // namespace bounds
+
+Bounded lowerBounds(const Problem &given) {
+  using namespace bounds;
+  Problem problem = given;
+  addReductions(problem);
+  Problem shorter = problem;
+  const bool overlaps = shorten(shorter);
+  Best best = boundsOf(shorter);
+  if (overlaps) { // of one microbatch each pass takes its whole time, overlapped or not
+    Problem single = problem;
+    single.microbatches = 1;
+    criticalPath(makeView(single), best);
+  }
   // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
   // makespan.
   best.offer(best.span, 0, best.spanArgument);
@@ -130,6 +164,7 @@ Bounded lowerBounds(const Problem &given) {
     for (const Time time : {each.forward, problem.backward == BackwardMode::Fused ? each.backward : each.backwardInput,
                             problem.backward == BackwardMode::Fused ? 0 : each.backwardWeight, each.optimizer})
       unit = std::gcd(unit, time);
+    unit = std::gcd(unit, each.overlapped.value_or(0));
     if (stage > 0)
       unit = std::gcd(std::gcd(unit, problem.handOver(stage - 1, stage)), problem.handOver(stage, stage - 1));
   }

@@ -22,7 +22,7 @@ struct Pair {
     while (size_t(oldest) < taken.size() && taken[size_t(oldest)])
       ++oldest;
   }
-  bool canMake() const { return made - moved < sends; }
+  bool canMake(int32_t count) const { return made - moved + count <= sends; }
   /// Buffers are taken in turn, so a transfer waits for the one before it in its buffer.
   void move() { moved = std::max(moved, std::min(made, oldest + receives)); }
 };
@@ -107,13 +107,14 @@ private:
     for (Pair &pair : pairs)
       pair.taken.assign(size_t(pair.made), false);
     for (const Word &word : words)
-      for (const Op &op : word)
-        if (Flow *flow = input(op)) {
-          Pair &pair = pairs[size_t(flow->pair)];
-          const int32_t transfer = flow->transfers[flow->taken++];
-          pair.receives = std::max(pair.receives, transfer - pair.oldest + 1);
-          pair.take(transfer);
-        }
+      for (size_t i = 0; i < word.size(); i += together(word, i)) {
+        for (size_t with = i; with != i + together(word, i); ++with)
+          if (Flow *flow = input(word[with])) {
+            Pair &pair = pairs[size_t(flow->pair)];
+            pair.receives = std::max(pair.receives, flow->transfers[flow->taken] - pair.oldest + 1);
+          }
+        take(word, i);
+      }
     for (size_t i = 0; i < pairs.size(); ++i) {
       Pair &pair = pairs[i];
       room[size_t(pair.from)] -= payload[i];
@@ -125,40 +126,62 @@ private:
       flow.taken = 0;
   }
 
+  /// How many letters run at once: the two of an overlapped pair, which hold all that they take and make meanwhile.
+  static size_t together(const Word &word, size_t at) { return word[at].overlapped ? 2 : 1; }
+
+  void take(const Word &word, size_t at) {
+    for (size_t with = at; with != at + together(word, at); ++with)
+      if (Flow *in = input(word[with]))
+        pairs[size_t(in->pair)].take(in->transfers[in->taken++]);
+  }
+
   bool advanceAll() {
     bool any = false;
     for (size_t r = 0; r < words.size(); ++r)
-      for (; at[r] < words[r].size() && runs(words[r][at[r]]); ++at[r])
+      while (at[r] < words[r].size() && runs(words[r], at[r])) {
+        at[r] += together(words[r], at[r]);
         any = true;
+      }
     return any;
   }
 
-  bool runs(Op op) {
-    Flow *const in = input(op), *const out = output(op);
-    if (in) {
-      Pair &pair = pairs[size_t(in->pair)];
-      pair.move();
-      if (in->transfers[in->taken] >= pair.moved)
-        return false;
-    }
-    if (out) {
-      Pair &pair = pairs[size_t(out->pair)];
-      pair.move();
-      if (!pair.canMake())
-        return false;
-      ++pair.made;
-    }
-    if (in)
-      pairs[size_t(in->pair)].take(in->transfers[in->taken++]);
+  bool runs(const Word &word, size_t at) {
+    for (size_t with = at; with != at + together(word, at); ++with)
+      if (Flow *in = input(word[with])) {
+        Pair &pair = pairs[size_t(in->pair)];
+        pair.move();
+        if (in->transfers[in->taken] >= pair.moved)
+          return false;
+      }
+    if (lacks(word, at))
+      return false;
+    for (size_t with = at; with != at + together(word, at); ++with)
+      if (Flow *out = output(word[with]))
+        ++pairs[size_t(out->pair)].made;
+    take(word, at);
     return true;
+  }
+
+  /// What a letter, or the two of a pair, make and have no buffer for.
+  Flow *lacks(const Word &word, size_t at) {
+    const Flow *before = nullptr;
+    for (size_t with = at; with != at + together(word, at); ++with)
+      if (Flow *out = output(word[with])) {
+        Pair &pair = pairs[size_t(out->pair)];
+        pair.move();
+        if (!pair.canMake(before && before->pair == out->pair ? 2 : 1))
+          return out;
+        before = out;
+      }
+    return nullptr;
   }
 
   /// One buffer more where a rank has none for what it makes; false where none waits so.
   bool grow() {
     size_t best = pairs.size();
     for (size_t r = 0; r < words.size(); ++r) {
-      Flow *out = at[r] < words[r].size() ? output(words[r][at[r]]) : nullptr;
-      if (!out || pairs[size_t(out->pair)].canMake())
+      const Flow *out = at[r] < words[r].size() ? lacks(words[r], at[r]) : nullptr;
+      if (!out)
         continue;
       const auto left = [&](size_t i) { return std::max(room[size_t(pairs[i].from)], room[size_t(pairs[i].to)]); };
       if (best == pairs.size() || left(size_t(out->pair)) > left(best))

@@ -56,6 +56,8 @@ struct Entry {
   bool allowsSlices = false;
   /// Its words have whole backwards beside split ones.
   bool mixesBackwards = false;
+  /// Its words run some forwards overlapped with a backward, where the problem says what such a pair takes.
+  bool overlaps = false;
 
   /// How many pipelines it runs side by side.
   int32_t copies() const { return placement == "bidirectional" ? 2 : 1; }

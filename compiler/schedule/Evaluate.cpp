@@ -38,8 +38,11 @@ std::vector<Time> busyTimes(const Problem &problem, const Words &words) {
   for (size_t s = 0; s < problem.stages.size(); ++s)
     busy[problem.rankOf[s]] += problem.stages[s].optimizer;
   for (size_t r = 0; r < words.size(); ++r)
-    for (const Op &op : words[r])
-      busy[r] += costOf(problem.stages[op.stage], op.letter);
+    for (size_t at = 0; at < words[r].size(); ++at) {
+      const Op &op = words[r][at];
+      busy[r] += op.overlapped ? pairCost(problem, op, words[r][at + 1]) : costOf(problem.stages[op.stage], op.letter);
+      at += op.overlapped;
+    }
   return busy;
 }
 

@@ -42,13 +42,14 @@ private:
       }
   }
 
-  /// An OVERLAP_F_B pair runs one after the other, as in PyTorch where nobody has said how to overlap them.
+  /// An OVERLAP_F_B pair of an F and a whole backward runs together, any other one after the other.
   bool inMicrobatchOrder() {
     std::vector<std::array<int32_t, 2>> done(order.rankOf.size(), {0, 0}); // F, and B or BW, of a stage
     std::vector<std::deque<int32_t>> owed(order.rankOf.size());            // W of a stage
     for (size_t rank = 0; rank != cells.rows.size(); ++rank) {
       Word &word = order.words.emplace_back();
-      for (const Cell &cell : cells.rows[rank]) {
+      for (size_t at = 0; at != cells.rows[rank].size(); ++at) {
+        const Cell &cell = cells.rows[rank][at];
         if (!isPass(cell.action))
           continue;
         std::deque<int32_t> &left = owed[size_t(cell.stage)];
@@ -69,7 +70,9 @@ private:
                                   "order, or all backwards from the last",
                                   expected, nameOf(cell)));
         constexpr Letter kLetters[] = {Letter::F, Letter::B, Letter::W, Letter::BW}; // in the order of Action
-        word.push_back({cell.stage, kLetters[size_t(cell.action)]});
+        const bool overlapped = cell.opensPair && cells.rows[rank][at + 1].action == Action::B;
+        order.overlaps |= overlapped;
+        word.push_back({cell.stage, kLetters[size_t(cell.action)], overlapped});
       }
     }
     return true;

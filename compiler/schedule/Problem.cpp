@@ -70,7 +70,8 @@ std::string checkStage(const Stage &stage, size_t index) {
                                                     {"backward input", stage.backwardInput},
                                                     {"backward weight", stage.backwardWeight},
                                                     {"backward", stage.backward},
-                                                    {"optimizer", stage.optimizer}};
+                                                    {"optimizer", stage.optimizer},
+                                                    {"overlapped pair", stage.overlapped.value_or(0)}};
   for (const auto &[name, value] : times)
     if (value < 0 || value > limits::kTime)
       return fmt::format("stage {} has a {} of {} ps, expected 0 to {}", index, name, value, limits::kTime);

@@ -35,6 +35,8 @@ struct Stage {
   Bytes activation = 0;    // held from the start of F to the end of B
   Bytes context = 0;       // held from the start of F to the end of W (fused: of the backward)
   Bytes gradients = 0;     // of its weights; what two copies of a stage sum
+  /// What its forward takes together with a whole backward on its rank; absent: they never run together.
+  std::optional<Time> overlapped = std::nullopt;
 };
 
 struct Problem {
@@ -102,9 +104,11 @@ std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
 /// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
 enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
 
+/// Of an F: it runs together with the backward behind it. Both start when both can, and both end when the pair does.
 struct Op {
   int32_t stage = 0;
   Letter letter = Letter::F;
+  bool overlapped = false;
   bool operator==(const Op &) const = default;
 };
 
@@ -114,6 +118,11 @@ inline Time costOf(const Stage &stage, Letter letter) {
          : letter == Letter::B ? stage.backwardInput
          : letter == Letter::W ? stage.backwardWeight
                                : stage.backward;
+}
+/// How long an overlapped F takes with the backward behind it.
+inline Time pairCost(const Problem &problem, const Op &forward, const Op &backward) {
+  const Stage &stage = problem.stages[size_t(forward.stage)];
+  return stage.overlapped.value_or(stage.forward + costOf(problem.stages[size_t(backward.stage)], backward.letter));
 }
 /// What a letter of a stage adds to the bytes held, F at its start, the others at their end. In 128 bits: sizes within
 /// the limits times as many microbatches may pass 2^63.
@@ -150,8 +159,8 @@ std::string checkTimes(const Problem &problem);
 bool isNeverTooLong(const Problem &problem);
 /// What holds of a solution: a word for each rank; F and a backward of each stage exactly `microbatches` times on its
 /// rank, the backward BW or, where it is split, either that or B and W; no prefix with a backward whose F is not in it
-/// or more W than B, and no cycle between ranks. Empty when right, else what is wrong. Needs check(problem) to have
-/// passed. O(letters).
+/// or more W than B; behind an overlapped F a BW of another microbatch or stage; and no cycle between ranks. Empty when
+/// right, else what is wrong. Needs check(problem) to have passed. O(letters).
 std::string verify(const Problem &problem, const Words &words);
 
 } // namespace pipec::schedule

@@ -50,9 +50,10 @@ std::string verifyOnce(const Problem &problem, int32_t rank, const Op &op, int32
   return {};
 }
 
+/// `forwards`: of its stage, as far as a backward may count on them.
 std::string verifyPrefix(const Problem &problem, int32_t rank, size_t position, const Op &op,
-                         const std::array<int32_t, 4> &counts) {
-  if (kindOf(op.letter) == Backward && problem.backwardOf(counts[Backward] - 1) >= counts[Forward])
+                         const std::array<int32_t, 4> &counts, int32_t forwards) {
+  if (kindOf(op.letter) == Backward && problem.backwardOf(counts[Backward] - 1) >= forwards)
     return fmt::format("letter {} of rank {}: {} {} of stage {} comes before its F", position, rank, nameOf(op.letter),
                        problem.backwardOf(counts[Backward] - 1), op.stage);
   if (counts[Weight] > counts[kHalves])
@@ -71,6 +72,16 @@ std::string verifyAll(const Problem &problem, const Counts &counts) {
         return fmt::format("rank {} has {} {} of stage {}, expected {}", problem.rankOf[s], counts[s][kind],
                            names[kind], s, expected);
   return {};
+}
+
+/// What runs overlapped is an F with a whole backward behind it.
+std::string verifyPair(int32_t rank, size_t position, const Word &word) {
+  const Op &op = word[position];
+  if (!op.overlapped || (op.letter == Letter::F && position + 1 < word.size() && !word[position + 1].overlapped &&
+                         word[position + 1].letter == Letter::BW))
+    return {};
+  return fmt::format("letter {} of rank {}: {} of stage {} is overlapped, expected an F with a BW behind it", position,
+                     rank, nameOf(op.letter), op.stage);
 }
 
 /// Runs the words by counts alone; what cannot run stands in a cycle.
@@ -122,7 +133,13 @@ private:
     return from >= 0 && done[from][kind] <= done[op.stage][kind] ? from : -1;
   }
 
-  int32_t missing(int32_t rank) const { return missing(words[rank][position[rank]]); }
+  /// The letter at which a rank stands: its next, or, if that can run but for what it is overlapped with, the one
+  /// behind.
+  const Op &head(int32_t rank) const {
+    const Op &op = words[rank][position[rank]];
+    return op.overlapped && missing(op) < 0 ? words[rank][position[rank] + 1] : op;
+  }
+  int32_t missing(int32_t rank) const { return missing(head(rank)); }
 
   /// From any stopped rank the chain of waits leads into the cycle.
   std::string describe(int32_t rank) const {
@@ -133,7 +150,7 @@ private:
     const int32_t first = rank;
     int shown = 0;
     do {
-      const Op &op = words[rank][position[rank]];
+      const Op &op = head(rank);
       const int32_t from = missing(rank);
       if (++shown <= 8)
         text += fmt::format("{} rank {} at {} {} of stage {} waits for {} of stage {}", shown == 1 ? ":" : ";", rank,
@@ -159,7 +176,12 @@ std::string verify(const Problem &problem, const Words &words) {
       counts[op.stage][kHalves] += op.letter == Letter::B;
       if (std::string wrong = verifyOnce(problem, rank, op, count); !wrong.empty())
         return wrong;
-      if (std::string wrong = verifyPrefix(problem, rank, position, op, counts[op.stage]); !wrong.empty())
+      // What a forward yields is not there before the pair ends.
+      const Op *with = position > 0 && words[rank][position - 1].overlapped ? &words[rank][position - 1] : nullptr;
+      const int32_t forwards = counts[op.stage][Forward] - (with && with->stage == op.stage);
+      if (std::string wrong = verifyPrefix(problem, rank, position, op, counts[op.stage], forwards); !wrong.empty())
+        return wrong;
+      if (std::string wrong = verifyPair(rank, position, words[rank]); !wrong.empty())
         return wrong;
     }
   if (std::string wrong = verifyAll(problem, counts); !wrong.empty())

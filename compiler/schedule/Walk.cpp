@@ -6,6 +6,7 @@
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipec::schedule {
 
@@ -142,17 +143,25 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
     }
   };
 
+  Time pair = -1; // what the overlapped pair that has begun takes
   for (; state.position < word.size(); ++state.position) {
     const Op &op = word[state.position];
-    if (!isKnown(op))
+    if (!isKnown(op) || (op.overlapped && !isKnown(word[state.position + 1])))
       break;
-    take(op);
+    if (pair < 0)
+      take(op);
     StageState &stage = stages[op.stage];
     const size_t own = size_t(op.stage) * stride;
-    const Time cost = op.letter == Letter::F   ? stage.forward
-                      : op.letter == Letter::W ? stage.weight
-                      : op.letter == Letter::B ? stage.backward
-                                               : stage.whole;
+    Time cost = op.letter == Letter::F   ? stage.forward
+                : op.letter == Letter::W ? stage.weight
+                : op.letter == Letter::B ? stage.backward
+                                         : stage.whole;
+    if (op.overlapped) {
+      take(word[state.position + 1]);
+      cost = pair = pairCost(problem, op, word[state.position + 1]);
+    } else if (pair >= 0) {
+      cost = std::exchange(pair, -1);
+    }
     if (op.letter == Letter::F) {
       const size_t j = stage.forwards;
       forwardArrival[own + j] = state.now + cost + stage.down;
@@ -170,7 +179,8 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
     }
     if (starts)
       starts[state.position] = state.now;
-    state.now += cost;
+    if (!op.overlapped) // both of a pair start now and end together
+      state.now += cost;
     if (state.now > kLatest)
       return false;
   }

@@ -88,6 +88,15 @@ const std::vector<Key> &table() {
        .description = "Fused backward, in place of backward_input and backward_weight",
        .perStage = true,
        .perSample = true},
+      {.path = "costs.overlapped",
+       .type = Type::Duration,
+       .description =
+           "The forward together with a whole backward on its rank, where the schedule runs the two at once "
+           "(dualpipe, dualpipe-v, OVERLAP_F_B in an order file): no less than the longer of the two, no more "
+           "than one after the other",
+       .fallback = "one after the other",
+       .perStage = true,
+       .perSample = true},
       {.path = "costs.optimizer",
        .type = Type::Duration,
        .description = "Optimizer, once a stage and step",

@@ -21,6 +21,8 @@ void readCosts(const Lookup &lookup, Spec &spec) {
   lookup.perStage(lookup.given("costs.optimizer.time") ? "costs.optimizer.time" : "costs.optimizer", spec,
                   limits::kTime, spec.optimizer);
   lookup.single("costs.optimizer.global_norm", spec.globalNorm);
+  if (PerStage times; lookup.perStage("costs.overlapped", spec, limits::kTime, times))
+    spec.overlapped = std::move(times);
   if (layers)
     return; // what else stands in costs, the layers contradict
   if (!lookup.given("costs.forward"))

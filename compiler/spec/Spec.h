@@ -119,6 +119,7 @@ struct Spec {
   PerStage forward;
   std::optional<PerStage> backwardInput, backwardWeight; // both or none
   std::optional<PerStage> backward;                      // fused; stands in place of those two
+  std::optional<PerStage> overlapped;                    // F together with a whole backward; absent: never together
   PerStage optimizer;                                    // once a step
   Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
   Link link;

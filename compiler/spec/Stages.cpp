@@ -24,6 +24,8 @@ void checkList(const Spec &spec, const char *path, const PerStage &values, Error
 
 void checkLists(const Spec &spec, Errors &errors) {
   checkList(spec, "costs.optimizer", spec.optimizer, errors);
+  if (spec.overlapped)
+    checkList(spec, "costs.overlapped", *spec.overlapped, errors);
   checkList(spec, "tensors.boundary", spec.layers ? spec.layers->boundary : spec.boundary, errors);
   checkList(spec, "tensors.static", spec.layers ? spec.layers->staticBytes : spec.staticBytes, errors);
   if (spec.layers)

@@ -204,15 +204,16 @@ static LogicalResult verifyLinks(PipelineOp op) {
 }
 
 template <typename Values>
-static LogicalResult verifyList(PipelineOp op, StringRef name, std::optional<Values> values, size_t size,
-                                int64_t most) {
+static LogicalResult verifyList(PipelineOp op, StringRef name, std::optional<Values> values, size_t size, int64_t most,
+                                int64_t least = 0) {
   if (!values)
     return success();
   if (values->size() != size)
     return op.emitOpError() << "expected " << size << " values in '" << name << "', found " << values->size();
   for (int64_t value : *values)
-    if (value < 0 || value > most)
-      return op.emitOpError() << "expected values between 0 and " << most << " in '" << name << "', found " << value;
+    if (value < least || value > most)
+      return op.emitOpError() << "expected values between " << least << " and " << most << " in '" << name
+                              << "', found " << value;
   return success();
 }
 
@@ -247,6 +248,7 @@ LogicalResult PipelineOp::verify() {
   if (failed(verifyLinks(*this)) || failed(verifyBytes(*this, "memory_limit", getMemoryLimit(), 1)) ||
       failed(verifyList(*this, "optimizer", getOptimizer(), getPlacement().size(), limits::kTime)) ||
       failed(verifyList(*this, "gradients", getGradients(), getPlacement().size(), limits::kBytes)) ||
+      failed(verifyList(*this, "overlapped", getOverlapped(), getPlacement().size(), limits::kTime, -1)) ||
       failed(verifyList(*this, "static_bytes", getStaticBytes(), ranks, limits::kBytes)) ||
       failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)) ||
       failed(verifyTime(*this, "global_norm", int64_t(getGlobalNorm().value_or(0)))))
@@ -351,9 +353,27 @@ LogicalResult ProgramOp::verify() {
     if (!region->front().empty())
       return emitOpError("work that crosses steps ('enter' and 'leave') is not supported yet");
   for (Operation &op : getStep().front())
-    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, SendOp, RecvOp, AllReduceOp, OptimizerStepOp>(
-            op))
+    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, OverlappedOp, SendOp, RecvOp, AllReduceOp,
+             OptimizerStepOp>(op))
       return op.emitOpError("expected only passes, communication and optimizer steps in a 'pipe.program'");
+  return success();
+}
+
+/// A pair is a forward and a backward behind it that does not need it, and takes as long as two that run at once can.
+LogicalResult OverlappedOp::verify() {
+  if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
+    return emitOpError("expected to stand in a 'pipe.program'");
+  auto forward = dyn_cast_or_null<ForwardOp>((*this)->getNextNode());
+  Operation *backward = forward ? forward->getNextNode() : nullptr;
+  if (!isa_and_nonnull<BackwardOp, BackwardInputOp>(backward))
+    return emitOpError("expected a forward and a backward directly behind it");
+  if (llvm::any_of(backward->getOperands(), [&](Value taken) { return taken.getDefiningOp() == forward; }))
+    return emitOpError("expected a backward that takes nothing of the forward, both start at once");
+  const auto first = int64_t(forward.getCost());
+  const int64_t second = backward->getAttrOfType<IntegerAttr>("cost").getInt();
+  if (const auto cost = int64_t(getCost()); cost < std::max(first, second) || cost > first + second)
+    return emitOpError() << "expected a cost between that of the longer of the two, " << std::max(first, second)
+                         << " ps, and of one after the other, " << first + second << " ps, found " << cost;
   return success();
 }
 

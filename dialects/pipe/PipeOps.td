@@ -18,7 +18,8 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
   let description = [{
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
     repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
-    passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW. Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in
+    passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW, and for an F that runs overlapped with the BW
+    behind it -1 less four times the stage. Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in
     order. `transfers`, where they are given too, are each rank's transfers in order, four
     numbers each: how many of its passes stand before it, 0 for a send forward, 1 for a receive of one, 2 and 3 for the same
     backward, its stage and its microbatch; each then also waits for the pass before it. 4 and 5 stand for no transfer: what
@@ -28,7 +29,9 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
 
     With `copies` 2 the placement is of two copies of the stages, one after the other, each a pipeline by itself with its own
     microbatches; the ranks that hold a stage's copies sum their gradients, of `gradients` bytes by stage, before the
-    optimizer. With `slices` so many microbatches, one after the other, are the slices of one sequence.
+    optimizer. With `slices` so many microbatches, one after the other, are the slices of one sequence. `overlapped` is by
+    stage what its forward takes together with a whole backward, where the schedule runs the two of a pair at once; -1: it
+    does not.
 
     Example:
     ```mlir
@@ -46,7 +49,7 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        OptionalAttr<Pipe_WordArray>:$words, OptionalAttr<I32Attr>:$backward_group, UnitAttr:$fill_weights,
                        OptionalAttr<I64Attr>:$global_norm, OptionalAttr<Pipe_WordArray>:$transfers,
                        OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices,
-                       OptionalAttr<DenseI64ArrayAttr>:$gradients);
+                       OptionalAttr<DenseI64ArrayAttr>:$gradients, OptionalAttr<DenseI64ArrayAttr>:$overlapped);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
@@ -180,6 +183,24 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
     $sym_name `rank` $rank `communicator` $communicator attr-dict-with-keyword
     `enter` $enter `step` $step `leave` $leave
   }];
+}
+
+def Pipe_OverlappedOp : Pipe_Op<"overlapped"> {
+  let summary = "the forward and the backward behind it run together";
+  let description = [{
+    The two ops behind it, a forward and a fused or input backward that does not take what that forward yields, make a pair:
+    both start when both can, and what both yield is there `cost` later. No less than the longer of the two, no more than one
+    after the other.
+
+    Example:
+    ```mlir
+    pipe.overlapped cost 25000000000
+    %3:3 = pipe.forward(%2) stage 0 microbatch 7 cost 10000000000 : ...
+    %4 = pipe.backward(%act, %ctx, %grad) stage 3 microbatch 1 cost 20000000000 : ...
+    ```
+  }];
+  let arguments = (ins I64Attr:$cost);
+  let assemblyFormat = "`cost` $cost attr-dict";
 }
 
 class Pipe_TransferOp<string mnemonic> : Pipe_Op<mnemonic> {

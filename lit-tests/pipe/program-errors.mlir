@@ -222,3 +222,54 @@ pipe.program @p rank 0 communicator per_edge enter {} step {
   // expected-error @below {{expected a cost between 0 and 1000000000000000000 ps, found -1}}
   pipe.optimizer_step stage 0 cost -1
 } leave {}
+
+// -----
+
+// expected-error @below {{expected to stand in a 'pipe.program'}}
+pipe.overlapped cost 5
+
+// -----
+
+pipe.program @p rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{expected a forward and a backward directly behind it}}
+  pipe.overlapped cost 5
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+} leave {}
+
+// -----
+
+pipe.program @p rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  // expected-error @below {{expected a forward and a backward directly behind it}}
+  pipe.overlapped cost 5
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+} leave {}
+
+// -----
+
+pipe.program @p rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{expected a backward that takes nothing of the forward, both start at once}}
+  pipe.overlapped cost 5
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+} leave {}
+
+// -----
+
+pipe.program @p rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  // expected-error @below {{expected a cost between that of the longer of the two, 4 ps, and of one after the other, 6 ps, found 3}}
+  pipe.overlapped cost 3
+  %1:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+} leave {}
+
+// -----
+
+pipe.program @p rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  // expected-error @below {{expected a cost between that of the longer of the two, 4 ps, and of one after the other, 6 ps, found 7}}
+  pipe.overlapped cost 7
+  %1:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+} leave {}

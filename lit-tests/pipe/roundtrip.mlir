@@ -65,6 +65,19 @@ pipe.program @rank0 rank 0 communicator per_edge
     pipe.optimizer_step stage 0 cost 7
   } leave {}
 
+// A forward and a backward that run together.
+// CHECK-LABEL: pipe.program @pair rank 2
+// CHECK: pipe.overlapped cost 25
+// CHECK-NEXT: pipe.forward stage 0 microbatch 1 cost 10
+// CHECK-NEXT: pipe.backward({{.*}}) stage 0 microbatch 0 cost 20
+// GENERIC: "pipe.overlapped"() <{cost = 25 : i64}> : () -> ()
+pipe.program @pair rank 2 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  pipe.overlapped cost 25
+  %1:2 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+} leave {}
+
 // A program of nothing, and the largest numbers that the limits allow.
 // CHECK-LABEL: pipe.program @empty rank 65535 communicator shared enter {
 pipe.program @empty rank 65535 communicator shared enter {} step {} leave {}

@@ -25,9 +25,20 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     return status;
   std::shared_ptr<Executable> made(new Executable(std::move(owner), program));
   Stream &stream = made->stream;
-  for (const plan::Instruction &i : program.instructions)
-    stream.items.push_back({&program.operations[i.operation], nullptr, nullptr, queueOf[i.queue], i.firstWait, i.waits,
-                            i.microbatch, i.microbatchStride});
+  int inPair = 0; // so many more, which a header stands before
+  for (const plan::Instruction &i : program.instructions) {
+    const plan::Operation *operation = &program.operations[i.operation];
+    if (operation->kind == Kind::Overlapped) {
+      inPair = 2;
+    } else if (inPair > 0) {
+      --inPair;
+      made->timeless.push_back(*operation);
+      made->timeless.back().cost = 0;
+      operation = &made->timeless.back();
+    }
+    stream.items.push_back(
+        {operation, nullptr, nullptr, queueOf[i.queue], i.firstWait, i.waits, i.microbatch, i.microbatchStride});
+  }
   for (const plan::Wait &w : program.waits)
     stream.waits.push_back({queueOf[w.queue], w.previousStep, w.base, w.stride});
   for (const plan::Segment &segment : program.step)

@@ -8,6 +8,7 @@
 #include "runtime/device/Stream.h"
 #include "runtime/interpreter/TransferMemory.h"
 
+#include <deque>
 #include <memory>
 
 namespace pipec::runtime {
@@ -31,6 +32,7 @@ private:
 
   std::shared_ptr<const void> owner;
   const plan::Program &program;
+  std::deque<plan::Operation> timeless; // of passes whose time their pair's header has
   Stream stream;
   std::vector<Stream> streams;
   std::vector<std::vector<Slot>> tables; // by microbatch, one for each (stage, payload, direction)

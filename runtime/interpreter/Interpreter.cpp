@@ -81,6 +81,9 @@ void Interpreter::issue(const Round &round) {
     case Kind::Backward:
       stage.backward(item.queue, label, slots);
       break;
+    case Kind::Overlapped:
+      stage.overlapped(item.queue, label);
+      break;
     case Kind::Send:
       transport.send(item.queue, label, slots.out);
       break;

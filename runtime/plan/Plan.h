@@ -29,8 +29,8 @@ enum class Kind : uint8_t {
   Recompute = 10,
   Offload = 11,
   Load = 12,
-  Overlapped = 13, // a forward and a backward in one
-  Reshard = 14,
+  Overlapped = 13, // the header of a pair: the F and the backward behind it run together, in its time
+  Reshard = 14,    // reserved
 };
 inline constexpr int kKinds = 15;
 
@@ -52,9 +52,10 @@ struct Operation {
   Payload of = Payload::None; // transfers only
   int32_t stage = 0;          // of a transfer: the stage on this side (the sender's for Send, the receiver's for Recv)
   int32_t peer = -1;          // transfers, all-reduces of two: the rank at the other end; else -1
-  Time cost = 0;              // compute: its duration; transfer: how long it holds its link (bytes / bandwidth)
-  Time latency = 0;           // transfers: from the wire's end to the data's arrival
-  Bytes bytes = 0;            // transfers and collectives: the payload
+  Time cost = 0;        // compute: its duration (of an F and a backward in a pair, when alone; of a pair's header,
+                        // that of both together); transfer: how long it holds its link (bytes / bandwidth)
+  Time latency = 0;     // transfers: from the wire's end to the data's arrival
+  Bytes bytes = 0;      // transfers and collectives: the payload
   Bytes activation = 0; // Forward: yielded, held from its start; BackwardInput and Backward: released at their end
   Bytes context = 0;    // Forward: yielded, held from its start; BackwardWeight and Backward: released at their end
   bool operator==(const Operation &) const = default;

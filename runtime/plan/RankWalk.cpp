@@ -160,6 +160,8 @@ Status RankWalk::visit(const Now &now) {
   case Kind::AllReduce:
     rules[0] = &RankWalk::reduceInput;
     break;
+  case Kind::Overlapped: // its waits are met, and the two behind it have none of their own
+    return {};
   default:
     rules[0] = &RankWalk::optimizerInput;
     rules[1] = &RankWalk::reduced;

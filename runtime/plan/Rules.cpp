@@ -77,6 +77,8 @@ Status checkVariant(const Variant &variant) {
       return status;
     if (Status status = instructions(program); !status.ok())
       return status;
+    if (Status status = pairs(program); !status.ok())
+      return status;
   }
   if (Status status = lengths(variant); !status.ok())
     return status;

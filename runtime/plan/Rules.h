@@ -56,6 +56,7 @@ Status queues(const Program &program);                                          
 Status operations(const Variant &variant, const Program &program);                       // P11
 Status streams(const Program &program);                                                  // P12
 Status instructions(const Program &program);                                             // P13
+Status pairs(const Program &program);                                                    // P43
 Status lengths(const Variant &variant);                                                  // P14
 Status rings(const Program &program, const Facts &facts);                                // P15
 Status microbatches(const Variant &variant, const Program &program, const Facts &facts); // P16

@@ -1,4 +1,4 @@
-// Rules P10 to P16: the tables of one program, row by row. Everything is compared so that no sum can overflow.
+// Rules P10 to P16 and P43: the tables of one program, row by row. Everything is compared so that no sum can overflow.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
@@ -177,6 +177,8 @@ Status lengths(const Variant &variant) {
         const Operation &o = program.operations[program.instructions[i].operation];
         allWaits += __int128(program.instructions[i].waits) * segment.trips;
         time += (__int128(o.cost) + o.latency) * segment.trips;
+        if (o.kind == Kind::Overlapped)
+          i += 2; // P43: which take no time of their own, and wait for nothing
       }
     }
     if (rank > limits::kRankInstructions)
@@ -249,6 +251,49 @@ Status microbatches(const Variant &variant, const Program &program, const Facts 
         return Status::input(fmt::format("P16: {}: the step has microbatches 0 to {}",
                                          describe(program.rank, o, microbatch), microbatches - 1));
   }
+  return {};
+}
+
+namespace {
+
+/// Whether two instructions of a segment are about one microbatch in some trip.
+bool everMeet(const Instruction &one, const Instruction &other, int64_t trips) {
+  const int64_t apart = int64_t(other.microbatch) - one.microbatch;
+  const int64_t closer = int64_t(one.microbatchStride) - other.microbatchStride;
+  return closer == 0 ? apart == 0 : apart % closer == 0 && apart / closer >= 0 && apart / closer < trips;
+}
+
+/// Why what follows the header of a pair in its segment is none, or null.
+const char *wrongPair(const Program &program, const Instruction *header, size_t behind, int64_t trips) {
+  if (behind < 2)
+    return "is not followed by two instructions in its segment";
+  const Instruction &first = header[1], &second = header[2];
+  const Operation &pair = program.operations[header->operation];
+  const Operation &f = program.operations[first.operation], &b = program.operations[second.operation];
+  if (f.kind != Kind::Forward || (b.kind != Kind::BackwardInput && b.kind != Kind::Backward))
+    return "is not followed by an F and a B or BW";
+  if (f.stage != pair.stage)
+    return "is of another stage than its F";
+  if (first.waits != 0 || second.waits != 0)
+    return "does not wait for all that the two behind it wait for";
+  if (f.stage == b.stage && everMeet(first, second, trips))
+    return "has a backward that needs its F";
+  return nullptr;
+}
+
+} // namespace
+
+Status pairs(const Program &program) {
+  for (const Segment &segment : program.step)
+    for (uint32_t i = segment.first, end = segment.first + segment.count; i < end; ++i) {
+      const Instruction &header = program.instructions[i];
+      const Operation &o = program.operations[header.operation];
+      if (o.kind != Kind::Overlapped)
+        continue;
+      if (const char *wrong = wrongPair(program, &header, end - 1 - i, segment.trips))
+        return Status::input(fmt::format("P43: rank {}: instruction {} ({} stage {}) {}", program.rank, i, name(o.kind),
+                                         o.stage, wrong));
+    }
   return {};
 }
 

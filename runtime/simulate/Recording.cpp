@@ -103,6 +103,7 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
   const plan::Program &program = variant->programs[size_t(place.rank)];
   const Executed &own = at(place);
   const Kind kind = own.operation->kind;
+  const bool computes = plan::isCompute(kind) || kind == Kind::Overlapped;
   const bool device = program.queues[place.queue].kind == plan::QueueKind::Device;
   if (std::optional<Occurrence> previous = before(place))
     consider(best, device ? Why::Order : Why::Queue, *previous, start);
@@ -117,11 +118,28 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
     waited = meets(waited, start);
     const bool weights = program.queues[wait.queue].priority == plan::Priority::Weights;
     const bool reuses = wait.previousStep || kind == Kind::Recv || at(waited).operation->kind == Kind::Send;
-    consider(best, reuses ? Why::Buffer : weights && plan::isCompute(kind) ? Why::Memory : Why::Data, waited, start);
+    consider(best, reuses ? Why::Buffer : weights && computes ? Why::Memory : Why::Data, waited, start);
   }
 }
 
-Cause Recording::causeOf(const Occurrence &place) const {
+/// What begins where the header of its pair does is held up by what held up that.
+Occurrence Recording::headOf(const Occurrence &place) const {
+  for (int64_t back = 1; back <= std::min<int64_t>(place.index, 2); ++back)
+    if (const Occurrence head{place.rank, place.queue, place.step, place.index - back};
+        at(head).operation->kind == Kind::Overlapped)
+      return head;
+  return place;
+}
+
+std::optional<Occurrence> Recording::overlappedWith(const Occurrence &place) const {
+  const Occurrence head = headOf(place);
+  if (head == place)
+    return std::nullopt;
+  return Occurrence{place.rank, place.queue, place.step, 2 * head.index + 3 - place.index};
+}
+
+Cause Recording::causeOf(const Occurrence &of) const {
+  const Occurrence place = headOf(of);
   Cause best;
   const Executed &own = at(place);
   considerSide(best, place, own.start);

@@ -64,6 +64,8 @@ public:
   }
   /// The other side of a transfer.
   Occurrence peerOf(const Occurrence &transfer) const;
+  /// The other of an overlapped pair.
+  std::optional<Occurrence> overlappedWith(const Occurrence &place) const;
   /// Where several causes end at the same time, the first in the order of Why.
   Cause causeOf(const Occurrence &place) const;
   /// From the first start to the last end of a step (of all queues of devices), causes first. Each starts when the one
@@ -77,6 +79,7 @@ public:
 private:
   void consider(Cause &best, Why why, Occurrence by, plan::Time start) const;
   void considerSide(Cause &best, const Occurrence &place, plan::Time start) const;
+  Occurrence headOf(const Occurrence &place) const;
   std::optional<Occurrence> before(const Occurrence &place) const;
   /// Of a wait: the instruction whose end meets it.
   Occurrence meets(Occurrence waited, plan::Time when) const;

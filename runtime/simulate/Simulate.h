@@ -6,6 +6,7 @@
 // queue for its cost. A transfer starts when its send and its receive are both at the heads of their queues with their
 // waits met and its link (one a directed pair of ranks) is free; it holds both queues and the link for its cost; the
 // send completes then, the receive a latency later, the queues go on meanwhile. Completions count in queue order. Steps
+// The two passes behind the header of an overlapped pair start with it and end together, the header's cost later. Steps
 // follow each other without a barrier: each queue goes on with the next step.
 #pragma once
 

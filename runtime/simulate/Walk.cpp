@@ -87,10 +87,20 @@ void Walk::build(size_t rank) {
       issued += int64_t(segment.count) * segment.trips;
     }
     queue.endLoop = uint32_t(loops.size());
+    Work::InPair inPair = Work::InPair::No; // what comes next
     for (uint32_t i : own[q]) {
       const Instruction &instruction = program.instructions[i];
-      const Work &work = works[firstWork + instruction.operation];
-      entries.push_back({i, firstWork + instruction.operation, uint32_t(waits.size()), instruction.waits});
+      uint32_t at = firstWork + instruction.operation;
+      if (inPair != Work::InPair::No) {
+        works.push_back(works[at]);
+        works.back().inPair = inPair;
+        inPair = inPair == Work::InPair::First ? Work::InPair::Second : Work::InPair::No;
+        at = uint32_t(works.size() - 1);
+      } else if (works[at].kind == Kind::Overlapped) {
+        inPair = Work::InPair::First;
+      }
+      const Work &work = works[at];
+      entries.push_back({i, at, uint32_t(waits.size()), instruction.waits});
       for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
         const plan::Wait &wait = program.waits[w];
         waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});
@@ -206,8 +216,7 @@ void Walk::run(uint32_t q) {
       return join(q, when);
     if (!plan::isTransfer(work.kind)) {
       if (!queue.shares) {
-        Time end = computeEnd(work, queue.rank, when);
-        complete(q, when, end, end);
+        compute(q, when);
         continue;
       }
       queue.posted = true;
@@ -242,6 +251,21 @@ void Walk::run(uint32_t q) {
     complete(link.recv.queue, start, held, arrival);
     pending.push_back(other);
   }
+}
+
+/// Runs the head on its device; when that is free for the next. The header of a pair takes no time and says when the
+/// two behind it end, which both start with it.
+Time Walk::compute(uint32_t q, Time start) {
+  QueueState &queue = queues[q];
+  const Work &work = workOf(head(queue));
+  Time end = work.inPair == Work::InPair::No ? computeEnd(work, queue.rank, start) : queue.pairEnd;
+  Time freeAt = work.inPair == Work::InPair::First ? start : end;
+  if (work.kind == Kind::Overlapped) {
+    queue.pairEnd = end;
+    freeAt = end = start;
+  }
+  complete(q, start, freeAt, end);
+  return freeAt;
 }
 
 /// Whether a queue has come to an all-reduce.
@@ -302,9 +326,8 @@ void Walk::takeTurn() {
   }
   Device &device = devices[noted.rank];
   QueueState &queue = queues[q];
-  device.free = computeEnd(workOf(head(queue)), queue.rank, turn->start);
   queue.posted = false;
-  complete(q, turn->start, device.free, device.free);
+  device.free = compute(q, turn->start);
   pending.push_back(q);
   noteTurn(noted.rank);
 }
@@ -322,7 +345,7 @@ void Walk::wake(QueueState &queue) {
 /// What a pass holds and how long it takes, in the first step.
 void Walk::count(const QueueState &queue, const Work &work, Time start, Time end) {
   RankResult &rank = result.ranks[size_t(queue.rank)];
-  if (plan::isCompute(work.kind) || work.kind == Kind::Optimizer)
+  if ((plan::isCompute(work.kind) && work.inPair != Work::InPair::First) || work.kind == Kind::Optimizer)
     rank.busy += end - start;
   __int128 &held = live[size_t(queue.rank)];
   const __int128 bytes = __int128(work.operation->activation) + work.operation->context;

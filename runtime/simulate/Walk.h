@@ -54,6 +54,7 @@ private:
     plan::Time cost = 0, latency = 0;
     uint32_t link = 0; // of a transfer; of an all-reduce, in Walk::collectives
     plan::Kind kind = plan::Kind::Forward;
+    enum class InPair : uint8_t { No, First, Second } inPair = InPair::No; // an F and a backward behind their header
   };
   /// An instruction, in the order of its queue. Ranks are many and their programs together larger than a cache: entries
   /// and waits are small, so that a visit to a rank touches few lines of memory.
@@ -94,6 +95,7 @@ private:
     std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
     std::vector<Waiter> waiters;                                // for this one
     plan::Time ready = 0;                                       // while posted: since when
+    plan::Time pairEnd = 0;                                     // of the overlapped pair that has begun
     int32_t rank = 0;
     // While the head is a transfer that waits for its other side, or waits for its turn on a shared device.
     bool posted = false;
@@ -153,6 +155,7 @@ private:
   bool ready(uint32_t queue, plan::Time &when);
   void join(uint32_t queue, plan::Time when);
   void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
+  plan::Time compute(uint32_t queue, plan::Time start);
   std::optional<Turn> nextTurn(size_t rank, uint32_t &queue) const;
   void noteTurn(size_t rank);
   void takeTurn();

@@ -15,6 +15,7 @@ public:
   void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) final { submit(queue, label, slots); }
   void backwardWeight(QueueId queue, const Label &label) final { submit(queue, label, {}); }
   void backward(QueueId queue, const Label &label, const StageSlots &slots) final { submit(queue, label, slots); }
+  void overlapped(QueueId queue, const Label &label) final { submit(queue, label, {}); }
   void optimizerStep(QueueId queue, const Label &label) final { submit(queue, label, {}); }
 
 private:

@@ -39,6 +39,9 @@ public:
   virtual void backwardWeight(QueueId queue, const Label &label) = 0;
   /// Both in one; ends both.
   virtual void backward(QueueId queue, const Label &label, const StageSlots &slots) = 0;
+  /// The forward and the backward issued next make a pair (plan::Kind::Overlapped): a stage that can run the two at
+  /// once does; one that cannot does nothing here, and runs one after the other.
+  virtual void overlapped(QueueId queue, const Label &label) = 0;
   /// Once a stage and step; in plans with an all-reduce after setGlobalNorm.
   virtual void optimizerStep(QueueId queue, const Label &label) = 0;
 

@@ -15,13 +15,14 @@
  *            as the plan says. pipec's own schedules call each kind of a stage in the order of microbatches, so that
  *            sums come out bit for bit the same under all of them; only looped-bfs and slices go back in the opposite
  *            order, and an order file may do as it likes. A rank ends one step (optimizer_step of each stage) before
- *            it begins the next. A swap of schedules between two steps changes the order, and the number and size of
- *            microbatches where variants differ in them, nothing else.
- * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
- * like. Time.      A call returns when its work is done: its time is the instruction's. Errors.    0 is success.
- * Anything else ends the run on all ranks (exit code 4) with error->message, which should say what went wrong in one
- * line. Do not exit, and let no C++ exception out. Versions.  PIPEC_STAGE_VERSION changes when a library
- * written for another one would no longer do; a library of another version is refused.
+ *            it begins the next. The two of an overlapped pair (`costs: overlapped`) are called one after the other,
+ * the forward first. A swap of schedules between two steps changes the order, and the number and size of microbatches
+ * where variants differ in them, nothing else. Threads.   Calls on an object never overlap, but need not come from one
+ * thread. Start threads of your own as you like. Time.      A call returns when its work is done: its time is the
+ * instruction's. Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message,
+ * which should say what went wrong in one line. Do not exit, and let no C++ exception out. Versions.
+ * PIPEC_STAGE_VERSION changes when a library written for another one would no longer do; a library of another version
+ * is refused.
  */
 #ifndef PIPEC_STAGE_H
 #define PIPEC_STAGE_H

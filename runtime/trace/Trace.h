@@ -13,7 +13,8 @@
 
 namespace pipec::trace {
 
-/// One executed instruction. Times in picoseconds since the run's start.
+/// One executed instruction. Times in picoseconds since the run's start. The two of an overlapped pair both begin where
+/// it does; its header has no event.
 struct Event {
   int32_t rank = 0;
   uint32_t queue = 0;

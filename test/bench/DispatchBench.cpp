@@ -47,6 +47,7 @@ public:
   void backwardInput(QueueId, const Label &label, const StageSlots &) override { take(label); }
   void backwardWeight(QueueId, const Label &label) override { take(label); }
   void backward(QueueId, const Label &label, const StageSlots &) override { take(label); }
+  void overlapped(QueueId, const Label &label) override { take(label); }
   void optimizerStep(QueueId, const Label &label) override { take(label); }
   double gradientNorm(const Label &) override { return 0; }
   void setGlobalNorm(const Label &, double) override {}

@@ -6,6 +6,7 @@
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -18,14 +19,14 @@ namespace {
 constexpr const char *kCommunicators[] = {"per_edge", "per_pair", "shared"}; // in the order of Communicator
 
 bool compiled(const std::string &schedule, int ranks, int microbatches, int perRank, const char *communicator,
-              plan::Variant &variant) {
+              plan::Variant &variant, const char *costs = "") {
   const std::string path = fmt::format("{}torch-csv-test-{}.yaml", testing::TempDir(), ::getpid());
   std::ofstream(path) << fmt::format(
       "pipec: 1\npipeline: {{ranks: {}, microbatches: {}{}}}\n"
-      "costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms, link: {{latency: 30us, bandwidth: "
+      "costs: {{forward: 10ms, backward_input: 11ms, backward_weight: 8ms{}, link: {{latency: 30us, bandwidth: "
       "10GB/s}}}}\n"
       "tensors: {{boundary: 16MiB, activation: 64MiB, weight_context: 16MiB}}\nschedule: {}\ncommunicator: {}\n",
-      ranks, microbatches, perRank ? fmt::format(", stages_per_rank: {}", perRank) : "", schedule, communicator);
+      ranks, microbatches, perRank ? fmt::format(", stages_per_rank: {}", perRank) : "", costs, schedule, communicator);
   Compiled made;
   Failure failure;
   const bool compiles = compile(path, {}, Stage::Plan, made, failure, Said::Nothing);
@@ -90,6 +91,38 @@ TEST(TorchCsv, RunsAsPredicted) {
               << entry.name << " " << ranks << " x " << microbatches << " " << kCommunicators[communicator];
       }
   EXPECT_GE(compared, 30);
+}
+
+/// A plan's overlapped pairs are the file's, of releases that have them; what its reader makes of it has them again.
+TEST(TorchCsv, PairsArePairs) {
+  for (const char *communicator : kCommunicators) {
+    plan::Variant variant;
+    ASSERT_TRUE(compiled("dualpipe-v", 4, 10, 0, communicator, variant, ", overlapped: 25ms"));
+    int64_t planned = 0;
+    for (const plan::Program &program : variant.programs)
+      for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
+        planned += cursor.at().operation->kind == plan::Kind::Overlapped;
+    EXPECT_GT(planned, 20);
+    for (const auto &[format, release, expected] :
+         {std::tuple(schedule::OrderFormat::ComputeOnly, schedule::TorchRelease::V2_8, int64_t(0)),
+          {schedule::OrderFormat::ComputeComms, schedule::TorchRelease::V2_8, int64_t(0)},
+          {schedule::OrderFormat::ComputeOnly, schedule::TorchRelease::V2_15, planned},
+          {schedule::OrderFormat::ComputeComms, schedule::TorchRelease::V2_10, planned},
+          {schedule::OrderFormat::ComputeComms, schedule::TorchRelease::V2_15, planned}}) {
+      schedule::OrderCells cells, read;
+      schedule::OrderIndex index;
+      schedule::OrderError error;
+      const Status status = torchCells(variant, format, release, cells);
+      ASSERT_TRUE(status.ok()) << status.message;
+      const std::string text = torchCsv(cells);
+      ASSERT_TRUE(readCells(text, read, error) && checkCells(read, index, error)) << error.message << "\n" << text;
+      int64_t found = 0;
+      for (const auto &row : read.rows)
+        found += std::count_if(row.begin(), row.end(), [](const schedule::Cell &cell) { return cell.opensPair; });
+      EXPECT_EQ(found, expected);
+      EXPECT_EQ(read.pairs, expected > 0);
+    }
+  }
 }
 
 TEST(TorchCsv, RefusesWhatTheFormatCannotCarry) {

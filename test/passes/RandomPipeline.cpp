@@ -40,6 +40,11 @@ std::string RandomPipeline::text() const {
       gradients.push_back(stage.gradients);
     text += fmt::format(", copies = {} : i32, gradients = array<i64: {}>", problem.copies, fmt::join(gradients, ", "));
   }
+  std::vector<schedule::Time> overlapped;
+  for (const schedule::Stage &stage : problem.stages)
+    overlapped.push_back(stage.overlapped.value_or(-1));
+  if (*std::max_element(overlapped.begin(), overlapped.end()) >= 0)
+    text += fmt::format(", overlapped = array<i64: {}>", fmt::join(overlapped, ", "));
   if (problem.slices > 1)
     text += fmt::format(", slices = {} : i32", problem.slices);
   if (fillWeights)
@@ -111,6 +116,14 @@ schedule::Problem Random::problem() {
     std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), engine);
   else if (chunks == 2 && chance(2)) // there and back
     std::reverse(problem.rankOf.begin() + problem.ranks, problem.rankOf.end());
+  if (chance(2)) // with the backward of another stage of the rank, where there is one
+    for (size_t f = 0; f != problem.stages.size(); ++f) {
+      const schedule::Time forward = problem.stages[f].forward;
+      for (size_t b = 0; b != problem.stages.size(); ++b)
+        if (b != f && problem.rankOf[b] == problem.rankOf[f] && !problem.stages[f].overlapped)
+          problem.stages[f].overlapped =
+              std::max(forward, problem.stages[b].backward) + below(std::min(forward, problem.stages[b].backward) + 1);
+    }
   if (problem.ranks > 1 && chance(4))
     problem.globalNorm = time();
   problem.link = link();

@@ -49,5 +49,28 @@ TEST(Golden, Format11) {
   EXPECT_EQ(plan, makeCopies());
 }
 
+/// What test/golden/format-1.2.plan holds: forwards that run together with a backward.
+Plan golden12() {
+  Make make;
+  make.ranks = 2;
+  make.overlapped = 22'000'000'000;
+  Plan plan = makePlan(make);
+  // Times as the walk finds them (P37); the bounds are only under them.
+  plan.variants[0].certificate = {363'280'000'000, 363'280'000'000, 180'000'000'000,
+                                  176'000'000'000, Bound::Work,     Bound::Work};
+  return plan;
+}
+
+TEST(Golden, Format12) {
+  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.2.plan";
+  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
+    ASSERT_TRUE(writeFile(path, encode(golden12())).ok());
+  }
+  Plan plan;
+  const Status status = load(path, plan);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(plan, golden12());
+}
+
 } // namespace
 } // namespace pipec::plan

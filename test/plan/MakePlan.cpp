@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace pipec::plan::test {
 namespace {
@@ -27,10 +28,14 @@ public:
       for (int32_t i = 0; i < m; ++i)
         forward(i);
     } else {
-      const int32_t warmUp = std::min(m, make.ranks - rank - 1);
+      const int32_t warmUp = std::min(m, make.ranks - rank - (make.overlapped > 0 ? 0 : 1));
       for (int32_t i = 0; i < warmUp; ++i)
         forward(i);
       for (int32_t i = warmUp; i < m; ++i) {
+        if (make.overlapped > 0) {
+          pair(i, i - warmUp);
+          continue;
+        }
         forward(i);
         backward(i - warmUp);
       }
@@ -99,7 +104,7 @@ private:
     const Time costs[] = {
         make.forward,  make.backwardInput, make.backwardWeight, make.backwardInput + make.backwardWeight,
         make.transfer, make.transfer,      make.optimizerCost,  make.normCost};
-    o.cost = costs[int(kind)];
+    o.cost = kind == Kind::Overlapped ? make.overlapped : costs[int(kind)];
     o.latency = isTransfer(kind) ? make.latency : 0;
     o.bytes = isTransfer(kind) ? make.boundary : kind == Kind::AllReduce ? 8 : 0;
     if (make.backward) {
@@ -156,6 +161,37 @@ private:
     }
   }
 
+  /// Both start when all that either takes is there, and their sends when both have ended.
+  void pair(int32_t forward, int32_t backward) {
+    const int32_t stage = rank, above = rank - 1, below = rank + 1 < make.ranks ? rank + 1 : -1;
+    std::vector<Wait> gathered;
+    for (const auto &[of, from, microbatch] :
+         {std::tuple(Payload::Forward, above, forward), std::tuple(Payload::Backward, below, backward)}) {
+      if (from >= 0)
+        receive(of, stage, from, microbatch);
+      gathered.insert(gathered.end(), next.begin(), next.end());
+      next.clear();
+    }
+    next = std::move(gathered);
+    for (const int32_t to : {below, above})
+      if (to >= 0)
+        take(edge(to, Direction::Send));
+    add(operation(Kind::Overlapped, stage), 0, 0);
+    const int64_t first = add(operation(Kind::Forward, stage), 0, forward);
+    const int64_t second = add(operation(Kind::Backward, stage), 0, backward);
+    const auto leave = [&](Payload of, int32_t from, int32_t to, int64_t place, int32_t microbatch) {
+      if (from >= 0)
+        edge(from, Direction::Recv).frees.push_back(place);
+      if (to < 0)
+        return;
+      next.push_back({0, false, place, 0});
+      Edge &out = edge(to, Direction::Send);
+      out.frees.push_back(add(operation(Kind::Send, stage, of, to), out.queue, microbatch));
+    };
+    leave(Payload::Forward, above, below, first, forward);
+    leave(Payload::Backward, below, above, second, backward);
+  }
+
   void forward(int32_t microbatch) {
     for (const int32_t stage : program.stages) {
       const bool first = stage == program.stages.front(), last = stage == program.stages.back();
@@ -200,11 +236,15 @@ bool sameButAdvanced(const std::vector<Wait> &a, const std::vector<Wait> &b) {
 
 void setStep(Program &program, const std::vector<Instruction> &instructions,
              const std::vector<std::vector<Wait>> &waits, bool rolled) {
+  std::vector<int> inPair(instructions.size(), 0); // behind its header: 1 and 2
+  for (size_t i = 0; i + 2 < instructions.size(); ++i)
+    if (program.operations[instructions[i].operation].kind == Kind::Overlapped)
+      inPair[i + 1] = 1, inPair[i + 2] = 2;
   const auto repeats = [&](size_t at, size_t length, size_t trip) {
     for (size_t i = at; i < at + length; ++i) {
       const size_t to = i + trip * length;
-      if (to >= instructions.size() || !sameButAdvanced(instructions[i], instructions[to]) ||
-          !sameButAdvanced(waits[i], waits[to]))
+      if (to >= instructions.size() || inPair[at] != 0 || inPair[i] != inPair[to] ||
+          !sameButAdvanced(instructions[i], instructions[to]) || !sameButAdvanced(waits[i], waits[to]))
         return false;
       if (trip < 2)
         continue;

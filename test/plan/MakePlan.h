@@ -15,6 +15,8 @@ struct Make {
   bool deferred = false; // split, with W on the weights queue
   bool optimizer = true;
   bool norm = false; // an all-reduce before the optimizers
+  Time overlapped =
+      0; // one stage a rank: what a forward takes together with the backward behind it, from the second on
   bool rolled = true;
   uint32_t slots = 2; // of each ring; at most the microbatches
   Time forward = 10'000'000'000, backwardInput = 11'000'000'000, backwardWeight = 8'000'000'000;

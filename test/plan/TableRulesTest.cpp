@@ -47,11 +47,23 @@ TEST_F(TableRules, RightPlansPass) {
             const Status status = verify(makePlan(make));
             EXPECT_TRUE(status.ok()) << status.message;
           }
+  for (const int32_t ranks : {1, 2, 4, 7})
+    for (const int32_t microbatches : {1, 3, 8, 20})
+      for (const bool rolled : {false, true}) {
+        Make make;
+        make.ranks = ranks;
+        make.microbatches = microbatches;
+        make.rolled = rolled;
+        make.overlapped = 22'000'000'000;
+        make.slots = std::min(2, microbatches);
+        const Status status = verify(makePlan(make));
+        EXPECT_TRUE(status.ok()) << ranks << " " << microbatches << " " << status.message;
+      }
 }
 
 TEST_F(TableRules, P6Supported) {
-  for (const Kind kind : {Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload, Kind::Load,
-                          Kind::Overlapped, Kind::Reshard}) {
+  for (const Kind kind :
+       {Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload, Kind::Load, Kind::Reshard}) {
     rank(0).operations[0].kind = kind;
     refused("P6");
   }
@@ -304,6 +316,53 @@ TEST_F(TableRules, TheVariantIsNamedWhereThereAreSeveral) {
   plan.variants.push_back(Variant(variant()));
   plan.variants[1].microbatches = 0;
   EXPECT_EQ(verify(plan).message.substr(0, 15), "P7: variant 1: ");
+}
+
+TEST_F(TableRules, P43Pairs) {
+  Make make;
+  make.ranks = 2;
+  make.rolled = false;
+  make.overlapped = 22'000'000'000;
+  plan = makePlan(make);
+  // The header of a pair on rank 0, its F and its BW.
+  const auto header = [&] {
+    std::vector<Instruction> &all = rank(0).instructions;
+    return std::find_if(all.begin(), all.end(),
+                        [&](const Instruction &i) { return rank(0).operations[i.operation].kind == Kind::Overlapped; });
+  };
+  const auto again = [&](auto change) { return [&, change] { plan = makePlan(make), change(header()); }; };
+  eachRefused("P43", {
+                         again([](auto at) { std::swap(at[1].operation, at[2].operation); }),
+                         again([](auto at) { at[1].operation = at[2].operation; }),
+                         again([](auto at) { at[2].operation = at[1].operation; }),
+                         again([](auto at) { at[2].operation = at[0].operation; }),
+                         again([](auto at) { at[2].microbatch = at[1].microbatch; }),
+                         again([&](auto at) { // the last of a wait is the F's
+                           at[1].firstWait = at[0].firstWait + --at[0].waits;
+                           at[1].waits = 1;
+                         }),
+                         again([&](auto at) { // a segment ends behind the header
+                           const auto first = uint32_t(at - rank(0).instructions.begin()) + 1;
+                           rank(0).step = {{0, first, 1}, {first, uint32_t(rank(0).instructions.size()) - first, 1}};
+                         }),
+                     });
+}
+
+// A rolled pair is refused where its two meet in any trip.
+TEST_F(TableRules, P43PairsThatMeet) {
+  Make make;
+  make.ranks = 1;
+  make.microbatches = 20;
+  make.overlapped = 22'000'000'000;
+  plan = makePlan(make);
+  ASSERT_TRUE(verify(plan).ok()) << verify(plan).message;
+  for (size_t i = 0; i < rank(0).instructions.size(); ++i)
+    if (Instruction &each = rank(0).instructions[i];
+        rank(0).operations[each.operation].kind == Kind::Backward && each.microbatchStride == 1) {
+      each.microbatch = 19;
+      each.microbatchStride = -1; // F goes from 1 up
+    }
+  refused("P43");
 }
 
 } // namespace

@@ -85,6 +85,40 @@ TEST(LocalRun, SharedCommunicatorQueue) {
   expectSimulated(makePlan(p), 3);
 }
 
+/// Pairs take their own time, and each of the two is in the trace for all of it.
+TEST(LocalRun, OverlappedPairs) {
+  plan::test::Make make;
+  make.ranks = 3;
+  make.forward = 2'000'000'000;
+  make.backwardInput = 3'000'000'000;
+  make.backwardWeight = 2'000'000'000;
+  make.overlapped = 5'500'000'000;
+  make.optimizerCost = 500'000'000;
+  make.transfer = 100'000'000;
+  const plan::Plan plan = plan::test::makePlan(make);
+  expectSimulated(plan, 3);
+  RunOptions o = options(1);
+  o.trace = true;
+  LocalResult result;
+  Status status = run(plan, o, result);
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (size_t rank = 0; rank < result.run.ranks.size(); ++rank) {
+    int pairs = 0;
+    plan::Time before = -1; // where the event before begins
+    for (const trace::Event &event : result.run.ranks[rank].events) {
+      EXPECT_NE(event.kind, plan::Kind::Overlapped);
+      if (event.queue != 0)
+        continue;
+      if (event.start == before) {
+        EXPECT_EQ(event.kind, plan::Kind::Backward);
+        ++pairs;
+      }
+      before = event.start;
+    }
+    EXPECT_EQ(pairs, make.microbatches - (make.ranks - int(rank))) << "rank " << rank;
+  }
+}
+
 /// 1F1B with the weights' gradients on a queue of lower priority: one device, one instruction at a time.
 TEST(LocalRun, WeightsQueue) {
   plan::test::Make make;

@@ -46,6 +46,7 @@ public:
   void backwardInput(QueueId q, const Label &l, const StageSlots &slots) override { add(q, l, slots.in, slots.out); }
   void backwardWeight(QueueId q, const Label &label) override { add(q, label, {}, {}); }
   void backward(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
+  void overlapped(QueueId q, const Label &label) override { add(q, label, {}, {}); }
   void optimizerStep(QueueId q, const Label &label) override { add(q, label, {}, {}); }
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }

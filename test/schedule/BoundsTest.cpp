@@ -52,6 +52,23 @@ TEST(Bounds, NoOrderOfATinyProblemBeatsThem) {
     expectNoViolation(random, randomProblem(random, 3, 4, 3), 60);
 }
 
+TEST(Bounds, NoOrderWithOverlappedPairsBeatsThem) {
+  Random random(15);
+  for (int n = 0; n < 4000; ++n) {
+    Problem problem = randomProblem(random, 4, 6, 7);
+    problem.backward = BackwardMode::Fused;
+    Words words = randomWords(random, problem);
+    overlapSome(random, problem, words);
+    const Evaluation result = evaluate(problem, words);
+    for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
+      problem.memoryLimit = limit;
+      const Bounded bounds = lowerBounds(problem);
+      EXPECT_LE(bounds.makespan, result.makespan) << int(bounds.makespanArgument);
+      EXPECT_LE(bounds.span, result.span) << int(bounds.spanArgument);
+    }
+  }
+}
+
 TEST(Bounds, NoneOfOneStageARankBeatsThem) {
   Random random(8);
   for (int n = 0; n < 1000; ++n) {

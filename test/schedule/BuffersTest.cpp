@@ -22,8 +22,13 @@ public:
     while (true) {
       std::vector<std::function<void()>> possible;
       for (size_t r = 0; r < words.size(); ++r)
-        if (at[r] < words[r].size() && canRun(words[r][at[r]]))
-          possible.push_back([this, r] { run(words[r][at[r]++]); });
+        if (at[r] < words[r].size() && canRunNext(r))
+          possible.push_back([this, r] {
+            for (bool more = true; more;) { // both of an overlapped pair
+              more = words[r][at[r]].overlapped;
+              run(words[r][at[r]++]);
+            }
+          });
       for (auto &[key, pair] : pairs)
         if (pair.moved < pair.made.size() && canReceive(key, pair))
           possible.push_back([&pair] { ++pair.moved; });
@@ -72,6 +77,18 @@ private:
         return &each;
     return nullptr;
   }
+  bool canRunNext(size_t r) {
+    const Op op = words[r][at[r]];
+    if (!op.overlapped)
+      return canRun(op);
+    const Op other = words[r][at[r] + 1];
+    if (!canRun(op) || !canRun(other))
+      return false;
+    if (isLocal(op.stage, to(op)) || isLocal(other.stage, to(other)) || rankOf(to(op)) != rankOf(to(other)))
+      return true;
+    const Pair &pair = pairs[{rankOf(op.stage), rankOf(to(op))}];
+    return pair.made.size() - pair.moved + 2 <= size_t(buffers.at({rankOf(op.stage), rankOf(to(op)), true}));
+  }
   bool canRun(Op op) {
     if (op.letter == Letter::W)
       return true;
@@ -101,8 +118,10 @@ TEST(Buffers, WithThemAnyWordsEnd) {
   Random random(31);
   int few = 0;
   for (int n = 0; n < 400; ++n) {
-    const Problem problem = randomProblem(random, 4, 7, 8);
-    const Words words = randomWords(random, problem);
+    Problem problem = randomProblem(random, 4, 7, 8);
+    Words words = randomWords(random, problem);
+    if (n % 2 == 0)
+      overlapSome(random, problem, words);
     Buffers buffers = buffersFor(problem, words, std::vector<__int128>(size_t(problem.ranks), 0));
     EXPECT_TRUE(BoundedRun(problem, words, buffers).ends(random)) << n;
     for (auto &[end, count] : buffers)

@@ -97,6 +97,40 @@ TEST(Evaluate, EqualsTheReference) {
   EXPECT_GT(fractional, 100); // the two times differ often enough to have been told apart
 }
 
+TEST(Evaluate, EqualsTheReferenceWithOverlappedPairs) {
+  Random random(14);
+  int pairs = 0;
+  for (int n = 0; n < 2000; ++n) {
+    Problem problem = randomProblem(random, 5, 8, 6);
+    problem.backward = BackwardMode::Fused;
+    Words words = randomWords(random, problem);
+    overlapSome(random, problem, words);
+    ASSERT_EQ(verify(problem, words), "");
+    const Evaluation result = evaluate(problem, words);
+    const Reference reference(problem, words);
+    ASSERT_TRUE(result.complete);
+    EXPECT_EQ(result.makespan, reference.makespan());
+    EXPECT_EQ(result.span, reference.span());
+    EXPECT_EQ(result.peak, reference.peaks());
+    EXPECT_GE(result.span, *std::max_element(result.busy.begin(), result.busy.end()));
+    for (const Word &word : words)
+      pairs += int(std::count_if(word.begin(), word.end(), [](const Op &op) { return op.overlapped; }));
+  }
+  EXPECT_GT(pairs, 2000);
+}
+
+// Two of 3 and 4 in 5 together: what either yields is there when both have ended.
+TEST(Evaluate, APairTakesItsOwnTime) {
+  Problem problem = uniform(1, 2, 3, 2, 2);
+  problem.stages[0].overlapped = 5;
+  const Op f{0, Letter::F}, b{0, Letter::BW}, overlapped{0, Letter::F, true};
+  const Evaluation apart = evaluate(problem, {{f, f, b, b}}), together = evaluate(problem, {{f, overlapped, b, b}});
+  EXPECT_EQ(apart.makespan, 14);
+  EXPECT_EQ(together.makespan, 12);
+  EXPECT_EQ(together.busy.front(), 12);
+  EXPECT_EQ(together.peak, apart.peak);
+}
+
 TEST(Evaluate, SpanStaysExactWithManyRanks) {
   Random random(5);
   for (int n = 0; n < 60; ++n) {

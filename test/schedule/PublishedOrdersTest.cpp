@@ -1,5 +1,6 @@
 // Schedules with chunks and groups: against orders made another way in this file, and against published times and
 // peaks.
+#include "compiler/schedule/Bounds.h"
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/OrderCsv.h"
 #include "test/schedule/Support.h"
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <tuple>
 
 namespace pipec::schedule::test {
 namespace {
@@ -431,6 +433,34 @@ TEST(PublishedOrders, DualPipeHoldsAndIdlesAsPublished) {
             "schedule 'dualpipe' takes at least 8 microbatches on 4 ranks, half of them each way; found 6");
 }
 
+// The published formula, (p/2-1)(FB + B - 3W) with B the whole backward, is the idle time of the rank with the most
+// pairs where F = B = W, and up to one F more than it where F = W; DualPipeV has a pipeline of p ranks where DualPipe
+// has one of half as many.
+TEST(PublishedOrders, DualPipesIdleAsPublishedWithPairs) {
+  for (int32_t p : {2, 4, 8, 16})
+    for (Time b : {2, 3, 5})
+      for (Time pair : {Time(2 + b), Time(3 + b), Time(4 + b)}) {
+        Problem both = bothWays(p, 3 * p, 2, b, 2, BackwardMode::Split);
+        Problem folded = uniform(2 * p, 3 * p, 2, b, 2, 0, BackwardMode::Split);
+        folded.ranks = p;
+        folded.rankOf = placed(p, 2 * p, true);
+        for (const auto &[name, problem, ranks] : {std::tuple("dualpipe", &both, p / 2), {"dualpipe-v", &folded, p}}) {
+          for (Stage &stage : problem->stages)
+            stage.overlapped = pair;
+          const Words made = words(name, *problem);
+          ASSERT_EQ(verify(*problem, made), "");
+          const Evaluation evaluation = evaluate(*problem, made);
+          const Time idle = evaluation.makespan - *std::min_element(evaluation.busy.begin(), evaluation.busy.end());
+          const Time published = (ranks - 1) * (pair + (b + 2) - 3 * 2);
+          EXPECT_LE(idle, published) << name << " " << p << " " << b << " " << pair;
+          EXPECT_GE(idle, published - (b == 2 ? 0 : 2)) << name << " " << p << " " << b << " " << pair;
+          const Bounded bounds = lowerBounds(*problem);
+          EXPECT_LE(bounds.makespan, evaluation.makespan);
+          EXPECT_LE(bounds.span, evaluation.span);
+        }
+      }
+}
+
 TEST(PublishedOrders, DualPipeVIsDualPipeFolded) {
   for (int32_t p : {1, 2, 4, 7})
     for (int32_t m : {2 * p, 2 * p + 1, 4 * p}) {
@@ -463,7 +493,10 @@ TEST(PublishedOrders, DualPipeVIsPyTorchs) {
   Problem problem = uniform(int32_t(order.rankOf.size()), order.microbatches, 1, 1, 1, 0, BackwardMode::Split);
   problem.ranks = int32_t(order.words.size());
   problem.rankOf = order.rankOf;
-  EXPECT_EQ(order.words, words("DualPipeV", problem));
+  EXPECT_TRUE(order.overlaps);
+  for (Stage &stage : problem.stages)
+    stage.overlapped = 2;
+  EXPECT_EQ(order.words, words("DualPipeV", problem)); // with its OVERLAP_F_B pairs
 }
 
 } // namespace

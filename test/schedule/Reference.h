@@ -62,8 +62,17 @@ public:
           costs.push_back(problem.stages[s].optimizer);
       for (size_t node = first[r]; node + 1 < costs.size(); ++node)
         edges.push_back({node, node + 1, costs[node]});
+      // Neither of a pair starts before the other, and both last as long as the pair.
+      for (size_t i = 0; i < words[r].size(); ++i)
+        if (const size_t node = first[r] + i; words[r][i].overlapped) {
+          costs[node] = costs[node + 1] = *problem.stages[words[r][i].stage].overlapped;
+          edges[edges.size() - (costs.size() - 1 - node)].weight = 0;
+          edges[edges.size() - (costs.size() - 1 - (node + 1))].weight = costs[node];
+          together.push_back({node + 1, node, 0});
+        }
       last.push_back(costs.size() - 1);
     }
+    edges.insert(edges.end(), together.begin(), together.end());
     const auto link = [&](int32_t from, Letter fromLetter, int32_t to, Letter toLetter, int32_t j) {
       const size_t producer = nodes.at({from, fromLetter, j}), consumer = nodes.at({to, toLetter, j});
       edges.push_back({producer, consumer, costs[producer] + delay(from, to)});
@@ -126,7 +135,7 @@ private:
   const Problem &problem;
   const Words &words;
   std::vector<Time> costs;
-  std::vector<Edge> edges;
+  std::vector<Edge> edges, together;
   std::vector<size_t> first, last;
 
   Time delay(int32_t from, int32_t to) const {

@@ -79,6 +79,28 @@ inline Problem randomProblem(Random &random, int32_t mostRanks, int32_t mostStag
   return problem;
 }
 
+/// Gives every stage a time for its forward together with a backward, and lets some forwards that have a whole backward
+/// behind them run overlapped with it, where the ranks still do not wait for each other in a cycle.
+inline void overlapSome(Random &random, Problem &problem, Words &words) {
+  std::vector<Time> longest(size_t(problem.ranks), 0); // backward of a rank
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    Time &most = longest[size_t(problem.rankOf[s])];
+    most = std::max(most, problem.stages[s].backward);
+  }
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    Stage &stage = problem.stages[s];
+    const Time other = longest[size_t(problem.rankOf[s])];
+    stage.overlapped = std::max(stage.forward, other) + pick(random, 0, std::min(stage.forward, other));
+  }
+  for (Word &word : words)
+    for (size_t i = 0; i + 1 < word.size(); ++i) {
+      if (word[i].letter != Letter::F || word[i + 1].letter != Letter::BW || pick(random, 0, 3) == 0)
+        continue;
+      word[i].overlapped = true;
+      word[i].overlapped = verify(problem, words).empty();
+    }
+}
+
 /// A random order that can run: letters are drawn, weighted by kind, from those whose producers have run, and stand in
 /// their ranks' words as drawn.
 inline Words randomWords(Random &random, const Problem &problem) {

@@ -93,5 +93,34 @@ TEST(Verify, RefusesStagesOfOneRankInTheWrongOrder) {
             "the words wait for each other in a cycle: rank 0 at F 0 of stage 1 waits for F of stage 0");
 }
 
+TEST(Verify, OverlapsAnFWithAWholeBackwardBehindIt) {
+  const Op f{0, Letter::F}, pair{0, Letter::F, true}, whole{0, Letter::BW};
+  const Problem one = uniform(1, 2, 1, 1, 1);
+  EXPECT_EQ(verify(one, {{f, pair, whole, whole}}), "");
+  EXPECT_EQ(verify(one, {{pair, f, whole, whole}}),
+            "letter 0 of rank 0: F of stage 0 is overlapped, expected an F with a BW behind it");
+  EXPECT_EQ(verify(one, {{f, f, whole, Op{0, Letter::BW, true}}}),
+            "letter 3 of rank 0: BW of stage 0 is overlapped, expected an F with a BW behind it");
+  const Problem halves = uniform(1, 2, 1, 1, 1, 0, BackwardMode::Split);
+  EXPECT_EQ(verify(halves, {{f, pair, kB0, kW0, kB0, kW0}}),
+            "letter 1 of rank 0: F of stage 0 is overlapped, expected an F with a BW behind it");
+}
+
+TEST(Verify, RefusesAPairWhoseBackwardNeedsItsForward) {
+  const Op pair{0, Letter::F, true}, whole{0, Letter::BW};
+  EXPECT_EQ(verify(uniform(1, 1, 1, 1, 1), {{pair, whole}}), "letter 1 of rank 0: BW 0 of stage 0 comes before its F");
+}
+
+// Rank 0 would give its second forward only together with its first backward, which needs it.
+TEST(Verify, RefusesPairsThatWaitForEachOther) {
+  const Op f{0, Letter::F}, pair{0, Letter::F, true}, b{0, Letter::BW};
+  const Op f1{1, Letter::F}, b1{1, Letter::BW};
+  EXPECT_EQ(verify(uniform(2, 2, 1, 1, 1), {{f, f, b, b}, {f1, f1, b1, b1}}), "");
+  EXPECT_EQ(
+      verify(uniform(2, 2, 1, 1, 1), {{f, pair, b, b}, {f1, f1, b1, b1}}),
+      "the words wait for each other in a cycle: rank 0 at BW 0 of stage 0 waits for BW of stage 1; rank 1 at F 1 "
+      "of stage 1 waits for F of stage 0");
+}
+
 } // namespace
 } // namespace pipec::schedule::test

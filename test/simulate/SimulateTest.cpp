@@ -4,6 +4,7 @@
 
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
+#include "runtime/simulate/Recording.h"
 #include "test/plan/MakePlan.h"
 
 #include <gmock/gmock.h>
@@ -93,6 +94,69 @@ TEST(Simulate, AllReduceWaitsForAll) {
   Status status = simulate::simulate(variant, {}, result);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.message, HasSubstr("all_reduce"));
+}
+
+// F0, seven pairs, the last backward, the optimizer; the two of a pair begin and end together.
+TEST(Simulate, PairsTakeTheirOwnTime) {
+  plan::test::Make make;
+  make.ranks = 1;
+  make.overlapped = 22'000'000'000;
+  for (const bool rolled : {false, true}) {
+    make.rolled = rolled;
+    const plan::Variant variant = oneFOneB(make);
+    std::vector<simulate::Event> events;
+    simulate::Options options;
+    options.observe = [&](const simulate::Event &event) { events.push_back(event); };
+    simulate::Result result;
+    ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+    const Time whole = make.backwardInput + make.backwardWeight;
+    EXPECT_EQ(result.makespan, make.forward + 7 * make.overlapped + whole + make.optimizerCost);
+    EXPECT_EQ(result.ranks[0].busy, result.makespan);
+    EXPECT_EQ(result.ranks[0].peakActivation, 2 * (make.activation + make.context));
+    int pairs = 0;
+    for (size_t i = 0; i + 2 < events.size(); ++i) {
+      if (events[i].operation->kind != Kind::Overlapped)
+        continue;
+      ++pairs;
+      EXPECT_EQ(events[i].end, events[i].start);
+      EXPECT_EQ(events[i + 1].operation->kind, Kind::Forward);
+      EXPECT_EQ(events[i + 2].operation->kind, Kind::Backward);
+      for (size_t with : {i + 1, i + 2}) {
+        EXPECT_EQ(events[with].start, events[i].start);
+        EXPECT_EQ(events[with].end, events[i].start + make.overlapped);
+      }
+    }
+    EXPECT_EQ(pairs, 7);
+  }
+}
+
+// With link and slots between two ranks, a pair waits for what either of its two needs, and what both yield leaves at
+// its end: of rank 1's chain F0, then pairs, each a transfer after the rank before.
+TEST(Simulate, PairsWaitForBoth) {
+  plan::test::Make make;
+  make.ranks = 2;
+  make.overlapped = 22'000'000'000;
+  simulate::Recording recording;
+  const plan::Variant variant = oneFOneB(make);
+  ASSERT_TRUE(recording.run(variant, {}).ok());
+  int pairs = 0;
+  for (int32_t rank : {0, 1}) {
+    const std::vector<simulate::Executed> &own = recording.queue(rank, 0, 0);
+    for (int64_t i = 0; i + 2 < int64_t(own.size()); ++i) {
+      if (own[size_t(i)].operation->kind != Kind::Overlapped)
+        continue;
+      ++pairs;
+      const simulate::Occurrence f{rank, 0, 0, i + 1}, b{rank, 0, 0, i + 2};
+      EXPECT_EQ(recording.overlappedWith(f), b);
+      EXPECT_EQ(recording.overlappedWith(b), f);
+      const simulate::Cause cause = recording.causeOf(f), other = recording.causeOf(b);
+      ASSERT_TRUE(cause.by.has_value());
+      EXPECT_EQ(cause.by, other.by);
+      EXPECT_EQ(recording.at(*cause.by).end, own[size_t(i)].start);
+      EXPECT_NE(recording.at(*cause.by).operation->kind, Kind::Overlapped);
+    }
+  }
+  EXPECT_EQ(pairs, 6 + 7);
 }
 
 } // namespace

@@ -55,6 +55,17 @@ class TorchCsv(support.ToolTest):
         self.assertEqual(exported, {schedule["name"] for schedule in catalogue()
                                     if schedule["placement"] != "bidirectional"})
 
+    def test_overlapped_pairs(self):
+        spec = torch_format.SPEC.format(ranks=4, microbatches=10, more="", schedule="dualpipe-v", communicator="shared")
+        shape = torch_format.check(torch_format.read(self.export(spec, "torch-csv-compute").stdout))
+        spec = spec.replace("link:", "overlapped: 25ms, link:", 1)
+        for release, pairs in (("2.8", False), ("2.10", True), ("2.15", True)):
+            for emit in ("torch-csv", "torch-csv-compute"):
+                text = self.export(spec, emit, f"--torch={release}").stdout
+                self.assertEqual("OVERLAP_F_B" in text, pairs)
+                of = release if emit == "torch-csv" else None
+                self.assertEqual(torch_format.check(torch_format.read(text, of), of), shape)
+
     def test_releases(self):
         spec = torch_format.SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")
         texts = {release: self.export(spec, "torch-csv", f"--torch={release}").stdout

@@ -12,6 +12,7 @@ VOCABULARY = {  # of compute_comms, beside passes and transfers
 }
 CELL = re.compile(r"(0|[1-9]\d*)(WAIT_REDUCE_GRAD|WAIT_SEND_F|WAIT_SEND_B|REDUCE_GRAD|UNSHARD|RESHARD|SEND_F|RECV_F|SEND_B"
                   r"|RECV_B|F|I|B|W)(0|[1-9]\d*)?")
+PAIR = re.compile(r"\(([^();]+);([^();]+)\)OVERLAP_F_B")  # a forward and a backward; from release 2.9 on
 # What the tests export.
 SPEC = """
 pipec: 1
@@ -40,7 +41,16 @@ def read(text, release=None):
     rows = []
     for line in text.replace("\r\n", "\n")[:-1].split("\n"):
         rows.append([])
+        cells = []
         for cell in line.split(","):
+            pair = PAIR.fullmatch(cell)
+            if pair:
+                need(release != "2.8", cell, "is not of release", release)
+                need(re.fullmatch(r"\d+F\d+", pair[1]) and re.fullmatch(r"\d+[BI]\d+", pair[2]), cell, "is no pair")
+                cells += pair.groups()
+            else:
+                cells.append(cell)
+        for cell in cells:
             found = CELL.fullmatch(cell)
             need(found, "no action:", repr(cell))
             stage, kind, microbatch = found.groups()

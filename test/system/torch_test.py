@@ -26,6 +26,8 @@ CASES = [  # schedule, ranks, microbatches, what else of the pipeline, communica
     ("zb-v", 4, 8, "", "per_edge"),
     ("interleaved-zb", 4, 8, ", stages_per_rank: 2", "shared"),
     ("1f1b", 3, 7, "", "per_edge"),
+    ("dualpipe-v", 2, 4, "", "shared"),
+    ("dualpipe-v", 4, 10, "", "per_edge"),
 ]
 
 
@@ -92,8 +94,10 @@ class Torch(support.ToolTest):
     def test_gradients(self):
         for case, (schedule, ranks, microbatches, more, communicator) in enumerate(CASES if support.SOAK else CASES[:3]):
             spec = self.folder / "spec.yaml"
-            spec.write_text(torch_format.SPEC.format(ranks=ranks, microbatches=microbatches, more=more, schedule=schedule,
-                                                     communicator=communicator))
+            text = torch_format.SPEC.format(ranks=ranks, microbatches=microbatches, more=more, schedule=schedule,
+                                                     communicator=communicator)
+            # Of the schedules only this one has pairs, which PyTorch runs one after the other.
+            spec.write_text(text.replace("link:", "overlapped: 25ms, link:", 1) if schedule == "dualpipe-v" else text)
             for emit in ("torch-csv", "torch-csv-compute") if support.SOAK or case == 0 else ("torch-csv",):
                 with self.subTest(torch=RELEASE, schedule=schedule, ranks=ranks, emit=emit):
                     order = self.folder / "order.csv"

@@ -79,6 +79,11 @@ std::optional<Formulas> formulas(const std::string &name, const schedule::Proble
       {'v', std::to_string(chunks)},
       {'c', plan::timeText(problem.ranks > 1 ? problem.handOver(0, 1) : 0)},
       {'F', most(&schedule::Stage::forward)}};
+  if (const auto longest = std::max_element(
+          problem.stages.begin(), problem.stages.end(),
+          [](const schedule::Stage &a, const schedule::Stage &b) { return a.overlapped < b.overlapped; });
+      longest->overlapped)
+    values.emplace_back('X', plan::timeText(*longest->overlapped));
   if (problem.slices > 1)
     values.emplace_back('k', std::to_string(problem.slices));
   for (const auto &[parameter, value] : parameters) // k; g of group

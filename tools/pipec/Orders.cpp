@@ -65,6 +65,14 @@ int64_t transfersOf(const schedule::OrderIndex &index) {
   return 2 * joints * index.microbatches;
 }
 
+/// OVERLAP_F_B cells.
+int64_t pairsOf(const schedule::OrderCells &cells) {
+  int64_t pairs = 0;
+  for (const std::vector<schedule::Cell> &row : cells.rows)
+    pairs += std::count_if(row.begin(), row.end(), [](const schedule::Cell &cell) { return cell.opensPair; });
+  return pairs;
+}
+
 } // namespace
 
 bool isOrder(const std::string &path) {
@@ -103,14 +111,17 @@ int verifyOrderCommand(const CommandOptions &options) {
     object["stages"] = index.stages;
     object["microbatches"] = index.microbatches;
     object["transfers"] = transfersOf(index);
+    if (cells.pairs)
+      object["overlapped"] = pairsOf(cells);
     if (comms)
       object["communicator"] = emit::name(communicator);
     fmt::print("{}\n", object.dump(2));
     return 0;
   }
-  fmt::print("{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers: every rule holds, every run ends{}\n",
+  fmt::print("{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers{}: every rule holds, every run ends{}\n",
              options.input, format, comms ? fmt::format(" as release {} spells it", nameOf(cells.release)) : "",
              cells.rows.size(), index.stages, index.microbatches, transfersOf(index),
+             cells.pairs ? fmt::format(", {} overlapped pairs", pairsOf(cells)) : "",
              comms ? fmt::format(" (communicator {})", emit::name(communicator))
                    : " where PyTorch places the transfers");
   return 0;

@@ -133,6 +133,12 @@ async function readFrame(head, variant) {
   return {variant, step: head.step, operations, ranks, links, boxes, transfers, run, end};
 }
 
+/** Of two boxes of a row that overlap, a forward and a backward, the first is drawn above: 1, below: 2; 0: it is alone. */
+function partOf({start, end}, box, first, last) {
+  if (box > first && start[box - 1] < end[box] && start[box] < end[box - 1]) return 2;
+  return box + 1 < last && start[box + 1] < end[box] && start[box] < end[box + 1] ? 1 : 0;
+}
+
 /** The first index in [from, to) whose value is over `time`, in an ascending array. */
 function firstAfter(values, time, from, to) {
   while (from < to) {

@@ -18,13 +18,18 @@ function markAt(x, y) {
     return at < link.last && start[at] <= time + near ? mark("transfer", at) : null;
   }
   const {start, end} = row.band === "run" ? frame.run.boxes : frame.boxes;
+  // Of two that overlap the second is drawn below.
+  const below = (band, box) => {
+    const isPair = partOf({start, end}, box, rank.first, rank.devices) === 1;
+    return isPair && y >= view.y(row.rank, band) + view.heights[band] / 2 ? box + 1 : box;
+  };
   if (row.band === "run") {
     for (let box = rank.first; box < rank.devices; ++box)
-      if (start[box] <= time && time < end[box]) return mark("run", box);
+      if (start[box] <= time && time < end[box]) return mark("run", below("run", box));
     return null;
   }
   const box = firstAfter(end, time, rank.first, rank.devices);
-  if (box < rank.devices && start[box] <= time) return mark("box", box);
+  if (box < rank.devices && start[box] <= time) return mark("box", below("boxes", box));
   const {idle} = all;
   const stretch = firstAfter(idle.end, time, idle.first[row.rank], idle.first[row.rank + 1]);
   return stretch < idle.first[row.rank + 1] && idle.start[stretch] <= time ? mark("idle", stretch) : null;

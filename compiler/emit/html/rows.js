@@ -25,17 +25,21 @@ class Rows extends Surface {
     const c = this.context;
     if (idle) this.paintIdle(view, rank, idle, y, height);
     let filled = "";
-    const fits = [];
+    const fits = [[], [], []]; // by part
     for (let box = i; box < j; ++box) {
       const left = this.snap(view.x(Math.max(start[box], from))), right = this.snap(view.x(Math.min(end[box], to)));
       if (!(end[box] > start[box])) continue; // it takes no time, or did not run
       const fill = this.fills[this.colours[box]];
       if (fill !== filled) c.fillStyle = filled = fill;
-      const width = right - left;
-      c.fillRect(left, y, width > 3 ? width - 1 / this.ratio : Math.max(width, 1 / this.ratio), height);
-      if (width >= 8 && height >= 9) fits.push(box, left, width);
+      const width = right - left, part = partOf({start, end}, box, first, last), tall = part ? height / 2 : height;
+      const top = part === 2 ? y + height / 2 : y;
+      c.fillRect(left, top, width > 3 ? width - 1 / this.ratio : Math.max(width, 1 / this.ratio), tall);
+      if (width >= 8 && tall >= 9) fits[part].push(box, left, width);
     }
-    if (fits.length) this.paintNumbers(fits, y, height, (box) => view.x(end[box]) - view.x(start[box]));
+    fits.forEach((each, part) => {
+      if (each.length) this.paintNumbers(each, part === 2 ? y + height / 2 : y, part ? height / 2 : height,
+                                         (box) => view.x(end[box]) - view.x(start[box]));
+    });
   }
 
   /** Microbatch numbers, and the letter of a kind where all of its boxes in the row have room for it. */
@@ -113,7 +117,8 @@ class Rows extends Surface {
 
   addTo(density, row, weight = 1) {
     for (let box = row.first; box < row.last; ++box)
-      density.add(row.start[box], row.end[box], this.binOf[this.colours[box]], weight);
+      density.add(row.start[box], row.end[box], this.binOf[this.colours[box]],
+                  partOf(row, box, row.first, row.last) ? weight / 2 : weight);
     if (!row.idle) return;
     const {start, end, why, first} = row.idle, last = first[row.rank + 1];
     const to = density.from + density.width / density.scale;

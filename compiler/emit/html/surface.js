@@ -110,10 +110,11 @@ class Surface {
     }
     if (type === "collective")
       return this.rect(view, boxes.start[index], boxes.end[index], view.y(rank, "transfers"), view.heights.transfers);
-    if (type === "run")
-      return this.rect(view, run.boxes.start[index], run.boxes.end[index], view.y(rank, "run"), view.heights.run);
-    if (type === "box") return this.rect(view, boxes.start[index], boxes.end[index], view.y(rank), view.heights.boxes);
-    return null;
+    const [of, band] = type === "run" ? [run?.boxes, "run"] : type === "box" ? [boxes, "boxes"] : [];
+    if (!of) return null;
+    const {first, devices} = this.frame.ranks[rank], part = partOf(of, index, first, devices);
+    const height = part ? view.heights[band] / 2 : view.heights[band];
+    return this.rect(view, of.start[index], of.end[index], view.y(rank, band) + (part === 2 ? height : 0), height);
   }
 
   rect(view, start, end, y, height) {

@@ -1,9 +1,10 @@
 // DualPipe and DualPipeV (DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437, section 3.2.1; the eight steps are those of their
 // code, and DualPipeV's of PyTorch's ScheduleDualPipeV). Two streams of microbatches meet on every rank, and in the
 // main step each forward makes a pair with a backward of the other stream. The paper overlaps the two of a pair, which
-// hides what tensor and expert parallelism communicate inside of them; here they run one after the other. DualPipe: two
-// copies of the weights, two pipelines in opposite directions. DualPipeV: that folded in the middle, so the second half
-// of one pipeline takes the place of the other direction, and weights stand once.
+// hides what tensor and expert parallelism communicate inside of them; here they do where the problem says what a pair
+// takes, and run one after the other where it does not. DualPipe: two copies of the weights, two pipelines in opposite
+// directions. DualPipeV: that folded in the middle, so the second half of one pipeline takes the place of the other
+// direction, and weights stand once.
 #include "compiler/schedule/Catalogue/Entries.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 /// One rank's word while it grows. Stream 0 begins nearer to this rank than stream 1 does.
 class DualWord {
 public:
-  DualWord(int32_t first, int32_t second) : stages{first, second} {}
+  DualWord(const Problem &problem, int32_t first, int32_t second) : problem(problem), stages{first, second} {}
 
   void forward(int stream) { word.push_back({stages[stream], Letter::F}); }
   void backward(int stream) { word.push_back({stages[stream], Letter::BW}); }
@@ -30,15 +31,17 @@ public:
     word.push_back({weights.front(), Letter::W});
     weights.pop_front();
   }
-  /// What their runtimes overlap stands one after the other.
+  /// What their runtimes overlap.
   void pair(int forwards, int backwards) {
     forward(forwards);
+    word.back().overlapped = problem.stages[size_t(stages[forwards])].overlapped.has_value();
     backward(backwards);
   }
 
   Word word;
 
 private:
+  const Problem &problem;
   int32_t stages[2];
   std::deque<int32_t> weights;
 };
@@ -92,8 +95,8 @@ Words dualPipeWords(const Problem &problem, const Parameters &) {
   for (int32_t rank = 0; rank != p; ++rank) {
     const int32_t near = std::min(rank, p - 1 - rank);
     const int32_t down = rank, up = 2 * p - 1 - rank; // stages of the two directions
-    words.push_back(
-        steps(near == rank ? DualWord(down, up) : DualWord(up, down), near, p / 2 - 1 - near, n - p + near + 1));
+    words.push_back(steps(near == rank ? DualWord(problem, down, up) : DualWord(problem, up, down), near,
+                          p / 2 - 1 - near, n - p + near + 1));
   }
   return words;
 }
@@ -103,7 +106,7 @@ Words dualPipeVWords(const Problem &problem, const Parameters &) {
   Words words;
   for (int32_t rank = 0; rank != p; ++rank)
     words.push_back(
-        steps(DualWord(rank, 2 * p - 1 - rank), rank, p - 1 - rank, problem.microbatches - 2 * p + rank + 1));
+        steps(DualWord(problem, rank, 2 * p - 1 - rank), rank, p - 1 - rank, problem.microbatches - 2 * p + rank + 1));
   return words;
 }
 
@@ -135,11 +138,13 @@ Entry dualPipe() {
           .stagesPerRank = 1,
           .placement = "bidirectional",
           .source = "DeepSeek-V3, arXiv 2412.19437, section 3.2.1; DeepSeek's DualPipe",
-          .bubble = "(p/2-1)F where F = B = W, at most (p/2-1)(F+2B-W) where F = W, equal stages, no transfers",
+          .bubble = "(p/2-1)F where F = B = W, at most (p/2-1)(F+2B-W) where F = W, equal stages, no transfers; "
+                    "at most (p/2-1)(X+B-2W) where F = W and a pair takes X (costs.overlapped)",
           .memory = "p + 1 microbatches on every rank; weights twice",
           .words = dualPipeWords,
           .refuses = dualPipeRefuses,
-          .mixesBackwards = true};
+          .mixesBackwards = true,
+          .overlaps = true};
 }
 
 Entry dualPipeV() {
@@ -151,11 +156,13 @@ Entry dualPipeV() {
           .stagesPerRank = 2,
           .placement = "v",
           .source = "DeepSeek's DualPipeV; PyTorch's ScheduleDualPipeV",
-          .bubble = "(p-1)F where F = B = W of one chunk, equal stages, no transfers",
+          .bubble = "(p-1)F where F = B = W of one chunk, equal stages, no transfers; at most (p-1)(X+B-2W) where "
+                    "F = W and a pair takes X (costs.overlapped)",
           .memory = "2p + 1 chunks on every rank",
           .words = dualPipeVWords,
           .refuses = dualPipeVRefuses,
-          .mixesBackwards = true};
+          .mixesBackwards = true,
+          .overlaps = true};
 }
 
 } // namespace pipec::schedule

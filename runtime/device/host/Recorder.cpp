@@ -121,9 +121,22 @@ std::vector<trace::Event> Recorder::events() const {
     size_t n = stretch.first, end = s + 1 < stretches.size() ? stretches[s + 1].first : times.size();
     if (!stretch.round && n < end)
       all.push_back(eventOf(stretch.label, times[n]));
-    for (Walk walk = stretch.round ? Walk(*stretch.stream) : Walk(); n < end && !walk.done(); ++n, walk.next())
-      all.push_back(
-          eventOf({walk.at().operation, walk.microbatch(), stretch.round->step, stretch.round->epoch}, times[n]));
+    int inPair = 0; // so many more of an overlapped pair, both of which begin with it
+    plan::Time begin = 0;
+    for (Walk walk = stretch.round ? Walk(*stretch.stream) : Walk(); n < end && !walk.done(); ++n, walk.next()) {
+      if (walk.at().operation->kind == plan::Kind::Overlapped) {
+        inPair = 2;
+        begin = times[n].start;
+        continue;
+      }
+      trace::Event event =
+          eventOf({walk.at().operation, walk.microbatch(), stretch.round->step, stretch.round->epoch}, times[n]);
+      if (inPair > 0) {
+        --inPair;
+        event.start = begin;
+      }
+      all.push_back(event);
+    }
   }
   return all;
 }

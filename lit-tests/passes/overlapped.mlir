@@ -1,0 +1,40 @@
+// Forwards that run together with the backward behind them: a header stands before the two, what either takes stands
+// before the header, what they yield behind both; and in the plan the header waits for what either waits for.
+// RUN: pipe-opt %s --pipe-build-schedule --pipe-insert-communication | FileCheck %s
+// RUN: pipe-opt %s --pipe-build-schedule --pipe-insert-communication | pipe-opt --pipe-overlap-communication --pipe-allocate-slots --pipe-check-memory --pipe-check-deadlock | FileCheck %s --check-prefix=SLOTS
+// With one queue for all it ends too.
+// RUN: sed 's/communicator per_edge/communicator shared/' %s | pipe-opt --pipe-build-schedule --pipe-insert-communication --pipe-overlap-communication --pipe-allocate-slots --pipe-check-deadlock | FileCheck %s
+
+pipe.pipeline @order placement [0, 1] microbatches 3 communicator per_edge link <-1 to -1 latency 1 bandwidth 0>
+    attributes {words = [array<i32: 0, 0, -1, 3, 3, 3>, array<i32: 4, -5, 7, -5, 7, 7>], overlapped = array<i64: 5, 5>} {
+  pipe.block {
+    %0:3 = pipe.forward stage 0 cost 2 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
+    %1:2 = pipe.forward(%0#0) stage 1 cost 2 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    %2 = pipe.backward(%1#0, %1#1) stage 1 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+    pipe.backward(%0#1, %0#2, %2) stage 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
+  }
+}
+
+// CHECK-LABEL: pipe.program @rank0
+// CHECK: %[[F0:.*]]:3 = pipe.forward stage 0 microbatch 0
+// CHECK: %[[GRAD:.*]] = pipe.recv B stage 0 microbatch 0
+// CHECK: pipe.overlapped cost 5
+// CHECK-NEXT: pipe.forward{{.*}} stage 0 microbatch 2
+// CHECK-NEXT: pipe.backward(%[[F0]]#1, %[[F0]]#2, %[[GRAD]]{{.*}}) stage 0 microbatch 0
+// CHECK-NEXT: {{(pipe.send|%.* = pipe.(send|recv))}}
+// CHECK-LABEL: pipe.program @rank1
+// CHECK: %[[IN:.*]] = pipe.recv{{.*}} F stage 1 microbatch 1
+// CHECK: pipe.overlapped cost 5
+// CHECK-NEXT: pipe.forward(%[[IN]]) stage 1 microbatch 1
+// CHECK-NEXT: pipe.backward{{.*}} stage 1 microbatch 0
+// CHECK: pipe.overlapped cost 5
+// CHECK-NEXT: pipe.forward{{.*}} stage 1 microbatch 2
+// CHECK-NEXT: pipe.backward{{.*}} stage 1 microbatch 1
+
+// The backward's gradient takes over the one slot of the send before it, which both then wait for.
+// SLOTS-LABEL: pipe.program @rank1
+// SLOTS: pipe.overlapped cost 5
+// SLOTS: %[[SENT:.*]] = pipe.send({{.*}}) B stage 1 microbatch 0 {{.*}} slot 0
+// SLOTS: pipe.overlapped cost 5
+// SLOTS-NEXT: pipe.forward
+// SLOTS-NEXT: pipe.backward({{.*}}, %[[SENT]]) stage 1 microbatch 1
