@@ -244,10 +244,14 @@ class Html(support.ToolTest):
                 found = self.browser.run("""
                     const {frame, found} = window.pipec, {idle, path} = found;
                     const sum = (start, end) => start.reduce((all, from, n) => all + end[n] - from, 0);
-                    let busy = 0, at = 0, holes = 0;
+                    let busy = 0, at = 0, holes = 0, pairs = 0; // of boxes that overlap
                     for (const rank of frame.ranks)
-                      for (let box = rank.first; box < rank.devices; ++box)
-                        busy += frame.boxes.end[box] - frame.boxes.start[box];
+                      for (let box = rank.first, until = 0; box < rank.devices; ++box) {
+                        const {start, end} = frame.boxes;
+                        pairs += start[box] < until;
+                        busy += Math.max(end[box] - Math.max(start[box], until), 0);
+                        until = Math.max(until, end[box]);
+                      }
                     const item = (each) => each < frame.boxes.count ? [frame.boxes.start[each], frame.boxes.end[each]]
                       : [frame.transfers.start[(each - frame.boxes.count) >> 1],
                          frame.transfers[(each - frame.boxes.count) & 1 ? "arrival" : "end"][(each - frame.boxes.count) >> 1]];
@@ -255,10 +259,12 @@ class Html(support.ToolTest):
                       holes += item(each)[0] !== at;
                       at = item(each)[1];
                     }
-                    return {items: frame.boxes.count + 2 * frame.transfers.count, busy, holes, end: at,
+                    return {items: frame.boxes.count + 2 * frame.transfers.count, pairs, busy, holes, end: at,
                             idle: sum([...idle.start], idle.end), ranks: frame.ranks.length, makespan: frame.variant.makespan};""")
                 report = self.report(spec)
-                self.assertEqual(found["items"], sum(report["instructions"]))
+                self.assertEqual(found["items"] + found["pairs"], sum(report["instructions"]))  # each pair has a header
+                self.assertEqual(found["pairs"] > 0, "overlapped:" in spec.read_text())
+                self.assertEqual(self.browser.run("return window.pipec.state.idleOf.every((share) => share >= 0)"), True)
                 self.assertEqual(found["end"], found["makespan"])
                 self.assertEqual(found["holes"], 0)
                 self.assertEqual(found["busy"] + found["idle"], found["ranks"] * found["makespan"])

@@ -36,8 +36,12 @@ async function showFrame(index) {
   painter.setFrame(frame);
   Object.assign(state, {hovered: null, selected: null, chain: []});
   state.idleOf = frame.ranks.map((rank) => {
-    let busy = 0;
-    for (let box = rank.first; box < rank.devices; ++box) busy += frame.boxes.end[box] - frame.boxes.start[box];
+    const {start, end} = frame.boxes;
+    let busy = 0, until = 0; // two that overlap count once
+    for (let box = rank.first; box < rank.devices; ++box) {
+      busy += Math.max(0, end[box] - Math.max(start[box], until));
+      until = Math.max(until, end[box]);
+    }
     return frame.end > 0 ? 1 - busy / frame.end : 0;
   });
   hideTip();
