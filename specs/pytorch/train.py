@@ -30,7 +30,9 @@ def model(stages):
 def order(path):
     """What the file says: its rows of actions."""
     with open(path, newline="", encoding="ascii") as file:
-        return [[re.fullmatch(r"(\d+)([A-Z_]+)(\d*)", cell).groups() for cell in row if cell] for row in csv.reader(file)]
+        # (0F7;7B3)OVERLAP_F_B is its two actions.
+        return [[re.fullmatch(r"(\d+)([A-Z_]+)(\d*)", action).groups() for cell in row if cell
+                 for action in cell.removesuffix("OVERLAP_F_B").strip("()").split(";")] for row in csv.reader(file)]
 
 
 def batches(steps, microbatches):
