@@ -2,9 +2,13 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
+using namespace pipec::pipe;
 
 namespace pipec {
 
@@ -70,11 +74,38 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
     graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
   }
+  meet(streams);
   // What an order file has wait beside: transfers for the passes before them, passes for sends.
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
     for (const Use &use : streams.ranks[rank].uses)
       if (isTransfer(nodes[rank][use.user]) || isTransfer(nodes[rank][use.definition]))
         graph.edge(nodes[rank][use.definition], nodes[rank][use.user]);
+}
+
+/// Where all transfers are in one queue, an all-reduce is in it as well, and holds up what stands behind it until all
+/// of its ranks have come to theirs. So all that those ranks do before it comes before the first of them.
+void Dependences::meet(const Streams &streams) {
+  std::map<std::tuple<int32_t, int32_t, size_t>, Graph::Node> firsts; // by its ranks, and how many of these came before
+  for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
+    const Stream &stream = streams.ranks[rank];
+    if (ProgramOp(stream.program).getCommunicator() != Communicator::Shared)
+      continue;
+    std::map<int32_t, size_t> before; // by peer
+    for (uint32_t i = 0; i != stream.records.size(); ++i) {
+      const plan::Operation &operation = stream.of(stream.records[i]);
+      if (operation.kind != plan::Kind::AllReduce)
+        continue;
+      const int32_t own = operation.peer < 0 ? -1 : int32_t(rank);
+      const auto [low, high] = std::minmax(own, operation.peer);
+      const Graph::Node node = nodes[rank][i];
+      const auto [first, isNew] = firsts.try_emplace({low, high, before[operation.peer]++}, node);
+      if (isNew)
+        continue;
+      graph.edge(first->second, node);
+      if (node != 0 && places[node - 1].first == rank)
+        graph.edge(node - 1, first->second);
+    }
+  }
 }
 
 void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &order) const {

@@ -46,6 +46,8 @@ public:
   mlir::InFlightDiagnostic report(const Streams &streams, const std::vector<Graph::Node> &cycle) const;
 
 private:
+  void meet(const Streams &streams);
+
   Graph graph;
   std::vector<std::pair<uint32_t, uint32_t>> places;
   std::vector<std::vector<Graph::Node>> nodes; // by rank and record
