@@ -1,6 +1,7 @@
 #include "compiler/emit/Html.h"
 
 #include "compiler/emit/Explain.h"
+#include "compiler/emit/Markup.h"
 #include "compiler/emit/Overlay.h"
 #include "compiler/emit/Palette.h"
 #include "compiler/emit/html/Frame.h"
@@ -36,19 +37,9 @@ std::string scriptText(const Json &json) {
   return safe;
 }
 
-/// Text as the text of an element.
-std::string escaped(const std::string &text) {
-  // Through JSON, so that what is not UTF-8 is replaced here too.
-  const std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
-  std::string safe;
-  for (char c : valid)
-    if (c == '<')
-      safe += "&lt;";
-    else if (c == '&')
-      safe += "&amp;";
-    else
-      safe += c;
-  return safe;
+/// Through JSON and back: what is not UTF-8 is replaced here too.
+std::string valid(const std::string &text) {
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 Json looks() {
@@ -176,7 +167,7 @@ Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector
   data["frames"] = Json::array();
   if (Status status = addFrames(plan, steps, network, data["frames"], note); !status.ok())
     return status;
-  const std::string title = escaped(figures.variants.front().schedule);
+  const std::string title = markup(valid(figures.variants.front().schedule));
   const std::string frames = scriptText(data);
   text = assembled({{"title", title}, {"style", page::kStyle}, {"script", page::kScript}, {"data", frames}});
   return {};

@@ -1,5 +1,6 @@
 #include "compiler/emit/Svg.h"
 
+#include "compiler/emit/Markup.h"
 #include "compiler/emit/Palette.h"
 #include "compiler/emit/SvgLane.h"
 #include "runtime/plan/Text.h"
@@ -19,27 +20,11 @@ using plan::Time;
 constexpr Cent kPixel = 100;
 constexpr Cent kMargin = 12 * kPixel, kTitle = 14 * kPixel, kText = 11 * kPixel, kSmall = 9 * kPixel;
 
-/// What stands between tags: names may come from a stranger's plan.
+/// What fonts of any machine draw at the width that is reckoned with.
 std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text)
-    switch (c) {
-    case '&':
-      result += "&amp;";
-      break;
-    case '<':
-      result += "&lt;";
-      break;
-    case '>':
-      result += "&gt;";
-      break;
-    case '"':
-      result += "&quot;";
-      break;
-    default:
-      result += c >= ' ' && c <= '~' ? c : '?';
-    }
-  return result;
+  std::string plain(text);
+  std::replace_if(plain.begin(), plain.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return markup(plain);
 }
 
 /// As wide as a line of Helvetica or Arial is at most, near enough.

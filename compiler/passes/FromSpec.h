@@ -26,7 +26,10 @@ struct Imported {
 /// `buffers`: how many of each ring of transfer buffers `auto` leaves room for.
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, int32_t buffers = 2);
 
-/// What `schedule: auto` would search for this spec, whatever its schedule: a problem for each placement that it
+/// Whether `auto` only chooses among the catalogue for this spec: the search by words has no slices, and no two copies.
+bool choosesFromCatalogue(const spec::Spec &spec);
+
+/// What a search by words would search for this spec, whatever its schedule: a problem for each placement that it
 /// allows.
 struct SearchSpace {
   std::vector<schedule::Problem> problems; // none after an error

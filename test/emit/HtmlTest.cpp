@@ -61,7 +61,7 @@ TEST(Html, NamesAreTextWhateverTheyHold) {
   EXPECT_EQ(count(page, "</script>"), 2u);
   EXPECT_EQ(count(page, "<!--"), 0u);
   EXPECT_EQ(count(page, "\xff"), 0u);
-  EXPECT_EQ(count(page, "<title>&lt;/title>&lt;script>alert(2)&lt;/script>{{data}} · pipec</title>"), 1u);
+  EXPECT_EQ(count(page, "<title>&lt;/title&gt;&lt;script&gt;alert(2)&lt;/script&gt;{{data}} · pipec</title>"), 1u);
   EXPECT_EQ(count(page, "\"use strict\""), 1u);
 }
 

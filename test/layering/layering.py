@@ -37,7 +37,7 @@ TABLE = {
 EXCEPTIONS = [
     ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
-    ("compiler/passes/FromSpec.", "compiler/spec"),  # where a spec becomes IR
+    ("compiler/passes/FromSpec", "compiler/spec"),  # where a spec becomes IR
     ("compiler/passes/DesignLevel.", "compiler/spec"),  # likewise
 ]
 

@@ -84,7 +84,7 @@ public:
     report(diagnostics, context);
     if (!read)
       return stop(Code::Input);
-    if (until == Stage::Space)
+    if (until == Stage::Checked || until == Stage::Space)
       return space(specs.front());
     makeRoom(specs);
     std::vector<plan::Variant> variants;
@@ -133,22 +133,18 @@ private:
     return false;
   }
 
-  /// What is wrong with a schedule of its own is said; that auto could not stand in its place is not.
+  /// A schedule of the spec's own must go with it, before a search takes its place.
   bool space(const spec::Spec &spec) {
-    SearchSpace found;
-    if (spec.schedule.name == "auto") {
-      found = searchSpaceOf(spec, context);
-      if (found.problems.empty())
-        return stop(Code::Input);
-    } else {
+    const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
+    if (!searches)
       if (const Imported imported = fromSpec(spec, context); !imported.module)
         return stop(imported.code);
-      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-      found = searchSpaceOf(spec, context);
-    }
+    if (!searches && until == Stage::Checked)
+      return true;
+    SearchSpace found = searchSpaceOf(spec, context);
     compiled.problems = std::move(found.problems);
     compiled.objective = found.objective;
-    return true;
+    return compiled.problems.empty() ? stop(Code::Input) : true;
   }
 
   /// About six ops a stage and microbatch, with what the passes keep beside them.

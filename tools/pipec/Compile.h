@@ -21,9 +21,8 @@ struct Failure {
   unsigned line = 0, column = 0;
 };
 
-/// Space: the spec is right, and `problems` and `objective` say what `schedule: auto` would search for it; none where
-/// auto could not.
-enum class Stage { Space, Design, Programs, Plan };
+/// Checked: the spec is right. Space: it is, and `problems` and `objective` say what a search by words searches for it.
+enum class Stage { Checked, Space, Design, Programs, Plan };
 
 struct Compiled {
   std::string text; // Stage::Design, Stage::Programs: the IR

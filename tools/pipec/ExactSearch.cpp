@@ -105,11 +105,6 @@ int searchExactly(const CommandOptions &options) {
   Failure failure;
   if (!compile(options.input, options.set, Stage::Space, space, failure))
     return fail(options, failure);
-  if (space.problems.empty()) { // why auto could not stand in the place of the spec's schedule is said
-    std::vector<std::string> set = options.set;
-    set.push_back("schedule=auto");
-    return compile(options.input, set, Stage::Space, space, failure) ? 0 : fail(options, failure);
-  }
   exact.objective = space.objective;
   const bool isSpan = exact.objective == schedule::Objective::Span;
   const auto begin = std::chrono::steady_clock::now();

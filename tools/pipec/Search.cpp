@@ -82,9 +82,9 @@ int searchCommand(const CommandOptions &options) {
   if (options.exact)
     return searchExactly(options);
   // What is wrong with the spec itself is said once, as for every command.
-  Compiled space;
+  Compiled checked;
   Failure failure;
-  if (!compile(options.input, options.set, Stage::Space, space, failure))
+  if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
   return options.sweep.empty() ? searchSchedules(options) : sweepMemory(options);
 }
