@@ -79,9 +79,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         continue;
       bool sends = stream.kind(record) == plan::Kind::Send;
       if (sends && record.in == kNone)
-        return record.op->emitError("expected what it sends to come from a pass");
+        return stream.emitError(i) << "expected what it sends to come from a pass";
       if (!sends && record.out == kNone)
-        return record.op->emitError("expected one pass that takes what it receives");
+        return stream.emitError(i) << "expected one pass that takes what it receives";
       ring->uses.push_back(sends ? RingPlan::Use{record.in, i, i} : RingPlan::Use{i, record.out, i});
     }
     return success();
@@ -161,23 +161,23 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       std::vector<IntegerAttr> slots;
       for (uint32_t slot = 0; slot != ring.size; ++slot)
         slots.push_back(builder.getI32IntegerAttr(int32_t(slot)));
-      for (size_t n = 0; n != ring.uses.size(); ++n) {
+      for (size_t n = ring.size; n < ring.uses.size(); ++n)
+        stream.uses.push_back({ring.uses[n].first, ring.uses[n - ring.size].last});
+      for (size_t n = 0; stream.hasOps() && n != ring.uses.size(); ++n) {
         const RingPlan::Use &use = ring.uses[n];
-        Operation *transfer = stream.records[use.transfer].op;
+        Operation *transfer = stream.ops[use.transfer];
         if (key.second)
           cast<SendOp>(transfer).setSlotAttr(slots[n % ring.size]);
         else
           cast<RecvOp>(transfer).setSlotAttr(slots[n % ring.size]);
         if (n < ring.size)
           continue;
-        uint32_t definition = ring.uses[n - ring.size].last;
-        Operation *last = stream.records[definition].op;
+        Operation *last = stream.ops[ring.uses[n - ring.size].last];
         Value token = firstOf<TokenType>(last->getResults());
         if (!token)
           return last->emitError("expected a token among its results: it takes what was received");
-        Operation *first = stream.records[use.first].op;
+        Operation *first = stream.ops[use.first];
         first->insertOperands(first->getNumOperands(), token);
-        stream.uses.push_back({use.first, definition});
       }
     }
     stream.sortUses();

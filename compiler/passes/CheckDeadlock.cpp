@@ -18,18 +18,20 @@ using namespace pipec::pipe;
 
 namespace {
 
-/// Lines that name instructions, and the op behind each; lines that name none are left out.
-llvm::StringMap<Operation *> opsOf(ArrayRef<StringRef> lines, const Streams &streams) {
-  llvm::StringMap<Operation *> ops;
+/// Where the instructions that lines name come from; of lines that name none, nowhere.
+llvm::StringMap<std::optional<Location>> placesOf(ArrayRef<StringRef> lines, const Streams &streams) {
+  llvm::StringMap<std::optional<Location>> places;
   for (StringRef line : lines)
-    ops[line] = nullptr;
+    places[line] = std::nullopt;
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
-    for (const Record &record : streams.ranks[rank].records) {
-      auto named = ops.find(plan::describe(int32_t(rank), streams.ranks[rank].of(record), record.microbatch));
-      if (named != ops.end())
-        named->second = record.op;
+    for (uint32_t i = 0; i != streams.ranks[rank].records.size(); ++i) {
+      const Stream &stream = streams.ranks[rank];
+      const Record &record = stream.records[i];
+      auto named = places.find(plan::describe(int32_t(rank), stream.of(record), record.microbatch));
+      if (named != places.end())
+        named->second = stream.placeOf(i);
     }
-  return ops;
+  return places;
 }
 
 /// A communicator with more queues under which the programs end, from that with the fewest; nothing if there is none.
@@ -56,12 +58,10 @@ struct CheckDeadlockPass : pipec::impl::CheckDeadlockBase<CheckDeadlockPass> {
       StringRef(status->message).split(lines, '\n');
       for (StringRef &line : lines)
         line = line.trim();
-      auto ops = opsOf(lines, getAnalysis<Streams>());
+      auto places = placesOf(lines, getAnalysis<Streams>());
       InFlightDiagnostic error = getOperation().emitError(lines.front());
-      for (StringRef line : llvm::drop_begin(lines)) {
-        Operation *op = ops.lookup(line);
-        error.attachNote(op ? op->getLoc() : getOperation().getLoc()) << line;
-      }
+      for (StringRef line : llvm::drop_begin(lines))
+        error.attachNote(places.lookup(line).value_or(getOperation().getLoc())) << line;
       if (status == &lowered.progress)
         if (std::optional<Communicator> other = wouldRunWith(getAnalysis<Streams>()))
           error.attachNote(getOperation().getLoc())

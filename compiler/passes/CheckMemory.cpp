@@ -69,25 +69,26 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
                                          << plan::bytesText(rings);
       return;
     }
-    Operation *op = stream.records[size_t(result.peakIndex)].op;
-    error.attachNote(op->getLoc()) << "the peak is reached at " << nameOf(op) << ": " << liveAt(program, op)
-                                   << " live (" << plan::bytesText(result.peakActivation) << "), static "
-                                   << plan::bytesText(plan.staticBytes) << ", workspace "
-                                   << plan::bytesText(plan.workspace) << ", transfer buffers "
-                                   << plan::bytesText(rings);
+    const auto peak = uint32_t(result.peakIndex);
+    error.attachNote(stream.placeOf(peak))
+        << "the peak is reached at " << stream.nameOf(peak) << ": " << liveAt(stream, peak) << " live ("
+        << plan::bytesText(result.peakActivation) << "), static " << plan::bytesText(plan.staticBytes) << ", workspace "
+        << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(rings);
     suggest(error, int64_t(*program.getMemoryLimit()));
   }
 
-  /// "8 activations and 8 weight contexts": live ranges that cross the op.
-  std::string liveAt(ProgramOp program, Operation *at) {
+  /// "8 activations and 8 weight contexts": live ranges that cross the record.
+  std::string liveAt(const Stream &stream, uint32_t at) {
     int64_t activations = 0, contexts = 0;
-    for (Operation &op : program.getStep().front()) {
-      activations += bool(firstOf<ActivationType>(op.getResults()));
-      contexts += bool(firstOf<ContextType>(op.getResults()));
-      if (&op == at)
+    for (uint32_t i = 0; i <= at; ++i) {
+      const plan::Kind kind = stream.kind(stream.records[i]);
+      const bool begins = kind == plan::Kind::Forward, whole = kind == plan::Kind::Backward;
+      activations += begins;
+      contexts += begins;
+      if (i == at)
         break;
-      activations -= bool(firstOf<ActivationType>(op.getOperands()));
-      contexts -= bool(firstOf<ContextType>(op.getOperands()));
+      activations -= whole || kind == plan::Kind::BackwardInput;
+      contexts -= whole || kind == plan::Kind::BackwardWeight;
     }
     return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
   }

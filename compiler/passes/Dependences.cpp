@@ -131,22 +131,25 @@ void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &orde
 }
 
 InFlightDiagnostic Dependences::report(const Streams &streams, const std::vector<Graph::Node> &cycle) const {
-  auto opOf = [&](size_t rank, uint32_t record) { return streams.ranks[rank].records[record].op; };
-  auto producerOf = [&](Graph::Node node) {
+  // Of a transfer, that of what it carries.
+  auto passOf = [&](Graph::Node node) {
+    if (!isTransfer(node))
+      return placeOf(node);
     const Transfer &transfer = streams.transfers[transferAt(node)];
-    return opOf(size_t(transfer.from), transfer.producer);
+    return std::pair(uint32_t(transfer.from), transfer.producer);
   };
   auto name = [&](Graph::Node node) {
-    if (isTransfer(node)) {
-      const Transfer &transfer = streams.transfers[transferAt(node)];
-      return "the transfer from rank " + std::to_string(transfer.from) + " to rank " + std::to_string(transfer.to) +
-             " after " + nameOf(producerOf(node));
-    }
-    auto [rank, record] = placeOf(node);
-    return "rank " + std::to_string(rank) + ": " + nameOf(opOf(rank, record));
+    auto [rank, record] = passOf(node);
+    const std::string pass = streams.ranks[rank].nameOf(record);
+    if (!isTransfer(node))
+      return "rank " + std::to_string(rank) + ": " + pass;
+    const Transfer &transfer = streams.transfers[transferAt(node)];
+    return "the transfer from rank " + std::to_string(transfer.from) + " to rank " + std::to_string(transfer.to) +
+           " after " + pass;
   };
   auto location = [&](Graph::Node node) {
-    return isTransfer(node) ? producerOf(node)->getLoc() : opOf(placeOf(node).first, placeOf(node).second)->getLoc();
+    auto [rank, record] = passOf(node);
+    return streams.ranks[rank].placeOf(record);
   };
   InFlightDiagnostic error = emitError(location(cycle.front())) << "the programs wait for each other in a cycle of "
                                                                 << cycle.size() << ": " << name(cycle.front());

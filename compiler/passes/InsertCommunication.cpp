@@ -94,9 +94,9 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     if (!streams.valid)
       return signalPassFailure();
     for (const Stream &stream : streams.ranks)
-      for (const Record &record : stream.records)
-        if (plan::isTransfer(stream.kind(record))) {
-          record.op->emitError("expected programs without communication");
+      for (uint32_t i = 0; i != stream.records.size(); ++i)
+        if (plan::isTransfer(stream.kind(stream.records[i]))) {
+          stream.emitError(i) << "expected programs without communication";
           return signalPassFailure();
         }
     if (failed(findTransfers(problemOf(pipeline), streams)))
@@ -113,7 +113,8 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       }
       dependences.arrange(streams, order);
     }
-    createOps(streams);
+    if (!streams.ranks.empty() && streams.ranks.front().hasOps())
+      createOps(streams);
     markAnalysesPreserved<Streams>();
   }
 
@@ -132,22 +133,24 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
           continue;
         const size_t stage = size_t(stream.of(record).stage), microbatch = size_t(record.microbatch);
         if (stage >= problem.stages.size() || microbatch >= microbatches)
-          return record.op->emitError() << nameOf(record.op) << " is none of the pipeline's " << problem.stages.size()
-                                        << " stages and " << microbatches << " microbatches";
+          return stream.emitError(i) << stream.nameOf(i) << " is none of the pipeline's " << problem.stages.size()
+                                     << " stages and " << microbatches << " microbatches";
         Place &place = (kind == plan::Kind::Forward ? forwards : backwards)[stage * microbatches + microbatch];
         if (place.first != kNone)
-          return record.op->emitError() << nameOf(record.op) << " stands twice";
+          return stream.emitError(i) << stream.nameOf(i) << " stands twice";
         place = {rank, i};
       }
     }
+    std::vector<size_t> own; // records of each rank
+    for (const Stream &stream : streams.ranks)
+      own.push_back(stream.records.size());
     for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
       Stream &stream = streams.ranks[rank];
       std::vector<Hop> hops(stream.operations.size());
-      // Transfers are appended behind the rank's own ops meanwhile.
-      for (uint32_t i = 0; i != stream.records.size() && stream.records[i].op; ++i) {
-        Operation *producer = stream.records[i].op;
-        Value tensor = isPass(producer) ? Value(firstOf<BufferType>(producer->getResults())) : Value();
-        if (!tensor)
+      // Transfers are appended behind the rank's own records meanwhile.
+      for (uint32_t i = 0; i != own[rank]; ++i) {
+        const int64_t bytes = stream.yieldOf(i);
+        if (bytes < 0)
           continue;
         bool forward = stream.kind(stream.records[i]) == plan::Kind::Forward;
         int32_t stage = stream.of(stream.records[i]).stage, microbatch = stream.records[i].microbatch;
@@ -157,12 +160,15 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
                                    : Place{kNone, kNone};
         auto [to, taker] = consumer;
         if (to == kNone)
-          return producer->emitError() << nameOf(producer) << " yields a tensor that no stage takes";
+          return stream.emitError(i) << stream.nameOf(i) << " yields a tensor that no stage takes";
         if (to != rank)
-          addTransfer(problem, streams, {int32_t(rank), int32_t(to), i, kNone, taker, kNone},
-                      cast<BufferType>(tensor.getType()).getBytes(), hops[stream.records[i].operation]);
+          addTransfer(problem, streams, {int32_t(rank), int32_t(to), i, kNone, taker, kNone}, bytes,
+                      hops[stream.records[i].operation]);
       }
     }
+    for (Stream &stream : streams.ranks)
+      if (stream.hasOps())
+        stream.ops.resize(stream.records.size());
     streams.matched = true;
     return success();
   }
@@ -199,8 +205,8 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     uint32_t id = uint32_t(streams.transfers.size());
     transfer.send = from.records[transfer.producer].out = uint32_t(from.records.size());
     transfer.recv = to.records[transfer.consumer].in = uint32_t(to.records.size());
-    from.records.push_back({nullptr, known.send, microbatch, transfer.producer, id});
-    to.records.push_back({nullptr, known.recv, microbatch, id, transfer.consumer});
+    from.records.push_back({known.send, microbatch, transfer.producer, id});
+    to.records.push_back({known.recv, microbatch, id, transfer.consumer});
     streams.transfers.push_back(transfer);
   }
 
@@ -292,23 +298,24 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     for (Stream &stream : streams.ranks) {
       builder.beginRank(stream);
       Operation *previous = nullptr;
-      for (Record &record : stream.records) {
-        if (!record.op) {
-          record.op = stream.kind(record) == plan::Kind::Send
-                          ? builder.send(stream, record, stream.records[record.in].op)
-                          : builder.recv(stream, record, stream.records[record.out].op);
+      for (uint32_t i = 0; i != stream.ops.size(); ++i) {
+        const Record &record = stream.records[i];
+        Operation *&op = stream.ops[i];
+        if (!op) {
+          op = stream.kind(record) == plan::Kind::Send ? builder.send(stream, record, stream.ops[record.in])
+                                                       : builder.recv(stream, record, stream.ops[record.out]);
           if (previous)
-            previous->getBlock()->getOperations().insertAfter(previous->getIterator(), record.op);
+            previous->getBlock()->getOperations().insertAfter(previous->getIterator(), op);
           else
-            stream.program.getStep().front().push_front(record.op);
+            stream.program.getStep().front().push_front(op);
         } else if (record.in != kNone && plan::isTransfer(stream.kind(stream.records[record.in]))) {
-          record.op->insertOperands(record.op->getNumOperands(), stream.records[record.in].op->getResult(0));
+          op->insertOperands(op->getNumOperands(), stream.ops[record.in]->getResult(0));
         }
-        previous = record.op;
+        previous = op;
       }
       for (const Use &use : stream.uses) {
-        Operation *user = stream.records[use.user].op;
-        Operation *definition = stream.records[use.definition].op;
+        Operation *user = stream.ops[use.user];
+        Operation *definition = stream.ops[use.definition];
         if (!isa<SendOp, RecvOp>(user) && !isa<SendOp>(definition))
           continue; // it has taken the token since it was made
         user->insertOperands(user->getNumOperands(), Value(firstOf<TokenType>(definition->getResults())));

@@ -6,6 +6,8 @@
 #include "compiler/passes/TransferOrder.h"
 #include "runtime/simulate/Price.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <map>
 
 namespace pipec {
@@ -127,19 +129,23 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     const std::optional<Numbered> numbered = number(streams);
     if (!numbered)
       return;
-    std::vector<TransferOrder> orders;
-    for (Dependences::Levels levels : kLevels) {
-      Dependences dependences(streams, levels);
-      std::vector<Graph::Node> sorted;
-      if (!dependences.sort(sorted)) {
-        dependences.report(streams, sorted);
-        return signalPassFailure();
-      }
-      orders.push_back(numbered->orderOf(dependences, sorted));
+    Dependences dependences(streams, kLevels[0]);
+    std::vector<Graph::Node> sorted;
+    if (!dependences.sort(sorted)) {
+      dependences.report(streams, sorted);
+      return signalPassFailure();
     }
     const Traffic &traffic = numbered->traffic;
-    const bool isFirst = rowsOf(traffic, orders.front()) == numbered->rowsOf(streams);
-    const TransferOrder best = bestOrder(traffic, std::move(orders));
+    TransferOrder first = numbered->orderOf(dependences, sorted);
+    const bool isFirst = rowsOf(traffic, first) == numbered->rowsOf(streams);
+    std::vector<MakeOrder> orders{[&] { return std::move(first); }};
+    for (Dependences::Levels levels : llvm::drop_begin(kLevels))
+      orders.push_back([&, levels] {
+        Dependences others(streams, levels);
+        (void)others.sort(sorted); // levels make no cycle
+        return numbered->orderOf(others, sorted);
+      });
+    const TransferOrder best = bestOrder(traffic, orders);
     Rows rows = rowsOf(traffic, best);
     constexpr Overtaking kAll = {.passes = Overtaking::kAny, .transfers = Overtaking::kAny};
     if (Rows fewer = packed(traffic, rows, kAll); stepsOf(traffic, fewer) < stepsOf(traffic, rows) / 64 * 63)

@@ -25,8 +25,8 @@ std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken, sch
   return std::make_unique<TakeLowered>(taken, words);
 }
 
-void buildPipeline(mlir::OpPassManager &manager) {
-  manager.addPass(createBuildSchedule());
+void buildPipeline(mlir::OpPassManager &manager, Ops ops) {
+  manager.addPass(createBuildSchedule(ops));
   manager.addPass(createInsertCommunication());
   manager.addPass(createOverlapCommunication());
   manager.addPass(createAllocateSlots());
@@ -36,7 +36,8 @@ void buildPipeline(mlir::OpPassManager &manager) {
 }
 
 void registerPipelines() {
-  mlir::PassPipelineRegistration<>("pipe-compile", "all passes of pipec, in order", buildPipeline);
+  mlir::PassPipelineRegistration<>("pipe-compile", "all passes of pipec, in order",
+                                   [](mlir::OpPassManager &manager) { buildPipeline(manager); });
 }
 
 } // namespace pipec

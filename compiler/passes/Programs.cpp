@@ -154,23 +154,38 @@ int32_t microbatchOf(Operation *op) {
       .Default([](Operation *) { return 0; });
 }
 
+std::string nameOf(const plan::Operation &operation, std::optional<int32_t> microbatch) {
+  if (operation.kind == plan::Kind::AllReduce)
+    return operation.peer >= 0 ? "all_reduce with rank " + std::to_string(operation.peer) : "all_reduce";
+  std::string what = plan::name(operation.kind);
+  if (plan::isTransfer(operation.kind))
+    what += operation.of == plan::Payload::Forward ? " F" : " B";
+  what += " stage " + std::to_string(operation.stage);
+  return microbatch ? what + " microbatch " + std::to_string(*microbatch) : what;
+}
+
 std::string nameOf(Operation *op) {
-  std::string what = llvm::TypeSwitch<Operation *, std::string>(op)
-                         .Case<ForwardOp>([](auto) { return "F"; })
-                         .Case<BackwardInputOp>([](auto) { return "B"; })
-                         .Case<BackwardWeightOp>([](auto) { return "W"; })
-                         .Case<BackwardOp>([](auto) { return "BW"; })
-                         .Case<OverlappedOp>([](auto) { return "overlapped"; })
-                         .Case<SendOp>([](SendOp send) { return "send " + stringifyPayload(send.getOf()).str(); })
-                         .Case<RecvOp>([](RecvOp recv) { return "recv " + stringifyPayload(recv.getOf()).str(); })
-                         .Default([](auto) { return "optimizer"; });
-  if (auto reduce = dyn_cast<AllReduceOp>(op))
-    return reduce.getPeer() ? "all_reduce with rank " + std::to_string(*reduce.getPeer()) : "all_reduce";
-  what += " stage " + std::to_string(stageOf(op));
+  plan::Operation named;
+  named.stage = stageOf(op);
+  auto isOf = [&](plan::Kind kind, Payload of) {
+    named.kind = kind;
+    named.of = of == Payload::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<ForwardOp>([&](auto) { named.kind = plan::Kind::Forward; })
+      .Case<BackwardInputOp>([&](auto) { named.kind = plan::Kind::BackwardInput; })
+      .Case<BackwardWeightOp>([&](auto) { named.kind = plan::Kind::BackwardWeight; })
+      .Case<BackwardOp>([&](auto) { named.kind = plan::Kind::Backward; })
+      .Case<OverlappedOp>([&](auto) { named.kind = plan::Kind::Overlapped; })
+      .Case<SendOp>([&](SendOp send) { isOf(plan::Kind::Send, send.getOf()); })
+      .Case<RecvOp>([&](RecvOp recv) { isOf(plan::Kind::Recv, recv.getOf()); })
+      .Case<AllReduceOp>([&](AllReduceOp reduce) {
+        named.kind = plan::Kind::AllReduce;
+        named.peer = int32_t(reduce.getPeer().value_or(uint32_t(-1)));
+      })
+      .Default([&](auto) { named.kind = plan::Kind::Optimizer; });
   // A pass in a block has no microbatch.
-  if (op->hasAttr("microbatch"))
-    what += " microbatch " + std::to_string(microbatchOf(op));
-  return what;
+  return nameOf(named, op->hasAttr("microbatch") ? std::optional(microbatchOf(op)) : std::nullopt);
 }
 
 } // namespace pipec

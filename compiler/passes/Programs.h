@@ -3,9 +3,11 @@
 
 #include "compiler/schedule/Problem.h"
 #include "dialects/pipe/Pipe.h"
+#include "runtime/plan/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
 #include <vector>
 
 namespace pipec {
@@ -38,5 +40,6 @@ int32_t stageOf(mlir::Operation *op);
 int32_t microbatchOf(mlir::Operation *op);
 /// "F stage 3 microbatch 7"
 std::string nameOf(mlir::Operation *op);
+std::string nameOf(const plan::Operation &operation, std::optional<int32_t> microbatch);
 
 } // namespace pipec

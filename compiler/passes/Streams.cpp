@@ -75,9 +75,9 @@ void link(Stream &stream) {
   index.reserve(unsigned(stream.records.size()));
   for (uint32_t i = 0; i != stream.records.size(); ++i) {
     Record &record = stream.records[i];
-    index[record.op] = i;
+    index[stream.ops[i]] = i;
     plan::Kind kind = stream.kind(record);
-    for (Value operand : record.op->getOperands()) {
+    for (Value operand : stream.ops[i]->getOperands()) {
       auto found = index.find(operand.getDefiningOp());
       if (found == index.end())
         continue;
@@ -117,6 +117,39 @@ void Stream::sortUses() {
   uses = std::move(sorted);
 }
 
+std::string Stream::nameOf(uint32_t record) const {
+  if (hasOps())
+    return pipec::nameOf(ops[record]);
+  const plan::Operation &operation = of(records[record]);
+  const bool once = operation.kind == plan::Kind::AllReduce || operation.kind == plan::Kind::Optimizer ||
+                    operation.kind == plan::Kind::Overlapped;
+  return pipec::nameOf(operation, once ? std::nullopt : std::optional(records[record].microbatch));
+}
+
+Location Stream::placeOf(uint32_t record) const {
+  if (hasOps())
+    return ops[record]->getLoc();
+  const Record &own = records[record];
+  const plan::Kind kind = this->kind(own);
+  return origins[kind == plan::Kind::Send   ? records[own.in].operation
+                 : kind == plan::Kind::Recv ? records[own.out].operation
+                                            : own.operation]
+      .place;
+}
+
+InFlightDiagnostic Stream::emitError(uint32_t record) const {
+  return hasOps() ? ops[record]->emitError() : mlir::emitError(placeOf(record));
+}
+
+int64_t Stream::yieldOf(uint32_t record) const {
+  if (!plan::isCompute(kind(records[record])))
+    return -1;
+  if (!hasOps())
+    return origins[records[record].operation].yields;
+  Value tensor = firstOf<BufferType>(ops[record]->getResults());
+  return tensor ? cast<BufferType>(tensor.getType()).getBytes() : -1;
+}
+
 uint32_t Stream::indexOf(const plan::Operation &operation) {
   uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 |
                  uint64_t(operation.of) << 1 |
@@ -138,7 +171,8 @@ Streams::Streams(mlir::Operation *module) {
     stream.program = program;
     bool communicates = false;
     for (Operation &op : program.getStep().front()) {
-      stream.records.push_back({&op, stream.indexOf(operationOf(&op)), microbatchOf(&op)});
+      stream.records.push_back({stream.indexOf(operationOf(&op)), microbatchOf(&op)});
+      stream.ops.push_back(&op);
       communicates |= isa<SendOp, RecvOp, AllReduceOp>(op);
     }
     // Between passes of one queue, order says it all.
@@ -150,9 +184,9 @@ Streams::Streams(mlir::Operation *module) {
 
 LogicalResult Streams::checkPeers() const {
   for (const Stream &stream : ranks)
-    for (const Record &record : stream.records)
-      if (int32_t peer = stream.of(record).peer; peer >= int32_t(ranks.size()))
-        return record.op->emitError() << nameOf(record.op) << " names rank " << peer << ", which has no program";
+    for (uint32_t i = 0; i != stream.records.size(); ++i)
+      if (int32_t peer = stream.of(stream.records[i]).peer; peer >= int32_t(ranks.size()))
+        return stream.emitError(i) << stream.nameOf(i) << " names rank " << peer << ", which has no program";
   return success();
 }
 
@@ -183,24 +217,26 @@ LogicalResult Streams::match() {
       int32_t stage = operation.stage + (operation.of == plan::Payload::Forward ? 1 : -1);
       auto it = receives.find(keyOf(operation, stage, send.microbatch, int32_t(rank), operation.peer));
       if (it == receives.end() || it->second == kNone)
-        return send.op->emitError() << nameOf(send.op) << " on rank " << rank << " has no receive on rank "
-                                    << operation.peer;
+        return ranks[rank].emitError(i) << ranks[rank].nameOf(i) << " on rank " << rank << " has no receive on rank "
+                                        << operation.peer;
       uint32_t at = std::exchange(it->second, kNone);
       --receiveCount;
-      Record &recv = ranks[size_t(operation.peer)].records[at];
+      Stream &to = ranks[size_t(operation.peer)];
+      Record &recv = to.records[at];
       if (send.in == kNone)
-        return send.op->emitError() << nameOf(send.op) << " sends what no pass of its rank yields";
+        return ranks[rank].emitError(i) << ranks[rank].nameOf(i) << " sends what no pass of its rank yields";
       if (recv.out == kNone)
-        return recv.op->emitError() << nameOf(recv.op) << " is expected to have one pass that takes it";
+        return to.emitError(at) << to.nameOf(at) << " is expected to have one pass that takes it";
       send.out = recv.in = uint32_t(transfers.size());
       transfers.push_back({int32_t(rank), operation.peer, send.in, i, recv.out, at});
     }
   matched = receiveCount == 0;
   for (size_t rank = 0; !matched && rank != ranks.size(); ++rank)
-    for (const Record &record : ranks[rank].records)
-      if (ranks[rank].kind(record) == plan::Kind::Recv && record.in == kNone)
-        return record.op->emitError() << nameOf(record.op) << " on rank " << rank << " has no send on rank "
-                                      << ranks[rank].of(record).peer;
+    for (uint32_t i = 0; i != ranks[rank].records.size(); ++i)
+      if (const Record &record = ranks[rank].records[i];
+          ranks[rank].kind(record) == plan::Kind::Recv && record.in == kNone)
+        return ranks[rank].emitError(i) << ranks[rank].nameOf(i) << " on rank " << rank << " has no send on rank "
+                                        << ranks[rank].of(record).peer;
   return success();
 }
 
@@ -224,6 +260,13 @@ void Streams::permute(size_t rank, const std::vector<uint32_t> &order) {
       follow(record.out);
   }
   stream.records = std::move(records);
+  if (stream.hasOps()) {
+    std::vector<Operation *> ops;
+    ops.reserve(order.size());
+    for (uint32_t old : order)
+      ops.push_back(stream.ops[old]);
+    stream.ops = std::move(ops);
+  }
   for (Use &use : stream.uses)
     use = {placed[use.user], placed[use.definition]};
   stream.sortUses();
@@ -245,14 +288,14 @@ void Streams::fixTransfers() {
 
 void Streams::moveOps(size_t rank) {
   Operation *previous = nullptr;
-  for (const Record &record : ranks[rank].records) {
-    if (record.op->getPrevNode() != previous) {
+  for (Operation *op : ranks[rank].ops) {
+    if (op->getPrevNode() != previous) {
       if (previous)
-        record.op->moveAfter(previous);
+        op->moveAfter(previous);
       else
-        record.op->moveBefore(record.op->getBlock(), record.op->getBlock()->begin());
+        op->moveBefore(op->getBlock(), op->getBlock()->begin());
     }
-    previous = record.op;
+    previous = op;
   }
 }
 

@@ -1,10 +1,13 @@
 // The programs as passes walk them: dense arrays beside the ops, because a walk over a million ops costs a cache miss
-// or two at each. Made once from the ops and kept true by every pass that adds or moves ops, so it is an analysis that
-// the passes of communication preserve.
+// or two at each. Made once, from the ops or from the words that ops are made from, and kept true by every pass that
+// adds or moves ops, so it is an analysis that all of them preserve. Where nobody reads the ops there are none: making
+// them costs more than all that is asked of them.
 #pragma once
 
 #include "compiler/passes/Programs.h"
 #include "runtime/plan/Plan.h"
+
+#include "mlir/IR/Diagnostics.h"
 
 #include <compare>
 #include <vector>
@@ -15,8 +18,7 @@ inline constexpr uint32_t kNone = ~uint32_t(0);
 
 /// One op of a program.
 struct Record {
-  mlir::Operation *op = nullptr; // null: decided upon, not yet made
-  uint32_t operation = 0;        // in Stream::operations
+  uint32_t operation = 0; // in Stream::operations
   int32_t microbatch = 0;
   // Where its data come from and go to: records of this rank, except at the far side of a transfer, which is an index
   // into Streams::transfers. Of a W on a queue of its own, `in` is the last of what it takes. kNone:
@@ -31,15 +33,31 @@ struct Use {
   auto operator<=>(const Use &) const = default;
 };
 
+/// What only its op would say of a record.
+struct Origin {
+  mlir::Location place;
+  int64_t yields = -1; // bytes of a tensor; -1: none
+};
+
 /// The program of one rank.
 struct Stream {
   pipe::ProgramOp program;
   std::vector<plan::Operation> operations; // what differs in no more than the microbatch is one
+  std::vector<Origin> origins;             // of operations, but those of transfers; none where ops are read
   std::vector<Record> records;             // in issue order
+  std::vector<mlir::Operation *> ops;      // of each record; null: decided upon, not yet made. Empty: there are none
   std::vector<Use> uses;                   // in ascending order
 
   const plan::Operation &of(const Record &record) const { return operations[record.operation]; }
   plan::Kind kind(const Record &record) const { return of(record).kind; }
+  bool hasOps() const { return !ops.empty(); }
+  /// "F stage 3 microbatch 7"
+  std::string nameOf(uint32_t record) const;
+  /// Of a transfer, that of its pass.
+  mlir::Location placeOf(uint32_t record) const;
+  mlir::InFlightDiagnostic emitError(uint32_t record) const;
+  /// Bytes of the tensor that a pass yields; -1: none.
+  int64_t yieldOf(uint32_t record) const;
   /// The index of an equal operation, added if there is none.
   uint32_t indexOf(const plan::Operation &operation);
   /// Puts uses that were appended into order.

@@ -160,12 +160,6 @@ Traffic slowed(Traffic traffic, Time least) {
   return traffic;
 }
 
-Traffic onSlowNetwork(Traffic traffic) {
-  for (Traffic::Move &move : traffic.moves)
-    move.cost *= simulate::kSlower;
-  return traffic;
-}
-
 Time meanCost(const Traffic &traffic) {
   __int128 sum = 0;
   for (const Traffic::Pass &pass : traffic.passes)
@@ -215,8 +209,36 @@ TransferOrder byTimeWith(const Traffic &traffic, Time eighths, const TransferOrd
   return byTime(slowed(traffic, meanCost(traffic) * eighths / 8), any);
 }
 
-__int128 priceOf(const Traffic &traffic, const Traffic &slow, const TransferOrder &order) {
-  return simulate::priceOf(makespanOf(traffic, order), makespanOf(slow, order));
+/// First start to last end, transfers `slower` times as long. Where queues do not count, no order is shorter.
+template <bool kQueues> Time makespanWith(const Traffic &traffic, const TransferOrder &order, int64_t slower) {
+  const std::vector<uint32_t> rankOf = rankOfPasses(traffic);
+  std::vector<Time> rankFree(traffic.ranks()), queueFree(traffic.queues), ends(traffic.passes.size()),
+      arrival(traffic.moves.size());
+  Time last = 0;
+  for (const Node node : order) {
+    if (traffic.isMove(node)) {
+      const Traffic::Move &move = traffic.moves[traffic.moveAt(node)];
+      Time start = ends[move.producer];
+      if constexpr (kQueues)
+        start = std::max({start, queueFree[move.sends], queueFree[move.receives]});
+      const Time end = start + move.cost * slower;
+      if constexpr (kQueues)
+        queueFree[move.sends] = queueFree[move.receives] = end;
+      arrival[traffic.moveAt(node)] = end + move.latency;
+      continue;
+    }
+    const Traffic::Pass &pass = traffic.passes[node];
+    Time &free = rankFree[rankOf[node]];
+    free = std::max(free, pass.in == kNone ? 0 : arrival[pass.in]) + pass.cost;
+    ends[node] = free;
+    last = std::max(last, free);
+  }
+  return last;
+}
+
+template <bool kQueues> __int128 priceOf(const Traffic &traffic, const TransferOrder &order) {
+  return simulate::priceOf(makespanWith<kQueues>(traffic, order, 1),
+                           makespanWith<kQueues>(traffic, order, simulate::kSlower));
 }
 
 /// All of kLeast, or, where there is much to order, the one that is best for as many microbatches as take little time.
@@ -230,9 +252,8 @@ std::vector<Time> worthTrying(const Traffic &traffic) {
     microbatches = std::max(microbatches, pass.microbatch + 1);
   const Traffic some =
       firstOf(traffic, int32_t(std::max<size_t>(1, size_t(microbatches) * kMuch / 2 / traffic.size())));
-  const Traffic slow = onSlowNetwork(some);
   const TransferOrder sweep = bySweep(some);
-  auto price = [&](Time eighths) { return priceOf(some, slow, byTimeWith(some, eighths, sweep)); };
+  auto price = [&](Time eighths) { return priceOf<true>(some, byTimeWith(some, eighths, sweep)); };
   std::vector<__int128> prices;
   std::transform(all.begin(), all.end(), std::back_inserter(prices), price);
   return {all[size_t(std::min_element(prices.begin(), prices.end()) - prices.begin())]};
@@ -240,27 +261,7 @@ std::vector<Time> worthTrying(const Traffic &traffic) {
 
 } // namespace
 
-Time makespanOf(const Traffic &traffic, const TransferOrder &order) {
-  const std::vector<uint32_t> rankOf = rankOfPasses(traffic);
-  std::vector<Time> rankFree(traffic.ranks()), queueFree(traffic.queues), ends(traffic.passes.size()),
-      arrival(traffic.moves.size());
-  Time last = 0;
-  for (const Node node : order) {
-    if (traffic.isMove(node)) {
-      const Traffic::Move &move = traffic.moves[traffic.moveAt(node)];
-      const Time end = std::max({ends[move.producer], queueFree[move.sends], queueFree[move.receives]}) + move.cost;
-      queueFree[move.sends] = queueFree[move.receives] = end;
-      arrival[traffic.moveAt(node)] = end + move.latency;
-      continue;
-    }
-    const Traffic::Pass &pass = traffic.passes[node];
-    Time &free = rankFree[rankOf[node]];
-    free = std::max(free, pass.in == kNone ? 0 : arrival[pass.in]) + pass.cost;
-    ends[node] = free;
-    last = std::max(last, free);
-  }
-  return last;
-}
+Time makespanOf(const Traffic &traffic, const TransferOrder &order) { return makespanWith<true>(traffic, order, 1); }
 
 TransferOrder bySweep(const Traffic &traffic) {
   TransferOrder order;
@@ -290,34 +291,39 @@ TransferOrder bySweep(const Traffic &traffic) {
 
 TransferOrder byTime(const Traffic &traffic, const TransferOrder &any) { return GreedyRun(traffic, any).run(); }
 
-TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWords) {
+TransferOrder bestOrder(const Traffic &traffic, const std::vector<MakeOrder> &byWords) {
   if (!fits(traffic))
-    return std::move(byWords.front());
-  byWords.push_back(bySweep(traffic));
-  const TransferOrder &sweep = byWords.back();
-  const Traffic slow = onSlowNetwork(traffic);
+    return byWords.front()();
+  const TransferOrder sweep = bySweep(traffic);
   const Time most = makespanOf(traffic, sweep);
-  TransferOrder *best = nullptr;
+  const __int128 least = priceOf<false>(traffic, sweep); // of any order
+  TransferOrder best;
   __int128 price = 0;
-  auto consider = [&](TransferOrder &order, int64_t saves) {
+  auto consider = [&](int64_t saves, auto make) {
+    if (!best.empty() && least >= price - price / saves)
+      return false;
+    TransferOrder order = make();
     const Time makespan = makespanOf(traffic, order);
     if (makespan > most)
-      return;
-    const __int128 its = simulate::priceOf(makespan, makespanOf(slow, order));
-    if (best && its >= price - price / saves)
-      return;
+      return false;
+    const __int128 its = simulate::priceOf(makespan, makespanWith<true>(traffic, order, simulate::kSlower));
+    if (!best.empty() && its >= price - price / saves)
+      return false;
     price = its;
-    best = &order;
+    best = std::move(order);
+    return true;
   };
   // Only the first is much more regular than the others.
-  for (TransferOrder &order : byWords)
-    consider(order, best == &byWords.front() ? 256 : 4096);
-  std::vector<TransferOrder> byTimes;
+  constexpr int64_t kRegular = 256, kOther = 4096, kByTime = 100;
+  int64_t saves = consider(kOther, byWords.front()) ? kRegular : kOther;
+  for (size_t i = 1; i <= byWords.size(); ++i)
+    if (consider(saves, [&] { return i == byWords.size() ? sweep : byWords[i](); }))
+      saves = kOther;
+  if (least >= price - price / kByTime)
+    return best;
   for (const Time eighths : worthTrying(traffic))
-    byTimes.push_back(byTimeWith(traffic, eighths, sweep));
-  for (TransferOrder &order : byTimes)
-    consider(order, 100);
-  return std::move(*best);
+    consider(kByTime, [&] { return byTimeWith(traffic, eighths, sweep); });
+  return best;
 }
 
 Rows rowsOf(const Traffic &traffic, const TransferOrder &order) {

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/Traffic.h"
 
+#include <functional>
 #include <vector>
 
 namespace pipec {
@@ -28,8 +29,10 @@ TransferOrder byTime(const Traffic &traffic, const TransferOrder &any);
 
 /// What pipe-overlap-communication takes, of `byWords` (orders that know no times, those that repeat most first; not
 /// empty), PyTorch's, and some by time: the one with the least price (runtime/simulate/Price.h). None whose makespan is
-/// longer than that of PyTorch's order; and of what comes later only what saves a 256th, by time a hundredth.
-TransferOrder bestOrder(const Traffic &traffic, std::vector<TransferOrder> byWords);
+/// longer than that of PyTorch's order; and of what comes later only what saves a 256th, by time a hundredth. An order
+/// is made when its turn comes, and not at all where no order could save as much.
+using MakeOrder = std::function<TransferOrder()>;
+TransferOrder bestOrder(const Traffic &traffic, const std::vector<MakeOrder> &byWords);
 
 /// Each rank's part of an order.
 Rows rowsOf(const Traffic &traffic, const TransferOrder &order);

@@ -1,6 +1,7 @@
 // An exported order runs in PyTorch as the plan was predicted to: its cells as programs (a transfer waits for every
 // pass before it in its row), with the plan's costs, take at most a 20th longer than the plan.
 #include "compiler/emit/TorchCsv.h"
+#include "compiler/emit/OrderFlow.h"
 #include "compiler/emit/OrderPrograms.h"
 #include "compiler/schedule/Catalogue.h"
 #include "runtime/simulate/Simulate.h"
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <random>
 #include <unistd.h>
 
 namespace pipec::emit::test {
@@ -123,6 +125,42 @@ TEST(TorchCsv, PairsArePairs) {
       EXPECT_EQ(read.pairs, expected > 0);
     }
   }
+}
+
+/// Whether an order ends is found by order alone as by a run in time: of exported rows with neighbours swapped here and
+/// there, so many that some stop on every communicator.
+TEST(TorchCsv, OrdersEndByOrderAloneAsInTime) {
+  std::mt19937 random(1);
+  int ends = 0, stops = 0;
+  for (const char *name : {"1f1b", "zb-v", "interleaved-1f1b", "dualpipe-v"}) {
+    plan::Variant variant;
+    const bool overlaps = std::string_view(name) == "dualpipe-v";
+    ASSERT_TRUE(compiled(name, 3, 6, 0, "shared", variant, overlaps ? ", overlapped: 25ms" : ""));
+    schedule::OrderCells right;
+    ASSERT_TRUE(torchCells(variant, schedule::OrderFormat::ComputeComms, schedule::TorchRelease::V2_15, right).ok());
+    for (int round = 0; round != 1000; ++round) {
+      schedule::OrderCells cells = right;
+      for (int swaps = 1 + int(random() % 12); swaps != 0; --swaps) {
+        auto &row = cells.rows[random() % cells.rows.size()];
+        const size_t at = random() % (row.size() - 1);
+        if (!row[at].opensPair && !row[at + 1].opensPair && (at == 0 || !row[at - 1].opensPair))
+          std::swap(row[at], row[at + 1]);
+      }
+      schedule::OrderIndex index;
+      schedule::OrderError error;
+      if (!checkCells(cells, index, error))
+        continue;
+      for (Communicator communicator : {Communicator::PerEdge, Communicator::PerPair, Communicator::Shared}) {
+        OrderPrograms programs(cells, index, communicator);
+        simulate::Result result;
+        const bool inTime = simulate::simulate(programs.variant, {}, result).ok();
+        ASSERT_EQ(flows(cells, index, communicator), inTime) << torchCsv(cells);
+        ++(inTime ? ends : stops);
+      }
+    }
+  }
+  EXPECT_GT(ends, 300);
+  EXPECT_GT(stops, 300);
 }
 
 TEST(TorchCsv, RefusesWhatTheFormatCannotCarry) {

@@ -40,6 +40,7 @@ struct Made {
   std::optional<Lowered> lowered;
   schedule::Words words;
   std::string errors; // of passes; all else is empty then
+  std::string places; // of the errors
 };
 
 /// What passes have kept beside the ops must be what the ops say.
@@ -55,10 +56,10 @@ struct CheckStreams : mlir::PassWrapper<CheckStreams, mlir::OperationPass<mlir::
     for (size_t rank = 0; rank != kept.ranks.size(); ++rank) {
       const Stream &one = kept.ranks[rank], &other = fresh.ranks[rank];
       EXPECT_EQ(one.uses, other.uses);
+      EXPECT_EQ(one.ops, other.ops);
       ASSERT_EQ(one.records.size(), other.records.size());
       for (size_t i = 0; i != one.records.size(); ++i) {
         const Record &a = one.records[i], &b = other.records[i];
-        EXPECT_EQ(a.op, b.op);
         EXPECT_EQ(one.of(a), other.of(b));
         EXPECT_EQ(a.microbatch, b.microbatch);
         if (one.kind(a) != plan::Kind::Recv) {
@@ -82,19 +83,24 @@ protected:
     context.printOpOnDiagnostic(false);
   }
 
-  Made make(const RandomPipeline &random) {
+  Made make(const RandomPipeline &random, Ops ops = Ops::Written) {
     Made made;
+    llvm::raw_string_ostream places(made.places);
     mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
       made.errors += diagnostic.str() + "\n";
-      for (mlir::Diagnostic &note : diagnostic.getNotes())
+      places << diagnostic.getLocation();
+      for (mlir::Diagnostic &note : diagnostic.getNotes()) {
         made.errors += "  " + note.str() + "\n";
+        places << note.getLocation();
+      }
     });
     made.module = mlir::parseSourceString<mlir::ModuleOp>(random.text(), &context);
     if (!made.module)
       return made;
     mlir::PassManager manager(&context); // its verifier is on
-    buildPipeline(manager);
-    manager.addPass(std::make_unique<CheckStreams>());
+    buildPipeline(manager, ops);
+    if (ops == Ops::Written)
+      manager.addPass(std::make_unique<CheckStreams>());
     manager.addPass(createTakeLowered(made.lowered, made.words));
     if (mlir::failed(manager.run(*made.module)))
       return made;
@@ -387,33 +393,6 @@ TEST_F(Agreement, memoryLimits) {
   EXPECT_GT(kept, rounds(180));
 }
 
-/// When each instruction starts and ends in the first step, by rank and queue.
-using Timing = std::vector<std::vector<std::vector<std::pair<plan::Time, plan::Time>>>>;
-Timing timing(const plan::Variant &variant, const simulate::Scenario *network, simulate::Result &result) {
-  Timing times(variant.programs.size());
-  for (size_t rank = 0; rank != times.size(); ++rank)
-    times[rank].resize(variant.programs[rank].queues.size());
-  simulate::Options options;
-  options.scenario = network;
-  options.observe = [&](const simulate::Event &event) {
-    times[size_t(event.rank)][event.queue].emplace_back(event.start, event.end);
-  };
-  EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
-  return times;
-}
-
-/// What a program executes, in issue order, whatever its transfers take.
-std::vector<std::pair<plan::Operation, int64_t>> issued(const plan::Program &program) {
-  std::vector<std::pair<plan::Operation, int64_t>> all;
-  for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
-    plan::Operation operation = *cursor.at().operation;
-    if (plan::isTransfer(operation.kind))
-      operation.cost = operation.latency = 0;
-    all.emplace_back(operation, cursor.at().microbatch());
-  }
-  return all;
-}
-
 /// What the limits of random pipelines are: slow links, latencies, too little memory for all buffers, W that wait.
 struct Tight {
   Random random;
@@ -444,6 +423,59 @@ struct Tight {
     return least + random.below(most - least + 1);
   }
 };
+
+/// Programs without ops make the same plans, and what is wrong with them is said in the same words at the same places.
+TEST_F(Agreement, opsThatAreLeftOutChangeNothing) {
+  Tight tight(6);
+  int refused = 0;
+  for (int round = 0, last = rounds(300); round != last && !HasFailure(); ++round) {
+    RandomPipeline each = tight.next();
+    for (bool limited : {false, true}) {
+      SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
+      const Made written = make(each), left = make(each, Ops::LeftOut);
+      EXPECT_EQ(written.errors, left.errors);
+      EXPECT_EQ(written.places, left.places);
+      EXPECT_EQ(written.words, left.words);
+      ASSERT_EQ(written.lowered.has_value(), left.lowered.has_value());
+      refused += !written.lowered;
+      if (!written.lowered)
+        break;
+      EXPECT_EQ(written.lowered->variant, left.lowered->variant);
+      EXPECT_EQ(written.lowered->span, left.lowered->span);
+      if (!limited)
+        each.problem.memoryLimit = std::max<int64_t>(1, tight.limit(written.lowered->variant, written.lowered->result) -
+                                                            tight.random.below(9));
+    }
+  }
+  EXPECT_GT(refused, rounds(5));
+}
+
+/// When each instruction starts and ends in the first step, by rank and queue.
+using Timing = std::vector<std::vector<std::vector<std::pair<plan::Time, plan::Time>>>>;
+Timing timing(const plan::Variant &variant, const simulate::Scenario *network, simulate::Result &result) {
+  Timing times(variant.programs.size());
+  for (size_t rank = 0; rank != times.size(); ++rank)
+    times[rank].resize(variant.programs[rank].queues.size());
+  simulate::Options options;
+  options.scenario = network;
+  options.observe = [&](const simulate::Event &event) {
+    times[size_t(event.rank)][event.queue].emplace_back(event.start, event.end);
+  };
+  EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
+  return times;
+}
+
+/// What a program executes, in issue order, whatever its transfers take.
+std::vector<std::pair<plan::Operation, int64_t>> issued(const plan::Program &program) {
+  std::vector<std::pair<plan::Operation, int64_t>> all;
+  for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
+    plan::Operation operation = *cursor.at().operation;
+    if (plan::isTransfer(operation.kind))
+      operation.cost = operation.latency = 0;
+    all.emplace_back(operation, cursor.at().microbatch());
+  }
+  return all;
+}
 
 /// Of 1,000 random idle intervals in random plans: whatever limit their chains meet, raising it by as much as is said
 /// gains what is said. A link's is asked of the simulator by way of a scenario, which leaves the plan as it is, and of

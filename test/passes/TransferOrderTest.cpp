@@ -94,7 +94,8 @@ TEST(TransferOrder, EveryOrderIsOneOfAllThatCanRun) {
   for (int round = 0; round != 2000 && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const Traffic traffic = randomTraffic(random, round % 2 == 0);
-    const TransferOrder sweep = bySweep(traffic), time = byTime(traffic, sweep), best = bestOrder(traffic, {time});
+    const TransferOrder sweep = bySweep(traffic), time = byTime(traffic, sweep),
+                        best = bestOrder(traffic, {[&] { return time; }});
     for (const TransferOrder *order : {&sweep, &time, &best}) {
       expectOrder(traffic, *order);
       const Rows rows = rowsOf(traffic, *order);
@@ -135,7 +136,7 @@ TEST(TransferOrder, TimesThatDoNotFitChangeNothing) {
   traffic.passes = {{plan::Time(1) << 62, 0, Traffic::kNone, 0}, {plan::Time(1) << 62, 0, 0, Traffic::kNone}};
   traffic.moves = {{0, 1, 0, 1, plan::Time(1) << 62, 0}};
   traffic.queues = 2;
-  EXPECT_EQ(bestOrder(traffic, {{0, 2, 1}}), (TransferOrder{0, 2, 1}));
+  EXPECT_EQ(bestOrder(traffic, {[] { return TransferOrder{0, 2, 1}; }}), (TransferOrder{0, 2, 1}));
 }
 
 using namespace pipec::test;

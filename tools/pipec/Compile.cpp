@@ -207,7 +207,7 @@ private:
     manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
     Code code = Code::Ok;
     manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
-    buildPipeline(manager);
+    buildPipeline(manager, until == Stage::Programs ? Ops::Written : Ops::LeftOut);
     std::optional<Lowered> lowered;
     schedule::Words words;
     manager.addPass(createTakeLowered(lowered, words));
