@@ -18,7 +18,8 @@ import unittest
 import documents
 from support import BIN, SOAK, SOURCE, ToolTest
 
-PROGRAMS = r"(?:pipec|piperun|pipe-opt|tools/\w+|\.ci/run|cmake|ninja|ctest|torchrun|mpirun|build/\S+/bin/\S+)"
+PROGRAMS = (r"(?:(?:[A-Z_]+=\S+ )?python3|pipec|piperun|pipe-opt|tools/\w+|\.ci/run|cmake|ninja|ctest|torchrun|mpirun|"
+            r"build/\S+/bin/\S+)")
 BUILDS = ("tools/quickstart", "tools/test", "tools/setup", "tools/soak", ".ci/run", "cmake", "ninja", "ctest")
 SLOW = ("pipeline.ranks=1024",)
 # What needs programs or rights that are not there everywhere → the test that runs the like.
@@ -145,7 +146,17 @@ class DocsTest(ToolTest):
             measured = command.startswith("piperun")
             self.assertEqual(masked(output, measured), masked(real, measured), command)
 
+    def check_script(self, command):
+        """A measurement that takes minutes: it is there, and reads these options."""
+        script, *options = shlex.split(command.split("python3 ", 1)[1])
+        text = (SOURCE / script).read_text()
+        for option in options:
+            if option.startswith("-"):
+                self.assertIn(f'"{option}"', text, command)
+
     def check(self, command, output):
+        if re.match(r"(?:\w+=\S+ )?python3 test/bench/", command):
+            return self.check_script(command)
         if is_pattern(command):
             return self.check_pattern(command)
         parts = [part.strip() for part in command.split("&&")]
