@@ -14,6 +14,9 @@ void area(const View &view, Best &best);
 /// LB2, LB6 and LB10 of a rank as a whole: when memory leaves it nothing to do, at the start, between and at the end.
 void windows(const View &view, Best &best);
 
+/// LB7 and work of a rank of several stages as one linear program: what it can hold and run at most in a given time.
+void prices(const View &view, Best &best);
+
 /// LB6 of ranks with two stages.
 void returns(const View &view, Best &best);
 

@@ -1,6 +1,7 @@
 // Bounds: never above what any order achieves, and tight where theory says so.
 #include "compiler/schedule/Bounds.h"
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Packing.h"
 #include "compiler/schedule/Search.h"
 #include "runtime/plan/Limits.h"
 #include "test/schedule/Optima.h"
@@ -205,6 +206,34 @@ TEST(Bounds, AMicrobatchWaitsForBothOfAnothersReturns) {
   const Problem problem = chunked(4, 20, 2, false, 4);
   const Bounded more = lowerBounds(problem), less = lowerBounds(chunked(4, 18, 2, false, 4));
   EXPECT_GE(more.makespan - less.makespan, 8 + 4 + 1);
+}
+
+TEST(Bounds, PricesProveMoreThanAreaAndWindowsApart) {
+  // Rank 0 of a loop of 16 holds 24 of both its stages. They fill only when its first microbatches are back for their
+  // second stage, and by then the backwards behind them are no longer all in time: 7 % beyond what either shows.
+  Problem problem = chunked(16, 64, 2, false, 24);
+  problem.link.latency = 2;
+  for (Stage &stage : problem.stages) {
+    stage.forward = 3;
+    stage.backwardInput = 4;
+    stage.backwardWeight = 2;
+  }
+  EXPECT_GE(lowerBounds(problem).makespan, 1570);
+  EXPECT_GE(lowerBounds(problem).span, 1570);
+}
+
+TEST(Packing, TakesTheMostAndPricesIt) {
+  bounds::Packing packing(3); // of bins 0 and 1 each thing takes one and half the other; of bin 2 nothing much
+  packing.add({1, 0.5, 0.1});
+  packing.add({0.5, 1, 0.1});
+  packing.solve(10);
+  EXPECT_NEAR(packing.taken(), 4.0 / 3, 1e-9);
+  EXPECT_NEAR(packing.prices()[0], 2.0 / 3, 1e-9);
+  EXPECT_NEAR(packing.prices()[1], 2.0 / 3, 1e-9);
+  EXPECT_NEAR(packing.prices()[2], 0, 1e-9);
+  packing.add({0.25, 0.25, 0.8}); // from there on: it is better than the others as long as bin 2 has room
+  packing.solve(10);
+  EXPECT_NEAR(packing.taken(), 48.0 / 23, 1e-9);
 }
 
 TEST(Bounds, NoGoodOrderOfSeveralStagesARankBeatsThem) {
