@@ -224,30 +224,6 @@ private:
   }
 };
 
-/// The rank whose memory a microbatch takes the longest to fill.
-struct Narrowest {
-  const RankView *rank = nullptr;
-  Wide fill = 0; // that long, in area
-  Wide work = 0;
-};
-
-Narrowest narrowest(const View &view) {
-  Narrowest narrowest;
-  for (const RankView &rank : view.ranks) {
-    if (rank.capacity == kNever || rank.capacity == 0)
-      continue;
-    Wide fill = 0, work = 0;
-    for (const int32_t s : rank.stages) {
-      const StageView &stage = view.stages[size_t(s)];
-      fill += (stage.a + stage.o) * std::min<Wide>(stage.roundTrip(), limits::kTime) / rank.capacity;
-      work += stage.f + stage.b + stage.w;
-    }
-    if (fill > narrowest.fill)
-      narrowest = {&rank, fill, work};
-  }
-  return narrowest;
-}
-
 } // namespace
 
 /// Of the narrowest rank, from what other arguments prove on: by how much a step must be longer than one that is shown

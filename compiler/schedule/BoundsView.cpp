@@ -1,5 +1,7 @@
 #include "compiler/schedule/BoundsView.h"
 
+#include "runtime/plan/Limits.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -138,6 +140,23 @@ View makeView(const Problem &problem) {
     if (RankView &rank = view.ranks[problem.rankOf[s]]; stages[s].isFirst)
       rank.tail = std::min(rank.tail, stages[s].tail);
   return view;
+}
+
+Narrowest narrowest(const View &view) {
+  Narrowest narrowest;
+  for (const RankView &rank : view.ranks) {
+    if (rank.capacity == kNever || rank.capacity == 0)
+      continue;
+    Wide fill = 0, work = 0;
+    for (const int32_t s : rank.stages) {
+      const StageView &stage = view.stages[size_t(s)];
+      fill += (stage.a + stage.o) * std::min<Wide>(stage.roundTrip(), limits::kTime) / rank.capacity;
+      work += stage.f + stage.b + stage.w;
+    }
+    if (fill > narrowest.fill)
+      narrowest = {&rank, fill, work};
+  }
+  return narrowest;
 }
 
 std::vector<const RankView *> byFirstStage(const View &view) {

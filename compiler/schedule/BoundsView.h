@@ -63,6 +63,14 @@ Wide leastToFree(const StageView &stage, Wide bytes, Wide count);
 
 View makeView(const Problem &problem);
 
+/// The rank whose memory a microbatch takes the longest to fill; none where memory is never short of anything.
+struct Narrowest {
+  const RankView *rank = nullptr;
+  Wide fill = 0; // that long, in area
+  Wide work = 0; // of a microbatch on it
+};
+Narrowest narrowest(const View &view);
+
 /// The ranks by their first stage.
 std::vector<const RankView *> byFirstStage(const View &view);
 

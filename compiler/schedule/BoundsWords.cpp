@@ -1,0 +1,231 @@
+// All words of one rank, under its memory limit, the other ranks only a way that takes its least time: the shortest of
+// them bounds the step. A search over states that are merged where there are too many, so that it stays small.
+//
+// What the rest of a word can be, and how much memory it has, depends on how many letters of each kind have been: a
+// node. When it can run depends on a state of it: the time, and when the inputs come of the microbatches that are
+// between two passes of the rank. A state with no time later than another's can do all that the other can, no later.
+// So of a node only those states count that no other is ahead of; and two may be merged into one with the earlier of
+// each time, which is ahead of both: the end of the best word from there on is then a lower bound. Letters start as
+// early as they can, in the order of the word, since nothing is won by waiting.
+//
+// The passes of a microbatch on the rank are a chain, F of its stages down, B of them up. W of all stages are one kind,
+// as short as the shortest and freeing as much as the most does: no word takes longer for it.
+#include "compiler/schedule/BoundsMemory.h"
+#include "runtime/plan/Limits.h"
+
+#include <array>
+#include <map>
+#include <optional>
+
+namespace pipec::schedule::bounds {
+
+namespace {
+
+constexpr size_t kStages = 2;
+constexpr size_t kKinds = 2 * kStages + 1; // of letters: the chain's, W
+constexpr Time kLate = 4 * limits::kTime;  // all later times are taken for this one
+
+using Counts = std::array<int32_t, kKinds>;
+
+struct State {
+  Time now = 0;                // since the rank's first start
+  Time span = 0, makespan = 0; // at least, by the last B's
+  std::vector<Time> inputs;    // of the chain's passes but the first, pass by pass in their order
+
+  /// Whether no time of it is later.
+  bool isAheadOf(const State &other) const {
+    if (now > other.now || span > other.span || makespan > other.makespan)
+      return false;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (std::max(now, inputs[i]) > std::max(other.now, other.inputs[i]))
+        return false;
+    return true;
+  }
+  /// What the other is later by, in all.
+  Wide distance(const State &other) const {
+    Wide sum = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Wide apart = Wide(std::max(now, inputs[i])) - std::max(other.now, other.inputs[i]);
+      sum += std::max(apart, -apart);
+    }
+    return sum + std::max(other.now, now) - std::min(other.now, now);
+  }
+  void merge(const State &other) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      inputs[i] = std::min(std::max(now, inputs[i]), std::max(other.now, other.inputs[i]));
+    now = std::min(now, other.now);
+    span = std::min(span, other.span);
+    makespan = std::min(makespan, other.makespan);
+  }
+};
+
+class RankWords {
+public:
+  RankWords(const View &view, const RankView &rank, Wide around)
+      : count(int32_t(view.microbatches)), capacity(rank.capacity), optimizer(clamped(rank.optimizer)) {
+    const StageView &first = view.stages[size_t(rank.stages.front())];
+    Wide before = 0, weight = kNever, freed = 0;
+    const auto add = [&](Wide start, Wide length, Wide bytes) {
+      chain.push_back({clamped(length), clamped(start - before), bytes, 0, 0});
+      before = start;
+    };
+    for (const int32_t s : rank.stages) {
+      const StageView &stage = view.stages[size_t(s)];
+      add(stage.headF, stage.f, stage.a + stage.o);
+      weight = std::min(weight, stage.w);
+      freed = std::max(freed, stage.o);
+    }
+    for (size_t i = rank.stages.size(); i-- > 0;) {
+      const StageView &stage = view.stages[size_t(rank.stages[i])];
+      add(stage.headB, stage.b, -stage.a);
+      chain.back().span = clamped(stage.rankTail);
+      chain.back().makespan = clamped(stage.tail);
+    }
+    chain.back().span = std::max(chain.back().span, clamped(first.headF + first.upTo + around));
+    hasWeights = weight > 0 || freed > 0;
+    weights = {clamped(weight), 0, -freed, 0, 0};
+  }
+
+  /// The least time and span, from the rank's first start on; nothing where the search is larger than `most` states.
+  std::optional<State> shortest(size_t most) {
+    std::map<Counts, std::vector<State>> layer, next;
+    layer[{}].push_back({});
+    const size_t letters = size_t(count) * (chain.size() + (hasWeights ? chain.size() / 2 : 0));
+    size_t states = 0;
+    for (size_t n = 0; n < letters; ++n, layer.swap(next)) {
+      next.clear();
+      for (auto &[counts, all] : layer) {
+        thin(all);
+        states += all.size();
+        for (const State &state : all)
+          extend(counts, state, next);
+      }
+      if (states > most)
+        return std::nullopt;
+    }
+    std::optional<State> least;
+    for (const auto &[counts, all] : layer)
+      for (State state : all) {
+        state.span = std::max(state.span, state.now + optimizer);
+        state.makespan = std::max(state.makespan, state.now + optimizer);
+        if (!least)
+          least = state;
+        least->merge(state);
+      }
+    return least;
+  }
+
+private:
+  static constexpr size_t kWidth = 12;
+  struct Letter {
+    Time length = 0;
+    Time after = 0; // from the start of the pass before it
+    Wide bytes = 0;
+    Time span = 0, makespan = 0; // least from the end of the last such B to those
+  };
+
+  const int32_t count;
+  const Wide capacity;
+  const Time optimizer;
+  bool hasWeights = false;
+  std::vector<Letter> chain;
+  Letter weights;
+
+  static Time clamped(Wide time) { return Time(std::clamp<Wide>(time, 0, limits::kTime)); }
+
+  void extend(const Counts &counts, const State &state, std::map<Counts, std::vector<State>> &next) const {
+    Wide held = weights.bytes * counts[chain.size()];
+    for (size_t k = 0; k < chain.size(); ++k)
+      held += chain[k].bytes * counts[k];
+    size_t input = 0; // of the inputs, the first of this pass
+    for (size_t k = 0; k < chain.size(); ++k) {
+      const size_t waiting = k == 0 ? 0 : size_t(counts[k - 1] - counts[k]);
+      const bool isThere = k == 0 ? counts[0] < count : waiting > 0;
+      if (isThere && held + std::max<Wide>(chain[k].bytes, 0) <= capacity) {
+        State after = state;
+        if (k > 0) {
+          after.now = std::max(after.now, after.inputs[input]);
+          after.inputs.erase(after.inputs.begin() + ptrdiff_t(input));
+        }
+        const size_t left = waiting > 0 ? waiting - 1 : 0;
+        if (k + 1 < chain.size()) {
+          const size_t end = input + left + size_t(counts[k] - counts[k + 1]);
+          after.inputs.insert(after.inputs.begin() + ptrdiff_t(end), std::min(kLate, after.now + chain[k + 1].after));
+        }
+        after.now = std::min(kLate, after.now + chain[k].length);
+        if (counts[k] + 1 == count) {
+          after.span = std::max(after.span, after.now + chain[k].span);
+          after.makespan = std::max(after.makespan, after.now + chain[k].makespan);
+        }
+        put(counts, k, std::move(after), next);
+      }
+      input += waiting;
+    }
+    int32_t backwards = 0;
+    for (size_t k = chain.size() / 2; k < chain.size(); ++k)
+      backwards += counts[k];
+    if (hasWeights && counts[chain.size()] < backwards) {
+      State after = state;
+      after.now = std::min(kLate, after.now + weights.length);
+      put(counts, chain.size(), std::move(after), next);
+    }
+  }
+
+  static void put(Counts counts, size_t kind, State state, std::map<Counts, std::vector<State>> &next) {
+    ++counts[kind];
+    std::vector<State> &all = next[counts];
+    for (const State &other : all)
+      if (other.isAheadOf(state))
+        return;
+    std::erase_if(all, [&](const State &other) { return state.isAheadOf(other); });
+    all.push_back(std::move(state));
+  }
+
+  /// Merges those next to each other in time that differ least, while there are too many.
+  static void thin(std::vector<State> &all) {
+    if (all.size() <= kWidth)
+      return;
+    std::sort(all.begin(), all.end(),
+              [](const State &x, const State &y) { return x.now != y.now ? x.now < y.now : x.inputs < y.inputs; });
+    while (all.size() > kWidth) {
+      size_t nearest = 0;
+      Wide least = kNever;
+      for (size_t i = 0; i + 1 < all.size(); ++i)
+        if (const Wide distance = all[i].distance(all[i + 1]); distance < least) {
+          least = distance;
+          nearest = i;
+        }
+      all[nearest].merge(all[nearest + 1]);
+      all.erase(all.begin() + ptrdiff_t(nearest) + 1);
+    }
+  }
+};
+
+} // namespace
+
+/// Of the narrowest rank, where it has two stages and holds few microbatches, else the nodes are too many; of one stage
+/// the memory chain is as good. Where memory alone takes far less time than is proven, nothing is found either.
+void words(const View &view, Best &best) {
+  constexpr Wide kMost = 60'000; // states
+  const Narrowest narrow = narrowest(view);
+  const RankView *rank = narrow.rank;
+  if (!view.inOrder || !rank || rank->stages.size() != kStages || 4 * narrow.fill * view.microbatches <= 3 * best.span)
+    return;
+  Wide least = kNever; // that a microbatch of a stage holds
+  for (const int32_t s : rank->stages)
+    least = std::min(least, view.stages[size_t(s)].a + view.stages[size_t(s)].o);
+  const Wide held = least == 0 ? kNever : rank->capacity / least;
+  if (held >= kMost || held * held * held * view.microbatches > kMost)
+    return;
+  Wide around = -kNever;
+  for (const RankView *other : byFirstStage(view)) {
+    around = std::max(around, aroundOf(view, *other));
+    if (other == rank)
+      break;
+  }
+  const Wide head = view.stages[size_t(rank->first)].headF;
+  if (const std::optional<State> shortest = RankWords(view, *rank, around).shortest(size_t(kMost)))
+    best.offer(head + shortest->makespan, shortest->span, Argument::MemoryChain);
+}
+
+} // namespace pipec::schedule::bounds
