@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kStages = 2;
 constexpr size_t kKinds = 2 * kStages + 1; // of letters: the chain's, W
+constexpr size_t kMostHeld = 16;           // microbatches, of each of which one pass waits at a time
 constexpr Time kLate = 4 * limits::kTime;  // all later times are taken for this one
 
 using Counts = std::array<int32_t, kKinds>;
@@ -30,13 +31,25 @@ using Counts = std::array<int32_t, kKinds>;
 struct State {
   Time now = 0;                // since the rank's first start
   Time span = 0, makespan = 0; // at least, by the last B's
-  std::vector<Time> inputs;    // of the chain's passes but the first, pass by pass in their order
+  // Of the chain's passes but the first, pass by pass in their order: when the input of each that waits comes.
+  std::array<Time, kMostHeld> inputs = {};
+  size_t waiting = 0;
 
+  Time take(size_t at) {
+    const Time time = inputs[at];
+    std::copy(inputs.begin() + at + 1, inputs.begin() + waiting--, inputs.begin() + at);
+    return time;
+  }
+  void insert(size_t at, Time time) {
+    std::copy_backward(inputs.begin() + at, inputs.begin() + waiting, inputs.begin() + waiting + 1);
+    inputs[at] = time;
+    ++waiting;
+  }
   /// Whether no time of it is later.
   bool isAheadOf(const State &other) const {
     if (now > other.now || span > other.span || makespan > other.makespan)
       return false;
-    for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t i = 0; i < waiting; ++i)
       if (std::max(now, inputs[i]) > std::max(other.now, other.inputs[i]))
         return false;
     return true;
@@ -44,14 +57,14 @@ struct State {
   /// What the other is later by, in all.
   Wide distance(const State &other) const {
     Wide sum = 0;
-    for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t i = 0; i < waiting; ++i) {
       const Wide apart = Wide(std::max(now, inputs[i])) - std::max(other.now, other.inputs[i]);
       sum += std::max(apart, -apart);
     }
     return sum + std::max(other.now, now) - std::min(other.now, now);
   }
   void merge(const State &other) {
-    for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t i = 0; i < waiting; ++i)
       inputs[i] = std::min(std::max(now, inputs[i]), std::max(other.now, other.inputs[i]));
     now = std::min(now, other.now);
     span = std::min(span, other.span);
@@ -61,8 +74,9 @@ struct State {
 
 class RankWords {
 public:
-  RankWords(const View &view, const RankView &rank, Wide around)
-      : count(int32_t(view.microbatches)), capacity(rank.capacity), optimizer(clamped(rank.optimizer)) {
+  RankWords(const View &view, const RankView &rank, Wide around, size_t mostHeld)
+      : count(int32_t(view.microbatches)), mostHeld(mostHeld), capacity(rank.capacity),
+        optimizer(clamped(rank.optimizer)) {
     const StageView &first = view.stages[size_t(rank.stages.front())];
     Wide before = 0, weight = kNever, freed = 0;
     const auto add = [&](Wide start, Wide length, Wide bytes) {
@@ -86,8 +100,10 @@ public:
     weights = {clamped(weight), 0, -freed, 0, 0};
   }
 
-  /// The least time and span, from the rank's first start on; nothing where the search is larger than `most` states.
-  std::optional<State> shortest(size_t most) {
+  /// The least time and span, from the rank's first start on, with so many states of a node; nothing where there are
+  /// more than `most` of all nodes.
+  std::optional<State> shortest(size_t newWidth, size_t most) {
+    width = newWidth;
     std::map<Counts, std::vector<State>> layer, next;
     layer[{}].push_back({});
     const size_t letters = size_t(count) * (chain.size() + (hasWeights ? chain.size() / 2 : 0));
@@ -116,7 +132,6 @@ public:
   }
 
 private:
-  static constexpr size_t kWidth = 12;
   struct Letter {
     Time length = 0;
     Time after = 0; // from the start of the pass before it
@@ -125,9 +140,11 @@ private:
   };
 
   const int32_t count;
+  const size_t mostHeld;
   const Wide capacity;
   const Time optimizer;
   bool hasWeights = false;
+  size_t width = 1; // states of a node
   std::vector<Letter> chain;
   Letter weights;
 
@@ -140,17 +157,14 @@ private:
     size_t input = 0; // of the inputs, the first of this pass
     for (size_t k = 0; k < chain.size(); ++k) {
       const size_t waiting = k == 0 ? 0 : size_t(counts[k - 1] - counts[k]);
-      const bool isThere = k == 0 ? counts[0] < count : waiting > 0;
+      const bool isThere = k == 0 ? counts[0] < count && state.waiting < mostHeld : waiting > 0;
       if (isThere && held + std::max<Wide>(chain[k].bytes, 0) <= capacity) {
         State after = state;
-        if (k > 0) {
-          after.now = std::max(after.now, after.inputs[input]);
-          after.inputs.erase(after.inputs.begin() + ptrdiff_t(input));
-        }
-        const size_t left = waiting > 0 ? waiting - 1 : 0;
+        if (k > 0)
+          after.now = std::max(after.now, after.take(input));
         if (k + 1 < chain.size()) {
-          const size_t end = input + left + size_t(counts[k] - counts[k + 1]);
-          after.inputs.insert(after.inputs.begin() + ptrdiff_t(end), std::min(kLate, after.now + chain[k + 1].after));
+          const size_t behind = size_t(counts[k] - counts[k + 1]) + (waiting > 0 ? waiting - 1 : 0);
+          after.insert(input + behind, std::min(kLate, after.now + chain[k + 1].after));
         }
         after.now = std::min(kLate, after.now + chain[k].length);
         if (counts[k] + 1 == count) {
@@ -171,7 +185,7 @@ private:
     }
   }
 
-  static void put(Counts counts, size_t kind, State state, std::map<Counts, std::vector<State>> &next) {
+  void put(Counts counts, size_t kind, State state, std::map<Counts, std::vector<State>> &next) const {
     ++counts[kind];
     std::vector<State> &all = next[counts];
     for (const State &other : all)
@@ -179,15 +193,17 @@ private:
         return;
     std::erase_if(all, [&](const State &other) { return state.isAheadOf(other); });
     all.push_back(std::move(state));
+    if (all.size() > 2 * width)
+      thin(all);
   }
 
   /// Merges those next to each other in time that differ least, while there are too many.
-  static void thin(std::vector<State> &all) {
-    if (all.size() <= kWidth)
+  void thin(std::vector<State> &all) const {
+    if (all.size() <= width)
       return;
     std::sort(all.begin(), all.end(),
               [](const State &x, const State &y) { return x.now != y.now ? x.now < y.now : x.inputs < y.inputs; });
-    while (all.size() > kWidth) {
+    while (all.size() > width) {
       size_t nearest = 0;
       Wide least = kNever;
       for (size_t i = 0; i + 1 < all.size(); ++i)
@@ -206,7 +222,7 @@ private:
 /// Of the narrowest rank, where it has two stages and holds few microbatches, else the nodes are too many; of one stage
 /// the memory chain is as good. Where memory alone takes far less time than is proven, nothing is found either.
 void words(const View &view, Best &best) {
-  constexpr Wide kMost = 60'000; // states
+  constexpr Wide kNodes = 100'000, kStates = 2 * kNodes;
   const Narrowest narrow = narrowest(view);
   const RankView *rank = narrow.rank;
   if (!view.inOrder || !rank || rank->stages.size() != kStages || 4 * narrow.fill * view.microbatches <= 3 * best.span)
@@ -215,7 +231,9 @@ void words(const View &view, Best &best) {
   for (const int32_t s : rank->stages)
     least = std::min(least, view.stages[size_t(s)].a + view.stages[size_t(s)].o);
   const Wide held = least == 0 ? kNever : rank->capacity / least;
-  if (held >= kMost || held * held * held * view.microbatches > kMost)
+  const Wide nodes =
+      held <= Wide(kMostHeld) ? held * held * held * view.microbatches : kNever; // somewhat less than that
+  if (nodes > kNodes)
     return;
   Wide around = -kNever;
   for (const RankView *other : byFirstStage(view)) {
@@ -224,7 +242,9 @@ void words(const View &view, Best &best) {
       break;
   }
   const Wide head = view.stages[size_t(rank->first)].headF;
-  if (const std::optional<State> shortest = RankWords(view, *rank, around).shortest(size_t(kMost)))
+  if (const std::optional<State> shortest =
+          RankWords(view, *rank, around, size_t(held))
+              .shortest(size_t(std::clamp<Wide>(kStates / nodes, 2, 16)), size_t(kStates)))
     best.offer(head + shortest->makespan, shortest->span, Argument::MemoryChain);
 }
 
