@@ -1,4 +1,4 @@
-// From one segment to the next.
+// From one segment to the next; single instructions.
 #include "runtime/device/Stream.h"
 
 namespace pipec::runtime {
@@ -30,6 +30,24 @@ Walk Walk::at(const Stream &stream, size_t segment) {
   walk.end = walk.begin + of.count;
   walk.trips = of.trips;
   return walk;
+}
+
+std::shared_ptr<const Round> single(const Label &label, Slot in, Slot out) {
+  struct Single {
+    Slot in, out;
+    Stream stream;
+    Round round;
+  };
+  auto made = std::make_shared<Single>();
+  made->in = in;
+  made->out = out;
+  made->stream.items.push_back({label.operation, &made->in, &made->out, 0, 0, 0, int32_t(label.microbatch), 0});
+  made->stream.segments.push_back({0, 1, 1});
+  made->stream.executed = 1;
+  made->round.whole = &made->stream;
+  made->round.step = label.step;
+  made->round.epoch = label.epoch;
+  return {made, &made->round};
 }
 
 } // namespace pipec::runtime

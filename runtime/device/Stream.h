@@ -13,13 +13,17 @@ namespace pipec::runtime {
 struct Stream {
   struct Item {
     const plan::Operation *operation;
-    const Slot *in;  // of each microbatch; null: none
+    const Slot *in;  // of the first trip's microbatch, in a table of all microbatches; null: none
     const Slot *out; // likewise; of a transfer: its slot
     QueueId queue;
     uint32_t firstWait;
     uint32_t waits;
     int32_t microbatch;
     int32_t microbatchStride;
+    bool pauses = true; // what follows on the queue does not just go on: that waits, or somebody waits for this one
+
+    int64_t microbatchOf(int64_t trip) const { return microbatch + microbatchStride * trip; }
+    Slot slot(const Slot *first, int64_t trip) const { return first ? first[microbatchStride * trip] : Slot{}; }
   };
   struct Wait {
     QueueId queue;
@@ -44,17 +48,22 @@ public:
   bool done() const { return item == nullptr; }
   const Stream::Item &at() const { return *item; }
   int64_t trip() const { return round; }
-  int64_t microbatch() const { return item->microbatch + item->microbatchStride * round; }
-  Slot in() const { return item->in ? item->in[microbatch()] : Slot{}; }
-  Slot out() const { return item->out ? item->out[microbatch()] : Slot{}; }
+  int64_t microbatch() const { return item->microbatchOf(round); }
+  Slot in() const { return item->slot(item->in, round); }
+  Slot out() const { return item->slot(item->out, round); }
   void next() {
-    if (++item != end)
-      return;
-    if (++round != trips)
-      item = begin;
-    else
+    nextHere();
+    if (round == trips)
       *this = at(*stream, segment + 1);
   }
+  /// The same within a segment, where no more than that has to be looked at.
+  void nextHere() {
+    const bool wraps = ++item == end;
+    item = wraps ? begin : item;
+    round += wraps;
+  }
+  /// Instructions of the segment from here on, this one included.
+  int64_t left() const { return (trips - round) * (end - begin) - (item - begin); }
 
 private:
   /// At the first instruction of a segment, by value: who walks keeps where it stands in registers.
@@ -85,5 +94,8 @@ struct Round {
     return (wait.previousStep ? previous : starts)[wait.queue] + count;
   }
 };
+
+/// A step of one instruction, which waits for nothing: its `whole` is that of the queue that it is issued on.
+std::shared_ptr<const Round> single(const Label &label, Slot in, Slot out);
 
 } // namespace pipec::runtime

@@ -1,4 +1,5 @@
-// Numbering queues, the tables of slots (a walk of one step, in which the transfers are counted), dividing by queue.
+// Numbering queues, the tables of slots (a walk of one step, in which the transfers are counted), dividing by queue,
+// who is waited for.
 #include "runtime/interpreter/Executable.h"
 
 #include <algorithm>
@@ -49,6 +50,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
   if (!status.ok())
     return status;
   made->divide(layout.queues.size());
+  made->findPauses();
   result = std::move(made);
   return {};
 }
@@ -72,6 +74,34 @@ void Executable::divide(size_t queues) {
     for (Stream &own : streams)
       if (own.segments.back().count == 0)
         own.segments.pop_back();
+  }
+}
+
+/// A queue goes on from an instruction to the next without a look at anything else where that one waits for nothing and
+/// nobody waits for this one.
+void Executable::findPauses() {
+  std::vector<std::vector<bool>> awaited(streams.size()); // of each instruction of the step
+  for (size_t q = 0; q < streams.size(); ++q)
+    awaited[q].resize(size_t(streams[q].executed));
+  for (Walk walk(stream); !walk.done(); walk.next())
+    for (uint32_t w = walk.at().firstWait; w != walk.at().firstWait + walk.at().waits; ++w) {
+      const Stream::Wait &wait = stream.waits[w];
+      if (int64_t count = wait.base + wait.stride * walk.trip(); count > 0)
+        awaited[wait.queue][size_t(count - 1)] = true;
+    }
+  for (size_t q = 0; q < streams.size(); ++q) {
+    Stream &own = streams[q];
+    for (Stream::Item &item : own.items)
+      item.pauses = false;
+    Stream::Item *before = nullptr;
+    size_t n = 0;
+    for (Walk walk(own); !walk.done(); walk.next(), ++n) {
+      Stream::Item &item = own.items[size_t(&walk.at() - own.items.data())];
+      item.pauses |= awaited[q][n];
+      if (before)
+        before->pauses |= item.waits != 0;
+      before = &item;
+    }
   }
 }
 
@@ -117,18 +147,18 @@ Status Executable::findSlots(const TransferMemory &memory) {
                                  memory.carried(step.operation->bytes)};
   }
 
-  auto slots = [&](int32_t stage, Payload of, Direction direction) -> const Slot * {
-    auto found = tableOf.find({stage, of, direction});
-    return found == tableOf.end() ? nullptr : tables[found->second].data();
+  auto slots = [&](const Stream::Item &item, Payload of, Direction direction) -> const Slot * {
+    auto found = tableOf.find({item.operation->stage, of, direction});
+    return found == tableOf.end() ? nullptr : tables[found->second].data() + item.microbatch;
   };
   for (Stream::Item &item : stream.items) {
     const plan::Operation &op = *item.operation;
     if (plan::isTransfer(op.kind)) {
-      item.out = slots(op.stage, op.of, directionOf(op));
+      item.out = slots(item, op.of, directionOf(op));
     } else if (plan::isCompute(op.kind) && op.kind != Kind::BackwardWeight) {
       Payload of = op.kind == Kind::Forward ? Payload::Forward : Payload::Backward;
-      item.in = slots(op.stage, of, Direction::Recv);
-      item.out = slots(op.stage, of, Direction::Send);
+      item.in = slots(item, of, Direction::Recv);
+      item.out = slots(item, of, Direction::Send);
     }
   }
   return {};

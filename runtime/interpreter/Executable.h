@@ -29,6 +29,7 @@ private:
       : owner(std::move(owner)), program(program) {}
   Status findSlots(const TransferMemory &memory);
   void divide(size_t queues);
+  void findPauses();
 
   std::shared_ptr<const void> owner;
   const plan::Program &program;

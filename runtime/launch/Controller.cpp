@@ -167,7 +167,8 @@ void Controller::begin() {
   started = true;
   int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(members.size());
   run.startedAt = at;
-  broadcast({{"type", "start"}, {"at", at}});
+  int64_t since1970 = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  broadcast({{"type", "start"}, {"at", at}, {"since_1970", since1970 + at - Clock::monotonic()}});
   advance();
   swapper->start();
   if (owner.started)

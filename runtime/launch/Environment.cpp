@@ -13,12 +13,12 @@ namespace pipec::runtime {
 namespace {
 
 struct Names {
-  const char *source, *rank, *world, *localRank;
+  const char *source, *rank, *world, *localRank, *attempt;
 };
 constexpr Names kSources[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", nullptr},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_RESTART_COUNT"},
 };
 
 // Without a port from the launcher: the job's, in a range that systems do not hand out by themselves.
@@ -55,14 +55,24 @@ std::string valueOf(const Variables &variables, const char *name) {
 
 /// One source's numbers, where its rank is set at all.
 Status readSource(const Variables &variables, const Names &names, Environment &found) {
-  int64_t rank = 0, world = 0, local = 0;
+  int64_t rank = 0, world = 0, local = 0, attempt = 0;
   Status status = readNumber(variables, names.world, 1, limits::kRanks, world);
   if (status.ok())
     status = readNumber(variables, names.rank, 0, world - 1, rank);
   if (status.ok() && variables(names.localRank))
     status = readNumber(variables, names.localRank, 0, world - 1, local);
-  found = {names.source, int32_t(rank), int32_t(world), int32_t(local), {}, 0, {}, {}};
+  if (status.ok() && names.attempt && variables(names.attempt))
+    status = readNumber(variables, names.attempt, 0, INT32_MAX, attempt);
+  found = {names.source, int32_t(rank), int32_t(world), int32_t(local), {}, 0, {}, {}, int32_t(attempt)};
   return status;
+}
+
+bool isSpread(const Variables &variables, const Environment &environment) {
+  auto [name, onOne] = environment.source == "Slurm" ? std::pair("SLURM_NNODES", std::string("1"))
+                       : environment.source == "torchrun"
+                           ? std::pair("LOCAL_WORLD_SIZE", valueOf(variables, "WORLD_SIZE"))
+                           : std::pair("OMPI_COMM_WORLD_LOCAL_SIZE", valueOf(variables, "OMPI_COMM_WORLD_SIZE"));
+  return variables(name) && valueOf(variables, name) != onOne;
 }
 
 Status compare(const Variables &variables, const Names &a, const Names &b) {
@@ -140,6 +150,7 @@ Status readEnvironment(const Variables &variables, Environment &environment) {
     return Status::usage("this process was started by none of torchrun (RANK), Open MPI (OMPI_COMM_WORLD_RANK) and "
                          "Slurm (SLURM_PROCID); add --local to start all processes on this machine");
   findJob(variables, environment);
+  environment.spread = isSpread(variables, environment);
   environment.launched = environment.source != "torchrun" || variables("TORCHELASTIC_RUN_ID");
   Status status = findHost(variables, environment);
   return status.ok() ? findPort(variables, environment) : status;

@@ -19,6 +19,8 @@ struct Environment {
   uint16_t port = 0;     // the first one to try there
   std::string job;       // tells this job, and this attempt at it, from others
   std::string jobSource; // where `job` is from: variable names
+  int32_t attempt = 0;   // how often the launcher has started all processes before
+  bool spread = false;   // over several machines, as far as the launcher says
   bool launched = false; // by a program that stays, not by hand with variables that say so
 };
 

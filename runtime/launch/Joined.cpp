@@ -56,10 +56,18 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
   Status status = resolve(io, environment, found);
   if (!status.ok())
     return status;
+  std::vector<asio::ip::address> addresses; // that the others can reach
+  for (const auto &entry : found)
+    if (!environment.spread || !entry.endpoint().address().is_loopback())
+      addresses.push_back(entry.endpoint().address());
+  if (addresses.empty())
+    return Status::run(fmt::format("rank 0: {} is {} here, where no other machine can reach it: set MASTER_ADDR to an "
+                                   "address of this machine on the network between them",
+                                   environment.host, found.begin()->endpoint().address().to_string()));
   std::error_code error;
   for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
-    for (const auto &entry : found) {
-      tcp::endpoint endpoint(entry.endpoint().address(), uint16_t(port));
+    for (const asio::ip::address &address : addresses) {
+      tcp::endpoint endpoint(address, uint16_t(port));
       std::error_code ignored;
       acceptor.close(ignored);
       acceptor.open(endpoint.protocol(), error);
@@ -72,6 +80,11 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
       if (!error)
         return {};
     }
+  if (error == std::errc::address_not_available)
+    return Status::run(
+        fmt::format("rank 0: {} is {}, which is no address of this machine: set MASTER_ADDR to one of the "
+                    "machine that rank 0 runs on",
+                    environment.host, addresses.front().to_string()));
   return Status::run(fmt::format("rank 0: cannot listen at {}, ports {} to {}: {}", environment.host, environment.port,
                                  environment.port + kPorts - 1, error.message()));
 }
@@ -220,6 +233,8 @@ private:
     if (!error)
       greeting = co_await greet(socket, self, wire::Side::Dials);
     patience.cancel();
+    if (error && error != std::errc::connection_refused) // which the next port may be, and says nothing
+      last = error == std::errc::operation_canceled ? "no answer from there" : error.message();
     if (error)
       co_return false;
     if (!greeting.stranger && greeting.status.ok() && greeting.peer != 0)

@@ -4,6 +4,7 @@
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
+#include "runtime/launch/KeptEvents.h"
 #include "runtime/launch/Permits.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
@@ -71,6 +72,7 @@ private:
   std::unique_ptr<Stage> stage;
   std::unique_ptr<HostTransport> transport;
   std::unique_ptr<Permits> permits;
+  std::optional<KeptEvents> kept; // with a trace of its own
   int64_t first = 0;
   std::map<int64_t, std::shared_ptr<const Executable>> programs; // the io thread's, once the run has started
   int64_t told = 0;                                              // when progress was last told
@@ -216,6 +218,8 @@ bool Worker::save(int64_t step) {
   Status status = stage->save(statePath(options.checkpoint, step, identity.rank), step);
   if (status.ok())
     status = finishState(options.checkpoint, step, identity.rank, file);
+  if (status.ok() && kept)
+    status = kept->keep(step, device.takeEvents());
   if (!status.ok()) {
     failure.raise(Status::run(
         fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank, step, status.message)));
@@ -237,10 +241,14 @@ Status Worker::finish() {
     return failed();
   RankReport report = summarize(device.recorders());
   report.permitWaits = permits->waits();
-  if (!options.ownTrace.empty()) {
-    Status status = writeTrace(options.ownTrace, {layout}, report.events);
+  if (kept) {
+    std::vector<trace::Event> events;
+    Status status = kept->all(report.events, events);
+    if (status.ok())
+      status = writeTrace(options.ownTrace, {layout}, events);
     if (!status.ok())
       return status;
+    kept->clear();
   }
   if (!options.trace)
     report.events.clear();
@@ -263,6 +271,8 @@ Status Worker::run() {
   if (!start)
     return failed();
   clock = Clock(start->at("at").get<int64_t>() + offset);
+  if (!options.ownTrace.empty())
+    kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
   transport->start();
   device.start();
   Interpreter interpreter(device, *transport, *stage, layout.queues.size());

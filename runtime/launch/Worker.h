@@ -23,6 +23,7 @@ struct RunOptions {
   plan::Time rendezvous = 0;                         // until all processes have met; 0: no limit
   bool trace = false;                                // events are reported to the controller
   std::string ownTrace;                              // the process writes its events to this file; empty: it does not
+  int32_t attempt = 0;                               // how often a launcher has started all processes before
   std::string checkpoint;                            // folder; empty: none
   int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // what links and ranks are like; none: as the plan has them

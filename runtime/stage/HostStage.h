@@ -20,7 +20,7 @@ public:
 
 private:
   void submit(QueueId queue, const Label &label, const StageSlots &slots) {
-    device.submit(queue, {label, slots.in, slots.out, this});
+    device.submit(queue, label, slots.in, slots.out, this);
   }
   HostDevice &device;
 };

@@ -26,7 +26,7 @@ public:
   StageMemory memory() const override { return {}; }
 
   Span run(const HostWork &work, plan::Time ready) override {
-    benchmark::DoNotOptimize(work.label.microbatch);
+    benchmark::DoNotOptimize(work.microbatch());
     return {ready, ready};
   }
 };

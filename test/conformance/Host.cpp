@@ -22,7 +22,7 @@ public:
   Failure &failure() override { return broken; }
   void issue(QueueId queue, std::function<void()> body) override {
     calls.emplace_back(std::move(body));
-    host.submit(queue, {{&operation, 0, 0, 0}, {}, {}, &calls.back()});
+    host.submit(queue, {&operation, 0, 0, 0}, {}, {}, &calls.back());
   }
   void start() override { host.start(); }
 

@@ -56,6 +56,7 @@ TEST(Environment, Torchrun) {
   EXPECT_EQ(e.host, "n0");
   EXPECT_EQ(e.port, 29501); // its own store may sit on the other
   EXPECT_EQ(e.job, "x/2/");
+  EXPECT_EQ(e.attempt, 2);
 }
 
 TEST(Environment, OpenMpiOnOneMachineNeedsNothingMore) {
@@ -73,11 +74,29 @@ TEST(Environment, SlurmNamesItsFirstHost) {
   ASSERT_TRUE(read(kSlurm, e).ok());
   EXPECT_EQ(e.host, "gpu03");
   EXPECT_EQ(e.job, "77/1/");
+  EXPECT_EQ(e.attempt, 0);
+  ASSERT_TRUE(read(with(kSlurm, {{"SLURM_RESTART_COUNT", "3"}}), e).ok());
+  EXPECT_EQ(e.attempt, 3);
   for (const auto &[list, host] :
        Map{{"one", "one"}, {"a,b", "a"}, {"n[7]", "n7"}, {"r[1-2]x,q", "r1x"}, {"n[001,003]", "n001"}}) {
     ASSERT_TRUE(read(with(kSlurm, {{"SLURM_JOB_NODELIST", list}}), e).ok());
     EXPECT_EQ(e.host, host);
   }
+}
+
+TEST(Environment, SaysWhetherTheJobIsOnSeveralMachines) {
+  auto spread = [](const Map &map, const Map &more) {
+    Environment e;
+    EXPECT_TRUE(read(with(map, more), e).ok());
+    return e.spread;
+  };
+  EXPECT_FALSE(spread(kTorchrun, {}));
+  EXPECT_FALSE(spread(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}}));
+  EXPECT_TRUE(spread(kTorchrun, {{"LOCAL_WORLD_SIZE", "4"}}));
+  EXPECT_FALSE(spread(kOpenMpi, {}));
+  EXPECT_TRUE(spread(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"MASTER_ADDR", "h"}}));
+  EXPECT_FALSE(spread(kSlurm, {{"SLURM_NNODES", "1"}}));
+  EXPECT_TRUE(spread(kSlurm, {{"SLURM_NNODES", "3"}}));
 }
 
 TEST(Environment, SourcesThatAgreeAreOne) {

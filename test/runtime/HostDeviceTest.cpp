@@ -13,7 +13,7 @@ namespace {
 struct Log final : HostBody {
   Span run(const HostWork &work, plan::Time ready) override {
     std::lock_guard lock(mutex);
-    microbatches.push_back(work.label.microbatch);
+    microbatches.push_back(work.microbatch());
     return {ready, ready};
   }
   std::mutex mutex;
@@ -41,7 +41,7 @@ plan::Program makeProgram(uint32_t count = 100) {
 class HostDeviceTest : public testing::Test {
 protected:
   void submit(QueueId queue, int64_t microbatch) {
-    device.submit(queue, {{&program.operations[0], microbatch, 0, 0}, {}, {}, &log});
+    device.submit(queue, {&program.operations[0], microbatch, 0, 0}, {}, {}, &log);
   }
   void SetUp() override { device.setBell(2, bell); }
 
@@ -96,7 +96,7 @@ TEST_F(HostDeviceTest, ACommunicatorQueueGivesItsHeadWhenItsWaitsAreMet) {
   bell.wait();
   std::optional<HostDevice::Head> head = device.head(2);
   ASSERT_TRUE(head);
-  EXPECT_EQ(head->work.label.microbatch, 5);
+  EXPECT_EQ(head->work.microbatch(), 5);
   device.finish(2, {7, 9, 1, 2, 3, 0});
   EXPECT_TRUE(device.synchronize(2, 1));
   submit(2, 6);
@@ -146,7 +146,7 @@ Stream makeStream(const plan::Program &program, QueueId queue) {
 TEST_F(HostDeviceTest, AStepRunsByItsQueuesStreams) {
   struct Order final : HostBody {
     Span run(const HostWork &work, plan::Time ready) override {
-      seen.emplace_back(work.label.step, work.label.microbatch);
+      seen.emplace_back(work.round->step, work.microbatch());
       return {ready, ready};
     }
     std::vector<std::pair<int64_t, int64_t>> seen;
@@ -186,6 +186,41 @@ TEST_F(HostDeviceTest, AStepRunsByItsQueuesStreams) {
   EXPECT_EQ(traced.describeHead(0), "");
 }
 
+// Of three in a trip somebody waits for the second: it and those before it count when it has ended, the others later.
+TEST_F(HostDeviceTest, CountsAtOnceWhatSomebodyWaitsFor) {
+  struct Look final : HostBody {
+    explicit Look(HostDevice &device) : device(device) {}
+    Span run(const HostWork &work, plan::Time ready) override {
+      heads.push_back(device.describeHead(0));
+      ran.push_back(work.microbatch());
+      return {ready, ready};
+    }
+    HostDevice &device;
+    std::vector<std::string> heads; // the first that is not counted
+    std::vector<int64_t> ran;
+  } look(device);
+  NoNorm noSum;
+  device.serve(look, noSum);
+  Stream stream;
+  stream.segments.push_back({0, 3, 10});
+  stream.executed = 30;
+  for (int32_t n = 0; n < 3; ++n)
+    stream.items.push_back({&program.operations[0], nullptr, nullptr, 0, 0, 0, n, 3, n == 1});
+  streams = {stream, Stream{}, Stream{}};
+  auto round = std::make_shared<Round>();
+  round->queues = &streams;
+  round->starts = round->previous = {0, 0, 0};
+  device.run(round);
+  device.start();
+  ASSERT_TRUE(device.synchronize(0, 30));
+  ASSERT_EQ(look.ran.size(), 30u);
+  for (size_t n = 0; n < 30; ++n) {
+    EXPECT_EQ(look.ran[n], int64_t(n));
+    const size_t counted = n == 0 ? 0 : std::max<size_t>(1, (n + 1) / 3 * 3 - 1); // the first one does by itself
+    EXPECT_EQ(look.heads[n], "rank 0: F stage 0 microbatch " + std::to_string(counted)) << n;
+  }
+}
+
 TEST_F(HostDeviceTest, SaysWhereAStepStands) {
   streams = {makeStream(program, 0), Stream{}, Stream{}};
   streams[0].waits = {{2, false, 1, 1}, {2, true, 50, 0}};
@@ -217,8 +252,8 @@ TEST_F(HostDeviceTest, ALowerQueueIsHeldForAWhileInCarryPace) {
     Clock own{Clock::monotonic()};
     HostDevice carrying(program, own, failure, true, Pace::Carry);
     carrying.wait(0, 2, 1); // the compute queue has a head that is not ready
-    carrying.submit(0, {{&program.operations[0], 0, 0, 0}, {}, {}, &log});
-    carrying.submit(1, {{&program.operations[0], 1, 0, 0}, {}, {}, &log});
+    carrying.submit(0, {&program.operations[0], 0, 0, 0}, {}, {}, &log);
+    carrying.submit(1, {&program.operations[0], 1, 0, 0}, {}, {}, &log);
     carrying.start();
     ASSERT_TRUE(carrying.synchronize(1, 1));
     EXPECT_GE(carrying.recorders()[1].events().at(0).start, held);

@@ -11,6 +11,11 @@ namespace {
 
 constexpr plan::Time kMicrosecond = 1'000'000;
 
+void begin(Recorder &recorder, const Label &label) {
+  std::shared_ptr<const Round> round = single(label, {}, {});
+  recorder.begin(round, *round->whole);
+}
+
 TEST(Lateness, QuantilesAreWithinABucket) {
   Lateness late;
   for (int64_t us = 1; us <= 1000; ++us)
@@ -59,11 +64,11 @@ TEST(Report, SurvivesTheChannel) {
   transfer.rank = 1;
   transfer.queue = 5;
   transfer.trace = true;
-  transfer.begin({&op, 7, 0, 0});
+  begin(transfer, {&op, 7, 0, 0});
   transfer.record(100, 150, 4);
   transfer.log(101, 150);
   compute.device = true;
-  compute.begin({&op, 7, 0, 0});
+  begin(compute, {&op, 7, 0, 0});
   compute.record(200, 260, 6);
   compute.settle();
   RankReport report = fromJson(toJson(summarize({compute, transfer})), 1);
@@ -84,7 +89,7 @@ TEST(Recorder, KeepsALongLogInOrder) {
   recorder.trace = true;
   constexpr int64_t kMany = 300'000; // past the first block and the second
   for (int64_t n = 0; n < kMany; ++n) {
-    recorder.begin({&op, n, 0, 0});
+    begin(recorder, {&op, n, 0, 0});
     recorder.log(10 * n, 10 * n + 3);
   }
   const Recorder copy = recorder;

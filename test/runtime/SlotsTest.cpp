@@ -189,6 +189,37 @@ TEST(Executable, QueuesDivideTheProgram) {
   }
 }
 
+// A queue that just goes on must not pass what waits, nor leave uncounted what is waited for.
+TEST(Executable, QueuesPauseWhereSomebodyWaits) {
+  plan::test::Make make;
+  make.norm = true;
+  const plan::Plan plan = plan::test::makePlan(make);
+  Tape tape;
+  int64_t waits = 0;
+  for (const plan::Program &program : plan.variants.front().programs) {
+    Plans plans(tape, {&program}, 1);
+    const std::vector<Stream> &queues = plans.made.front()->byQueue();
+    for (const Stream &stream : queues) {
+      Walk before;
+      for (Walk walk(stream); !walk.done(); before = walk, walk.next())
+        for (uint32_t w = walk.at().firstWait; w != walk.at().firstWait + walk.at().waits; ++w, ++waits) {
+          EXPECT_TRUE(before.done() || before.at().pauses);
+          const Stream::Wait &wait = stream.waits[w];
+          if (int64_t count = wait.base + wait.stride * walk.trip(); count > 0)
+            EXPECT_TRUE(Walk(queues[wait.queue], count - 1).at().pauses);
+        }
+    }
+  }
+  EXPECT_GT(waits, 0);
+
+  test::Pipeline alone;
+  alone.ranks = 1;
+  const plan::Program program = test::makeProgram(alone, 0);
+  Plans plans(tape, {&program}, 1);
+  for (Walk walk(plans.made.front()->byQueue()[0]); !walk.done(); walk.next())
+    EXPECT_FALSE(walk.at().pauses);
+}
+
 // What is sent is the slot that its producer wrote, and what is consumed the slot that was received into.
 TEST(Slots, ProducerAndSendShareASlot) {
   plan::Plan plan = makePlan();

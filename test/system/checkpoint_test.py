@@ -1,5 +1,4 @@
 """Checkpoints: what is saved is what a job goes on from, and nothing else is."""
-import collections
 import json
 import os
 import random
@@ -112,19 +111,7 @@ class CheckpointTest(ToolTest):
         self.assertGreaterEqual(run["lost_steps"], 0)
         self.assertIn(f"restart 1 of 1 from step {run['first_step']}", messages)
         # The trace is of both attempts: up to the checkpoint the first one's, then the second one's, which came later.
-        seen, ends, starts = collections.Counter(), 0, []
-        for event in json.loads(trace.read_text())["traceEvents"]:
-            if event["ph"] == "X":
-                a = event["args"]
-                seen[(a["step"], a["stage"], a["kind"] + a.get("of", ""), a["microbatch"])] += 1
-                self.assertEqual(a.get("attempt", 0), int(a["step"] >= run["first_step"]))
-                if "attempt" in a:
-                    starts.append(event["ts"])
-                else:
-                    ends = max(ends, event["ts"] + event["dur"])
-        self.assertEqual({key for key, times in seen.items() if times != 1}, set())
-        self.assertEqual({step for step, *_ in seen}, set(range(200)))
-        self.assertGreater(min(starts), ends)
+        self.check_attempts([trace], run["first_step"], 200)
 
 
 if __name__ == "__main__":

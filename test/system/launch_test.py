@@ -86,6 +86,23 @@ class LaunchTest(ToolTest):
         outs, _ = self.finish([self.start(rank, *arguments, plan=plan) for rank in range(3)], [OK] * 3)
         self.assertEqual(json.loads(outs[0])["first_step"], 30)
 
+    def test_a_restart_goes_on_from_the_last_checkpoint_and_so_does_its_trace(self):
+        states = self.folder / "states"
+        arguments = ["--checkpoint", states, "--every", 5, "--trace", self.folder / "trace.json"]
+        first = [self.start(rank, *arguments, "--steps", 100000, "-v") for rank in range(3)]
+        for line in first[0].stderr:
+            if "checkpoint after 10 steps" in line:
+                break
+        first[1].kill()
+        self.finish(first, [RUN, -signal.SIGKILL, RUN])
+        self.assertEqual(list(self.folder.glob("trace*")), [])
+        saved = json.loads((states / "manifest.json").read_text())["step"]
+        outs, _ = self.finish([self.start(rank, *arguments, "--steps", saved + 12, "--json", TORCHELASTIC_RESTART_COUNT="1")
+                               for rank in range(3)], [OK] * 3)
+        self.assertEqual(json.loads(outs[0])["first_step"], saved)
+        self.check_attempts([self.folder / f"trace.{rank}.json" for rank in range(3)], saved, saved + 12)
+        self.assertEqual(list(states.glob("trace*")), [])
+
     def test_another_job_on_the_first_port_is_passed_over(self):
         first = [self.start(rank, "--steps", 100000, "-v") for rank in range(3)]
         for line in first[0].stderr:
@@ -218,20 +235,26 @@ class LaunchTest(ToolTest):
         self.assertRegex(messages[0], r"lost rank \d")
         self.assertEqual([pid for pid in pids if alive(pid)], [])
 
-    def test_torchrun_restarts_with_new_meetings(self):
+    def test_torchrun_restarts_from_the_last_checkpoint(self):
         # The agent starts all ranks again in the same job: another attempt, which nobody left over may join.
-        process = self.under_torchrun("--steps", 300, "-v", launcher=("--max-restarts", "1"))
-        pids, met = [], 0
+        states, trace = self.folder / "states", self.folder / "trace.json"
+        process = self.under_torchrun("--steps", 300, "-v", "--json", "--checkpoint", states, "--every", 20, "--trace", trace,
+                                      launcher=("--max-restarts", "1"))
+        pids, met, killed = [], 0, False
         for line in process.stderr:
             if match := re.search(r"rank 1: pid (\d+)", line):
                 pids.append(int(match[1]))
-            if "ranks have met" in line:
-                met += 1
-                if met == 2:
-                    break
-                os.kill(pids[-1], signal.SIGKILL)
-        self.finish([process], [OK])
+            met += "ranks have met" in line
+            if "checkpoint after" in line and not killed:
+                os.kill(pids[0], signal.SIGKILL)
+                killed = True
+            if met == 2:
+                break
+        outs, _ = self.finish([process], [OK])
         self.assertEqual(len(pids), 2)
+        saved = json.loads(re.search(r"{.*}", outs[0])[0])["first_step"]
+        self.assertGreater(saved, 0)
+        self.check_attempts([self.folder / f"trace.{rank}.json" for rank in range(3)], saved, 300)
 
 
 if __name__ == "__main__":

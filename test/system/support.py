@@ -3,6 +3,7 @@
 The tools come from PIPEC_BIN, the repository from PIPEC_SOURCE (CTest sets both). PIPEC_SOAK=1 (tools/soak) asks for
 longer runs and takes times strictly.
 """
+import collections
 import json
 import os
 import pathlib
@@ -80,6 +81,24 @@ class ToolTest(unittest.TestCase):
             if "ranks have met" in line:
                 return launcher, pids
         self.fail(f"the run ended with {launcher.wait()}")
+
+    def check_attempts(self, traces, restarted, steps):
+        """Every instruction stands once in the traces: before step `restarted` the first attempt's, then the second's,
+        which came later."""
+        seen, ends, starts = collections.Counter(), 0, []
+        for trace in traces:
+            for event in json.loads(trace.read_text())["traceEvents"]:
+                if event["ph"] == "X":
+                    a = event["args"]
+                    seen[(a["step"], a["stage"], a["kind"] + a.get("of", ""), a["microbatch"])] += 1
+                    self.assertEqual(a.get("attempt", 0), int(a["step"] >= restarted))
+                    if "attempt" in a:
+                        starts.append(event["ts"])
+                    else:
+                        ends = max(ends, event["ts"] + event["dur"])
+        self.assertEqual({key for key, times in seen.items() if times != 1}, set())
+        self.assertEqual({step for step, *_ in seen}, set(range(steps)))
+        self.assertGreater(min(starts), ends)
 
     def spec(self, spec):
         if isinstance(spec, pathlib.Path):

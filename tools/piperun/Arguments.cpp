@@ -41,8 +41,8 @@ void define(CLI::App &app, Arguments &a) {
       ->check(CLI::IsMember({"carry", "naive"}))
       ->default_str("carry");
   app.add_option("--trace", a.trace,
-                 "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, over all restarts "
-                 "(each step once; args name the attempt), else each process its own, with its rank before the suffix");
+                 "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, else each process "
+                 "its own, with its rank before the suffix; over all restarts (each step once; args name the attempt)");
   app.add_option("--deadline", a.deadline,
                  "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
       ->check(CLI::Range(0.0, kMaxDeadline));
@@ -59,7 +59,9 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--every", a.every, "Steps from one checkpoint to the next")
       ->check(CLI::Range(int64_t(1), kMaxSteps))
       ->needs(checkpoint);
-  app.add_flag("--resume", a.resume, "Go on from the checkpoint in the folder")->needs(checkpoint);
+  app.add_flag("--resume", a.resume,
+               "Go on from the checkpoint in the folder; what torchrun or Slurm restarts does so by itself")
+      ->needs(checkpoint);
   app.add_option("--restart", a.restart,
                  "With --local: a run that fails begins again from its last checkpoint, so many times")
       ->check(CLI::Range(int64_t(1), kMaxSteps));

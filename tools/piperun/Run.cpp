@@ -185,7 +185,9 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
     status = readSecret(a, setup.secret);
   int32_t rank = setup.environment.rank;
   outcome.silent = rank != 0;
-  if (status.ok() && a.resume && rank == 0)
+  setup.options.attempt = setup.environment.attempt;
+  const bool restarted = setup.environment.attempt > 0 && !a.checkpoint.empty() && runtime::hasManifest(a.checkpoint);
+  if (status.ok() && (a.resume || restarted) && rank == 0)
     status = runtime::readManifest(a.checkpoint, *prepared.plan, setup.resume.emplace());
   if (!status.ok())
     return status;

@@ -47,16 +47,16 @@ public:
 
   struct Counter;
 
-  /// Counts one completion of `queue`; of each queue by one thread. Completions count in queue order: the time is at
-  /// least that of the one before.
-  void post(QueueId queue, Time time) { post(counters[queue], time); }
-  void post(Counter &counter, Time time) {
-    int64_t count = counter.count.load(std::memory_order_relaxed);
+  /// Counts completions of `queue`, the last one at `time`; nobody asks when those before it were. Of each queue by one
+  /// thread. Completions count in queue order: the time is at least that of the one before.
+  void post(QueueId queue, Time time, int64_t completions = 1) { post(counters[queue], time, completions); }
+  void post(Counter &counter, Time time, int64_t completions) {
+    const int64_t count = counter.count.load(std::memory_order_relaxed) + completions;
     counter.last = std::max(counter.last, time);
-    counter.times[size_t(count) & counter.mask].store(counter.last, std::memory_order_relaxed);
-    counter.count.store(count + 1, std::memory_order_release);
+    counter.times[size_t(count - 1) & counter.mask].store(counter.last, std::memory_order_relaxed);
+    counter.count.store(count, std::memory_order_release);
     lightFence();
-    if (counter.awaited.load(std::memory_order_relaxed) <= count + 1)
+    if (counter.awaited.load(std::memory_order_relaxed) <= count)
       wake(QueueId(&counter - counters.data()));
   }
   /// Where post() finds it without a search.

@@ -83,8 +83,7 @@ bool HostDevice::run(const std::shared_ptr<const Round> &round) {
     if (stream.executed == 0)
       continue;
     bool computes = layout.queues[q].kind == plan::QueueKind::Device;
-    queues[q]->push(round, stream,
-                    {{nullptr, 0, round->step, round->epoch}, {}, {}, computes ? body : nullptr, summand});
+    queues[q]->push(round, stream, computes ? body : nullptr, summand);
     device |= computes;
     if (!computes)
       queues[q]->ring();
@@ -96,8 +95,9 @@ bool HostDevice::run(const std::shared_ptr<const Round> &round) {
 
 void HostDevice::wait(QueueId queue, QueueId of, int64_t count) { queues[queue]->wait(of, count); }
 
-void HostDevice::submit(QueueId queue, const HostWork &work) {
-  queues[queue]->push(work);
+void HostDevice::submit(QueueId queue, const Label &label, Slot in, Slot out, HostBody *body, Summand *summand) {
+  std::shared_ptr<const Round> round = single(label, in, out);
+  queues[queue]->push(round, *round->whole, body, summand);
   queues[queue]->ring();
 }
 
@@ -121,7 +121,7 @@ void HostDevice::finish(QueueId id, const Times &times) {
   queue.recorder.record(times.due, times.realEnd, times.late);
   queue.recorder.log(times.realStart, times.realEnd);
   queue.free = times.free;
-  queue.pop(times.end);
+  queue.pop(1, times.end);
 }
 
 /// Carried times are those of the simulator, where what is known at an instant is known at once; here word of it takes
@@ -162,7 +162,7 @@ void HostDevice::runQueues() {
       now = quick.now();
       continue;
     }
-    Time begin = next.ready + (next.open ? grace(*next.work->label.operation) : 0);
+    Time begin = next.ready + (next.open ? grace(next.work->operation()) : 0);
     if (begin > now && begin > (now = quick.now())) { // until then a better one may come
       if (alone)
         clock.sleepUntil(begin);
@@ -173,35 +173,33 @@ void HostDevice::runQueues() {
       now = quick.now();
       continue;
     }
-    HostBody &runs = *next.work->body;
-    Recorder &recorder = next.queue->recorder;
-    int64_t &unread = next.queue->unread;
-    const bool first = next.queue->isFirst();
+    Queue &queue = *next.queue;
+    HostBody &body = *next.work->body;
+    const bool first = queue.isFirst();
     HostBody::Span due{0, next.ready};
-    unread += next.queue->runOn(
-        first || !alone ? 1 : kMost - unread,
-        [&](const HostWork &work) {
-          due = runs.run(work, due.end); // what comes next on a queue alone could start when this one ended
-          const bool completed = !stopped;
-          if (tracing && completed) {
-            const Time start = now;
-            recorder.log(start, now = quick.now());
-          }
-          return HostQueue::Ran{due.end, completed, due.end > now};
-        },
-        [&](int64_t ran, bool last) -> int64_t {
-          unread += ran;
-          if (first || last || unread >= kMost || due.end > now) {
-            if (!tracing)
-              now = quick.now();
-            recorder.record(due.start, now, now - due.end, unread);
-            unread = 0;
-          }
-          return alone && due.end <= now ? kMost - unread : 0;
-        });
-    free = due.end;
+    auto run = [&](const HostWork &work) {
+      due = body.run(work, due.end); // what comes next on a queue alone could start when this one ended
+      return due.end <= now;
+    };
+    auto runTraced = [&](const HostWork &work) {
+      run(work);
+      const Time start = now;
+      queue.recorder.log(start, now = quick.now());
+      return due.end <= now;
+    };
+    const int64_t most = first || !alone ? 1 : kMost - queue.unread;
+    const int64_t ran = tracing ? queue.runOn(most, runTraced) : queue.runOn(most, run);
     if (stopped)
       return;
+    queue.unread += ran;
+    if (first || queue.isEnd(ran) || queue.unread >= kMost || due.end > now) {
+      if (!tracing)
+        now = quick.now();
+      queue.recorder.record(due.start, now, now - due.end, queue.unread);
+      queue.unread = 0;
+    }
+    free = due.end;
+    queue.pop(ran, due.end);
   }
 }
 

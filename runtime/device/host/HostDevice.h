@@ -44,8 +44,8 @@ public:
   /// What the instructions of steps do: computations are `body`'s, an all-reduce is of `summand`. Before run().
   void serve(HostBody &body, Summand &summand);
 
-  /// Puts a single piece of work on a queue.
-  void submit(QueueId queue, const HostWork &work);
+  /// Puts a single instruction on a queue.
+  void submit(QueueId queue, const Label &label, Slot in, Slot out, HostBody *body, Summand *summand = nullptr);
 
   void start();
 

@@ -6,15 +6,9 @@
 
 namespace pipec::runtime {
 
-void HostQueue::push(std::shared_ptr<const Round> next, const Stream &stream, const HostWork &common) {
-  push({std::exchange(waits, {}), std::move(next), &stream, common, stream.executed});
-}
-
-void HostQueue::push(const HostWork &work) { push({std::exchange(waits, {}), nullptr, nullptr, work, 1}); }
-
-void HostQueue::push(Entry next) {
+void HostQueue::push(std::shared_ptr<const Round> round, const Stream &stream, HostBody *body, Summand *summand) {
   std::lock_guard lock(mutex);
-  entries.push_back(std::move(next));
+  entries.push_back({std::exchange(waits, {}), std::move(round), &stream, body, summand});
   pushed.store(pushed.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
@@ -30,15 +24,10 @@ bool HostQueue::enter() {
   for (; passedBefore != entry->waits.size(); ++passedBefore)
     if (!pass(entry->waits[passedBefore].of, entry->waits[passedBefore].count))
       return false;
-  head = entry->work;
-  left = entry->size;
-  round = entry->round.get();
-  if (round) {
-    walk = Walk(*entry->stream);
-    recorder.begin(entry->round, *entry->stream);
-  } else {
-    recorder.begin(head.label);
-  }
+  head = {nullptr, 0, entry->round.get(), entry->body, entry->summand};
+  walk = Walk(*entry->stream);
+  left = entry->stream->executed;
+  recorder.begin(entry->round, *entry->stream);
   return true;
 }
 
@@ -46,7 +35,7 @@ void HostQueue::leave() {
   Entry over; // ends without the lock
   std::lock_guard lock(mutex);
   over = std::move(entries.front());
-  gone += over.size;
+  gone += over.stream->executed;
   entries.pop_front();
   ++popped;
   entry = nullptr;
@@ -65,22 +54,18 @@ std::optional<HostQueue::Known> HostQueue::look() const {
   int64_t at = counters.count(id) - gone;
   auto unmet = [&](QueueId of, int64_t count) { return counters.count(of) < count; };
   for (const Entry &each : entries) {
-    if (at >= each.size) {
-      at -= each.size;
+    if (at >= each.stream->executed) {
+      at -= each.stream->executed;
       continue;
     }
-    Known known{each.work.label.operation, each.work.label.microbatch, std::nullopt};
+    const Walk head(*each.stream, at);
+    Known known{head.at().operation, head.microbatch(), std::nullopt};
     for (const Wait &wait : each.waits)
       if (at == 0 && unmet(wait.of, wait.count))
         known.waitsFor = wait.of;
-    if (each.round) {
-      Walk head(*each.stream, at);
-      known.operation = head.at().operation;
-      known.microbatch = head.microbatch();
-      for (uint32_t w = head.at().firstWait; w != head.at().firstWait + head.at().waits; ++w)
-        if (const Stream::Wait &wait = each.stream->waits[w]; unmet(wait.queue, each.round->due(wait, head.trip())))
-          known.waitsFor = wait.queue;
-    }
+    for (uint32_t w = head.at().firstWait; w != head.at().firstWait + head.at().waits; ++w)
+      if (const Stream::Wait &wait = each.stream->waits[w]; unmet(wait.queue, each.round->due(wait, head.trip())))
+        known.waitsFor = wait.queue;
     return known;
   }
   return std::nullopt;

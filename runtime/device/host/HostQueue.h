@@ -19,12 +19,19 @@ namespace pipec::runtime {
 class HostBody;
 class Summand;
 
+/// An executed instruction, as its step has it.
 struct HostWork {
-  Label label;
-  Slot in;
-  Slot out;                   // of a transfer: its slot
+  const Stream::Item *item = nullptr;
+  int64_t trip = 0;
+  const Round *round = nullptr;
   HostBody *body = nullptr;   // none: the transport's
   Summand *summand = nullptr; // of an all-reduce
+
+  const plan::Operation &operation() const { return *item->operation; }
+  int64_t microbatch() const { return item->microbatchOf(trip); }
+  Slot in() const { return item->slot(item->in, trip); }
+  Slot out() const { return item->slot(item->out, trip); } // of a transfer: its slot
+  Label label() const { return {item->operation, microbatch(), round->step, round->epoch}; }
 };
 
 class HostQueue {
@@ -42,9 +49,8 @@ public:
 
   /// What is issued next starts only once queue `of` has counted `count`.
   void wait(QueueId of, int64_t count) { waits.push_back({of, count}); }
-  /// A step's instructions on this queue, all run as `common` says.
-  void push(std::shared_ptr<const Round> round, const Stream &stream, const HostWork &common);
-  void push(const HostWork &work);
+  /// A step's instructions on this queue.
+  void push(std::shared_ptr<const Round> round, const Stream &stream, HostBody *body, Summand *summand);
   void ring() { bell->ring(); }
 
   // The running thread.
@@ -56,56 +62,34 @@ public:
     since = ready;
     return &head;
   }
-  /// The head has completed, at `end`.
-  void pop(Time end) {
-    runOn(1, [end](const HostWork &) { return Ran{end, true, true}; }, [](int64_t, bool) { return int64_t(0); });
-  }
-  /// Whether the head is the first of what was issued at once.
-  bool isFirst() const { return left == entry->size; }
-  struct Ran {
-    Time end;       // when it completed
-    bool completed; // if not, nothing more will
-    bool rest;      // do not just go on
-  };
-  /// Runs the head, and what follows it in its step as long as that waits for nothing. After so many, after one that
-  /// asks for it and after the last of what was issued at once, before that one counts, `rest` hears how many ran since
-  /// it was last asked and whether that was the last, and says how many may run before it is asked again; 0: leave it
-  /// at that. Returns how many ran since. Where an instruction costs no more than its bookkeeping, this is what counts:
-  /// where the queue stands is kept in registers and written back at the end.
-  template <typename Run, typename Rest> int64_t runOn(int64_t most, Run run, Rest rest) {
-    Walk at = walk;
-    int64_t still = left;                 // as of the last rest
-    int64_t some = std::min(most, still); // until the next one
-    int64_t more = some;
-    while (true) {
-      const Ran ran = run(std::as_const(head));
-      if (!ran.completed)
-        return 0;
-      if (--more == 0 || ran.rest) {
-        still -= some - more;
-        some = more = std::min(rest(some - more, still == 0), still);
-        if (more == 0) {
-          counters.post(counter, ran.end);
-          if (still != 0)
-            at.next();
-          break;
-        }
-      }
-      counters.post(counter, ran.end);
-      at.next();
-      if (at.at().waits != 0)
-        break;
-      take(at);
+  /// Whether the head is the first of its step.
+  bool isFirst() const { return left == entry->stream->executed; }
+  /// Whether after so many, the head included, the step is done.
+  bool isEnd(int64_t ran) const { return left == ran; }
+  /// Runs the head, and then what follows it as long as `run` says so, at most so many, and up to where the stream
+  /// pauses. Returns how many. None counts as complete yet.
+  template <typename Run> int64_t runOn(int64_t most, Run run) {
+    Walk at = walk; // in registers
+    most = std::min(most, at.left());
+    int64_t more = most - 1;
+    for (; run(std::as_const(head)) && more != 0 && !at.at().pauses; --more) {
+      at.nextHere();
+      stand(at);
     }
+    walk = at;
+    return most - more;
+  }
+  /// So many have completed, up to the one that the queue stands at, the last one at `end`.
+  void pop(int64_t ran, Time end) {
+    counters.post(counter, end, ran);
     met = false;
     passed = 0;
     ready = 0;
-    left = still - (some - more);
+    left -= ran;
     if (left == 0)
       leave();
     else
-      walk = at;
-    return some - more;
+      walk.next();
   }
   /// Keeps a record of what has completed.
   Recorder recorder;
@@ -129,40 +113,27 @@ private:
   };
   /// What was issued at once.
   struct Entry {
-    std::vector<Wait> waits;            // before it
-    std::shared_ptr<const Round> round; // none: `work` alone
-    const Stream *stream;
-    HostWork work;
-    int64_t size; // instructions
+    std::vector<Wait> waits; // before it
+    std::shared_ptr<const Round> round;
+    const Stream *stream; // the queue's
+    HostBody *body;
+    Summand *summand;
   };
   bool approach() {
     if (left == 0 && !enter())
       return false;
-    if (!round)
-      return met = true;
     const Stream::Item &item = walk.at();
-    if (item.waits != 0 && !pass(item))
-      return false;
-    take(walk);
-    return met = true;
-  }
-  /// The head is what a walk of the entry's stream stands at.
-  void take(const Walk &at) {
-    const Stream::Item &item = at.at();
-    const int64_t microbatch = at.microbatch();
-    head.label.operation = item.operation;
-    head.label.microbatch = microbatch;
-    head.in = item.in ? item.in[microbatch] : Slot{};
-    head.out = item.out ? item.out[microbatch] : Slot{};
-  }
-  /// Past the waits of the head.
-  bool pass(const Stream::Item &item) {
     for (; passed != item.waits; ++passed) {
       const Stream::Wait &wait = entry->stream->waits[item.firstWait + passed];
-      if (!pass(wait.queue, round->due(wait, walk.trip())))
+      if (!pass(wait.queue, head.round->due(wait, walk.trip())))
         return false;
     }
-    return true;
+    stand(walk);
+    return met = true;
+  }
+  void stand(const Walk &at) {
+    head.item = &at.at();
+    head.trip = at.trip();
   }
   bool pass(QueueId of, int64_t count) {
     std::optional<Time> reached = counters.reached(of, count, id, *bell);
@@ -174,7 +145,6 @@ private:
   void setWaiting(bool now);
   bool enter();
   void leave();
-  void push(Entry entry);
 
   const QueueId id;
   Counters &counters;
@@ -190,15 +160,14 @@ private:
   std::atomic<int64_t> pushed{0}; // entries, ever
 
   // Of the running thread:
+  HostWork head; // what the walk stands at
   Walk walk;
-  int64_t left = 0;             // instructions of the entry, the head included
-  const Round *round = nullptr; // of the entry; none: the head stands alone
-  Entry *entry = nullptr;       // the first one, once it was entered
-  Time ready = 0;               // of the waits passed since the last work
-  uint32_t passed = 0;          // waits of the head
+  int64_t left = 0;       // instructions of the entry, the head included
+  Entry *entry = nullptr; // the first one, once it was entered
+  Time ready = 0;         // of the waits passed since the last work
+  uint32_t passed = 0;    // waits of the head
   bool met = false;
-  bool waited = false; // as waitingSince() says
-  HostWork head;
+  bool waited = false;     // as waitingSince() says
   size_t passedBefore = 0; // waits before the entry
   int64_t popped = 0;
   std::atomic<Time> since{-1};

@@ -59,15 +59,14 @@ Lateness Lateness::unpack(const std::vector<int64_t> &packed) {
 }
 
 void Recorder::begin(const std::shared_ptr<const Round> &round, const Stream &stream) {
-  enter(round->step);
+  if (round->step != step) {
+    settle();
+    step = round->step;
+    first = INT64_MAX;
+    last = INT64_MIN;
+  }
   if (trace)
-    stretches.push_back({times.size(), round, &stream, {}});
-}
-
-void Recorder::begin(const Label &label) {
-  enter(label.step);
-  if (trace)
-    stretches.push_back({times.size(), nullptr, nullptr, label});
+    stretches.push_back({times.size(), round, &stream});
 }
 
 void Recorder::Log::grow() {
@@ -82,15 +81,6 @@ void Recorder::Log::grow() {
   end = place + more;
   blocks.emplace_back(place, [](Times *old) { std::free(old); });
   room += more;
-}
-
-void Recorder::enter(int64_t next) {
-  if (next == step)
-    return;
-  settle();
-  step = next;
-  first = INT64_MAX;
-  last = INT64_MIN;
 }
 
 void Recorder::settle() {
@@ -119,11 +109,9 @@ std::vector<trace::Event> Recorder::events() const {
   for (size_t s = 0; s < stretches.size(); ++s) {
     const Stretch &stretch = stretches[s];
     size_t n = stretch.first, end = s + 1 < stretches.size() ? stretches[s + 1].first : times.size();
-    if (!stretch.round && n < end)
-      all.push_back(eventOf(stretch.label, times[n]));
     int inPair = 0; // so many more of an overlapped pair, both of which begin with it
     plan::Time begin = 0;
-    for (Walk walk = stretch.round ? Walk(*stretch.stream) : Walk(); n < end && !walk.done(); ++n, walk.next()) {
+    for (Walk walk(*stretch.stream); n < end && !walk.done(); ++n, walk.next()) {
       if (walk.at().operation->kind == plan::Kind::Overlapped) {
         inPair = 2;
         begin = times[n].start;

@@ -68,9 +68,8 @@ public:
   std::vector<StepTimes> steps;
   Lateness lateness;
 
-  /// What is recorded next, in this order: the step's instructions on this queue, or one single one.
+  /// What is recorded next, in this order: the step's instructions on this queue.
   void begin(const std::shared_ptr<const Round> &round, const Stream &stream);
-  void begin(const Label &label);
 
   /// `due`: when it should have started, so that lateness at the start of a run counts; `end`: when it really ended;
   /// `late`: real end less deadline.
@@ -123,12 +122,10 @@ private:
   /// What a stretch of the log is of: which instructions they were follows from their stream.
   struct Stretch {
     size_t first;
-    std::shared_ptr<const Round> round; // none: the single instruction `label`
+    std::shared_ptr<const Round> round;
     const Stream *stream;
-    Label label;
   };
   trace::Event eventOf(const Label &label, const Times &times) const;
-  void enter(int64_t next);
 
   int64_t step = -1; // that `first` and `last` are of
   plan::Time first = INT64_MAX, last = INT64_MIN;

@@ -93,18 +93,19 @@ void LibraryStage::fail(const Label &label, const std::string &why) const {
 }
 
 HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
-  const plan::Operation &op = *work.label.operation;
+  const Label label = work.label();
+  const plan::Operation &op = *label.operation;
   plan::Time start = clock.now();
   if (op.kind == Kind::Overlapped) // the two run one after the other
     return {start, start};
   // A plan that came later may use what the library was not asked for.
   if (Library::Call *function = functionOf(op.kind)) {
-    PipecCall what{op.stage,      work.label.microbatch, work.label.step, work.in.data,
-                   work.in.bytes, work.out.data,         work.out.bytes};
+    const Slot in = work.in(), out = work.out();
+    PipecCall what{op.stage, label.microbatch, label.step, in.data, in.bytes, out.data, out.bytes};
     if (std::string error = call(function, object, &what); !error.empty())
-      fail(work.label, error);
+      fail(label, error);
   } else {
-    fail(work.label, fmt::format("the stage library has no function for {}", plan::name(op.kind)));
+    fail(label, fmt::format("the stage library has no function for {}", plan::name(op.kind)));
   }
   return {start, clock.now()};
 }

@@ -13,19 +13,21 @@ namespace pipec::runtime {
 
 HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
   plan::Time start = pace == Pace::Naive ? clock.now() : ready;
-  const plan::Operation &op = *work.label.operation;
+  const Label label = work.label();
+  const plan::Operation &op = *label.operation;
+  const Slot in = work.in(), out = work.out();
   plan::Time end = network ? network->computeEnd(rank, start, op.cost) : start + op.cost;
   plan::Payload of = op.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
-  if (work.in.data) {
+  if (in.data) {
     int32_t producer = of == plan::Payload::Forward ? op.stage - 1 : op.stage + 1;
-    int64_t wrong = firstWrong(work.in, {producer, of, work.label.microbatch, work.label.step});
+    int64_t wrong = firstWrong(in, {producer, of, label.microbatch, label.step});
     if (wrong >= 0)
-      failure.raise(Status::run(fmt::format(
-          "{}: its input is not what stage {} sent for it in step {} (from byte {} of {})",
-          plan::describe(rank, op, work.label.microbatch), producer, work.label.step, wrong, work.in.bytes)));
+      failure.raise(
+          Status::run(fmt::format("{}: its input is not what stage {} sent for it in step {} (from byte {} of {})",
+                                  plan::describe(rank, op, label.microbatch), producer, label.step, wrong, in.bytes)));
   }
-  if (work.out.data)
-    fill(work.out, {op.stage, of, work.label.microbatch, work.label.step});
+  if (out.data)
+    fill(out, {op.stage, of, label.microbatch, label.step});
   clock.sleepUntil(end);
   return {start, end};
 }

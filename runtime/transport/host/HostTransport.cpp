@@ -59,14 +59,14 @@ HostTransport::Reduction HostTransport::makeReduction(std::vector<int32_t> membe
 }
 
 void HostTransport::send(QueueId queue, const Label &label, Slot slot) {
-  device.submit(queue, {label, {}, slot, nullptr});
+  device.submit(queue, label, {}, slot, nullptr);
 }
 void HostTransport::recv(QueueId queue, const Label &label, Slot slot) {
-  device.submit(queue, {label, {}, slot, nullptr});
+  device.submit(queue, label, {}, slot, nullptr);
 }
 
 void HostTransport::allReduce(QueueId queue, const Label &label, Summand &summand) {
-  device.submit(queue, {label, {}, {}, nullptr, &summand});
+  device.submit(queue, label, {}, {}, nullptr, &summand);
 }
 
 void HostTransport::start() {
@@ -122,7 +122,7 @@ void HostTransport::post(Stream &stream) {
   peer.receiving = &stream;
   wire::Frame credit;
   credit.type = wire::Type::Credit;
-  credit.tag = wire::tagOf(stream.work.label);
+  credit.tag = wire::tagOf(stream.work.label());
   credit.start = stream.ready;
   peer.connection->write(credit, nullptr, {});
 }
@@ -152,13 +152,13 @@ void HostTransport::match(Peer &peer) {
   peer.credit.reset();
   wire::Frame data;
   data.type = wire::Type::Data;
-  data.bytes = uint64_t(stream.work.out.bytes);
-  data.tag = wire::tagOf(stream.work.label);
+  data.bytes = uint64_t(stream.work.out().bytes);
+  data.tag = wire::tagOf(stream.work.label());
   data.start = stream.start;
   data.end = stream.end;
   data.arrival = stream.arrival;
   stream.written = false;
-  peer.connection->write(data, stream.work.out.data, [this, &stream] {
+  peer.connection->write(data, stream.work.out().data, [this, &stream] {
     stream.written = true;
     leaveWire(stream);
   });
@@ -166,12 +166,12 @@ void HostTransport::match(Peer &peer) {
 }
 
 void HostTransport::joinSum(Stream &stream) {
-  double number = stream.work.summand->gradientNorm(stream.work.label);
+  double number = stream.work.summand->gradientNorm(stream.work.label());
   if (failure.raised())
     return;
   Reduction &reduction = reductionOf(stream);
   reduction.stream = &stream;
-  conclude(reduction, reduction.ring.join(wire::tagOf(stream.work.label), number, stream.ready));
+  conclude(reduction, reduction.ring.join(wire::tagOf(stream.work.label()), number, stream.ready));
 }
 
 void HostTransport::onSum(int32_t rank, const wire::Frame &frame) {
@@ -190,15 +190,15 @@ void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outco
   if (!outcome.total)
     return;
   Stream &stream = *reduction.stream;
-  stream.work.summand->setGlobalNorm(stream.work.label, outcome.total->sum);
+  stream.work.summand->setGlobalNorm(stream.work.label(), outcome.total->sum);
   stream.start = outcome.total->ready;
-  stream.end = stream.arrival = stream.start + (real() ? 0 : stream.work.label.operation->cost);
+  stream.end = stream.arrival = stream.start + (real() ? 0 : stream.work.operation().cost);
   stream.written = true;
   holdWire(stream);
 }
 
 simulate::Scenario::Passage HostTransport::passage(const Stream &stream) const {
-  const plan::Operation &op = *stream.work.label.operation;
+  const plan::Operation &op = stream.work.operation();
   if (options.network)
     return options.network->transfer(layout.rank, stream.peer(), op, stream.start);
   if (real())
@@ -216,13 +216,13 @@ Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
   }
   if (!matches(*stream, rank, frame))
     return {};
-  if (plan::Bytes(frame.bytes) != stream->work.out.bytes) {
+  if (plan::Bytes(frame.bytes) != stream->work.out().bytes) {
     failure.raise(
         Status::run(fmt::format("{}: rank {} sent {} bytes where {} were expected", device.describeHead(stream->queue),
-                                rank, frame.bytes, stream->work.out.bytes)));
+                                rank, frame.bytes, stream->work.out().bytes)));
     return {};
   }
-  return stream->work.out;
+  return stream->work.out();
 }
 
 void HostTransport::onArrived(int32_t rank, const wire::Frame &frame) {

@@ -68,9 +68,9 @@ private:
     Time arrival = 0; // of the data
     bool written = false;
     asio::steady_timer timer;
-    bool isSum() const { return work.label.operation->kind == plan::Kind::AllReduce; }
-    bool isSend() const { return work.label.operation->kind == plan::Kind::Send; }
-    int32_t peer() const { return work.label.operation->peer; }
+    bool isSum() const { return work.operation().kind == plan::Kind::AllReduce; }
+    bool isSend() const { return work.operation().kind == plan::Kind::Send; }
+    int32_t peer() const { return work.operation().peer; }
   };
   struct Peer {
     std::unique_ptr<Connection> connection;

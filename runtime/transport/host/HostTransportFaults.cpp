@@ -10,7 +10,7 @@
 namespace pipec::runtime {
 
 bool HostTransport::matches(const Stream &stream, int32_t rank, const wire::Frame &frame) {
-  wire::Tag own = wire::tagOf(stream.work.label);
+  wire::Tag own = wire::tagOf(stream.work.label());
   if (own == frame.tag)
     return true;
   failure.raise(Status::run(fmt::format("{}: rank {} is at {}, this rank at {}", device.describeHead(stream.queue),
