@@ -216,7 +216,7 @@ TEST_F(HostDeviceTest, CountsAtOnceWhatSomebodyWaitsFor) {
   ASSERT_EQ(look.ran.size(), 30u);
   for (size_t n = 0; n < 30; ++n) {
     EXPECT_EQ(look.ran[n], int64_t(n));
-    const size_t counted = n == 0 ? 0 : std::max<size_t>(1, (n + 1) / 3 * 3 - 1); // the first one does by itself
+    const size_t counted = n < 2 ? n : (n + 1) / 3 * 3 - 1; // the first one counts by itself
     EXPECT_EQ(look.heads[n], "rank 0: F stage 0 microbatch " + std::to_string(counted)) << n;
   }
 }

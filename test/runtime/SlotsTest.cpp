@@ -205,8 +205,8 @@ TEST(Executable, QueuesPauseWhereSomebodyWaits) {
         for (uint32_t w = walk.at().firstWait; w != walk.at().firstWait + walk.at().waits; ++w, ++waits) {
           EXPECT_TRUE(before.done() || before.at().pauses);
           const Stream::Wait &wait = stream.waits[w];
-          if (int64_t count = wait.base + wait.stride * walk.trip(); count > 0)
-            EXPECT_TRUE(Walk(queues[wait.queue], count - 1).at().pauses);
+          const int64_t count = wait.base + wait.stride * walk.trip();
+          EXPECT_TRUE(count <= 0 || Walk(queues[wait.queue], count - 1).at().pauses);
         }
     }
   }
