@@ -6,6 +6,7 @@
 #include "runtime/transport/host/Socket.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
 #include <sodium.h>
@@ -51,6 +52,12 @@ Status resolve(asio::io_context &io, const Environment &environment, tcp::resolv
                                  environment.host, error.message()));
 }
 
+/// "first (10.0.0.1)", or the address alone.
+std::string nameOf(const std::string &host, const asio::ip::address &address) {
+  const std::string text = address.to_string();
+  return host == text ? text : fmt::format("{} ({})", host, text);
+}
+
 Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_context &io) {
   tcp::resolver::results_type found;
   Status status = resolve(io, environment, found);
@@ -61,9 +68,10 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
     if (!environment.spread || !entry.endpoint().address().is_loopback())
       addresses.push_back(entry.endpoint().address());
   if (addresses.empty())
-    return Status::run(fmt::format("rank 0: {} is {} here, where no other machine can reach it: set MASTER_ADDR to an "
-                                   "address of this machine on the network between them",
-                                   environment.host, found.begin()->endpoint().address().to_string()));
+    return Status::run(
+        fmt::format("rank 0: no other machine can reach {}: set MASTER_ADDR to an address of this machine "
+                    "on the network between them",
+                    nameOf(environment.host, found.begin()->endpoint().address())));
   std::error_code error;
   for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
     for (const asio::ip::address &address : addresses) {
@@ -80,11 +88,11 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
       if (!error)
         return {};
     }
-  if (error == std::errc::address_not_available)
+  if (error.value() == EADDRNOTAVAIL)
     return Status::run(
-        fmt::format("rank 0: {} is {}, which is no address of this machine: set MASTER_ADDR to one of the "
-                    "machine that rank 0 runs on",
-                    environment.host, addresses.front().to_string()));
+        fmt::format("rank 0: {} is no address of this machine: set MASTER_ADDR to one of the machine that "
+                    "rank 0 runs on",
+                    nameOf(environment.host, addresses.front())));
   return Status::run(fmt::format("rank 0: cannot listen at {}, ports {} to {}: {}", environment.host, environment.port,
                                  environment.port + kPorts - 1, error.message()));
 }
@@ -171,8 +179,7 @@ private:
 class Caller {
 public:
   Caller(asio::io_context &io, const Identity &self, const Environment &environment, plan::Time deadline)
-      : io(io), self(self), environment(environment), patience(io),
-        until(std::chrono::steady_clock::now() + std::chrono::nanoseconds(deadline / 1000)), limited(deadline > 0) {}
+      : io(io), self(self), environment(environment), patience(io), deadline(deadline) {}
 
   Status call(std::optional<tcp::socket> &socket) {
     asio::co_spawn(io, dial(), [](std::exception_ptr error) {
@@ -193,7 +200,7 @@ private:
       co_return;
     std::string last = "nobody listens there";
     auto begin = std::chrono::steady_clock::now(), told = begin;
-    while (!limited || std::chrono::steady_clock::now() < until) {
+    while (deadline == 0 || std::chrono::steady_clock::now() - begin < std::chrono::nanoseconds(deadline / 1000)) {
       if (auto now = std::chrono::steady_clock::now(); now - told >= kReminder) {
         spdlog::warn("{} s: waiting for rank 0 at {}, ports {} to {}: {}",
                      std::chrono::duration_cast<std::chrono::seconds>(now - begin).count(), environment.host,
@@ -216,7 +223,7 @@ private:
     }
     status = Status::run(fmt::format("rank {}: did not reach rank 0 at {}, ports {} to {}, within {:g} s: {}",
                                      self.rank, environment.host, environment.port, environment.port + kPorts - 1,
-                                     std::chrono::duration<double>(until - begin).count(), last));
+                                     double(deadline) / 1e12, last));
   }
 
   /// Whether this is the end of calling: it is rank 0, or it differs.
@@ -233,8 +240,8 @@ private:
     if (!error)
       greeting = co_await greet(socket, self, wire::Side::Dials);
     patience.cancel();
-    if (error && error != std::errc::connection_refused) // which the next port may be, and says nothing
-      last = error == std::errc::operation_canceled ? "no answer from there" : error.message();
+    if (error && error != asio::error::connection_refused) // which the next port may be, and says nothing
+      last = error == asio::error::operation_aborted ? "no answer from there" : error.message();
     if (error)
       co_return false;
     if (!greeting.stranger && greeting.status.ok() && greeting.peer != 0)
@@ -250,8 +257,7 @@ private:
   const Identity self;
   const Environment &environment;
   asio::steady_timer patience;
-  std::chrono::steady_clock::time_point until;
-  bool limited;
+  const plan::Time deadline; // 0: none
   Status status;
   std::optional<tcp::socket> connected;
 };
