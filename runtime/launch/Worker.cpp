@@ -1,6 +1,7 @@
 // The life of one process.
 #include "runtime/launch/Worker.h"
 
+#include "runtime/device/host/Punctual.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
@@ -16,7 +17,6 @@
 #include <fstream>
 #include <future>
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
 
 namespace pipec::runtime {
 
@@ -287,7 +287,7 @@ Status Worker::run() {
 } // namespace
 
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control) {
-  prctl(PR_SET_TIMERSLACK, 1); // sleeps end on time, not up to 50 us later; inherited by the threads
+  bePunctual();
   auto *worker = new Worker(setup, io, control);
   worker->start(setup.catchSignals);
   Status status;

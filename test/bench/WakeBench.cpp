@@ -4,12 +4,12 @@
 // rank. Printed: median and quantiles in microseconds, beside the same on plain blocking sockets, where the reader
 // itself wakes: what the system takes. Exit code 1 if a transfer fails.
 //   ninja -C build/release bench-wake && build/release/bin/bench-wake
+#include "runtime/device/host/Punctual.h"
 #include "runtime/transport/host/HostTransport.h"
 #include "test/runtime/Plans.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <thread>
 
 using namespace pipec;
@@ -120,7 +120,7 @@ void plainSockets(const Clock &clock) {
 } // namespace
 
 int main() {
-  prctl(PR_SET_TIMERSLACK, 1); // as a rank does
+  bePunctual(); // as a rank does
   Clock clock(Clock::monotonic());
   for (int round = 0; round < 3; ++round) {
     plainSockets(clock);

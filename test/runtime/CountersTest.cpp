@@ -1,8 +1,10 @@
 // Counters and parking, under stress: a lost wake-up would hang here.
 #include "runtime/device/host/Counters.h"
 #include "runtime/device/host/Clock.h"
+#include "runtime/device/host/Punctual.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <thread>
 
 using namespace pipec;
@@ -77,6 +79,18 @@ TEST(QuickClock, GoesWithTheClockAndNeverBack) {
     least = std::min(least, std::abs(now - (before + after) / 2));
   }
   EXPECT_LT(least, kMillisecond / 100);
+}
+
+TEST(Punctual, IsInherited) {
+  const long before = turnLength();
+  std::thread([&] {
+    bePunctual();
+    std::thread([&] {
+      EXPECT_EQ(prctl(PR_GET_TIMERSLACK), 1);
+      EXPECT_EQ(turnLength(), before == 0 ? 0 : 100'000);
+    }).join();
+  }).join();
+  EXPECT_EQ(turnLength(), before);
 }
 
 // Each of `threads` threads counts its own queue up after its left neighbour's: a ring in which every step is a park.
