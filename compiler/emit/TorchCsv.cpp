@@ -134,19 +134,21 @@ schedule::OrderCells filled(CellRows rows, OrderFormat format, TorchRelease rele
 }
 
 /// The rows of the predicted run, or others, where with their transfers they take fewer steps and not much longer.
-CellRows bestRows(const plan::Variant &variant, OrderFormat format) {
+CellRows bestRows(const plan::Variant &variant, OrderFormat format, const simulate::Result *run) {
   constexpr plan::Time kLittle = 20; // at most a 20th longer
   const TorchRows known(variant);
   const Traffic &traffic = known.traffic;
-  const Rows predicted = known.predicted();
+  const Rows predicted = known.predicted(run);
   if (format == OrderFormat::ComputeOnly || known.hasPairs()) // PyTorch's dry run knows no pairs
     return known.cellsOf(predicted);
-  const Rows packed = pipec::packed(traffic, predicted, {.passes = 1}), quick = known.quickStart(known.issued());
+  int64_t packedSteps = 0;
+  const Rows packed = pipec::packed(traffic, predicted, {.passes = 1}, packedSteps);
+  const Rows quick = known.quickStart(known.issued());
   std::optional<plan::Time> makespan; // as predicted, once asked for
   const Rows *best = &predicted;
   int64_t steps = stepsOf(traffic, predicted);
   for (const Rows *rows : {&packed, &known.issued(), &quick}) {
-    const int64_t its = stepsOf(traffic, *rows);
+    const int64_t its = rows == &packed ? packedSteps : stepsOf(traffic, *rows);
     if (its >= steps)
       continue;
     const std::optional<plan::Time> lasts = makespanOf(traffic, *rows);
@@ -179,9 +181,12 @@ std::string refusal(const plan::Variant &variant) {
 
 /// A cell as the file has it, with what separates it from the next.
 void appendCell(std::string &text, const Cell &cell, bool closes) {
-  text += cell.opensPair ? "(" : "";
+  if (cell.opensPair)
+    text += '(';
   appendName(text, cell);
-  text += cell.opensPair ? ";" : closes ? ")OVERLAP_F_B," : ",";
+  if (closes)
+    text += ")OVERLAP_F_B";
+  text += cell.opensPair ? ';' : ',';
 }
 
 /// Where the columns of the file come to stand, so that what is said of these cells is said of the file.
@@ -221,10 +226,11 @@ Communicator communicatorOf(const plan::Variant &variant) {
   return queues == directions ? Communicator::PerEdge : queues == peers ? Communicator::PerPair : Communicator::Shared;
 }
 
-Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells) {
+Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease release, schedule::OrderCells &cells,
+                  const simulate::Result *run) {
   if (std::string why = refusal(variant); !why.empty())
     return Status::input(std::move(why));
-  cells = filled(bestRows(variant, format), format, release);
+  cells = filled(bestRows(variant, format, run), format, release);
   // The strongest queue model: what ends there ends on the others.
   schedule::OrderIndex index;
   OrderStop stop;
@@ -240,7 +246,12 @@ Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease
 }
 
 std::string torchCsv(const schedule::OrderCells &cells) {
+  constexpr size_t kUsual = 16; // characters of a cell
   std::string text;
+  size_t count = 0;
+  for (const std::vector<Cell> &row : cells.rows)
+    count += row.size();
+  text.reserve(count * kUsual);
   for (const std::vector<Cell> &row : cells.rows) {
     for (size_t at = 0; at != row.size(); ++at)
       appendCell(text, row[at], at > 0 && row[at - 1].opensPair);

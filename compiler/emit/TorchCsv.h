@@ -7,6 +7,7 @@
 #include "compiler/schedule/OrderCells.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
+#include "runtime/simulate/Simulate.h"
 
 #include <string>
 #include <vector>
@@ -16,9 +17,10 @@ namespace pipec::emit {
 /// How the variant's transfers share queues; Shared where there are none.
 Communicator communicatorOf(const plan::Variant &variant);
 
-/// Code::Input where the format cannot carry the variant, with the reason.
+/// Code::Input where the format cannot carry the variant, with the reason. `run`: of the variant, with its visits,
+/// where it has been walked.
 Status torchCells(const plan::Variant &variant, schedule::OrderFormat format, schedule::TorchRelease release,
-                  schedule::OrderCells &cells);
+                  schedule::OrderCells &cells, const simulate::Result *run = nullptr);
 
 /// The file: a row a rank, no header, no empty cell.
 std::string torchCsv(const schedule::OrderCells &cells);

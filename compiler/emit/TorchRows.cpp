@@ -1,7 +1,6 @@
 #include "compiler/emit/TorchRows.h"
 
 #include "compiler/passes/TransferOrder.h"
-#include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
 #include <tuple>
@@ -69,10 +68,11 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
     bool opens = false; // the F behind the header of an overlapped pair
     each(program, [&](const plan::Step &step) {
       const plan::Operation &operation = *step.operation;
-      places.push_back(uint32_t(row.size()));
       const bool opensPair =
           !plan::isTransfer(operation.kind) && std::exchange(opens, operation.kind == plan::Kind::Overlapped);
-      if (!plan::isCompute(operation.kind) && !plan::isTransfer(operation.kind))
+      const bool hasCell = plan::isCompute(operation.kind) || plan::isTransfer(operation.kind);
+      places.push_back(hasCell ? uint32_t(row.size()) : kNoCell);
+      if (!hasCell)
         return;
       const schedule::Cell cell{.action = actionOf(operation),
                                 .opensPair = opensPair,
@@ -117,42 +117,44 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
   }
 }
 
-Rows TorchRows::predicted() const {
+Rows TorchRows::predicted(const simulate::Result *run) const {
+  simulate::Result walked;
+  if (!run || run->ranks.front().visits.empty()) {
+    simulate::Options options;
+    options.keepVisits = true;
+    (void)simulate::simulate(variant, options, walked); // it ends: check-deadlock has seen to that
+    run = &walked;
+  }
   struct Placed {
     plan::Time time;
-    int64_t met; // the walk meets what depends on something after it
-    bool closes; // a pair, behind whose first it stands
+    uint32_t
+        met; // the walk meets what depends on something after it; twice as many as were, and 1 behind a pair's first
     Cell cell;
   };
-  std::vector<std::vector<Placed>> placed(rows.size());
-  for (size_t rank = 0; rank != rows.size(); ++rank)
-    placed[rank].reserve(rows[rank].size());
-  std::vector<int64_t> opened(rows.size()); // where the latest pair was met
-  int64_t met = 0;
-  simulate::Options options;
-  options.observe = [&](const simulate::Event &event) {
-    ++met;
-    const bool transfers = plan::isTransfer(event.operation->kind);
-    if (!transfers && !plan::isCompute(event.operation->kind))
-      return;
-    const size_t rank = size_t(event.rank);
-    const Cell &cell = rows[rank][cellAt[rank][size_t(event.index)]];
-    const bool closes = !transfers && cell.index > traffic.first[rank] && passes[cell.index - 1].opensPair;
-    if (!transfers && passes[cell.index].opensPair)
-      opened[rank] = met;
-    placed[rank].push_back({transfers ? event.start : event.end, closes ? opened[rank] : met, closes, cell});
-  };
-  simulate::Result result;
-  (void)simulate::simulate(variant, options, result); // it ends: check-deadlock has seen to that
-  Rows made;
-  for (std::vector<Placed> &own : placed) {
-    std::sort(own.begin(), own.end(), [](const Placed &a, const Placed &b) {
-      return std::tie(a.time, a.met, a.closes) < std::tie(b.time, b.met, b.closes);
-    });
-    std::vector<Cell> &row = made.emplace_back();
-    row.reserve(own.size());
-    for (const Placed &each : own)
-      row.push_back(each.cell);
+  Rows made(rows.size());
+  std::vector<Placed> placed;
+  for (size_t rank = 0; rank != rows.size(); ++rank) {
+    placed.clear();
+    uint32_t opened = 0; // where the latest pair was met
+    for (const simulate::Visit &visit : run->ranks[rank].visits) {
+      const uint32_t at = cellAt[rank][visit.index];
+      if (at == kNoCell)
+        continue;
+      const Cell &cell = rows[rank][at];
+      const bool transfers = cell.kind != Cell::Kind::Pass;
+      const bool closes = !transfers && cell.index > traffic.first[rank] && passes[cell.index - 1].opensPair;
+      uint32_t met = 2 * uint32_t(placed.size());
+      if (!transfers && passes[cell.index].opensPair)
+        opened = met;
+      if (closes)
+        met = opened + 1;
+      placed.push_back({transfers ? visit.start : visit.end, met, cell});
+    }
+    std::sort(placed.begin(), placed.end(),
+              [](const Placed &a, const Placed &b) { return std::tie(a.time, a.met) < std::tie(b.time, b.met); });
+    made[rank].reserve(placed.size());
+    for (const Placed &each : placed)
+      made[rank].push_back(each.cell);
   }
   return made;
 }

@@ -4,6 +4,7 @@
 #include "compiler/passes/Traffic.h"
 #include "compiler/schedule/OrderCells.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/simulate/Simulate.h"
 
 #include <vector>
 
@@ -18,8 +19,9 @@ public:
 
   /// In the order of the plan.
   const Rows &issued() const { return rows; }
-  /// In that of the predicted run: a pass by when it ends, a transfer by when it starts.
-  Rows predicted() const;
+  /// In that of the predicted run: a pass by when it ends, a transfer by when it starts. `run`: it, with its visits;
+  /// else it is walked.
+  Rows predicted(const simulate::Result *run) const;
 
   /// `rows`, but that while the pipeline begins to fill each rank sends what a pass gives before it takes what the next
   /// one needs, so that the wave of the first forwards is not held up: three tenths of the way to the first backward,
@@ -35,6 +37,7 @@ public:
 private:
   const plan::Variant &variant;
   Rows rows;
+  static constexpr uint32_t kNoCell = ~uint32_t(0);
   std::vector<std::vector<uint32_t>> cellAt;           // by rank and instruction executed: index into its row
   std::vector<schedule::Cell> passes, sends, receives; // as cells
 };

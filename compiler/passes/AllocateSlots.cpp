@@ -52,7 +52,10 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         return llvm::all_of(own, [](const auto &entry) { return entry.second.inOrder(); });
       });
     };
-    if (inOrder() || succeeded(settleOrder(streams, rings, /*report=*/!overLimit)))
+    if (inOrder())
+      return success();
+    streams.predicted.reset();
+    if (succeeded(settleOrder(streams, rings, /*report=*/!overLimit)))
       return success();
     if (!overLimit)
       return failure();
@@ -88,8 +91,8 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
-  bool predict(const Streams &streams, std::vector<Rings> &rings) {
-    plan::Variant variant = lower(streams);
+  bool predict(Streams &streams, std::vector<Rings> &rings) {
+    plan::Variant variant = lower(streams, {.communicator = std::nullopt, .rolled = false});
     simulate::Result result;
     if (!run(streams, variant, rings, result))
       return false;
@@ -113,7 +116,23 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       findLeast(streams, rings, room);
     for (size_t rank = 0; rank != rings.size(); ++rank)
       overLimit |= !fit(rings[rank], room[rank]); // check-memory says what is missing
+    if (result.repeats && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
+        llvm::all_of(streams.ranks, [](const Stream &stream) { return completesInOrder(stream.program); })) {
+      const std::vector<plan::Time> &ends = result.ranks.front().lastEnd;
+      streams.predicted = {result.makespan, ends[ends.size() - 1] - ends[ends.size() - 2]};
+    }
     return true;
+  }
+
+  static bool neverWaitedFor(const Rings &rings) {
+    return llvm::all_of(
+        rings, [](const auto &entry) { return entry.second.size == entry.second.unlimited && !entry.second.heldUp; });
+  }
+
+  /// Whether what a wait counts is done when the run says that its instruction ends: a queue of both directions counts
+  /// a send's end no sooner than the arrival before it. Deferred W run by what else is ready: they are walked again.
+  static bool completesInOrder(ProgramOp program) {
+    return program.getCommunicator() == Communicator::PerEdge && !program.getFillWeights();
   }
 
   /// What the words need to run to their end, in memory that does not hold all that the run would take.

@@ -145,7 +145,7 @@ void makePrograms(PipelineOp pipeline, const schedule::Problem &problem) {
 }
 
 struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
-  explicit BuildSchedulePass(Ops ops = Ops::Written) : ops(ops) {}
+  explicit BuildSchedulePass(Wanted wanted = {}) : wanted(wanted) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -175,16 +175,17 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
     makePrograms(pipeline, problem);
     Streams &streams = getAnalysis<Streams>();
     streamWords(pipeline, problem, words, streams);
-    if (ops == Ops::Written)
+    if (wanted.ops)
       writeOps(pipeline, problem, streams);
     for (Stream &stream : streams.ranks)
       stream.sortUses();
+    streams.keepVisits = wanted.visits;
     markAnalysesPreserved<Streams>();
   }
 
-  const Ops ops;
+  const Wanted wanted;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> pipec::createBuildSchedule(Ops ops) { return std::make_unique<BuildSchedulePass>(ops); }
+std::unique_ptr<Pass> pipec::createBuildSchedule(Wanted wanted) { return std::make_unique<BuildSchedulePass>(wanted); }

@@ -1,7 +1,5 @@
 #include "compiler/passes/CrossCheck.h"
 
-#include "compiler/passes/Roll.h"
-
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -129,8 +127,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
     for (const int32_t stage : own)
       append(plan::Kind::Optimizer, {}, stage, reduced,
              [&](plan::Operation &optimizer) { optimizer.cost = problem.stages[size_t(stage)].optimizer; });
-    program.step = {{0, uint32_t(program.instructions.size()), 1}};
-    roll(program);
+    program.step = {{0, uint32_t(program.instructions.size()), 1}}; // to roll it takes longer than to walk it once
   }
   return variant;
 }

@@ -66,15 +66,18 @@ int64_t stepsOf(const Traffic &traffic, const Rows &rows) {
   });
 }
 
-Rows packed(const Traffic &traffic, const Rows &rows, Overtaking overtaking) {
+Rows packed(const Traffic &traffic, const Rows &rows, Overtaking overtaking, int64_t &steps) {
   StepRun run(traffic);
   Rows made(rows.size());
+  for (size_t rank = 0; rank != rows.size(); ++rank)
+    made[rank].reserve(rows[rank].size());
   std::vector<size_t> passAt(rows.size()), moveAt(rows.size());
   for (size_t rank = 0; rank != rows.size(); ++rank) {
     passAt[rank] = nextIn(rows[rank], 0, true);
     moveAt[rank] = nextIn(rows[rank], 0, false);
   }
-  run.run([&](uint32_t rank) {
+  // A rank stands idle only where none of its cells can be done, so the rows that come out run in the same steps.
+  steps = run.run([&](uint32_t rank) {
     const std::vector<Cell> &row = rows[rank];
     size_t &pass = passAt[rank], &move = moveAt[rank];
     const bool passCan = pass != row.size() && run.can(row[pass]), moveCan = move != row.size() && run.can(row[move]);

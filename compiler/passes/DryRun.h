@@ -16,8 +16,8 @@ struct Overtaking {
   size_t passes = 0;    // a transfer that cannot be done yet
   size_t transfers = 0; // a pass that could run
 };
-/// The rows as they run in the dry run if ranks may overtake like this, instead of standing idle. Transfers keep their
-/// order, and so do passes. `rows` are parts of one order.
-Rows packed(const Traffic &traffic, const Rows &rows, Overtaking overtaking);
+/// The rows as they run in the dry run if ranks may overtake like this, instead of standing idle, and how many steps
+/// they take. Transfers keep their order, and so do passes. `rows` are parts of one order.
+Rows packed(const Traffic &traffic, const Rows &rows, Overtaking overtaking, int64_t &steps);
 
 } // namespace pipec

@@ -188,7 +188,8 @@ plan::Variant lower(const Streams &streams, const LowerOptions &options) {
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
     const Stream &stream = streams.ranks[rank];
     ProgramLowering(stream, options, variant.programs[rank]).run();
-    roll(variant.programs[rank]);
+    if (options.rolled)
+      roll(variant.programs[rank]);
     variant.copies = std::max(variant.copies, int32_t(ProgramOp(stream.program).getCopies().value_or(1)));
     variant.slices = std::max(variant.slices, int32_t(ProgramOp(stream.program).getSlices().value_or(1)));
     for (const plan::Operation &operation : stream.operations)
@@ -208,7 +209,15 @@ Lowered::Lowered(mlir::Operation *, AnalysisManager &analyses) {
   valid = true;
   variant = lower(streams);
   rules = plan::verify(variant);
-  progress = simulate::span(variant, span, result);
+  simulate::Options options;
+  options.keepVisits = streams.keepVisits;
+  if (const std::optional<Streams::Predicted> &known = streams.predicted) {
+    progress = simulate::simulate(variant, options, result);
+    span = known->span;
+    if (progress.ok() && result.makespan == known->makespan)
+      return;
+  }
+  progress = simulate::span(variant, span, result, options);
 }
 
 } // namespace pipec

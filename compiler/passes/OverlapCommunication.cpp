@@ -148,7 +148,8 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     const TransferOrder best = bestOrder(traffic, orders);
     Rows rows = rowsOf(traffic, best);
     constexpr Overtaking kAll = {.passes = Overtaking::kAny, .transfers = Overtaking::kAny};
-    if (Rows fewer = packed(traffic, rows, kAll); stepsOf(traffic, fewer) < stepsOf(traffic, rows) / 64 * 63)
+    int64_t steps = 0;
+    if (Rows fewer = packed(traffic, rows, kAll, steps); steps < stepsOf(traffic, rows) / 64 * 63)
       rows = std::move(fewer);
     if (isFirst && rows == numbered->rowsOf(streams))
       return;

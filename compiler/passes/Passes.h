@@ -18,15 +18,19 @@ namespace pipec {
 #define GEN_PASS_REGISTRATION
 #include "compiler/passes/Passes.h.inc"
 
-/// Whether programs get their ops, for whoever reads or prints them, or whether the records beside them (Streams.h) are
-/// all there is: passes work on records, and a million ops cost more to make than all else.
-enum class Ops { Written, LeftOut };
+/// What is wanted of a compilation besides the plan.
+struct Wanted {
+  /// The programs' ops, for whoever reads or prints them. Passes work on the records beside them (Streams.h), and a
+  /// million ops cost more to make than all else: where they are not wanted, no pass makes any.
+  bool ops = true;
+  /// When each instruction of the proving walk runs (Lowered::result).
+  bool visits = false;
+};
 
-/// Programs whose ops are left out; the passes behind it then leave out theirs.
-std::unique_ptr<mlir::Pass> createBuildSchedule(Ops ops);
+std::unique_ptr<mlir::Pass> createBuildSchedule(Wanted wanted);
 
 /// From one pipeline to checked programs: all passes above, in the order of Passes.td.
-void buildPipeline(mlir::OpPassManager &manager, Ops ops = Ops::Written);
+void buildPipeline(mlir::OpPassManager &manager, Wanted wanted = {});
 
 /// Ends a pipeline in which what the checks walked is needed afterwards: takes their analysis out, and the words.
 struct Lowered;

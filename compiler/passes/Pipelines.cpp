@@ -25,8 +25,8 @@ std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken, sch
   return std::make_unique<TakeLowered>(taken, words);
 }
 
-void buildPipeline(mlir::OpPassManager &manager, Ops ops) {
-  manager.addPass(createBuildSchedule(ops));
+void buildPipeline(mlir::OpPassManager &manager, Wanted wanted) {
+  manager.addPass(createBuildSchedule(wanted));
   manager.addPass(createInsertCommunication());
   manager.addPass(createOverlapCommunication());
   manager.addPass(createAllocateSlots());

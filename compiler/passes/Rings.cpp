@@ -21,6 +21,7 @@ void RingPlan::grow(const Times &times) {
   while (size < uses.size() && !crossesSteps(times))
     size = std::min(uint32_t(uses.size()), size + 1 + size / 8);
   unlimited = size;
+  heldUp |= size >= uses.size() && !crossesSteps(times);
 }
 
 /// Whether each slot is free when the next step takes it over.

@@ -26,6 +26,7 @@ struct RingPlan {
   uint32_t size = 1;
   uint32_t unlimited = 1; // what the size would be without a memory limit
   uint32_t least = 1;     // with which the words are known to run to their end
+  bool heldUp = false;    // with any size, a step's first users wait for the last ones of the step before
 
   /// Grows to the least size at which no use waits for another in this run: buffers come free in order.
   void grow(const Times &times);

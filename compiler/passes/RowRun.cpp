@@ -58,8 +58,10 @@ private:
     for (size_t &at = next[rank]; at != rows[rank].size(); ++at) {
       const Cell &cell = rows[rank][at];
       if (cell.kind != Cell::Kind::Pass) {
-        moves[cell.index].ready[cell.kind == Cell::Kind::Recv] = free[rank];
-        start(cell.index);
+        const bool receives = cell.kind == Cell::Kind::Recv;
+        moves[cell.index].ready[receives] = free[rank];
+        if (moves[cell.index].ready[!receives] != kUnknown)
+          start(cell.index);
         continue;
       }
       const Traffic::Pass &pass = traffic.passes[cell.index];

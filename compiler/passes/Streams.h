@@ -10,6 +10,7 @@
 #include "mlir/IR/Diagnostics.h"
 
 #include <compare>
+#include <optional>
 #include <vector>
 
 namespace pipec {
@@ -97,7 +98,14 @@ struct Streams {
   /// Puts a rank's ops in the order of its records.
   void moveOps(size_t rank);
 
-  bool matched = false; // `transfers` are known
+  bool matched = false;    // `transfers` are known
+  bool keepVisits = false; // of the walk that proves them (Lowered.h)
+
+  /// The predicted run, where no slot is ever waited for, so that slots change no time of it.
+  struct Predicted {
+    plan::Time makespan = 0, span = 0;
+  };
+  std::optional<Predicted> predicted;
 };
 
 /// The words of the programs.

@@ -250,14 +250,13 @@ private:
 std::string_view spelling(Action action) { return kSpellings[size_t(action)]; }
 
 void appendName(std::string &text, const Cell &cell) {
-  auto append = [&](int32_t number) {
-    char digits[12];
-    text.append(digits, std::to_chars(digits, std::end(digits), number).ptr);
-  };
-  append(cell.stage);
-  text += spelling(cell.action);
+  char name[48]; // two numbers of at most 11 characters, and the longest spelling
+  char *end = std::to_chars(name, std::end(name), cell.stage).ptr;
+  const std::string_view action = spelling(cell.action);
+  end = std::copy(action.begin(), action.end(), end);
   if (cell.microbatch >= 0)
-    append(cell.microbatch);
+    end = std::to_chars(end, std::end(name), cell.microbatch).ptr;
+  text.append(name, end);
 }
 
 std::string nameOf(const Cell &cell) {

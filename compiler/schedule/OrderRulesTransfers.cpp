@@ -88,14 +88,18 @@ private:
     struct End {
       uint32_t rank, place;
     };
-    std::map<std::pair<int32_t, int32_t>, std::pair<std::vector<End>, std::vector<End>>> pairs;
+    using Ends = std::pair<std::vector<End>, std::vector<End>>;
+    std::map<std::pair<int32_t, int32_t>, Ends> pairs;
+    std::vector<Ends *> known(size_t(index.stages) * size_t(kActions)); // by stage, which is on one rank, and action
     each([&](size_t rank, const Cell &cell, uint32_t i) {
       if (isTransfer(cell.action)) {
-        const int32_t other = index.rankOf[size_t(otherStage(cell))];
-        if (isSend(cell.action))
-          pairs[{int32_t(rank), other}].first.push_back({uint32_t(rank), i});
-        else
-          pairs[{other, int32_t(rank)}].second.push_back({uint32_t(rank), i});
+        const bool sends = isSend(cell.action);
+        Ends *&ends = known[size_t(cell.stage) * size_t(kActions) + size_t(cell.action)];
+        if (!ends) {
+          const int32_t own = int32_t(rank), other = index.rankOf[size_t(otherStage(cell))];
+          ends = &pairs[sends ? std::pair(own, other) : std::pair(other, own)];
+        }
+        (sends ? ends->first : ends->second).push_back({uint32_t(rank), i});
       }
       return true;
     });

@@ -8,6 +8,7 @@
 #include "compiler/spec/Variants.h"
 #include "runtime/plan/Limits.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -146,11 +147,17 @@ std::string readAll(const std::string &path, std::string &text) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return fmt::format("cannot be opened: {}", std::strerror(errno));
-  text.resize(limits::kSpecBytes + 1);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // A byte more than a spec may have is enough to see that it is too long.
+  constexpr size_t kMost = size_t(limits::kSpecBytes) + 1, kChunk = size_t(1) << 16;
+  text.clear();
+  while (file && text.size() != kMost) {
+    const size_t used = text.size();
+    text.resize(std::min(kMost, used + std::max(used, kChunk)));
+    file.read(text.data() + used, static_cast<std::streamsize>(text.size() - used));
+    text.resize(used + static_cast<size_t>(file.gcount()));
+  }
   if (file.bad())
     return fmt::format("cannot be read: {}", std::strerror(errno));
-  text.resize(static_cast<size_t>(file.gcount()));
   return {};
 }
 

@@ -69,7 +69,8 @@ Status advanceUntilRepeats(Walk &walk, int64_t steps) {
     if (Status status = walk.advance(step + 1); !status.ok())
       return status;
     const uint64_t now = walk.signature(step);
-    if (step != 0 && now == before)
+    walk.result.repeats = step != 0 && now == before;
+    if (walk.result.repeats)
       break;
     before = now;
   }
@@ -96,11 +97,10 @@ Status prove(const plan::Variant &variant, Result &result) {
   return status;
 }
 
-Status span(const plan::Variant &variant, Time &span, Result &result) {
+Status span(const plan::Variant &variant, Time &span, Result &result, const Options &options) {
   // Steps repeat after a few where one cycle of causes dominates; where two are nearly equal it may take long, and the
   // largest mean advance of any rank over the later half, serves.
   constexpr int64_t kSteps = 64;
-  Options options;
   Walk walk(variant, options);
   std::vector<uint64_t> signatures;
   Status status;

@@ -46,6 +46,14 @@ struct Options {
   plan::Time scenarioStart = 0;
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
+  /// Fills in RankResult::visits.
+  bool keepVisits = false;
+};
+
+/// One executed instruction of a rank's first step.
+struct Visit {
+  plan::Time start = 0, end = 0; // as in Event
+  uint32_t index = 0;            // as in Event
 };
 
 struct RankResult {
@@ -55,11 +63,13 @@ struct RankResult {
   plan::Bytes peakActivation = 0;     // most of live activations and contexts; with a weights queue, in any timing
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
   int64_t peakIndex = 0;              // of the instruction that first reaches it, as in Event
+  std::vector<Visit> visits;          // in the order in which the walk came to them: each behind what it depends on
 };
 
 struct Result {
   std::vector<RankResult> ranks;
   plan::Time makespan = 0; // of the first step
+  bool repeats = false;    // Options::untilRepeats: the last step is like the one before it
 };
 
 /// Runs `options.steps` steps of a variant, or fewer (untilRepeats); `lastEnd` has one element for each. If the program
@@ -71,8 +81,8 @@ Status prove(const plan::Variant &variant, Result &result);
 
 /// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same
 /// amount later than c steps before), and rounds that mean up. Result also holds the simulated steps. Code::Input where
-/// a step takes longer than limits::kTime: nothing is wrong with the order.
-Status span(const plan::Variant &variant, plan::Time &span, Result &result);
+/// a step takes longer than limits::kTime: nothing is wrong with the order. Of options, `keepVisits` alone counts.
+Status span(const plan::Variant &variant, plan::Time &span, Result &result, const Options &options = {});
 
 /// 1 - busy / (ranks * time).
 double bubbleRate(const Result &result, plan::Time time);

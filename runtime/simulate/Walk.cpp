@@ -26,8 +26,11 @@ Walk::Walk(const plan::Variant &variant, const Options &options) : variant(varia
   entries.reserve(instructionCount);
   waits.reserve(waitCount);
   firstQueue.push_back(0);
-  for (size_t rank = 0; rank != variant.programs.size(); ++rank)
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
     build(rank);
+    if (options.keepVisits)
+      result.ranks[rank].visits.reserve(size_t(plan::executed(variant.programs[rank])));
+  }
 }
 
 /// A rank's queues: its instructions, apart by queue.
@@ -396,6 +399,8 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
                      indexOf(queue)});
   }
+  if (options.keepVisits && queue.step == 0)
+    result.ranks[size_t(queue.rank)].visits.push_back({start, completedAt, uint32_t(indexOf(queue))});
   queue.free = freeAt;
   ++queue.done;
   if (++queue.at == queue.last) {

@@ -63,7 +63,7 @@ Agreement::Agreement() {
   context.printOpOnDiagnostic(false);
 }
 
-Made Agreement::make(const RandomPipeline &random, Ops ops) {
+Made Agreement::make(const RandomPipeline &random, Wanted wanted) {
   Made made;
   llvm::raw_string_ostream places(made.places);
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
@@ -78,8 +78,8 @@ Made Agreement::make(const RandomPipeline &random, Ops ops) {
   if (!made.module)
     return made;
   mlir::PassManager manager(&context); // its verifier is on
-  buildPipeline(manager, ops);
-  if (ops == Ops::Written)
+  buildPipeline(manager, wanted);
+  if (wanted.ops)
     manager.addPass(std::make_unique<CheckStreams>());
   manager.addPass(createTakeLowered(made.lowered, made.words));
   if (mlir::failed(manager.run(*made.module)))

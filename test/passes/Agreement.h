@@ -27,7 +27,7 @@ struct Made {
 class Agreement : public testing::Test {
 protected:
   Agreement();
-  Made make(const RandomPipeline &random, Ops ops = Ops::Written);
+  Made make(const RandomPipeline &random, Wanted wanted = {});
   void judge(const RandomPipeline &random, Made &made);
   /// The file holds the same plan, and the plan, rolled as it may be, runs as the programs did.
   void judgeFile(const RandomPipeline &random, Made &made);

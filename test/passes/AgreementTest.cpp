@@ -131,7 +131,7 @@ TEST_F(Agreement, opsThatAreLeftOutChangeNothing) {
     RandomPipeline each = tight.next();
     for (bool limited : {false, true}) {
       SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
-      const Made written = make(each), left = make(each, Ops::LeftOut);
+      const Made written = make(each), left = make(each, {.ops = false});
       EXPECT_EQ(written.errors, left.errors);
       EXPECT_EQ(written.places, left.places);
       EXPECT_EQ(written.words, left.words);

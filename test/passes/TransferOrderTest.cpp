@@ -102,7 +102,9 @@ TEST(TransferOrder, EveryOrderIsOneOfAllThatCanRun) {
       for (const Overtaking overtaking :
            {Overtaking(), Overtaking{.passes = 1}, Overtaking{.passes = 2, .transfers = 3},
             Overtaking{.passes = Overtaking::kAny, .transfers = Overtaking::kAny}}) {
-        const Rows fewer = packed(traffic, rows, overtaking);
+        int64_t steps = 0;
+        const Rows fewer = packed(traffic, rows, overtaking, steps);
+        EXPECT_EQ(steps, stepsOf(traffic, fewer));
         EXPECT_EQ(transfersIn(rows), transfersIn(fewer));
         size_t cells = 0;
         for (const auto &row : fewer)

@@ -50,7 +50,7 @@ int writeTorchCsv(const CommandOptions &options, const Compiled &compiled) {
   if (!options.torch.empty())
     (void)emit::findRelease(options.torch, release);
   schedule::OrderCells cells;
-  if (Status status = emit::torchCells(variant, format, release, cells); !status.ok())
+  if (Status status = emit::torchCells(variant, format, release, cells, &compiled.walks.front()); !status.ok())
     return fail(options, options.input, status);
   for (const std::string &note : emit::torchNotes(variant, format, release))
     fmt::print(stderr, "note: {}\n", note);
@@ -78,6 +78,8 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, options.input, Status::input("expected a spec, found a plan"));
   if (Status status = checkTorch(options); !status.ok())
     return fail(options, options.input, status);
+  compiled.keepVisits = isTorchCsv(options);
+  compiled.encodes = !isTorchCsv(options);
   if (!compile(options.input, options.set, until, compiled, failure))
     return fail(options, failure);
   if (until != Stage::Plan)

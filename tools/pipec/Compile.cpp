@@ -116,8 +116,9 @@ public:
     // What looks at the whole of a variant has been asked: check-deadlock passes no variant that breaks a rule.
     if (status.ok())
       status = plan::checkTables(compiled.plan);
-    compiled.bytes = plan::encode(compiled.plan);
-    if (status.ok() && compiled.bytes.empty())
+    if (compiled.encodes)
+      compiled.bytes = plan::encode(compiled.plan);
+    if (status.ok() && compiled.encodes && compiled.bytes.empty())
       status = Status::input("the plan has more than 1 GiB");
     if (!status.ok()) {
       emitError(FileLineColLoc::get(&context, path, 1, 1)) << status.message;
@@ -207,7 +208,7 @@ private:
     manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
     Code code = Code::Ok;
     manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
-    buildPipeline(manager, until == Stage::Programs ? Ops::Written : Ops::LeftOut);
+    buildPipeline(manager, {.ops = until == Stage::Programs, .visits = compiled.keepVisits});
     std::optional<Lowered> lowered;
     schedule::Words words;
     manager.addPass(createTakeLowered(lowered, words));

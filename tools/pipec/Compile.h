@@ -25,8 +25,10 @@ struct Failure {
 enum class Stage { Checked, Space, Design, Programs, Plan };
 
 struct Compiled {
-  std::string text; // Stage::Design, Stage::Programs: the IR
-  plan::Plan plan;  // Stage::Plan
+  bool keepVisits = false; // wanted: that walks hold when each instruction runs
+  bool encodes = true;     // wanted: bytes
+  std::string text;        // Stage::Design, Stage::Programs: the IR
+  plan::Plan plan;         // Stage::Plan
   std::vector<uint8_t> bytes;
   // Of each variant; none where the plan was read from a file.
   std::vector<simulate::Result> walks;
