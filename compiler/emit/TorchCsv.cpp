@@ -246,16 +246,13 @@ Status torchCells(const plan::Variant &variant, OrderFormat format, TorchRelease
 }
 
 std::string torchCsv(const schedule::OrderCells &cells) {
-  constexpr size_t kUsual = 16; // characters of a cell
-  std::string text;
-  size_t count = 0;
-  for (const std::vector<Cell> &row : cells.rows)
-    count += row.size();
-  text.reserve(count * kUsual);
+  std::string text, line;
   for (const std::vector<Cell> &row : cells.rows) {
+    line.clear();
     for (size_t at = 0; at != row.size(); ++at)
-      appendCell(text, row[at], at > 0 && row[at - 1].opensPair);
-    text.back() = '\n';
+      appendCell(line, row[at], at > 0 && row[at - 1].opensPair);
+    line.back() = '\n';
+    text += line;
   }
   return text;
 }
