@@ -92,6 +92,15 @@ public:
     return simulate::simulate(programs->variant, {}, result).ok();
   }
 
+  OrderTime unitTime() {
+    for (plan::Program &program : programs->variant.programs)
+      for (plan::Operation &operation : program.operations)
+        operation.cost = !plan::isCompute(operation.kind) ? 0 : operation.kind == plan::Kind::Backward ? 2 : 1;
+    simulate::Result result;
+    (void)simulate::simulate(programs->variant, {}, result); // times change nothing of whether it ends
+    return {result.makespan, simulate::bubbleRate(result, result.makespan)};
+  }
+
   /// The cycle in which it stops, from its first cell in the file on.
   std::vector<std::pair<Node, Step>> cycle() {
     done.resize(cells.rows.size());
@@ -230,6 +239,10 @@ bool proveOrder(const OrderCells &cells, const OrderIndex &index, Communicator c
   if (std::string mended = mendOrder(cells, communicator); !mended.empty())
     stop.notes.push_back({0, 0, std::move(mended)});
   return false;
+}
+
+OrderTime timeOrder(const OrderCells &cells, const OrderIndex &index, Communicator communicator) {
+  return Proof(cells, index, communicator).unitTime();
 }
 
 OrderRun runOrder(const OrderCells &cells, const OrderIndex &index, Communicator communicator) {

@@ -46,4 +46,12 @@ struct OrderStop {
 bool proveOrder(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator,
                 OrderStop &stop);
 
+/// How long a step of an order lasts where costs are not known: a pass takes 1, a whole backward 2, all else nothing.
+struct OrderTime {
+  int64_t units = 0;
+  double bubble = 0; // idle share of all ranks' time
+};
+/// Of cells that end.
+OrderTime timeOrder(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator);
+
 } // namespace pipec::emit

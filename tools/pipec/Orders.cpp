@@ -103,6 +103,7 @@ int verifyOrderCommand(const CommandOptions &options) {
 
   const bool comms = cells.format == schedule::OrderFormat::ComputeComms;
   const std::string_view format = comms ? "compute_comms" : "compute_only";
+  const emit::OrderTime time = emit::timeOrder(cells, index, communicator);
   if (options.json) {
     nlohmann::ordered_json object = {{"file", options.input}, {"format", format}};
     if (comms)
@@ -115,6 +116,8 @@ int verifyOrderCommand(const CommandOptions &options) {
       object["overlapped"] = pairsOf(cells);
     if (comms)
       object["communicator"] = emit::name(communicator);
+    object["unit_time"] = time.units;
+    object["unit_bubble_rate"] = time.bubble;
     fmt::print("{}\n", object.dump(2));
     return 0;
   }
@@ -124,6 +127,8 @@ int verifyOrderCommand(const CommandOptions &options) {
              cells.pairs ? fmt::format(", {} overlapped pairs", pairsOf(cells)) : "",
              comms ? fmt::format(" (communicator {})", emit::name(communicator))
                    : " where PyTorch places the transfers");
+  fmt::print("  with F, B and W of one unit each and transfers that take none: {} units, bubble {:.2f} %\n", time.units,
+             100 * time.bubble);
   return 0;
 }
 
