@@ -136,11 +136,8 @@ Best boundsOf(const Problem &problem) {
   }
   if (problem.copies == 1) // with more, a rank's first start is at no one stage
     lastDevice(view, best);
-  if (problem.memoryLimit > 0) {
-    if (problem.backwardGroup == 1)
-      words(view, best);
+  if (problem.memoryLimit > 0 && !(problem.backwardGroup == 1 && words(view, best)))
     prices(view, best); // from what the others prove
-  }
   return best;
 }
 

@@ -17,8 +17,9 @@ void windows(const View &view, Best &best);
 /// LB7 and work of a rank of several stages as one linear program: what it can hold and run at most in a given time.
 void prices(const View &view, Best &best);
 
-/// LB6 of a rank of two stages that holds few microbatches: the shortest of all its words.
-void words(const View &view, Best &best);
+/// LB6 of a rank of two stages that holds few microbatches: the shortest of all its words. True: no argument about this
+/// rank alone proves more.
+bool words(const View &view, Best &best);
 
 /// LB6 of ranks with two stages.
 void returns(const View &view, Best &best);

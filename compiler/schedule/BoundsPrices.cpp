@@ -231,13 +231,13 @@ private:
 /// than is proven by others, there is nothing to find.
 void prices(const View &view, Best &best) {
   constexpr int kTries = 4;
-  constexpr size_t kMostStages = 4; // it takes the time of their number squared
+  constexpr size_t kStages = 2; // of one, others prove as much; of more, the time it takes is their number squared
   const auto [rank, fill, work] = narrowest(view);
   if (!view.inOrder || !rank)
     return;
   const Wide head = view.stages[size_t(rank->first)].headF, m = view.microbatches;
   Wide proven = -1, proposed = std::min(best.span, best.makespan - head), refuted = kNever;
-  if (4 * fill * m <= 3 * proposed || rank->stages.size() < 2 || rank->stages.size() > kMostStages)
+  if (4 * fill * m <= 3 * proposed || rank->stages.size() != kStages)
     return;
   Prices own(view, *rank);
   double fitting = 0; // into `proven`

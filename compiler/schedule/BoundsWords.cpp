@@ -131,6 +131,9 @@ public:
     return least;
   }
 
+  /// Whether it found less than the shortest perhaps.
+  bool isMerged() const { return isAnyMerged; }
+
 private:
   struct Letter {
     Time length = 0;
@@ -145,12 +148,13 @@ private:
   const Time optimizer;
   bool hasWeights = false;
   size_t width = 1; // states of a node
+  bool isAnyMerged = false;
   std::vector<Letter> chain;
   Letter weights;
 
   static Time clamped(Wide time) { return Time(std::clamp<Wide>(time, 0, limits::kTime)); }
 
-  void extend(const Counts &counts, const State &state, std::map<Counts, std::vector<State>> &next) const {
+  void extend(const Counts &counts, const State &state, std::map<Counts, std::vector<State>> &next) {
     Wide held = weights.bytes * counts[chain.size()];
     for (size_t k = 0; k < chain.size(); ++k)
       held += chain[k].bytes * counts[k];
@@ -185,7 +189,7 @@ private:
     }
   }
 
-  void put(Counts counts, size_t kind, State state, std::map<Counts, std::vector<State>> &next) const {
+  void put(Counts counts, size_t kind, State state, std::map<Counts, std::vector<State>> &next) {
     ++counts[kind];
     std::vector<State> &all = next[counts];
     for (const State &other : all)
@@ -198,11 +202,12 @@ private:
   }
 
   /// Merges those next to each other in time that differ least, while there are too many.
-  void thin(std::vector<State> &all) const {
+  void thin(std::vector<State> &all) {
     if (all.size() <= width)
       return;
     std::sort(all.begin(), all.end(),
               [](const State &x, const State &y) { return x.now != y.now ? x.now < y.now : x.inputs < y.inputs; });
+    isAnyMerged = true;
     while (all.size() > width) {
       size_t nearest = 0;
       Wide least = kNever;
@@ -221,12 +226,12 @@ private:
 
 /// Of the narrowest rank, where it has two stages and holds few microbatches, else the nodes are too many; of one stage
 /// the memory chain is as good. Where memory alone takes far less time than is proven, nothing is found either.
-void words(const View &view, Best &best) {
+bool words(const View &view, Best &best) {
   constexpr Wide kNodes = 100'000, kStates = 2 * kNodes;
   const Narrowest narrow = narrowest(view);
   const RankView *rank = narrow.rank;
   if (!view.inOrder || !rank || rank->stages.size() != kStages || 4 * narrow.fill * view.microbatches <= 3 * best.span)
-    return;
+    return false;
   Wide least = kNever; // that a microbatch of a stage holds
   for (const int32_t s : rank->stages)
     least = std::min(least, view.stages[size_t(s)].a + view.stages[size_t(s)].o);
@@ -234,7 +239,7 @@ void words(const View &view, Best &best) {
   const Wide nodes =
       held <= Wide(kMostHeld) ? held * held * held * view.microbatches : kNever; // somewhat less than that
   if (nodes > kNodes)
-    return;
+    return false;
   Wide around = -kNever;
   for (const RankView *other : byFirstStage(view)) {
     around = std::max(around, aroundOf(view, *other));
@@ -242,10 +247,11 @@ void words(const View &view, Best &best) {
       break;
   }
   const Wide head = view.stages[size_t(rank->first)].headF;
-  if (const std::optional<State> shortest =
-          RankWords(view, *rank, around, size_t(held))
-              .shortest(size_t(std::clamp<Wide>(kStates / nodes, 2, 16)), size_t(kStates)))
+  RankWords own(view, *rank, around, size_t(held));
+  const auto shortest = own.shortest(size_t(std::clamp<Wide>(kStates / nodes, 2, 16)), size_t(kStates));
+  if (shortest)
     best.offer(head + shortest->makespan, shortest->span, Argument::MemoryChain);
+  return shortest && !own.isMerged();
 }
 
 } // namespace pipec::schedule::bounds
