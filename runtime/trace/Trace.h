@@ -48,7 +48,4 @@ std::string toJson(const plan::Variant &variant, std::vector<Event> events);
 /// Writes atomically (a temporary file beside it, then rename); on failure nothing stays behind.
 Status write(const std::string &path, const std::string &json);
 
-/// Merges traces (JSON texts of one rank each) into one; `merged` is left alone on failure.
-Status merge(const std::vector<std::string> &jsons, std::string &merged);
-
 } // namespace pipec::trace

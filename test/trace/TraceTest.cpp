@@ -159,36 +159,6 @@ TEST(Trace, LiveBytesEndAtZero) {
 
 TEST(Trace, NoEvents) { EXPECT_TRUE(json::parse(toJson(Sample().variant(), {}))["traceEvents"].empty()); }
 
-TEST(Trace, Merge) {
-  const Sample run;
-  std::vector<std::string> alone;
-  for (const int32_t rank : {0, 1}) {
-    std::vector<Event> events;
-    for (const Event &event : run.events)
-      if (event.rank == rank)
-        events.push_back(event);
-    alone.push_back(toJson(run.variant(), events));
-  }
-  std::string merged;
-  const Status status = merge(alone, merged);
-  ASSERT_TRUE(status.ok()) << status.message;
-  const json together = run.traced(), joined = json::parse(merged)["traceEvents"];
-  EXPECT_EQ(joined.size(), together.size());
-  EXPECT_EQ(std::multiset<json>(joined.begin(), joined.end()), std::multiset<json>(together.begin(), together.end()));
-}
-
-TEST(Trace, MergeRefusesWhatIsNoTrace) {
-  std::string merged = "as it was";
-  for (const char *bad : {"", "{", "[]", "7", "{\"traceEvents\":7}"}) {
-    const Status status = merge({"{\"traceEvents\":[]}", bad}, merged);
-    EXPECT_EQ(status.code, Code::Input);
-    EXPECT_EQ(status.message.substr(0, 7), "trace 1") << status.message;
-  }
-  EXPECT_EQ(merged, "as it was");
-  EXPECT_TRUE(merge({}, merged).ok());
-  EXPECT_TRUE(json::parse(merged)["traceEvents"].empty());
-}
-
 TEST(Trace, ReadsBackWhatIsWritten) {
   const Sample run;
   std::vector<Event> events;

@@ -62,6 +62,7 @@ std::string toJson(const Outcome &outcome) {
       {"ranks", outcome.result.run.ranks.size()},
       {"first_step", run.first},
       {"steps", run.end},
+      {"started_at_ns", run.startedAt}, // of CLOCK_MONOTONIC
       {"step_ms", milliseconds(outcome.measured)},
       {"simulated_step_ms", milliseconds(outcome.simulated)},
       {"predicted_ms", milliseconds(double(certificateOf(outcome).span))},
