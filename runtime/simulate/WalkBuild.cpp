@@ -1,0 +1,131 @@
+// What a walk begins with: the queues of every rank, their instructions apart by queue.
+#include "runtime/simulate/Walk.h"
+
+#include <algorithm>
+
+namespace pipec::simulate {
+
+using plan::Instruction;
+using plan::Kind;
+using plan::Operation;
+using plan::Program;
+
+Walk::Walk(const plan::Variant &variant, const Options &options) : variant(variant), options(options) {
+  result.ranks.resize(variant.programs.size());
+  live.resize(variant.programs.size());
+  size_t queueCount = 0, instructionCount = 0, waitCount = 0;
+  for (const Program &program : variant.programs) {
+    queueCount += program.queues.size();
+    instructionCount += program.instructions.size();
+    waitCount += program.waits.size();
+  }
+  queues.resize(queueCount);
+  entries.reserve(instructionCount);
+  waits.reserve(waitCount);
+  firstQueue.push_back(0);
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
+    build(rank);
+    if (options.keepVisits)
+      result.ranks[rank].visits.reserve(size_t(plan::executed(variant.programs[rank])));
+  }
+}
+
+/// A rank's queues: its instructions, apart by queue.
+void Walk::build(size_t rank) {
+  const Program &program = variant.programs[rank];
+  const uint32_t base = firstQueue.back(), firstWork = uint32_t(works.size());
+  firstQueue.push_back(base + uint32_t(program.queues.size()));
+  // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
+  for (const Operation &operation : program.operations) {
+    works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
+    if (operation.kind == Kind::AllReduce) {
+      const bool all = operation.peer == -1;
+      const int32_t key = all ? -1 : std::min(int32_t(rank), operation.peer);
+      works.back().link = collectiveOf.try_emplace(key, uint32_t(collectives.size())).first->second;
+      if (works.back().link == collectives.size())
+        collectives.emplace_back().ranks = all ? variant.programs.size() : 2;
+    }
+    if (!plan::isTransfer(operation.kind))
+      continue;
+    bool sends = operation.kind == Kind::Send;
+    std::array<int32_t, 4> key = {int32_t(rank), operation.peer, 0, 0};
+    if (!sends)
+      std::swap(key[0], key[1]);
+    if (options.idealLinks) {
+      key[2] = int32_t(operation.of);
+      key[3] = sends                                    ? operation.stage
+               : operation.of == plan::Payload::Forward ? operation.stage - 1
+                                                        : operation.stage + 1;
+    }
+    works.back().link = linkIndex.try_emplace(key, uint32_t(linkIndex.size())).first->second;
+  }
+  links.resize(linkIndex.size());
+
+  std::vector<std::vector<uint32_t>> own(program.queues.size());        // instructions
+  std::vector<std::vector<uint32_t>> segmentEnd(program.queues.size()); // and where each segment's end
+  for (const plan::Segment &segment : program.step) {
+    for (uint32_t i = segment.first; i != segment.first + segment.count && segment.trips != 0; ++i)
+      own[program.instructions[i].queue].push_back(i);
+    for (size_t q = 0; q != own.size(); ++q)
+      segmentEnd[q].push_back(uint32_t(own[q].size()));
+  }
+  Device &device = devices.emplace_back();
+  for (size_t q = 0; q != program.queues.size(); ++q) {
+    QueueState &queue = queues[base + q];
+    queue.rank = int32_t(rank);
+    queue.index = uint32_t(q);
+    queue.firstLoop = uint32_t(loops.size());
+    uint32_t entry = uint32_t(entries.size()), from = 0;
+    int64_t issued = 0; // of all queues, in the segments before
+    for (size_t s = 0; s != program.step.size(); from = segmentEnd[q][s++]) {
+      const plan::Segment &segment = program.step[s];
+      if (segmentEnd[q][s] != from) {
+        loops.push_back(
+            {entry + from, entry + segmentEnd[q][s], segment.trips, issued - segment.first, int64_t(segment.count)});
+        queue.perStep += int64_t(segmentEnd[q][s] - from) * segment.trips;
+      }
+      issued += int64_t(segment.count) * segment.trips;
+    }
+    queue.endLoop = uint32_t(loops.size());
+    Work::InPair inPair = Work::InPair::No; // what comes next
+    for (uint32_t i : own[q]) {
+      const Instruction &instruction = program.instructions[i];
+      uint32_t at = firstWork + instruction.operation;
+      if (inPair != Work::InPair::No) {
+        works.push_back(works[at]);
+        works.back().inPair = inPair;
+        inPair = inPair == Work::InPair::First ? Work::InPair::Second : Work::InPair::No;
+        at = uint32_t(works.size() - 1);
+      } else if (works[at].kind == Kind::Overlapped) {
+        inPair = Work::InPair::First;
+      }
+      const Work &work = works[at];
+      entries.push_back({i, at, uint32_t(waits.size()), instruction.waits});
+      for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
+        const plan::Wait &wait = program.waits[w];
+        waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});
+      }
+      if (work.kind == Kind::AllReduce)
+        if (std::vector<uint32_t> &all = collectives[work.link].queues; all.empty() || all.back() != base + q)
+          all.push_back(uint32_t(base + q));
+      if (plan::isTransfer(work.kind)) {
+        Link &link = links[work.link];
+        (work.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
+      }
+    }
+    if (queue.firstLoop != queue.endLoop)
+      enter(queue, queue.firstLoop);
+    if (program.queues[q].kind == plan::QueueKind::Device)
+      device.queues.push_back(uint32_t(base + q));
+  }
+  std::sort(device.queues.begin(), device.queues.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(program.queues[queues[a].index].priority, a) <
+           std::pair(program.queues[queues[b].index].priority, b);
+  });
+  if (device.queues.size() == 1)
+    device.queues.clear();
+  for (uint32_t q : device.queues)
+    queues[q].shares = true;
+}
+
+} // namespace pipec::simulate
