@@ -4,6 +4,7 @@
 #include "compiler/schedule/LocalSearch.h"
 
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Random.h"
 #include "compiler/schedule/Span.h"
 #include "compiler/schedule/Walk.h"
 
@@ -18,22 +19,6 @@ namespace {
 
 using Level = __int128; // sizes within the limits times as many microbatches may pass 2^63
 constexpr Time kNever = std::numeric_limits<Time>::max();
-
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-class Random {
-public:
-  explicit Random(uint64_t seed) : state(seed) {}
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  size_t below(size_t bound) { return static_cast<size_t>(next() % bound); }
-
-private:
-  uint64_t state;
-};
 
 /// Times words that change in place between calls.
 class Timer {
@@ -58,11 +43,21 @@ public:
     });
   }
 
+  /// When each letter of words that take a time starts, in a step from nothing.
+  const std::vector<std::vector<Time>> &starts(const Words &words) {
+    begun.resize(words.size());
+    for (size_t r = 0; r < words.size(); ++r)
+      begun[r].resize(words[r].size());
+    walk.run(release, &begun);
+    return begun;
+  }
+
 private:
   int32_t ranks;
   Objective objective;
   std::vector<Time> release;
   Walk walk;
+  std::vector<std::vector<Time>> begun;
 
   Step step() const {
     Step step;
@@ -76,6 +71,10 @@ private:
 
 struct Move {
   size_t rank, from, to;
+};
+
+struct Place {
+  size_t rank = 0, at = 0;
 };
 
 class Annealer {
@@ -110,6 +109,10 @@ public:
     // A move that changes nothing costs no evaluation, but must not go on for ever either.
     for (int64_t tries = 0;
          used < annealing.evaluations && bestTime > annealing.enough && tries < 8 * annealing.evaluations; ++tries) {
+      if (turns.empty()) {
+        findTurns();
+        ++used;
+      }
       const std::optional<Move> move = pick();
       if (!move)
         continue;
@@ -121,6 +124,7 @@ public:
         continue;
       }
       current = time;
+      turns.clear();
       if (time < bestTime) {
         bestTime = time;
         best = words;
@@ -139,6 +143,8 @@ private:
   Random random;
   std::vector<std::vector<int32_t>> microbatches; // of each letter
   std::vector<std::vector<Level>> live;           // before each letter
+  std::vector<std::vector<Place>> places;         // of F and B, by stage and microbatch
+  std::vector<Place> turns;                       // letters of a longest path that wait for their rank alone
   Time unit = 1;                                  // about a pass of the largest stage
 
   Level change(const Op &op) const { return changeOf(problem.stages[size_t(op.stage)], op.letter); }
@@ -149,15 +155,61 @@ private:
     return a.stage != b.stage || (a.letter != b.letter && microbatches[rank][early] != microbatches[rank][late]);
   }
 
+  /// Follows a longest path of a step back from its end. Only another order at one of its turns makes it shorter.
+  void findTurns() {
+    const std::vector<std::vector<Time>> &starts = timer.starts(words);
+    const auto end = [&](const Place &place) {
+      const Op &op = words[place.rank][place.at];
+      return starts[place.rank][place.at] + costOf(problem.stages[size_t(op.stage)], op.letter);
+    };
+    places.resize(2 * problem.stages.size());
+    for (std::vector<Place> &each : places)
+      each.resize(size_t(problem.microbatches));
+    Place place;
+    Time latest = -1;
+    for (size_t rank = 0; rank < words.size(); ++rank) {
+      for (size_t at = 0; at < words[rank].size(); ++at)
+        if (const Op &op = words[rank][at]; op.letter != Letter::W)
+          places[2 * size_t(op.stage) + (op.letter != Letter::F)][size_t(microbatches[rank][at])] = {rank, at};
+      if (const Place last{rank, words[rank].size() - 1}; end(last) > latest) {
+        latest = end(last);
+        place = last;
+      }
+    }
+    while (place.at > 0) {
+      const Place previous{place.rank, place.at - 1};
+      const Op &op = words[place.rank][place.at];
+      const bool isForward = op.letter == Letter::F;
+      const int32_t source = isForward ? problem.before(op.stage) : problem.after(op.stage);
+      if (end(previous) == starts[place.rank][place.at]) {
+        turns.push_back(place);
+        place = previous;
+      } else if (op.letter == Letter::W || source < 0) {
+        break;
+      } else {
+        place = places[2 * size_t(source) + !isForward][size_t(microbatches[place.rank][place.at])];
+      }
+    }
+    if (turns.empty())
+      turns.push_back(place);
+  }
+
   std::optional<Move> pick() {
     constexpr size_t kFarthest = 12;
-    const size_t rank = random.below(words.size());
-    const size_t length = words[rank].size();
-    const size_t from = random.below(length);
+    const bool later = random.below(2) == 0;
+    Place place;
+    if (random.below(4) == 0) {
+      place.rank = random.below(words.size());
+      place.at = random.below(words[place.rank].size());
+    } else {
+      place = turns[random.below(turns.size())];
+      if (later && place.at > 0) // what it waits for
+        --place.at;
+    }
+    const size_t rank = place.rank, length = words[rank].size(), from = place.at;
     size_t distance = 1;
     while (distance < kFarthest && random.below(3) == 0)
       ++distance;
-    const bool later = random.below(2) == 0;
     if (later ? from + distance >= length : from < distance)
       return std::nullopt;
     const Move move{rank, from, later ? from + distance : from - distance};

@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <optional>
 
 namespace pipec::schedule {
 
@@ -18,16 +19,17 @@ using Level = __int128; // sizes within the limits times as many microbatches ma
 class Filler {
 public:
   Filler(const Problem &problem, const Capacities &capacities, Words &words)
-      : problem(problem), capacities(capacities), words(words), fused(problem.backward == BackwardMode::Fused),
-        window(64 + 8 * size_t(problem.ranks)), stagesByRank(problem.stagesByRank()) {
-    const auto count = static_cast<int32_t>(problem.stages.size());
-    for (int32_t s = 0; s < count; ++s) {
-      down.push_back(s + 1 < count ? problem.handOver(s, s + 1) : 0);
-      up.push_back(s > 0 ? problem.handOver(s, s - 1) : 0);
+      : problem(problem), capacities(capacities), words(words), ends(problem.stages.size()) {
+    for (int32_t s = 0; s < static_cast<int32_t>(problem.stages.size()); ++s) {
+      down.push_back(problem.after(s) >= 0 ? problem.handOver(s, s + 1) : 0);
+      up.push_back(problem.before(s) >= 0 ? problem.handOver(s, s - 1) : 0);
+      for (std::vector<Time> &each : ends[size_t(s)])
+        each.reserve(size_t(problem.microbatches));
     }
   }
 
-  /// Whether anything moved.
+  /// Each letter in turn, those that it needs before it, goes to the earliest gap that takes it. Whether anything
+  /// moved.
   bool pass() {
     EvaluateOptions options;
     options.withSpan = false;
@@ -35,117 +37,146 @@ public:
     Evaluation evaluation = evaluate(problem, words, options);
     if (!evaluation.complete)
       return false;
-    starts = std::move(evaluation.starts);
-    noteEnds();
+    begin(std::move(evaluation.starts));
     bool moved = false;
-    for (size_t rank = 0; rank < words.size(); ++rank)
-      moved |= fill(rank);
+    for (bool goesOn = true; goesOn;) {
+      goesOn = false;
+      for (size_t rank = 0; rank < words.size(); ++rank)
+        for (; ranks[rank].next < words[rank].size(); ++ranks[rank].next) {
+          const std::optional<Time> ready = readyOf(words[rank][ranks[rank].next]);
+          if (!ready)
+            break;
+          moved |= pull(rank, *ready);
+          goesOn = true;
+        }
+    }
     return moved;
   }
 
 private:
+  struct RankState {
+    std::vector<Time> starts;
+    std::vector<Level> levels; // live before each letter
+    std::vector<size_t> gaps;  // letters before which the rank waits, ascending, of those before `next`
+    size_t next = 0;           // the letter whose turn it is
+  };
+
   const Problem &problem;
   const Capacities &capacities;
   Words &words;
-  const bool fused;
-  const size_t window; // how far ahead a letter is looked for
-  const std::vector<std::vector<int32_t>> stagesByRank;
-  std::vector<std::vector<Time>> starts;
-  std::vector<std::vector<Time>> forwardEnd, backwardEnd; // by stage and microbatch
-  std::vector<Time> down, up;                             // hand-over to the next stage, to the one before
-  std::vector<Op> possible;
+  std::vector<Time> down, up;                         // hand-over to the next stage, to the one before
+  std::vector<std::array<std::vector<Time>, 3>> ends; // by stage and kind, of letters that had their turn
+  std::vector<RankState> ranks;
 
+  static size_t kindOf(Letter letter) { return letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1; }
   Time lengthOf(const Op &op) const { return costOf(problem.stages[size_t(op.stage)], op.letter); }
   Level change(const Op &op) const { return changeOf(problem.stages[size_t(op.stage)], op.letter); }
 
-  void noteEnds() {
-    forwardEnd.assign(problem.stages.size(), {});
-    backwardEnd.assign(problem.stages.size(), {});
-    for (size_t rank = 0; rank < words.size(); ++rank)
-      for (size_t at = 0; at < words[rank].size(); ++at) {
-        const Op &op = words[rank][at];
-        if (op.letter == Letter::F)
-          forwardEnd[size_t(op.stage)].push_back(starts[rank][at] + lengthOf(op));
-        else if (op.letter != Letter::W)
-          backwardEnd[size_t(op.stage)].push_back(starts[rank][at] + lengthOf(op));
+  void begin(std::vector<std::vector<Time>> starts) {
+    for (auto &kinds : ends)
+      for (std::vector<Time> &each : kinds)
+        each.clear();
+    ranks.resize(words.size());
+    for (size_t rank = 0; rank < words.size(); ++rank) {
+      RankState &state = ranks[rank];
+      state.starts = std::move(starts[rank]);
+      state.gaps.clear();
+      state.next = 0;
+      state.levels.clear();
+      Level level = 0;
+      for (const Op &op : words[rank]) {
+        state.levels.push_back(level);
+        level += change(op);
       }
+    }
   }
 
-  /// When the input of a letter is there; of the microbatch counted so far.
-  Time readyOf(const Op &op, const std::array<int32_t, 3> &count) const {
+  /// When the input of the next letter of its kind is there, and the one before it has run; none: not known yet.
+  std::optional<Time> readyOf(const Op &op) const {
     const auto s = static_cast<size_t>(op.stage);
-    if (op.letter == Letter::F)
-      return op.stage == 0 ? 0 : forwardEnd[s - 1][size_t(count[0])] + down[s - 1];
-    if (op.letter == Letter::W)
-      return backwardEnd[s][size_t(count[2])];
-    const auto j = static_cast<size_t>(count[1]);
-    if (s + 1 == problem.stages.size())
-      return forwardEnd[s][j];
-    return std::max(forwardEnd[s][j], backwardEnd[s + 1][j] + up[s + 1]);
+    const size_t kind = kindOf(op.letter), n = ends[s][kind].size();
+    Time ready = n > 0 ? ends[s][kind].back() : 0;
+    const auto after = [&](const std::vector<Time> &producers, size_t at, Time handOver) {
+      if (at >= producers.size())
+        return false;
+      ready = std::max(ready, producers[at] + handOver);
+      return true;
+    };
+    bool known = true;
+    if (kind == 0)
+      known = problem.before(op.stage) < 0 || after(ends[s - 1][0], n, down[s - 1]);
+    else if (kind == 2)
+      known = after(ends[s][1], n, 0);
+    else
+      known = after(ends[s][0], size_t(problem.backwardOf(static_cast<int32_t>(n))), 0) &&
+              (problem.after(op.stage) < 0 || after(ends[s + 1][1], n, up[s + 1]));
+    return known ? std::optional(ready) : std::nullopt;
   }
 
-  bool fill(size_t rank) {
-    Word &word = words[rank];
-    std::vector<std::array<int32_t, 3>> count(problem.stages.size());
-    const auto kind = [](Letter letter) { return letter == Letter::F ? 0u : letter == Letter::W ? 2u : 1u; };
-    Level live = 0;
-    Time now = 0;
-    bool moved = false;
-    for (size_t at = 0; at < word.size(); ++at) {
-      if (starts[rank][at] > now) {
-        if (const size_t from = candidate(rank, at, now, live, count); from != at) {
-          const Op op = word[from];
-          const Time ready = std::max(now, readyOf(op, count[size_t(op.stage)]));
-          const auto first = static_cast<std::ptrdiff_t>(at), last = static_cast<std::ptrdiff_t>(from);
-          std::rotate(word.begin() + first, word.begin() + last, word.begin() + last + 1);
-          std::rotate(starts[rank].begin() + first, starts[rank].begin() + last, starts[rank].begin() + last + 1);
-          starts[rank][at] = ready;
-          moved = true;
-        }
-      }
-      const Op &op = word[at];
-      live += change(op);
-      now = starts[rank][at] + lengthOf(op);
-      ++count[size_t(op.stage)][kind(op.letter)];
-    }
-    return moved;
+  Time freeBefore(size_t rank, size_t at) const {
+    return at == 0 ? 0 : ranks[rank].starts[at - 1] + lengthOf(words[rank][at - 1]);
   }
 
-  /// The letters of the rank whose input is there in time to run whole before `at` starts.
-  void findPossible(size_t rank, size_t at, Time now, const std::vector<std::array<int32_t, 3>> &count) {
-    possible.clear();
-    for (const int32_t s : stagesByRank[rank]) {
-      const std::array<int32_t, 3> &own = count[size_t(s)];
-      const auto offer = [&](Letter letter, bool mayRun) {
-        const Op op{s, letter};
-        // A letter of no length takes time here, so that it cannot get behind itself.
-        if (mayRun && op != words[rank][at] &&
-            std::max(now, readyOf(op, own)) + std::max<Time>(lengthOf(op), 1) <= starts[rank][at])
-          possible.push_back(op);
-      };
-      offer(Letter::F, own[0] < problem.microbatches);
-      offer(fused ? Letter::BW : Letter::B, own[1] < own[0]);
-      offer(Letter::W, !fused && own[2] < own[1]);
-    }
-  }
-
-  /// The letter that may run in the gap before `at`, the first in the word that memory allows; `at` if none.
-  size_t candidate(size_t rank, size_t at, Time now, Level live, const std::vector<std::array<int32_t, 3>> &count) {
-    findPossible(rank, at, now, count);
-    const Word &word = words[rank];
+  /// The next letter of a rank to the earliest place where it starts no sooner than `ready`. Whether it moved past
+  /// another. Those behind it are where they were.
+  bool pull(size_t rank, Time ready) {
+    RankState &state = ranks[rank];
+    const size_t from = state.next;
+    const Op op = words[rank][from];
+    const Time start = state.starts[from];
+    size_t to = from;
+    Time earliest = std::max(freeBefore(rank, from), ready);
+    // A letter of no length takes time here, so that it cannot get behind itself.
+    const Time length = std::max<Time>(lengthOf(op), 1);
+    const Level added = std::max<Level>(change(op), 0);
     const Level capacity = capacities.empty() ? std::numeric_limits<Level>::max() : Level(capacities[rank]);
-    Level level = live, highest = live; // most that is live from the gap up to the letter looked at
-    for (size_t from = at; from < word.size() && from < at + window && !possible.empty(); ++from) {
-      const Op &op = word[from];
-      if (const auto found = std::find(possible.begin(), possible.end(), op); found != possible.end()) {
-        if (highest + std::max<Level>(change(op), 0) <= capacity)
-          return from;
-        possible.erase(found);
+    size_t checked = from; // it fits beside all from here on
+    for (size_t i = state.gaps.size(); i-- > 0;) {
+      const size_t at = state.gaps[i];
+      if (state.starts[at] < ready + length)
+        break;
+      for (; added > 0 && checked > at; --checked)
+        if (std::max(state.levels[checked], state.levels[checked - 1]) + added > capacity)
+          break;
+      if (added > 0 && checked > at)
+        break;
+      if (const Time begin = std::max(freeBefore(rank, at), ready); begin + length <= state.starts[at]) {
+        earliest = begin;
+        to = at;
       }
-      level += change(op);
-      highest = std::max(highest, level);
     }
-    return at;
+    if (to < from)
+      turn(rank, to);
+    if (earliest < start || to < from)
+      state.starts[to] = earliest;
+    ends[size_t(op.stage)][kindOf(op.letter)].push_back(state.starts[to] + lengthOf(op));
+    if (to < from)
+      noteGap(rank, to + 1);
+    noteGap(rank, to);
+    return to < from;
+  }
+
+  void turn(size_t rank, size_t to) {
+    RankState &state = ranks[rank];
+    const auto rotate = [&](auto &list) {
+      const auto first = list.begin() + static_cast<std::ptrdiff_t>(to);
+      const auto last = list.begin() + static_cast<std::ptrdiff_t>(state.next);
+      std::rotate(first, last, last + 1);
+    };
+    rotate(words[rank]);
+    rotate(state.starts);
+    for (size_t at = to; at < state.next; ++at)
+      state.levels[at + 1] = state.levels[at] + change(words[rank][at]);
+    const auto gap = std::lower_bound(state.gaps.begin(), state.gaps.end(), to);
+    for (auto later = state.gaps.erase(gap); later != state.gaps.end(); ++later)
+      ++*later;
+  }
+
+  /// Notes the gap before a letter if there is one.
+  void noteGap(size_t rank, size_t at) {
+    RankState &state = ranks[rank];
+    if (state.starts[at] > freeBefore(rank, at))
+      state.gaps.insert(std::upper_bound(state.gaps.begin(), state.gaps.end(), at), at);
   }
 };
 

@@ -55,46 +55,96 @@ std::optional<Words> stretch(const Problem &problem, const Words &words, int32_t
   return verify(problem, result).empty() ? std::optional(std::move(result)) : std::nullopt;
 }
 
-Words refillAll(const Problem &problem, const Block &block) {
+/// The problem with every pass of one length and transfers free, as a block's slots have it.
+Problem inSlots(const Problem &problem) {
+  Problem result = problem;
+  result.link = {};
+  result.links.clear();
+  for (Stage &stage : result.stages) {
+    stage.forward = stage.backwardInput = stage.backwardWeight = 1;
+    stage.backward = 2;
+    stage.optimizer = 0;
+  }
+  return result;
+}
+
+/// What a block's words become when gaps are filled as `problem` has them, in several ways.
+std::vector<Words> fillings(const Problem &problem, const Capacities &capacities, const Words &repeated) {
   constexpr int64_t kPasses = 6; // later ones change hardly anything
-  const Words repeated = repeat(problem, block);
-  Bytes most = 0;
-  for (const Word &word : repeated)
-    most = std::max(most, peakOf(problem, word));
-  const Capacities capacities(repeated.size(), most);
-  Words best;
-  std::pair<Time, Time> bestTimes;
-  const auto offer = [&](Words words) {
+  std::vector<Words> result;
+  const auto add = [&](Words words) {
     fillGaps(problem, capacities, words, kPasses);
-    const Evaluation evaluation = evaluate(problem, words);
-    const std::pair times(evaluation.span, evaluation.makespan);
-    if (best.empty() || times < bestTimes) {
-      bestTimes = times;
-      best = words;
-    }
-    return words;
+    result.push_back(std::move(words));
   };
-  const Words filled = offer(repeated);
+  add(repeated);
   if (problem.backward == BackwardMode::Fused)
-    return best;
-  offer(deferWeights(problem, capacities, repeated));
-  offer(deferWeights(problem, capacities, filled));
-  Words last = filled;
+    return result;
+  Words last = result.front();
   deferLast(last);
-  offer(std::move(last));
-  return best;
+  add(deferWeights(problem, capacities, repeated));
+  add(deferWeights(problem, capacities, result.front()));
+  add(std::move(last));
+  return result;
+}
+
+Capacities peaksOf(const Problem &problem, const Words &words) {
+  Bytes most = 0;
+  for (const Word &word : words)
+    most = std::max(most, peakOf(problem, word));
+  return Capacities(words.size(), most);
+}
+
+/// All fillings: as slots have it, gaps that unequal passes leave filled in their turn, and as the problem has it.
+std::vector<Words> refillings(const Problem &problem, const Block &block) {
+  const Words repeated = repeat(problem, block);
+  const Capacities capacities = peaksOf(problem, repeated);
+  std::vector<Words> result = fillings(problem, capacities, repeated);
+  for (Words &words : fillings(inSlots(problem), capacities, repeated)) {
+    fillGaps(problem, capacities, words, 1);
+    result.push_back(std::move(words));
+  }
+  return result;
+}
+
+using Times = std::pair<Time, Time>; // span and makespan
+
+Times timesOf(const Problem &problem, const Words &words) {
+  const Evaluation evaluation = evaluate(problem, words);
+  return {evaluation.span, evaluation.makespan};
 }
 
 } // namespace
 
 Words refill(const Problem &problem, const Block &block) {
   constexpr int32_t kLong = 3; // microbatches a rank, from which on the middle only repeats
-  if (problem.microbatches <= kLong * problem.ranks)
-    return refillAll(problem, block);
-  Problem fewer = problem;
-  fewer.microbatches = kLong * problem.ranks;
-  std::optional<Words> words = stretch(problem, refillAll(fewer, block), fewer.microbatches);
-  return words ? std::move(*words) : refillAll(problem, block);
+  Problem few = problem, more = problem;
+  few.microbatches = kLong * problem.ranks;
+  more.microbatches = (kLong + 1) * problem.ranks;
+  const bool isLong = problem.microbatches > few.microbatches;
+  if (!isLong)
+    few.microbatches = problem.microbatches;
+  Words best;
+  std::optional<Times> least;
+  for (Words &words : refillings(few, block)) {
+    Times times = timesOf(few, words);
+    if (isLong) { // what so many more microbatches add
+      const std::optional<Words> longer = stretch(more, words, few.microbatches);
+      if (!longer)
+        continue;
+      const Times onward = timesOf(more, *longer);
+      const Time ahead = problem.microbatches - more.microbatches;
+      times = {onward.first + (onward.first - times.first) / problem.ranks * ahead,
+               onward.second + (onward.second - times.second) / problem.ranks * ahead};
+    }
+    if (least && times >= *least)
+      continue;
+    least = times;
+    best = std::move(words);
+  }
+  if (isLong && least)
+    if (std::optional<Words> words = stretch(problem, best, few.microbatches))
+      return std::move(*words);
+  return isLong ? refillings(problem, block).front() : best;
 }
 
 } // namespace pipec::schedule

@@ -114,7 +114,7 @@ private:
       const __int128 excess = needsBuffers ? excessOf(given, *words) : 0;
       if (excess <= 0) {
         const Time time = timeOf(given, *words, options.objective);
-        return Trial{candidate, std::move(*words), time};
+        return withLaterWeights(given, capacity, Trial{candidate, std::move(*words), time});
       }
       if (*words == last)
         return std::nullopt;
@@ -122,6 +122,18 @@ private:
       lowered[candidate] = lessBy(excess, capacity);
     }
     return std::nullopt;
+  }
+
+  /// The same with each W where memory needs it or its rank waits, if that is shorter.
+  Trial withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial) {
+    if (given.backward == BackwardMode::Fused)
+      return trial;
+    Words words = deferWeights(given, capacity, trial.words);
+    walked += lettersOf(given) * (2 + fillGaps(given, capacity, words, 3));
+    if (needsBuffers && excessOf(given, words) > 0)
+      return trial;
+    const Time time = timeOf(given, words, options.objective);
+    return time < trial.time ? Trial{trial.candidate, std::move(words), time} : std::move(trial);
   }
 
   /// Capacities with room for twice as many buffers, as often as it takes.

@@ -55,7 +55,7 @@ TEST(ControllableMemory, TimesAreThePapers) {
     double vMin, vHalf, zb; // makespans at m = 4 p
   };
   for (const auto &[p, vMin, vHalf, vZb] :
-       {Row{4, 53.5, 50.5, 49.5}, {8, 109.5, 104.5, 99.5}, {16, 221.5, 213.5, 199.5}, {32, 445.5, 429.5, 399.5}}) {
+       {Row{4, 53.5, 50.5, 49.5}, {8, 109.5, 104.5, 99.5}, {16, 221.5, 212.5, 199.5}, {32, 445.5, 428.5, 399.5}}) {
     EXPECT_LE(run("v-min", p, 4 * p).makespan, 1000 * vMin);
     EXPECT_LE(run("v-half", p, 4 * p).makespan, 1000 * vHalf);
     EXPECT_EQ(run("v-zb", p, 4 * p).makespan, 1000 * vZb);
@@ -66,10 +66,25 @@ TEST(ControllableMemory, TimesAreThePapers) {
   }
 }
 
+/// At F = B = W none that holds K chunks is shorter than (6m + 6p - 3K - 1) / 2 forwards (the paper's appendix), or
+/// than the work and the way to the last rank.
+TEST(ControllableMemory, VBlocksTakeNoLongerThanTheLaw) {
+  for (int32_t p = 2; p <= 32; ++p)
+    for (const auto &[name, slots] :
+         {std::pair("v-half", 0), std::pair("v-min", p % 3 == 2 ? 2 : 0), std::pair("v-zb", 0), std::pair("zb-v", 0)}) {
+      const int32_t m = 4 * p;
+      const Evaluation evaluation = run(name, p, m);
+      const Time law = std::max<Time>(6 * m + 6 * p - 3 * peakOf(evaluation) - 1, 6 * m + p - 1);
+      EXPECT_LE(evaluation.makespan, 500 * (law + slots)) << name << " p=" << p;
+    }
+}
+
 /// What the catalogue says of costs other than F = B = W, against the evaluator.
 TEST(ControllableMemory, PeriodsAreAtMostTheFormulas) {
-  constexpr Time kCosts[][4] = {{10, 10, 10, 0},  {10, 15, 15, 0},  {20, 10, 10, 0},     {5, 20, 5, 0},
-                                {15, 20, 10, 10}, {50, 55, 40, 10}, {926, 904, 467, 60}, {10, 15, 5, 1}};
+  constexpr Time kCosts[][4] = {{10, 10, 10, 0},       {10, 15, 15, 0},     {20, 10, 10, 0},        {5, 20, 5, 0},
+                                {15, 20, 10, 10},      {50, 55, 40, 10},    {926, 904, 467, 60},    {10, 15, 5, 1},
+                                {1486, 1472, 996, 53}, {567, 562, 407, 38}, {1441, 1438, 968, 161}, {676, 697, 525, 76},
+                                {946, 975, 729, 88}};
   for (const auto &[f, b, w, c] : kCosts)
     for (const int32_t p : {4, 8, 16}) {
       const Time work = 2 * (f + b + w);
@@ -87,7 +102,9 @@ TEST(ControllableMemory, PeriodsAreAtMostTheFormulas) {
           return evaluate(problem, wordsOf(*find(name), problem, {}), {.withSpan = false}).makespan;
         };
         const Time period = (end(8 * p) - end(4 * p)) / (4 * p);
-        EXPECT_LE(period * 10, formula * (c > 0 ? 11 : 10)) << name << " p=" << p << " f=" << f << " c=" << c;
+        // V-Min is slower where transfers take time at all, V-Half where they take as long as its passes.
+        const bool slower = name == std::string("v-min") ? c > 0 : c >= w;
+        EXPECT_LE(period * 1000, formula * (slower ? 1100 : 1003)) << name << " p=" << p << " f=" << f << " c=" << c;
         EXPECT_GE(period, work);
       }
     }
