@@ -2,7 +2,7 @@
 // there, it ends before the wait does, and memory allows it all the way: then no letter starts later than it did.
 #include "compiler/schedule/LocalSearch.h"
 
-#include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Walk.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,8 @@ using Level = __int128; // sizes within the limits times as many microbatches ma
 class Filler {
 public:
   Filler(const Problem &problem, const Capacities &capacities, Words &words)
-      : problem(problem), capacities(capacities), words(words), ends(problem.stages.size()) {
+      : problem(problem), capacities(capacities), words(words), farthest(64 + 8 * problem.stages.size()),
+        ends(problem.stages.size()) {
     for (int32_t s = 0; s < static_cast<int32_t>(problem.stages.size()); ++s) {
       down.push_back(problem.after(s) >= 0 ? problem.handOver(s, s + 1) : 0);
       up.push_back(problem.before(s) >= 0 ? problem.handOver(s, s - 1) : 0);
@@ -31,13 +32,12 @@ public:
   /// Each letter in turn, those that it needs before it, goes to the earliest gap that takes it. Whether anything
   /// moved.
   bool pass() {
-    EvaluateOptions options;
-    options.withSpan = false;
-    options.withStarts = true;
-    Evaluation evaluation = evaluate(problem, words, options);
-    if (!evaluation.complete)
+    std::vector<std::vector<Time>> starts;
+    for (const Word &word : words)
+      starts.emplace_back(word.size());
+    if (Walk(problem, words, false).run(std::vector<Time>(words.size(), 0), &starts) != Walk::Outcome::Done)
       return false;
-    begin(std::move(evaluation.starts));
+    begin(std::move(starts));
     bool moved = false;
     for (bool goesOn = true; goesOn;) {
       goesOn = false;
@@ -57,13 +57,16 @@ private:
   struct RankState {
     std::vector<Time> starts;
     std::vector<Level> levels; // live before each letter
-    std::vector<size_t> gaps;  // letters before which the rank waits, ascending, of those before `next`
-    size_t next = 0;           // the letter whose turn it is
+    std::vector<size_t>
+        gaps;          // letters before which the rank waits, long enough for some letter; ascending, before `next`
+    size_t next = 0;   // the letter whose turn it is
+    Time shortest = 1; // of its letters
   };
 
   const Problem &problem;
   const Capacities &capacities;
   Words &words;
+  const size_t farthest;                              // that a letter moves
   std::vector<Time> down, up;                         // hand-over to the next stage, to the one before
   std::vector<std::array<std::vector<Time>, 3>> ends; // by stage and kind, of letters that had their turn
   std::vector<RankState> ranks;
@@ -83,8 +86,10 @@ private:
       state.gaps.clear();
       state.next = 0;
       state.levels.clear();
+      state.shortest = std::numeric_limits<Time>::max();
       Level level = 0;
       for (const Op &op : words[rank]) {
+        state.shortest = std::min(state.shortest, std::max<Time>(lengthOf(op), 1));
         state.levels.push_back(level);
         level += change(op);
       }
@@ -133,17 +138,18 @@ private:
     size_t checked = from; // it fits beside all from here on
     for (size_t i = state.gaps.size(); i-- > 0;) {
       const size_t at = state.gaps[i];
-      if (state.starts[at] < ready + length)
+      if (state.starts[at] < ready + length || from - at > farthest)
         break;
+      const Time begin = std::max(freeBefore(rank, at), ready);
+      if (begin + length > state.starts[at])
+        continue;
       for (; added > 0 && checked > at; --checked)
         if (std::max(state.levels[checked], state.levels[checked - 1]) + added > capacity)
           break;
       if (added > 0 && checked > at)
         break;
-      if (const Time begin = std::max(freeBefore(rank, at), ready); begin + length <= state.starts[at]) {
-        earliest = begin;
-        to = at;
-      }
+      earliest = begin;
+      to = at;
     }
     if (to < from)
       turn(rank, to);
@@ -165,17 +171,18 @@ private:
     };
     rotate(words[rank]);
     rotate(state.starts);
-    for (size_t at = to; at < state.next; ++at)
-      state.levels[at + 1] = state.levels[at] + change(words[rank][at]);
+    const Level moved = change(words[rank][to]);
+    for (size_t at = state.next; at > to; --at)
+      state.levels[at] = state.levels[at - 1] + moved;
     const auto gap = std::lower_bound(state.gaps.begin(), state.gaps.end(), to);
     for (auto later = state.gaps.erase(gap); later != state.gaps.end(); ++later)
       ++*later;
   }
 
-  /// Notes the gap before a letter if there is one.
+  /// Notes the gap before a letter if anything fits there.
   void noteGap(size_t rank, size_t at) {
     RankState &state = ranks[rank];
-    if (state.starts[at] > freeBefore(rank, at))
+    if (state.starts[at] - freeBefore(rank, at) >= state.shortest)
       state.gaps.insert(std::upper_bound(state.gaps.begin(), state.gaps.end(), at), at);
   }
 };
@@ -183,6 +190,7 @@ private:
 } // namespace
 
 Words deferWeights(const Problem &problem, const Capacities &capacities, const Words &words) {
+  const size_t most = 2 * problem.stages.size();
   Words result;
   for (size_t rank = 0; rank < words.size(); ++rank) {
     const Level capacity = capacities.empty() ? std::numeric_limits<Level>::max() : Level(capacities[rank]);
@@ -199,6 +207,8 @@ Words deferWeights(const Problem &problem, const Capacities &capacities, const W
       const Stage &stage = problem.stages[size_t(op.stage)];
       if (op.letter == Letter::W) {
         pending.push_back(op);
+        if (pending.size() > most)
+          weight();
         continue;
       }
       const Level change = changeOf(stage, op.letter);

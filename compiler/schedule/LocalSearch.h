@@ -12,8 +12,8 @@ enum class Objective : uint8_t { Makespan, Span };
 /// times get no longer. Up to `passes` evaluations. Returns how many it took.
 int64_t fillGaps(const Problem &problem, const Capacities &capacities, Words &words, int64_t passes);
 
-/// The words with every W as late as the capacities allow: right before the F that needs its bytes, or at the end. For
-/// fillGaps to bring them back to where a rank waits.
+/// The words with every W as late as the capacities allow: right before the F that needs its bytes, or at the end; but
+/// no more of them put off at a time than two for each stage. For fillGaps to bring them back to where a rank waits.
 Words deferWeights(const Problem &problem, const Capacities &capacities, const Words &words);
 
 struct Annealing {

@@ -68,12 +68,14 @@ Problem inSlots(const Problem &problem) {
   return result;
 }
 
-/// What a block's words become when gaps are filled as `problem` has them, in several ways.
+/// What a block's words become when gaps are filled as `problem` has them: with each W where it was first, where memory
+/// or a gap needs it, or, of those that follow a rank's last F, where a gap does.
 std::vector<Words> fillings(const Problem &problem, const Capacities &capacities, const Words &repeated) {
-  constexpr int64_t kPasses = 6; // later ones change hardly anything
+  constexpr int32_t kManyRanks = 48;
+  const int64_t passes = problem.ranks < kManyRanks ? 2 : 1; // later ones change hardly anything
   std::vector<Words> result;
   const auto add = [&](Words words) {
-    fillGaps(problem, capacities, words, kPasses);
+    fillGaps(problem, capacities, words, passes);
     result.push_back(std::move(words));
   };
   add(repeated);
@@ -98,11 +100,11 @@ Capacities peaksOf(const Problem &problem, const Words &words) {
 std::vector<Words> refillings(const Problem &problem, const Block &block) {
   const Words repeated = repeat(problem, block);
   const Capacities capacities = peaksOf(problem, repeated);
-  std::vector<Words> result = fillings(problem, capacities, repeated);
-  for (Words &words : fillings(inSlots(problem), capacities, repeated)) {
+  std::vector<Words> result = fillings(inSlots(problem), capacities, repeated);
+  for (Words &words : result)
     fillGaps(problem, capacities, words, 1);
+  for (Words &words : fillings(problem, capacities, repeated))
     result.push_back(std::move(words));
-  }
   return result;
 }
 
@@ -144,7 +146,11 @@ Words refill(const Problem &problem, const Block &block) {
   if (isLong && least)
     if (std::optional<Words> words = stretch(problem, best, few.microbatches))
       return std::move(*words);
-  return isLong ? refillings(problem, block).front() : best;
+  if (!isLong)
+    return best;
+  best = repeat(problem, block);
+  fillGaps(problem, peaksOf(problem, best), best, 2);
+  return best;
 }
 
 } // namespace pipec::schedule

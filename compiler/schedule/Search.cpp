@@ -16,10 +16,11 @@ namespace {
 // At the usual effort, about a hundred nanoseconds a letter.
 constexpr int64_t kTrialLetters = 2'500'000;      // in candidates at least, and
 constexpr int64_t kTrialWords = 120;              // this often the problem's letters, up to
-constexpr int64_t kMostTrialLetters = 12'000'000; // these, or
-constexpr int64_t kLeastTrialWords = 30;          // this often, if that is more
-constexpr int64_t kAnnealLetters = 4'000'000;
-constexpr int64_t kLeastAnnealing = 1'000; // evaluations that are worth while
+constexpr int64_t kMostTrialLetters = 10'000'000; // these, or
+constexpr int64_t kLeastTrialWords = 20;          // this often, if that is more
+constexpr int64_t kAnnealLetters = 6'000'000;
+constexpr int64_t kLeastAnnealing = 600; // evaluations that are worth while
+constexpr int64_t kFilling = 3;          // walks that a pass of filling gaps is as long as
 constexpr size_t kMostTried = 420;
 constexpr size_t kFinalists = 4;
 
@@ -96,6 +97,7 @@ private:
   std::vector<Candidate> candidates;
   size_t mostTried = 0;
   int64_t triedCount = 0, walked = 0;
+  std::map<int32_t, Time> shortestOf;   // of trials with so many microbatches
   std::map<size_t, Capacities> lowered; // of a candidate, where its words need many buffers
 
   /// What words need in buffers is known when they are there. Where the limit does not hold that, the candidate gets
@@ -110,7 +112,7 @@ private:
       walked += 2 * lettersOf(given);
       if (!words || !fits(given, *words, capacity) || !verify(given, *words).empty())
         return std::nullopt;
-      walked += lettersOf(given) * (1 + fillGaps(given, capacity, *words, 2));
+      walked += lettersOf(given) * (1 + kFilling * fillGaps(given, capacity, *words, 2));
       const __int128 excess = needsBuffers ? excessOf(given, *words) : 0;
       if (excess <= 0) {
         const Time time = timeOf(given, *words, options.objective);
@@ -124,12 +126,16 @@ private:
     return std::nullopt;
   }
 
-  /// The same with each W where memory needs it or its rank waits, if that is shorter.
+  /// The same with each W where memory needs it or its rank waits, if that is shorter. Not tried where it would have to
+  /// be shorter by much to be the shortest.
   Trial withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial) {
-    if (given.backward == BackwardMode::Fused)
+    constexpr int64_t kWorth = 110; // hundredths of the shortest
+    Time &shortest = shortestOf.try_emplace(given.microbatches, trial.time).first->second;
+    if (given.backward == BackwardMode::Fused || trial.time / kWorth > shortest / 100)
       return trial;
+    shortest = std::min(shortest, trial.time);
     Words words = deferWeights(given, capacity, trial.words);
-    walked += lettersOf(given) * (2 + fillGaps(given, capacity, words, 3));
+    walked += lettersOf(given) * (2 + kFilling * fillGaps(given, capacity, words, 2));
     if (needsBuffers && excessOf(given, words) > 0)
       return trial;
     const Time time = timeOf(given, words, options.objective);
@@ -201,9 +207,12 @@ private:
   }
 
   void improve(std::vector<Trial> &best) {
-    const int64_t each = kAnnealLetters / 100 * options.effort / letters / int64_t(best.size());
-    if (each < kLeastAnnealing / 100 * std::min<int64_t>(options.effort, 100))
+    const int64_t all = kAnnealLetters / 100 * options.effort / letters;
+    const int64_t least = std::max<int64_t>(kLeastAnnealing / 100 * std::min<int64_t>(options.effort, 100), 1);
+    if (all < least)
       return;
+    best.resize(std::min(best.size(), size_t(all / least)));
+    const int64_t each = all / int64_t(best.size());
     for (size_t i = 0; i < best.size(); ++i) {
       Annealing annealing;
       annealing.objective = options.objective;
