@@ -15,7 +15,7 @@ namespace {
 
 // At the usual effort, about a hundred nanoseconds a letter.
 constexpr int64_t kTrialLetters = 2'500'000;      // in candidates at least, and
-constexpr int64_t kTrialWords = 120;              // this often the problem's letters, up to
+constexpr int64_t kTrialWords = 240;              // this often the problem's letters, up to
 constexpr int64_t kMostTrialLetters = 10'000'000; // these, or
 constexpr int64_t kLeastTrialWords = 20;          // this often, if that is more
 constexpr int64_t kAnnealLetters = 6'000'000;
@@ -112,7 +112,7 @@ private:
       walked += 2 * lettersOf(given);
       if (!words || !fits(given, *words, capacity) || !verify(given, *words).empty())
         return std::nullopt;
-      walked += lettersOf(given) * (1 + kFilling * fillGaps(given, capacity, *words, 2));
+      walked += lettersOf(given) * (1 + kFilling * fillGaps(given, capacity, *words, 1));
       const __int128 excess = needsBuffers ? excessOf(given, *words) : 0;
       if (excess <= 0) {
         const Time time = timeOf(given, *words, options.objective);
@@ -129,9 +129,10 @@ private:
   /// The same with each W where memory needs it or its rank waits, if that is shorter. Not tried where it would have to
   /// be shorter by much to be the shortest.
   Trial withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial) {
-    constexpr int64_t kWorth = 110; // hundredths of the shortest
+    constexpr int64_t kWorth = 105; // hundredths of the shortest
     Time &shortest = shortestOf.try_emplace(given.microbatches, trial.time).first->second;
-    if (given.backward == BackwardMode::Fused || trial.time / kWorth > shortest / 100)
+    const bool single = given.stages.size() == size_t(given.ranks); // where policies for W say it all
+    if (given.backward == BackwardMode::Fused || single || trial.time / kWorth > shortest / 100)
       return trial;
     shortest = std::min(shortest, trial.time);
     Words words = deferWeights(given, capacity, trial.words);

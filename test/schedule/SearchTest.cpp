@@ -93,6 +93,59 @@ TEST(Search, IsTheSameEveryTime) {
   EXPECT_EQ(one->letters, two->letters);
 }
 
+/// What the published generators reach at F = B = W, free links and m = 4p, with the activations that they hold (in
+/// microbatches; half of each goes with B, half with W): at that memory the search is never worse.
+TEST(Search, NoGeneratorIsBetterAtItsMemory) {
+  struct Peer {
+    const char *name;
+    int32_t p;
+    const char *placement;
+    BackwardMode backward;
+    double makespan, span, held; // 0: not known
+  };
+  using enum BackwardMode;
+  for (const Peer &peer : {Peer{"1f1b of DeepSpeed, JaxPP, Primus", 8, "one", Fused, 117, 117, 8},
+                           {"eager 1f1b of JaxPP", 8, "one", Fused, 117, 0, 15},
+                           {"zb-h1 of JaxPP, Primus", 8, "one", Split, 103, 103, 8},
+                           {"zb heuristic of Primus", 8, "one", Split, 103, 96, 27},
+                           {"interleaved of JaxPP, nnScaler, Primus", 8, "loop", Fused, 106.5, 106.5, 11.5},
+                           {"dualpipe-v of JaxPP", 8, "v", Split, 103.5, 103, 8.5},
+                           {"zb-v of ColossalAI, Primus", 8, "v", Split, 99.5, 96, 8},
+                           {"v-half of Primus", 8, "v", Split, 104.5, 104.5, 5},
+                           {"v-min of Primus", 8, "v", Split, 109, 109, 4},
+                           {"1f1b", 4, "one", Fused, 57, 0, 4},
+                           {"interleaved", 4, "loop", Fused, 52.5, 0, 5.5},
+                           {"gis", 4, "loop", Split, 51, 0, 4},
+                           {"gis-h", 4, "loop", Split, 52, 0, 3},
+                           {"zb-h1", 4, "one", Split, 51, 0, 4},
+                           {"zb-v", 4, "v", Split, 49.5, 48, 4},
+                           {"v-half", 4, "v", Split, 50.5, 0, 3},
+                           {"v-min", 4, "v", Split, 53.5, 0, 2},
+                           {"interleaved", 16, "loop", Fused, 214.5, 0, 23.5},
+                           {"gis", 16, "loop", Split, 207, 0, 16},
+                           {"gis-h", 16, "loop", Split, 211, 0, 12},
+                           {"zb-h1", 16, "one", Split, 207, 0, 16},
+                           {"zb-v", 16, "v", Split, 199.5, 192, 16},
+                           {"v-half", 16, "v", Split, 212.5, 0, 9},
+                           {"v-min", 16, "v", Split, 221.5, 0, 6}}) {
+    const int32_t v = peer.placement[0] == 'o' ? 1 : 2;
+    Problem problem = uniform(v * peer.p, 4 * peer.p, 1000 / v, 1000 / v, 1000 / v, 0, peer.backward);
+    problem.ranks = peer.p;
+    problem.rankOf = placed(peer.p, v * peer.p, peer.placement[0] == 'v');
+    for (Stage &stage : problem.stages)
+      stage.context = 1;
+    problem.memoryLimit = static_cast<Bytes>(peer.held * 2 * v);
+    for (const Objective objective : {Objective::Makespan, Objective::Span}) {
+      const double time = objective == Objective::Makespan ? peer.makespan : peer.span;
+      if (time == 0)
+        continue;
+      const std::optional<Solution> solution = solve(problem, {objective});
+      ASSERT_TRUE(solution) << peer.name << " p=" << peer.p;
+      EXPECT_LE(solution->time, 1000 * time) << peer.name << " p=" << peer.p;
+    }
+  }
+}
+
 /// A long step is a few candidates long at the least work, which would do with a published one, a tenth longer.
 TEST(Search, TriesEnoughWhereAStepIsLong) {
   Problem problem = uniform(64, 256, 18522, 18086, 9336, 601, BackwardMode::Split);

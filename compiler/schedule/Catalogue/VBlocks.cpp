@@ -82,7 +82,7 @@ Entry vMin() {
 Entry vHalf() {
   return vEntry("v-half",
                 "about p/2 (F+B+W) in all, equal stages, F = B = W; each microbatch up to max(2(f+b+w), "
-                "4f+w+2c, 4b+w+2c), a tenth more where c > 0, f, b, w of a chunk",
+                "4f+w+2c, 4b+w+2c), up to a tenth more where c >= w, f, b, w of a chunk",
                 "2 floor((p+2)/2) chunks, about half of 1F1B's", [](const Problem &problem, const Parameters &) {
                   return refill(problem, vBlock(problem, {2, 1, problem.ranks % 2 == 0 ? 3 : 0, 2}));
                 });
