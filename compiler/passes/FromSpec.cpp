@@ -16,6 +16,7 @@ Imported Import::run() {
   Imported imported;
   imported.module = module();
   imported.code = code;
+  imported.objective = objective.value_or(schedule::Objective::Span);
   imported.alternatives = std::move(alternatives);
   return imported;
 }
@@ -187,6 +188,10 @@ Imported fromSpec(const spec::Spec &spec, MLIRContext &context, int32_t buffers)
     return Import(spec, context, buffers).run();
   const std::optional<spec::Spec> chosen = Import(spec, context, buffers).withEntry();
   return chosen ? Import(*chosen, context, buffers).run() : Imported();
+}
+
+std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {
+  return Import(spec, context, 1).catalogueTimes();
 }
 
 SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, 1).space(); }

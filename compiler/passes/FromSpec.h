@@ -11,6 +11,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <compare>
+#include <string>
 #include <vector>
 
 namespace pipec {
@@ -19,12 +21,23 @@ struct Imported {
   /// With one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter that it
   /// does not have, what contradicts what the schedule fixes), or where nothing fits into memory.
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  Code code = Code::Input; // of an error
+  Code code = Code::Input;                                   // of an error
+  schedule::Objective objective = schedule::Objective::Span; // of `auto`
   /// The same problem on the placements that `auto` could have chosen instead.
   std::vector<schedule::Problem> alternatives;
 };
 /// `buffers`: how many of each ring of transfer buffers `auto` leaves room for.
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, int32_t buffers = 2);
+
+/// What a schedule of the catalogue takes of the objective, on links that never queue.
+struct CatalogueTime {
+  schedule::Time time = 0;
+  std::string name;
+  auto operator<=>(const CatalogueTime &) const = default;
+};
+/// Of a spec with `schedule: auto`: those that have its stages and fit into memory with one transfer buffer an end, the
+/// fastest first.
+std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context);
 
 /// Whether `auto` only chooses among the catalogue for this spec: the search by words has no slices, and no two copies.
 bool choosesFromCatalogue(const spec::Spec &spec);

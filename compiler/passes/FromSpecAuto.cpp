@@ -18,11 +18,31 @@ std::optional<Import::Taken> Import::taken(schedule::Objective by) {
     return std::nullopt;
   Taken result{{by == schedule::Objective::Span ? evaluation.span : evaluation.makespan,
                 *std::max_element(evaluation.peak.begin(), evaluation.peak.end())},
-               0};
+               0,
+               problem.rankOf.size() / size_t(problem.copies)};
   const std::vector<__int128> always = schedule::heldAlways(problem, 1);
   for (size_t rank = 0; problem.memoryLimit != 0 && rank != always.size(); ++rank)
     result.excess = std::max(result.excess, always[rank] + evaluation.peak[rank] - problem.memoryLimit);
   return result;
+}
+
+std::optional<Import::Taken> Import::takenBy(const schedule::Entry &entry) {
+  spec::Spec trial = spec;
+  trial.schedule = {std::string(entry.name), spec.schedule.mark, {}};
+  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+  return Import(trial, context, buffers).taken(*objective);
+}
+
+std::vector<CatalogueTime> Import::catalogueTimes() {
+  std::vector<CatalogueTime> times;
+  if (failed(autoParameters()))
+    return times;
+  for (const schedule::Entry &each : schedule::catalogue())
+    if (const std::optional<Taken> found = takenBy(each);
+        found && found->excess <= 0 && found->stages == size_t(spec.stages))
+      times.push_back({found->cost.first, std::string(each.name)});
+  std::sort(times.begin(), times.end());
+  return times;
 }
 
 std::optional<spec::Spec> Import::withEntry() {
@@ -34,10 +54,7 @@ std::optional<spec::Spec> Import::withEntry() {
   for (const schedule::Entry &each : schedule::catalogue()) {
     if ((each.copies() == 2) != bothWays || (spec.slices.value > 1 && !each.allowsSlices))
       continue;
-    spec::Spec trial = spec;
-    trial.schedule = {std::string(each.name), spec.schedule.mark, {}};
-    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-    const std::optional<Taken> found = Import(trial, context, buffers).taken(*objective);
+    const std::optional<Taken> found = takenBy(each);
     if (found && found->excess <= 0 && (!best || found->cost < best->first))
       best.emplace(found->cost, each.name);
     if (found && (!nearest || found->excess < nearest->first))

@@ -19,12 +19,14 @@ public:
   SearchSpace space();
   /// Of `auto`, where it takes what the catalogue has: the spec with the fastest of it that fits. None after an error.
   std::optional<spec::Spec> withEntry();
+  std::vector<CatalogueTime> catalogueTimes();
 
 private:
   /// What a schedule of the catalogue takes of this spec.
   struct Taken {
     std::pair<schedule::Time, schedule::Bytes> cost; // its time, and of the same, what it holds at most
     __int128 excess; // of the fullest rank over its limit, with one transfer buffer an end
+    size_t stages;   // of a copy
   };
 
   mlir::OwningOpRef<mlir::ModuleOp> module();
@@ -54,6 +56,7 @@ private:
   mlir::LogicalResult search();
   /// None where the schedule does not go with the spec.
   std::optional<Taken> taken(schedule::Objective by);
+  std::optional<Taken> takenBy(const schedule::Entry &entry);
 
   // FromSpec.cpp: what all have in common.
   /// What the spec could only say once the schedule had said how many stages there are, and what does not run yet.

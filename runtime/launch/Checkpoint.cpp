@@ -86,6 +86,11 @@ Status finishState(const std::string &folder, int64_t step, int32_t rank, StateF
   return syncPath(folder); // its name
 }
 
+void dropState(const std::string &folder, int64_t step, int32_t rank) {
+  std::error_code error; // it may never have been begun
+  fs::remove(statePath(folder, step, rank), error);
+}
+
 Status checkState(const std::string &folder, const StateFile &file) {
   std::string path = (fs::path(folder) / file.name).string();
   std::string hash;
@@ -133,7 +138,7 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest) {
   std::string path = manifestPath(folder);
   std::ifstream file(path, std::ios::binary);
-  if (!file)
+  if (!file || (file.peek(), file.bad())) // a folder opens
     return Status::input(fmt::format("{}: there is no checkpoint to resume from: {}", path, std::strerror(errno)));
   auto torn = [&] { return Status::input(path + ": is damaged, so there is nothing to resume from"); };
   nlohmann::json json = nlohmann::json::parse(file, nullptr, false);

@@ -26,6 +26,8 @@ struct Manifest {
 /// Where the stage of a rank writes its state; made durable and named by finishState.
 std::string statePath(const std::string &folder, int64_t step, int32_t rank);
 Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file);
+/// What a state that could not be saved has left.
+void dropState(const std::string &folder, int64_t step, int32_t rank);
 
 /// The file is there and is what was saved (Code::Input otherwise).
 Status checkState(const std::string &folder, const StateFile &file);

@@ -221,6 +221,7 @@ bool Worker::save(int64_t step) {
   if (status.ok() && kept)
     status = kept->keep(step, device.takeEvents());
   if (!status.ok()) {
+    dropState(options.checkpoint, step, identity.rank);
     failure.raise(Status::run(
         fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank, step, status.message)));
     return false;

@@ -7,8 +7,10 @@
 #include "runtime/plan/plan_generated.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -155,6 +157,23 @@ int writeAndClose(int file, std::span<const uint8_t> bytes, bool sync) {
   return error;
 }
 
+/// While one lives, signals that would end the process between a file's beginning and its name wait.
+class SignalsWait {
+public:
+  SignalsWait() {
+    sigset_t ending;
+    ::sigemptyset(&ending);
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
+      ::sigaddset(&ending, signal);
+    ::pthread_sigmask(SIG_BLOCK, &ending, &before);
+  }
+  ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  SignalsWait(const SignalsWait &) = delete;
+
+private:
+  sigset_t before;
+};
+
 /// A new file in the same folder, so that rename is atomic; -1 and errno on failure.
 int createBeside(const std::string &path, std::string &temporary) {
   constexpr int kAttempts = 100; // a crashed run may have left some
@@ -201,23 +220,40 @@ std::vector<uint8_t> encode(const Plan &plan) {
 
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
   struct stat found;
-  // A pipe or a terminal (-o /dev/stdout) must be written, not replaced.
-  if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool exists = ::stat(path.c_str(), &found) == 0;
+  // What a link names is replaced, not the link.
+  std::error_code unnamed;
+  const std::string target = exists ? std::filesystem::canonical(path, unnamed).string() : path;
+  // A pipe, a terminal or an open file whose name is gone (-o /dev/stdout) must be written, not replaced.
+  if (exists && (!S_ISREG(found.st_mode) || unnamed)) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
     const int error = file < 0 ? errno : writeAndClose(file, bytes, /*sync=*/false);
     return error == 0 ? Status{} : writeError(path, error);
   }
+  const SignalsWait signalsWait;
   std::string temporary;
-  const int file = createBeside(path, temporary);
+  const int file = createBeside(target, temporary);
   if (file < 0)
     return writeError(path, errno);
+  if (exists)
+    (void)::fchmod(file, found.st_mode & 07777); // whom it was shown to; on a file system without modes it cannot
   int error = writeAndClose(file, bytes, /*sync=*/true);
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0)
+  if (error == 0 && ::rename(temporary.c_str(), target.c_str()) != 0)
     error = errno;
   if (error == 0)
     return {};
   ::unlink(temporary.c_str());
   return writeError(path, error);
+}
+
+Status keepsInputs(const std::string &output, std::initializer_list<std::string> inputs, const std::string &option) {
+  std::error_code error; // what is not there is not destroyed
+  for (const std::string &input : inputs)
+    if (!output.empty() && std::filesystem::is_regular_file(output, error) &&
+        std::filesystem::equivalent(output, input, error))
+      return Status::usage(
+          fmt::format("{} would overwrite {}, which is read; name another file with {}", output, input, option));
+  return {};
 }
 
 } // namespace pipec::plan

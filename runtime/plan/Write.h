@@ -5,6 +5,7 @@
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,5 +18,9 @@ std::vector<uint8_t> encode(const Plan &plan);
 /// Writes a file atomically: a temporary file beside it, then rename. On failure nothing stays behind. What is no
 /// regular file (a pipe, /dev/stdout) is written in place.
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes);
+
+/// An error of usage where writing `output` would destroy one of `inputs`; empty names do not count. `option` is what
+/// names another.
+Status keepsInputs(const std::string &output, std::initializer_list<std::string> inputs, const std::string &option);
 
 } // namespace pipec::plan

@@ -266,6 +266,18 @@ TEST_F(PlanFile, AFailedWriteLeavesNothingBehind) {
   EXPECT_NE(writeFile("/dev/full", bytes).message.find("No space left on device"), std::string::npos);
 }
 
+TEST_F(PlanFile, WhatALinkNamesIsReplacedAndKeepsItsMode) {
+  const std::string file = folder / "file", link = folder / "link";
+  ASSERT_TRUE(writeFile(file, std::vector<uint8_t>{1}).ok());
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("file", link);
+  ASSERT_TRUE(writeFile(link, std::vector<uint8_t>{1, 2, 3}).ok());
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(fs::file_size(file), 3u);
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(files(), 2u);
+}
+
 TEST_F(PlanFile, WhatIsNoFileIsWrittenInPlace) {
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

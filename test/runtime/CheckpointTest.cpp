@@ -72,6 +72,14 @@ TEST_F(Checkpoint, LaterStatesStay) {
   EXPECT_TRUE(checkState(folder, ahead).ok());
 }
 
+TEST_F(Checkpoint, AFolderIsNoManifest) {
+  fs::create_directory(fs::path(folder) / "manifest.json");
+  Manifest read;
+  const Status status = readManifest(folder, plan, read);
+  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_NE(status.message.find("there is no checkpoint to resume from"), std::string::npos) << status.message;
+}
+
 TEST_F(Checkpoint, StatesWithoutAManifestAreNone) {
   save(3, 0, "x");
   Manifest read;

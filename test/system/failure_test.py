@@ -93,6 +93,14 @@ class FailureTest(ToolTest):
                 self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
                 self.assertFalse(control.exists())
 
+    def test_full_disk_while_saving(self):
+        plan = self.compile(SPECS / "1f1b.yaml")
+        folder = self.folder / "states"
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+        done = self.piperun(plan, "--local", "--steps", 4, "--checkpoint", folder, "--every", 2, code=RUN, preexec_fn=limit)
+        self.assertRegex(done.stderr, r"rank \d: the state after 2 steps could not be saved")
+        self.assertEqual(os.listdir(folder), [], "half-written files are left")
+
     def test_no_space_for_the_trace(self):
         trace = self.folder / "trace.json"
         plan = self.compile(SPECS / "1f1b.yaml", costs__forward="100us", costs__backward_input="100us",

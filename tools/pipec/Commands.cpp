@@ -97,8 +97,8 @@ int compileCommand(const CommandOptions &options) {
   if (options.emit == "html")
     return showPage(options, compiled);
   std::string path = options.output.empty() ? besideSpec(options.input) : options.output;
-  if (std::error_code error; std::filesystem::equivalent(path, options.input, error))
-    return fail(options, path, Status::usage("the plan would overwrite its spec; name another file with -o"));
+  if (Status status = plan::keepsInputs(path, {options.input}, "-o"); !status.ok())
+    return fail(options, options.input, status);
   emit::PlanReport report;
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);

@@ -19,6 +19,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <tuple>
 #include <unistd.h>
 
 using namespace mlir;
@@ -176,30 +177,101 @@ private:
     return false;
   }
 
-  /// `internal` says that the failure is pipec's own, not the variant's. Under a limit, `auto` leaves room for the
-  /// transfer buffers that its words need where each pair's transfers go in the order in which they are made; where the
-  /// passes put them in another, as on shared communicators, more may be needed, so it tries.
+  /// What one variant's spec came to.
+  struct Made {
+    std::string text;
+    plan::Variant variant;
+    simulate::Result walk;
+    schedule::Problem problem;
+    std::map<std::string, int64_t> parameters;
+    schedule::Objective objective = schedule::Objective::Span;
+
+    plan::Time time(schedule::Objective by) const {
+      return by == schedule::Objective::Span ? variant.certificate.span : variant.certificate.makespan;
+    }
+    plan::Time bound(schedule::Objective by) const {
+      return by == schedule::Objective::Span ? variant.certificate.spanLowerBound : variant.certificate.lowerBound;
+    }
+  };
+
+  /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
-    if (spec.schedule.name == "auto" && spec.memoryLimit.value != 0)
+    const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
+    Made made;
+    const Code code = searches ? compileSearched(spec, made, internal) : compileOnce(spec, 1, made, internal);
+    if (code != Code::Ok)
+      return code;
+    compiled.text += made.text;
+    if (until != Stage::Plan)
+      return Code::Ok;
+    variants.push_back(std::move(made.variant));
+    compiled.walks.push_back(std::move(made.walk));
+    compiled.problems.push_back(std::move(made.problem));
+    compiled.parameters.push_back(std::move(made.parameters));
+    compiled.objective = made.objective;
+    return Code::Ok;
+  }
+
+  /// Under a limit, `auto` leaves room for the transfer buffers that its words need where each pair's transfers go in
+  /// the order in which they are made; where the passes put them in another, as on shared communicators, more may be
+  /// needed, so it tries.
+  Code compileSearched(const spec::Spec &spec, Made &made, bool &internal) {
+    if (spec.memoryLimit.value != 0)
       for (int32_t buffers : {2, 8, 32, 128}) {
         ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-        Code code = compileOnce(spec, buffers, variants, internal);
-        if (code == Code::Ok)
+        const Code code = compileOnce(spec, buffers, made, internal);
+        if (code == Code::Ok) {
+          fromCatalogue(spec, made);
           return code;
+        }
         if (code != Code::Check || internal)
           break; // said below
       }
     internal = false;
-    return compileOnce(spec, 1, variants, internal);
+    const Code code = compileOnce(spec, 1, made, internal);
+    if (code == Code::Ok)
+      fromCatalogue(spec, made);
+    return code;
   }
 
-  Code compileOnce(const spec::Spec &spec, int32_t buffers, std::vector<plan::Variant> &variants, bool &internal) {
+  /// The search weighs words on links that never queue, and keeps room for every buffer that they could use; the passes
+  /// may have to queue, and get along with fewer. So a schedule of the catalogue may be better than what it found:
+  /// those that could be are compiled too, where that does not take long.
+  void fromCatalogue(const spec::Spec &spec, Made &made) {
+    constexpr int64_t kMost = int64_t(1) << 15; // passes F of a plan
+    constexpr int kTries = 4;
+    const schedule::Objective by = made.objective;
+    if (until != Stage::Plan || made.time(by) <= made.bound(by) ||
+        int64_t(spec.stages) * spec.microbatches.value > kMost)
+      return;
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    int tries = 0;
+    for (const CatalogueTime &each : catalogueTimes(spec, context)) {
+      if (each.time >= made.time(by) || tries++ == kTries)
+        return;
+      spec::Spec named = spec;
+      named.schedule = {each.name, spec.schedule.mark, {}};
+      Made other;
+      bool internal = false;
+      if (compileOnce(named, 1, other, internal) != Code::Ok || other.time(by) >= made.time(by))
+        continue;
+      // What bounds every placement that the spec allows.
+      plan::Certificate &own = other.variant.certificate;
+      const plan::Certificate &all = made.variant.certificate;
+      std::tie(own.lowerBound, own.bound) = std::pair(all.lowerBound, all.bound);
+      std::tie(own.spanLowerBound, own.spanBound) = std::pair(all.spanLowerBound, all.spanBound);
+      other.objective = by;
+      made = std::move(other);
+    }
+  }
+
+  Code compileOnce(const spec::Spec &spec, int32_t buffers, Made &made, bool &internal) {
     Imported imported = fromSpec(spec, context, buffers);
     OwningOpRef<ModuleOp> &module = imported.module;
     if (!module)
       return imported.code;
     if (until == Stage::Design) {
-      compiled.text += textOf(*module);
+      made.text = textOf(*module);
       return Code::Ok;
     }
     if (!fits(spec, findPipeline(*module)))
@@ -215,25 +287,24 @@ private:
     if (failed(manager.run(*module)))
       return code;
     if (until == Stage::Programs) {
-      compiled.text += textOf(*module);
+      made.text = textOf(*module);
       return Code::Ok;
     }
     pipe::PipelineOp pipeline = findPipeline(*module);
-    schedule::Problem problem = problemOf(pipeline);
-    if (std::string differs = crossCheck(problem, words); !differs.empty()) {
+    made.problem = problemOf(pipeline);
+    if (std::string differs = crossCheck(made.problem, words); !differs.empty()) {
       internal = true;
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
     }
-    variants.push_back(emit::variant(*lowered, problem, imported.alternatives, spec.variantName));
-    variants.back().schedule = pipeline.getSymName().str();
-    compiled.walks.push_back(std::move(lowered->result));
-    compiled.problems.push_back(std::move(problem));
-    auto &parameters = compiled.parameters.emplace_back();
+    made.variant = emit::variant(*lowered, made.problem, imported.alternatives, spec.variantName);
+    made.variant.schedule = pipeline.getSymName().str();
+    made.walk = std::move(lowered->result);
+    made.objective = imported.objective;
     if (DictionaryAttr given = pipeline.getParametersAttr())
       for (NamedAttribute each : given)
         if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
-          parameters[each.getName().str()] = value.getInt();
+          made.parameters[each.getName().str()] = value.getInt();
     // Where this is not one trial of many, the process ends soon; taking a large module apart would cost more than
     // making it.
     if (said == Said::Everything)

@@ -34,7 +34,7 @@ struct Compiled {
   std::vector<simulate::Result> walks;
   std::vector<schedule::Problem> problems;
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
-  schedule::Objective objective = schedule::Objective::Span; // Stage::Space
+  schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
   double milliseconds = 0;
 };
 

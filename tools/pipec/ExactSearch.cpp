@@ -122,7 +122,7 @@ int searchExactly(const CommandOptions &options) {
   }
   if (!found) { // the message of a limit that nothing fits into
     std::vector<std::string> set = options.set;
-    set.push_back("schedule=auto");
+    set.push_back(autoFor(exact.objective));
     return compile(options.input, set, Stage::Plan, space, failure) ? 0 : fail(options, failure);
   }
   const double took = seconds();
@@ -132,7 +132,7 @@ int searchExactly(const CommandOptions &options) {
     return code;
   {
     const Progress progress(!options.json);
-    rows = scheduleRows(options, progress);
+    rows = scheduleRows(options, exact.objective, progress);
   }
   rows.push_back(std::move(own));
   for (Row &each : rows)
@@ -140,9 +140,9 @@ int searchExactly(const CommandOptions &options) {
       plan::Time &bound = isSpan ? each.certificate.spanLowerBound : each.certificate.lowerBound;
       bound = std::max(bound, found->bound);
     }
-  const plan::Time planned = isSpan ? rows.back().certificate.span : rows.back().certificate.makespan;
+  const plan::Time planned = rows.back().time(exact.objective);
   const bool asPlanned = rows.back().wrong.empty() && planned > found->time;
-  sortRows(rows);
+  sortRows(rows, exact.objective);
   const bool optimal = found->time <= found->bound;
   const std::string verdict = optimal
                                   ? "optimal, proven"
@@ -150,8 +150,8 @@ int searchExactly(const CommandOptions &options) {
                                                 plan::timeText(found->bound), 100 * gap(found->time, found->bound),
                                                 found->tooLarge ? "; the problem is too large to ask for more" : "");
   const std::string text = fmt::format(
-      "{}exact: {} {} in {:.1f} s: {}{}\n", tableOf(rows), isSpan ? "span" : "makespan", plan::timeText(found->time),
-      took, verdict,
+      "{}exact: {} {} in {:.1f} s: {}{}\n", tableOf(rows, exact.objective), isSpan ? "span" : "makespan",
+      plan::timeText(found->time), took, verdict,
       asPlanned ? fmt::format("; on links that queue and with its buffers the plan takes {}", plan::timeText(planned))
                 : "");
   const nlohmann::ordered_json json = {{"objective", isSpan ? "span" : "makespan"},

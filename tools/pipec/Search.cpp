@@ -15,14 +15,14 @@ namespace pipec {
 
 namespace {
 
-int searchSchedules(const CommandOptions &options) {
+int searchSchedules(const CommandOptions &options, schedule::Objective objective) {
   std::vector<Row> rows;
   {
     const Progress progress(!options.json);
-    rows = scheduleRows(options, progress);
+    rows = scheduleRows(options, objective, progress);
   }
-  sortRows(rows);
-  return print(options, rows, tableOf(rows));
+  sortRows(rows, objective);
+  return print(options, rows, tableOf(rows, objective));
 }
 
 /// From the least limit that does to where more memory changes nothing.
@@ -86,7 +86,7 @@ int searchCommand(const CommandOptions &options) {
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
-  return options.sweep.empty() ? searchSchedules(options) : sweepMemory(options);
+  return options.sweep.empty() ? searchSchedules(options, checked.objective) : sweepMemory(options);
 }
 
 } // namespace pipec

@@ -65,7 +65,11 @@ bool row(const CommandOptions &options, const std::vector<std::string> &over, Ro
   return true;
 }
 
-std::vector<Row> scheduleRows(const CommandOptions &options, const Progress &progress) {
+std::string autoFor(schedule::Objective objective) {
+  return objective == schedule::Objective::Span ? "schedule=auto" : "schedule={name: auto, objective: makespan}";
+}
+
+std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, const Progress &progress) {
   std::vector<Row> rows;
   std::vector<std::string> names = {"auto"};
   for (const schedule::Entry &entry : schedule::catalogue())
@@ -74,27 +78,27 @@ std::vector<Row> scheduleRows(const CommandOptions &options, const Progress &pro
     progress.say(fmt::format("trying {} …", name));
     Row made;
     made.name = name;
-    if (row(options, {"schedule=" + name}, made))
+    if (row(options, {name == "auto" ? autoFor(objective) : "schedule=" + name}, made))
       rows.push_back(std::move(made));
   }
   return rows;
 }
 
-void sortRows(std::vector<Row> &rows) {
-  std::sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
-    return std::tuple(!a.wrong.empty(), a.certificate.span, a.peak, std::string_view(a.name)) <
-           std::tuple(!b.wrong.empty(), b.certificate.span, b.peak, std::string_view(b.name));
+void sortRows(std::vector<Row> &rows, schedule::Objective objective) {
+  std::sort(rows.begin(), rows.end(), [&](const Row &a, const Row &b) {
+    return std::tuple(!a.wrong.empty(), a.time(objective), a.peak, std::string_view(a.name)) <
+           std::tuple(!b.wrong.empty(), b.time(objective), b.peak, std::string_view(b.name));
   });
 }
 
-std::string tableOf(const std::vector<Row> &rows) {
+std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective) {
   std::string table =
       fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}\n", "schedule", "span", "bubble", "makespan", "peak", "gap");
   for (const Row &each : rows)
     table += each.wrong.empty() ? fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %\n", each.name,
                                               plan::timeText(each.certificate.span), 100 * each.bubble,
                                               plan::timeText(each.certificate.makespan), plan::bytesText(each.peak),
-                                              100 * gap(each.certificate.span, each.certificate.spanLowerBound))
+                                              100 * gap(each.time(objective), each.bound(objective)))
                                 : fmt::format("{:<18} {}\n", each.name, each.wrong);
   return table;
 }

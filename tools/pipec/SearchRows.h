@@ -1,6 +1,7 @@
 // A row of what `pipec search` prints: a schedule compiled for the spec, or why it was not.
 #pragma once
 
+#include "compiler/schedule/LocalSearch.h"
 #include "runtime/plan/Plan.h"
 #include "tools/pipec/Commands.h"
 
@@ -18,6 +19,13 @@ struct Row {
   double bubble = 0; // of the span
   plan::Bytes peak = 0, limit = 0;
   std::string wrong; // why there is no plan; empty: there is one
+
+  plan::Time time(schedule::Objective by) const {
+    return by == schedule::Objective::Span ? certificate.span : certificate.makespan;
+  }
+  plan::Time bound(schedule::Objective by) const {
+    return by == schedule::Objective::Span ? certificate.spanLowerBound : certificate.lowerBound;
+  }
 };
 
 inline double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
@@ -37,11 +45,14 @@ private:
 /// Compiles the spec with `over` laid over it. False where the spec does not allow that: no row for it.
 bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made);
 
-/// A row for `auto` and each schedule of the catalogue.
-std::vector<Row> scheduleRows(const CommandOptions &options, const Progress &progress);
-/// By span; those without a plan last.
-void sortRows(std::vector<Row> &rows);
-std::string tableOf(const std::vector<Row> &rows);
+/// A row for `auto`, for this objective, and each schedule of the catalogue.
+std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, const Progress &progress);
+/// By the objective; those without a plan last.
+void sortRows(std::vector<Row> &rows, schedule::Objective objective);
+/// The gap is that of the objective.
+std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective);
+/// `auto` for this objective, as --set takes it.
+std::string autoFor(schedule::Objective objective);
 
 /// The table, or the rows as JSON, with what else the object holds; the exit code.
 int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,

@@ -2,8 +2,10 @@
 #include "compiler/schedule/Catalogue.h"
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Units.h"
+#include "runtime/plan/Write.h"
 #include "tools/commandline/CommandLine.h"
 #include "tools/pipec/Commands.h"
+#include "tools/pipec/Inputs.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -278,6 +280,10 @@ int main(int argc, char **argv) {
   }
   int code = 0;
   try {
+    if (const pipec::Status status = pipec::plan::keepsInputs(
+            options.output, {options.input, options.second, options.trace, options.network}, "-o");
+        !status.ok())
+      return pipec::fail(options, options.input, status);
     const Subcommand &chosen = *known.at(app.get_subcommands().front());
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
   } catch (const std::bad_alloc &) {

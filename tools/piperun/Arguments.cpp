@@ -1,6 +1,7 @@
 // Options, their help, and what of them does not go together.
 #include "tools/piperun/Arguments.h"
 
+#include "runtime/plan/Write.h"
 #include "runtime/stage/MakeStage.h"
 #include "tools/commandline/CommandLine.h"
 
@@ -118,9 +119,9 @@ static Status checkCommand(const Arguments &a) {
 }
 
 static Status checkTrace(const Arguments &a) {
+  if (Status status = plan::keepsInputs(a.trace, {a.plan(), a.network, a.stage}, "--trace"); !status.ok())
+    return status;
   std::error_code error;
-  if (fs::equivalent(a.trace, a.plan(), error))
-    return Status::usage("the trace would overwrite its plan; name another file with --trace");
   fs::path folder = fs::path(a.trace).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, error))
     return Status::usage("--trace: there is no folder " + folder.string());
