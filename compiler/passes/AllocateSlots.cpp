@@ -28,7 +28,6 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     if (!streams.valid || failed(streams.checkPeers()))
       return signalPassFailure();
     markAnalysesPreserved<Streams>();
-    overLimit = false;
     std::vector<Rings> rings(streams.ranks.size());
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (failed(collect(streams.ranks[rank], rings[rank])))
@@ -42,10 +41,10 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         return signalPassFailure();
   }
 
-  bool overLimit = false; // a rank is over its limit with one slot a ring
+  std::vector<__int128> room; // of each rank for buffers, under the limit
 
-  /// Where a rank is over its limit and one slot a ring would make a cycle besides, all rings are as large as without a
-  /// limit: check-memory then speaks of the limit.
+  /// Where the limit leaves so few slots that no order does, they are as many as the least limit leaves with which the
+  /// words are known to run to their end: check-memory then says it.
   LogicalResult order(Streams &streams, std::vector<Rings> &rings) {
     auto inOrder = [&] {
       return llvm::all_of(rings, [](const Rings &own) {
@@ -55,14 +54,11 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     if (inOrder())
       return success();
     streams.predicted.reset();
-    if (succeeded(settleOrder(streams, rings, /*report=*/!overLimit)))
+    if (succeeded(settleOrder(streams, rings, /*report=*/false)))
       return success();
-    if (!overLimit)
-      return failure();
-    for (Rings &own : rings)
-      for (auto &[key, ring] : own)
-        ring.size = ring.unlimited;
-    return success(inOrder() || succeeded(settleOrder(streams, rings, /*report=*/true)));
+    if (raise(streams, rings) && inOrder())
+      return success();
+    return settleOrder(streams, rings, /*report=*/true);
   }
 
   LogicalResult collect(const Stream &stream, Rings &rings) {
@@ -107,15 +103,15 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     simulate::Result ignored;
     if (anyFree && !run(streams, variant, rings, ignored))
       return false;
-    std::vector<__int128> room(rings.size(), std::numeric_limits<int64_t>::max());
+    room.assign(rings.size(), std::numeric_limits<int64_t>::max());
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (ProgramOp program = streams.ranks[rank].program; program.getMemoryLimit())
         room[rank] = __int128(*program.getMemoryLimit()) - program.getStaticBytes().value_or(0) -
                      program.getWorkspace().value_or(0) - result.ranks[rank].peakActivation;
     if (llvm::any_of(llvm::zip(rings, room), [](auto each) { return bytesOf(std::get<0>(each)) > std::get<1>(each); }))
-      findLeast(streams, rings, room);
+      findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank)
-      overLimit |= !fit(rings[rank], room[rank]); // check-memory says what is missing
+      fit(rings[rank], room[rank]); // check-memory says what is missing
     if (result.repeats && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
         llvm::all_of(streams.ranks, [](const Stream &stream) { return completesInOrder(stream.program); })) {
       const std::vector<plan::Time> &ends = result.ranks.front().lastEnd;
@@ -135,19 +131,50 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return program.getCommunicator() == Communicator::PerEdge && !program.getFillWeights();
   }
 
-  /// What the words need to run to their end, in memory that does not hold all that the run would take.
-  void findLeast(const Streams &streams, std::vector<Rings> &rings, const std::vector<__int128> &room) {
+  /// What the words need to run to their end, in memory that does not hold all that the run would take. Bytes of it
+  /// that a rank has no room for, of the one that lacks most; at least 0.
+  __int128 findLeast(const Streams &streams, std::vector<Rings> &rings, __int128 more = 0) {
     PipelineOp pipeline = findPipeline(getOperation());
     if (!pipeline)
-      return;
+      return 0;
     const schedule::Problem problem = problemOf(pipeline);
     const schedule::Words words = wordsOf(streams);
     if (!schedule::verify(problem, words).empty())
-      return;
-    for (const auto &[end, count] : schedule::buffersFor(problem, words, room))
+      return 0;
+    std::vector<__int128> raised = room;
+    for (__int128 &each : raised)
+      each += more;
+    const schedule::Buffers buffers = schedule::buffersFor(problem, words, raised);
+    for (const auto &[end, count] : buffers)
       if (const auto found = rings[size_t(end.rank)].find({end.peer, end.sends});
           found != rings[size_t(end.rank)].end())
         found->second.least = uint32_t(count);
+    __int128 lacking = 0;
+    const std::vector<__int128> needed = schedule::bytesOf(problem, buffers);
+    for (size_t rank = 0; rank != needed.size(); ++rank)
+      lacking = std::max(lacking, needed[rank] - raised[rank]);
+    return lacking;
+  }
+
+  /// Rings as large as the least limit above the one given leaves them, of those with which the words run to their
+  /// end. False where this one does.
+  bool raise(const Streams &streams, std::vector<Rings> &rings) {
+    __int128 few = 0, enough = findLeast(streams, rings);
+    if (enough == 0)
+      return false;
+    while (findLeast(streams, rings, enough) > 0)
+      few = std::exchange(enough, 2 * enough);
+    while (enough - few > 1) {
+      const __int128 middle = few + (enough - few) / 2;
+      (findLeast(streams, rings, middle) > 0 ? few : enough) = middle;
+    }
+    findLeast(streams, rings, enough);
+    for (size_t rank = 0; rank != rings.size(); ++rank) {
+      for (auto &[key, ring] : rings[rank])
+        ring.size = std::max(ring.unlimited, ring.least);
+      fit(rings[rank], room[rank] + enough);
+    }
+    return true;
   }
 
   /// One predicted run, by which all rings grow. False if it stops.
@@ -232,8 +259,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       }
       if (!pairsAlone || !report)
         continue;
-      InFlightDiagnostic error = dependences.report(streams, order);
-      explainLimit(error, streams, rings, dependences, order);
+      dependences.report(streams, order);
     }
     return failure();
   }
@@ -251,27 +277,6 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
           last.try_emplace(queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send), node);
       if (!isNew)
         dependences.edge(std::exchange(it->second, node), node);
-    }
-  }
-
-  /// Where the memory limit took slots away, that is why the programs wait for each other: a cycle that a ring's reuse
-  /// closes holds one of its transfers.
-  void explainLimit(InFlightDiagnostic &error, const Streams &streams, const std::vector<Rings> &rings,
-                    const Dependences &dependences, ArrayRef<Graph::Node> cycle) {
-    for (Graph::Node node : cycle) {
-      if (!dependences.isTransfer(node))
-        continue;
-      const Transfer &transfer = streams.transfers[dependences.transferAt(node)];
-      for (bool sends : {false, true}) {
-        const int32_t rank = sends ? transfer.from : transfer.to, peer = sends ? transfer.to : transfer.from;
-        const RingPlan &ring = rings[size_t(rank)].at({peer, sends});
-        if (ring.size == ring.unlimited)
-          continue;
-        error.attachNote(ProgramOp(streams.ranks[size_t(rank)].program).getLoc())
-            << "the memory limit leaves rank " << rank << " " << ring.size << " of the " << ring.unlimited
-            << " transfer buffers " << (sends ? "to" : "from") << " rank " << peer << "; a higher limit ends the wait";
-        return;
-      }
     }
   }
 };

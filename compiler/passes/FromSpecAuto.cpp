@@ -91,7 +91,9 @@ LogicalResult Import::autoParameters() {
       return error(parameter.mark) << "schedule 'auto' has no parameter '" << name << "', expected objective",
              failure();
     if (parameter.list || (parameter.values.front() != "span" && parameter.values.front() != "makespan"))
-      return error(parameter.mark) << "expected span or makespan as 'objective' of schedule 'auto'", failure();
+      return error(parameter.mark) << "expected span or makespan as 'objective' of schedule 'auto', found "
+                                   << (parameter.list ? "a list" : "'" + parameter.values.front() + "'"),
+             failure();
     if (parameter.values.front() == "makespan")
       objective = schedule::Objective::Makespan;
   }

@@ -131,6 +131,9 @@ static Status checkTrace(const Arguments &a) {
 Status check(const Arguments &a) {
   if (!a.command().empty())
     return checkCommand(a);
+  if (std::error_code error; !a.control.empty() && !a.local && !fs::exists(a.words.front(), error))
+    return Status::usage(
+        fmt::format("expected a plan, or load, swap, status or stop for --control, found '{}'", a.words[0]));
   if (a.words.size() > 1)
     return Status::usage(fmt::format("one plan is run, {} are given: {} is one too many", a.words.size(), a.words[1]));
   if (a.device == "cuda")

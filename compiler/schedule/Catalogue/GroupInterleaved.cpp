@@ -60,10 +60,12 @@ Entry gis() {
 }
 
 Entry gisH() {
-  return entry("gis-h",
-               "(p-1)(F+B) + (v-1)(p-g)(F+B-W) + transfers, g = p/2 rounded up, equal stages, F, B, W of a chunk",
-               "g(v-1) + p - r chunks on rank r, g = p/2 rounded up",
-               [](const Problem &problem, const Parameters &) { return grouped(problem, (problem.ranks + 1) / 2); });
+  return entry(
+      "gis-h",
+      "(p-1)(F+B) + (v-1)(p-g)(F+B-W) + transfers, g = p/2 rounded up, equal stages, F = B = W of a chunk, m a "
+      "multiple of g",
+      "g(v-1) + p - r chunks on rank r, g = p/2 rounded up, m a multiple of g",
+      [](const Problem &problem, const Parameters &) { return grouped(problem, (problem.ranks + 1) / 2); });
 }
 
 } // namespace pipec::schedule

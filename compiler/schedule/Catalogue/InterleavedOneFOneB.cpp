@@ -91,8 +91,8 @@ Entry interleavedOneFOneB() {
           .stagesPerRank = 0,
           .placement = "loop",
           .source = "arXiv 2104.04473, section 2.2; PyTorch's ScheduleInterleaved1F1B",
-          .bubble = "(p-1)(F+B+W) + transfers, equal stages, F, B, W of one chunk",
-          .memory = "min(mv, (v-1)g + 2(p-1-r) + 1) chunks on rank r",
+          .bubble = "(p-1)(F+B+W) + transfers, equal stages, F, B, W of one chunk, m >= p",
+          .memory = "min(mv, (v-1)g + 2(p-1-r) + 1) chunks on rank r, m a multiple of g",
           .parameters = {{"group", 1, "microbatches in a group (default: m / max(1, m / p), both rounded down)"}},
           .words = interleavedWords,
           .refuses = interleavedRefuses};

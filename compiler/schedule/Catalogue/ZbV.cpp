@@ -90,7 +90,7 @@ Entry zbV() {
           .placement = "v",
           .source = "arXiv 2401.10241, section 6; PyTorch's ScheduleZBVZeroBubble",
           .bubble = "(p-1)F + transfers where F = B = W of one chunk, equal stages, m >= 2p-1; none from step to step",
-          .memory = "min(2m, 2p) chunks on every rank, which is min(m, p) microbatches",
+          .memory = "min(2m, 2p) chunks on the rank that holds most, which is min(m, p) microbatches",
           .words = zbVWords};
 }
 
