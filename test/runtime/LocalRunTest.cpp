@@ -43,7 +43,7 @@ Status run(const plan::Plan &plan, const RunOptions &options, LocalResult &resul
   return runLocal(setup, started, result);
 }
 
-/// Never faster than simulated; slower only by as much as a loaded machine may be late.
+/// A step is off by no more than an operation was late; how late they may be, system.timing asks.
 void expectSimulated(const plan::Plan &plan, int64_t steps) {
   LocalResult result;
   Status status = run(plan, options(steps), result);
@@ -54,13 +54,8 @@ void expectSimulated(const plan::Plan &plan, int64_t steps) {
   plan::Time latest = 0;
   for (const RankReport &rank : result.run.ranks)
     latest = std::max(latest, rank.lateness.max());
-  plan::Time sumMeasured = 0, sumSimulated = 0;
-  for (int64_t s = 0; s < steps; ++s) {
-    sumMeasured += measured[size_t(s)];
-    sumSimulated += simulated[size_t(s)];
+  for (int64_t s = 0; s < steps; ++s)
     EXPECT_LE(std::abs(measured[size_t(s)] - simulated[size_t(s)]), latest + 1'000'000) << "step " << s;
-  }
-  EXPECT_LE(double(sumMeasured), 1.5 * double(sumSimulated));
 }
 
 TEST(LocalRun, OneRank) {
