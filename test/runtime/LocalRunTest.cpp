@@ -317,7 +317,8 @@ TEST(LocalRun, SecondSignalToTheLauncherEndsAllAtOnce) {
   Status status = run(makePlan(p), options(100), result, interrupt);
   EXPECT_EQ(status.code, Code::Run);
   EXPECT_TRUE(status.message.starts_with("ended by signal")) << status.message;
-  EXPECT_EQ(result.exits, (std::vector<int>{-SIGKILL, -SIGKILL}));
+  for (const int exit : result.exits) // one may have seen the other go
+    EXPECT_TRUE(exit == -SIGKILL || exit == int(Code::Run)) << exit;
 }
 
 // Ranks that disagree about the order of transfers: the tag shows it before any wrong data are used.
