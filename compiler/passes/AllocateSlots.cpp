@@ -42,6 +42,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   std::vector<__int128> room; // of each rank for buffers, under the limit
+  __int128 lacking = 0;       // on the rank where that is furthest from what the words need
 
   /// Where the limit leaves so few slots that no order does, they are as many as the least limit leaves with which the
   /// words are known to run to their end: check-memory then says it.
@@ -56,7 +57,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     streams.predicted.reset();
     if (succeeded(settleOrder(streams, rings, /*report=*/false)))
       return success();
-    if (raise(streams, rings) && inOrder())
+    if (raise(rings) && inOrder())
       return success();
     return settleOrder(streams, rings, /*report=*/true);
   }
@@ -103,13 +104,14 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     simulate::Result ignored;
     if (anyFree && !run(streams, variant, rings, ignored))
       return false;
+    lacking = 0;
     room.assign(rings.size(), std::numeric_limits<int64_t>::max());
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (ProgramOp program = streams.ranks[rank].program; program.getMemoryLimit())
         room[rank] = __int128(*program.getMemoryLimit()) - program.getStaticBytes().value_or(0) -
                      program.getWorkspace().value_or(0) - result.ranks[rank].peakActivation;
     if (llvm::any_of(llvm::zip(rings, room), [](auto each) { return bytesOf(std::get<0>(each)) > std::get<1>(each); }))
-      findLeast(streams, rings);
+      lacking = findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank)
       fit(rings[rank], room[rank]); // check-memory says what is missing
     if (result.repeats && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
@@ -132,8 +134,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   /// What the words need to run to their end, in memory that does not hold all that the run would take. Bytes of it
-  /// that a rank has no room for, of the one that lacks most; at least 0.
-  __int128 findLeast(const Streams &streams, std::vector<Rings> &rings, __int128 more = 0) {
+  /// that a rank has no room for, of the one that lacks most; at least 0. What is needed depends on how the ranks'
+  /// rooms compare, so a higher limit for all changes nothing in it.
+  __int128 findLeast(const Streams &streams, std::vector<Rings> &rings) {
     PipelineOp pipeline = findPipeline(getOperation());
     if (!pipeline)
       return 0;
@@ -141,38 +144,27 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     const schedule::Words words = wordsOf(streams);
     if (!schedule::verify(problem, words).empty())
       return 0;
-    std::vector<__int128> raised = room;
-    for (__int128 &each : raised)
-      each += more;
-    const schedule::Buffers buffers = schedule::buffersFor(problem, words, raised);
+    const schedule::Buffers buffers = schedule::buffersFor(problem, words, room);
     for (const auto &[end, count] : buffers)
       if (const auto found = rings[size_t(end.rank)].find({end.peer, end.sends});
           found != rings[size_t(end.rank)].end())
         found->second.least = uint32_t(count);
-    __int128 lacking = 0;
+    __int128 most = 0;
     const std::vector<__int128> needed = schedule::bytesOf(problem, buffers);
     for (size_t rank = 0; rank != needed.size(); ++rank)
-      lacking = std::max(lacking, needed[rank] - raised[rank]);
-    return lacking;
+      most = std::max(most, needed[rank] - room[rank]);
+    return most;
   }
 
   /// Rings as large as the least limit above the one given leaves them, of those with which the words run to their
   /// end. False where this one does.
-  bool raise(const Streams &streams, std::vector<Rings> &rings) {
-    __int128 few = 0, enough = findLeast(streams, rings);
-    if (enough == 0)
+  bool raise(std::vector<Rings> &rings) {
+    if (lacking == 0)
       return false;
-    while (findLeast(streams, rings, enough) > 0)
-      few = std::exchange(enough, 2 * enough);
-    while (enough - few > 1) {
-      const __int128 middle = few + (enough - few) / 2;
-      (findLeast(streams, rings, middle) > 0 ? few : enough) = middle;
-    }
-    findLeast(streams, rings, enough);
     for (size_t rank = 0; rank != rings.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
         ring.size = std::max(ring.unlimited, ring.least);
-      fit(rings[rank], room[rank] + enough);
+      fit(rings[rank], room[rank] + lacking);
     }
     return true;
   }

@@ -49,7 +49,7 @@ __int128 bytesOf(const Rings &rings) {
   return bytes;
 }
 
-bool fit(Rings &rings, __int128 room) {
+void fit(Rings &rings, __int128 room) {
   __int128 bytes = bytesOf(rings);
   for (const bool toLeast : {true, false})
     while (bytes > room) {
@@ -63,7 +63,6 @@ bool fit(Rings &rings, __int128 room) {
       --most->size;
       bytes -= most->bytes;
     }
-  return bytes <= room;
 }
 
 } // namespace pipec

@@ -41,8 +41,8 @@ private:
 using Rings = std::map<std::pair<int32_t, bool>, RingPlan>; // by peer, and whether it sends
 
 /// Takes slots away, from the ring with most bytes first, until all have `room`: first of those with more than their
-/// least. False if one slot each is too much.
-bool fit(Rings &rings, __int128 room);
+/// least, and never the last one.
+void fit(Rings &rings, __int128 room);
 
 /// What all of them take.
 __int128 bytesOf(const Rings &rings);

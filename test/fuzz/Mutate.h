@@ -2,6 +2,8 @@
 // for changes that know nothing of the format; CorpusTest.cpp does both without libFuzzer.
 #pragma once
 
+#include "compiler/schedule/Random.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,22 +18,13 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 
 namespace pipec::fuzz {
 
-/// SplitMix64: the standard's distributions differ between libraries.
-class Random {
+/// The standard's distributions differ between libraries.
+class Random : public schedule::Random {
 public:
-  explicit Random(uint64_t seed) : state(seed) {}
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  size_t below(size_t limit) { return limit ? size_t(next() % limit) : 0; }
+  using schedule::Random::Random;
+  size_t below(size_t limit) { return limit ? schedule::Random::below(limit) : 0; }
   bool oneIn(size_t n) { return below(n) == 0; }
   template <typename Range> auto &of(Range &range) { return *(std::begin(range) + ptrdiff_t(below(std::size(range)))); }
-
-private:
-  uint64_t state;
 };
 
 /// Numbers at which something may break.

@@ -1,8 +1,8 @@
 // A checkpoint's files: what is written is read again, what is not whole is not.
 #include "runtime/launch/Checkpoint.h"
 #include "test/plan/MakePlan.h"
+#include "test/runtime/TempFolder.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -13,15 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-class Checkpoint : public testing::Test {
+class Checkpoint : public test::TempFolder {
 protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "pipec-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   StateFile save(int64_t step, int32_t rank, const std::string &content) {
     std::ofstream(statePath(folder, step, rank)) << content;
     StateFile file;
@@ -37,7 +30,6 @@ protected:
     return manifest;
   }
 
-  std::string folder;
   plan::Plan plan = plan::test::makePlan({});
 };
 

@@ -1,7 +1,7 @@
 // What attempts leave for the trace of the one that comes to the end.
 #include "runtime/launch/KeptEvents.h"
+#include "test/runtime/TempFolder.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -13,15 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-class KeptEventsTest : public testing::Test {
+class KeptEventsTest : public test::TempFolder {
 protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "pipec-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   static std::vector<trace::Event> eventOf(int64_t step) {
     trace::Event event;
     event.step = step;
@@ -39,7 +32,6 @@ protected:
       rows.emplace_back(event.step, event.attempt, event.start, event.end);
     return rows;
   }
-  std::string folder;
 };
 
 TEST_F(KeptEventsTest, GoOnInTheNextAttempt) {

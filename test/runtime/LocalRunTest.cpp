@@ -4,6 +4,7 @@
 #include "test/plan/MakePlan.h"
 #include "test/runtime/Plans.h"
 
+#include <algorithm>
 #include <csignal>
 #include <gtest/gtest.h>
 #include <regex>
@@ -320,6 +321,7 @@ TEST(LocalRun, SecondSignalToTheLauncherEndsAllAtOnce) {
   EXPECT_TRUE(status.message.starts_with("ended by signal")) << status.message;
   for (const int exit : result.exits) // one may have seen the other go
     EXPECT_TRUE(exit == -SIGKILL || exit == int(Code::Run)) << exit;
+  EXPECT_GT(std::count(result.exits.begin(), result.exits.end(), -SIGKILL), 0);
 }
 
 // Ranks that disagree about the order of transfers: the tag shows it before any wrong data are used.

@@ -185,13 +185,6 @@ private:
     schedule::Problem problem;
     std::map<std::string, int64_t> parameters;
     schedule::Objective objective = schedule::Objective::Span;
-
-    plan::Time time(schedule::Objective by) const {
-      return by == schedule::Objective::Span ? variant.certificate.span : variant.certificate.makespan;
-    }
-    plan::Time bound(schedule::Objective by) const {
-      return by == schedule::Objective::Span ? variant.certificate.spanLowerBound : variant.certificate.lowerBound;
-    }
   };
 
   /// `internal` says that the failure is pipec's own, not the variant's.
@@ -201,6 +194,8 @@ private:
     const Code code = searches ? compileSearched(spec, made, internal) : compileOnce(spec, 1, made, internal);
     if (code != Code::Ok)
       return code;
+    if (searches)
+      fromCatalogue(spec, made);
     compiled.text += made.text;
     if (until != Stage::Plan)
       return Code::Ok;
@@ -220,18 +215,13 @@ private:
       for (int32_t buffers : {2, 8, 32, 128}) {
         ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
         const Code code = compileOnce(spec, buffers, made, internal);
-        if (code == Code::Ok) {
-          fromCatalogue(spec, made);
+        if (code == Code::Ok)
           return code;
-        }
         if (code != Code::Check || internal)
           break; // said below
       }
     internal = false;
-    const Code code = compileOnce(spec, 1, made, internal);
-    if (code == Code::Ok)
-      fromCatalogue(spec, made);
-    return code;
+    return compileOnce(spec, 1, made, internal);
   }
 
   /// The search weighs words on links that never queue, and keeps room for every buffer that they could use; the passes
@@ -241,19 +231,20 @@ private:
     constexpr int64_t kMost = int64_t(1) << 15; // passes F of a plan
     constexpr int kTries = 4;
     const schedule::Objective by = made.objective;
-    if (until != Stage::Plan || made.time(by) <= made.bound(by) ||
+    if (until != Stage::Plan || timeOf(made.variant.certificate, by) <= boundOf(made.variant.certificate, by) ||
         int64_t(spec.stages) * spec.microbatches.value > kMost)
       return;
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
     int tries = 0;
     for (const CatalogueTime &each : catalogueTimes(spec, context)) {
-      if (each.time >= made.time(by) || tries++ == kTries)
+      if (each.time >= timeOf(made.variant.certificate, by) || tries++ == kTries)
         return;
       spec::Spec named = spec;
       named.schedule = {each.name, spec.schedule.mark, {}};
       Made other;
       bool internal = false;
-      if (compileOnce(named, 1, other, internal) != Code::Ok || other.time(by) >= made.time(by))
+      if (compileOnce(named, 1, other, internal) != Code::Ok ||
+          timeOf(other.variant.certificate, by) >= timeOf(made.variant.certificate, by))
         continue;
       // What bounds every placement that the spec allows.
       plan::Certificate &own = other.variant.certificate;

@@ -38,6 +38,14 @@ struct Compiled {
   double milliseconds = 0;
 };
 
+/// What a plan takes of the objective, and what bounds that.
+inline plan::Time timeOf(const plan::Certificate &certificate, schedule::Objective by) {
+  return by == schedule::Objective::Span ? certificate.span : certificate.makespan;
+}
+inline plan::Time boundOf(const plan::Certificate &certificate, schedule::Objective by) {
+  return by == schedule::Objective::Span ? certificate.spanLowerBound : certificate.lowerBound;
+}
+
 /// Whether diagnostics are printed. A trial, of which there may be many, says nothing.
 enum class Said { Everything, Nothing };
 

@@ -140,7 +140,7 @@ int searchExactly(const CommandOptions &options) {
       plan::Time &bound = isSpan ? each.certificate.spanLowerBound : each.certificate.lowerBound;
       bound = std::max(bound, found->bound);
     }
-  const plan::Time planned = rows.back().time(exact.objective);
+  const plan::Time planned = timeOf(rows.back().certificate, exact.objective);
   const bool asPlanned = rows.back().wrong.empty() && planned > found->time;
   sortRows(rows, exact.objective);
   const bool optimal = found->time <= found->bound;

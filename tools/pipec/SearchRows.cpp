@@ -86,8 +86,8 @@ std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective
 
 void sortRows(std::vector<Row> &rows, schedule::Objective objective) {
   std::sort(rows.begin(), rows.end(), [&](const Row &a, const Row &b) {
-    return std::tuple(!a.wrong.empty(), a.time(objective), a.peak, std::string_view(a.name)) <
-           std::tuple(!b.wrong.empty(), b.time(objective), b.peak, std::string_view(b.name));
+    return std::tuple(!a.wrong.empty(), timeOf(a.certificate, objective), a.peak, std::string_view(a.name)) <
+           std::tuple(!b.wrong.empty(), timeOf(b.certificate, objective), b.peak, std::string_view(b.name));
   });
 }
 
@@ -95,11 +95,12 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
   std::string table =
       fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}\n", "schedule", "span", "bubble", "makespan", "peak", "gap");
   for (const Row &each : rows)
-    table += each.wrong.empty() ? fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %\n", each.name,
-                                              plan::timeText(each.certificate.span), 100 * each.bubble,
-                                              plan::timeText(each.certificate.makespan), plan::bytesText(each.peak),
-                                              100 * gap(each.time(objective), each.bound(objective)))
-                                : fmt::format("{:<18} {}\n", each.name, each.wrong);
+    table += each.wrong.empty()
+                 ? fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %\n", each.name,
+                               plan::timeText(each.certificate.span), 100 * each.bubble,
+                               plan::timeText(each.certificate.makespan), plan::bytesText(each.peak),
+                               100 * gap(timeOf(each.certificate, objective), boundOf(each.certificate, objective)))
+                 : fmt::format("{:<18} {}\n", each.name, each.wrong);
   return table;
 }
 

@@ -19,13 +19,6 @@ struct Row {
   double bubble = 0; // of the span
   plan::Bytes peak = 0, limit = 0;
   std::string wrong; // why there is no plan; empty: there is one
-
-  plan::Time time(schedule::Objective by) const {
-    return by == schedule::Objective::Span ? certificate.span : certificate.makespan;
-  }
-  plan::Time bound(schedule::Objective by) const {
-    return by == schedule::Objective::Span ? certificate.spanLowerBound : certificate.lowerBound;
-  }
 };
 
 inline double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
