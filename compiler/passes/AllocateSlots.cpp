@@ -43,6 +43,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
 
   std::vector<__int128> room; // of each rank for buffers, under the limit
   __int128 lacking = 0;       // on the rank where that is furthest from what the words need
+  /// What a wait counts is done when the run says that its instruction ends. A queue of both directions may count a
+  /// send's end only with the arrival before it.
+  bool endsInOrder = true;
 
   /// Where the limit leaves so few slots that no order does, they are as many as the least limit leaves with which the
   /// words are known to run to their end: check-memory then says it.
@@ -114,8 +117,10 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       lacking = findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank)
       fit(rings[rank], room[rank]); // check-memory says what is missing
-    if (result.repeats && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
-        llvm::all_of(streams.ranks, [](const Stream &stream) { return completesInOrder(stream.program); })) {
+    // Deferred W run by what else is ready: they are walked again.
+    auto defers = [](const Stream &stream) { return ProgramOp(stream.program).getFillWeights(); };
+    if (result.repeats && endsInOrder && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
+        llvm::none_of(streams.ranks, defers)) {
       const std::vector<plan::Time> &ends = result.ranks.front().lastEnd;
       streams.predicted = {result.makespan, ends[ends.size() - 1] - ends[ends.size() - 2]};
     }
@@ -125,12 +130,6 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   static bool neverWaitedFor(const Rings &rings) {
     return llvm::all_of(
         rings, [](const auto &entry) { return entry.second.size == entry.second.unlimited && !entry.second.heldUp; });
-  }
-
-  /// Whether what a wait counts is done when the run says that its instruction ends: a queue of both directions counts
-  /// a send's end no sooner than the arrival before it. Deferred W run by what else is ready: they are walked again.
-  static bool completesInOrder(ProgramOp program) {
-    return program.getCommunicator() == Communicator::PerEdge && !program.getFillWeights();
   }
 
   /// What the words need to run to their end, in memory that does not hold all that the run would take. Bytes of it
@@ -181,6 +180,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       if (own.size() == size_t(event.step))
         own.emplace_back(streams.ranks[size_t(event.rank)].records.size());
       own[size_t(event.step)][size_t(event.index)] = {event.start, event.end};
+      endsInOrder &= event.counted == event.end;
     };
     if (!simulate::simulate(variant, options, result).ok())
       return false;

@@ -14,6 +14,8 @@ namespace pipec {
 
 namespace {
 
+constexpr uint32_t kPassLevels = 8; // of a forward, or half of a split backward
+
 /// At one level, transfers come before passes (which may take what they bring), in a fixed order that does not depend
 /// on the microbatch, so that what repeats looks the same every time: by their ranks, and so do passes.
 class Ties {
@@ -58,7 +60,9 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
       if (plan::isTransfer(kind))
         continue;
       const bool overlaps = kind == plan::Kind::Overlapped;
-      Graph::Node node = graph.add(kind == plan::Kind::Backward || overlaps ? levels.backward : 8, ties.ofPasses(rank));
+      Graph::Node node = graph.add(kPassLevels, ties.ofPasses(rank));
+      if (kind == plan::Kind::Backward || overlaps)
+        backwards.push_back(node);
       places.emplace_back(uint32_t(rank), i);
       nodes[rank][i] = node;
       // A pair is one node: neither starts before both can.
@@ -69,17 +73,25 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
     }
   }
   for (const Transfer &transfer : streams.transfers) {
-    Graph::Node node = graph.add(levels.transfer, ties.of(transfer));
+    Graph::Node node = graph.add(0, ties.of(transfer));
     graph.edge(nodes[size_t(transfer.from)][transfer.producer], node);
     graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
   }
+  last(levels);
   meet(streams);
   // What an order file has wait beside: transfers for the passes before them, passes for sends.
   for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
     for (const Use &use : streams.ranks[rank].uses)
       if (isTransfer(nodes[rank][use.user]) || isTransfer(nodes[rank][use.definition]))
         graph.edge(nodes[rank][use.definition], nodes[rank][use.user]);
+}
+
+void Dependences::last(Levels levels) {
+  for (const Graph::Node node : backwards)
+    graph.setWeight(node, levels.backward);
+  for (size_t node = places.size(); node != graph.size(); ++node)
+    graph.setWeight(Graph::Node(node), levels.transfer);
 }
 
 /// Where all transfers are in one queue, an all-reduce is in it as well, and holds up what stands behind it until all

@@ -17,8 +17,8 @@ namespace pipec {
 /// rank's word, and from producer to transfer to consumer.
 class Dependences {
 public:
-  /// How many levels things last; a forward, or half of a split backward, lasts 8. Where transfers last none, what
-  /// repeats is shortest; the longer they last, the more room the order leaves for them.
+  /// How many levels things last; a forward, or half of a split backward, always lasts 8. Where transfers last none,
+  /// what repeats is shortest; the longer they last, the more room the order leaves for them.
   struct Levels {
     uint32_t transfer = 0;
     uint32_t backward = 16; // fused
@@ -27,12 +27,14 @@ public:
   /// The transfers must be known.
   explicit Dependences(const Streams &streams, Levels levels);
   explicit Dependences(const Streams &streams) : Dependences(streams, Levels()) {}
+  /// From now on things last so many.
+  void last(Levels levels);
 
   Graph::Node nodeOf(size_t rank, uint32_t record) const { return nodes[rank][record]; }
   void edge(Graph::Node from, Graph::Node to) { graph.edge(from, to); }
 
   /// One order of all nodes; if a cycle prevents that, false, and `order` is the cycle's.
-  bool sort(std::vector<Graph::Node> &order) const { return graph.sort(order); }
+  bool sort(std::vector<Graph::Node> &order) { return graph.sort(order); }
 
   bool isTransfer(Graph::Node node) const { return node >= places.size(); }
   size_t transferAt(Graph::Node node) const { return node - places.size(); }
@@ -50,6 +52,7 @@ private:
 
   Graph graph;
   std::vector<std::pair<uint32_t, uint32_t>> places;
+  std::vector<Graph::Node> backwards;          // fused ones, and pairs
   std::vector<std::vector<Graph::Node>> nodes; // by rank and record
 };
 

@@ -2,39 +2,49 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace pipec {
 
 Graph::Node Graph::add(uint32_t weight, uint32_t tie) {
   nodes.push_back({weight, tie});
+  changed = true;
   return Node(nodes.size() - 1);
 }
 
-bool Graph::sort(std::vector<Node> &order) const {
+void Graph::findSuccessors() {
+  for (Data &node : nodes)
+    node.before = node.first = 0;
+  for (auto [from, to] : edges) {
+    ++nodes[from].first;
+    ++nodes[to].before;
+  }
+  uint32_t end = 0;
+  for (Data &node : nodes)
+    node.first = end += node.first;
+  successors.resize(edges.size());
+  for (size_t e = edges.size(); e-- != 0;)
+    successors[--nodes[edges[e].first].first] = edges[e].second;
+}
+
+bool Graph::sort(std::vector<Node> &order) {
+  if (std::exchange(changed, false))
+    findSuccessors();
   // What a visit to a node reads and writes lies together: visits go all over the graph.
   struct State {
-    uint32_t tie = 0;
-    uint32_t waiting = 0; // predecessors that are not in the order yet
-    uint32_t level = 0;   // at least
-    uint32_t first = 0;   // of its successors
+    uint32_t tie;
+    uint32_t waiting; // predecessors that are not in the order yet
+    uint32_t level;   // at least
+    uint32_t first;   // of its successors
   };
-  std::vector<State> states(nodes.size() + 1);
-  for (auto [from, to] : edges) {
-    ++states[from + 1].first;
-    ++states[to].waiting;
-  }
+  std::vector<State> states;
+  states.reserve(nodes.size() + 1);
   uint32_t longest = 0;
-  for (size_t n = 0; n != nodes.size(); ++n) {
-    states[n].tie = nodes[n].tie;
-    states[n + 1].first += states[n].first;
-    longest = std::max(longest, nodes[n].weight);
+  for (const Data &node : nodes) {
+    states.push_back({node.tie, node.before, 0, node.first});
+    longest = std::max(longest, node.weight);
   }
-  std::vector<Node> successors(edges.size());
-  for (auto [from, to] : edges)
-    successors[states[from].first++] = to;
-  for (size_t n = nodes.size(); n != 0; --n)
-    states[n].first = states[n - 1].first;
-  states[0].first = 0;
+  states.push_back({0, 0, 0, uint32_t(successors.size())});
 
   // Levels never decrease: what becomes ready starts no earlier than what made it so, and at most `longest` later. Most
   // wait for a later level; only those of the level at hand are kept in order.

@@ -16,8 +16,12 @@ public:
 
   /// A node that lasts `weight` levels. At one level, smaller ties come first.
   Node add(uint32_t weight, uint32_t tie);
+  void setWeight(Node node, uint32_t weight) { nodes[node].weight = weight; }
   /// `to` starts no earlier than `from` ends.
-  void edge(Node from, Node to) { edges.emplace_back(from, to); }
+  void edge(Node from, Node to) {
+    edges.emplace_back(from, to);
+    changed = true;
+  }
   size_t size() const { return nodes.size(); }
   void reserve(size_t nodeCount, size_t edgeCount) {
     nodes.reserve(nodeCount);
@@ -26,14 +30,20 @@ public:
 
   /// All nodes in order. If a cycle prevents that, false, and `order` is the nodes of one cycle.
   /// O((nodes + edges) log width).
-  bool sort(std::vector<Node> &order) const;
+  bool sort(std::vector<Node> &order);
 
 private:
+  void findSuccessors();
+
   struct Data {
     uint32_t weight, tie;
+    uint32_t before = 0; // predecessors
+    uint32_t first = 0;  // of its successors
   };
   std::vector<Data> nodes;
   std::vector<std::pair<Node, Node>> edges;
+  std::vector<Node> successors; // by node
+  bool changed = false;         // since they were found
 };
 
 } // namespace pipec

@@ -28,6 +28,9 @@ struct Numbered {
   std::vector<std::vector<uint32_t>> passOf; // by rank and record
   std::vector<std::vector<uint32_t>> record; // by rank, of each of its passes
   std::vector<std::vector<uint32_t>> tail;   // by rank, records that are left out
+  /// The simulator would find what makespanOf finds: nothing is left out, no W has a queue of its own, and no queue
+  /// counts what came a short way as late as what came a long way before it.
+  bool isExact = true;
 
   TransferOrder orderOf(const Dependences &dependences, const std::vector<Graph::Node> &nodes) const {
     TransferOrder order;
@@ -72,8 +75,10 @@ void numberPasses(const Stream &stream, Numbered &made) {
     records.push_back(i);
     // On a queue of its own a W takes what time is left over.
     const bool isFree = fills && operation.kind == plan::Kind::BackwardWeight;
+    made.isExact &= !isFree;
     made.traffic.passes.push_back({isFree ? 0 : operation.cost, stream.records[i].microbatch});
   }
+  made.isExact &= tail.empty();
   made.traffic.first.push_back(uint32_t(made.traffic.passes.size()));
 }
 
@@ -108,6 +113,11 @@ std::optional<Numbered> number(const Streams &streams) {
                              queueOf(transfer.to, transfer.from, false), send.cost, send.latency});
   }
   traffic.queues = uint32_t(queues.size());
+  std::vector<plan::Time> latencies(queues.size(), -1); // of what each receives
+  for (const Traffic::Move &move : traffic.moves) {
+    const plan::Time other = std::exchange(latencies[move.receives], move.latency);
+    made.isExact &= other < 0 || other == move.latency;
+  }
   return made;
 }
 
@@ -141,9 +151,9 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     std::vector<MakeOrder> orders{[&] { return std::move(first); }};
     for (Dependences::Levels levels : llvm::drop_begin(kLevels))
       orders.push_back([&, levels] {
-        Dependences others(streams, levels);
-        (void)others.sort(sorted); // levels make no cycle
-        return numbered->orderOf(others, sorted);
+        dependences.last(levels);
+        (void)dependences.sort(sorted); // levels make no cycle
+        return numbered->orderOf(dependences, sorted);
       });
     const TransferOrder best = bestOrder(traffic, orders);
     Rows rows = rowsOf(traffic, best);
@@ -155,9 +165,8 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
       return;
     Streams other = streams;
     arrange(other, *numbered, rows);
-    // What was there is the first of the orders, or may be better than all; and W on a queue of its own is only guessed
-    // at.
-    if ((!isFirst || makespan(other) != makespanOf(traffic, best)) && !isBetter(other, streams))
+    // What was there is the first of the orders, or may be better than all.
+    if (!(isFirst && (numbered->isExact || makespan(other) == makespanOf(traffic, best))) && !isBetter(other, streams))
       return;
     streams = std::move(other);
     for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
@@ -187,7 +196,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
 
   static std::optional<plan::Time> makespan(const Streams &streams) {
     simulate::Result result;
-    if (!simulate::simulate(lower(streams), {}, result).ok())
+    if (!simulate::simulate(lower(streams, {.communicator = std::nullopt, .rolled = false}), {}, result).ok())
       return std::nullopt;
     return result.makespan;
   }

@@ -29,7 +29,8 @@ struct Event {
   int64_t step = 0;
   plan::Time start = 0;
   plan::Time end = 0;
-  int64_t index = 0; // how many instructions of its rank are issued before it in the step
+  int64_t index = 0;      // how many instructions of its rank are issued before it in the step
+  plan::Time counted = 0; // when its queue counts it: no sooner than what stands before it
 };
 
 struct Options {

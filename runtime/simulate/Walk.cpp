@@ -274,7 +274,7 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
     const Instruction &instruction = instructionOf(queue);
     options.observe({queue.rank, queue.index, work.operation,
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
-                     indexOf(queue)});
+                     indexOf(queue), *times});
   }
   if (options.keepVisits && queue.step == 0)
     result.ranks[size_t(queue.rank)].visits.push_back({start, completedAt, uint32_t(indexOf(queue))});

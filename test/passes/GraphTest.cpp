@@ -39,6 +39,26 @@ TEST(Graph, weightsAreLevels) {
   EXPECT_EQ(order, (Order{two, one, zero, afterZero, afterOne, afterTwo}));
 }
 
+TEST(Graph, sortsAgainAsItIsNow) {
+  Graph graph;
+  Graph::Node first = graph.add(2, 0), other = graph.add(1, 1), after = graph.add(1, 0), afterOther = graph.add(1, 1);
+  graph.edge(first, after);
+  graph.edge(other, afterOther);
+  Order order;
+  ASSERT_TRUE(graph.sort(order));
+  EXPECT_EQ(order, (Order{first, other, afterOther, after}));
+  graph.setWeight(first, 1);
+  ASSERT_TRUE(graph.sort(order));
+  EXPECT_EQ(order, (Order{first, other, after, afterOther}));
+  graph.edge(afterOther, after);
+  ASSERT_TRUE(graph.sort(order));
+  EXPECT_EQ(order, (Order{first, other, afterOther, after}));
+  Graph::Node last = graph.add(1, 0);
+  graph.edge(after, last);
+  ASSERT_TRUE(graph.sort(order));
+  EXPECT_EQ(order, (Order{first, other, afterOther, after, last}));
+}
+
 TEST(Graph, levelIsTheLongestPath) {
   Graph graph;
   Graph::Node a = graph.add(1, 0), b = graph.add(1, 0), c = graph.add(1, 0), d = graph.add(1, 9);

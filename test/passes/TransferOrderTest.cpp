@@ -121,6 +121,78 @@ TEST(TransferOrder, EveryOrderIsOneOfAllThatCanRun) {
   }
 }
 
+/// An order as programs: of each rank, one queue for passes, one for each of its queues of transfers.
+plan::Variant programsOf(const Traffic &traffic, const TransferOrder &order) {
+  plan::Variant variant;
+  const Rows rows = rowsOf(traffic, order);
+  std::vector<int32_t> rankOf(traffic.passes.size());
+  for (size_t rank = 0; rank != rows.size(); ++rank)
+    for (const Cell &cell : rows[rank])
+      if (cell.kind == Cell::Kind::Pass)
+        rankOf[cell.index] = int32_t(rank);
+  for (const auto &row : rows) {
+    plan::Program &program = variant.programs.emplace_back();
+    program.rank = int32_t(variant.programs.size()) - 1;
+    program.queues.emplace_back();
+    std::map<uint32_t, uint32_t> queues;       // by number over all ranks
+    std::vector<int64_t> issued(1);            // by queue of the rank
+    std::map<uint32_t, plan::Wait> ran, comes; // passes, receives
+    for (const Cell &cell : row) {
+      plan::Operation &operation = program.operations.emplace_back();
+      operation.stage = int32_t(cell.index); // tells transfers apart
+      uint32_t queue = 0;
+      std::optional<plan::Wait> wait;
+      if (cell.kind == Cell::Kind::Pass) {
+        operation.cost = traffic.passes[cell.index].cost;
+        if (const uint32_t in = traffic.passes[cell.index].in; in != Traffic::kNone)
+          wait = comes.at(in);
+      } else {
+        const Traffic::Move &move = traffic.moves[cell.index];
+        const bool sends = cell.kind == Cell::Kind::Send;
+        operation.kind = sends ? plan::Kind::Send : plan::Kind::Recv;
+        operation.peer = rankOf[sends ? move.consumer : move.producer];
+        operation.cost = move.cost;
+        operation.latency = move.latency;
+        const uint32_t added = uint32_t(program.queues.size());
+        queue = queues.try_emplace(sends ? move.sends : move.receives, added).first->second;
+        if (queue == added) {
+          program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
+          issued.push_back(0);
+        }
+        if (sends)
+          wait = ran.at(move.producer);
+      }
+      program.instructions.push_back({uint32_t(program.operations.size()) - 1, queue, uint32_t(program.waits.size()),
+                                      uint32_t(wait.has_value()), 0, 0});
+      if (wait)
+        program.waits.push_back(*wait);
+      const plan::Wait done{queue, false, ++issued[queue], 0};
+      (cell.kind == Cell::Kind::Pass ? ran : comes)[cell.index] = done;
+    }
+    program.step = {{0, uint32_t(program.instructions.size()), 1}};
+  }
+  return variant;
+}
+
+TEST(TransferOrder, OfOneLatencyAQueueTheMakespanIsTheSimulators) {
+  std::mt19937_64 random(2);
+  for (int round = 0; round != 2000 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    Traffic traffic = randomTraffic(random, round % 2 == 0);
+    std::vector<plan::Time> latencies(traffic.queues);
+    for (plan::Time &latency : latencies)
+      latency = plan::Time(random() % 4);
+    for (Traffic::Move &move : traffic.moves)
+      move.latency = latencies[move.receives];
+    const TransferOrder sweep = bySweep(traffic);
+    for (const TransferOrder &order : {sweep, byTime(traffic, sweep)}) {
+      simulate::Result result;
+      ASSERT_TRUE(simulate::simulate(programsOf(traffic, order), {}, result).ok());
+      EXPECT_EQ(makespanOf(traffic, order), result.makespan);
+    }
+  }
+}
+
 TEST(TransferOrder, PassesThatWaitForEachOtherHaveNone) {
   Traffic traffic; // two ranks, each of which takes first what the other gives last
   traffic.first = {0, 2, 4};
