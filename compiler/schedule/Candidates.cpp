@@ -1,8 +1,9 @@
-// The kinds of recipes: published schedules; list scheduling under policies; blocks in real time, by interval and room
-// at each hop; and blocks of equal slots, whose orders suit unequal passes too.
+// The kinds of recipes: published schedules; microbatches woven one by one; list scheduling under policies; blocks in
+// real time, by interval and room at each hop; and blocks of equal slots, whose orders suit unequal passes too.
 #include "compiler/schedule/Candidates.h"
 
 #include "compiler/schedule/Catalogue/Entries.h"
+#include "compiler/schedule/Weave.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -163,6 +164,23 @@ std::vector<Policy> policies(const Problem &problem, const Capacities &capacitie
   return result;
 }
 
+/// Ways to weave that between them did best on the grid of test/bench/catalogue.csv, each adding most to those before
+/// it.
+std::vector<Candidate> woven(const Problem &problem, const Capacities &capacities) {
+  using Room = WeaveOptions::Room;
+  constexpr WeaveOptions kWays[] = {{25, Room::None, true},     {25, Room::None, false},     {60, Room::None, false},
+                                    {80, Room::Forward, true},  {90, Room::None, true},      {40, Room::None, true},
+                                    {50, Room::None, false},    {90, Room::None, false},     {0, Room::None, true},
+                                    {60, Room::None, false, 3}, {60, Room::Backward, false}, {50, Room::None, true}};
+  std::vector<Candidate> result;
+  if (capacities.empty() || problem.stages.size() == size_t(problem.ranks)) // list scheduling does as well
+    return result;
+  for (const WeaveOptions &way : kWays)
+    result.push_back({fmt::format("woven {}", result.size()),
+                      [way](const Problem &given, const Capacities &capacity) { return weave(given, capacity, way); }});
+  return result;
+}
+
 bool fits(const Problem &problem, const Block &block, const Capacities &capacities) {
   if (capacities.empty())
     return true;
@@ -244,6 +262,9 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
                         [policy = std::move(listed[i])](const Problem &given, const Capacities &capacity) {
                           return listSchedule(given, capacity, policy);
                         }});
+    if (i == 0) // whose words always fit
+      for (Candidate &each : woven(problem, capacities))
+        result.push_back(std::move(each));
     if (i < built.size())
       result.push_back(std::move(built[i]));
   }

@@ -1,0 +1,31 @@
+// Weaving: microbatches are laid one after the other, each whole, into the gaps that those before it leave on all
+// ranks, at the time that costs least of what is scarce. What it lays keeps to the phases in which forwards and
+// backwards that run towards each other pass without waiting, for any costs and placement, and memory is full all the
+// time.
+#pragma once
+
+#include "compiler/schedule/ListSchedule.h"
+#include "compiler/schedule/Problem.h"
+
+#include <optional>
+
+namespace pipec::schedule {
+
+struct WeaveOptions {
+  /// Microbatches start no closer than so many hundredths of what one takes at least: of work, and of memory held.
+  int32_t pace = 100;
+  /// What is laid with room for a W behind it.
+  enum class Room : uint8_t { None, Forward, Backward };
+  Room room = Room::None;
+  /// Whether a rank's F and B are laid as long as the longest of them: then microbatches that pass each other without
+  /// waiting on one rank do so on all.
+  bool equal = false;
+  /// How long after its B a W is expected to end, in its lengths, where memory is counted ahead.
+  int32_t weightLag = 1;
+};
+
+/// Words within the capacities; none where these do not hold one microbatch, or nothing limits memory, or the problem
+/// has copies, slices or groups. Needs check(problem) to have passed.
+std::optional<Words> weave(const Problem &problem, const Capacities &capacities, const WeaveOptions &options);
+
+} // namespace pipec::schedule

@@ -1,0 +1,102 @@
+// Woven words: valid and within the capacities for any problem, and near what no schedule can pass where a block of one
+// interval is not.
+#include "compiler/schedule/Weave.h"
+
+#include "compiler/schedule/Bounds.h"
+#include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/LocalSearch.h"
+#include "compiler/schedule/Search.h"
+#include "test/bench/Grid.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+namespace pipec::schedule::test {
+namespace {
+
+constexpr WeaveOptions::Room kRooms[] = {WeaveOptions::Room::None, WeaveOptions::Room::Forward,
+                                         WeaveOptions::Room::Backward};
+
+bool isWithin(const Problem &problem, const Words &words, const Capacities &capacities) {
+  for (size_t r = 0; r < words.size(); ++r)
+    if (peakOf(problem, words[r]) > capacities[r])
+      return false;
+  return true;
+}
+
+/// Over the bound for the makespan, in hundredths of it.
+double overBound(const grid::Row &row, const WeaveOptions &options) {
+  const Problem problem = grid::problemOf(row);
+  const std::optional<Words> words = weave(problem, capacitiesOf(problem, 0), options);
+  return words
+             ? 100 * double(timeOf(problem, *words, Objective::Makespan)) / double(lowerBounds(problem).makespan) - 100
+             : 100;
+}
+
+TEST(Weave, WordsAreValidAndWithinTheCapacitiesOfAnyProblem) {
+  std::mt19937 random(7);
+  const auto draw = [&](int64_t least, int64_t most) { return least + int64_t(random() % uint64_t(most - least + 1)); };
+  int made = 0;
+  for (int i = 0; i < 60; ++i) {
+    Problem problem;
+    problem.ranks = int32_t(draw(1, 6));
+    problem.microbatches = int32_t(draw(1, 14));
+    problem.backward = draw(0, 3) == 0 ? BackwardMode::Fused : BackwardMode::Split;
+    const auto count = int32_t(problem.ranks * draw(1, 3));
+    problem.rankOf = placed(problem.ranks, count, draw(0, 1) == 0);
+    for (int32_t s = 0; s < count; ++s) {
+      Stage stage;
+      stage.forward = draw(0, 40), stage.backwardInput = draw(0, 40), stage.backwardWeight = draw(0, 40);
+      stage.backward = stage.backwardInput + stage.backwardWeight;
+      stage.activation = draw(0, 4), stage.context = draw(0, 4);
+      problem.stages.push_back(stage);
+    }
+    problem.link.latency = draw(0, 10);
+    problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + draw(-1, 10), 1);
+    ASSERT_EQ(check(problem), "");
+    const Capacities capacities = capacitiesOf(problem, 0);
+    for (const int32_t pace : {0, 60, 100})
+      for (const WeaveOptions::Room room : kRooms)
+        for (const bool equal : {false, true}) {
+          const std::optional<Words> words = weave(problem, capacities, {pace, room, equal, int32_t(draw(1, 3))});
+          ASSERT_TRUE(words || problem.memoryLimit < leastLimit(problem));
+          if (!words)
+            continue;
+          ++made;
+          EXPECT_EQ(verify(problem, *words), "") << i;
+          EXPECT_TRUE(isWithin(problem, *words, capacities)) << i;
+        }
+  }
+  EXPECT_GT(made, 600);
+}
+
+TEST(Weave, IsForOneCopyUnderALimitInTimesThatFit) {
+  Problem problem = grid::problemOf({4, 8, 2, 1000, 1000, 1000, 0, "v", false});
+  EXPECT_TRUE(weave(problem, capacitiesOf(problem, 0), {}));
+  EXPECT_FALSE(weave(problem, {}, {}));
+  Problem longer = problem;
+  for (Stage &stage : longer.stages)
+    stage.forward = 400'000'000'000'000'000;
+  EXPECT_FALSE(weave(longer, capacitiesOf(longer, 0), {})) << "times would not be numbers";
+  problem.slices = 2, problem.backwardGroup = 2;
+  EXPECT_FALSE(weave(problem, capacitiesOf(problem, 0), {}));
+}
+
+// Spacings of 8 and 10 slots in turn: any one of them would do no better than 10.
+TEST(Weave, PassesOfOneLengthInTwoChunksThereAndBackReachTheBound) {
+  EXPECT_EQ(overBound({16, 64, 4, 1000, 1000, 1000, 0, "v", false}, {60, WeaveOptions::Room::None, false, 3}), 0);
+}
+
+TEST(Weave, BackwardsAndForwardsPassEachOtherInALoop) {
+  EXPECT_LT(overBound({32, 96, 8, 10000, 11000, 8000, 1000, "loop", false}, {25, WeaveOptions::Room::None, false}), 6);
+}
+
+// Slots as long as the longest of a forward with a W and a backward, four a microbatch.
+TEST(Weave, UnequalPassesKeepInStepWhereTheyAreLaidEqual) {
+  const grid::Row row{16, 128, 8, 18522, 18086, 9336, 601, "v", false};
+  EXPECT_LT(overBound(row, {80, WeaveOptions::Room::Forward, true}), 9);
+  EXPECT_GT(overBound(row, {80, WeaveOptions::Room::Forward, false}), 15);
+}
+
+} // namespace
+} // namespace pipec::schedule::test
