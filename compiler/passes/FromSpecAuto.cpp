@@ -139,7 +139,9 @@ LogicalResult Import::search() {
   }
   if (!best) {
     code = Code::Check;
-    const schedule::Bytes least = schedule::leastLimit(problem);
+    schedule::Bytes least = schedule::leastLimit(problem);
+    for (const schedule::Problem &each : problems)
+      least = std::min(least, schedule::leastLimit(each));
     return error(spec.memoryLimit.mark) << "no order fits into the limit of " << plan::bytesText(problem.memoryLimit)
                                         << " a rank; " << plan::bytesText(least) << " (" << least
                                         << "B) is the least that does, with one microbatch at a time",

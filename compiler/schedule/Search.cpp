@@ -52,6 +52,22 @@ __int128 excessOf(const Problem &problem, const Words &words) {
   return most;
 }
 
+/// One microbatch at a time: no order holds less, none is longer.
+Words oneAtATime(const Problem &problem) {
+  Words words(size_t(problem.ranks));
+  const auto count = static_cast<int32_t>(problem.stages.size());
+  const std::vector<Letter> back =
+      problem.backward == BackwardMode::Fused ? std::vector{Letter::BW} : std::vector{Letter::B, Letter::W};
+  for (int32_t m = 0; m != problem.microbatches; ++m) {
+    for (int32_t s = 0; s != count; ++s)
+      words[size_t(problem.rankOf[size_t(s)])].push_back({s, Letter::F});
+    for (int32_t s = count; s-- > 0;)
+      for (const Letter letter : back)
+        words[size_t(problem.rankOf[size_t(s)])].push_back({s, letter});
+  }
+  return words;
+}
+
 struct Trial {
   size_t candidate = 0;
   Words words;
@@ -246,13 +262,21 @@ Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
 }
 
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
-  Capacities capacities = capacitiesOf(problem, options.buffers);
+  const Capacities capacities = capacitiesOf(problem, options.buffers);
   const bool hasBuffers =
       std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });
   if (capacities.empty() || !hasBuffers)
     return Solver(problem, capacities, options, false).run();
-  std::optional<Solution> solution = Solver(problem, capacities, options, true).run();
-  return solution ? std::move(solution) : Solver(problem, capacities, options, false).run();
+  for (const int32_t buffers : {options.buffers, 1})
+    if (std::optional<Solution> solution = Solver(problem, capacitiesOf(problem, buffers), options, true).run())
+      return solution;
+  if (problem.memoryLimit < leastLimit(problem))
+    return std::nullopt;
+  Words words = oneAtATime(problem);
+  const Time time = timeOf(problem, words, options.objective);
+  const Bounded bounds = lowerBounds(problem);
+  return Solution{std::move(words), time, options.objective == Objective::Makespan ? bounds.makespan : bounds.span,
+                  "one microbatch at a time"};
 }
 
 } // namespace pipec::schedule

@@ -4,7 +4,7 @@ import json
 import unittest
 
 import reference
-from support import SPECS, ToolTest
+from support import CHECK, SPECS, ToolTest
 
 KEYS = {"schedule", "ranks", "stages", "microbatches", "makespan_ms", "span_ms", "bubble_rate", "span_bubble_rate",
         "lower_bound_ms", "span_lower_bound_ms", "bound", "span_bound", "gap", "span_gap", "peak_activation_bytes",
@@ -83,6 +83,36 @@ class CompileTest(ToolTest):
     def test_a_regular_plan_does_not_grow_with_the_microbatches(self):
         sizes = [self.report(SPECS / "1f1b.yaml", pipeline__microbatches=m)["plan_bytes"] for m in (64, 4096)]
         self.assertLessEqual(sizes[1], sizes[0] + 64)
+
+    def test_auto_takes_what_memory_leaves_for_buffers_into_account(self):
+        """Words that fill the memory wait for buffers: with a little more of it, auto must not end up with those."""
+        spans = [self.report(SPECS / "auto.yaml", memory__limit=f"{mebibytes}MiB")["span_ms"]
+                 for mebibytes in (8400, 8800, 9000)]
+        self.assertEqual(spans, [340, 340, 340])
+
+    def test_the_least_limit_of_auto_does_and_a_byte_less_does_not(self):
+        """Sizes differ from stage to stage; in the second, less does where the chunks lie there and back."""
+        there_and_back = """\
+            pipec: 1
+            pipeline: {ranks: 4, microbatches: 6, stages_per_rank: 2, placement: v}
+            costs: {forward: 0us, backward_input: 0us, backward_weight: 0us,
+                    links: [{from: 1, to: 2, latency: 20us}]}
+            tensors: {activation: [0B, 21B, 20B, 38B, 10B, 14B, 35B, 30B], weight_context: 9B,
+                      boundary: [2B, 7B, 0B, 3B, 4B, 4B, 9B, 0B], static: [18B, 10B, 16B, 8B, 12B, 14B, 16B, 24B]}
+            schedule: auto
+            """
+        either = """\
+            pipec: 1
+            pipeline: {ranks: 2, microbatches: 13, stages_per_rank: 2}
+            costs: {forward: 0us, backward_input: 0us, backward_weight: 0us}
+            tensors: {activation: [0B, 0B, 12B, 0B], weight_context: [10B, 6B, 14B, 17B],
+                      boundary: [5B, 5B, 6B, 5B], static: 16B}
+            schedule: {name: auto, objective: makespan}
+            """
+        for spec, least in ((there_and_back, 132), (either, 76)):
+            self.report(spec, memory__limit=f"{least}B")
+            refused = self.pipec("report", self.spec(spec), "--set", f"memory.limit={least - 1}B", code=CHECK)
+            self.assertIn(f"{least}B) is the least that does", refused.stderr)
 
     def test_json_alone_goes_to_standard_output(self):
         done = self.pipec("compile", SPECS / "1f1b.yaml", "-o", self.folder / "x.pipe", "--json")

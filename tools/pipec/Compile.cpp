@@ -183,19 +183,29 @@ private:
     plan::Variant variant;
     simulate::Result walk;
     schedule::Problem problem;
+    schedule::Words words;
     std::map<std::string, int64_t> parameters;
     schedule::Objective objective = schedule::Objective::Span;
+  };
+
+  /// A spec whose words are searched for, and the rings of transfer buffers that the search leaves room for.
+  struct Choice {
+    spec::Spec spec;
+    int32_t buffers;
   };
 
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
+    Choice choice{spec, 1};
     Made made;
-    const Code code = searches ? compileSearched(spec, made, internal) : compileOnce(spec, 1, made, internal);
+    Code code = Code::Ok;
+    if (searches)
+      code = compileSearched(choice, made, internal);
+    if (code == Code::Ok && (!searches || until != Stage::Plan))
+      code = compileOnce(choice, until, made, internal);
     if (code != Code::Ok)
       return code;
-    if (searches)
-      fromCatalogue(spec, made);
     compiled.text += made.text;
     if (until != Stage::Plan)
       return Code::Ok;
@@ -207,44 +217,76 @@ private:
     return Code::Ok;
   }
 
-  /// Under a limit, `auto` leaves room for the transfer buffers that its words need where each pair's transfers go in
-  /// the order in which they are made; where the passes put them in another, as on shared communicators, more may be
-  /// needed, so it tries.
-  Code compileSearched(const spec::Spec &spec, Made &made, bool &internal) {
-    if (spec.memoryLimit.value != 0)
-      for (int32_t buffers : {2, 8, 32, 128}) {
-        ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-        const Code code = compileOnce(spec, buffers, made, internal);
-        if (code == Code::Ok)
-          return code;
-        if (code != Code::Check || internal)
-          break; // said below
-      }
-    internal = false;
-    return compileOnce(spec, 1, made, internal);
+  static schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
+
+  /// Whether it is worth while to compile this more often than once, for a shorter time.
+  static bool mayGain(const Choice &choice, const Made &made) {
+    constexpr int64_t kMost = int64_t(1) << 15; // passes F of a plan
+    return timeOf(made) > boundOf(made.variant.certificate, made.objective) &&
+           int64_t(choice.spec.stages) * choice.spec.microbatches.value <= kMost;
   }
 
-  /// The search weighs words on links that never queue, and keeps room for every buffer that they could use; the passes
-  /// may have to queue, and get along with fewer. So a schedule of the catalogue may be better than what it found:
-  /// those that could be are compiled too, where that does not take long.
-  void fromCatalogue(const spec::Spec &spec, Made &made) {
-    constexpr int64_t kMost = int64_t(1) << 15; // passes F of a plan
+  /// The search weighs words on links that never queue and keeps the buffers that let them run at all; the passes may
+  /// have to queue, and where memory holds no more buffers transfers wait for one. So it compiles several and keeps the
+  /// best. Leaves in `choice` what it came from.
+  Code compileSearched(Choice &choice, Made &made, bool &internal) {
+    const Code code = compileWithRoom(choice, made, internal);
+    if (code == Code::Ok)
+      compileFromCatalogue(choice, made);
+    return code;
+  }
+
+  /// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
+  /// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
+  /// one does.
+  Code compileWithRoom(Choice &choice, Made &made, bool &internal) {
     constexpr int kTries = 4;
-    const schedule::Objective by = made.objective;
-    if (until != Stage::Plan || timeOf(made.variant.certificate, by) <= boundOf(made.variant.certificate, by) ||
-        int64_t(spec.stages) * spec.microbatches.value > kMost)
+    constexpr schedule::Time kWorth = 200; // waits of a 200th are not
+    bool found = false;
+    schedule::Time words = 0; // the shortest, if they waited for no buffer
+    Choice trial = choice;
+    trial.buffers = 2;
+    for (int i = 0; choice.spec.memoryLimit.value != 0 && i != kTries; ++i) {
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      Made other;
+      const Code code = compileOnce(trial, Stage::Plan, other, internal);
+      if (internal || (code != Code::Ok && code != Code::Check))
+        break; // said below
+      if (code == Code::Ok) {
+        const schedule::Time time = schedule::timeOf(other.problem, other.words, other.objective);
+        words = found ? std::min(words, time) : time;
+        if (!found || timeOf(other) < timeOf(made)) {
+          made = std::move(other);
+          choice = trial;
+        }
+        found = true;
+        if (timeOf(made) - words <= words / kWorth || !mayGain(choice, made))
+          break;
+      }
+      trial.buffers *= found ? 2 : 4;
+    }
+    internal = false;
+    return found ? Code::Ok : compileOnce(choice, Stage::Plan, made, internal);
+  }
+
+  /// Schedules of the catalogue that could be better than what was found.
+  void compileFromCatalogue(Choice &choice, Made &made) {
+    constexpr int kTries = 4;
+    if (!mayGain(choice, made))
       return;
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    const schedule::Objective by = made.objective;
+    const spec::Spec searched = choice.spec;
     int tries = 0;
-    for (const CatalogueTime &each : catalogueTimes(spec, context)) {
-      if (each.time >= timeOf(made.variant.certificate, by) || tries++ == kTries)
+    for (const CatalogueTime &each : catalogueTimes(searched, context)) {
+      if (each.time >= timeOf(made) || tries++ == kTries)
         return;
-      spec::Spec named = spec;
-      named.schedule = {each.name, spec.schedule.mark, {}};
+      Choice named{searched, 1};
+      named.spec.schedule = {each.name, searched.schedule.mark, {}};
       Made other;
       bool internal = false;
-      if (compileOnce(named, 1, other, internal) != Code::Ok ||
-          timeOf(other.variant.certificate, by) >= timeOf(made.variant.certificate, by))
+      if (compileOnce(named, Stage::Plan, other, internal) != Code::Ok ||
+          pipec::timeOf(other.variant.certificate, by) >= timeOf(made))
         continue;
       // What bounds every placement that the spec allows.
       plan::Certificate &own = other.variant.certificate;
@@ -253,10 +295,12 @@ private:
       std::tie(own.spanLowerBound, own.spanBound) = std::pair(all.spanLowerBound, all.spanBound);
       other.objective = by;
       made = std::move(other);
+      choice = std::move(named);
     }
   }
 
-  Code compileOnce(const spec::Spec &spec, int32_t buffers, Made &made, bool &internal) {
+  Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {
+    const auto &[spec, buffers] = choice;
     Imported imported = fromSpec(spec, context, buffers);
     OwningOpRef<ModuleOp> &module = imported.module;
     if (!module)
@@ -273,8 +317,7 @@ private:
     manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
     buildPipeline(manager, {.ops = until == Stage::Programs, .visits = compiled.keepVisits});
     std::optional<Lowered> lowered;
-    schedule::Words words;
-    manager.addPass(createTakeLowered(lowered, words));
+    manager.addPass(createTakeLowered(lowered, made.words));
     if (failed(manager.run(*module)))
       return code;
     if (until == Stage::Programs) {
@@ -283,7 +326,7 @@ private:
     }
     pipe::PipelineOp pipeline = findPipeline(*module);
     made.problem = problemOf(pipeline);
-    if (std::string differs = crossCheck(made.problem, words); !differs.empty()) {
+    if (std::string differs = crossCheck(made.problem, made.words); !differs.empty()) {
       internal = true;
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
