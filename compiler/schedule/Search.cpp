@@ -2,11 +2,13 @@
 // microbatch more costs carries over. The best go on to local improvement.
 #include "compiler/schedule/Search.h"
 
+#include "compiler/schedule/Beam.h"
 #include "compiler/schedule/Buffers.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/Evaluate.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <limits>
 
 namespace pipec::schedule {
@@ -18,6 +20,9 @@ constexpr int64_t kTrialLetters = 2'500'000;      // in candidates at least, and
 constexpr int64_t kTrialWords = 240;              // this often the problem's letters, up to
 constexpr int64_t kMostTrialLetters = 10'000'000; // these, or
 constexpr int64_t kLeastTrialWords = 20;          // this often, if that is more
+constexpr int64_t kBeamLetters = 250'000;         // in all states of a beam together, each
+constexpr int64_t kBeamWork = 8;                  // so many times as long
+constexpr int64_t kLeastWidth = 8, kMostWidth = 10'000;
 constexpr int64_t kAnnealLetters = 6'000'000;
 constexpr int64_t kLeastAnnealing = 600; // evaluations that are worth while
 constexpr int64_t kFilling = 3;          // walks that a pass of filling gaps is as long as
@@ -95,6 +100,7 @@ public:
       best = screened(budget);
     else
       best = tried(budget);
+    tryBeam(best);
     if (best.empty())
       return std::nullopt;
     improve(best);
@@ -118,10 +124,9 @@ private:
 
   /// What words need in buffers is known when they are there. Where the limit does not hold that, the candidate gets
   /// less on every rank, then and later: words whose ranks differ too much in what they may hold are poor.
-  std::optional<Trial> tryOn(const Problem &given, size_t candidate) {
-    constexpr int kTries = 6;
+  std::optional<Trial> tryOn(const Problem &given, size_t candidate, int tries = 6) {
     Words last;
-    for (int i = 0; i < kTries; ++i) {
+    for (int i = 0; i < tries; ++i) {
       const Capacities &capacity = capacitiesOf(candidate);
       std::optional<Words> words = candidates[candidate].make(given, capacity);
       ++triedCount;
@@ -221,6 +226,25 @@ private:
         keep(best, std::move(*trial));
     }
     return best;
+  }
+
+  /// Words of a beam, where the others leave a gap; a little worse than theirs they may still be those that improve.
+  void tryBeam(std::vector<Trial> &best) {
+    constexpr Time kWorth = 50; // a part in so many worse
+    const int64_t width = std::min(kBeamLetters / 100 * options.effort / letters, kMostWidth);
+    if (width < kLeastWidth || !canBeam(problem) || (!best.empty() && best.front().time <= bound))
+      return;
+    const auto make = [&](const Problem &given, const Capacities &capacity) {
+      BeamOptions wide{.objective = options.objective, .width = size_t(width)};
+      if (!best.empty())
+        wide.below = best.front().time + best.front().time / kWorth;
+      BeamResult found = beam(given, capacity, wide);
+      walked += kBeamWork * found.letters;
+      return std::move(found.words);
+    };
+    candidates.push_back({fmt::format("beam of {} states", width), make});
+    if (std::optional<Trial> trial = tryOn(problem, candidates.size() - 1, 2))
+      keep(best, std::move(*trial));
   }
 
   void improve(std::vector<Trial> &best) {
