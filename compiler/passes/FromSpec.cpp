@@ -2,6 +2,7 @@
 
 #include "compiler/passes/FromSpecImport.h"
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Pairing.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
@@ -30,9 +31,7 @@ OwningOpRef<ModuleOp> Import::module() {
     return nullptr;
   if (entry && entry->block)
     block = entry->block(problem);
-  if (objective && failed(search()))
-    return nullptr;
-  if (failed(checkPairs()) || failed(checkLength()))
+  if (failed(checkPairs()) || (objective && failed(search())) || failed(checkLength()))
     return nullptr;
   return designLevel(spec, *this, context);
 }
@@ -83,7 +82,7 @@ void Import::fillProblem(schedule::Problem &problem) {
     }
     stage.backward = spec.backward ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
     stage.optimizer = spec.optimizer[s];
-    if (spec.overlapped && ((entry && entry->overlaps) || (order && order->overlaps)))
+    if (spec.overlapped && ((entry && entry->overlaps) || (order && order->overlaps) || objective))
       stage.overlapped = time((*spec.overlapped)[s]);
     stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
     stage.activation = size(spec.activation[s]);
@@ -120,12 +119,10 @@ LogicalResult Import::checkParameters() {
 }
 
 LogicalResult Import::checkPairs() {
-  const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
   auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
     const schedule::Stage &stage = problem.stages[size_t(forward)];
     const schedule::Time other = problem.stages[size_t(backward)].backward;
-    if (!stage.overlapped ||
-        (*stage.overlapped >= std::max(stage.forward, other) && *stage.overlapped - stage.forward <= other))
+    if (!stage.overlapped || schedule::mayOverlap(problem, forward, backward))
       return success();
     const int32_t ofCopy = problem.stagesOfCopy();
     return error(spec.overlapped->markOf(size_t(forward % ofCopy)))
@@ -143,11 +140,16 @@ LogicalResult Import::checkPairs() {
           return failure();
     return success();
   }
-  for (const std::vector<int32_t> &mine : stages) // those of the catalogue pair what two stages do
+  for (const std::vector<int32_t> &mine : problem.stagesByRank())
     for (const int32_t forward : mine)
-      for (const int32_t backward : mine)
-        if (forward != backward && failed(check(forward, backward)))
+      for (const int32_t backward : mine) {
+        // A search pairs what may be; those of the catalogue pair what two stages do.
+        const bool pairs =
+            objective ? llvm::none_of(mine, [&](int32_t each) { return schedule::mayOverlap(problem, forward, each); })
+                      : forward != backward;
+        if (pairs && failed(check(forward, backward)))
           return failure();
+      }
   return success();
 }
 

@@ -37,8 +37,8 @@ std::vector<CatalogueTime> Import::catalogueTimes() {
   std::vector<CatalogueTime> times;
   if (failed(autoParameters()))
     return times;
-  for (const schedule::Entry &each : schedule::catalogue())
-    if (const std::optional<Taken> found = takenBy(each);
+  for (const schedule::Entry &each : schedule::catalogue()) // two copies of a stage are for the spec to ask for
+    if (const std::optional<Taken> found = each.copies() == 1 ? takenBy(each) : std::nullopt;
         found && found->excess <= 0 && found->stages == size_t(spec.stages))
       times.push_back({found->cost.first, std::string(each.name)});
   std::sort(times.begin(), times.end());

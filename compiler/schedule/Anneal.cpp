@@ -4,70 +4,16 @@
 #include "compiler/schedule/LocalSearch.h"
 
 #include "compiler/schedule/Evaluate.h"
-#include "compiler/schedule/Random.h"
-#include "compiler/schedule/Span.h"
-#include "compiler/schedule/Walk.h"
+#include "compiler/schedule/Timer.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
 namespace pipec::schedule {
 
 namespace {
 
 using Level = __int128; // sizes within the limits times as many microbatches may pass 2^63
-constexpr Time kNever = std::numeric_limits<Time>::max();
-
-/// Times words that change in place between calls.
-class Timer {
-public:
-  Timer(const Problem &problem, const Words &words, Objective objective)
-      : ranks(problem.ranks), objective(objective), release(size_t(problem.ranks), 0),
-        walk(problem, words, objective == Objective::Span) {}
-
-  /// kNever: a cycle, or too long.
-  Time time() {
-    if (walk.run(release) != Walk::Outcome::Done)
-      return kNever;
-    if (objective == Objective::Makespan) {
-      Time latest = 0;
-      for (int32_t r = 0; r < ranks; ++r)
-        latest = std::max(latest, walk.end(r));
-      return latest;
-    }
-    return largestCycleMean(step(), [&](const std::vector<Time> &starts, Step &result) {
-      walk.run(starts);
-      result = step();
-    });
-  }
-
-  /// When each letter of words that take a time starts, in a step from nothing.
-  const std::vector<std::vector<Time>> &starts(const Words &words) {
-    begun.resize(words.size());
-    for (size_t r = 0; r < words.size(); ++r)
-      begun[r].resize(words[r].size());
-    walk.run(release, &begun);
-    return begun;
-  }
-
-private:
-  int32_t ranks;
-  Objective objective;
-  std::vector<Time> release;
-  Walk walk;
-  std::vector<std::vector<Time>> begun;
-
-  Step step() const {
-    Step step;
-    for (int32_t r = 0; r < ranks; ++r) {
-      step.ends.push_back(walk.end(r));
-      step.origins.push_back(walk.origin(r));
-    }
-    return step;
-  }
-};
 
 struct Move {
   size_t rank, from, to;
@@ -119,7 +65,7 @@ public:
       apply(*move);
       const Time time = timer.time();
       ++used;
-      if (time == kNever || !accepts(current, time, double(used) / double(annealing.evaluations))) {
+      if (time == kNever || !accepts(random, current, time, unit, double(used) / double(annealing.evaluations))) {
         apply({move->rank, move->to, move->from});
         continue;
       }
@@ -252,20 +198,6 @@ private:
     std::vector<Level> &levels = live[move.rank];
     for (size_t at = first; at < last; ++at)
       levels[at + 1] = levels[at] + change(words[move.rank][at]);
-  }
-
-  bool accepts(Time current, Time time, double progress) {
-    if (time <= current)
-      return true;
-    // Cools in a few rounds, so that it both wanders and settles.
-    constexpr double kRounds = 4;
-    const double cooled = 1 - (progress * kRounds - std::floor(progress * kRounds));
-    const double temperature = 0.25 * double(unit) * cooled * cooled;
-    const double worse = double(time - current);
-    // Uniform above exp(-worse / temperature), by a rational stand-in for exp that is the same on every machine.
-    const double x = worse / std::max(temperature, 1e-9);
-    const double chance = 1 / (1 + x + x * x / 2 + x * x * x / 6);
-    return double(random.next() >> 11) * 0x1.0p-53 < chance;
   }
 };
 

@@ -3,6 +3,8 @@
 // there with one more.
 #include "compiler/schedule/Buffers.h"
 
+#include "compiler/schedule/Evaluate.h"
+
 #include <algorithm>
 
 namespace pipec::schedule {
@@ -190,7 +192,8 @@ private:
     if (best == pairs.size())
       return false;
     Pair &pair = pairs[best];
-    const bool atSender = room[size_t(pair.from)] >= room[size_t(pair.to)];
+    // Both of an overlapped pair may send to one rank, which takes two buffers even where nothing is left to move.
+    const bool atSender = pair.made == pair.moved || room[size_t(pair.from)] >= room[size_t(pair.to)];
     ++(atSender ? pair.sends : pair.receives);
     room[size_t(atSender ? pair.from : pair.to)] -= payload[best];
     return true;
@@ -225,6 +228,19 @@ std::vector<__int128> bytesOf(const Problem &problem, const Buffers &buffers) {
     if (const auto found = buffers.find(end); found != buffers.end())
       result[size_t(end.rank)] += __int128(bytes) * found->second;
   return result;
+}
+
+__int128 excessOf(const Problem &problem, const Words &words) {
+  std::vector<__int128> room;
+  for (const __int128 bytes : heldAlways(problem, 0))
+    room.push_back(problem.memoryLimit - bytes);
+  for (size_t r = 0; r < words.size(); ++r)
+    room[r] -= peakOf(problem, words[r]);
+  const std::vector<__int128> buffers = bytesOf(problem, buffersFor(problem, words, room));
+  __int128 most = 0;
+  for (size_t r = 0; r < words.size(); ++r)
+    most = std::max(most, buffers[r] - room[r]);
+  return most;
 }
 
 } // namespace pipec::schedule

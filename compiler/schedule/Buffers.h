@@ -27,4 +27,8 @@ Buffers buffersFor(const Problem &problem, const Words &words, std::vector<__int
 /// What `buffers` take on each rank.
 std::vector<__int128> bytesOf(const Problem &problem, const Buffers &buffers);
 
+/// By how much words and the buffers that they need beside what they hold exceed the memory limit, which there is, on
+/// the rank where they do most; 0: they fit.
+__int128 excessOf(const Problem &problem, const Words &words);
+
 } // namespace pipec::schedule

@@ -3,6 +3,7 @@
 #include "compiler/schedule/Exact.h"
 
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Pairing.h"
 #include "compiler/schedule/Search.h"
 
 #include <algorithm>
@@ -72,7 +73,8 @@ private:
       const Bounded bounds = lowerBounds(problem);
       const Time bound = options.objective == Objective::Makespan ? bounds.makespan : bounds.span;
       if (found)
-        known.push_back({capacitiesOf(problem, 1), capacitiesOf(problem), bound});
+        known.push_back(
+            {capacitiesOf(problem, 1), capacitiesOf(problem), bound, 0, hasPairs(problem)}); // not asked about
     }
   }
 

@@ -15,7 +15,7 @@ struct Exact {
   Words words;
   Time time = 0;
   Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
-  bool tooLarge = false; // some problem is larger than what is asked about
+  bool tooLarge = false; // some problem is larger than what is asked about, or has overlapped pairs
   int64_t questions = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "compiler/schedule/Buffers.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Pairing.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,21 +41,6 @@ bool fits(const Problem &problem, const Words &words, const Capacities &capaciti
     if (peakOf(problem, words[r]) > capacities[r])
       return false;
   return true;
-}
-
-/// By how much these words and the buffers that they need beside what they hold exceed the limit, on the rank where
-/// they do most.
-__int128 excessOf(const Problem &problem, const Words &words) {
-  std::vector<__int128> room;
-  for (const __int128 bytes : heldAlways(problem, 0))
-    room.push_back(problem.memoryLimit - bytes);
-  for (size_t r = 0; r < words.size(); ++r)
-    room[r] -= peakOf(problem, words[r]);
-  const std::vector<__int128> buffers = bytesOf(problem, buffersFor(problem, words, room));
-  __int128 most = 0;
-  for (size_t r = 0; r < words.size(); ++r)
-    most = std::max(most, buffers[r] - room[r]);
-  return most;
 }
 
 /// One microbatch at a time: no order holds less, none is longer.
@@ -286,6 +272,8 @@ Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
 }
 
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
+  if (hasPairs(problem))
+    return solvePaired(problem, options);
   const Capacities capacities = capacitiesOf(problem, options.buffers);
   const bool hasBuffers =
       std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });

@@ -92,7 +92,7 @@ const std::vector<Key> &table() {
        .type = Type::Duration,
        .description =
            "The forward together with a whole backward on its rank, where the schedule runs the two at once "
-           "(dualpipe, dualpipe-v, OVERLAP_F_B in an order file): no less than the longer of the two, no more "
+           "(dualpipe, dualpipe-v, auto, OVERLAP_F_B in an order file): no less than the longer of the two, no more "
            "than one after the other",
        .fallback = "one after the other",
        .perStage = true,

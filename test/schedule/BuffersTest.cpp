@@ -188,5 +188,17 @@ TEST(Search, LeavesRoomForTheBuffersThatItsWordsNeed) {
     }
 }
 
+// What both of a pair send to one rank needs two buffers, however much room there is where it goes.
+TEST(Buffers, APairSendsFromTwo) {
+  Problem problem = uniform(2, 4, 1, 1, 1, 0, BackwardMode::Split);
+  problem.stages.resize(4, problem.stages.front());
+  for (Stage &stage : problem.stages)
+    stage.overlapped = 2;
+  problem.rankOf = placed(2, 4, true);
+  const Words words = schedule::wordsOf(*find("dualpipe-v"), problem, {});
+  const Buffers buffers = buffersFor(problem, words, {0, 1000});
+  EXPECT_EQ(buffers.at({0, 1, true}), 2);
+}
+
 } // namespace
 } // namespace pipec::schedule::test

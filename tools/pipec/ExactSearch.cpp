@@ -5,6 +5,7 @@
 #include "compiler/emit/TorchCsv.h"
 #include "compiler/schedule/Exact.h"
 #include "compiler/schedule/OrderCells.h"
+#include "compiler/schedule/Pairing.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Compile.h"
@@ -15,7 +16,9 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
+#include <map>
 
 namespace pipec {
 
@@ -26,16 +29,28 @@ std::string orderOf(const schedule::Words &words) {
   schedule::OrderCells cells;
   for (const schedule::Word &word : words) {
     std::vector<schedule::Cell> &row = cells.rows.emplace_back();
-    std::vector<std::array<int32_t, 4>> count;
+    struct Done {
+      int32_t forwards = 0, backwards = 0;
+      std::deque<int32_t> halves; // of whose microbatches W is to come
+    };
+    std::map<int32_t, Done> done;
     for (const schedule::Op &op : word) {
       schedule::Cell cell;
+      Done &own = done[op.stage];
       cell.action = op.letter == schedule::Letter::F    ? schedule::Action::F
                     : op.letter == schedule::Letter::W  ? schedule::Action::W
                     : op.letter == schedule::Letter::BW ? schedule::Action::B
                                                         : schedule::Action::I;
+      cell.opensPair = op.overlapped;
       cell.stage = op.stage;
-      count.resize(std::max(count.size(), size_t(op.stage) + 1));
-      cell.microbatch = count[size_t(op.stage)][size_t(op.letter)]++;
+      if (op.letter == schedule::Letter::B)
+        own.halves.push_back(own.backwards);
+      if (op.letter == schedule::Letter::W) {
+        cell.microbatch = own.halves.front();
+        own.halves.pop_front();
+      } else {
+        cell.microbatch = op.letter == schedule::Letter::F ? own.forwards++ : own.backwards++;
+      }
       row.push_back(cell);
     }
   }
@@ -144,11 +159,13 @@ int searchExactly(const CommandOptions &options) {
   const bool asPlanned = rows.back().wrong.empty() && planned > found->time;
   sortRows(rows, exact.objective);
   const bool optimal = found->time <= found->bound;
-  const std::string verdict = optimal
-                                  ? "optimal, proven"
-                                  : fmt::format("at least {} proven, a gap of {:.2f} % is left{}",
-                                                plan::timeText(found->bound), 100 * gap(found->time, found->bound),
-                                                found->tooLarge ? "; the problem is too large to ask for more" : "");
+  const std::string verdict = optimal ? "optimal, proven"
+                                      : fmt::format("at least {} proven, a gap of {:.2f} % is left{}",
+                                                    plan::timeText(found->bound), 100 * gap(found->time, found->bound),
+                                                    !found->tooLarge ? ""
+                                                    : schedule::hasPairs(space.problems.front())
+                                                        ? "; of orders with overlapped pairs no more can be asked"
+                                                        : "; the problem is too large to ask for more");
   const std::string text = fmt::format(
       "{}exact: {} {} in {:.1f} s: {}{}\n", tableOf(rows, exact.objective), isSpan ? "span" : "makespan",
       plan::timeText(found->time), took, verdict,
