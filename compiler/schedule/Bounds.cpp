@@ -11,6 +11,7 @@
 // it, its first backward is B of last(r), and its last is B of first(r). Where pipelines run side by side (copies),
 // this holds of each copy by itself, and of the rank what is least over them.
 #include "compiler/schedule/BoundsMemory.h"
+#include "compiler/schedule/BoundsPairs.h"
 
 #include <algorithm>
 #include <limits>
@@ -151,10 +152,16 @@ Bounded lowerBounds(const Problem &given) {
   Problem shorter = problem;
   const bool overlaps = shorten(shorter);
   Best best = boundsOf(shorter);
-  if (overlaps) { // of one microbatch each pass takes its whole time, overlapped or not
-    Problem single = problem;
-    single.microbatches = 1;
-    criticalPath(makeView(single), best);
+  if (overlaps) { // what looks at data, or at one kind of pass on a rank, sees each pass at its whole time
+    View whole = makeView(problem);
+    whole.overlaps = true;
+    criticalPath(whole, best);
+    if (problem.memoryLimit > 0) {
+      memoryChain(whole, best);
+      area(whole, best);
+    }
+    apartAtTheEnds(problem, whole, best);
+    pairsAndArea(problem, whole, best);
   }
   // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
   // makespan.

@@ -75,7 +75,8 @@ Crossing crossingOf(const View &view, size_t s, Wide step) {
 /// for any i, start(i) + floor((m-1-i)/K)(R+d) + ((m-1-i) mod K) f bounds the start of the last F, which R and the tail
 /// follow. Start and chain grow linearly in i but for remainders, so the ends of the range are tried: i = 0, and m-1-qK
 /// for the least and the largest q. Chains from i and from i + 1 are as long where the remainder is not 0, and then one
-/// of them is longer by what crossing costs; both bound the same last F.
+/// of them is longer by what crossing costs; both bound the same last F. Where forwards and backwards may overlap, F(i)
+/// starts after i forwards, and after the first B can start and what freed enough bytes, and crossing costs nothing.
 void memoryChain(const View &view, Best &best) {
   const Wide m = view.microbatches;
   for (size_t s = 0; s < view.stages.size(); ++s) {
@@ -86,11 +87,13 @@ void memoryChain(const View &view, Best &best) {
       continue;
     const Wide k = rank.capacity / held;
     const Wide step = stage.roundTrip() + leastToFree(stage, (k + 1) * held - rank.capacity, m) - stage.b;
-    const Crossing crossing = k > 1 && view.inOrder ? crossingOf(view, s, step) : Crossing();
+    const Crossing crossing = k > 1 && view.inOrder && !view.overlaps ? crossingOf(view, s, step) : Crossing();
     const Wide idle = positive(stage.headB - stage.headF - k * stage.f);
     const auto lastForward = [&](Wide i) {
-      const Wide start =
-          i < k ? i * stage.f : idle + i * stage.f + leastToFree(stage, (i + 1) * held - rank.capacity, m);
+      const Wide freed = i < k ? 0 : leastToFree(stage, (i + 1) * held - rank.capacity, m);
+      const Wide start = i < k           ? i * stage.f
+                         : view.overlaps ? std::max(i * stage.f, stage.headB - stage.headF + freed)
+                                         : idle + i * stage.f + freed;
       const Wide steps = (m - 1 - i) / k, others = (m - 1 - i) % k;
       return start + steps * step + others * stage.f + (others > 0 ? crossing.cost(steps) : 0);
     };

@@ -42,6 +42,7 @@ struct View {
   std::vector<StageView> stages;
   std::vector<RankView> ranks;
   std::vector<int32_t> rankOf;
+  bool overlaps = false; // a rank's forward and backward may run at once
 };
 
 struct Item {

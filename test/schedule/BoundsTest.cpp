@@ -2,6 +2,7 @@
 #include "compiler/schedule/Bounds.h"
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Packing.h"
+#include "compiler/schedule/Pairing.h"
 #include "compiler/schedule/Search.h"
 #include "runtime/plan/Limits.h"
 #include "test/schedule/Optima.h"
@@ -68,6 +69,49 @@ TEST(Bounds, NoOrderWithOverlappedPairsBeatsThem) {
       EXPECT_LE(bounds.span, result.span) << int(bounds.spanArgument);
     }
   }
+}
+
+// Split backwards, some of them whole and in pairs.
+TEST(Bounds, NoOrderThatPairsNeighboursBeatsThem) {
+  Random random(16);
+  int pairs = 0;
+  for (int n = 0; n < 10000; ++n) {
+    Problem problem = randomProblem(random, 4, 6, 7);
+    Words words = randomWords(random, problem);
+    overlapSome(random, problem, words);
+    for (Word &word : words)
+      for (Op &op : word)
+        op.overlapped = false;
+    words = paired(problem, {}, words, n % 2 == 0);
+    if (!verify(problem, words).empty())
+      continue;
+    for (const Word &word : words)
+      pairs += int(std::count_if(word.begin(), word.end(), [](const Op &op) { return op.overlapped; }));
+    const Evaluation result = evaluate(problem, words);
+    for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
+      problem.memoryLimit = limit;
+      const Bounded bounds = lowerBounds(problem);
+      EXPECT_LE(bounds.makespan, result.makespan) << n << " " << int(bounds.makespanArgument);
+      EXPECT_LE(bounds.span, result.span) << n << " " << int(bounds.spanArgument);
+    }
+  }
+  EXPECT_GT(pairs, 5000);
+}
+
+// 4 ranks, F = B = W = 4, a pair takes 9 of 12. Rank 0 waits 4 ranks' F and 3 ranks' B, 28, for its first backward; so
+// 7 of its 32 F run alone, and save nothing: 32 * 9 + 7 * 3.
+TEST(Bounds, WhatRunsBeforeTheFirstBackwardIsInNoPair) {
+  Problem problem = uniform(4, 32, 4, 4, 4, 0, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.overlapped = 9;
+  EXPECT_EQ(lowerBounds(problem).span, 32 * 9 + 7 * 3);
+  // Room for 4: 32 microbatches are held for 32 each, and pairs hold them longer: n on each rank, 4 n (9 - 4 + 9 - 4).
+  problem.memoryLimit = 4;
+  const Time span = lowerBounds(problem).span;
+  EXPECT_GT(span, 32 * 9 + 7 * 3);
+  const Time saved = 32 * 12 - span; // by so many thirds pairs
+  EXPECT_GE(4 * span, 32 * 32 + (saved + 2) / 3 * 4 * 10);
+  EXPECT_LT(4 * (span - 1), 32 * 32 + (saved + 1 + 2) / 3 * 4 * 10);
 }
 
 TEST(Bounds, NoneOfOneStageARankBeatsThem) {

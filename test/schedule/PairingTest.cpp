@@ -133,7 +133,7 @@ TEST(Pairing, NeighboursRunTogetherWhereBothAreThere) {
   EXPECT_EQ(paired(apart(slow), {}, words, false), words);
 }
 
-TEST(Pairing, ListedWordsFitAnyProblem) {
+TEST(Pairing, ListedWordsFitAnyProblemAndBeatNoBound) {
   Random random(9);
   int made = 0, together = 0;
   for (int n = 0; n < 2000; ++n) {
@@ -144,6 +144,10 @@ TEST(Pairing, ListedWordsFitAnyProblem) {
     if (!words)
       continue;
     expectFits(problem, *words);
+    const Evaluation evaluation = evaluate(problem, *words);
+    const Bounded bounds = lowerBounds(problem);
+    EXPECT_LE(bounds.makespan, evaluation.makespan) << n << " " << int(bounds.makespanArgument);
+    EXPECT_LE(bounds.span, evaluation.span) << n << " " << int(bounds.spanArgument);
     ++made;
     together += countPairs(*words) > 0;
   }
