@@ -133,6 +133,7 @@ Best boundsOf(const Problem &problem) {
     if (problem.backwardGroup == 1) {
       windows(view, best);
       returns(view, best);
+      crossings(view, best);
     }
   }
   if (problem.copies == 1) // with more, a rank's first start is at no one stage

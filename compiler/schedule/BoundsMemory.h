@@ -8,6 +8,9 @@ namespace pipec::schedule::bounds {
 /// LB6: of one stage, the chain of microbatches each of which waits for what an earlier one frees.
 void memoryChain(const View &view, Best &best);
 
+/// LB6 where microbatches on their way down and back have to pass each other.
+void crossings(const View &view, Best &best);
+
 /// LB7: what microbatches hold, times how long they must, over what a rank may hold.
 void area(const View &view, Best &best);
 

@@ -357,6 +357,22 @@ TEST(Bounds, TakesSizesOfZero) {
   }
 }
 
+TEST(Bounds, MicrobatchesThatPassEachOtherWait) {
+  // Proven optimal by the solver; the chain of memory alone says 75, 74.7 of it without rounding.
+  Problem problem = uniform(4, 16, 1000, 1000, 1000, 0, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.activation = stage.context = 1;
+  problem.memoryLimit = 4;
+  EXPECT_EQ(lowerBounds(problem).makespan, 81'000);
+  // Transfers give room to pass: 2/3/1 and 0.1, K = 3. The optimum is 134.4.
+  problem = uniform(4, 16, 20, 30, 10, 1, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.activation = stage.context = 1;
+  problem.memoryLimit = 6;
+  EXPECT_GE(lowerBounds(problem).makespan, 1336);
+  EXPECT_LE(lowerBounds(problem).makespan, 1344);
+}
+
 TEST(Bounds, NoneExceedsAProvenOptimum) {
   const std::vector<Optimum> optima = readOptima();
   ASSERT_EQ(optima.size(), 230u);
@@ -367,7 +383,7 @@ TEST(Bounds, NoneExceedsAProvenOptimum) {
     EXPECT_LE(bound, each.optimum) << each.row;
     exact += bound == each.optimum;
   }
-  EXPECT_GE(exact, 191); // of 230
+  EXPECT_GE(exact, 210); // of 230
 }
 
 } // namespace
