@@ -168,10 +168,14 @@ std::vector<Policy> policies(const Problem &problem, const Capacities &capacitie
 /// it.
 std::vector<Candidate> woven(const Problem &problem, const Capacities &capacities) {
   using Room = WeaveOptions::Room;
-  constexpr WeaveOptions kWays[] = {{25, Room::None, true},     {25, Room::None, false},     {60, Room::None, false},
-                                    {80, Room::Forward, true},  {90, Room::None, true},      {40, Room::None, true},
-                                    {50, Room::None, false},    {90, Room::None, false},     {0, Room::None, true},
-                                    {60, Room::None, false, 3}, {60, Room::Backward, false}, {50, Room::None, true}};
+  constexpr WeaveOptions kWays[] = {
+      {25, Room::None, true, false},  {70, Room::None, true, false},  {80, Room::Forward, true, false},
+      {0, Room::None, false, false},  {0, Room::None, true, true},    {25, Room::Forward, true, true},
+      {60, Room::None, true, true},   {25, Room::None, false, false}, {25, Room::Forward, false, true},
+      {90, Room::None, true, true},   {60, Room::None, false, false}, {80, Room::None, true, true},
+      {90, Room::None, false, false}, {60, Room::None, false, true},  {40, Room::None, true, true},
+      {70, Room::None, false, false}, {25, Room::None, false, true},  {80, Room::None, false, true},
+      {50, Room::None, false, false}, {50, Room::None, true, false}};
   std::vector<Candidate> result;
   if (capacities.empty() || problem.stages.size() == size_t(problem.ranks)) // list scheduling does as well
     return result;

@@ -10,7 +10,7 @@ namespace pipec::schedule {
 
 namespace {
 
-using Level = __int128;
+using Level = int64_t; // near the capacity at most: what is laid fits
 
 struct Stretch {
   Time start, end;
@@ -52,30 +52,37 @@ public:
     Level bytes;
     bool operator<(const Change &other) const { return at != other.at ? at < other.at : bytes < other.bytes; }
   };
+  /// What W free if nothing more is laid; ascending.
+  std::vector<Change> expected;
+
   /// When it would first be more than `capacity` with `more`, ascending; none: never.
   std::optional<Time> firstOver(const std::vector<Change> &more, Level capacity) const {
     Level level = base;
-    auto mine = changes.begin();
-    auto theirs = more.begin();
-    while (theirs != more.end()) {
-      const bool own = mine != changes.end() && !(*theirs < *mine);
-      const Change &next = own ? *mine++ : *theirs++;
-      level += next.bytes;
-      if (level > capacity && next.at >= more.front().at)
-        return next.at;
+    auto known = changes.begin(), freed = expected.begin();
+    for (auto added = more.begin(); added != more.end();) {
+      auto *next = &added;
+      if (known != changes.end() && !(**next < *known))
+        next = &known;
+      if (freed != expected.end() && !(**next < *freed))
+        next = &freed;
+      const Change &change = *(*next)++;
+      level += change.bytes;
+      if (level > capacity && change.at >= more.front().at)
+        return change.at;
     }
     return std::nullopt;
   }
   std::optional<Time> nextRelease(Time after) const {
-    for (const Change &each : changes)
-      if (each.at > after && each.bytes < 0)
-        return each.at;
-    return std::nullopt;
+    std::optional<Time> first;
+    for (const std::vector<Change> *each : {&changes, &expected})
+      for (const Change &change : *each)
+        if (change.at > after && change.bytes < 0) {
+          first = first ? std::min(*first, change.at) : change.at;
+          break;
+        }
+    return first;
   }
-  void add(const std::vector<Change> &more) {
-    for (const Change &each : more)
-      changes.insert(std::upper_bound(changes.begin(), changes.end(), each), each);
-  }
+  void add(const Change &change) { changes.insert(std::upper_bound(changes.begin(), changes.end(), change), change); }
   void forget(Time before) {
     auto end = changes.begin();
     for (; end != changes.end() && end->at <= before; ++end)
@@ -92,30 +99,38 @@ class Weaver {
 public:
   Weaver(const Problem &problem, const Capacities &capacities, const WeaveOptions &options)
       : problem(problem), capacities(capacities), options(options), fused(problem.backward == BackwardMode::Fused),
+        followsWeights(!fused && !options.fromEnd && options.room == WeaveOptions::Room::None),
         count(static_cast<int32_t>(problem.stages.size())), stagesByRank(problem.stagesByRank()),
-        timelines(size_t(problem.ranks)), held(size_t(problem.ranks)) {
+        timelines(size_t(problem.ranks)), held(size_t(problem.ranks)), weightsOf(size_t(problem.ranks)) {
+    using Room = WeaveOptions::Room;
     for (int32_t s = 0; s < count; ++s) {
       const Stage &stage = problem.stages[size_t(s)];
-      down.push_back(s + 1 < count ? problem.handOver(s, s + 1) : 0);
-      up.push_back(s > 0 ? problem.handOver(s, s - 1) : 0);
       const Time weight = fused ? 0 : stage.backwardWeight;
-      forward.push_back(std::max<Time>(stage.forward, 1));
-      backward.push_back(std::max<Time>(fused ? stage.backward : stage.backwardInput, 1));
-      forwardRoom.push_back(forward.back() + (options.room == WeaveOptions::Room::Forward ? weight : 0));
-      backwardRoom.push_back(backward.back() + (options.room == WeaveOptions::Room::Backward ? weight : 0));
-      lag.push_back(weight * options.weightLag);
+      const Time forward = std::max<Time>(stage.forward, 1);
+      const Time backward = std::max<Time>(fused ? stage.backward : stage.backwardInput, 1);
+      out.length.push_back(options.fromEnd ? backward : forward);
+      back.length.push_back(options.fromEnd ? forward : backward);
+      out.room.push_back(out.length.back() +
+                         (options.room == (options.fromEnd ? Room::Backward : Room::Forward) ? weight : 0));
+      back.room.push_back(back.length.back() +
+                          (options.room == (options.fromEnd ? Room::Forward : Room::Backward) ? weight : 0));
+      const Time down = s + 1 < count ? problem.handOver(s, s + 1) : 0,
+                 up = s + 1 < count ? problem.handOver(s + 1, s) : 0;
+      out.hop.push_back(options.fromEnd ? up : down);
+      back.hop.push_back(options.fromEnd ? down : up);
+      lag.push_back(weight);
     }
     for (const std::vector<int32_t> &mine : stagesByRank) {
       Time longest = 0;
       for (const int32_t s : mine)
-        longest = std::max({longest, forwardRoom[size_t(s)], backwardRoom[size_t(s)]});
+        longest = std::max({longest, out.room[size_t(s)], back.room[size_t(s)]});
       for (const int32_t s : mine)
         if (options.equal)
-          for (std::vector<Time> *lengths : {&forward, &backward, &forwardRoom, &backwardRoom})
+          for (std::vector<Time> *lengths : {&out.length, &back.length, &out.room, &back.room})
             (*lengths)[size_t(s)] = longest;
     }
     for (size_t s = 0; s < size_t(count); ++s)
-      all += __int128(problem.microbatches) * (forwardRoom[s] + backwardRoom[s] + lag[s] + down[s] + up[s]);
+      all += __int128(problem.microbatches) * (out.room[s] + back.room[s] + lag[s] + out.hop[s] + back.hop[s]);
   }
 
   std::optional<Words> run() {
@@ -129,12 +144,18 @@ public:
     Time quantum = std::numeric_limits<Time>::max();
     for (int32_t s = 0; s < count; ++s) {
       work[size_t(problem.rankOf[size_t(s)])] +=
-          forward[size_t(s)] + backward[size_t(s)] + (fused ? 0 : problem.stages[size_t(s)].backwardWeight);
-      quantum = std::min({quantum, forward[size_t(s)], backward[size_t(s)]});
+          out.length[size_t(s)] + back.length[size_t(s)] + (fused ? 0 : problem.stages[size_t(s)].backwardWeight);
+      quantum = std::min({quantum, out.length[size_t(s)], back.length[size_t(s)]});
     }
     quantum = std::max<Time>(quantum / 8, 1);
     const double rate = std::max(double(*std::max_element(work.begin(), work.end())), least);
     const auto pace = Time(std::min(rate * options.pace / 100, double(limits::kTime)));
+    const Time mostLag = *std::max_element(lag.begin(), lag.end());
+    for (const std::vector<int32_t> &mine : stagesByRank) {
+      head.push_back(std::numeric_limits<Time>::max());
+      for (const int32_t s : mine)
+        head.back() = std::min(head.back(), alone.out[size_t(s)] - (options.fromEnd ? mostLag : 0));
+    }
     Time from = 0;
     for (int32_t n = 0; n < problem.microbatches; ++n) {
       std::optional<Path> best;
@@ -147,7 +168,7 @@ public:
           t += std::max<Time>(*shift, 1);
           continue;
         }
-        const double mine = double(path.forwards[0]) + shareOf(path);
+        const double mine = double(path.out[0]) + shareOf(path);
         if (!best || mine < score) {
           score = mine;
           best = path;
@@ -156,40 +177,59 @@ public:
           break;
         t = t + std::max(path.firstWait, quantum);
       }
-      if (best->backwards[0] > limits::kTime)
+      if (best->back[0] > limits::kTime)
         return std::nullopt;
       lay(*best);
-      from = best->forwards[0] + pace;
-      for (Held &each : held)
-        each.forget(best->forwards[0]);
+      from = best->out[0] + pace;
+      for (size_t r = 0; r < held.size(); ++r)
+        held[r].forget(from + head[r]);
     }
     return wordsOf();
   }
 
 private:
   struct Path {
-    std::vector<Time> forwards, backwards;
+    std::vector<Time> out, back;
     Time waited = 0, firstWait = 0;
   };
   const Problem &problem;
   const Capacities &capacities;
   const WeaveOptions &options;
   const bool fused;
+  const bool followsWeights; // knows where W would go: not in rooms laid for them, nor where they come before their B
   const int32_t count;
   const std::vector<std::vector<int32_t>> stagesByRank;
   std::vector<Timeline> timelines;
   std::vector<Held> held;
-  std::vector<Time> down, up, forward, backward, forwardRoom, backwardRoom, lag;
+  struct Arm {
+    std::vector<Time> length, room; // of a pass, and of what is laid for it
+    std::vector<Time> hop;          // between a stage and the next
+  };
+  Arm out, back; // F and B; B and F where it is laid from the end
+  std::vector<Time> lag;
   std::vector<Path> laid;
-  __int128 all = 0; // passes and transfers one after the other
+  struct Weight {
+    Time ready;
+    int32_t stage;
+  };
+  struct Weights {
+    std::vector<Weight> pending; // of B laid, ascending
+    Time end = 0;                // of the last one before them
+  };
+  std::vector<Weights> weightsOf;
+  std::vector<Time> head;            // of each rank: from a start to the first pass there, without waiting
+  int32_t fullest = 0;               // the rank that refused last
+  std::vector<Held::Change> changes; // of one rank
+  std::vector<Time> own;             // of each rank: where the path's last pass on it ended, or the next one begins
+  __int128 all = 0;                  // passes and transfers one after the other
 
   Timeline &timelineOf(int32_t s) { return timelines[size_t(problem.rankOf[size_t(s)])]; }
 
   Path pathFrom(Time t) {
     Path path;
-    path.forwards.resize(size_t(count));
-    path.backwards.resize(size_t(count));
-    std::vector<Time> own(size_t(problem.ranks), 0); // ends of its own passes
+    path.out.resize(size_t(count));
+    path.back.resize(size_t(count));
+    own.assign(size_t(problem.ranks), 0);
     Time ready = t;
     const auto place = [&](int32_t s, Time room) {
       Time &end = own[size_t(problem.rankOf[size_t(s)])];
@@ -203,12 +243,12 @@ private:
       return start;
     };
     for (int32_t s = 0; s < count; ++s) {
-      path.forwards[size_t(s)] = place(s, forwardRoom[size_t(s)]);
-      ready = path.forwards[size_t(s)] + forward[size_t(s)] + down[size_t(s)];
+      path.out[size_t(s)] = place(s, out.room[size_t(s)]);
+      ready = path.out[size_t(s)] + out.length[size_t(s)] + out.hop[size_t(s)];
     }
     for (int32_t s = count; s-- > 0;) {
-      path.backwards[size_t(s)] = place(s, backwardRoom[size_t(s)]);
-      ready = path.backwards[size_t(s)] + backward[size_t(s)] + up[size_t(s)];
+      path.back[size_t(s)] = place(s, back.room[size_t(s)]);
+      ready = path.back[size_t(s)] + back.length[size_t(s)] + (s > 0 ? back.hop[size_t(s - 1)] : 0);
     }
     if (path.waited > 0)
       tighten(path);
@@ -217,48 +257,54 @@ private:
 
   /// Passes as late as the last one allows: what waits, waits before it starts.
   void tighten(Path &path) {
-    std::vector<Time> own(size_t(problem.ranks), std::numeric_limits<Time>::max() / 2);
-    Time due = path.backwards[0] + backward[0];
+    own.assign(size_t(problem.ranks), std::numeric_limits<Time>::max() / 2);
+    Time due = path.back[0] + back.length[0];
     const auto place = [&](int32_t s, Time length, Time room, Time &start) {
       Time &limit = own[size_t(problem.rankOf[size_t(s)])];
       start = timelineOf(s).latest(std::min(due - length, limit - room), room, start);
       limit = start;
     };
     for (int32_t s = 0; s < count; ++s) {
-      place(s, backward[size_t(s)], backwardRoom[size_t(s)], path.backwards[size_t(s)]);
-      due = path.backwards[size_t(s)] - (s + 1 < count ? up[size_t(s + 1)] : 0);
+      place(s, back.length[size_t(s)], back.room[size_t(s)], path.back[size_t(s)]);
+      due = path.back[size_t(s)] - back.hop[size_t(s)];
     }
     for (int32_t s = count; s-- > 0;) {
-      place(s, forward[size_t(s)], forwardRoom[size_t(s)], path.forwards[size_t(s)]);
-      due = path.forwards[size_t(s)] - (s > 0 ? down[size_t(s - 1)] : 0);
+      place(s, out.length[size_t(s)], out.room[size_t(s)], path.out[size_t(s)]);
+      due = path.out[size_t(s)] - (s > 0 ? out.hop[size_t(s - 1)] : 0);
     }
   }
 
-  std::vector<Held::Change> changesOn(int32_t rank, const Path &path) const {
-    std::vector<Held::Change> changes;
+  /// In order; without what W free, where these are followed, for all but what is to be judged.
+  void changesOn(int32_t rank, const Path &path, bool withWeights, std::vector<Held::Change> &changes) const {
+    changes.clear();
     for (const int32_t s : stagesByRank[size_t(rank)]) {
       const auto i = size_t(s);
       const Stage &stage = problem.stages[i];
-      const Time end = path.backwards[i] + backward[i];
-      changes.push_back({path.forwards[i], Level(stage.activation) + stage.context});
-      changes.push_back({end, -Level(stage.activation)});
-      changes.push_back({end + lag[i], -Level(stage.context)});
+      const Time end = path.back[i] + back.length[i];
+      changes.push_back({path.out[i], stage.activation});
+      changes.push_back({path.out[i] - (options.fromEnd ? lag[i] : 0), stage.context});
+      changes.push_back({end, -stage.activation});
+      if (withWeights || !followsWeights)
+        changes.push_back({end + (options.fromEnd ? 0 : lag[i]), -stage.context});
     }
     std::sort(changes.begin(), changes.end());
-    return changes;
   }
 
   /// By how much later it has to start at least, where it would exceed some rank's capacity.
-  std::optional<Time> overAt(const Path &path) const {
-    for (int32_t r = 0; r < problem.ranks; ++r) {
-      const std::optional<Time> over = held[size_t(r)].firstOver(changesOn(r, path), capacities[size_t(r)]);
+  std::optional<Time> overAt(const Path &path) {
+    for (int32_t i = 0; i < problem.ranks; ++i) {
+      const int32_t r = (fullest + i) % problem.ranks;
+      changesOn(r, path, true, changes);
+      const std::optional<Time> over = held[size_t(r)].firstOver(changes, capacities[size_t(r)]);
       if (!over)
         continue;
+      fullest = r;
       Time shift = std::numeric_limits<Time>::max();
       for (const int32_t s : stagesByRank[size_t(r)]) {
         const auto i = size_t(s);
-        if (path.forwards[i] < *over && *over < path.backwards[i] + backward[i] + lag[i])
-          shift = std::min(shift, *over - path.forwards[i]);
+        const Time start = path.out[i] - (options.fromEnd ? lag[i] : 0);
+        if (start < *over && *over < path.back[i] + back.length[i] + lag[i])
+          shift = std::min(shift, *over - start);
       }
       if (const std::optional<Time> release = held[size_t(r)].nextRelease(*over))
         shift = std::min(shift, *release - *over);
@@ -275,7 +321,7 @@ private:
       for (const int32_t s : stagesByRank[size_t(r)]) {
         const auto i = size_t(s);
         const Stage &stage = problem.stages[i];
-        const double whole = double(path.backwards[i] + backward[i] - path.forwards[i]);
+        const double whole = double(path.back[i] + back.length[i] - path.out[i]);
         sum += double(stage.activation) * whole + double(stage.context) * (whole + double(lag[i]));
       }
       most = std::max(most, sum / double(std::max<Bytes>(capacities[size_t(r)], 1)));
@@ -285,12 +331,48 @@ private:
 
   void lay(const Path &path) {
     for (int32_t s = 0; s < count; ++s) {
-      timelineOf(s).add(path.forwards[size_t(s)], forwardRoom[size_t(s)]);
-      timelineOf(s).add(path.backwards[size_t(s)], backwardRoom[size_t(s)]);
+      timelineOf(s).add(path.out[size_t(s)], out.room[size_t(s)]);
+      timelineOf(s).add(path.back[size_t(s)], back.room[size_t(s)]);
     }
-    for (int32_t r = 0; r < problem.ranks; ++r)
-      held[size_t(r)].add(changesOn(r, path));
+    for (int32_t r = 0; r < problem.ranks; ++r) {
+      changesOn(r, path, false, changes);
+      for (const Held::Change &change : changes)
+        held[size_t(r)].add(change);
+      if (followsWeights)
+        layWeights(r, path);
+    }
     laid.push_back(path);
+  }
+
+  /// Where the W of a rank would go, one after the other, into the first gaps after their B; what is before all that is
+  /// still to come stays there.
+  void layWeights(int32_t rank, const Path &path) {
+    Weights &weights = weightsOf[size_t(rank)];
+    Held &mine = held[size_t(rank)];
+    Time frontier = std::numeric_limits<Time>::max();
+    for (const int32_t s : stagesByRank[size_t(rank)]) {
+      frontier = std::min(frontier, path.out[size_t(s)]);
+      const Weight weight{path.back[size_t(s)] + back.length[size_t(s)], s};
+      weights.pending.insert(std::upper_bound(weights.pending.begin(), weights.pending.end(), weight,
+                                              [](const Weight &a, const Weight &b) { return a.ready < b.ready; }),
+                             weight);
+    }
+    mine.expected.clear();
+    size_t settled = 0;
+    Time now = weights.end;
+    for (const Weight &weight : weights.pending) {
+      const Stage &stage = problem.stages[size_t(weight.stage)];
+      now = timelines[size_t(rank)].earliest(std::max(now, weight.ready), stage.backwardWeight) + stage.backwardWeight;
+      const Held::Change change{now, -Level(stage.context)};
+      if (now <= frontier) {
+        mine.add(change);
+        weights.end = now;
+        ++settled;
+      } else {
+        mine.expected.push_back(change);
+      }
+    }
+    weights.pending.erase(weights.pending.begin(), weights.pending.begin() + std::ptrdiff_t(settled));
   }
 
   /// Each rank's F and B in their order; a W where it fits before the next of them, or an F needs its memory.
@@ -304,13 +386,15 @@ private:
       std::vector<Pass> passes;
       for (const Path &path : laid)
         for (const int32_t s : stagesByRank[size_t(r)]) {
-          passes.push_back({path.forwards[size_t(s)], {s, Letter::F}});
-          passes.push_back({path.backwards[size_t(s)], {s, fused ? Letter::BW : Letter::B}});
+          const Time first = path.out[size_t(s)], last = path.back[size_t(s)];
+          const Letter letter = fused ? Letter::BW : Letter::B;
+          passes.push_back({options.fromEnd ? -last - back.length[size_t(s)] : first, {s, Letter::F}});
+          passes.push_back({options.fromEnd ? -first - out.length[size_t(s)] : last, {s, letter}});
         }
       std::sort(passes.begin(), passes.end(), [](const Pass &a, const Pass &b) { return a.start < b.start; });
       Word &word = words.emplace_back();
       std::deque<int32_t> pending;
-      Time now = 0;
+      Time now = passes.front().start;
       Level live = 0;
       const auto run = [&](const Op &op) {
         word.push_back(op);

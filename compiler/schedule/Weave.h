@@ -20,8 +20,9 @@ struct WeaveOptions {
   /// Whether a rank's F and B are laid as long as the longest of them: then microbatches that pass each other without
   /// waiting on one rank do so on all.
   bool equal = false;
-  /// How long after its B a W is expected to end, in its lengths, where memory is counted ahead.
-  int32_t weightLag = 1;
+  /// Whether they are laid from the last one's end on, time running back. What is laid later waits for what is there:
+  /// of streams that run the same way, those of F for those of B, and so the other way round.
+  bool fromEnd = false;
 };
 
 /// Words within the capacities; none where these do not hold one microbatch, or nothing limits memory, or the problem

@@ -58,7 +58,7 @@ TEST(Weave, WordsAreValidAndWithinTheCapacitiesOfAnyProblem) {
     for (const int32_t pace : {0, 60, 100})
       for (const WeaveOptions::Room room : kRooms)
         for (const bool equal : {false, true}) {
-          const std::optional<Words> words = weave(problem, capacities, {pace, room, equal, int32_t(draw(1, 3))});
+          const std::optional<Words> words = weave(problem, capacities, {pace, room, equal, draw(0, 1) == 0});
           ASSERT_TRUE(words || problem.memoryLimit < leastLimit(problem));
           if (!words)
             continue;
@@ -84,7 +84,7 @@ TEST(Weave, IsForOneCopyUnderALimitInTimesThatFit) {
 
 // Spacings of 8 and 10 slots in turn: any one of them would do no better than 10.
 TEST(Weave, PassesOfOneLengthInTwoChunksThereAndBackReachTheBound) {
-  EXPECT_EQ(overBound({16, 64, 4, 1000, 1000, 1000, 0, "v", false}, {60, WeaveOptions::Room::None, false, 3}), 0);
+  EXPECT_EQ(overBound({16, 64, 4, 1000, 1000, 1000, 0, "v", false}, {60, WeaveOptions::Room::None, false}), 0);
 }
 
 TEST(Weave, BackwardsAndForwardsPassEachOtherInALoop) {
