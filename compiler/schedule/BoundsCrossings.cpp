@@ -11,9 +11,9 @@
 //
 // F(i) meets the earlier ones in their order, B(j) the later ones in theirs, since both run in order at each stage. So
 // of each microbatch one number is kept, a bound of x after the meetings so far, and of y from where it has turned. It
-// is a bound of x at n, and of y at n - 1. If two meetings are at one n, then x may have been raised by B(j') at n only,
-// and is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j') at n - 1 <= that of B(j), so nothing is
-// claimed that is not so; likewise y at n.
+// is a bound of x at n, and of y at n - 1. If two meetings are at one n, then x may have been raised by B(j') at n
+// only, and is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j') at n - 1 <= that of B(j), so nothing
+// is claimed that is not so; likewise y at n.
 //
 // F(i) starts when F(i-1) ends, and d after B(i-K) has ended, as memoryChain has it. All of these are largest values
 // and sums, so with one choice a state with no number later than another's ends no later than that one; and two may be
@@ -23,6 +23,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace pipec::schedule::bounds {
 
@@ -59,6 +61,8 @@ public:
       }
       for (size_t j = i < k ? 0 : i - k + 1; j < i; ++j)
         meet(kLast + j % k);
+      if (all.size() > size)
+        thin();
       for (size_t at = 0; at < all.size(); at += size)
         all[at + kLast + i % k] = all[at + kOwn];
     }
@@ -101,7 +105,7 @@ private:
       }
       all[at + kOwn] = std::min(kLate, late + from[n]);
     }
-    if (all.size() > before)
+    if (all.size() > 2 * width * size)
       thin();
   }
 
@@ -109,10 +113,10 @@ private:
   bool isAhead(const Time *state, const Time *other) const {
     return std::equal(state, state + size, other, [](Time x, Time y) { return x <= y; });
   }
-  Wide distance(const Time *state, const Time *other) const {
-    Wide sum = 0;
+  double distance(const Time *state, const Time *other) const {
+    double sum = 0;
     for (size_t i = 0; i < size; ++i)
-      sum += Wide(std::max(state[i], other[i])) - std::min(state[i], other[i]);
+      sum += std::abs(double(state[i]) - double(other[i]));
     return sum;
   }
 
@@ -130,7 +134,7 @@ private:
                        [&](const Time *other) { return isAhead(other, state); }))
         order[kept++] = state;
     order.resize(kept);
-    std::vector<std::pair<Wide, size_t>> nearest; // to the one before it
+    std::vector<std::pair<double, size_t>> nearest; // to the one before it
     for (size_t i = 1; kept > width && i < kept; ++i)
       nearest.push_back({distance(order[i - 1], order[i]), i});
     std::sort(nearest.begin(), nearest.end());
@@ -151,7 +155,9 @@ private:
 
 } // namespace
 
-/// Of the stage whose chain of K takes the longest.
+/// Of the stage whose chain of K takes the longest, where that may be longer than what is proven. Not of ranks with
+/// several stages: their other stages take more memory than crossings cost time. The longer the chains, the fewer
+/// states there is time for.
 void crossings(const View &view, Best &best) {
   constexpr Wide kMostWidth = 256, kWork = Wide(1) << 23;
   const Wide m = view.microbatches;
@@ -159,8 +165,9 @@ void crossings(const View &view, Best &best) {
   Wide k = 1, step = 0;
   for (size_t i = 0; view.inOrder && i < view.stages.size(); ++i) {
     const StageView &stage = view.stages[i];
-    const Wide held = stage.a + stage.o, capacity = view.ranks[size_t(view.rankOf[i])].capacity;
-    if (held == 0 || capacity >= m * held || stage.roundTrip() > limits::kTime)
+    const RankView &rank = view.ranks[size_t(view.rankOf[i])];
+    const Wide held = stage.a + stage.o, capacity = rank.capacity;
+    if (rank.stages.size() > 1 || held == 0 || capacity >= m * held || stage.roundTrip() > limits::kTime)
       continue;
     const Wide most = capacity / held;
     const Wide own = stage.roundTrip() + leastToFree(stage, (most + 1) * held - capacity, m) - stage.b;
