@@ -76,11 +76,12 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
 }
 
 /// The block's words; what is wrong if it cannot be repeated.
-std::string repeated(const schedule::Problem &problem, const schedule::Block &block, schedule::Words &words) {
+std::string repeated(const schedule::Problem &problem, const schedule::Block &block, bool refilled,
+                     schedule::Words &words) {
   std::string wrong = schedule::check(problem, block);
   if (!wrong.empty())
     return wrong;
-  words = schedule::repeat(problem, block);
+  words = refilled ? schedule::refill(problem, block) : schedule::repeat(problem, block);
   // Slots in the order of data say enough where backwards run in order.
   return problem.backwardGroup == 1 ? "" : schedule::verify(problem, words);
 }
@@ -165,7 +166,7 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
     if (wrong.empty() && pipeline.getFillWeights() && problem.backward == schedule::BackwardMode::Fused)
       wrong = "fill_weights needs a split backward, found a fused one";
     if (wrong.empty())
-      wrong = pipeline.block().getInterval() ? repeated(problem, block, words)
+      wrong = pipeline.block().getInterval() ? repeated(problem, block, pipeline.block().getRefilled(), words)
               : pipeline.getWords()          ? given(pipeline, problem, words)
                                              : catalogued(pipeline, problem, words);
     if (!wrong.empty()) {

@@ -1,13 +1,12 @@
 // pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/schedule/Buffers.h"
 #include "compiler/schedule/Catalogue.h"
-#include "compiler/schedule/Evaluate.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
 #include <algorithm>
-#include <map>
 
 namespace pipec {
 #define GEN_PASS_DEF_CHECKMEMORY
@@ -74,7 +73,7 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
         << "the peak is reached at " << stream.nameOf(peak) << ": " << liveAt(stream, peak) << " live ("
         << plan::bytesText(result.peakActivation) << "), static " << plan::bytesText(plan.staticBytes) << ", workspace "
         << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(rings);
-    suggest(error, int64_t(*program.getMemoryLimit()));
+    suggest(error);
   }
 
   /// "8 activations and 8 weight contexts": live ranges that cross the record.
@@ -93,40 +92,30 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
   }
 
-  /// Which schedules of the catalogue would fit: their exact peaks, and one slot for each transfer buffer.
-  void suggest(InFlightDiagnostic &error, int64_t limit) {
+  /// Which other schedules would fit, with the buffers that they need to run to their end.
+  void suggest(InFlightDiagnostic &error) {
     auto pipelines = getOperation().getOps<PipelineOp>();
     if (pipelines.empty())
       return;
-    schedule::Problem problem = problemOf(*pipelines.begin());
-    // Of a rank, by peer: the largest tensor, once for each direction and end.
-    std::vector<std::map<int32_t, int64_t>> buffers(size_t(problem.ranks));
-    for (size_t s = 0; s < problem.stages.size(); ++s)
-      if (problem.after(int32_t(s)) >= 0 && problem.rankOf[s] != problem.rankOf[s + 1])
-        for (auto [rank, peer] : {std::pair(problem.rankOf[s], problem.rankOf[s + 1]),
-                                  std::pair(problem.rankOf[s + 1], problem.rankOf[s])}) {
-          int64_t &bytes = buffers[size_t(rank)][peer];
-          bytes = std::max(bytes, 2 * problem.stages[s].boundary);
-        }
+    PipelineOp pipeline = *pipelines.begin();
+    schedule::Problem problem = problemOf(pipeline);
     std::string fitting;
     for (const schedule::Entry &entry : schedule::catalogue()) {
-      if (!schedule::check(entry, problem, {}).empty())
+      if (StringRef(entry.name) == pipeline.getSymName() || !schedule::check(entry, problem, {}).empty())
         continue;
-      auto evaluation = schedule::evaluate(problem, schedule::wordsOf(entry, problem, {}), {.withSpan = false});
-      bool fits = evaluation.complete;
-      for (size_t rank = 0; fits && rank != size_t(problem.ranks); ++rank) {
-        __int128 need = __int128(evaluation.peak[rank]) + problem.staticBytes[rank] + problem.workspace[rank];
-        for (auto [peer, bytes] : buffers[rank])
-          need += bytes;
-        fits = need <= limit;
-      }
-      if (fits)
-        fitting += (fitting.empty() ? "" : ", ") + std::string(entry.name);
+      const schedule::Words words = schedule::wordsOf(entry, problem, {});
+      problem.backwardGroup = entry.backwardGroup(problem);
+      if (schedule::verify(problem, words).empty() && schedule::excessOf(problem, words) <= 0)
+        fitting += std::string(entry.name) + ", ";
     }
+    const bool searches =
+        problem.backward == schedule::BackwardMode::Split && problem.copies == 1 && problem.slices == 1;
+    if (searches && problem.memoryLimit >= schedule::leastLimit(problem))
+      fitting += "auto, ";
     if (fitting.empty())
-      error.attachNote() << "no schedule of the catalogue fits the limit with this placement";
+      error.attachNote() << "no other schedule fits the limit with this placement and backward";
     else
-      error.attachNote() << "within the limit: schedule " << fitting;
+      error.attachNote() << "within the limit: schedule " << StringRef(fitting).drop_back(2);
   }
 };
 

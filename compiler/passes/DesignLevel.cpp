@@ -54,7 +54,8 @@ private:
         optional(problem.copies, 1), optional(problem.slices, 1), gradientsAttr(), overlappedAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
-                                           block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr());
+                                           block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr(),
+                                           block && !entry ? builder.getUnitAttr() : UnitAttr());
     builder.createBlock(&blockOp.getBody());
     buildPasses();
   }

@@ -82,7 +82,7 @@ void Import::fillProblem(schedule::Problem &problem) {
     }
     stage.backward = spec.backward ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
     stage.optimizer = spec.optimizer[s];
-    if (spec.overlapped && ((entry && entry->overlaps) || (order && order->overlaps) || objective))
+    if (spec.overlapped) // words without pairs too are bounded by what pairs would take
       stage.overlapped = time((*spec.overlapped)[s]);
     stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
     stage.activation = size(spec.activation[s]);
@@ -140,6 +140,8 @@ LogicalResult Import::checkPairs() {
           return failure();
     return success();
   }
+  if (!objective && !(entry && entry->overlaps))
+    return success();
   for (const std::vector<int32_t> &mine : problem.stagesByRank())
     for (const int32_t forward : mine)
       for (const int32_t backward : mine) {
@@ -159,8 +161,8 @@ LogicalResult Import::checkLength() {
       (block && !schedule::check(problem, *block).empty()))
     return success();
   const schedule::Words words = order   ? order->words
-                                : block ? schedule::repeat(problem, *block)
-                                        : schedule::wordsOf(*entry, problem, parameters);
+                                : entry ? schedule::wordsOf(*entry, problem, parameters)
+                                        : schedule::refill(problem, *block);
   if (!schedule::evaluate(problem, words, {.withSpan = false}).tooLong)
     return success();
   return error(spec.costs) << "a step takes longer than " << limits::kTime

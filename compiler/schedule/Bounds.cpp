@@ -126,6 +126,8 @@ Best boundsOf(const Problem &problem) {
   Best best;
   criticalPath(view, best);
   work(view, best);
+  if (problem.copies == 1) // with more, a rank's first start is at no one stage
+    lastDevice(view, best);
   warmUp(view, best);
   if (problem.memoryLimit > 0) {
     memoryChain(view, best);
@@ -136,8 +138,6 @@ Best boundsOf(const Problem &problem) {
       crossings(view, best);
     }
   }
-  if (problem.copies == 1) // with more, a rank's first start is at no one stage
-    lastDevice(view, best);
   if (problem.memoryLimit > 0 && !(problem.backwardGroup == 1 && words(view, best)))
     prices(view, best); // from what the others prove
   return best;

@@ -70,7 +70,8 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
   let summary = "the passes of one microbatch on all stages, repeated every interval";
   let description = [{
     Each pass has a start slot (`at`); microbatch j starts `interval * j` later. No two passes of a rank may start in one
-    slot modulo the interval. Values flow between the passes as the microbatch's data do.
+    slot modulo the interval. Values flow between the passes as the microbatch's data do. `refilled`: where ranks wait at
+    the beginning and the end, passes that fit move forward, as long as no rank holds more than the fullest one does.
 
     A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: its words are the
     pipeline's `words`, or come from the catalogue, under the pipeline's name and with its `parameters`.
@@ -83,9 +84,9 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
     }
     ```
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$interval);
+  let arguments = (ins OptionalAttr<I64Attr>:$interval, UnitAttr:$refilled);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "(`interval` $interval^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "(`interval` $interval^ (`refilled` $refilled^)?)? attr-dict-with-keyword $body";
 }
 
 //===----------------------------------------------------------------------===//

@@ -106,17 +106,18 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
 
 int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
           const nlohmann::ordered_json &beside) {
-  if (!options.json) {
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Row &each : rows)
+      list.push_back(json(each));
+    nlohmann::ordered_json object = {{"schedules", list}};
+    object.update(beside);
+    fmt::print("{}\n", object.dump(2));
+  } else {
     fmt::print("{}", table);
-    return 0;
   }
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Row &each : rows)
-    list.push_back(json(each));
-  nlohmann::ordered_json object = {{"schedules", list}};
-  object.update(beside);
-  fmt::print("{}\n", object.dump(2));
-  return 0;
+  const bool anyFits = std::any_of(rows.begin(), rows.end(), [](const Row &each) { return each.wrong.empty(); });
+  return int(anyFits ? Code::Ok : Code::Check);
 }
 
 } // namespace pipec
