@@ -161,7 +161,6 @@ LogicalResult Import::orderFile() {
   for (schedule::Word &word : order->words)
     for (schedule::Op &op : word)
       op.overlapped &= spec.overlapped.has_value();
-  order->overlaps &= spec.overlapped.has_value();
   return agreesWithOrder(*file);
 }
 

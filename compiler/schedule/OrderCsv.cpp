@@ -71,7 +71,6 @@ private:
                                   expected, nameOf(cell)));
         constexpr Letter kLetters[] = {Letter::F, Letter::B, Letter::W, Letter::BW}; // in the order of Action
         const bool overlapped = cell.opensPair && cells.rows[rank][at + 1].action == Action::B;
-        order.overlaps |= overlapped;
         word.push_back({cell.stage, kLetters[size_t(cell.action)], overlapped});
       }
     }

@@ -18,7 +18,6 @@ struct Order {
   int32_t microbatches = 0;
   BackwardMode backward = BackwardMode::Fused;
   bool lastMicrobatchFirst = false; // backwards run from the last microbatch to the first
-  bool overlaps = false;            // some forwards run overlapped with a whole backward
   /// Each rank's passes, transfers and waits as the file has them; empty where it leaves transfers to the reader.
   std::vector<std::vector<RowAction>> rows;
 };

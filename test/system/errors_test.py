@@ -41,6 +41,12 @@ class ErrorsTest(ToolTest):
         # Rank 0 holds four activations of 1 GiB.
         self.refused(SPEC.replace("16GiB", "3GiB"), CHECK, "10:17", "4 GiB", "3 GiB", "rank 0")
 
+    def test_a_search_where_nothing_fits(self):
+        tight = ("search", SPECS / "1f1b-split.yaml", "--set", "memory.limit=100MiB")
+        self.assertIn("324 MiB (339738624B) is the least that does", self.pipec(*tight, code=CHECK).stdout)
+        self.assertTrue(all("error" in each for each in
+                            json.loads(self.pipec(*tight, "--json", code=CHECK).stdout)["schedules"]))
+
     def test_unknown_key_with_the_nearest_one(self):
         self.refused(SPEC.replace("tensors:", "  optimiser: 1ms\ntensors:"), INPUT, "8:3", "optimiser", "'optimizer'")
 
