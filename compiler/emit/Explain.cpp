@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 namespace pipec::emit {
 
@@ -266,37 +265,6 @@ std::string explanationText(const Explanation &explanation, size_t links) {
     text += fmt::format("  … and {} more, back to {} (all with --json)\n", explanation.chain.size() - links,
                         plan::timeText(explanation.chain.back().start));
   return text + gainsText(explanation);
-}
-
-std::string spelledOut(const std::string &formula, const std::vector<std::pair<char, std::string>> &values) {
-  auto valueOf = [&](char symbol) -> const std::string * {
-    for (const auto &[name, value] : values)
-      if (name == symbol)
-        return &value;
-    return nullptr;
-  };
-  std::string text;
-  for (size_t i = 0; i < formula.size();) {
-    if (!std::isalpha(static_cast<unsigned char>(formula[i]))) {
-      text += formula[i++];
-      continue;
-    }
-    size_t end = i;
-    while (end != formula.size() && std::isalpha(static_cast<unsigned char>(formula[end])))
-      ++end;
-    const std::string word = formula.substr(i, end - i);
-    // A word of symbols alone is their product; any other is a word.
-    if (std::all_of(word.begin(), word.end(), [&](char c) { return valueOf(c) != nullptr; })) {
-      const bool afterNumber =
-          i != 0 && (std::isdigit(static_cast<unsigned char>(formula[i - 1])) || formula[i - 1] == ')');
-      for (size_t c = 0; c != word.size(); ++c)
-        text += (c != 0 || afterNumber ? "·" : "") + *valueOf(word[c]);
-    } else {
-      text += word;
-    }
-    i = end;
-  }
-  return text;
 }
 
 } // namespace pipec::emit

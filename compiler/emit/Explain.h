@@ -42,8 +42,4 @@ std::string explanationJson(const Explanation &explanation);
 /// For people: at most `links` links.
 std::string explanationText(const Explanation &explanation, size_t links);
 
-/// A formula of the catalogue with values in the place of its symbols: {"p", "4"} makes "4-1" of "p-1", and "4·2" of
-/// "pv" with {"v", "2"}.
-std::string spelledOut(const std::string &formula, const std::vector<std::pair<char, std::string>> &values);
-
 } // namespace pipec::emit

@@ -32,8 +32,8 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     size_t worst = ranks.size();
     int64_t most = 0;
     for (size_t rank = 0; rank != ranks.size(); ++rank) {
-      auto limit = ProgramOp(ranks[rank].program).getMemoryLimit();
-      int64_t over = limit ? lowered.result.ranks[rank].peak - int64_t(*limit) : 0;
+      const int64_t limit = int64_t(ProgramOp(ranks[rank].program).getMemoryLimit().value_or(limits::kBytes));
+      const int64_t over = lowered.result.ranks[rank].peak - limit;
       if (over > most) {
         most = over;
         worst = rank;
@@ -47,6 +47,11 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
 
   void report(const Stream &stream, size_t rank, const Lowered &lowered) {
     ProgramOp program = stream.program;
+    if (!program.getMemoryLimit()) {
+      program.emitError() << "rank " << rank << " needs more than " << plan::bytesText(limits::kBytes)
+                          << ", which is the most";
+      return;
+    }
     const simulate::RankResult &result = lowered.result.ranks[rank];
     const plan::Program &plan = lowered.variant.programs[rank];
     int64_t rings = 0;

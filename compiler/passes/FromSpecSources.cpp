@@ -146,7 +146,7 @@ LogicalResult Import::orderFile() {
   }
   if (!file || file->list)
     return error(file ? file->mark : spec.schedule.mark) << "schedule 'order' needs one file", failure();
-  std::string path = spec::resolvePath(spec, file->values.front());
+  const std::string path = spec::orderFileOf(spec);
   std::vector<uint8_t> bytes;
   if (Status status = plan::readBytes(path, limits::kOrderBytes, bytes); !status.ok())
     return error(file->mark) << status.message, failure();

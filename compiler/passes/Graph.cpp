@@ -36,15 +36,16 @@ bool Graph::sort(std::vector<Node> &order) {
     uint32_t waiting; // predecessors that are not in the order yet
     uint32_t level;   // at least
     uint32_t first;   // of its successors
+    uint32_t weight;
   };
   std::vector<State> states;
   states.reserve(nodes.size() + 1);
   uint32_t longest = 0;
   for (const Data &node : nodes) {
-    states.push_back({node.tie, node.before, 0, node.first});
+    states.push_back({node.tie, node.before, 0, node.first, node.weight});
     longest = std::max(longest, node.weight);
   }
-  states.push_back({0, 0, 0, uint32_t(successors.size())});
+  states.push_back({0, 0, 0, uint32_t(successors.size()), 0});
 
   // Levels never decrease: what becomes ready starts no earlier than what made it so, and at most `longest` later. Most
   // wait for a later level; only those of the level at hand are kept in order.
@@ -61,6 +62,7 @@ bool Graph::sort(std::vector<Node> &order) {
   order.clear();
   order.reserve(nodes.size());
   std::vector<Entry> ready;
+  constexpr size_t kAhead = 8;
   for (uint32_t now = 0; left != 0; ++now) {
     ready.swap(byLevel[now % byLevel.size()]);
     left -= ready.size();
@@ -70,7 +72,9 @@ bool Graph::sort(std::vector<Node> &order) {
       std::pop_heap(ready.begin(), ready.end(), std::greater<>());
       ready.pop_back();
       order.push_back(node);
-      const uint32_t end = now + nodes[node].weight;
+      // What is added one after the other mostly comes one after the other, in more strands than a processor follows.
+      __builtin_prefetch(states.data() + std::min(size_t(node) + kAhead, nodes.size()));
+      const uint32_t end = now + states[node].weight;
       for (uint32_t s = states[node].first; s != states[node + 1].first; ++s) {
         State &next = states[successors[s]];
         next.level = std::max(next.level, end);

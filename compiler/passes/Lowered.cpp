@@ -1,5 +1,6 @@
 #include "compiler/passes/Lowered.h"
 
+#include "compiler/passes/Beside.h"
 #include "compiler/passes/Roll.h"
 #include "runtime/plan/Load.h"
 
@@ -208,7 +209,15 @@ Lowered::Lowered(mlir::Operation *, AnalysisManager &analyses) {
     return;
   valid = true;
   variant = lower(streams);
-  rules = plan::verify(variant);
+  size_t records = 0;
+  for (const Stream &stream : streams.ranks)
+    records += stream.records.size();
+  std::future<Status> judged = beside(records >= kManyOperations, [this] { return plan::verify(variant); });
+  walk(streams);
+  rules = judged.get();
+}
+
+void Lowered::walk(const Streams &streams) {
   simulate::Options options;
   options.keepVisits = streams.keepVisits;
   if (const std::optional<Streams::Predicted> &known = streams.predicted) {

@@ -34,6 +34,9 @@ struct Lowered {
   Status progress;       // what the walk says
   plan::Time span = 0;
   simulate::Result result;
+
+private:
+  void walk(const Streams &streams);
 };
 
 } // namespace pipec

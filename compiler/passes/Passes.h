@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -32,9 +33,16 @@ std::unique_ptr<mlir::Pass> createBuildSchedule(Wanted wanted);
 /// From one pipeline to checked programs: all passes above, in the order of Passes.td.
 void buildPipeline(mlir::OpPassManager &manager, Wanted wanted = {});
 
-/// Ends a pipeline in which what the checks walked is needed afterwards: takes their analysis out, and the words.
+/// Its two halves: programs that nothing changes any more, and the checks.
+void buildPrograms(mlir::OpPassManager &manager, Wanted wanted);
+void buildChecks(mlir::OpPassManager &manager);
+
+/// Between the two: hands the words on.
+std::unique_ptr<mlir::Pass> createTakeWords(std::function<void(schedule::Words)> take);
+
+/// Ends a pipeline in which what the checks walked is needed afterwards: takes their analysis out.
 struct Lowered;
-std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken, schedule::Words &words);
+std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken);
 
 /// `--pipe-compile` in pipe-opt: the whole pipeline.
 void registerPipelines();

@@ -10,29 +10,47 @@ namespace {
 
 struct TakeLowered : mlir::PassWrapper<TakeLowered, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeLowered)
-  TakeLowered(std::optional<Lowered> &taken, schedule::Words &words) : taken(taken), words(words) {}
-  void runOnOperation() override {
-    taken = std::move(getAnalysis<Lowered>());
-    words = wordsOf(getAnalysis<Streams>());
-  }
+  explicit TakeLowered(std::optional<Lowered> &taken) : taken(taken) {}
+  void runOnOperation() override { taken = std::move(getAnalysis<Lowered>()); }
   std::optional<Lowered> &taken;
-  schedule::Words &words;
+};
+
+struct TakeWords : mlir::PassWrapper<TakeWords, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TakeWords)
+  explicit TakeWords(std::function<void(schedule::Words)> take) : take(std::move(take)) {}
+  void runOnOperation() override {
+    take(wordsOf(getAnalysis<Streams>()));
+    markAllAnalysesPreserved();
+  }
+  std::function<void(schedule::Words)> take;
 };
 
 } // namespace
 
-std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken, schedule::Words &words) {
-  return std::make_unique<TakeLowered>(taken, words);
+std::unique_ptr<mlir::Pass> createTakeWords(std::function<void(schedule::Words)> take) {
+  return std::make_unique<TakeWords>(std::move(take));
 }
 
-void buildPipeline(mlir::OpPassManager &manager, Wanted wanted) {
+std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken) {
+  return std::make_unique<TakeLowered>(taken);
+}
+
+void buildPrograms(mlir::OpPassManager &manager, Wanted wanted) {
   manager.addPass(createBuildSchedule(wanted));
   manager.addPass(createInsertCommunication());
   manager.addPass(createOverlapCommunication());
   manager.addPass(createAllocateSlots());
+}
+
+void buildChecks(mlir::OpPassManager &manager) {
   manager.addPass(createCheckLength());
   manager.addPass(createCheckMemory());
   manager.addPass(createCheckDeadlock());
+}
+
+void buildPipeline(mlir::OpPassManager &manager, Wanted wanted) {
+  buildPrograms(manager, wanted);
+  buildChecks(manager);
 }
 
 void registerPipelines() {

@@ -183,10 +183,13 @@ Streams::Streams(mlir::Operation *module) {
 }
 
 LogicalResult Streams::checkPeers() const {
+  const auto isThere = [&](const plan::Operation &operation) { return operation.peer < int32_t(ranks.size()); };
   for (const Stream &stream : ranks)
-    for (uint32_t i = 0; i != stream.records.size(); ++i)
-      if (int32_t peer = stream.of(stream.records[i]).peer; peer >= int32_t(ranks.size()))
-        return stream.emitError(i) << stream.nameOf(i) << " names rank " << peer << ", which has no program";
+    if (!llvm::all_of(stream.operations, isThere))
+      for (uint32_t i = 0; i != stream.records.size(); ++i)
+        if (const plan::Operation &operation = stream.of(stream.records[i]); !isThere(operation))
+          return stream.emitError(i) << stream.nameOf(i) << " names rank " << operation.peer
+                                     << ", which has no program";
   return success();
 }
 

@@ -93,6 +93,7 @@ void readVariants(const NodePtr &root, const Values &base, const Spec &start, st
     Spec spec = readWhole(tree, values, start, errors);
     errors.inVariant({});
     spec.variantName = overlay.name;
+    spec.ofVariants = true;
     if (!sizes.addStages(spec, overlay.mark))
       break;
     shared.add(std::move(values), spec.microbatchSize);
@@ -198,6 +199,13 @@ bool readSpec(const std::string &path, const std::vector<std::string> &set, Spec
 
 std::string resolvePath(const Spec &spec, const std::string &file) {
   return (std::filesystem::path(spec.path).parent_path() / file).string();
+}
+
+std::string orderFileOf(const Spec &spec) {
+  for (const auto &[name, parameter] : spec.schedule.parameters)
+    if (spec.schedule.name == "order" && name == "file" && !parameter.list)
+      return resolvePath(spec, parameter.values.front());
+  return "";
 }
 
 } // namespace pipec::spec

@@ -30,5 +30,7 @@ bool readSpecText(std::string_view text, const std::string &name, const std::vec
 
 /// A file that the spec names: relative to the spec's own folder unless absolute.
 std::string resolvePath(const Spec &spec, const std::string &file);
+/// That of `schedule: {name: order, file: …}`; empty where it names none.
+std::string orderFileOf(const Spec &spec);
 
 } // namespace pipec::spec

@@ -103,6 +103,7 @@ struct Spec {
   std::string path;
   std::vector<std::string> sources; // names for Mark::source
   std::string variantName;          // of its own among all variants
+  bool ofVariants = false;          // it is one of a spec's variants
   uint64_t hash = 0;                // FNV-1a 64 of the file's bytes and of every --set
 
   Mark pipeline; // the map

@@ -246,6 +246,27 @@ Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
   return writeError(path, error);
 }
 
+Status canWrite(const std::string &path) {
+  struct stat found;
+  const bool exists = ::stat(path.c_str(), &found) == 0;
+  std::error_code unnamed;
+  const std::string target = exists ? std::filesystem::canonical(path, unnamed).string() : path;
+  if (path.empty() || unnamed)
+    return {};
+  if (exists && S_ISDIR(found.st_mode))
+    return writeError(path, EISDIR);
+  if (exists && !S_ISREG(found.st_mode))
+    return ::access(path.c_str(), W_OK) == 0 ? Status{} : writeError(path, errno);
+  const SignalsWait signalsWait;
+  std::string temporary;
+  const int file = createBeside(target, temporary);
+  if (file < 0)
+    return writeError(path, errno);
+  ::close(file);
+  ::unlink(temporary.c_str());
+  return {};
+}
+
 Status keepsInputs(const std::string &output, std::initializer_list<std::string> inputs, const std::string &option) {
   std::error_code error; // what is not there is not destroyed
   for (const std::string &input : inputs)

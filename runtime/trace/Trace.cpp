@@ -29,11 +29,11 @@ std::string microseconds(Time time) {
 
 const char *payloadName(Payload of) { return of == Payload::Forward ? "F" : "B"; }
 
-/// "F3", "send F3", "optimizer".
-std::string sliceName(const Event &e) {
+/// "F3", "send F3", "optimizer"; `number` is the microbatch's.
+std::string sliceName(const Event &e, int64_t number) {
   if (plan::isTransfer(e.kind))
-    return fmt::format("{} {}{}", plan::name(e.kind), payloadName(e.of), e.microbatch);
-  return plan::isCompute(e.kind) ? fmt::format("{}{}", plan::name(e.kind), e.microbatch) : plan::name(e.kind);
+    return fmt::format("{} {}{}", plan::name(e.kind), payloadName(e.of), number);
+  return plan::isCompute(e.kind) ? fmt::format("{}{}", plan::name(e.kind), number) : plan::name(e.kind);
 }
 
 /// The same number at both ends of a transfer, also when each rank writes its own trace: the sender's stage, the
@@ -71,11 +71,11 @@ public:
     }
   }
 
-  void slice(const Event &e, int64_t thread) {
+  void slice(const Event &e, int64_t number, int64_t thread) {
     const bool transfer = plan::isTransfer(e.kind);
     event(R"({{"ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},)"
           R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}{}}}}})",
-          sliceName(e), transfer ? "transfer" : "compute", e.rank, thread, microseconds(e.start),
+          sliceName(e, number), transfer ? "transfer" : "compute", e.rank, thread, microseconds(e.start),
           microseconds(e.end - e.start), e.step, e.stage, plan::name(e.kind),
           transfer ? fmt::format("\"of\":\"{}\",", payloadName(e.of)) : "", e.microbatch, e.epoch,
           e.attempt > 0 ? fmt::format(",\"attempt\":{}", e.attempt) : "");
@@ -117,17 +117,9 @@ private:
   std::map<int32_t, std::map<Time, __int128>> changes;
 };
 
-} // namespace
-
-std::vector<Rank> describe(const plan::Variant &variant) {
-  std::vector<Rank> ranks;
-  ranks.reserve(variant.programs.size());
-  for (const plan::Program &program : variant.programs)
-    ranks.push_back({program.rank, plan::queueNames(program)});
-  return ranks;
-}
-
-std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events) {
+/// `numberOf`: an event's microbatch as people count it.
+template <typename NumberOf>
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events, NumberOf numberOf) {
   std::map<int32_t, const std::vector<std::string> *> names;
   for (const Rank &rank : ranks)
     names[rank.rank] = &rank.queues;
@@ -139,12 +131,26 @@ std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &eve
   }
   LiveBytes live;
   for (size_t i = 0; i < events.size(); ++i) {
-    out.slice(events[i], tracks.thread(tracks.of(i)));
+    out.slice(events[i], numberOf(events[i]), tracks.thread(tracks.of(i)));
     live.add(events[i]);
   }
   live.write(out);
   out.text += "\n]}\n";
   return std::move(out.text);
+}
+
+} // namespace
+
+std::vector<Rank> describe(const plan::Variant &variant) {
+  std::vector<Rank> ranks;
+  ranks.reserve(variant.programs.size());
+  for (const plan::Program &program : variant.programs)
+    ranks.push_back({program.rank, plan::queueNames(program)});
+  return ranks;
+}
+
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events) {
+  return toJson(ranks, events, [](const Event &e) { return e.microbatch; });
 }
 
 std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
@@ -156,7 +162,7 @@ std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
   for (Event &e : events)
     if (const auto found = held.find({e.rank, e.kind, e.stage}); found != held.end())
       e.held = found->second;
-  return toJson(describe(variant), events);
+  return toJson(describe(variant), events, [&](const Event &e) { return variant.numberOf(e.stage, e.microbatch); });
 }
 
 Status write(const std::string &path, const std::string &json) {

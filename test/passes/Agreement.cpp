@@ -81,7 +81,8 @@ Made Agreement::make(const RandomPipeline &random, Wanted wanted) {
   buildPipeline(manager, wanted);
   if (wanted.ops)
     manager.addPass(std::make_unique<CheckStreams>());
-  manager.addPass(createTakeLowered(made.lowered, made.words));
+  manager.addPass(createTakeWords([&](schedule::Words words) { made.words = std::move(words); }));
+  manager.addPass(createTakeLowered(made.lowered));
   if (mlir::failed(manager.run(*made.module)))
     return made;
   made.pipeline = findPipeline(*made.module);

@@ -59,7 +59,8 @@ std::optional<Lowered> lower(mlir::MLIRContext &context, const PyTorchCase &each
   mlir::PassManager manager(&context);
   manager.enableVerifier(false);
   buildPipeline(manager);
-  manager.addPass(createTakeLowered(lowered, words));
+  manager.addPass(createTakeWords([&](schedule::Words own) { words = std::move(own); }));
+  manager.addPass(createTakeLowered(lowered));
   if (mlir::failed(manager.run(*module)))
     return std::nullopt;
   return lowered;

@@ -1,6 +1,7 @@
 """What is wrong is said with its place, ends with its own exit code, and leaves nothing half-written."""
 import json
 import resource
+import subprocess
 import unittest
 
 from support import BIN, CHECK, INPUT, RUN, SPECS, USAGE, ToolTest
@@ -168,6 +169,46 @@ class ErrorsTest(ToolTest):
             with self.subTest(arguments):
                 done = self.run_tool(*arguments, self.folder / "none.yaml", code=INPUT)
                 self.assertIn("none.yaml", done.stderr)
+
+    def test_a_scenario_names_its_place_also_at_its_very_beginning(self):
+        spec, network = self.spec(SPEC), self.folder / "net.json"
+        network.write_text("{}")
+        for tool, *arguments in (["pipec", "report", spec], ["piperun", self.compile(SPEC), "--local"]):
+            done = self.run_tool(tool, *arguments, "--network", network, code=INPUT)
+            self.assertIn(f"{network}:1:1: error: key 'scenario' is missing", done.stderr)
+
+    def test_what_cannot_be_written_is_said_before_the_work(self):
+        for output in (self.folder / "none" / "x.csv", self.folder):
+            done = self.pipec("search", SPECS / "auto.yaml", "--exact", "--time", "100s", "-o", output, code=INPUT,
+                              timeout=20)
+            self.assertIn(f"{output}: error: cannot write: ", done.stderr)
+
+    def test_an_order_that_is_read_is_not_overwritten(self):
+        order = self.folder / "order.csv"
+        self.pipec("compile", self.spec(SPEC), "--emit=torch-csv-compute", "-o", order)
+        before = order.read_bytes()
+        spec = self.spec(SPEC.replace("schedule: 1f1b", "schedule: {name: order, file: order.csv}"))
+        for emit in ("plan", "svg", "torch-csv"):
+            done = self.pipec("compile", spec, "--emit", emit, "-o", order, code=USAGE)
+            self.assertIn("would overwrite", done.stderr)
+            self.assertEqual(order.read_bytes(), before)
+
+    def test_output_that_is_full(self):
+        for arguments in (["pipec", "schedules"], ["pipec", "schedules", "--json"], ["pipec", "--help"],
+                          ["pipec", "--version"], ["piperun", "--help"], ["piperun", "--man"],
+                          ["piperun", "--completion", "bash"]):
+            with self.subTest(arguments), open("/dev/full", "w", encoding="utf-8") as full:
+                done = self.run_tool(*arguments, code=RUN, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+                self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_a_search_is_of_one_spec(self):
+        done = self.pipec("search", SPECS / "kfkb-variants.yaml", code=INPUT)
+        self.assertIn("leave 'variants' out", done.stderr)
+
+    def test_more_bytes_than_are_counted(self):
+        done = self.pipec("report", self.spec(SPEC.replace("activation: 1GiB", "activation: 1048576TiB").replace(
+            "memory: {limit: 16GiB}\n", "")), code=CHECK)
+        self.assertIn("rank 0 needs more than 1048576 TiB, which is the most", done.stderr)
 
     def test_wrong_usage(self):
         plan = self.compile(SPEC)

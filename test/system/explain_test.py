@@ -32,7 +32,8 @@ class ExplainTest(ToolTest):
             self.assertGreaterEqual(len(found["what_if"]), 2)
             for each in found["what_if"]:
                 with self.subTest(spec=spec, change=each["change"]):
-                    report = json.loads(self.pipec("report", self.spec(spec), "--json", "--set", each["set"]).stdout)
+                    options = [word for one in each["set"] for word in ("--set", one)]
+                    report = json.loads(self.pipec("report", self.spec(spec), "--json", *options).stdout)
                     self.assertEqual(report["span_ms"], each["span_ms"])
                     self.assertEqual(report["microbatches"], each["microbatches"])
                     self.assertEqual(max(report["peak_bytes"]), each["peak_bytes"])
@@ -42,13 +43,32 @@ class ExplainTest(ToolTest):
 
     def test_memory_is_named_as_an_amount(self):
         found = self.explain(TIGHT)
-        memory = [each for each in found["what_if"] if each["set"].startswith("memory.limit=")]
+        memory = [each for each in found["what_if"] if each["set"][0].startswith("memory.limit=")]
         self.assertEqual(len(memory), 1)
         self.assertRegex(memory[0]["change"], r"^a memory limit of [\d.]+ GiB, not 1.501 GiB$")
-        enough = int(memory[0]["set"].removeprefix("memory.limit=").removesuffix("MiB"))
+        enough = int(memory[0]["set"][0].removeprefix("memory.limit=").removesuffix("MiB"))
         self.assertLess(memory[0]["peak_bytes"], enough * 2**20 + 1)
         self.assertFalse([each for each in self.explain(TIGHT.replace("1537MiB", f"{enough}MiB"))["what_if"]
-                          if each["set"].startswith("memory.limit=")])
+                          if each["set"][0].startswith("memory.limit=")])
+
+    def test_links_with_figures_of_their_own(self):
+        found = json.loads(self.pipec("explain", SPECS / "slack.yaml", "--json", "--set", "schedule=1f1b").stdout)
+        [latency] = [each for each in found["what_if"] if each["change"] == "links without latency"]
+        free = json.loads(self.pipec("report", SPECS / "slack.yaml", "--json", "--set", "schedule=1f1b", "--set",
+                                     "costs.links=[]", "--set", "costs.link.latency=0us").stdout)
+        self.assertEqual(latency["span_ms"], free["span_ms"])
+        self.assertGreater(latency["gain"], 0.3)
+
+    def test_a_formula_says_where_it_does_not_hold(self):
+        spec = SPECS / "zb-h1.yaml"
+        self.assertNotIn("not met", self.pipec("explain", spec).stdout)
+        said = self.pipec("explain", spec, "--set", "costs.backward_weight=5ms", "--set", "pipeline.microbatches=1").stdout
+        self.assertIn("not met here: F >= W, B >= W, m >= p\n", said)
+
+    def test_a_formula_in_numbers(self):
+        for spec, words in (("v-half", "about half of 1F1B's"), ("hanayo", "2·2·4 chunks"),
+                            ("interleaved-1f1b", "(2-1)·4 + 2(4-1-r)")):
+            self.assertIn(words, self.pipec("explain", SPECS / f"{spec}.yaml").stdout)
 
     def test_limits_of_a_chain(self):
         """A link's, raised by a scenario and by the spec, the plan's rings being the same without a limit."""

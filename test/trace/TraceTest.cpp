@@ -80,6 +80,21 @@ TEST(Trace, PicosecondsAreKept) {
   EXPECT_NE(text.find("\"ts\":1234567890.123456,\"dur\":0.000001,"), std::string::npos) << text;
 }
 
+TEST(Trace, MicrobatchesOfASecondCopyGoOnFromTheFirsts) {
+  Sample run;
+  run.plan.variants[0].copies = run.variant().stages; // each stage is a copy
+  int forwards = 0;
+  for (const json &slice : ofPhase(run.traced(), "X")) {
+    if (slice["args"]["kind"] != "F")
+      continue;
+    const int64_t own = slice["args"]["microbatch"],
+                  before = int64_t(slice["args"]["stage"]) * run.variant().microbatches;
+    EXPECT_EQ(slice["name"], json("F").get<std::string>().append(std::to_string(own + before)));
+    ++forwards;
+  }
+  EXPECT_GT(forwards, run.variant().microbatches);
+}
+
 TEST(Trace, Names) {
   const Sample run;
   std::map<std::pair<int, int>, std::string> threads;

@@ -80,6 +80,9 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, options.input, status);
   compiled.keepVisits = isTorchCsv(options);
   compiled.encodes = !isTorchCsv(options);
+  const bool isFile = options.emit == "plan"; // others go to standard output where no name is given
+  const std::string path = isFile && options.output.empty() ? besideSpec(options.input) : options.output;
+  compiled.output = path;
   if (!compile(options.input, options.set, until, compiled, failure))
     return fail(options, failure);
   if (until != Stage::Plan)
@@ -96,9 +99,6 @@ int compileCommand(const CommandOptions &options) {
     return showSvg(options, compiled);
   if (options.emit == "html")
     return showPage(options, compiled);
-  std::string path = options.output.empty() ? besideSpec(options.input) : options.output;
-  if (Status status = plan::keepsInputs(path, {options.input}, "-o"); !status.ok())
-    return fail(options, options.input, status);
   emit::PlanReport report;
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);

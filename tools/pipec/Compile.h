@@ -27,6 +27,7 @@ enum class Stage { Checked, Space, Design, Programs, Plan };
 struct Compiled {
   bool keepVisits = false; // wanted: that walks hold when each instruction runs
   bool encodes = true;     // wanted: bytes
+  std::string output;      // wanted: that it is none of the files that are read; may be empty
   std::string text;        // Stage::Design, Stage::Programs: the IR
   plan::Plan plan;         // Stage::Plan
   std::vector<uint8_t> bytes;
@@ -35,6 +36,7 @@ struct Compiled {
   std::vector<schedule::Problem> problems;
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
+  int32_t stages = 0;                                        // that the spec says, or the first of its variants
   double milliseconds = 0;
 };
 

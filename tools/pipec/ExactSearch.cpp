@@ -118,6 +118,7 @@ int searchExactly(const CommandOptions &options) {
     return fail(options, options.input, status);
   Compiled space;
   Failure failure;
+  space.output = options.output;
   if (!compile(options.input, options.set, Stage::Space, space, failure))
     return fail(options, failure);
   exact.objective = space.objective;
@@ -147,7 +148,7 @@ int searchExactly(const CommandOptions &options) {
     return code;
   {
     const Progress progress(!options.json);
-    rows = scheduleRows(options, exact.objective, progress);
+    rows = scheduleRows(options, exact.objective, space.stages, progress);
   }
   rows.push_back(std::move(own));
   for (Row &each : rows)

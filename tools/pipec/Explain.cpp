@@ -3,11 +3,11 @@
 #include "compiler/emit/Explain.h"
 
 #include "compiler/emit/Report.h"
-#include "compiler/schedule/Catalogue.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Compile.h"
+#include "tools/pipec/Formulas.h"
 #include "tools/pipec/Inputs.h"
 
 #include <fmt/format.h>
@@ -54,58 +54,14 @@ std::string range(const schedule::Problem &problem, schedule::Time schedule::Sta
              : fmt::format("{} to {}", plan::timeText((*least).*cost), plan::timeText((*most).*cost));
 }
 
-/// A schedule's formulas, with symbols and with this problem's numbers.
-struct Formulas {
-  std::string bubble, bubbleHere, memory, memoryHere;
-};
-
-std::optional<Formulas> formulas(const std::string &name, const schedule::Problem &problem,
-                                 const std::map<std::string, int64_t> &parameters) {
-  const schedule::Entry *entry = schedule::find(name);
-  if (!entry)
-    return std::nullopt;
-  // Formulas are of equal stages: the slowest, where they are not.
-  auto most = [&](schedule::Time schedule::Stage::*cost) {
-    schedule::Time time = 0;
-    for (const schedule::Stage &stage : problem.stages)
-      time = std::max(time, stage.*cost);
-    return plan::timeText(time);
-  };
-  const bool fused = problem.backward == schedule::BackwardMode::Fused;
-  const int64_t chunks = int64_t(problem.stagesOfCopy()) / problem.ranks;
-  std::vector<std::pair<char, std::string>> values = {
-      {'p', std::to_string(problem.ranks)},
-      {'m', std::to_string(problem.microbatches / problem.slices * problem.copies)},
-      {'v', std::to_string(chunks)},
-      {'c', plan::timeText(problem.ranks > 1 ? problem.handOver(0, 1) : 0)},
-      {'F', most(&schedule::Stage::forward)}};
-  if (const auto longest = std::max_element(
-          problem.stages.begin(), problem.stages.end(),
-          [](const schedule::Stage &a, const schedule::Stage &b) { return a.overlapped < b.overlapped; });
-      longest->overlapped)
-    values.emplace_back('X', plan::timeText(*longest->overlapped));
-  if (problem.slices > 1)
-    values.emplace_back('k', std::to_string(problem.slices));
-  for (const auto &[parameter, value] : parameters) // k; g of group
-    values.emplace_back(parameter.front(), std::to_string(value));
-  if (fused) {
-    values.emplace_back('B', most(&schedule::Stage::backward));
-    values.emplace_back('W', "0");
-  } else {
-    values.emplace_back('B', most(&schedule::Stage::backwardInput));
-    values.emplace_back('W', most(&schedule::Stage::backwardWeight));
-  }
-  Formulas made{std::string(entry->bubble), "", std::string(entry->memory), ""};
-  made.bubbleHere = emit::spelledOut(made.bubble, values);
-  made.memoryHere = emit::spelledOut(made.memory, values);
-  return made;
-}
-
 size_t variantOf(const CommandOptions &options) { return size_t(std::max(options.variant, 0)); }
+
+std::string bandwidthText(int64_t bandwidth) { return bandwidth == 0 ? "unlimited" : fmt::format("{}B/s", bandwidth); }
 
 /// What a change to the spec would make of the time per microbatch.
 struct WhatIf {
-  std::string change, set;
+  std::string change;
+  std::vector<std::string> set;
   plan::Time span = 0;
   int64_t microbatches = 0;
   plan::Bytes peak = 0;
@@ -121,9 +77,9 @@ plan::Bytes peakOf(const simulate::Result &result) {
 /// One change to the spec, compiled and simulated: of the variant of that name. None where the spec says it another
 /// way, or where the variant no longer fits.
 std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant &variant, const std::string &change,
-                             const std::string &set) {
+                             const std::vector<std::string> &set) {
   std::vector<std::string> all = options.set;
-  all.push_back(set);
+  all.insert(all.end(), set.begin(), set.end());
   Compiled compiled;
   Failure failure;
   if (!compile(options.input, all, Stage::Plan, compiled, failure, Said::Nothing))
@@ -142,29 +98,56 @@ std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Va
   constexpr plan::Bytes kMebibyte = plan::Bytes(1) << 20;
   if (variant.memoryLimit == 0)
     return std::nullopt;
-  const std::optional<WhatIf> free = whatIf(options, variant, "no memory limit", "memory.limit=1048576TiB");
+  const std::optional<WhatIf> free = whatIf(options, variant, "no memory limit", {"memory.limit=1048576TiB"});
   if (!free || free->peak <= variant.memoryLimit)
     return std::nullopt;
   const plan::Bytes enough = (free->peak - 1) / kMebibyte + 1;
   return whatIf(options, variant,
                 fmt::format("a memory limit of {}, not {}", plan::bytesText(enough * kMebibyte),
                             plan::bytesText(variant.memoryLimit)),
-                fmt::format("memory.limit={}MiB", enough));
+                {fmt::format("memory.limit={}MiB", enough)});
+}
+
+/// Every link like this, those with figures of their own too.
+std::vector<std::string> everyLink(const schedule::Problem &problem, std::optional<schedule::Time> latency,
+                                   std::optional<int64_t> bandwidth) {
+  std::vector<std::string> set;
+  if (latency)
+    set.push_back(fmt::format("costs.link.latency={}ps", *latency));
+  if (bandwidth)
+    set.push_back("costs.link.bandwidth=" + bandwidthText(*bandwidth));
+  std::string own;
+  for (const auto &[ends, link] : problem.links)
+    own += fmt::format("{}{{from: {}, to: {}, latency: {}ps, bandwidth: {}}}", own.empty() ? "" : ", ", ends.first,
+                       ends.second, latency.value_or(link.latency), bandwidthText(bandwidth.value_or(link.bandwidth)));
+  if (!own.empty())
+    set.push_back("costs.links=[" + own + "]");
+  return set;
 }
 
 /// Changes that the spec takes.
-std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &variant) {
+std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &variant,
+                            const schedule::Problem &problem) {
   std::vector<WhatIf> tried;
   auto add = [&](std::optional<WhatIf> each) {
     if (each)
       tried.push_back(std::move(*each));
   };
   add(whatIf(options, variant, "twice the microbatches",
-             fmt::format("pipeline.microbatches={}", 2 * variant.wholeMicrobatches())));
-  add(whatIf(options, variant, "links without latency", "costs.link.latency=0us"));
-  add(whatIf(options, variant, "links of unlimited bandwidth", "costs.link.bandwidth=unlimited"));
+             {fmt::format("pipeline.microbatches={}", 2 * variant.wholeMicrobatches())}));
+  add(whatIf(options, variant, "links without latency", everyLink(problem, 0, std::nullopt)));
+  add(whatIf(options, variant, "links of unlimited bandwidth", everyLink(problem, std::nullopt, 0)));
   add(enoughMemory(options, variant));
   return tried;
+}
+
+std::string shellText(const std::vector<std::string> &set) {
+  std::string text;
+  for (const std::string &each : set) {
+    const char *quote = each.find(' ') == std::string::npos ? "" : "'";
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : " --set ", quote, each, quote);
+  }
+  return text;
 }
 
 double milliseconds(plan::Time time) { return double(time) / 1e9; }
@@ -179,7 +162,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
   const plan::Certificate &certificate = own.certificate;
   const schedule::Problem *problem = compiled.problems.empty() ? nullptr : &compiled.problems[v];
   std::optional<Formulas> formula = problem ? formulas(own.schedule, *problem, compiled.parameters[v]) : std::nullopt;
-  std::vector<WhatIf> tried = problem ? whatIfs(options, variant) : std::vector<WhatIf>{};
+  std::vector<WhatIf> tried = problem ? whatIfs(options, variant, *problem) : std::vector<WhatIf>{};
   auto perMicrobatch = [](plan::Time span, int64_t microbatches) { return double(span) / double(microbatches); };
   const double now = perMicrobatch(certificate.span, own.microbatches);
   auto gain = [&](const WhatIf &each) { return 1 - perMicrobatch(each.span, each.microbatches) / now; };
@@ -197,10 +180,11 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
                                      {"span_bound", plan::name(certificate.spanBound)},
                                      {"span_bound_means", meaning(certificate.spanBound)}};
     if (formula) {
-      object["bubble"] = formula->bubble;
-      object["bubble_here"] = formula->bubbleHere;
-      object["memory"] = formula->memory;
-      object["memory_here"] = formula->memoryHere;
+      for (const auto &[key, each] : {std::pair("bubble", &formula->bubble), std::pair("memory", &formula->memory)}) {
+        object[key] = each->text;
+        object[key + std::string("_here")] = each->here;
+        object[key + std::string("_fails")] = each->failing;
+      }
     }
     object["what_if"] = nlohmann::ordered_json::array();
     for (const WhatIf &each : tried)
@@ -224,8 +208,12 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
                         fused ? "" : ", W " + range(*problem, &schedule::Stage::backwardWeight));
   }
   if (formula)
-    text += fmt::format("  idle time    {}\n               {}\n  activations  {}\n               {}\n", formula->bubble,
-                        formula->bubbleHere, formula->memory, formula->memoryHere);
+    for (const auto &[what, each] :
+         {std::pair("idle time", &formula->bubble), std::pair("activations", &formula->memory)}) {
+      text += fmt::format("  {:<12} {}\n               {}\n", what, each->text, each->here);
+      if (!each->failing.empty())
+        text += fmt::format("               not met here: {}\n", fmt::join(each->failing, ", "));
+    }
   auto bound = [&](const char *what, plan::Time time, plan::Time least, plan::Bound argument, double bubble) {
     text += fmt::format("  {:<12} {}, {:.2f} % of it idle; no order takes less than {} ({}), a gap of {:.2f} %\n", what,
                         plan::timeText(time), 100 * bubble, plan::timeText(least), plan::name(argument),
@@ -241,7 +229,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
       useless += (useless.empty() ? "" : ", ") + each.change;
     else
       text += fmt::format("  with {}: {:+.2f} % time per microbatch, a peak of {} (simulated: --set {})\n", each.change,
-                          -100 * gain(each), plan::bytesText(each.peak), each.set);
+                          -100 * gain(each), plan::bytesText(each.peak), shellText(each.set));
   }
   if (!useless.empty())
     text += fmt::format("  no gain from: {}\n", useless);

@@ -24,16 +24,18 @@ int fail(const CommandOptions &options, const Failure &failure) {
   return int(failure.code);
 }
 
-int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place) {
+int fail(const CommandOptions &options, const std::string &file, const Status &status,
+         std::optional<simulate::Place> place) {
   // What loads files names the file itself.
   std::string_view message = status.message;
   if (message.starts_with(file + ": "))
     message.remove_prefix(file.size() + 2);
   std::string where = file;
-  if (place.line != 1 || place.column != 1)
-    where += fmt::format(":{}:{}", place.line, place.column);
+  if (place)
+    where += fmt::format(":{}:{}", place->line, place->column);
   fmt::print(stderr, "{}: error: {}\n", where, message);
-  return fail(options, Failure{status.code, std::string(message), file, unsigned(place.line), unsigned(place.column)});
+  const simulate::Place known = place.value_or(simulate::Place());
+  return fail(options, Failure{status.code, std::string(message), file, unsigned(known.line), unsigned(known.column)});
 }
 
 std::string beginningOf(const std::string &path, size_t most) {
@@ -68,6 +70,7 @@ Status loadChecked(const std::string &path, plan::Plan &plan) {
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
   if (!isPlan(path)) {
     Failure failure;
+    compiled.output = options.output;
     if (compile(path, options.set, Stage::Plan, compiled, failure))
       return true;
     code = fail(options, failure);

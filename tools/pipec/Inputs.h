@@ -7,13 +7,15 @@
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Compile.h"
 
+#include <optional>
 #include <string>
 
 namespace pipec {
 
 /// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
 int fail(const CommandOptions &options, const Failure &failure);
-int fail(const CommandOptions &options, const std::string &file, const Status &status, simulate::Place place = {});
+int fail(const CommandOptions &options, const std::string &file, const Status &status,
+         std::optional<simulate::Place> place = std::nullopt);
 
 /// What a file begins with, at most so many bytes; nothing of one that cannot be read, or not twice.
 std::string beginningOf(const std::string &path, size_t most);

@@ -15,21 +15,22 @@ namespace pipec {
 
 namespace {
 
-int searchSchedules(const CommandOptions &options, schedule::Objective objective) {
+int searchSchedules(const CommandOptions &options, const Compiled &spec) {
+  const schedule::Objective objective = spec.objective;
   std::vector<Row> rows;
   {
     const Progress progress(!options.json);
-    rows = scheduleRows(options, objective, progress);
+    rows = scheduleRows(options, objective, spec.stages, progress);
   }
   sortRows(rows, objective);
   return print(options, rows, tableOf(rows, objective));
 }
 
 /// From the least limit that does to where more memory changes nothing.
-int sweepMemory(const CommandOptions &options) {
+int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
   constexpr int kPoints = 9;
   std::vector<std::string> unlimited = options.set;
-  unlimited.push_back("schedule=auto");
+  unlimited.push_back(autoFor(objective));
   unlimited.push_back("memory.limit=1048576TiB");
   Compiled compiled;
   Failure failure;
@@ -49,14 +50,15 @@ int sweepMemory(const CommandOptions &options) {
       progress.say(fmt::format("under {} …", plan::bytesText(limit)));
       Row made;
       made.name = plan::bytesText(limit);
-      if (row(options, {"schedule=auto", fmt::format("memory.limit={}B", limit)}, made))
+      if (row(options, {autoFor(objective), fmt::format("memory.limit={}B", limit)}, made))
         rows.push_back(std::move(made));
     }
   }
   plan::Time longest = 1;
   for (const Row &each : rows)
-    longest = std::max(longest, each.certificate.span);
-  std::string table = fmt::format("{:>14} {:>14} {:>14} {:>9}\n", "limit", "span", "bound", "gap");
+    longest = std::max(longest, timeOf(each.certificate, objective));
+  std::string table = fmt::format("{:>14} {:>14} {:>14} {:>9}\n", "limit",
+                                  objective == schedule::Objective::Span ? "span" : "makespan", "bound", "gap");
   for (const Row &each : rows) {
     if (!each.wrong.empty()) {
       table += fmt::format("{:>14} {}\n", each.name, each.wrong);
@@ -65,11 +67,11 @@ int sweepMemory(const CommandOptions &options) {
     // What is proven to be needed, then what the plan takes beyond it.
     constexpr int kWidth = 40;
     const auto length = [&](plan::Time time) { return size_t(__int128(time) * kWidth / longest); };
-    const size_t bound = length(each.certificate.spanLowerBound), span = length(each.certificate.span);
-    table += fmt::format("{:>14} {:>14} {:>14} {:>7.2f} %  {}{}\n", each.name, plan::timeText(each.certificate.span),
-                         plan::timeText(each.certificate.spanLowerBound),
-                         100 * gap(each.certificate.span, each.certificate.spanLowerBound), std::string(bound, '='),
-                         std::string(std::max(span, bound) - bound, '+'));
+    const plan::Time takes = timeOf(each.certificate, objective), least = boundOf(each.certificate, objective);
+    const size_t bound = length(least), all = std::max(length(takes), bound);
+    table +=
+        fmt::format("{:>14} {:>14} {:>14} {:>7.2f} %  {}{}\n", each.name, plan::timeText(takes), plan::timeText(least),
+                    100 * gap(takes, least), std::string(bound, '='), std::string(all - bound, '+'));
   }
   return print(options, rows, table + "= proven to be needed, + what the plan takes beyond it\n");
 }
@@ -86,7 +88,7 @@ int searchCommand(const CommandOptions &options) {
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
-  return options.sweep.empty() ? searchSchedules(options, checked.objective) : sweepMemory(options);
+  return options.sweep.empty() ? searchSchedules(options, checked) : sweepMemory(options, checked.objective);
 }
 
 } // namespace pipec

@@ -61,6 +61,7 @@ bool row(const CommandOptions &options, const std::vector<std::string> &over, Ro
   made.certificate = own.certificate;
   made.bubble = own.spanBubbleRate;
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
+  made.stages = int32_t(compiled.problems.front().stagesOfCopy());
   made.limit = compiled.plan.variants.front().memoryLimit;
   return true;
 }
@@ -69,7 +70,8 @@ std::string autoFor(schedule::Objective objective) {
   return objective == schedule::Objective::Span ? "schedule=auto" : "schedule={name: auto, objective: makespan}";
 }
 
-std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, const Progress &progress) {
+std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, int32_t stages,
+                              const Progress &progress) {
   std::vector<Row> rows;
   std::vector<std::string> names = {"auto"};
   for (const schedule::Entry &entry : schedule::catalogue())
@@ -78,8 +80,12 @@ std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective
     progress.say(fmt::format("trying {} …", name));
     Row made;
     made.name = name;
-    if (row(options, {name == "auto" ? autoFor(objective) : "schedule=" + name}, made))
-      rows.push_back(std::move(made));
+    if (!row(options, {name == "auto" ? autoFor(objective) : "schedule=" + name}, made))
+      continue;
+    if (made.wrong.empty() && made.stages != stages)
+      made.wrong =
+          fmt::format("is of {} stages, the spec of {}: the same costs would be another model's", made.stages, stages);
+    rows.push_back(std::move(made));
   }
   return rows;
 }

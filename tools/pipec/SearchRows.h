@@ -18,6 +18,7 @@ struct Row {
   plan::Certificate certificate;
   double bubble = 0; // of the span
   plan::Bytes peak = 0, limit = 0;
+  int32_t stages = 0;
   std::string wrong; // why there is no plan; empty: there is one
 };
 
@@ -38,8 +39,10 @@ private:
 /// Compiles the spec with `over` laid over it. False where the spec does not allow that: no row for it.
 bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made);
 
-/// A row for `auto`, for this objective, and each schedule of the catalogue.
-std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, const Progress &progress);
+/// A row for `auto`, for this objective, and each schedule of the catalogue; without figures where one cuts the model
+/// into another number of stages than the spec does, of which the spec's costs then say something else.
+std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, int32_t stages,
+                              const Progress &progress);
 /// By the objective; those without a plan last.
 void sortRows(std::vector<Row> &rows, schedule::Objective objective);
 /// The gap is that of the objective.

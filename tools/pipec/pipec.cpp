@@ -225,6 +225,11 @@ int wrongUsage(const CLI::ParseError &error, const CLI::App &app, int argc, char
   return kUsage;
 }
 
+int outputFailed() {
+  std::fputs("pipec: error: cannot write to standard output\n", stderr);
+  return 4;
+}
+
 /// What describes the command line itself; the exit code.
 int describe(const CLI::App &app, std::string_view command, const std::string &name) {
   std::string text;
@@ -274,7 +279,8 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &asked) { // --help, --version
-    return app.exit(asked);
+    app.exit(asked);
+    return std::cout.flush() ? 0 : outputFailed();
   } catch (const CLI::ParseError &error) {
     return wrongUsage(error, app, argc, argv);
   }
@@ -284,15 +290,15 @@ int main(int argc, char **argv) {
             options.output, {options.input, options.second, options.trace, options.network}, "-o");
         !status.ok())
       return pipec::fail(options, options.input, status);
+    if (const pipec::Status status = pipec::plan::canWrite(options.output); !status.ok())
+      return pipec::fail(options, options.output, status);
     const Subcommand &chosen = *known.at(app.get_subcommands().front());
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
   } catch (const std::bad_alloc &) {
     std::fputs("pipec: error: out of memory\n", stderr);
     return 4;
+  } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
+    return outputFailed();
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    std::fputs("pipec: error: cannot write to standard output\n", stderr);
-    return 4;
-  }
-  return code;
+  return std::fflush(stdout) == 0 && !std::ferror(stdout) ? code : outputFailed();
 }

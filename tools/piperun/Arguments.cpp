@@ -96,6 +96,7 @@ void define(CLI::App &app, Arguments &a) {
       "Examples:\n  pipec compile specs/1f1b.yaml -o 1f1b.pipe\n  piperun 1f1b.pipe --local --steps 20 --trace "
       "1f1b.json\n  piperun 1f1b.pipe --local --steps 9000 --control /tmp/run &\n  piperun --control /tmp/run swap 1\n"
       "  torchrun --nproc-per-node 4 --no-python piperun 1f1b.pipe\n\n"
+      "Ctrl-C or SIGTERM ends a run when the steps that may already begin are done; a second one ends it at once.\n\n"
       "Exit codes: 0 done, 1 the plan is damaged, 2 the usage is wrong, 3 the plan must not run, 4 the run failed.");
 }
 

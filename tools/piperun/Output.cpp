@@ -142,8 +142,8 @@ std::string failureJson(const Status &status, const Place &place) {
   nlohmann::ordered_json json{{"error", status.message}, {"code", int(status.code)}};
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
   json["file"] = ofFile ? nlohmann::ordered_json(place.file) : nullptr;
-  json["line"] = ofFile ? nlohmann::ordered_json(place.line) : nullptr;
-  json["column"] = ofFile ? nlohmann::ordered_json(place.column) : nullptr;
+  json["line"] = ofFile ? nlohmann::ordered_json(std::max(place.line, 1)) : nullptr;
+  json["column"] = ofFile ? nlohmann::ordered_json(std::max(place.column, 1)) : nullptr;
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -10,8 +10,8 @@ namespace pipec::piperun {
 /// Of what a message about a file says.
 struct Place {
   std::string file;
-  int line = 1; // 1:1 where the whole file is meant
-  int column = 1;
+  int line = 0; // 0 where the whole file is meant; 1:1 in JSON
+  int column = 0;
 };
 
 /// A run that ended well, and what was predicted of it.

@@ -7,8 +7,10 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace {
@@ -20,11 +22,12 @@ int fail(const Status &status, const piperun::Place &place, bool json) {
     fmt::print("{}\n", piperun::failureJson(status, place));
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
   bool named = status.message.starts_with(place.file + ": "); // by who read the file
-  bool whole = place.line == 1 && place.column == 1;
-  std::string where = whole ? place.file : fmt::format("{}:{}:{}", place.file, place.line, place.column);
+  std::string where = place.line == 0 ? place.file : fmt::format("{}:{}:{}", place.file, place.line, place.column);
   fmt::print(stderr, "{}error: {}\n", !ofFile ? "piperun: " : named ? "" : where + ": ", status.message);
   return int(status.code);
 }
+
+int outputFailed() { return fail(Status::run("cannot write to standard output"), {}, false); }
 
 int perform(int argc, char **argv, piperun::Arguments &arguments) {
   CLI::App app("Runs a pipec plan: one process for each rank.", "piperun");
@@ -32,7 +35,8 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &asked) { // --help, --version
-    return app.exit(asked);
+    app.exit(asked);
+    return std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout) ? 0 : outputFailed();
   } catch (const CLI::ParseError &error) {
     bool json = std::any_of(argv, argv + argc, [](const char *arg) { return std::string_view(arg) == "--json"; });
     return fail(Status::usage(std::string(error.what()) + "; see piperun --help"), {}, json);
@@ -64,7 +68,7 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
   else if (printing && !arguments.quiet)
     fmt::print("{}", piperun::toText(outcome));
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    return fail(Status::run("cannot write to standard output"), {}, false);
+    return outputFailed();
   return 0;
 }
 
@@ -73,7 +77,12 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
 int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
   piperun::Arguments arguments;
-  int code = perform(argc, argv, arguments);
+  int code = 0;
+  try {
+    code = perform(argc, argv, arguments);
+  } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
+    code = outputFailed();
+  }
   if (arguments.local || arguments.words.empty())
     return code;
   std::fflush(nullptr);

@@ -64,7 +64,7 @@ Entry gisH() {
       "gis-h",
       "(p-1)(F+B) + (v-1)(p-g)(F+B-W) + transfers, g = p/2 rounded up, equal stages, F = B = W of a chunk, m a "
       "multiple of g",
-      "g(v-1) + p - r chunks on rank r, g = p/2 rounded up, m a multiple of g",
+      "g(v-1) + p - r chunks on rank r, g = p/2 rounded up, m a multiple of g, m >= p",
       [](const Problem &problem, const Parameters &) { return grouped(problem, (problem.ranks + 1) / 2); });
 }
 

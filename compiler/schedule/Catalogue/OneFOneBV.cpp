@@ -36,8 +36,9 @@ Entry oneFOneBV() {
           .stagesPerRank = 2,
           .placement = "v",
           .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362, figure 16",
-          .bubble = "about p(F+B+W)/2 in all, equal stages, 2F = B + W; each microbatch up to 6 max(f, (b+w)/2) + 4c, "
-                    "f, b, w of a chunk",
+          .bubble =
+              "at most 5p/6 (F+B+W) in all, equal stages, 2F = B + W; each microbatch up to 6 max(f, (b+w)/2) + 4c, "
+              "f, b, w of a chunk",
           .memory = "2 ceil((2p+1)/3) chunks, about two thirds of 1F1B's",
           .words = [](const Problem &problem, const Parameters &) { return refill(problem, oneFOneBVBlock(problem)); }};
 }

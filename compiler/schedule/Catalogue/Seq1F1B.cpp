@@ -23,7 +23,7 @@ Entry seq1f1b() {
           .placement = "loop",
           .source = "Seq1F1B, arXiv 2406.03488, section 3",
           .bubble = "(p-1)(F+B+W) + transfers, F, B, W of one of the k slices, equal stages",
-          .memory = "p - r + k - 1 slices on rank r, of which k are a microbatch",
+          .memory = "min(mk, p - r + k - 1) slices on rank r, of which k are a microbatch",
           .words = seq1f1bWords,
           .allowsSlices = true};
 }

@@ -90,7 +90,8 @@ Entry vHalf() {
 
 Entry vZb() {
   return vEntry(
-      "v-zb", "(p-1)F + transfers where F = B = W of one chunk, equal stages, m >= 2p; none from step to step",
+      "v-zb",
+      "(p-1)F + transfers where F = B = W of one chunk, equal stages, m >= 2p; none from step to step where p >= 3",
       "2p chunks, as much as 1F1B",
       [](const Problem &problem, const Parameters &) { return refill(problem, vBlock(problem, {4, 2, 0, 1})); });
 }

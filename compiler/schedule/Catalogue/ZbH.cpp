@@ -32,7 +32,7 @@ Entry zbH1() {
           .stagesPerRank = 1,
           .placement = "loop",
           .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 3.1",
-          .bubble = "(p-1)(F+B-W) + transfers, equal stages, F >= W, m >= p",
+          .bubble = "(p-1)(F+B-W) + transfers, equal stages, F >= W, B >= W, m >= p",
           .memory = "min(m, p) microbatches on every rank",
           .block = [](const Problem &problem) { return zbH(problem, 2); }};
 }
@@ -46,7 +46,7 @@ Entry zbH2() {
           .stagesPerRank = 1,
           .placement = "loop",
           .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 3.2",
-          .bubble = "(p-1)(F+B-2W) + transfers from step to step, equal stages, m >= 2p-1",
+          .bubble = "(p-1)(F+B-2W) + transfers from step to step, equal stages, F >= W, F + B >= 2W, m >= 2p-1",
           .memory = "min(m, 2p-1) microbatches on every rank",
           .block = [](const Problem &problem) { return zbH(problem, 5); }};
 }
