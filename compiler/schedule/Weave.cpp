@@ -1,5 +1,10 @@
+// Microbatches as paths through what the ranks have left. Two streams that run towards each other pass without waiting
+// where their starts differ by a multiple of what a forward and a backward take with their transfers: the first pass
+// that waits brings a microbatch into that phase, and all later ones find it there. So the first start that memory
+// allows is taken, and then moved back as far as its end stays where it is.
 #include "compiler/schedule/Weave.h"
 
+#include "compiler/schedule/Timeline.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -10,90 +15,42 @@ namespace pipec::schedule {
 
 namespace {
 
-using Level = int64_t; // near the capacity at most: what is laid fits
-
-struct Stretch {
-  Time start, end;
+struct Timed {
+  Time start;
+  Op op;
 };
 
-/// What a rank is busy with, ascending.
-class Timeline {
-public:
-  /// The earliest start from `ready` on with so long a gap.
-  Time earliest(Time ready, Time length) const {
-    auto next = std::partition_point(busy.begin(), busy.end(), [&](const Stretch &each) { return each.end <= ready; });
-    for (; next != busy.end() && next->start < ready + length; ++next)
-      ready = std::max(ready, next->end);
-    return ready;
-  }
-  /// The latest start up to `start`, where so long a gap is, but none before `least`.
-  Time latest(Time start, Time length, Time least) const {
-    auto next = std::partition_point(busy.begin(), busy.end(),
-                                     [&](const Stretch &each) { return each.start < start + length; });
-    for (; next != busy.begin() && std::prev(next)->end > start; --next)
-      start = std::prev(next)->start - length;
-    return std::max(start, least);
-  }
-  void add(Time start, Time length) {
-    const auto at =
-        std::partition_point(busy.begin(), busy.end(), [&](const Stretch &each) { return each.start < start; });
-    busy.insert(at, {start, start + length});
-  }
-
-private:
-  std::vector<Stretch> busy;
-};
-
-/// What a rank holds over time.
-class Held {
-public:
-  struct Change {
-    Time at;
-    Level bytes;
-    bool operator<(const Change &other) const { return at != other.at ? at < other.at : bytes < other.bytes; }
+/// A rank's F and B in the order of their time; a W where it fits before the next of them, or an F needs its memory.
+Word withWeights(const Problem &problem, Bytes capacity, std::vector<Timed> passes) {
+  std::sort(passes.begin(), passes.end(), [](const Timed &a, const Timed &b) { return a.start < b.start; });
+  Word word;
+  std::deque<int32_t> pending;
+  Time now = passes.front().start;
+  __int128 live = 0;
+  const auto run = [&](const Op &op) {
+    word.push_back(op);
+    const Stage &stage = problem.stages[size_t(op.stage)];
+    now += costOf(stage, op.letter);
+    live += changeOf(stage, op.letter);
   };
-  /// What W free if nothing more is laid; ascending.
-  std::vector<Change> expected;
-
-  /// When it would first be more than `capacity` with `more`, ascending; none: never.
-  std::optional<Time> firstOver(const std::vector<Change> &more, Level capacity) const {
-    Level level = base;
-    auto known = changes.begin(), freed = expected.begin();
-    for (auto added = more.begin(); added != more.end();) {
-      auto *next = &added;
-      if (known != changes.end() && !(**next < *known))
-        next = &known;
-      if (freed != expected.end() && !(**next < *freed))
-        next = &freed;
-      const Change &change = *(*next)++;
-      level += change.bytes;
-      if (level > capacity && change.at >= more.front().at)
-        return change.at;
-    }
-    return std::nullopt;
+  const auto runWeight = [&] {
+    run({pending.front(), Letter::W});
+    pending.pop_front();
+  };
+  for (const Timed &pass : passes) {
+    const __int128 added = changeOf(problem.stages[size_t(pass.op.stage)], pass.op.letter);
+    while (!pending.empty() && (now + problem.stages[size_t(pending.front())].backwardWeight <= pass.start ||
+                                (pass.op.letter == Letter::F && live + added > capacity)))
+      runWeight();
+    now = std::max(now, pass.start);
+    run(pass.op);
+    if (pass.op.letter == Letter::B)
+      pending.push_back(pass.op.stage);
   }
-  std::optional<Time> nextRelease(Time after) const {
-    std::optional<Time> first;
-    for (const std::vector<Change> *each : {&changes, &expected})
-      for (const Change &change : *each)
-        if (change.at > after && change.bytes < 0) {
-          first = first ? std::min(*first, change.at) : change.at;
-          break;
-        }
-    return first;
-  }
-  void add(const Change &change) { changes.insert(std::upper_bound(changes.begin(), changes.end(), change), change); }
-  void forget(Time before) {
-    auto end = changes.begin();
-    for (; end != changes.end() && end->at <= before; ++end)
-      base += end->bytes;
-    changes.erase(changes.begin(), end);
-  }
-
-private:
-  Level base = 0;
-  std::vector<Change> changes;
-};
+  while (!pending.empty())
+    runWeight();
+  return word;
+}
 
 class Weaver {
 public:
@@ -140,47 +97,23 @@ public:
     const double least = shareOf(alone);
     if (overAt(alone))
       return std::nullopt;
-    std::vector<Time> work(size_t(problem.ranks), 0);
-    Time quantum = std::numeric_limits<Time>::max();
-    for (int32_t s = 0; s < count; ++s) {
-      work[size_t(problem.rankOf[size_t(s)])] +=
-          out.length[size_t(s)] + back.length[size_t(s)] + (fused ? 0 : problem.stages[size_t(s)].backwardWeight);
-      quantum = std::min({quantum, out.length[size_t(s)], back.length[size_t(s)]});
-    }
-    quantum = std::max<Time>(quantum / 8, 1);
-    const double rate = std::max(double(*std::max_element(work.begin(), work.end())), least);
-    const auto pace = Time(std::min(rate * options.pace / 100, double(limits::kTime)));
-    const Time mostLag = *std::max_element(lag.begin(), lag.end());
+    const auto pace = Time(std::min(std::max(double(mostWork()), least) * options.pace / 100, double(limits::kTime)));
+    const Time mostLag = options.fromEnd ? *std::max_element(lag.begin(), lag.end()) : 0;
+    std::vector<Time> head; // of each rank: from a start to what first changes there
     for (const std::vector<int32_t> &mine : stagesByRank) {
       head.push_back(std::numeric_limits<Time>::max());
       for (const int32_t s : mine)
-        head.back() = std::min(head.back(), alone.out[size_t(s)] - (options.fromEnd ? mostLag : 0));
+        head.back() = std::min(head.back(), alone.out[size_t(s)] - mostLag);
     }
     Time from = 0;
     for (int32_t n = 0; n < problem.microbatches; ++n) {
-      std::optional<Path> best;
-      double score = 0;
-      int tries = 0;
-      for (Time t = from; !best || (double(t) + least < score && tries < 24);) {
-        Path path = pathFrom(t);
-        ++tries;
-        if (const std::optional<Time> shift = overAt(path)) {
-          t += std::max<Time>(*shift, 1);
-          continue;
-        }
-        const double mine = double(path.out[0]) + shareOf(path);
-        if (!best || mine < score) {
-          score = mine;
-          best = path;
-        }
-        if (path.waited == 0)
-          break;
-        t = t + std::max(path.firstWait, quantum);
-      }
-      if (best->back[0] > limits::kTime)
+      Path path = pathFrom(from);
+      for (Time start = from; const std::optional<Time> shift = overAt(path);)
+        path = pathFrom(start += std::max<Time>(*shift, 1));
+      if (path.back[0] > limits::kTime)
         return std::nullopt;
-      lay(*best);
-      from = best->out[0] + pace;
+      from = path.out[0] + pace;
+      lay(std::move(path));
       for (size_t r = 0; r < held.size(); ++r)
         held[r].forget(from + head[r]);
     }
@@ -189,8 +122,20 @@ public:
 
 private:
   struct Path {
-    std::vector<Time> out, back;
-    Time waited = 0, firstWait = 0;
+    std::vector<Time> out, back; // when its passes on each stage start
+  };
+  struct Arm {
+    std::vector<Time> length, room; // of a pass, and of what is laid for it
+    std::vector<Time> hop;          // between a stage and the next
+  };
+  struct Weight {
+    Time ready;
+    int32_t stage;
+    bool operator<(const Weight &other) const { return ready < other.ready; }
+  };
+  struct Weights {
+    std::vector<Weight> pending; // of B laid, ascending
+    Time end = 0;                // of the last one before them
   };
   const Problem &problem;
   const Capacities &capacities;
@@ -199,46 +144,41 @@ private:
   const bool followsWeights; // knows where W would go: not in rooms laid for them, nor where they come before their B
   const int32_t count;
   const std::vector<std::vector<int32_t>> stagesByRank;
+  Arm out, back;         // F and B; B and F where it is laid from the end
+  std::vector<Time> lag; // from the end of B to that of its W, at least
+  __int128 all = 0;      // passes and transfers one after the other
+  std::vector<Path> laid;
   std::vector<Timeline> timelines;
   std::vector<Held> held;
-  struct Arm {
-    std::vector<Time> length, room; // of a pass, and of what is laid for it
-    std::vector<Time> hop;          // between a stage and the next
-  };
-  Arm out, back; // F and B; B and F where it is laid from the end
-  std::vector<Time> lag;
-  std::vector<Path> laid;
-  struct Weight {
-    Time ready;
-    int32_t stage;
-  };
-  struct Weights {
-    std::vector<Weight> pending; // of B laid, ascending
-    Time end = 0;                // of the last one before them
-  };
   std::vector<Weights> weightsOf;
-  std::vector<Time> head;            // of each rank: from a start to the first pass there, without waiting
   int32_t fullest = 0;               // the rank that refused last
   std::vector<Held::Change> changes; // of one rank
   std::vector<Time> own;             // of each rank: where the path's last pass on it ended, or the next one begins
-  __int128 all = 0;                  // passes and transfers one after the other
+
+  Time mostWork() const {
+    Time most = 0;
+    for (const std::vector<int32_t> &mine : stagesByRank) {
+      Time work = 0;
+      for (const int32_t s : mine)
+        work += out.length[size_t(s)] + back.length[size_t(s)] + lag[size_t(s)];
+      most = std::max(most, work);
+    }
+    return most;
+  }
 
   Timeline &timelineOf(int32_t s) { return timelines[size_t(problem.rankOf[size_t(s)])]; }
 
-  Path pathFrom(Time t) {
+  /// As early as it can from `ready` on, its start as late as that allows.
+  Path pathFrom(Time ready) {
     Path path;
     path.out.resize(size_t(count));
     path.back.resize(size_t(count));
     own.assign(size_t(problem.ranks), 0);
-    Time ready = t;
+    bool waits = false;
     const auto place = [&](int32_t s, Time room) {
       Time &end = own[size_t(problem.rankOf[size_t(s)])];
       const Time start = timelineOf(s).earliest(std::max(ready, end), room);
-      if (start > ready) {
-        path.waited += start - ready;
-        if (path.firstWait == 0)
-          path.firstWait = start - ready;
-      }
+      waits |= start > ready;
       end = start + room;
       return start;
     };
@@ -250,12 +190,12 @@ private:
       path.back[size_t(s)] = place(s, back.room[size_t(s)]);
       ready = path.back[size_t(s)] + back.length[size_t(s)] + (s > 0 ? back.hop[size_t(s - 1)] : 0);
     }
-    if (path.waited > 0)
+    if (waits)
       tighten(path);
     return path;
   }
 
-  /// Passes as late as the last one allows: what waits, waits before it starts.
+  /// Passes as late as the last one allows: what waits, waits before it starts, where it holds nothing.
   void tighten(Path &path) {
     own.assign(size_t(problem.ranks), std::numeric_limits<Time>::max() / 2);
     Time due = path.back[0] + back.length[0];
@@ -329,7 +269,7 @@ private:
     return most;
   }
 
-  void lay(const Path &path) {
+  void lay(Path path) {
     for (int32_t s = 0; s < count; ++s) {
       timelineOf(s).add(path.out[size_t(s)], out.room[size_t(s)]);
       timelineOf(s).add(path.back[size_t(s)], back.room[size_t(s)]);
@@ -341,7 +281,7 @@ private:
       if (followsWeights)
         layWeights(r, path);
     }
-    laid.push_back(path);
+    laid.push_back(std::move(path));
   }
 
   /// Where the W of a rank would go, one after the other, into the first gaps after their B; what is before all that is
@@ -353,9 +293,7 @@ private:
     for (const int32_t s : stagesByRank[size_t(rank)]) {
       frontier = std::min(frontier, path.out[size_t(s)]);
       const Weight weight{path.back[size_t(s)] + back.length[size_t(s)], s};
-      weights.pending.insert(std::upper_bound(weights.pending.begin(), weights.pending.end(), weight,
-                                              [](const Weight &a, const Weight &b) { return a.ready < b.ready; }),
-                             weight);
+      weights.pending.insert(std::upper_bound(weights.pending.begin(), weights.pending.end(), weight), weight);
     }
     mine.expected.clear();
     size_t settled = 0;
@@ -363,7 +301,7 @@ private:
     for (const Weight &weight : weights.pending) {
       const Stage &stage = problem.stages[size_t(weight.stage)];
       now = timelines[size_t(rank)].earliest(std::max(now, weight.ready), stage.backwardWeight) + stage.backwardWeight;
-      const Held::Change change{now, -Level(stage.context)};
+      const Held::Change change{now, -stage.context};
       if (now <= frontier) {
         mine.add(change);
         weights.end = now;
@@ -375,50 +313,18 @@ private:
     weights.pending.erase(weights.pending.begin(), weights.pending.begin() + std::ptrdiff_t(settled));
   }
 
-  /// Each rank's F and B in their order; a W where it fits before the next of them, or an F needs its memory.
   Words wordsOf() const {
-    struct Pass {
-      Time start;
-      Op op;
-    };
+    const Letter letter = fused ? Letter::BW : Letter::B;
     Words words;
     for (int32_t r = 0; r < problem.ranks; ++r) {
-      std::vector<Pass> passes;
+      std::vector<Timed> passes;
       for (const Path &path : laid)
         for (const int32_t s : stagesByRank[size_t(r)]) {
-          const Time first = path.out[size_t(s)], last = path.back[size_t(s)];
-          const Letter letter = fused ? Letter::BW : Letter::B;
-          passes.push_back({options.fromEnd ? -last - back.length[size_t(s)] : first, {s, Letter::F}});
-          passes.push_back({options.fromEnd ? -first - out.length[size_t(s)] : last, {s, letter}});
+          const auto i = size_t(s);
+          passes.push_back({options.fromEnd ? -path.back[i] - back.length[i] : path.out[i], {s, Letter::F}});
+          passes.push_back({options.fromEnd ? -path.out[i] - out.length[i] : path.back[i], {s, letter}});
         }
-      std::sort(passes.begin(), passes.end(), [](const Pass &a, const Pass &b) { return a.start < b.start; });
-      Word &word = words.emplace_back();
-      std::deque<int32_t> pending;
-      Time now = passes.front().start;
-      Level live = 0;
-      const auto run = [&](const Op &op) {
-        word.push_back(op);
-        const Stage &stage = problem.stages[size_t(op.stage)];
-        now += costOf(stage, op.letter);
-        live += changeOf(stage, op.letter);
-      };
-      const auto weigh = [&] {
-        run({pending.front(), Letter::W});
-        pending.pop_front();
-      };
-      for (const Pass &pass : passes) {
-        const Stage &stage = problem.stages[size_t(pass.op.stage)];
-        while (!pending.empty() &&
-               (now + problem.stages[size_t(pending.front())].backwardWeight <= pass.start ||
-                (pass.op.letter == Letter::F && live + changeOf(stage, Letter::F) > capacities[size_t(r)])))
-          weigh();
-        now = std::max(now, pass.start);
-        run(pass.op);
-        if (pass.op.letter == Letter::B)
-          pending.push_back(pass.op.stage);
-      }
-      while (!pending.empty())
-        weigh();
+      words.push_back(withWeights(problem, capacities[size_t(r)], std::move(passes)));
     }
     return words;
   }

@@ -1,7 +1,7 @@
 // Weaving: microbatches are laid one after the other, each whole, into the gaps that those before it leave on all
-// ranks, at the time that costs least of what is scarce. What it lays keeps to the phases in which forwards and
-// backwards that run towards each other pass without waiting, for any costs and placement, and memory is full all the
-// time.
+// ranks, as soon as memory holds it. What it lays keeps to the phases in which forwards and backwards that run towards
+// each other pass without waiting, at any costs and placement; no interval is given, so that spacings mix as memory
+// asks.
 #pragma once
 
 #include "compiler/schedule/ListSchedule.h"
@@ -14,7 +14,7 @@ namespace pipec::schedule {
 struct WeaveOptions {
   /// Microbatches start no closer than so many hundredths of what one takes at least: of work, and of memory held.
   int32_t pace = 100;
-  /// What is laid with room for a W behind it.
+  /// What is laid with room for a W beside it.
   enum class Room : uint8_t { None, Forward, Backward };
   Room room = Room::None;
   /// Whether a rank's F and B are laid as long as the longest of them: then microbatches that pass each other without
