@@ -15,13 +15,19 @@
 // only, and is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j') at n - 1 <= that of B(j), so nothing
 // is claimed that is not so; likewise y at n.
 //
-// F(i) starts when F(i-1) ends, and d after B(i-K) has ended, as memoryChain has it. All of these are largest values
-// and sums, so with one choice a state with no number later than another's ends no later than that one; and two may be
-// merged into one with the earlier of each number, whose end is a lower bound for both.
+// F(i) starts when F(i-1) ends. And let B(j), j = i - K - n, start: by then j microbatches at most are free, so j + K
+// at most have begun, and of the i before F(i) n at least run later. So does what frees the rest of what i + 1 need
+// beyond the capacity, with B of K + n at most, j to i - 1. So for any n, F(i) starts n f and that after B(j) has
+// started.
+//
+// All of these are largest values and sums, so with one choice a state with no number later than another's ends no
+// later than that one; and two may be merged into one with the earlier of each number, whose end is a lower bound for
+// both.
 #include "compiler/schedule/BoundsMemory.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -30,12 +36,14 @@ namespace pipec::schedule::bounds {
 
 namespace {
 
+constexpr size_t kBefore = 2;             // n below that: more take states apart that are better merged
 constexpr Time kLate = 4 * limits::kTime; // all later times are taken for this one
 
 class Line {
 public:
   Line(const View &view, size_t s, Wide newK, Wide newWidth)
-      : stage(view.stages[s]), k(size_t(newK)), count(size_t(view.microbatches)), width(size_t(newWidth)), size(k + 3) {
+      : stage(view.stages[s]), k(size_t(newK)), count(size_t(view.microbatches)), width(size_t(newWidth)),
+        size(kLast + k) {
     for (size_t n = view.stages.size(); n > s; --n) {
       const StageView &before = view.stages[n - 1];
       from.push_back(n == view.stages.size() ? -kLate : Time(view.stages[n].roundTrip()));
@@ -46,8 +54,8 @@ public:
   }
 
   /// When the last B of s ends at the earliest, from the start of its first F on; `earliest` says when F(i) starts, and
-  /// `rest` is d.
-  template <typename Earliest> Time end(Wide rest, const Earliest &earliest) {
+  /// `rest` of each n how much later than the end of B(i-K-n) it does.
+  template <typename Earliest> Time end(const std::array<Wide, kBefore> &rest, const Earliest &earliest) {
     all.assign(size, 0);
     for (size_t i = 0; i < count; ++i) {
       const Wide soonest = earliest(Wide(i));
@@ -55,7 +63,8 @@ public:
         Wide start = i == 0 ? 0 : std::max(state[kStart] + stage.f, soonest);
         if (i >= k) {
           comesBack(state, i - k);
-          start = std::max(start, state[kBack] + rest);
+          for (size_t n = 0; n < kBefore && n + k <= i; ++n)
+            start = std::max(start, state[kBack + n] + rest[n]);
         }
         state[kStart] = state[kOwn] = Time(std::min<Wide>(start, kLate));
       }
@@ -76,9 +85,9 @@ public:
   }
 
 private:
-  // The numbers of a state: the lateness of the latest F, its start, when the last B of those that are back ends, and
-  // of the latest k microbatches each its lateness.
-  enum : size_t { kOwn, kStart, kBack, kLast };
+  // The numbers of a state: the lateness of the latest F, its start, when the last B of those that are back end, the
+  // latest first, and of the latest k microbatches each its lateness.
+  enum : size_t { kOwn, kStart, kBack, kLast = kBack + kBefore };
 
   const StageView &stage;
   const size_t k, count, width, size;
@@ -88,6 +97,7 @@ private:
 
   void comesBack(Time *state, size_t j) const {
     const Wide at = state[kLast + j % k] + stage.roundTrip();
+    std::copy_backward(state + kBack, state + kLast - 1, state + kLast);
     state[kBack] = Time(std::min<Wide>(j == 0 ? at : std::max(at, state[kBack] + stage.b), kLate));
   }
 
@@ -186,10 +196,13 @@ void crossings(const View &view, Best &best) {
     return i < k ? i * stage.f : idle + i * stage.f + leastToFree(stage, (i + 1) * held - capacity, m);
   };
   const Wide width = std::min({kMostWidth, Wide(std::sqrt(double(kWork / (m * k)))), kWork / (m * k * k)});
-  if (width < 2 || 8 * step * m <= 7 * k * best.span)
+  if (width < 2 || 4 * step * m <= 3 * k * best.span)
     return;
   Line line(view, s, k, width);
-  const Wide end = stage.headF + line.end(step - stage.roundTrip(), earliest);
+  std::array<Wide, kBefore> rest;
+  for (Wide n = 0; n < Wide(kBefore); ++n)
+    rest[size_t(n)] = n * stage.f + leastToFree(stage, (k + n + 1) * held - capacity, k + n) - stage.b;
+  const Wide end = stage.headF + line.end(rest, earliest);
   best.offer(end + stage.tail, end - stage.start + stage.rankTail, Argument::MemoryChain);
 }
 
