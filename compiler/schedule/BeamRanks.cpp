@@ -46,7 +46,7 @@ bool BeamRanks::canView(const Problem &problem) {
          work * problem.microbatches * problem.ranks <= limits::kTime;
 }
 
-BeamRanks::BeamRanks(const Problem &problem, const Capacities &capacities)
+BeamRanks::BeamRanks(const Problem &problem, const Capacities &capacities, const std::vector<int32_t> &mostOfStage)
     : microbatches(problem.microbatches), fused(problem.backward == BackwardMode::Fused), ranks(size_t(problem.ranks)) {
   for (int32_t s = 0; s < static_cast<int32_t>(problem.stages.size()); ++s) {
     const Stage &stage = problem.stages[size_t(s)];
@@ -54,6 +54,8 @@ BeamRanks::BeamRanks(const Problem &problem, const Capacities &capacities)
     view.cost = {stage.forward, fused ? stage.backward : stage.backwardInput, fused ? 0 : stage.backwardWeight};
     view.activation = stage.activation + (fused ? __int128(stage.context) : 0);
     view.context = fused ? 0 : stage.context;
+    if (!mostOfStage.empty())
+      view.most = mostOfStage[size_t(s)];
     view.rank = problem.rankOf[size_t(s)];
     RankView &rank = ranks[size_t(view.rank)];
     view.place = rank.stages.size();
@@ -107,7 +109,8 @@ BeamRanks::View BeamRanks::initial(int32_t rank) {
 
 bool BeamRanks::mayForward(const RankView &rank, const Draft &view, size_t stage) const {
   const Time forwards = view[place(stage, kForwards)];
-  if (forwards == microbatches || forwards >= view[place(stage, kForwardsHere)])
+  if (forwards == microbatches || forwards >= view[place(stage, kForwardsHere)] ||
+      forwards - view[place(stage, kBackwards)] >= stages[size_t(rank.stages[stage])].most)
     return false;
   const auto begun = [&](size_t i) { return view[place(i, kForwards)] + (i == stage); };
   __int128 live = 0;

@@ -20,8 +20,8 @@ public:
   /// Whether it can: not passes of no length, backwards in groups, very many stages a rank, or times that may add up to
   /// more than Time holds.
   static bool canView(const Problem &problem);
-  /// Needs canView(problem).
-  BeamRanks(const Problem &problem, const Capacities &capacities);
+  /// Needs canView(problem). `mostOfStage`: of each, microbatches between its forward and its backward; empty: any.
+  BeamRanks(const Problem &problem, const Capacities &capacities, const std::vector<int32_t> &mostOfStage);
 
   /// No letter is shorter: within it a rank starts one letter at most, and no other rank notices.
   Time shortest() const { return least; }
@@ -76,6 +76,7 @@ private:
   struct StageView {
     std::array<Time, 3> cost; // F, B or BW, W
     __int128 activation = 0, context = 0;
+    Time most = kNever; // microbatches between its forward and its backward
     int32_t rank = 0;
     size_t place = 0; // among its rank's
     std::array<Consumer, 3> consumers;

@@ -77,8 +77,8 @@ std::vector<Time> roundTrips(const Problem &problem) {
   return trips;
 }
 
-/// Of each stage, its share of the rank's capacity by how long it holds a microbatch; at least one. Empty where no rank
-/// holds several stages or nothing limits them.
+} // namespace
+
 std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capacities) {
   if (capacities.empty() || problem.stages.size() == size_t(problem.ranks))
     return {};
@@ -108,6 +108,8 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
   }
   return shares;
 }
+
+namespace {
 
 /// Places of `all` that between them did best on the grid of test/bench/catalogue.csv at 8 and 16 ranks, each adding
 /// most to those before it; none of the others added anything, or hardly.

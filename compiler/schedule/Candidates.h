@@ -21,4 +21,8 @@ struct Candidate {
 /// Most promising first of each kind; the kinds take turns.
 std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &capacities);
 
+/// Of each stage, its share of the rank's capacity by how long it holds a microbatch; at least one. Empty where no rank
+/// holds several stages or nothing limits them.
+std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capacities);
+
 } // namespace pipec::schedule

@@ -17,13 +17,14 @@ namespace pipec::schedule {
 namespace {
 
 // At the usual effort, about a hundred nanoseconds a letter.
-constexpr int64_t kTrialLetters = 2'500'000;      // in candidates at least, and
-constexpr int64_t kTrialWords = 240;              // this often the problem's letters, up to
-constexpr int64_t kMostTrialLetters = 10'000'000; // these, or
-constexpr int64_t kLeastTrialWords = 20;          // this often, if that is more
-constexpr int64_t kBeamLetters = 250'000;         // in all states of a beam together, each
-constexpr int64_t kBeamWork = 8;                  // so many times as long
-constexpr int64_t kLeastWidth = 8, kMostWidth = 10'000;
+constexpr int64_t kTrialLetters = 2'500'000;            // in candidates at least, and
+constexpr int64_t kTrialWords = 240;                    // this often the problem's letters, up to
+constexpr int64_t kMostTrialLetters = 10'000'000;       // these, or
+constexpr int64_t kLeastTrialWords = 20;                // this often, if that is more
+constexpr int64_t kBeamLetters = 250'000;               // in all states of a beam together, each
+constexpr int64_t kBeamWork = 8;                        // so many times as long
+constexpr int64_t kLeastWidth = 8, kMostWidth = 10'000; // of all beams together
+constexpr int64_t kFreeWidth = 1'000;                   // from which on one goes without limits of its own
 constexpr int64_t kAnnealLetters = 6'000'000;
 constexpr int64_t kLeastAnnealing = 600; // evaluations that are worth while
 constexpr int64_t kFilling = 3;          // walks that a pass of filling gaps is as long as
@@ -86,7 +87,7 @@ public:
       best = screened(budget);
     else
       best = tried(budget);
-    tryBeam(best);
+    tryBeams(best);
     if (best.empty())
       return std::nullopt;
     improve(best);
@@ -214,23 +215,55 @@ private:
     return best;
   }
 
-  /// Words of a beam, where the others leave a gap; a little worse than theirs they may still be those that improve.
-  void tryBeam(std::vector<Trial> &best) {
-    constexpr Time kWorth = 50; // a part in so many worse
+  /// Words of beams, where the others leave a gap; a little worse than theirs they may still be those that improve.
+  void tryBeams(std::vector<Trial> &best) {
     const int64_t width = std::min(kBeamLetters / 100 * options.effort / letters, kMostWidth);
-    if (width < kLeastWidth || !canBeam(problem) || (!best.empty() && best.front().time <= bound))
+    if (!canBeam(problem) || width < kLeastWidth)
       return;
-    const auto make = [&](const Problem &given, const Capacities &capacity) {
-      BeamOptions wide{.objective = options.objective, .width = size_t(width)};
-      if (!best.empty())
-        wide.below = best.front().time + best.front().time / kWorth;
-      BeamResult found = beam(given, capacity, wide);
-      walked += kBeamWork * found.letters;
-      return std::move(found.words);
-    };
-    candidates.push_back({fmt::format("beam of {} states", width), make});
-    if (std::optional<Trial> trial = tryOn(problem, candidates.size() - 1, 2))
-      keep(best, std::move(*trial));
+    const std::vector<std::vector<int32_t>> rooms = roomsOf(width);
+    for (size_t i = 0; i < rooms.size() && (best.empty() || best.front().time > bound); ++i) {
+      const size_t each = size_t(width) / rooms.size();
+      candidates.push_back(
+          {fmt::format("beam {} of {} states", i, each), [&, each](const Problem &given, const Capacities &capacity) {
+             return beamed(
+                 given, capacity,
+                 {.objective = options.objective, .below = worthwhile(best), .width = each, .mostOfStage = rooms[i]});
+           }});
+      if (std::optional<Trial> trial = tryOn(problem, candidates.size() - 1, 2))
+        keep(best, std::move(*trial));
+    }
+  }
+
+  static Time worthwhile(const std::vector<Trial> &best) {
+    constexpr Time kWorth = 50; // a part in so many worse
+    return best.empty() ? std::numeric_limits<Time>::max() : best.front().time + best.front().time / kWorth;
+  }
+
+  std::optional<Words> beamed(const Problem &given, const Capacities &capacity, const BeamOptions &beamOptions) {
+    BeamResult found = beam(given, capacity, beamOptions);
+    walked += kBeamWork * found.letters;
+    return std::move(found.words);
+  }
+
+  /// How many microbatches beams let wait at each stage: a narrow one fills the ranks' memory with first chunks, so
+  /// that few get through, unless all stages but each rank's last keep to their shares, or to one more than that.
+  std::vector<std::vector<int32_t>> roomsOf(int64_t width) const {
+    const std::vector<int32_t> shares = sharesOf(problem, capacities);
+    if (shares.empty())
+      return {{}};
+    std::vector<std::vector<int32_t>> rooms;
+    for (const int32_t more : {1, 0}) {
+      std::vector<int32_t> &room = rooms.emplace_back(shares);
+      for (int32_t &most : room)
+        most += more;
+      for (const std::vector<int32_t> &mine : problem.stagesByRank())
+        room[size_t(mine.back())] = problem.microbatches;
+    }
+    if (width < 2 * kLeastWidth)
+      rooms.erase(rooms.begin());
+    else if (width >= kFreeWidth)
+      rooms.push_back({});
+    return rooms;
   }
 
   void improve(std::vector<Trial> &best) {
