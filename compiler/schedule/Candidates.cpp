@@ -198,9 +198,11 @@ bool fits(const Problem &problem, const Block &block, const Capacities &capaciti
 }
 
 Candidate blockOf(Block block, std::string name) {
-  return {std::move(name), [block = std::move(block)](const Problem &problem, const Capacities &) {
+  return {std::move(name),
+          [block = std::move(block)](const Problem &problem, const Capacities &) {
             return check(problem, block).empty() ? std::optional(repeat(problem, block)) : std::nullopt;
-          }};
+          },
+          true};
 }
 
 /// Blocks of `shape`, the problem or its copy with equal slots, for intervals from the work of the busiest rank on.
@@ -267,7 +269,8 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
       result.push_back({fmt::format("list schedule {}", i),
                         [policy = std::move(listed[i])](const Problem &given, const Capacities &capacity) {
                           return listSchedule(given, capacity, policy);
-                        }});
+                        },
+                        true});
     if (i == 0) // whose words always fit
       for (Candidate &each : woven(problem, capacities))
         result.push_back(std::move(each));

@@ -16,6 +16,7 @@ struct Candidate {
   std::string name; // for people
   /// None, or words that may still break the capacities.
   std::function<std::optional<Words>(const Problem &problem, const Capacities &capacities)> make;
+  bool placesWeights = false; // it has thought of where W go
 };
 
 /// Most promising first of each kind; the kinds take turns.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <set>
 
 namespace pipec::schedule {
 
@@ -60,6 +61,16 @@ Words oneAtATime(const Problem &problem) {
   return words;
 }
 
+uint64_t hashOf(const Words &words) {
+  uint64_t hash = 0;
+  for (const Word &word : words)
+    for (const Op &op : word) {
+      hash = (hash ^ (4 * uint64_t(op.stage) + uint64_t(op.letter))) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 29;
+    }
+  return hash;
+}
+
 struct Trial {
   size_t candidate = 0;
   Words words;
@@ -106,8 +117,9 @@ private:
   std::vector<Candidate> candidates;
   size_t mostTried = 0;
   int64_t triedCount = 0, walked = 0;
-  std::map<int32_t, Time> shortestOf;   // of trials with so many microbatches
-  std::map<size_t, Capacities> lowered; // of a candidate, where its words need many buffers
+  std::set<std::pair<int32_t, uint64_t>> seen; // words of so many microbatches
+  std::map<int32_t, Time> shortestOf;          // of trials with so many microbatches
+  std::map<size_t, Capacities> lowered;        // of a candidate, where its words need many buffers
 
   /// What words need in buffers is known when they are there. Where the limit does not hold that, the candidate gets
   /// less on every rank, then and later: words whose ranks differ too much in what they may hold are poor.
@@ -118,6 +130,8 @@ private:
       std::optional<Words> words = candidates[candidate].make(given, capacity);
       ++triedCount;
       walked += 2 * lettersOf(given);
+      if (words && i == 0 && !seen.insert({given.microbatches, hashOf(*words)}).second)
+        return std::nullopt; // some published schedules are the same for one stage a rank
       if (!words || !fits(given, *words, capacity) || !verify(given, *words).empty())
         return std::nullopt;
       walked += lettersOf(given) * (1 + kFilling * fillGaps(given, capacity, *words, 1));
@@ -140,7 +154,8 @@ private:
     constexpr int64_t kWorth = 105; // hundredths of the shortest
     Time &shortest = shortestOf.try_emplace(given.microbatches, trial.time).first->second;
     const bool single = given.stages.size() == size_t(given.ranks); // where policies for W say it all
-    if (given.backward == BackwardMode::Fused || single || trial.time / kWorth > shortest / 100)
+    if (given.backward == BackwardMode::Fused || (single && candidates[trial.candidate].placesWeights) ||
+        trial.time / kWorth > shortest / 100)
       return trial;
     shortest = std::min(shortest, trial.time);
     Words words = deferWeights(given, capacity, trial.words);
