@@ -21,6 +21,7 @@ struct Stream {
     int32_t microbatch;
     int32_t microbatchStride;
     bool pauses = true; // what follows on the queue does not just go on: that waits, or somebody waits for this one
+    bool heads = false; // an overlapped pair, whose two follow it in the stream
 
     int64_t microbatchOf(int64_t trip) const { return microbatch + microbatchStride * trip; }
     Slot slot(const Slot *first, int64_t trip) const { return first ? first[microbatchStride * trip] : Slot{}; }

@@ -37,8 +37,10 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
       made->timeless.back().cost = 0;
       operation = &made->timeless.back();
     }
-    stream.items.push_back(
-        {operation, nullptr, nullptr, queueOf[i.queue], i.firstWait, i.waits, i.microbatch, i.microbatchStride});
+    Stream::Item item{operation,   nullptr, nullptr,      queueOf[i.queue],
+                      i.firstWait, i.waits, i.microbatch, i.microbatchStride};
+    item.heads = operation->kind == Kind::Overlapped;
+    stream.items.push_back(item);
   }
   for (const plan::Wait &w : program.waits)
     stream.waits.push_back({queueOf[w.queue], w.previousStep, w.base, w.stride});

@@ -15,14 +15,17 @@
  *            as the plan says. pipec's own schedules call each kind of a stage in the order of microbatches, so that
  *            sums come out bit for bit the same under all of them; only looped-bfs and slices go back in the opposite
  *            order, and an order file may do as it likes. A rank ends one step (optimizer_step of each stage) before
- *            it begins the next. The two of an overlapped pair (`costs: overlapped`) are called one after the other,
- * the forward first. A swap of schedules between two steps changes the order, and the number and size of microbatches
- * where variants differ in them, nothing else. Threads.   Calls on an object never overlap, but need not come from one
- * thread. Start threads of your own as you like. Time.      A call returns when its work is done: its time is the
- * instruction's. Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message,
- * which should say what went wrong in one line. Do not exit, and let no C++ exception out. Versions.
- * PIPEC_STAGE_VERSION changes when a library written for another one would no longer do; a library of another version
- * is refused.
+ *            it begins the next. The two of an overlapped pair (`costs: overlapped`) come in one call where you define
+ *            pipec_stage_forward_backward, else one after the other, the forward first. A swap of schedules between two
+ *            steps changes the order, and the number and size of microbatches where variants differ in them, nothing
+ *            else.
+ * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
+ *            like.
+ * Time.      A call returns when its work is done: its time is the instruction's.
+ * Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message, which should say
+ *            what went wrong in one line. Do not exit, and let no C++ exception out.
+ * Versions.  PIPEC_STAGE_VERSION changes when a library written for another one would no longer do; a library of
+ *            another version is refused.
  */
 #ifndef PIPEC_STAGE_H
 #define PIPEC_STAGE_H
@@ -111,6 +114,12 @@ PIPEC_STAGE_EXPORT int pipec_stage_forward(PipecStage *stage, const PipecCall *c
 PIPEC_STAGE_EXPORT int pipec_stage_backward_input(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_backward_weight(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error);
+
+/* May be left out: a forward and a backward of another microbatch or stage at once, as a plan with overlapped pairs has
+ * them. Neither needs what the other makes. Both inputs are there and both outputs are free when it begins, and both
+ * outputs are due when it returns; its time is the pair's. */
+PIPEC_STAGE_EXPORT int pipec_stage_forward_backward(PipecStage *stage, const PipecCall *forward,
+                                                    const PipecCall *backward, PipecError *error);
 
 /* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping
  * by the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its

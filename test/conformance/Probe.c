@@ -17,7 +17,7 @@ extern int nobodyDefinesThis(void);
 #endif
 
 struct PipecStage {
-  int calls;
+  int calls, backwards, pairs;
 };
 
 uint32_t pipec_stage_version(void) {
@@ -28,7 +28,7 @@ uint32_t pipec_stage_version(void) {
 #endif
 }
 
-/* The provider says what to do: {"say": …, "at": "create" | "F" | "save"}. */
+/* The provider says what to do: {"say": …, "at": "create" | "F" | "pair" | "count" | "save"}. */
 static char what[4096];
 
 int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *error) {
@@ -59,6 +59,24 @@ int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *er
 }
 #endif
 
+#if defined(PROBE_BACKWARD) || defined(PROBE_PAIRS)
+int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error) {
+  (void)call, (void)error;
+  ++stage->backwards;
+  return 0;
+}
+#endif
+
+#if defined(PROBE_PAIRS)
+int pipec_stage_forward_backward(PipecStage *stage, const PipecCall *forward, const PipecCall *backward,
+                                 PipecError *error) {
+  ++stage->pairs;
+  snprintf(error->message, sizeof error->message, "F %d with BW %d", (int)forward->microbatch,
+           (int)backward->microbatch);
+  return strstr(what, "\"pair\"") && forward->microbatch == 3;
+}
+#endif
+
 int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error) {
   (void)stage, (void)error;
   *squares = 2.5 + (double)step;
@@ -72,8 +90,10 @@ int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares,
 }
 
 int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error) {
-  (void)stage, (void)call, (void)error;
-  return 0;
+  (void)call;
+  snprintf(error->message, sizeof error->message, "%d F, %d BW, %d pairs", stage->calls, stage->backwards,
+           stage->pairs);
+  return strstr(what, "\"count\"") ? 1 : 0;
 }
 
 int pipec_stage_save(PipecStage *stage, const char *path, int64_t steps, PipecError *error) {

@@ -1,5 +1,6 @@
 // Whole runs of small plans, as forked processes.
 #include "runtime/launch/Local.h"
+#include "runtime/plan/Provider.h"
 #include "runtime/simulate/Steps.h"
 #include "test/plan/MakePlan.h"
 #include "test/runtime/Plans.h"
@@ -114,6 +115,28 @@ TEST(LocalRun, OverlappedPairs) {
     }
     EXPECT_EQ(pairs, make.microbatches - (make.ranks - int(rank))) << "rank " << rank;
   }
+}
+
+/// A stage library that runs the two of a pair in one call gets them so, each once; another one, one after the other.
+TEST(LocalRun, PairsOfAStageLibrary) {
+  plan::test::Make make;
+  make.ranks = 1;
+  make.microbatches = 4;
+  make.forward = make.backwardInput = make.backwardWeight = 1'000'000;
+  make.overlapped = 2'000'000;
+  make.optimizerCost = 1'000'000;
+  plan::Plan plan = plan::test::makePlan(make);
+  const auto said = [&](const char *probe, const char *provider) {
+    EXPECT_TRUE(plan::providerOf(provider, plan.provider).ok());
+    RunOptions o = options(1, Pace::Real);
+    o.stage = std::string(PIPEC_PROBES "/probe-") + probe + ".so";
+    LocalResult result;
+    return run(plan, o, result).message;
+  };
+  EXPECT_NE(said("pairs", R"({"at": "count"})").find("1 F, 1 BW, 3 pairs"), std::string::npos);
+  EXPECT_NE(said("backward", R"({"at": "count"})").find("4 F, 4 BW, 0 pairs"), std::string::npos);
+  EXPECT_NE(said("pairs", R"({"at": "pair"})").find("F stage 0 microbatch 3: F 3 with BW 2"), std::string::npos);
+  EXPECT_EQ(said("pairs", "{}"), "");
 }
 
 /// 1F1B with the weights' gradients on a queue of lower priority: one device, one instruction at a time.

@@ -14,7 +14,8 @@ LIBRARY = BIN / "mlp.so"
 TRAINING = """
 pipec: 1
 pipeline: {ranks: %d, stages_per_rank: %d, microbatches: 8}
-costs: {forward: 1ms, backward_input: 1ms, backward_weight: 1ms, optimizer: 200us, link: {latency: 60us}}
+costs: {forward: 1ms, backward_input: 1ms, backward_weight: 1ms, overlapped: 2.5ms, optimizer: 200us,
+        link: {latency: 60us}}
 tensors: {boundary: 4KiB}
 schedule: %s
 backward: %s
@@ -46,7 +47,7 @@ class StageTest(ToolTest):
         self.assertLess(losses[-1], 0.5 * losses[0])
         self.assertEqual(len({weights for weights, _ in one.values()}), 4 * 20)
         for ranks, schedule, backward in [(2, "interleaved-1f1b", "split"), (4, "1f1b", "split"), (4, "1f1b", "fused"),
-                                          (4, "gpipe", "split")]:
+                                          (4, "gpipe", "split"), (2, "dualpipe-v", "split"), (4, "auto", "split")]:
             with self.subTest(ranks=ranks, schedule=schedule, backward=backward):
                 self.assertEqual(self.train(ranks, schedule, backward), one)
 

@@ -66,6 +66,7 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
   need("pipec_stage_memory", f.memory);
   if (missing)
     return Status::input(fmt::format("{}: the stage library has no {}", path, missing));
+  find(handle, "pipec_stage_forward_backward", f.forwardBackward);
   find(handle, "pipec_stage_gradient_norm", f.gradientNorm);
   find(handle, "pipec_stage_set_global_norm", f.setGlobalNorm);
 

@@ -19,7 +19,8 @@ struct Library {
   Call *backwardInput = nullptr; // these three: nullptr where the library has none, which no plan that it runs needs
   Call *backwardWeight = nullptr;
   Call *backward = nullptr;
-  decltype(pipec_stage_gradient_norm) *gradientNorm = nullptr; // these two likewise, or not asked for
+  decltype(pipec_stage_forward_backward) *forwardBackward = nullptr; // nullptr: the two are called by themselves
+  decltype(pipec_stage_gradient_norm) *gradientNorm = nullptr;       // these two likewise, or not asked for
   decltype(pipec_stage_set_global_norm) *setGlobalNorm = nullptr;
   Call *optimizerStep = nullptr;
   decltype(pipec_stage_save) *save = nullptr;

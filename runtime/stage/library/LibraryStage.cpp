@@ -92,16 +92,45 @@ void LibraryStage::fail(const Label &label, const std::string &why) const {
   failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, *label.operation, label.microbatch), why)));
 }
 
+namespace {
+
+PipecCall callOf(const HostWork &work) {
+  const Label label = work.label();
+  const Slot in = work.in(), out = work.out();
+  return {label.operation->stage, label.microbatch, label.step, in.data, in.bytes, out.data, out.bytes};
+}
+
+} // namespace
+
+/// What either of the two waits for its header waits for, and behind them nothing starts before both have completed
+/// (P43).
+void LibraryStage::runPair(const HostWork &header) {
+  HostWork forward = header, backward = header;
+  forward.item = header.item + 1;
+  backward.item = header.item + 2;
+  const PipecCall first = callOf(forward), second = callOf(backward);
+  if (std::string error = call(library.forwardBackward, object, &first, &second); !error.empty())
+    fail(forward.label(), error);
+  inPair = 2;
+}
+
 HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
   const Label label = work.label();
   const plan::Operation &op = *label.operation;
   plan::Time start = clock.now();
-  if (op.kind == Kind::Overlapped) // the two run one after the other
+  if (inPair > 0) {
+    --inPair;
     return {start, start};
+  }
+  if (op.kind == Kind::Overlapped) {
+    if (!library.forwardBackward || !work.item->heads) // the two run one after the other
+      return {start, start};
+    runPair(work);
+    return {start, clock.now()};
+  }
   // A plan that came later may use what the library was not asked for.
   if (Library::Call *function = functionOf(op.kind)) {
-    const Slot in = work.in(), out = work.out();
-    PipecCall what{op.stage, label.microbatch, label.step, in.data, in.bytes, out.data, out.bytes};
+    const PipecCall what = callOf(work);
     if (std::string error = call(function, object, &what); !error.empty())
       fail(label, error);
   } else {

@@ -29,10 +29,13 @@ private:
 
   void fail(const Label &label, const std::string &why) const;
   Span run(const HostWork &work, plan::Time ready) override;
+  /// The two behind a pair's header, in one call.
+  void runPair(const HostWork &header);
   Library::Call *functionOf(plan::Kind kind) const;
 
   Library library;
   PipecStage *object = nullptr;
+  int inPair = 0; // so many instructions to come have run with their header
   int32_t rank;
   const Clock &clock;
   Failure &failure;

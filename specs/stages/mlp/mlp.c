@@ -236,6 +236,12 @@ int pipec_stage_backward(PipecStage *s, const PipecCall *call, PipecError *error
   return pipec_stage_backward_input(s, call, error) || pipec_stage_backward_weight(s, call, error);
 }
 
+/* Where a machine can run the two at once, this is the place; here one follows the other. */
+int pipec_stage_forward_backward(PipecStage *s, const PipecCall *forward, const PipecCall *backward,
+                                 PipecError *error) {
+  return pipec_stage_forward(s, forward, error) || pipec_stage_backward(s, backward, error);
+}
+
 /* "step,stage,hash of the weights,loss (of the last stage)" in one write, as several processes share the file. */
 static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, PipecError *error) {
   uint64_t hash = 0;
