@@ -36,7 +36,7 @@ namespace pipec::schedule::bounds {
 
 namespace {
 
-constexpr size_t kBefore = 2;             // n below that: more take states apart that are better merged
+constexpr size_t kBefore = 2;             // n below it; more of them keep states apart that merge well
 constexpr Time kLate = 4 * limits::kTime; // all later times are taken for this one
 
 class Line {
