@@ -5,8 +5,11 @@
 
 namespace pipec::schedule {
 
-Time Timeline::earliest(Time ready, Time length) const {
-  auto next = std::partition_point(busy.begin(), busy.end(), [&](const Stretch &each) { return each.end <= ready; });
+Timeline::Search::Search(const Timeline &timeline, Time ready)
+    : busy(timeline.busy),
+      next(std::partition_point(busy.begin(), busy.end(), [&](const Stretch &each) { return each.end <= ready; })) {}
+
+Time Timeline::Search::earliest(Time ready, Time length) {
   for (; next != busy.end() && next->start < ready + length; ++next)
     ready = std::max(ready, next->end);
   return ready;

@@ -12,7 +12,7 @@ namespace pipec::schedule {
 class Timeline {
 public:
   /// The earliest start from `ready` on with so long a gap.
-  Time earliest(Time ready, Time length) const;
+  Time earliest(Time ready, Time length) const { return Search(*this, ready).earliest(ready, length); }
   /// The latest start up to `start` with so long a gap, but none before `least`.
   Time latest(Time start, Time length, Time least) const;
   void add(Time start, Time length);
@@ -22,6 +22,18 @@ private:
     Time start, end;
   };
   std::vector<Stretch> busy; // ascending
+
+public:
+  /// The same question again and again, never for sooner than before.
+  class Search {
+  public:
+    Search(const Timeline &timeline, Time ready);
+    Time earliest(Time ready, Time length);
+
+  private:
+    const std::vector<Stretch> &busy;
+    std::vector<Stretch>::const_iterator next;
+  };
 };
 
 /// Bytes that a rank holds. What is laid fits, so that sums stay near the capacity.

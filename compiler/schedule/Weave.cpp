@@ -298,9 +298,10 @@ private:
     mine.expected.clear();
     size_t settled = 0;
     Time now = weights.end;
+    Timeline::Search search(timelines[size_t(rank)], std::max(now, weights.pending.front().ready));
     for (const Weight &weight : weights.pending) {
       const Stage &stage = problem.stages[size_t(weight.stage)];
-      now = timelines[size_t(rank)].earliest(std::max(now, weight.ready), stage.backwardWeight) + stage.backwardWeight;
+      now = search.earliest(std::max(now, weight.ready), stage.backwardWeight) + stage.backwardWeight;
       const Held::Change change{now, -stage.context};
       if (now <= frontier) {
         mine.add(change);
