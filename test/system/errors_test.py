@@ -201,6 +201,15 @@ class ErrorsTest(ToolTest):
                 done = self.run_tool(*arguments, code=RUN, capture_output=False, stdout=full, stderr=subprocess.PIPE)
                 self.assertIn("cannot write to standard output", done.stderr)
 
+    def test_names_that_are_no_utf_8(self):
+        for arguments in (["report", b"no\xff.yaml"], ["report", SPECS / "1f1b.yaml", "--set", b"sche\xff=1"]):
+            done = subprocess.run([BIN / "pipec", *arguments, "--json"], capture_output=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, json.loads(done.stdout)["code"]), (INPUT, INPUT))
+
+    def test_a_search_that_finds_nothing(self):
+        for json_too in ([], ["--json"]):
+            self.pipec("search", SPECS / "1f1b-split.yaml", "--set", "memory.limit=100MiB", *json_too, code=CHECK)
+
     def test_a_search_is_of_one_spec(self):
         done = self.pipec("search", SPECS / "kfkb-variants.yaml", code=INPUT)
         self.assertIn("leave 'variants' out", done.stderr)

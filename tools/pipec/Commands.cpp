@@ -64,7 +64,7 @@ int writeTorchCsv(const CommandOptions &options, const Compiled &compiled) {
 void printFailure(const std::string &message, int code) {
   nlohmann::ordered_json object = {
       {"error", message}, {"code", code}, {"file", nullptr}, {"line", nullptr}, {"column", nullptr}};
-  fmt::print("{}\n", object.dump(2));
+  fmt::print("{}", jsonText(object));
 }
 
 int compileCommand(const CommandOptions &options) {
@@ -169,7 +169,7 @@ int schedulesCommand(const CommandOptions &options) {
       fmt::print("  {:<9} {}\n", parameter.name, parameter.meaning);
   }
   if (options.json)
-    fmt::print("{}\n", list.dump(2));
+    fmt::print("{}", jsonText(list));
   return 0;
 }
 
@@ -183,10 +183,7 @@ int verifyCommand(const CommandOptions &options) {
   if (!status.ok())
     return fail(options, options.input, status);
   if (options.json)
-    fmt::print(
-        "{}\n",
-        nlohmann::ordered_json{{"file", options.input}, {"ranks", plan.ranks()}, {"variants", plan.variants.size()}}
-            .dump(2));
+    fmt::print("{}", jsonText({{"file", options.input}, {"ranks", plan.ranks()}, {"variants", plan.variants.size()}}));
   else
     fmt::print("{}: {} ranks, {} variant{}: every rule holds, every run ends\n", options.input, plan.ranks(),
                plan.variants.size(), plan.variants.size() == 1 ? "" : "s");

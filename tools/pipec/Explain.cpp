@@ -194,7 +194,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
                                    {"microbatches", each.microbatches},
                                    {"peak_bytes", each.peak},
                                    {"gain", gain(each)}});
-    fmt::print("{}\n", object.dump(2));
+    fmt::print("{}", jsonText(object));
     return 0;
   }
 

@@ -5,12 +5,15 @@
 #include "runtime/plan/Write.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <filesystem>
 
 namespace pipec {
+
+std::string jsonText(const nlohmann::ordered_json &json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
 
 /// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
 int fail(const CommandOptions &options, const Failure &failure) {
@@ -19,7 +22,7 @@ int fail(const CommandOptions &options, const Failure &failure) {
     object["file"] = failure.file;
     object["line"] = failure.line;
     object["column"] = failure.column;
-    fmt::print("{}\n", object.dump(2));
+    fmt::print("{}", jsonText(object));
   }
   return int(failure.code);
 }

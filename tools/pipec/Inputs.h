@@ -7,6 +7,7 @@
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Compile.h"
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,9 @@ namespace pipec {
 int fail(const CommandOptions &options, const Failure &failure);
 int fail(const CommandOptions &options, const std::string &file, const Status &status,
          std::optional<simulate::Place> place = std::nullopt);
+
+/// As printed with --json: what is no UTF-8, as a file's name may be, is replaced.
+std::string jsonText(const nlohmann::ordered_json &json);
 
 /// What a file begins with, at most so many bytes; nothing of one that cannot be read, or not twice.
 std::string beginningOf(const std::string &path, size_t most);

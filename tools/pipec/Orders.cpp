@@ -54,7 +54,7 @@ int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code
   nlohmann::ordered_json object = {{"error", stop.error.message}, {"code", int(code)},
                                    {"file", options.input},       {"line", stop.error.line},
                                    {"column", stop.error.column}, {"notes", std::move(notes)}};
-  fmt::print("{}\n", object.dump(2));
+  fmt::print("{}", jsonText(object));
   return int(code);
 }
 
@@ -118,7 +118,7 @@ int verifyOrderCommand(const CommandOptions &options) {
       object["communicator"] = emit::name(communicator);
     object["unit_time"] = time.units;
     object["unit_bubble_rate"] = time.bubble;
-    fmt::print("{}\n", object.dump(2));
+    fmt::print("{}", jsonText(object));
     return 0;
   }
   fmt::print("{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers{}: every rule holds, every run ends{}\n",

@@ -23,7 +23,9 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
     rows = scheduleRows(options, objective, spec.stages, progress);
   }
   sortRows(rows, objective);
-  return print(options, rows, tableOf(rows, objective));
+  const bool any = rows.empty() || rows.front().wrong.empty();
+  const int printed = print(options, rows, tableOf(rows, objective));
+  return any ? printed : int(Code::Check);
 }
 
 /// From the least limit that does to where more memory changes nothing.

@@ -118,7 +118,7 @@ int print(const CommandOptions &options, const std::vector<Row> &rows, const std
       list.push_back(json(each));
     nlohmann::ordered_json object = {{"schedules", list}};
     object.update(beside);
-    fmt::print("{}\n", object.dump(2));
+    fmt::print("{}", jsonText(object));
   } else {
     fmt::print("{}", table);
   }
