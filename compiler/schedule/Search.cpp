@@ -24,7 +24,7 @@ constexpr int64_t kMostTrialLetters = 10'000'000;       // these, or
 constexpr int64_t kLeastTrialWords = 20;                // this often, if that is more
 constexpr int64_t kBeamLetters = 250'000;               // in all states of a beam together, each
 constexpr int64_t kBeamWork = 8;                        // so many times as long
-constexpr int64_t kLeastWidth = 8, kMostWidth = 10'000; // of all beams together
+constexpr int64_t kLeastWidth = 24, kMostWidth = 10'000; // of all beams together
 constexpr int64_t kFreeWidth = 1'000;                   // from which on one goes without limits of its own
 constexpr int64_t kAnnealLetters = 6'000'000;
 constexpr int64_t kLeastAnnealing = 600; // evaluations that are worth while
