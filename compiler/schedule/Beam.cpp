@@ -252,7 +252,9 @@ private:
         kept.push_back(state);
     }
     if (kept.size() > options.width) {
-      const auto last = kept.begin() + std::ptrdiff_t(options.width);
+      if (options.allOrNone)
+        kept.clear();
+      const auto last = kept.begin() + std::ptrdiff_t(std::min(options.width, kept.size()));
       std::nth_element(kept.begin(), last, kept.end(), [&](size_t a, size_t b) {
         return states[a].wasted != states[b].wasted ? states[a].wasted < states[b].wasted : a < b;
       });

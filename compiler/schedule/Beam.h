@@ -14,6 +14,7 @@ struct BeamOptions {
   Objective objective = Objective::Span;
   Time below = std::numeric_limits<Time>::max(); // only words of less time are of interest
   size_t width = 100;                            // states that go on
+  bool allOrNone = false;                        // gives up where more states than that would have to go on
   /// Of each stage, most microbatches between its forward and its backward; empty: no limit but memory.
   std::vector<int32_t> mostOfStage = {};
 };

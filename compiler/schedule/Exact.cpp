@@ -2,6 +2,7 @@
 // question that runs out of time is followed by an easier one, nearer to the bound.
 #include "compiler/schedule/Exact.h"
 
+#include "compiler/schedule/Beam.h"
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Pairing.h"
 #include "compiler/schedule/Search.h"
@@ -19,6 +20,7 @@ struct Known {
   Time bound = 0;
   int32_t closeness = 0; // how often a question ran out of time: the next is nearer to the bound by half each time
   bool tooLarge = false;
+  bool isBeamed = false; // all its states were looked at, or were too many
 };
 
 class Closer {
@@ -36,6 +38,10 @@ public:
       const int64_t left = options.milliseconds - passed();
       if (best.bound >= best.time || left <= 0)
         return std::move(best);
+      if (!known[i].isBeamed) {
+        beamAll(i);
+        continue;
+      }
       if (known[i].tooLarge || known[i].closeness > kNearest) {
         searchOn();
         return std::move(best);
@@ -102,6 +108,26 @@ private:
     return size_t(
         std::min_element(known.begin(), known.end(), [](const Known &a, const Known &b) { return a.bound < b.bound; }) -
         known.begin());
+  }
+
+  /// Where few states of all ranks are left that may come to less, all of them are soon looked at.
+  void beamAll(size_t i) {
+    constexpr size_t kStates = 20'000;
+    Known &it = known[i];
+    it.isBeamed = true;
+    if (options.objective != Objective::Makespan || !canBeam(problems[i]))
+      return;
+    BeamResult found = beam(problems[i], it.least,
+                            {.objective = options.objective, .below = best.time, .width = kStates, .allOrNone = true});
+    if (found.words && isBetter(i, best.time - 1, *found.words)) {
+      best.problem = i;
+      best.time = timeOf(problems[i], *found.words, options.objective);
+      best.words = std::move(*found.words);
+    } else if (found.words) { // only with fewer buffers
+      return;
+    }
+    if (found.exhaustive)
+      it.bound = std::max(it.bound, best.time);
   }
 
   void ask(size_t i, int64_t left) {

@@ -108,6 +108,10 @@ TEST(Beam, LeavesOutWhereItIsNarrow) {
   const Problem problem = twoChunks(4, 8, 2, false);
   const BeamResult narrow = beam(problem, capacitiesOf(problem), {.objective = Objective::Makespan, .width = 10});
   EXPECT_FALSE(narrow.exhaustive);
+  const BeamResult none =
+      beam(problem, capacitiesOf(problem), {.objective = Objective::Makespan, .width = 10, .allOrNone = true});
+  EXPECT_FALSE(none.exhaustive || none.words);
+  EXPECT_LT(none.letters, narrow.letters);
   const BeamResult span = beam(problem, capacitiesOf(problem), {.objective = Objective::Span, .width = 10});
   EXPECT_FALSE(span.exhaustive);
 }

@@ -168,7 +168,7 @@ TEST(Buffers, AReceiverHoldsWhatItTakesOutOfOrder) {
 TEST(Search, LeavesRoomForTheBuffersThatItsWordsNeed) {
   for (const bool back : {false, true})
     for (const Bytes limit : {90, 130, 200}) {
-      Problem problem = uniform(16, 64, 5, 5, 4, 1, BackwardMode::Split);
+      Problem problem = uniform(16, 24, 5, 5, 4, 1, BackwardMode::Split);
       problem.ranks = 8;
       problem.rankOf = placed(8, 16, back);
       for (Stage &stage : problem.stages) {
@@ -177,7 +177,7 @@ TEST(Search, LeavesRoomForTheBuffersThatItsWordsNeed) {
         stage.boundary = 1;
       }
       problem.memoryLimit = limit;
-      const std::optional<Solution> solution = solve(problem);
+      const std::optional<Solution> solution = solve(problem, {.effort = 25});
       ASSERT_TRUE(solution);
       std::vector<__int128> room;
       for (const Word &word : solution->words)

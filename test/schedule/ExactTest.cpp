@@ -105,6 +105,21 @@ TEST_F(ExactTest, SaysWhatItCouldNotProve) {
   EXPECT_EQ(timeOf(problem, found->words, Objective::Span), found->time);
 }
 
+/// All states of few ranks that may still come to less are looked at before anything is asked.
+TEST_F(ExactTest, ProvesTwoChunksOnTwoRanks) {
+  Problem problem = uniform(4, 12, 10, 11, 8, 2, BackwardMode::Split);
+  problem.ranks = 2;
+  problem.rankOf = placed(2, 4, false);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 8;
+  const std::optional<Exact> found = exact({problem}, {.objective = Objective::Makespan, .milliseconds = kMinute});
+  ASSERT_TRUE(found);
+  EXPECT_GT(found->time, lowerBounds(problem).makespan);
+  EXPECT_EQ(found->time, found->bound);
+  EXPECT_EQ(found->questions, 0);
+}
+
 /// Of two placements the better, and a bound that holds for both.
 TEST_F(ExactTest, LooksAtEachPlacement) {
   std::vector<Problem> problems;
