@@ -1,6 +1,7 @@
 // `schedule: auto`: the best words that a fixed amount of work finds under the memory limit. It tries the catalogue,
-// list scheduling under many policies, and building blocks in real time, then improves the best of them letter by
-// letter. Work is counted in letters, never in seconds, so the same problem gives the same words everywhere.
+// list scheduling under many policies, and building blocks in real time, where these leave a gap beams over the states
+// of all ranks, then improves the best of them letter by letter. Work is counted in letters, never in seconds, so the
+// same problem gives the same words everywhere.
 #pragma once
 
 #include "compiler/schedule/Bounds.h"
