@@ -359,6 +359,39 @@ TEST(PublishedOrders, Seq1F1BTakesAndHoldsWhatItsPaperSays) {
       }
 }
 
+// Its interleaved variant: a warm-up of (v - 1)p + 2(p - r - 1) + k - 1 slices where k divides p.
+TEST(PublishedOrders, Seq1F1BInterleaves) {
+  for (int32_t p : {1, 2, 3, 4, 6})
+    for (int32_t v : {2, 3})
+      for (int32_t k : {2, 3, 4})
+        for (int32_t m : {1, 2, p, 2 * p + 1}) {
+          Problem problem = sliced(p, k, m);
+          problem.stages.resize(size_t(p * v), problem.stages.front());
+          problem.rankOf = placed(p, p * v, false);
+          ASSERT_EQ(check(*find("seq1f1b"), problem, {}), "");
+          const Words made = words("seq1f1b", problem);
+          ASSERT_EQ(verify(problem, made), "") << p << " " << v << " " << k << " " << m;
+          const Evaluation evaluation = evaluate(problem, made);
+          const int32_t g = (p + k - 1) / k * k;
+          if (m * k >= p) {
+            EXPECT_EQ(evaluation.makespan, (m * k * v + p - 1) * 6) << p << " " << v << " " << k << " " << m;
+          }
+          for (int32_t r = 0; m * k % g == 0 && r < p; ++r) {
+            const int32_t held = std::min(m * k * v, (v - 1) * g + 2 * (p - 1 - r) + k);
+            EXPECT_EQ(evaluation.peak[size_t(r)], held) << p << " " << v << " " << k << " " << m;
+            const Word &word = made[size_t(r)];
+            const auto warmUp =
+                std::find_if(word.begin(), word.end(), [](const Op &op) { return op.letter != Letter::F; });
+            // With the one that the first backward follows.
+            EXPECT_EQ(warmUp - word.begin(), std::min(m * k * v, (v - 1) * g + 2 * (p - r - 1) + k - 1 + 1));
+          }
+        }
+  Problem whole = looped(2, 2, 4, 1, 1, 1);
+  EXPECT_EQ(check(*find("seq1f1b"), whole, {}),
+            "schedule 'seq1f1b' with several stages a rank takes slices, found whole microbatches; interleaved-1f1b is "
+            "the same without");
+}
+
 TEST(PublishedOrders, OneSliceIsOneFOneB) {
   for (BackwardMode mode : {BackwardMode::Fused, BackwardMode::Split})
     EXPECT_EQ(words("seq1f1b", sliced(5, 1, 12, mode)), words("1f1b", sliced(5, 1, 12, mode)));

@@ -82,6 +82,8 @@ struct Interleaving {
   std::vector<int32_t> order; // the local chunk of each of a rank's forwards; backwards take the chunks in reverse
 };
 Interleaving interleavingOf(const Problem &problem, const Parameters &parameters);
+/// (v - 1)g + 2(p - 1 - r) + `later` forwards, then one forward and one backward in turn, then the backwards left.
+Words oneByOne(const Problem &problem, const Interleaving &interleaving, int64_t later);
 /// A group must reach around the loop before its first microbatch comes back to the next chunk.
 std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters);
 

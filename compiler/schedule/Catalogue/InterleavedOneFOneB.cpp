@@ -39,14 +39,24 @@ int64_t defaultGroup(const Problem &problem) {
 }
 
 Words interleavedWords(const Problem &problem, const Parameters &parameters) {
-  const auto [chunks, firstGroup, order] = interleavingOf(problem, parameters);
+  return oneByOne(problem, interleavingOf(problem, parameters), 0);
+}
+
+std::string interleavedRefuses(const Problem &problem, const Parameters &parameters) {
+  return refusesGroup("interleaved-1f1b", problem, parameters);
+}
+
+} // namespace
+
+Words oneByOne(const Problem &problem, const Interleaving &interleaving, int64_t later) {
+  const auto &[chunks, firstGroup, order] = interleaving;
   Words words(static_cast<size_t>(problem.ranks));
   for (int32_t rank = 0; rank < problem.ranks; ++rank) {
     Word &word = words[static_cast<size_t>(rank)];
     size_t forwards = 0;
     const auto forward = [&] { word.push_back({order[forwards++] * problem.ranks + rank, Letter::F}); };
     const size_t warmUp =
-        std::min<size_t>(size_t((chunks - 1) * firstGroup + 2 * (problem.ranks - 1 - rank)), order.size());
+        std::min<size_t>(size_t((chunks - 1) * firstGroup + 2 * (problem.ranks - 1 - rank) + later), order.size());
     while (forwards < warmUp)
       forward();
     // Backwards go through the chunks the other way round.
@@ -58,12 +68,6 @@ Words interleavedWords(const Problem &problem, const Parameters &parameters) {
   }
   return words;
 }
-
-std::string interleavedRefuses(const Problem &problem, const Parameters &parameters) {
-  return refusesGroup("interleaved-1f1b", problem, parameters);
-}
-
-} // namespace
 
 Interleaving interleavingOf(const Problem &problem, const Parameters &parameters) {
   const int64_t group = numberOf(parameters, "group", defaultGroup(problem));
