@@ -110,12 +110,12 @@ private:
         known.begin());
   }
 
-  /// Where few states of all ranks are left that may come to less, all of them are soon looked at.
+  /// Where few states of all ranks are left that may come to less, all of them are soon looked at. They have no pairs.
   void beamAll(size_t i) {
     constexpr size_t kStates = 20'000;
     Known &it = known[i];
     it.isBeamed = true;
-    if (options.objective != Objective::Makespan || !canBeam(problems[i]))
+    if (options.objective != Objective::Makespan || it.tooLarge || !canBeam(problems[i]))
       return;
     BeamResult found = beam(problems[i], it.least,
                             {.objective = options.objective, .below = best.time, .width = kStates, .allOrNone = true});
