@@ -46,6 +46,10 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"peak_activation_bytes", report.peakActivation},
                                    {"peak_bytes", report.peak},
                                    {"instructions", report.instructions}};
+  if (report.atOwnMemory) {
+    object["gap_at_own_memory"] = gap(certificate.makespan, report.atOwnMemory->makespan);
+    object["span_gap_at_own_memory"] = gap(certificate.span, report.atOwnMemory->span);
+  }
   if (report.steps.empty())
     return object;
   auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
@@ -144,6 +148,10 @@ std::string reportText(const PlanReport &report) {
     text += fmt::format("  {:<9} {:>12}   on rank {}; {} on rank {}; activations at most {}\n", "memory",
                         plan::bytesText(*most), most - variant.peak.begin(), plan::bytesText(*least),
                         least - variant.peak.begin(), plan::bytesText(*mostActivation));
+    if (variant.atOwnMemory)
+      text += fmt::format("  {:<9} {:>12}   to the bound of orders in as much memory: {:.2f} %, of the span {:.2f} %\n",
+                          "", "gap", 100 * gap(certificate.makespan, variant.atOwnMemory->makespan),
+                          100 * gap(certificate.span, variant.atOwnMemory->span));
     text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
                         *mostInstructions, *fewest);
     if (!variant.steps.empty())

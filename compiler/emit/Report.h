@@ -7,6 +7,7 @@
 #include "runtime/simulate/Simulate.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,12 @@ struct Report {
   double bubbleRate = 0, spanBubbleRate = 0;
   std::vector<plan::Bytes> peakActivation, peak; // a rank each
   std::vector<int64_t> instructions;             // executed, a rank each
-  std::vector<plan::Time> steps;                 // under a network, each step's time; empty: none was asked about
+  /// What bounds orders that need no more memory than this one's fullest rank does; of specs without a limit.
+  struct Bounds {
+    plan::Time makespan = 0, span = 0;
+  };
+  std::optional<Bounds> atOwnMemory;
+  std::vector<plan::Time> steps; // under a network, each step's time; empty: none was asked about
 };
 
 struct PlanReport {

@@ -3,6 +3,7 @@
 #include "compiler/emit/Perfetto.h"
 #include "compiler/emit/Report.h"
 #include "compiler/emit/TorchCsv.h"
+#include "compiler/schedule/Bounds.h"
 #include "compiler/schedule/Catalogue.h"
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Format.h"
@@ -16,6 +17,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -110,6 +112,24 @@ int compileCommand(const CommandOptions &options) {
   return 0;
 }
 
+namespace {
+
+/// Of variants without a memory limit (design, section 5).
+void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
+  for (size_t v = 0; v != compiled.problems.size(); ++v) {
+    schedule::Problem problem = compiled.problems[v];
+    emit::Report &own = report.variants[v];
+    const plan::Bytes peak = *std::max_element(own.peak.begin(), own.peak.end());
+    if (problem.memoryLimit != 0 || peak == 0)
+      continue;
+    problem.memoryLimit = peak;
+    const schedule::Bounded bounds = schedule::lowerBounds(problem);
+    own.atOwnMemory = {bounds.makespan, bounds.span};
+  }
+}
+
+} // namespace
+
 int reportCommand(const CommandOptions &options) {
   Compiled compiled;
   int code = 0;
@@ -118,6 +138,7 @@ int reportCommand(const CommandOptions &options) {
   emit::PlanReport report;
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
+  addBoundsAtOwnMemory(compiled, report);
   if (!options.network.empty()) {
     simulate::Scenario network;
     if (!readNetwork(options, compiled.plan.ranks(), network, code))
