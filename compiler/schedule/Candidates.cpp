@@ -263,17 +263,16 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
   for (Candidate &each : slacks(problem, capacities))
     result.push_back(std::move(each));
   std::vector<Policy> listed = policies(problem, capacities);
-  std::vector<Candidate> built = blocks(problem, capacities);
-  for (size_t i = 0; i < std::max(listed.size(), built.size()); ++i) {
+  std::vector<Candidate> laid = woven(problem, capacities), built = blocks(problem, capacities);
+  for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size()}); ++i) {
     if (i < listed.size())
       result.push_back({fmt::format("list schedule {}", i),
                         [policy = std::move(listed[i])](const Problem &given, const Capacities &capacity) {
                           return listSchedule(given, capacity, policy);
                         },
                         true});
-    if (i == 0) // whose words always fit
-      for (Candidate &each : woven(problem, capacities))
-        result.push_back(std::move(each));
+    if (i % 2 == 0 && i / 2 < laid.size()) // laying takes longest
+      result.push_back(std::move(laid[i / 2]));
     if (i < built.size())
       result.push_back(std::move(built[i]));
   }
