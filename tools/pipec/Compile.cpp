@@ -255,7 +255,7 @@ private:
   /// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
   /// one does.
   Code compileWithRoom(Choice &choice, Made &made, bool &internal) {
-    constexpr int kTries = 4;
+    constexpr int kTries = 3;
     constexpr schedule::Time kWorth = 200; // waits of a 200th are not
     bool found = false;
     schedule::Time words = 0; // the shortest, if they waited for no buffer
