@@ -268,9 +268,9 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
   Time *times = completed.get() + queue.done;
   *times = queue.done == 0 ? completedAt : std::max(completedAt, times[-1]);
   // Each queue goes through its own arrays in order, but there are more queues than a processor follows.
-  __builtin_prefetch(times + kAhead, 1);
-  __builtin_prefetch(entries.data() + queue.at + kAhead);
-  __builtin_prefetch(waits.data() + head(queue).firstWait + kAhead);
+  __builtin_prefetch(completed.get() + std::min<size_t>(size_t(queue.done) + kAhead, size_t(queue.perStep)), 1);
+  __builtin_prefetch(entries.data() + std::min<size_t>(size_t(queue.at) + kAhead, entries.size()));
+  __builtin_prefetch(waits.data() + std::min<size_t>(size_t(head(queue).firstWait) + kAhead, waits.size()));
   if (!plan::isCommunication(work.kind)) {
     if (queue.step == 0)
       count(queue, work, start, completedAt);
