@@ -103,14 +103,15 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     if (pipelines.empty())
       return;
     PipelineOp pipeline = *pipelines.begin();
-    schedule::Problem problem = problemOf(pipeline);
+    const schedule::Problem problem = problemOf(pipeline);
     std::string fitting;
     for (const schedule::Entry &entry : schedule::catalogue()) {
       if (StringRef(entry.name) == pipeline.getSymName() || !schedule::check(entry, problem, {}).empty())
         continue;
       const schedule::Words words = schedule::wordsOf(entry, problem, {});
-      problem.backwardGroup = entry.backwardGroup(problem);
-      if (schedule::verify(problem, words).empty() && schedule::excessOf(problem, words) <= 0)
+      schedule::Problem scheduled = problem;
+      scheduled.backwardGroup = entry.backwardGroup(problem);
+      if (schedule::verify(scheduled, words).empty() && schedule::excessOf(scheduled, words) <= 0)
         fitting += std::string(entry.name) + ", ";
     }
     const bool searches =

@@ -48,36 +48,16 @@ public:
   }
 
   int64_t run() {
-    Time current = timer.time();
-    Words best = words;
-    Time bestTime = current;
-    int64_t used = 1;
-    // A move that changes nothing costs no evaluation, but must not go on for ever either.
-    for (int64_t tries = 0;
-         used < annealing.evaluations && bestTime > annealing.enough && tries < 8 * annealing.evaluations; ++tries) {
-      if (turns.empty()) {
-        findTurns();
-        ++used;
-      }
-      const std::optional<Move> move = pick();
-      if (!move)
-        continue;
-      apply(*move);
-      const Time time = timer.time();
-      ++used;
-      if (time == kNever || !accepts(random, current, time, unit, double(used) / double(annealing.evaluations))) {
-        apply({move->rank, move->to, move->from});
-        continue;
-      }
-      current = time;
-      turns.clear();
-      if (time < bestTime) {
-        bestTime = time;
-        best = words;
-      }
-    }
-    words = std::move(best);
-    return used;
+    Move move{};
+    return annealed(
+        words, timer, random, annealing, unit, [&] { findTurns(); },
+        [&] {
+          const std::optional<Move> picked = pick();
+          if (picked)
+            apply(move = *picked);
+          return picked.has_value();
+        },
+        [&] { apply({move.rank, move.to, move.from}); });
   }
 
 private:
@@ -103,6 +83,7 @@ private:
 
   /// Follows a longest path of a step back from its end. Only another order at one of its turns makes it shorter.
   void findTurns() {
+    turns.clear();
     const std::vector<std::vector<Time>> &starts = timer.starts(words);
     const auto end = [&](const Place &place) {
       const Op &op = words[place.rank][place.at];

@@ -7,6 +7,7 @@
 #include "compiler/schedule/Beam.h"
 
 #include "compiler/schedule/BeamRanks.h"
+#include "compiler/schedule/Random.h"
 
 #include <algorithm>
 
@@ -229,10 +230,8 @@ private:
 
   uint64_t hashOf(size_t state) const {
     uint64_t hash = 0;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      hash = (hash ^ row(state)[rank]) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 29;
-    }
+    for (size_t rank = 0; rank < ranks; ++rank)
+      hash = mixed(hash, row(state)[rank]);
     return hash;
   }
 

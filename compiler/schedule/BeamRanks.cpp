@@ -8,6 +8,7 @@
 //   its stages and one microbatch from there on must be held at once some time.
 #include "compiler/schedule/BeamRanks.h"
 
+#include "compiler/schedule/Random.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -18,11 +19,6 @@ namespace {
 
 constexpr size_t kMostStages = 20; // of a rank: three bits each
 constexpr Time kIdle = -1;         // in place of when its letter ends
-
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
-  return hash ^ (hash >> 29);
-}
 
 Time later(Time time, Time by) { return time > BeamRanks::kNever - by ? BeamRanks::kNever : time + by; }
 

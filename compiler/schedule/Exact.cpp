@@ -75,13 +75,10 @@ private:
       }
       found = true;
     }
-    for (const Problem &problem : problems) {
-      const Bounded bounds = lowerBounds(problem);
-      const Time bound = options.objective == Objective::Makespan ? bounds.makespan : bounds.span;
-      if (found)
-        known.push_back(
-            {capacitiesOf(problem, 1), capacitiesOf(problem), bound, 0, hasPairs(problem)}); // not asked about
-    }
+    if (found)
+      for (const Problem &problem : problems)
+        known.push_back({capacitiesOf(problem, 1), capacitiesOf(problem), boundOf(problem, options.objective), 0,
+                         hasPairs(problem)}); // not asked about
   }
 
   /// Nothing more can be proven: the search goes on, twice as long each time, for as long as that is likely to end.

@@ -30,38 +30,20 @@ public:
   }
 
   int64_t run() {
-    Time current = timer.time();
-    Words best = words;
-    Time bestTime = current;
-    int64_t used = 1;
-    // A move that changes nothing costs no evaluation, but must not go on for ever either.
-    for (int64_t tries = 0;
-         used < annealing.evaluations && bestTime > annealing.enough && tries < 8 * annealing.evaluations; ++tries) {
-      if (turns.empty()) {
-        findTurns();
-        ++used;
-      }
-      const Place place = pick();
-      Word &word = words[place.rank];
-      Word changed = change(word, place.at);
-      if (changed.empty() || changed == word || !isRight(place.rank, changed))
-        continue;
-      word.swap(changed);
-      const Time time = timer.time();
-      ++used;
-      if (time == kNever || !accepts(random, current, time, unit, double(used) / double(annealing.evaluations))) {
-        word.swap(changed);
-        continue;
-      }
-      current = time;
-      turns.clear();
-      if (time < bestTime) {
-        bestTime = time;
-        best = words;
-      }
-    }
-    words = std::move(best);
-    return used;
+    Word changed;
+    size_t rank = 0;
+    return annealed(
+        words, timer, random, annealing, unit, [&] { findTurns(); },
+        [&] {
+          const Place place = pick();
+          rank = place.rank;
+          changed = change(words[rank], place.at);
+          if (changed.empty() || changed == words[rank] || !isRight(rank, changed))
+            return false;
+          words[rank].swap(changed);
+          return true;
+        },
+        [&] { words[rank].swap(changed); });
   }
 
 private:
@@ -80,6 +62,7 @@ private:
 
   /// Follows a longest path of a step back from its end. Only another order at one of its turns makes it shorter.
   void findTurns() {
+    turns.clear();
     const std::vector<std::vector<Time>> &starts = timer.starts(words);
     const auto end = [&](const Place &place) {
       const Word &word = words[place.rank];

@@ -37,7 +37,7 @@ public:
     for (const Word &word : plain->words)
       letters += int64_t(word.size());
     excess = excessOf(plain->words); // of the search where no words were found for whose buffers there is room
-    keep({plain->words, plain->time, plain->source});
+    keepShortest(best, {plain->words, plain->time, plain->source}, kFinalists);
     pair(plain->words, plain->source);
     const Problem eased = asIfPaired(problem);
     if (check(eased).empty())
@@ -53,8 +53,7 @@ public:
         pair(words, std::string(entry.name));
       }
     listed();
-    const Bounded bounded = lowerBounds(problem);
-    bound = options.objective == Objective::Makespan ? bounded.makespan : bounded.span;
+    bound = boundOf(problem, options.objective);
     improve();
     Found &first = best.front();
     return Solution{std::move(first.words), first.time, bound, std::move(first.source), tried, walked};
@@ -73,16 +72,6 @@ private:
     return problem.memoryLimit == 0 ? 0 : std::max<__int128>(schedule::excessOf(problem, words), 0);
   }
 
-  void keep(Found found) {
-    if (std::any_of(best.begin(), best.end(), [&](const Found &other) { return other.words == found.words; }))
-      return;
-    const auto place = std::upper_bound(best.begin(), best.end(), found.time,
-                                        [](Time time, const Found &other) { return time < other.time; });
-    best.insert(place, std::move(found));
-    if (best.size() > kFinalists)
-      best.pop_back();
-  }
-
   void offer(Words words, const std::string &source) {
     ++tried;
     walked += 2 * letters;
@@ -92,7 +81,7 @@ private:
     if (!verify(problem, words).empty() || excessOf(words) > excess)
       return;
     const Time time = timeOf(problem, words, options.objective);
-    keep({std::move(words), time, source});
+    keepShortest(best, {std::move(words), time, source}, kFinalists);
   }
 
   void pair(const Words &words, const std::string &source) {

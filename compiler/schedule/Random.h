@@ -22,4 +22,10 @@ private:
   uint64_t state;
 };
 
+/// A hash with one value more.
+inline uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  return hash ^ (hash >> 29);
+}
+
 } // namespace pipec::schedule

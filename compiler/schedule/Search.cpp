@@ -7,6 +7,7 @@
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Pairing.h"
+#include "compiler/schedule/Random.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -65,10 +66,8 @@ Words oneAtATime(const Problem &problem) {
 uint64_t hashOf(const Words &words) {
   uint64_t hash = 0;
   for (const Word &word : words)
-    for (const Op &op : word) {
-      hash = (hash ^ (4 * uint64_t(op.stage) + uint64_t(op.letter))) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 29;
-    }
+    for (const Op &op : word)
+      hash = mixed(hash, 4 * uint64_t(op.stage) + uint64_t(op.letter));
   return hash;
 }
 
@@ -83,10 +82,7 @@ public:
   /// With `needsBuffers`, only words for whose buffers the limit leaves room.
   Solver(const Problem &problem, const Capacities &capacities, const SolveOptions &options, bool needsBuffers)
       : problem(problem), capacities(capacities), options(options), needsBuffers(needsBuffers),
-        letters(lettersOf(problem)) {
-    const Bounded bounded = lowerBounds(problem);
-    bound = options.objective == Objective::Makespan ? bounded.makespan : bounded.span;
-  }
+        letters(lettersOf(problem)), bound(boundOf(problem, options.objective)) {}
 
   std::optional<Solution> run() {
     candidates = candidatesOf(problem, capacities);
@@ -114,7 +110,7 @@ private:
   const SolveOptions &options;
   const bool needsBuffers;
   const int64_t letters;
-  Time bound = 0;
+  const Time bound;
   std::vector<Candidate> candidates;
   size_t mostTried = 0;
   int64_t triedCount = 0, walked = 0;
@@ -185,22 +181,11 @@ private:
     return found == lowered.end() ? capacities : found->second;
   }
 
-  static void keep(std::vector<Trial> &best, Trial trial) {
-    for (const Trial &other : best)
-      if (other.time == trial.time && other.words == trial.words)
-        return;
-    const auto place = std::upper_bound(best.begin(), best.end(), trial.time,
-                                        [](Time time, const Trial &other) { return time < other.time; });
-    best.insert(place, std::move(trial));
-    if (best.size() > kFinalists)
-      best.pop_back();
-  }
-
   std::vector<Trial> tried(int64_t budget) {
     std::vector<Trial> best;
     for (size_t i = 0; i < candidates.size() && (best.empty() || (walked < budget && i < mostTried)); ++i) {
       if (std::optional<Trial> trial = tryOn(problem, i))
-        keep(best, std::move(*trial));
+        keepShortest(best, std::move(*trial), kFinalists);
       if (!best.empty() && best.front().time <= bound)
         break;
     }
@@ -226,7 +211,7 @@ private:
       if (!best.empty() && (walked >= budget || best.front().time <= bound))
         break;
       if (std::optional<Trial> trial = tryOn(problem, i))
-        keep(best, std::move(*trial));
+        keepShortest(best, std::move(*trial), kFinalists);
     }
     return best;
   }
@@ -246,7 +231,7 @@ private:
                  {.objective = options.objective, .below = worthwhile(best), .width = each, .mostOfStage = rooms[i]});
            }});
       if (std::optional<Trial> trial = tryOn(problem, candidates.size() - 1, 2))
-        keep(best, std::move(*trial));
+        keepShortest(best, std::move(*trial), kFinalists);
     }
   }
 
@@ -320,24 +305,30 @@ Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
   return capacities;
 }
 
+Time boundOf(const Problem &problem, Objective objective) {
+  const Bounded bounds = lowerBounds(problem);
+  return objective == Objective::Makespan ? bounds.makespan : bounds.span;
+}
+
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
   if (hasPairs(problem))
     return solvePaired(problem, options);
+  if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
+    return std::nullopt;
   const Capacities capacities = capacitiesOf(problem, options.buffers);
   const bool hasBuffers =
       std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });
   if (capacities.empty() || !hasBuffers)
     return Solver(problem, capacities, options, false).run();
-  for (const int32_t buffers : {options.buffers, 1})
+  for (int32_t buffers = options.buffers;; buffers = 1) {
     if (std::optional<Solution> solution = Solver(problem, capacitiesOf(problem, buffers), options, true).run())
       return solution;
-  if (problem.memoryLimit < leastLimit(problem))
-    return std::nullopt;
+    if (buffers <= 1)
+      break;
+  }
   Words words = oneAtATime(problem);
   const Time time = timeOf(problem, words, options.objective);
-  const Bounded bounds = lowerBounds(problem);
-  return Solution{std::move(words), time, options.objective == Objective::Makespan ? bounds.makespan : bounds.span,
-                  "one microbatch at a time"};
+  return Solution{std::move(words), time, boundOf(problem, options.objective), "one microbatch at a time"};
 }
 
 } // namespace pipec::schedule

@@ -7,6 +7,7 @@
 #include "compiler/schedule/Bounds.h"
 #include "compiler/schedule/LocalSearch.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,21 @@ struct Solution {
   int64_t tried = 0;   // candidates
   int64_t letters = 0; // walked in all
 };
+
+/// What no time of the objective is less than.
+Time boundOf(const Problem &problem, Objective objective);
+
+/// Keeps so many of what has words and a time, the shortest first, each once; of the same time what came first.
+template <typename Found> void keepShortest(std::vector<Found> &best, Found found, size_t most) {
+  if (std::any_of(best.begin(), best.end(),
+                  [&](const Found &other) { return other.time == found.time && other.words == found.words; }))
+    return;
+  const auto place = std::upper_bound(best.begin(), best.end(), found.time,
+                                      [](Time time, const Found &other) { return time < other.time; });
+  best.insert(place, std::move(found));
+  if (best.size() > most)
+    best.pop_back();
+}
 
 /// What the limit leaves each rank for activations and contexts, beside static memory, workspace and `buffers` transfer
 /// buffers of the largest payload at each end of each directed pair of ranks; empty without a limit, never negative.

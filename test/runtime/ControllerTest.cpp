@@ -1,9 +1,8 @@
 // The controller with processes that are played: each is the other end of a channel, and says what the test wants.
 #include "runtime/launch/Controller.h"
 #include "test/plan/MakePlan.h"
+#include "test/runtime/TempFolder.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -213,10 +212,10 @@ TEST(Controller, StopEndsAtWhatIsPermitted) {
   ASSERT_TRUE(p.until([&] { return told; }));
 }
 
+class ControllerOfCheckpoints : public test::TempFolder {};
+
 // Rank 0 has saved twice before rank 1 has once.
-TEST(Controller, CheckpointsOfProcessesThatAreApart) {
-  std::string folder = testing::TempDir() + "pipec-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+TEST_F(ControllerOfCheckpoints, OfProcessesThatAreApart) {
   Played p(2, kLong, 100, folder);
   p.meet();
   auto save = [&](size_t rank, int64_t step) {
@@ -228,7 +227,6 @@ TEST(Controller, CheckpointsOfProcessesThatAreApart) {
   EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 10; }));
   save(1, 20);
   EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 20; }));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Controller, AMessageThatMakesNoSenseEndsThatProcess) {
