@@ -40,9 +40,10 @@ LogicalResult Import::settle() {
   std::vector<spec::Diagnostic> diagnostics;
   if (!spec::setStages(spec, int32_t(problem.rankOf.size()) / problem.copies, diagnostics))
     return report(diagnostics, context), failure();
-  if (spec.slices.value > 1 && !(entry && entry->allowsSlices))
+  if (spec.slices.value > 1 && !(entry && entry->allowsSlices) && spec.schedule.name != "order")
     return error(spec.slices.mark) << "schedule '" << spec.schedule.name << "' has no order for slices, found "
-                                   << spec.slices.value << "; seq1f1b and gpipe have",
+                                   << spec.slices.value
+                                   << "; seq1f1b and gpipe have, and {name: order} takes one from a file",
            failure();
   if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
     return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
@@ -57,9 +58,7 @@ void Import::fillProblem(schedule::Problem &problem) {
   problem.ranks = spec.ranks.value;
   problem.slices = spec.slices.value;
   problem.microbatches = spec.microbatches.value / problem.copies * problem.slices;
-  problem.backwardGroup = entry                                 ? entry->backwardGroup(problem)
-                          : order && order->lastMicrobatchFirst ? problem.microbatches
-                                                                : 1;
+  problem.backwardGroup = entry ? entry->backwardGroup(problem) : order ? order->backwardGroup : 1;
   problem.link = {spec.link.latency, spec.link.bandwidth};
   for (const spec::LinkException &link : spec.links)
     problem.links[{link.from, link.to}] = {link.link.latency, link.link.bandwidth};
@@ -196,6 +195,10 @@ Imported fromSpec(const spec::Spec &spec, MLIRContext &context, int32_t buffers)
 
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {
   return Import(spec, context, 1).catalogueTimes();
+}
+
+schedule::Bytes leastLimitOf(const spec::Spec &spec, MLIRContext &context) {
+  return Import(spec, context, 1).leastLimit();
 }
 
 SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, 1).space(); }

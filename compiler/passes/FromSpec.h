@@ -50,6 +50,9 @@ struct SearchSpace {
 };
 SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
+/// The least limit of a rank's memory under which `auto` finds an order for this spec, with one transfer buffer an end.
+schedule::Bytes leastLimitOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
 /// What the reader found wrong, as diagnostics of the context.
 void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);
 

@@ -2,6 +2,7 @@
 #include "compiler/passes/FromSpecImport.h"
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Search.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
 #include <future>
@@ -33,6 +34,29 @@ std::optional<Import::Taken> Import::takenBy(const schedule::Entry &entry) {
   return Import(trial, context, buffers).taken(*objective);
 }
 
+std::vector<std::pair<Import::Taken, std::string>> Import::takenByAll() {
+  const bool bothWays = spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional;
+  std::vector<std::pair<Taken, std::string>> all;
+  for (const schedule::Entry &each : schedule::catalogue())
+    if ((each.copies() == 2) == bothWays && (spec.slices.value == 1 || each.allowsSlices))
+      if (const std::optional<Taken> found = takenBy(each))
+        all.emplace_back(*found, each.name);
+  return all;
+}
+
+schedule::Bytes Import::leastLimit() {
+  __int128 least = limits::kBytes;
+  if (!choosesFromCatalogue(spec)) {
+    for (const schedule::Problem &each : space().problems)
+      least = std::min<__int128>(least, schedule::leastLimit(each));
+  } else if (succeeded(autoParameters())) {
+    spec.memoryLimit.value = 1;
+    for (const auto &[found, name] : takenByAll())
+      least = std::min(least, found.excess + spec.memoryLimit.value);
+  }
+  return schedule::Bytes(std::max<__int128>(least, 1));
+}
+
 std::vector<CatalogueTime> Import::catalogueTimes() {
   std::vector<CatalogueTime> times;
   if (failed(autoParameters()))
@@ -48,17 +72,13 @@ std::vector<CatalogueTime> Import::catalogueTimes() {
 std::optional<spec::Spec> Import::withEntry() {
   if (failed(autoParameters()))
     return std::nullopt;
-  const bool bothWays = spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional;
   std::optional<std::pair<std::pair<schedule::Time, schedule::Bytes>, std::string>> best;
   std::optional<std::pair<__int128, std::string>> nearest;
-  for (const schedule::Entry &each : schedule::catalogue()) {
-    if ((each.copies() == 2) != bothWays || (spec.slices.value > 1 && !each.allowsSlices))
-      continue;
-    const std::optional<Taken> found = takenBy(each);
-    if (found && found->excess <= 0 && (!best || found->cost < best->first))
-      best.emplace(found->cost, each.name);
-    if (found && (!nearest || found->excess < nearest->first))
-      nearest.emplace(found->excess, each.name);
+  for (const auto &[found, name] : takenByAll()) {
+    if (found.excess <= 0 && (!best || found.cost < best->first))
+      best.emplace(found.cost, name);
+    if (!nearest || found.excess < nearest->first)
+      nearest.emplace(found.excess, name);
   }
   if (!best && !nearest) {
     error(spec.schedule.mark)

@@ -20,6 +20,7 @@ public:
   /// Of `auto`, where it takes what the catalogue has: the spec with the fastest of it that fits. None after an error.
   std::optional<spec::Spec> withEntry();
   std::vector<CatalogueTime> catalogueTimes();
+  schedule::Bytes leastLimit();
 
 private:
   /// What a schedule of the catalogue takes of this spec.
@@ -57,6 +58,8 @@ private:
   /// None where the schedule does not go with the spec.
   std::optional<Taken> taken(schedule::Objective by);
   std::optional<Taken> takenBy(const schedule::Entry &entry);
+  /// Of the catalogue what has an order for the spec's slices and copies, and what it takes of the spec.
+  std::vector<std::pair<Taken, std::string>> takenByAll();
 
   // FromSpec.cpp: what all have in common.
   /// What the spec could only say once the schedule had said how many stages there are, and what does not run yet.

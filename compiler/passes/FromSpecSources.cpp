@@ -5,6 +5,8 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 
 namespace pipec {
@@ -55,6 +57,8 @@ LogicalResult Import::catalogueEntry() {
 }
 
 LogicalResult Import::readNumbers(const std::string &name, const spec::Parameter &parameter) {
+  if (std::string unknown = schedule::checkParameter(*entry, name); !unknown.empty())
+    return error(parameter.mark) << unknown, failure();
   std::vector<int64_t> values;
   for (size_t i = 0; i != parameter.values.size(); ++i)
     if (StringRef(parameter.values[i]).getAsInteger(10, values.emplace_back()))
@@ -66,13 +70,15 @@ LogicalResult Import::readNumbers(const std::string &name, const spec::Parameter
 }
 
 void Import::unknownSchedule() {
+  constexpr std::string_view kOthers[] = {"auto", "block", "order"};
   auto diagnostic = error(spec.schedule.mark) << "unknown schedule '" << spec.schedule.name << "'";
-  if (auto near = schedule::nearest(spec.schedule.name); !near.empty())
+  if (auto near = schedule::nearest(spec.schedule.name, kOthers); !near.empty())
     diagnostic << ", did you mean '" << near << "'?";
-  std::string known;
+  std::vector<std::string_view> known;
   for (const schedule::Entry &each : schedule::catalogue())
-    known += std::string(each.name) + ", ";
-  diagnostic.attachNote() << "known schedules: " << known << "auto, block, order";
+    known.push_back(each.name);
+  known.insert(known.end(), std::begin(kOthers), std::end(kOthers));
+  diagnostic.attachNote() << "known schedules: " << llvm::join(known, ", ");
 }
 
 LogicalResult Import::customBlock() {
@@ -106,6 +112,10 @@ LogicalResult Import::customBlock() {
                << "expected an interval of at least 1, found " << block->interval,
            failure();
   problem.rankOf = placedAsSpecSays(size_t(spec.stages));
+  if (spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional)
+    return error(spec.placement->mark) << "a block has each stage on one rank, found a bidirectional placement; {name: "
+                                          "order} takes an order of two copies from a file",
+           failure();
   if (failed(agreesWithPlacement("a block has each stage on one rank")))
     return failure();
   if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
@@ -151,9 +161,11 @@ LogicalResult Import::orderFile() {
   if (Status status = plan::readBytes(path, limits::kOrderBytes, bytes); !status.ok())
     return error(file->mark) << status.message, failure();
   order.emplace();
+  problem.copies = spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional ? 2 : 1;
+  problem.slices = spec.slices.value;
   schedule::OrderError wrong;
   std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-  if (!schedule::readOrder(text, *order, wrong))
+  if (!schedule::readOrder(text, *order, wrong, {problem.copies, problem.slices}))
     return emitError(FileLineColLoc::get(&context, path, unsigned(wrong.line), unsigned(wrong.column)))
                << wrong.message,
            failure();
@@ -169,19 +181,25 @@ LogicalResult Import::agreesWithOrder(const spec::Parameter &file) {
     return error(spec.ranks.mark) << "the order file has " << order->words.size()
                                   << " rows, one a rank, found ranks: " << spec.ranks.value,
            failure();
-  if (order->microbatches != spec.microbatches.value)
+  const std::string slices = problem.slices > 1 ? " of " + std::to_string(problem.slices) + " slices" : "",
+                    ofCopy = problem.copies > 1 ? " of each of two copies" : "";
+  if (int64_t(order->microbatches) * problem.copies != int64_t(spec.microbatches.value) * problem.slices)
     return error(spec.microbatches.mark) << "the order file has " << order->microbatches
-                                         << " microbatches, found microbatches: " << spec.microbatches.value,
+                                         << (slices.empty() ? " microbatches" : " slices of microbatches") << ofCopy
+                                         << ", found microbatches: " << spec.microbatches.value << slices,
            failure();
-  if (spec.stagesGiven && int32_t(order->rankOf.size()) != spec.stages)
+  const auto stages = int32_t(order->rankOf.size());
+  if (stages % problem.copies != 0 || (spec.stagesGiven && stages / problem.copies != spec.stages))
     return error(spec.stagesPerRank ? spec.stagesPerRank->mark : spec.placement->mark)
-               << "the order file has " << order->rankOf.size() << " stages, found " << spec.stages,
+               << "the order file has " << stages << " stages" << (ofCopy.empty() ? "" : ", those of both copies")
+               << ", found " << spec.stages << ofCopy,
            failure();
   problem.rankOf = order->rankOf;
   if (failed(agreesWithPlacement("the order file places stages another way")))
     return failure();
   problem.ranks = spec.ranks.value;
-  problem.microbatches = spec.microbatches.value;
+  problem.microbatches = order->microbatches;
+  problem.backwardGroup = order->backwardGroup;
   bool split = order->backward == schedule::BackwardMode::Split;
   if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
     return error(spec.backwardMode->mark) << "the order file has a " << (split ? "split" : "fused") << " backward",

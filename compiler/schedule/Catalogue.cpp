@@ -62,22 +62,26 @@ const Entry *find(std::string_view name) {
   return nullptr;
 }
 
-std::string_view nearest(std::string_view name) {
+std::string_view nearest(std::string_view name, std::span<const std::string_view> others) {
   constexpr size_t kLongestName = 64; // a longer one is near nothing
   if (name.size() > kLongestName)
     return {};
   const std::string wanted = lowered(name);
   std::string_view best;
   size_t bestDistance = std::max<size_t>(1, wanted.size() / 3) + 1;
-  for (const Entry &entry : catalogue()) {
-    size_t distance = editDistance(wanted, entry.name);
-    for (std::string_view alias : entry.aliases)
-      distance = std::min(distance, editDistance(wanted, lowered(alias)));
-    if (distance < bestDistance) {
-      best = entry.name;
+  const auto look = [&](std::string_view known, std::string_view spelled) {
+    if (const size_t distance = editDistance(wanted, lowered(spelled)); distance < bestDistance) {
+      best = known;
       bestDistance = distance;
     }
+  };
+  for (const Entry &entry : catalogue()) {
+    look(entry.name, entry.name);
+    for (std::string_view alias : entry.aliases)
+      look(entry.name, alias);
   }
+  for (std::string_view other : others)
+    look(other, other);
   return best;
 }
 
@@ -86,12 +90,22 @@ int64_t numberOf(const Parameters &parameters, std::string_view name, int64_t ot
   return given == parameters.end() ? otherwise : given->second.values.front();
 }
 
+std::string checkParameter(const Entry &entry, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Parameter &each : entry.parameters)
+    known.push_back(each.name);
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    return {};
+  return fmt::format("schedule '{}' has no parameter '{}'{}", entry.name, name,
+                     known.empty() ? "" : fmt::format(", expected {}", fmt::join(known, ", ")));
+}
+
 std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters) {
   for (const auto &[name, value] : parameters) {
+    if (std::string unknown = checkParameter(entry, name); !unknown.empty())
+      return unknown;
     const auto known = std::find_if(entry.parameters.begin(), entry.parameters.end(),
                                     [&name = name](const Parameter &each) { return each.name == name; });
-    if (known == entry.parameters.end())
-      return fmt::format("schedule '{}' has no parameter '{}'", entry.name, name);
     if (value.list != known->list)
       return fmt::format("schedule '{}' takes {} as {}, found {}", entry.name, name,
                          known->list ? "a list of numbers" : "one number", known->list ? "one number" : "a list");

@@ -5,6 +5,7 @@
 #include "compiler/schedule/Block.h"
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,8 @@ struct Entry {
   }
 };
 
+/// That a schedule has a parameter of this name; empty when right.
+std::string checkParameter(const Entry &entry, std::string_view name);
 /// What a schedule does not allow of a problem or its parameters; empty when right.
 std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters);
 /// The words of an entry, from its block or by itself. Needs check to have passed.
@@ -80,7 +83,7 @@ std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stag
 const std::vector<Entry> &catalogue();
 /// By name or alias, in any case; null if unknown.
 const Entry *find(std::string_view name);
-/// The nearest known name, for a suggestion; empty if nothing is near.
-std::string_view nearest(std::string_view name);
+/// The nearest known name, of the catalogue or of those given, for a suggestion; empty if nothing is near.
+std::string_view nearest(std::string_view name, std::span<const std::string_view> others = {});
 
 } // namespace pipec::schedule

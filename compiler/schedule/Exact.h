@@ -21,7 +21,7 @@ struct Exact {
 
 struct ExactOptions {
   Objective objective = Objective::Span;
-  int64_t milliseconds = 10'000;
+  int64_t milliseconds = 10'000; // the search before the first question included, which is not cut short
   std::function<void(const Exact &, Time asking)> said = {}; // before each question
 };
 

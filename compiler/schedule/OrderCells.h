@@ -73,6 +73,7 @@ struct OrderCells {
   OrderFormat format = OrderFormat::ComputeOnly;
   TorchRelease release = TorchRelease::V2_8;
   bool pairs = false; // there are OVERLAP_F_B cells
+  int32_t copies = 1; // of each stage; no file says it: the stages of a second copy go on from the first's
 };
 
 /// A place in the file, both from 1, and what is wrong there.

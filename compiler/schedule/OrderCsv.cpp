@@ -13,9 +13,10 @@ class Import {
 public:
   Import(const OrderCells &cells, Order &order, OrderError &error) : cells(cells), order(order), error(error) {}
 
-  bool run(const OrderIndex &index) {
+  bool run(const OrderIndex &index, int32_t slices) {
     order.rankOf = index.rankOf;
     order.microbatches = index.microbatches;
+    order.backwardGroup = slices;
     findBackwards();
     return inMicrobatchOrder() && (keepRows(), true);
   }
@@ -35,7 +36,8 @@ private:
           continue;
         if (!first) {
           first = &cell;
-          order.lastMicrobatchFirst = cell.microbatch != 0 && cell.microbatch == order.microbatches - 1;
+          if (cell.microbatch != 0 && cell.microbatch == order.microbatches - 1)
+            order.backwardGroup = order.microbatches;
         }
         if (cell.action == Action::I)
           order.backward = BackwardMode::Split; // of which some may be whole
@@ -44,6 +46,9 @@ private:
 
   /// An OVERLAP_F_B pair of an F and a whole backward runs together, any other one after the other.
   bool inMicrobatchOrder() {
+    Problem problem;
+    problem.microbatches = order.microbatches;
+    problem.backwardGroup = order.backwardGroup;
     std::vector<std::array<int32_t, 2>> done(order.rankOf.size(), {0, 0}); // F, and B or BW, of a stage
     std::vector<std::deque<int32_t>> owed(order.rankOf.size());            // W of a stage
     for (size_t rank = 0; rank != cells.rows.size(); ++rank) {
@@ -60,15 +65,19 @@ private:
         } else {
           const bool forward = cell.action == Action::F;
           const int32_t count = done[size_t(cell.stage)][forward ? 0 : 1]++;
-          expected = !forward && order.lastMicrobatchFirst ? order.microbatches - 1 - count : count;
+          expected = forward ? count : problem.backwardOf(count);
           if (cell.action == Action::I)
             left.push_back(cell.microbatch);
         }
         if (cell.microbatch != expected)
-          return fail(rank, cell,
-                      fmt::format("expected microbatch {} next of this stage and kind, found {}: microbatches run in "
-                                  "order, or all backwards from the last",
-                                  expected, nameOf(cell)));
+          return fail(
+              rank, cell,
+              fmt::format("expected microbatch {} next of this stage and kind, found {}: microbatches run in "
+                          "order, or all backwards from the last{}",
+                          expected, nameOf(cell),
+                          order.backwardGroup > 1 && order.backwardGroup != order.microbatches
+                              ? fmt::format("; backwards of {} slices from the last of them", order.backwardGroup)
+                              : ""));
         constexpr Letter kLetters[] = {Letter::F, Letter::B, Letter::W, Letter::BW}; // in the order of Action
         const bool overlapped = cell.opensPair && cells.rows[rank][at + 1].action == Action::B;
         word.push_back({cell.stage, kLetters[size_t(cell.action)], overlapped});
@@ -95,11 +104,21 @@ private:
 
 } // namespace
 
-bool readOrder(std::string_view text, Order &order, OrderError &error) {
+bool readOrder(std::string_view text, Order &order, OrderError &error, const OrderShape &shape) {
   order = {};
   OrderCells cells;
   OrderIndex index;
-  return readCells(text, cells, error) && checkCells(cells, index, error) && Import(cells, order, error).run(index);
+  if (!readCells(text, cells, error))
+    return false;
+  const bool isTorchs = shape.copies == 1 && shape.slices == 1;
+  if (!isTorchs && cells.format != OrderFormat::ComputeOnly) {
+    error = {1, 1,
+             "an order of slices or of two copies of the stages has passes alone, found transfers: leave them out",
+             true};
+    return false;
+  }
+  cells.copies = shape.copies;
+  return checkCells(cells, index, error) && Import(cells, order, error).run(index, shape.slices);
 }
 
 } // namespace pipec::schedule

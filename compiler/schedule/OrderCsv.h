@@ -12,19 +12,26 @@ struct RowAction {
   int32_t stage = 0, microbatch = 0;
 };
 
+/// What a spec says of an order and no file does.
+struct OrderShape {
+  int32_t copies = 1; // of each stage; those of the second go on from the first's, microbatches are of a copy
+  int32_t slices = 1; // of a microbatch, each with a number of its own: microbatch · slices + slice
+};
+
 struct Order {
   Words words;
   std::vector<int32_t> rankOf; // stage → rank
   int32_t microbatches = 0;
   BackwardMode backward = BackwardMode::Fused;
-  bool lastMicrobatchFirst = false; // backwards run from the last microbatch to the first
+  /// In groups of how many microbatches backwards run, the last of a group first: slices, or all.
+  int32_t backwardGroup = 1;
   /// Each rank's passes, transfers and waits as the file has them; empty where it leaves transfers to the reader.
   std::vector<std::vector<RowAction>> rows;
 };
 
 /// Reads and checks an order by every rule of OrderRules.h, and by what a plan can say: microbatches
-/// of a (stage, kind) in order (or all backwards from the last). It does not look for cycles between
-/// ranks: verify does. False after an error.
-bool readOrder(std::string_view text, Order &order, OrderError &error);
+/// of a (stage, kind) in order (or all backwards from the last; of slices, each microbatch's from its last). It does
+/// not look for cycles between ranks: verify does. False after an error.
+bool readOrder(std::string_view text, Order &order, OrderError &error, const OrderShape &shape = {});
 
 } // namespace pipec::schedule

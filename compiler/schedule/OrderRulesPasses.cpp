@@ -164,8 +164,9 @@ private:
   }
 
   bool passesInOrder() {
+    const int32_t ofCopy = std::max(1, index.stages / cells.copies);
     auto sameRank = [&](int32_t a, int32_t b) {
-      return a >= 0 && b < index.stages && index.rankOf[size_t(a)] == index.rankOf[size_t(b)];
+      return a >= 0 && b % ofCopy != 0 && index.rankOf[size_t(a)] == index.rankOf[size_t(b)];
     };
     return each([&](size_t, const Cell &cell, uint32_t i) {
       const int32_t s = cell.stage, j = cell.microbatch;

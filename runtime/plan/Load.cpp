@@ -4,6 +4,7 @@
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
+#include "runtime/plan/Units.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,11 +18,7 @@ namespace pipec::plan {
 namespace {
 
 Status readError(const std::string &path, int error) {
-  return Status::input(fmt::format("{}: cannot read: {}", path, std::strerror(error)));
-}
-
-Status tooLong(const std::string &path, int64_t most) {
-  return Status::input(fmt::format("{}: longer than {} bytes, which is the most", path, most));
+  return Status::input(fmt::format("{}: cannot read: {}", units::escaped(path), std::strerror(error)));
 }
 
 /// `used` bytes of a file's beginning.
@@ -29,14 +26,20 @@ bool beginsAsPlan(const std::vector<uint8_t> &bytes, size_t used) {
   return std::equal(kMagic.begin(), kMagic.begin() + ptrdiff_t(std::min(used, kMagic.size())), bytes.begin());
 }
 
-/// read(2) to the file's end, or to one byte over `most`; the errno, or 0. `size` is what the file says of itself: a
-/// pipe says 0.
-int readAll(int file, size_t size, size_t most, bool onlyPlan, std::vector<uint8_t> &bytes) {
+/// How much of a file is read: of a plan, and of what does not begin as one. One byte over that shows that it is
+/// longer.
+struct Most {
+  int64_t ofPlan, ofOthers;
+};
+
+/// read(2) to the file's end, or to one byte over what is read at most; the errno, or 0. `size` is what the file says
+/// of itself: a pipe says 0.
+int readAll(int file, size_t size, const Most &most, std::vector<uint8_t> &bytes) {
   constexpr size_t kFirst = size_t(1) << 20;
   size_t used = 0;
-  while (used <= most && (!onlyPlan || beginsAsPlan(bytes, used))) {
+  for (size_t all; used <= (all = size_t(beginsAsPlan(bytes, used) ? most.ofPlan : most.ofOthers));) {
     if (bytes.size() == used)
-      bytes.resize(std::min(used == 0 ? kFirst : std::max(size + 1, used + used / 2), most + 1));
+      bytes.resize(std::min(used == 0 ? kFirst : std::max(size + 1, used + used / 2), all + 1));
     const ssize_t count = ::read(file, bytes.data() + used, bytes.size() - used);
     if (count < 0 && errno == EINTR)
       continue;
@@ -50,29 +53,37 @@ int readAll(int file, size_t size, size_t most, bool onlyPlan, std::vector<uint8
   return 0;
 }
 
-Status read(const std::string &path, int64_t most, bool onlyPlan, std::vector<uint8_t> &bytes) {
+Status read(const std::string &path, const Most &most, std::vector<uint8_t> &bytes) {
   bytes.clear();
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
     return readError(path, errno);
   struct stat about = {};
   const bool regular = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
-  const int64_t size = regular ? int64_t(about.st_size) : 0;
-  const int error = size > most ? 0 : readAll(file, size_t(size), size_t(most), onlyPlan, bytes);
+  const int64_t size = regular ? int64_t(about.st_size) : 0, longest = std::max(most.ofPlan, most.ofOthers);
+  const int error = size > longest ? 0 : readAll(file, size_t(size), most, bytes);
   ::close(file);
   if (error != 0)
+    bytes.clear();
+  if (error != 0)
     return readError(path, error);
-  return size > most || int64_t(bytes.size()) > most ? tooLong(path, most) : Status();
+  return size > longest || int64_t(bytes.size()) > longest ? tooLong(path, longest) : Status();
 }
 
 } // namespace
 
-Status readFile(const std::string &path, std::vector<uint8_t> &bytes) {
-  return read(path, limits::kPlanBytes, true, bytes);
+Status tooLong(const std::string &path, int64_t most) {
+  return Status::input(fmt::format("{}: longer than {} bytes, which is the most", units::escaped(path), most));
+}
+
+Status readFile(const std::string &path, std::vector<uint8_t> &bytes) { return readFile(path, 0, bytes); }
+
+Status readFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes) {
+  return read(path, {limits::kPlanBytes, most}, bytes);
 }
 
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes) {
-  return read(path, most, false, bytes);
+  return read(path, {most, most}, bytes);
 }
 
 Status verify(const Variant &variant) {
@@ -92,8 +103,8 @@ Status load(const std::string &path, Plan &plan) {
     status = decode(bytes, plan);
   if (status.ok())
     status = checkWhole(plan);
-  if (!status.ok() && status.message.find(path) != 0)
-    status.message = fmt::format("{}: {}", path, status.message);
+  if (const std::string name = units::escaped(path); !status.ok() && !status.message.starts_with(name))
+    status.message = fmt::format("{}: {}", name, status.message);
   return status;
 }
 

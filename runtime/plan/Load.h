@@ -24,8 +24,13 @@ Status verify(const Variant &variant);
 /// A plan's file → bytes, at most limits::kPlanBytes. Of what does not begin as a plan it reads no more than the
 /// beginning, so that neither a large file nor a device is read to its end only to be refused.
 Status readFile(const std::string &path, std::vector<uint8_t> &bytes);
+/// The same, but of what does not begin as a plan it reads up to one byte over `most`, which is no error.
+Status readFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 /// Any file → bytes, at most `most`.
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
+
+/// What readBytes says of a longer file.
+Status tooLong(const std::string &path, int64_t most);
 
 /// readFile, decode and verify.
 Status load(const std::string &path, Plan &plan);

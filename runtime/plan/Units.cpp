@@ -135,6 +135,18 @@ std::string pattern(const Measure &measure) {
 
 } // namespace
 
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return result;
+}
+
 std::string quoted(std::string_view text) { return fmt::format("'{}'", shown(text)); }
 
 std::string shown(std::string_view text) {
@@ -142,15 +154,7 @@ std::string shown(std::string_view text) {
   size_t end = std::min(text.size(), kShown);
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
     --end; // not through the middle of a character
-  std::string result;
-  for (char c : text.substr(0, end)) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F)
-      result += fmt::format("\\x{:02x}", byte);
-    else
-      result += c;
-  }
-  return end < text.size() ? result + "…" : result;
+  return escaped(text.substr(0, end)) + (end < text.size() ? "…" : "");
 }
 
 Quantity parseDuration(std::string_view text) { return parse(text, kDuration); }

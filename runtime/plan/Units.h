@@ -25,7 +25,9 @@ Quantity parseBandwidth(std::string_view text);
 /// Decimal digits alone: no sign, no leading zero.
 Quantity parseInteger(std::string_view text, int64_t least, int64_t most);
 
-/// Text from a file as a message may show it: in quotes, at most 40 bytes of it, control characters escaped.
+/// Text as a message may show it, as a file's name: control characters escaped.
+std::string escaped(std::string_view text);
+/// Text from a file: in quotes, at most 40 bytes of it, escaped.
 std::string quoted(std::string_view text);
 /// The same without the quotes.
 std::string shown(std::string_view text);

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Units.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <cerrno>
@@ -131,7 +132,7 @@ void putLittle(std::vector<uint8_t> &out, size_t at, uint64_t value, size_t byte
 }
 
 Status writeError(const std::string &path, int error) {
-  return Status::input(fmt::format("{}: cannot write: {}", path, std::strerror(error)));
+  return Status::input(fmt::format("{}: cannot write: {}", units::escaped(path), std::strerror(error)));
 }
 
 /// write(2) until all is out; the errno, or 0.
@@ -272,8 +273,8 @@ Status keepsInputs(const std::string &output, std::initializer_list<std::string>
   for (const std::string &input : inputs)
     if (!output.empty() && std::filesystem::is_regular_file(output, error) &&
         std::filesystem::equivalent(output, input, error))
-      return Status::usage(
-          fmt::format("{} would overwrite {}, which is read; name another file with {}", output, input, option));
+      return Status::usage(fmt::format("{} would overwrite {}, which is read; name another file with {}",
+                                       units::escaped(output), units::escaped(input), option));
   return {};
 }
 

@@ -2,11 +2,14 @@
 
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Units.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 namespace pipec::trace {
@@ -75,35 +78,94 @@ std::optional<Event> eventOf(const Json &object) {
   return event;
 }
 
+/// Takes each event as its object ends. Of all else it keeps nothing, and of an event only what is asked for: a tree
+/// could be many times its text.
+class Taker : public nlohmann::json_sax<Json> {
+public:
+  std::vector<Event> found;
+  bool hasEvents = false;
+
+  bool null() override { return value(nullptr); }
+  bool boolean(bool given) override { return value(given); }
+  bool number_integer(number_integer_t given) override { return value(given); }
+  bool number_unsigned(number_unsigned_t given) override { return value(given); }
+  bool number_float(number_float_t given, const string_t &) override { return value(given); }
+  bool string(string_t &given) override { return value(std::move(given)); }
+  bool binary(binary_t &) override { return true; }
+  bool start_object(size_t) override { return start(true); }
+  bool start_array(size_t) override { return start(false); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(string_t &given) override {
+    if (known == depth)
+      name = std::move(given);
+    return true;
+  }
+  bool parse_error(size_t, const std::string &, const nlohmann::detail::exception &) override { return false; }
+
+private:
+  // {"traceEvents": [{…, "args": {…}}]}
+  static constexpr int kEvents = 2, kEvent = 3, kArguments = 4;
+  int depth = 0, known = 0; // open objects and arrays, and how many of them lead to an event's arguments
+  std::string name;         // of what comes next
+  Json event;
+
+  bool start(bool isObject) {
+    const bool leads =
+        known == depth && (depth == 0             ? isObject
+                           : depth + 1 == kEvents ? !isObject && name == "traceEvents"
+                           : depth + 1 == kEvent  ? isObject
+                                                  : isObject && depth + 1 == kArguments && name == "args");
+    ++depth;
+    if (!leads)
+      return true;
+    known = depth;
+    hasEvents |= depth == kEvents;
+    if (depth == kEvent)
+      event = Json::object();
+    else if (depth == kArguments)
+      event["args"] = Json::object();
+    return true;
+  }
+  bool end() {
+    if (known == depth--) {
+      if (known-- == kEvent)
+        if (const auto one = eventOf(event))
+          found.push_back(*one);
+    }
+    return true;
+  }
+  bool value(Json given) {
+    static constexpr std::string_view kKeys[] = {"ph",    "pid",  "ts", "dur",        "args",  "step",
+                                                 "stage", "kind", "of", "microbatch", "epoch", "attempt"};
+    if (known != depth || depth < kEvent || std::find(std::begin(kKeys), std::end(kKeys), name) == std::end(kKeys))
+      return true;
+    (depth == kEvent ? event : event["args"])[name] = std::move(given);
+    return true;
+  }
+};
+
 } // namespace
 
 Status fromJson(std::string_view json, std::vector<Event> &events) {
-  std::vector<Event> found;
-  // Each event is taken as its object ends, and let go: a tree of a long run would be many times its text.
-  constexpr int kDepth = 2; // {"traceEvents": [{…}]}
-  const auto take = [&](int depth, Json::parse_event_t event, Json &parsed) {
-    if (depth != kDepth || event != Json::parse_event_t::object_end)
-      return true;
-    if (const auto one = eventOf(parsed))
-      found.push_back(*one);
-    return false;
-  };
-  const Json rest = Json::parse(json, take, /*allow_exceptions=*/false);
-  if (!rest.is_object() || !rest.contains("traceEvents") || !rest["traceEvents"].is_array())
+  Taker taker;
+  if (!Json::sax_parse(json, &taker) || !taker.hasEvents)
     return Status::input("the trace is damaged: expected a JSON object with \"traceEvents\"");
-  if (found.empty())
+  if (taker.found.empty())
     return Status::input("the trace has no instruction, expected what piperun --trace writes");
-  events = std::move(found);
+  events = std::move(taker.found);
   return {};
 }
 
 Status read(const std::string &path, std::vector<Event> &events) {
   std::vector<uint8_t> bytes;
-  Status status = plan::readBytes(path, limits::kTraceBytes, bytes);
+  Status status = plan::readBytes(path, kReadBytes, bytes);
+  if (status.message == plan::tooLong(path, kReadBytes).message)
+    status.message += "; a run of fewer steps has a shorter trace";
   if (status.ok()) {
     status = fromJson({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, events);
     if (!status.ok())
-      status.message = fmt::format("{}: {}", path, status.message);
+      status.message = fmt::format("{}: {}", units::escaped(path), status.message);
   }
   return status;
 }

@@ -32,7 +32,7 @@ TEST(OrderCsv, ReadsAFusedOrder) {
     Order order = right(text);
     EXPECT_EQ(order.microbatches, 2);
     EXPECT_EQ(order.backward, BackwardMode::Fused);
-    EXPECT_FALSE(order.lastMicrobatchFirst);
+    EXPECT_EQ(order.backwardGroup, 1);
     EXPECT_EQ(order.rankOf, (std::vector<int32_t>{0, 1}));
     EXPECT_EQ(order.words, (Words{{{0, F}, {0, F}, {0, BW}, {0, BW}}, {{1, F}, {1, BW}, {1, F}, {1, BW}}}));
     EXPECT_TRUE(order.rows.empty());
@@ -49,8 +49,36 @@ TEST(OrderCsv, ReadsASplitOrderInVPlacement) {
 
 TEST(OrderCsv, ReadsBackwardsFromTheLast) {
   Order order = right("0F0,0F1,0F2,0B2,0B1,0B0\n");
-  EXPECT_TRUE(order.lastMicrobatchFirst);
-  EXPECT_TRUE(right("0F0,0F1,0I1,0I0,0W1,0W0\n").lastMicrobatchFirst);
+  EXPECT_EQ(order.backwardGroup, 3);
+  EXPECT_EQ(right("0F0,0F1,0I1,0I0,0W1,0W0\n").backwardGroup, 2);
+}
+
+TEST(OrderCsv, ReadsSlicesFromTheLastOfEachMicrobatch) {
+  Order order;
+  OrderError error;
+  const std::string_view text = "0F0,0F1,0B1,0B0,0F2,0F3,0B3,0B2\n";
+  ASSERT_TRUE(readOrder(text, order, error, {.slices = 2})) << error.message;
+  EXPECT_EQ(order.backwardGroup, 2);
+  EXPECT_EQ(order.microbatches, 4);
+  EXPECT_FALSE(readOrder(text, order, error));
+  EXPECT_FALSE(readOrder("0F0,0F1,0B0,0B1,0F2,0F3,0B3,0B2\n", order, error, {.slices = 2}));
+  EXPECT_EQ(error.message,
+            "expected microbatch 1 next of this stage and kind, found 0B0: microbatches run in order, or "
+            "all backwards from the last; backwards of 2 slices from the last of them");
+}
+
+TEST(OrderCsv, ReadsTwoCopiesOfTheStages) {
+  // Stage 1 ends the first copy and stage 2 begins the second, on one rank and in any order.
+  Order order;
+  OrderError error;
+  const std::string_view text = "0F0,3F0,3B0,0B0\n2F0,1F0,1B0,2B0\n";
+  ASSERT_TRUE(readOrder(text, order, error, {.copies = 2})) << error.message;
+  EXPECT_EQ(order.rankOf, (std::vector<int32_t>{0, 1, 1, 0}));
+  EXPECT_EQ(order.microbatches, 1);
+  EXPECT_FALSE(readOrder(text, order, error));
+  EXPECT_FALSE(readOrder("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", order, error, {.copies = 2}));
+  EXPECT_EQ(error.message,
+            "an order of slices or of two copies of the stages has passes alone, found transfers: leave them out");
 }
 
 TEST(OrderCsv, KeepsTheTransfersOfARow) {

@@ -34,6 +34,14 @@ TEST(Schema, everyKeyHasItsMapAndADescription) {
   }
 }
 
+TEST(Schema, parametersThatAreOfNoSchedulesInTheCatalogueStandInIt) {
+  std::set<std::string_view> found;
+  for (const Key *key : keysOf("schedule"))
+    found.insert(key->name());
+  EXPECT_EQ(found, (std::set<std::string_view>{"name", "objective", "file", "interval", "forward", "backward_input",
+                                               "backward_weight", "backward"}));
+}
+
 TEST(Schema, exampleSpecsAreRead) {
   int count = 0;
   for (const auto &entry : std::filesystem::directory_iterator(kSpecs)) {

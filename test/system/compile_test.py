@@ -1,10 +1,11 @@
 """Specs to plans: every example compiles, its report has what the design lists, and its times are those of the
 schedule's definition."""
 import json
+import time
 import unittest
 
 import reference
-from support import CHECK, SPECS, ToolTest
+from support import CHECK, OK, SPECS, ToolTest, tool
 
 KEYS = {"schedule", "ranks", "stages", "microbatches", "makespan_ms", "span_ms", "bubble_rate", "span_bubble_rate",
         "lower_bound_ms", "span_lower_bound_ms", "bound", "span_bound", "gap", "span_gap", "peak_activation_bytes",
@@ -19,6 +20,15 @@ def of_a_plan(report):
 
 
 class CompileTest(ToolTest):
+    def test_the_time_of_an_exact_search_is_that_of_all_of_it(self):
+        begin = time.monotonic()
+        done = tool("pipec", "search", SPECS / "auto.yaml", "--exact", "--time", "100ms", "--json")
+        whole = time.monotonic() - begin
+        if "built without" in done.stderr:
+            self.skipTest("no solver")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["exact"]["seconds"], 0.7 * whole)
+
     def test_every_example_compiles_verifies_and_reports(self):
         examples = sorted(SPECS.glob("*.yaml"))
         self.assertTrue(examples)

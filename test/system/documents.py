@@ -100,7 +100,8 @@ INTRODUCTION = """\
 
 <!-- Written by test/system/documents.py from the catalogue (pipec schedules); do not edit. -->
 
-What `schedule:` in a spec may name. All pictures show the same work, [gallery.yaml](gallery.yaml): sixteen layers on four
+What `schedule:` in a spec may name, beside `auto`, `block` and `order`, whose parameters are in
+[REFERENCE.md](REFERENCE.md#schedule). All pictures show the same work, [gallery.yaml](gallery.yaml): sixteen layers on four
 ranks, eight microbatches, F, B and W equally long, links that cost nothing. A row is a rank, time runs to the right, the
 number in a box is its microbatch; lighter boxes are later chunks of a rank, or, where a schedule goes both ways, the other
 direction, whose microbatches are counted on from the first's; the dashed line, where there is one, is the lower bound: no

@@ -153,6 +153,25 @@ class ErrorsTest(ToolTest):
                 for word in words:
                     self.assertIn(word, done.stderr)
 
+    def test_traces_of_strangers(self):
+        """Little more memory than its text has; and not too long a one."""
+        plan = self.compile(SPECS / "1f1b.yaml")
+        trace = self.folder / "trace.json"
+        event = '{"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":0}}'
+        many = 5_000_000
+        for text in (f'{{"x":[{"{},[]," * many}0],"traceEvents":[{event}]}}',
+                     f'{{"traceEvents":[{"[]," * many}{event}]}}',
+                     f'{{"traceEvents":[{{"x":[{"{}," * many}0]}},{event}]}}',
+                     f'{{"x":{"[" * many}{"]" * many},"traceEvents":[{event}]}}'):
+            trace.write_text(text)
+            done = self.pipec("show", plan, "--trace", trace, code=INPUT,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20)))
+            self.assertNotIn("out of memory", done.stderr)
+        with open(trace, "wb") as file:
+            file.truncate((1 << 30) + 1)
+        self.assertIn("longer than 1073741824 bytes, which is the most; a run of fewer steps has a shorter trace",
+                      self.pipec("show", plan, "--trace", trace, code=INPUT).stderr)
+
     def test_an_older_plan_stays_when_compiling_fails(self):
         plan = self.compile(SPEC)
         before = plan.read_bytes()

@@ -208,6 +208,23 @@ TEST(Trace, ReadPassesOverWhatIsNotOurs) {
   }
 }
 
+TEST(Trace, ReadKeepsNothingOfWhatIsNotOurs) {
+  const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
+  const std::string other =
+      R"({"ph":"X","pid":9,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":9}})";
+  for (const std::string &text :
+       {"{\"other\":[" + other + "],\"traceEvents\":[" + ours + "]}", // only what stands among the events
+        "{\"traceEvents\":[[" + other + "]," + ours + ",{\"x\":[" + other + "],\"args\":[" + other + "]}]}",
+        "{\"traceEvents\":[{\"args\":7,\"x\":{\"args\":" + other + "}}," + ours + "],\"y\":{\"traceEvents\":[" + other +
+            "]}}"}) {
+    std::vector<Event> events;
+    const Status status = fromJson(text, events);
+    ASSERT_TRUE(status.ok()) << text << ": " << status.message;
+    ASSERT_EQ(events.size(), 1u) << text;
+    EXPECT_EQ(events[0].microbatch, 3);
+  }
+}
+
 TEST(Trace, ReadRefusesWhatIsNoTrace) {
   std::vector<Event> events;
   for (const char *bad : {"", "{", "[]", "7", "{\"traceEvents\":7}", "{\"traceEvents\":[]}"}) {

@@ -10,7 +10,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+} // namespace CLI
 
 namespace pipec {
 
@@ -19,6 +20,9 @@ using Choices = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// A script for `shell`, "bash" or "zsh", that completes a program, with or without subcommands.
 std::string completion(const CLI::App &app, std::string_view shell, const Choices &choices);
+
+/// Refuses an empty name, as an unset variable leaves, for what names a file.
+CLI::Validator fileName();
 
 /// A page of section 1 as man(7) source: of the whole where `command` is empty, else of a subcommand, which is known.
 std::string manual(const CLI::App &app, const std::string &command, std::string_view version);

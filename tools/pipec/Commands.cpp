@@ -8,9 +8,11 @@
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/Simulate.h"
 #include "tools/pipec/Compile.h"
+#include "tools/pipec/Files.h"
 #include "tools/pipec/Inputs.h"
 #include "tools/pipec/Orders.h"
 
@@ -108,7 +110,7 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, path, status);
   if (options.json)
     fmt::print("{}", emit::reportJson(report));
-  fmt::print(stderr, "{}wrote {}\n", emit::reportText(report), path);
+  fmt::print(stderr, "{}wrote {}\n", emit::reportText(report), units::escaped(path));
   return 0;
 }
 
@@ -206,8 +208,8 @@ int verifyCommand(const CommandOptions &options) {
   if (options.json)
     fmt::print("{}", jsonText({{"file", options.input}, {"ranks", plan.ranks()}, {"variants", plan.variants.size()}}));
   else
-    fmt::print("{}: {} ranks, {} variant{}: every rule holds, every run ends\n", options.input, plan.ranks(),
-               plan.variants.size(), plan.variants.size() == 1 ? "" : "s");
+    fmt::print("{}: {} ranks, {} variant{}: every rule holds, every run ends\n", units::escaped(options.input),
+               plan.ranks(), plan.variants.size(), plan.variants.size() == 1 ? "" : "s");
   return 0;
 }
 

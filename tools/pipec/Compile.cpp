@@ -7,10 +7,13 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/spec/Reader.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/Write.h"
+#include "tools/pipec/Auto.h"
 #include "tools/pipec/Diagnostics.h"
+#include "tools/pipec/Files.h"
 #include "tools/pipec/HugeHeap.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -20,7 +23,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
-#include <tuple>
 #include <unistd.h>
 
 using namespace mlir;
@@ -82,7 +84,7 @@ public:
     auto begin = std::chrono::steady_clock::now();
     std::vector<spec::Spec> specs;
     std::vector<spec::Diagnostic> diagnostics;
-    bool read = spec::readSpecs(path, set, specs, diagnostics);
+    bool read = readSpecs(path, set, specs, diagnostics);
     report(diagnostics, context);
     if (!read)
       return stop(Code::Input);
@@ -91,7 +93,7 @@ public:
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = plan::keepsInputs(compiled.output, {file}, "-o"); !status.ok())
           return stop(path, status);
-    if (until == Stage::Checked || until == Stage::Space)
+    if (until <= Stage::Space)
       return specs.front().ofVariants
                  ? stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"))
                  : space(specs.front());
@@ -141,6 +143,17 @@ private:
     return false;
   }
 
+  static bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,
+                        std::vector<spec::Diagnostic> &diagnostics) {
+    const Kept *kept = keptOf(path, limits::kSpecBytes);
+    if (!kept)
+      return spec::readSpecs(path, set, specs, diagnostics);
+    if (!kept->status.ok())
+      return diagnostics.push_back({path, 1, 1, kept->status.message, {}}), false;
+    return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, path, set,
+                               specs, diagnostics);
+  }
+
   /// What is wrong with the file as a whole.
   bool stop(const std::string &path, const Status &status) {
     emitError(FileLineColLoc::get(&context, path, 1, 1)) << status.message;
@@ -153,6 +166,8 @@ private:
     if (!searches)
       if (const Imported imported = fromSpec(spec, context); !imported.module)
         return stop(imported.code);
+    if (until == Stage::Least)
+      return compiled.leastLimit = leastLimitOf(spec, context), true;
     if (!searches && until == Stage::Checked)
       return true;
     SearchSpace found = searchSpaceOf(spec, context);
@@ -192,23 +207,6 @@ private:
     return false;
   }
 
-  /// What one variant's spec came to.
-  struct Made {
-    std::string text;
-    plan::Variant variant;
-    simulate::Result walk;
-    schedule::Problem problem;
-    schedule::Words words;
-    std::map<std::string, int64_t> parameters;
-    schedule::Objective objective = schedule::Objective::Span;
-  };
-
-  /// A spec whose words are searched for, and the rings of transfer buffers that the search leaves room for.
-  struct Choice {
-    spec::Spec spec;
-    int32_t buffers;
-  };
-
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
@@ -216,7 +214,12 @@ private:
     Made made;
     Code code = Code::Ok;
     if (searches)
-      code = compileSearched(choice, made, internal);
+      code = compileAuto(
+          choice, context,
+          [this](const Choice &each, Made &made, bool &internal) {
+            return compileOnce(each, Stage::Plan, made, internal);
+          },
+          made, internal);
     if (code == Code::Ok && (!searches || until != Stage::Plan))
       code = compileOnce(choice, until, made, internal);
     if (code != Code::Ok)
@@ -230,88 +233,6 @@ private:
     compiled.parameters.push_back(std::move(made.parameters));
     compiled.objective = made.objective;
     return Code::Ok;
-  }
-
-  static schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
-
-  /// Whether it is worth while to compile this more often than once, for a shorter time.
-  static bool mayGain(const Choice &choice, const Made &made) {
-    constexpr int64_t kMost = int64_t(1) << 15; // passes F of a plan
-    return timeOf(made) > boundOf(made.variant.certificate, made.objective) &&
-           int64_t(choice.spec.stages) * choice.spec.microbatches.value <= kMost;
-  }
-
-  /// The search weighs words on links that never queue and keeps the buffers that let them run at all; the passes may
-  /// have to queue, and where memory holds no more buffers transfers wait for one. So it compiles several and keeps the
-  /// best. Leaves in `choice` what it came from.
-  Code compileSearched(Choice &choice, Made &made, bool &internal) {
-    const Code code = compileWithRoom(choice, made, internal);
-    if (code == Code::Ok)
-      compileFromCatalogue(choice, made);
-    return code;
-  }
-
-  /// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
-  /// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
-  /// one does.
-  Code compileWithRoom(Choice &choice, Made &made, bool &internal) {
-    constexpr int kTries = 3;
-    constexpr schedule::Time kWorth = 200; // waits of a 200th are not
-    bool found = false;
-    schedule::Time words = 0; // the shortest, if they waited for no buffer
-    Choice trial = choice;
-    trial.buffers = 2;
-    for (int i = 0; choice.spec.memoryLimit.value != 0 && i != kTries; ++i) {
-      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-      Made other;
-      const Code code = compileOnce(trial, Stage::Plan, other, internal);
-      if (internal || (code != Code::Ok && code != Code::Check))
-        break; // said below
-      if (code == Code::Ok) {
-        const schedule::Time time = schedule::timeOf(other.problem, other.words, other.objective);
-        words = found ? std::min(words, time) : time;
-        if (!found || timeOf(other) < timeOf(made)) {
-          made = std::move(other);
-          choice = trial;
-        }
-        found = true;
-        if (timeOf(made) - words <= words / kWorth || !mayGain(choice, made))
-          break;
-      }
-      trial.buffers *= found ? 2 : 4;
-    }
-    internal = false;
-    return found ? Code::Ok : compileOnce(choice, Stage::Plan, made, internal);
-  }
-
-  /// Schedules of the catalogue that could be better than what was found.
-  void compileFromCatalogue(Choice &choice, Made &made) {
-    constexpr int kTries = 4;
-    if (!mayGain(choice, made))
-      return;
-    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-    const schedule::Objective by = made.objective;
-    const spec::Spec searched = choice.spec;
-    int tries = 0;
-    for (const CatalogueTime &each : catalogueTimes(searched, context)) {
-      if (each.time >= timeOf(made) || tries++ == kTries)
-        return;
-      Choice named{searched, 1};
-      named.spec.schedule = {each.name, searched.schedule.mark, {}};
-      Made other;
-      bool internal = false;
-      if (compileOnce(named, Stage::Plan, other, internal) != Code::Ok ||
-          pipec::timeOf(other.variant.certificate, by) >= timeOf(made))
-        continue;
-      // What bounds every placement that the spec allows.
-      plan::Certificate &own = other.variant.certificate;
-      const plan::Certificate &all = made.variant.certificate;
-      std::tie(own.lowerBound, own.bound) = std::pair(all.lowerBound, all.bound);
-      std::tie(own.spanLowerBound, own.spanBound) = std::pair(all.spanLowerBound, all.spanBound);
-      other.objective = by;
-      made = std::move(other);
-      choice = std::move(named);
-    }
   }
 
   Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {

@@ -21,8 +21,9 @@ struct Failure {
   unsigned line = 0, column = 0;
 };
 
-/// Checked: the spec is right. Space: it is, and `problems` and `objective` say what a search by words searches for it.
-enum class Stage { Checked, Space, Design, Programs, Plan };
+/// Checked: the spec is right. Least: and `leastLimit` says what memory `auto` needs for it. Space: `problems` and
+/// `objective` say what a search by words searches for it.
+enum class Stage { Checked, Least, Space, Design, Programs, Plan };
 
 struct Compiled {
   bool keepVisits = false; // wanted: that walks hold when each instruction runs
@@ -36,6 +37,7 @@ struct Compiled {
   std::vector<schedule::Problem> problems;
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
+  schedule::Bytes leastLimit = 0;                            // Stage::Least
   int32_t stages = 0;                                        // that the spec says, or the first of its variants
   double milliseconds = 0;
 };

@@ -1,6 +1,7 @@
 #include "tools/pipec/Diagnostics.h"
 
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Units.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
@@ -64,7 +65,8 @@ void excerpt(const std::string &path, unsigned line, unsigned column) {
 void printOne(Location location, DiagnosticSeverity severity, const std::string &message) {
   auto place = location->findInstanceOf<FileLineColLoc>();
   if (place)
-    llvm::errs() << shown(place.getFilename().str()) << ":" << place.getLine() << ":" << place.getColumn() << ": ";
+    llvm::errs() << shown(units::escaped(place.getFilename().str())) << ":" << place.getLine() << ":"
+                 << place.getColumn() << ": ";
   const char *kind = severity == DiagnosticSeverity::Error     ? "error"
                      : severity == DiagnosticSeverity::Warning ? "warning"
                      : severity == DiagnosticSeverity::Note    ? "note"

@@ -109,6 +109,8 @@ bool rowOf(const CommandOptions &options, const schedule::Exact &found, Row &mad
 } // namespace
 
 int searchExactly(const CommandOptions &options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   if (!schedule::canDecide())
     return fail(options, options.input,
                 Status::usage("this pipec was built without Z3, which --exact needs: install libz3-dev, configure and "
@@ -123,12 +125,12 @@ int searchExactly(const CommandOptions &options) {
     return fail(options, failure);
   exact.objective = space.objective;
   const bool isSpan = exact.objective == schedule::Objective::Span;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   std::vector<Row> rows;
   std::optional<schedule::Exact> found;
   {
     const Progress progress(!options.json);
+    rows = scheduleRows(options, exact.objective, space.stages, progress);
+    exact.milliseconds -= int64_t(1000 * seconds());
     exact.said = [&](const schedule::Exact &now, schedule::Time asking) {
       progress.say(fmt::format("{:.1f} s: {} found, {} proven to be needed, asking for {} …", seconds(),
                                plan::timeText(now.time), plan::timeText(now.bound), plan::timeText(asking)));
@@ -141,15 +143,11 @@ int searchExactly(const CommandOptions &options) {
     set.push_back(autoFor(exact.objective));
     return compile(options.input, set, Stage::Plan, space, failure) ? 0 : fail(options, failure);
   }
-  const double took = seconds();
   Row own;
   int code = 0;
   if (!rowOf(options, *found, own, code))
     return code;
-  {
-    const Progress progress(!options.json);
-    rows = scheduleRows(options, exact.objective, space.stages, progress);
-  }
+  const double took = seconds();
   rows.push_back(std::move(own));
   for (Row &each : rows)
     if (each.name == "exact" || each.name == "auto") {

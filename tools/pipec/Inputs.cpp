@@ -1,13 +1,13 @@
 #include "tools/pipec/Inputs.h"
 
-#include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
+#include "tools/pipec/Files.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 
 namespace pipec {
 
@@ -31,9 +31,9 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
          std::optional<simulate::Place> place) {
   // What loads files names the file itself.
   std::string_view message = status.message;
-  if (message.starts_with(file + ": "))
-    message.remove_prefix(file.size() + 2);
-  std::string where = file;
+  std::string where = units::escaped(file);
+  if (message.starts_with(where + ": "))
+    message.remove_prefix(where.size() + 2);
   if (place)
     where += fmt::format(":{}:{}", place->line, place->column);
   fmt::print(stderr, "{}: error: {}\n", where, message);
@@ -41,25 +41,15 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
   return fail(options, Failure{status.code, std::string(message), file, unsigned(known.line), unsigned(known.column)});
 }
 
-std::string beginningOf(const std::string &path, size_t most) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    return {}; // reading a pipe twice would lose what it held
-  std::FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file)
-    return {};
-  std::string bytes(most, '\0');
-  bytes.resize(std::fread(bytes.data(), 1, most, file));
-  std::fclose(file);
-  return bytes;
-}
-
-/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
-bool isPlan(const std::string &path) { return beginningOf(path, plan::kMagic.size()) == plan::kMagic; }
-
 /// Loads a plan with every rule and the walk.
 Status loadChecked(const std::string &path, plan::Plan &plan) {
-  if (Status status = plan::load(path, plan); !status.ok())
+  std::vector<uint8_t> bytes;
+  Status status = readPlan(path, bytes);
+  if (status.ok())
+    status = plan::decode(bytes, plan);
+  if (status.ok())
+    status = plan::verify(plan);
+  if (!status.ok())
     return status;
   for (const plan::Variant &variant : plan.variants) {
     simulate::Result result;
@@ -79,8 +69,8 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
     code = fail(options, failure);
     return false;
   }
-  Status status = options.set.empty() ? plan::readFile(path, compiled.bytes)
-                                      : Status::usage("--set changes a spec; this is a plan");
+  Status status =
+      options.set.empty() ? readPlan(path, compiled.bytes) : Status::usage("--set changes a spec; this is a plan");
   if (status.ok())
     status = plan::decode(compiled.bytes, compiled.plan);
   if (status.ok())

@@ -21,12 +21,6 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
 /// As printed with --json: what is no UTF-8, as a file's name may be, is replaced.
 std::string jsonText(const nlohmann::ordered_json &json);
 
-/// What a file begins with, at most so many bytes; nothing of one that cannot be read, or not twice.
-std::string beginningOf(const std::string &path, size_t most);
-
-/// Whether the file says that it is a plan; what cannot be read is left to whoever reads it as a spec.
-bool isPlan(const std::string &path);
-
 /// Loads a plan with every rule and the walk.
 Status loadChecked(const std::string &path, plan::Plan &plan);
 

@@ -3,9 +3,10 @@
 #include "compiler/emit/OrderProof.h"
 #include "compiler/schedule/OrderRules.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Load.h"
 #include "runtime/plan/Status.h"
+#include "runtime/plan/Units.h"
 #include "tools/pipec/Diagnostics.h"
+#include "tools/pipec/Files.h"
 #include "tools/pipec/Inputs.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -80,17 +81,17 @@ bool isOrder(const std::string &path) {
   std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
   if (suffix == ".csv")
     return true;
-  const std::string first = beginningOf(path, 1);
+  const std::string first = beginningOf(path, 1, limits::kOrderBytes);
   return !first.empty() && (std::isdigit(static_cast<unsigned char>(first[0])) || first[0] == '(');
 }
 
 int verifyOrderCommand(const CommandOptions &options) {
   emit::OrderStop stop;
   std::vector<uint8_t> bytes;
-  if (Status status = plan::readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
+  if (Status status = readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
     // What reads files names the file itself.
-    stop.error.message =
-        status.message.substr(status.message.starts_with(options.input) ? options.input.size() + 2 : 0);
+    const std::string name = units::escaped(options.input);
+    stop.error.message = status.message.substr(status.message.starts_with(name) ? name.size() + 2 : 0);
     return refuse(options, stop, status.code);
   }
   schedule::OrderCells cells;
@@ -121,12 +122,12 @@ int verifyOrderCommand(const CommandOptions &options) {
     fmt::print("{}", jsonText(object));
     return 0;
   }
-  fmt::print("{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers{}: every rule holds, every run ends{}\n",
-             options.input, format, comms ? fmt::format(" as release {} spells it", nameOf(cells.release)) : "",
-             cells.rows.size(), index.stages, index.microbatches, transfersOf(index),
-             cells.pairs ? fmt::format(", {} overlapped pairs", pairsOf(cells)) : "",
-             comms ? fmt::format(" (communicator {})", emit::name(communicator))
-                   : " where PyTorch places the transfers");
+  fmt::print(
+      "{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers{}: every rule holds, every run ends{}\n",
+      units::escaped(options.input), format,
+      comms ? fmt::format(" as release {} spells it", nameOf(cells.release)) : "", cells.rows.size(), index.stages,
+      index.microbatches, transfersOf(index), cells.pairs ? fmt::format(", {} overlapped pairs", pairsOf(cells)) : "",
+      comms ? fmt::format(" (communicator {})", emit::name(communicator)) : " where PyTorch places the transfers");
   fmt::print("  with F, B and W of one unit each and transfers that take none: {} units, bubble {:.2f} %\n", time.units,
              100 * time.bubble);
   return 0;

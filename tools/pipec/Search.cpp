@@ -4,6 +4,7 @@
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Compile.h"
 #include "tools/pipec/ExactSearch.h"
+#include "tools/pipec/Files.h"
 #include "tools/pipec/Inputs.h"
 #include "tools/pipec/SearchRows.h"
 
@@ -34,26 +35,34 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
   std::vector<std::string> unlimited = options.set;
   unlimited.push_back(autoFor(objective));
   unlimited.push_back("memory.limit=1048576TiB");
-  Compiled compiled;
+  Compiled compiled, needs;
   Failure failure;
-  if (!compile(options.input, unlimited, Stage::Plan, compiled, failure))
+  if (!compile(options.input, unlimited, Stage::Plan, compiled, failure) ||
+      !compile(options.input, unlimited, Stage::Least, needs, failure))
     return fail(options, failure);
   plan::Bytes most = 0;
   for (const simulate::RankResult &rank : compiled.walks.front().ranks)
     most = std::max(most, rank.peak);
-  const plan::Bytes least = std::min(schedule::leastLimit(compiled.problems.front()), most);
+  most = std::max(most, needs.leastLimit);
+  std::vector<plan::Bytes> limits;
+  for (int i = 0; i != kPoints; ++i) {
+    const auto limit = plan::Bytes(needs.leastLimit + __int128(most - needs.leastLimit) * i / (kPoints - 1));
+    if (!limits.empty() && plan::bytesText(limits.back()) == plan::bytesText(limit))
+      limits.pop_back();
+    limits.push_back(limit);
+  }
   std::vector<Row> rows;
   {
     const Progress progress(!options.json);
-    for (int i = 0; i != kPoints; ++i) {
-      const auto limit = plan::Bytes(least + __int128(most - least) * i / (kPoints - 1));
-      if (!rows.empty() && rows.back().name == plan::bytesText(limit))
-        continue;
+    for (const plan::Bytes limit : limits) {
       progress.say(fmt::format("under {} …", plan::bytesText(limit)));
       Row made;
       made.name = plan::bytesText(limit);
-      if (row(options, {autoFor(objective), fmt::format("memory.limit={}B", limit)}, made))
-        rows.push_back(std::move(made));
+      if (!row(options, {autoFor(objective), fmt::format("memory.limit={}B", limit)}, made))
+        continue;
+      if (!rows.empty() && !rows.back().wrong.empty()) // what it takes to run may be more than the least
+        rows.pop_back();
+      rows.push_back(std::move(made));
     }
   }
   plan::Time longest = 1;

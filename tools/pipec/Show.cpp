@@ -2,6 +2,7 @@
 #include "compiler/emit/Html.h"
 #include "compiler/emit/Svg.h"
 #include "compiler/emit/Timeline.h"
+#include "runtime/plan/Units.h"
 #include "runtime/trace/Read.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
@@ -149,7 +150,7 @@ int showCommand(const CommandOptions &options) {
     if (Status status = section(options, compiled, network, drawn); !status.ok())
       return fail(options, fileOf(options, status, path), status);
     if (options.emit != "svg")
-      drawn.title = path; // in a figure the schedule's name says more
+      drawn.title = units::escaped(path); // in a figure the schedule's name says more
   }
   if (options.emit == "svg")
     return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));

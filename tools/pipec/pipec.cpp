@@ -29,7 +29,10 @@ struct Subcommand {
 };
 
 void input(CLI::App &app, pipec::CommandOptions &options, const char *what) {
-  app.add_option("INPUT", options.input, what)->required();
+  app.add_option("INPUT", options.input, what)->required()->check(pipec::fileName());
+}
+CLI::Option *output(CLI::App &app, pipec::CommandOptions &options, const char *what) {
+  return app.add_option("-o,--output", options.output, what)->check(pipec::fileName());
 }
 void set(CLI::App &app, pipec::CommandOptions &options) {
   app.add_option("--set", options.set, "key.path=value laid over the spec; may be repeated")->allow_extra_args(false);
@@ -46,7 +49,7 @@ const Subcommand kSubcommands[] = {
      "pipec compile specs/zb-v.yaml --emit=svg -o zb-v.svg",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
-       app.add_option("-o,--output", options.output, "the file to write (default: beside the spec, .pipe)");
+       output(app, options, "the file to write (default: beside the spec, .pipe)");
        set(app, options);
        app.add_option("--emit", options.emit,
                       "plan, pipe (the building block), programs (after all passes), torch-csv (with transfers), "
@@ -65,7 +68,8 @@ const Subcommand kSubcommands[] = {
        input(app, options, "a spec or a plan");
        set(app, options);
        auto *network = app.add_option("--network", options.network,
-                                      "a scenario (specs/networks): simulate steps under it and list their times");
+                                      "a scenario (specs/networks): simulate steps under it and list their times")
+                           ->check(pipec::fileName());
        app.add_option("--steps", options.steps, "so many steps (default: 10)")
            ->check(CLI::Range(1, 1'000'000))
            ->needs(network);
@@ -83,8 +87,11 @@ const Subcommand kSubcommands[] = {
                ->check(CLI::IsMember({"memory"}));
        auto *exact = app.add_flag("--exact", options.exact, "prove the best order optimal, or how far from it it is");
        exact->excludes(sweep);
-       app.add_option("--time", options.time, "that the proof may take (default: 10s)")->needs(exact);
-       app.add_option("-o,--output", options.output, "the best order, as a file for {name: order}")->needs(exact);
+       app.add_option(
+              "--time", options.time,
+              "that all of it may take; what the search has begun it ends, then nothing more is asked (default: 10s)")
+           ->needs(exact);
+       output(app, options, "the best order, as a file for {name: order}")->needs(exact);
        json(app, options);
      },
      pipec::searchCommand},
@@ -97,18 +104,20 @@ const Subcommand kSubcommands[] = {
      "pipec show 1f1b.pipe --trace run.json",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
-       app.add_option("OTHER", options.second, "a second one, drawn below on the same scale");
+       app.add_option("OTHER", options.second, "a second one, drawn below on the same scale")->check(pipec::fileName());
        set(app, options);
-       app.add_option("--trace", options.trace, "a run of the plan (piperun --trace), drawn under what was predicted");
+       app.add_option("--trace", options.trace, "a run of the plan (piperun --trace), drawn under what was predicted")
+           ->check(pipec::fileName());
        app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
            ->check(CLI::Range(0, 1'000'000));
        app.add_option("--network", options.network,
                       "a scenario (specs/networks): draw what is predicted under it; --step says which step then too "
-                      "(default: 0)");
+                      "(default: 0)")
+           ->check(pipec::fileName());
        app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
        app.add_option("--emit", options.emit, "svg: a figure instead of text; html: a page to explore")
            ->check(CLI::IsMember({"svg", "html"}));
-       app.add_option("-o,--output", options.output, "the file to write (default: standard output)");
+       output(app, options, "the file to write (default: standard output)");
        app.add_option("--width,--columns", options.columns,
                       "columns (default: COLUMNS, the terminal's, else 80); of a figure pixels (default: 900)")
            ->check(CLI::Range(20, 10000));

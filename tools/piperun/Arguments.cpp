@@ -43,7 +43,8 @@ void define(CLI::App &app, Arguments &a) {
       ->default_str("carry");
   app.add_option("--trace", a.trace,
                  "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, else each process "
-                 "its own, with its rank before the suffix; over all restarts (each step once; args name the attempt)");
+                 "its own, with its rank before the suffix; over all restarts (each step once; args name the attempt)")
+      ->check(fileName());
   app.add_option("--deadline", a.deadline,
                  "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
       ->check(CLI::Range(0.0, kMaxDeadline));
@@ -52,11 +53,13 @@ void define(CLI::App &app, Arguments &a) {
                  "said every 5 s; 0: no limit; default: 300, with --local the deadline")
       ->check(CLI::Range(0.0, kMaxDeadline));
   app.add_option(
-      "--network", a.network,
-      "A scenario (specs/networks): links are shaped as it says and payloads are whole; or real: payloads are "
-      "whole and nothing is emulated (default: the plan's links, emulated)");
+         "--network", a.network,
+         "A scenario (specs/networks): links are shaped as it says and payloads are whole; or real: payloads are "
+         "whole and nothing is emulated (default: the plan's links, emulated)")
+      ->check(fileName());
   auto *checkpoint = app.add_option("--checkpoint", a.checkpoint,
-                                    "Folder for checkpoints, which all processes reach; one is made at the end");
+                                    "Folder for checkpoints, which all processes reach; one is made at the end")
+                         ->check(fileName());
   app.add_option("--every", a.every, "Steps from one checkpoint to the next")
       ->check(CLI::Range(int64_t(1), kMaxSteps))
       ->needs(checkpoint);
