@@ -15,6 +15,7 @@
 #include "runtime/simulate/Scenario.h"
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace pipec::simulate {
@@ -49,6 +50,8 @@ struct Options {
   std::function<void(const Event &)> observe;
   /// Fills in RankResult::visits.
   bool keepVisits = false;
+  /// Fills in RankResult::times.
+  bool keepTimes = false;
 };
 
 /// One executed instruction of a rank's first step.
@@ -65,12 +68,15 @@ struct RankResult {
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
   int64_t peakIndex = 0;              // of the instruction that first reaches it, as in Event
   std::vector<Visit> visits;          // in the order in which the walk came to them: each behind what it depends on
+  /// Of each step, by Event::index: when each instruction starts and ends.
+  std::vector<std::vector<std::pair<plan::Time, plan::Time>>> times;
 };
 
 struct Result {
   std::vector<RankResult> ranks;
   plan::Time makespan = 0; // of the first step
   bool repeats = false;    // Options::untilRepeats: the last step is like the one before it
+  bool overtaken = false;  // Options::keepTimes: some instruction ends before its queue counts it
 };
 
 /// Runs `options.steps` steps of a variant, or fewer (untilRepeats); `lastEnd` has one element for each. If the program

@@ -197,13 +197,8 @@ void Walk::takeTurn() {
   turns.pop();
   uint32_t q = kNone;
   std::optional<Turn> turn = nextTurn(noted.rank, q);
-  if (!turn)
+  if (turn != noted) // something else was noted since, or ran; what comes next has been noted then
     return;
-  if (*turn != noted) { // something else ran in between
-    if (*turn > noted)
-      turns.push(*turn);
-    return;
-  }
   Device &device = devices[noted.rank];
   QueueState &queue = queues[q];
   queue.posted = false;
@@ -282,6 +277,13 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
     options.observe({queue.rank, queue.index, work.operation,
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
                      indexOf(queue), *times});
+  }
+  if (options.keepTimes) {
+    auto &kept = result.ranks[size_t(queue.rank)].times;
+    if (kept.size() == size_t(queue.step))
+      kept.emplace_back(size_t(plan::executed(variant.programs[size_t(queue.rank)])));
+    kept[size_t(queue.step)][size_t(indexOf(queue))] = {start, completedAt};
+    result.overtaken |= completedAt != *times;
   }
   if (options.keepVisits && queue.step == 0)
     result.ranks[size_t(queue.rank)].visits.push_back({start, completedAt, uint32_t(indexOf(queue))});

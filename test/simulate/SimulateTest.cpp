@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <limits>
 #include <map>
 #include <set>
@@ -224,6 +225,39 @@ TEST(Simulate, RolledAndStraightProgramsRunAlike) {
     };
     EXPECT_EQ(events(straight), events(rolled));
   }
+}
+
+TEST(Simulate, TimesAreThoseOfTheEvents) {
+  for (bool rolled : {false, true}) {
+    const plan::Variant variant = oneFOneB({.ranks = 3, .microbatches = 9, .deferred = true, .rolled = rolled});
+    simulate::Options options;
+    options.steps = 3;
+    options.keepTimes = true;
+    std::vector<std::vector<std::vector<std::pair<Time, Time>>>> times(variant.programs.size());
+    bool overtaken = false;
+    options.observe = [&](const simulate::Event &event) {
+      auto &own = times[size_t(event.rank)];
+      const auto count = size_t(plan::executed(variant.programs[size_t(event.rank)]));
+      own.resize(size_t(options.steps), std::vector<std::pair<Time, Time>>(count));
+      own[size_t(event.step)][size_t(event.index)] = {event.start, event.end};
+      overtaken |= event.counted != event.end;
+    };
+    simulate::Result result;
+    ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+    for (size_t rank = 0; rank != times.size(); ++rank)
+      EXPECT_EQ(result.ranks[rank].times, times[rank]) << rank;
+    EXPECT_EQ(result.overtaken, overtaken);
+  }
+}
+
+// Turns on a shared device that have passed are not kept: what a step takes grows with its instructions, not with their
+// square, which were a minute of these.
+TEST(Simulate, SharedDevicesTakeTimeThatGrowsEvenly) {
+  const plan::Variant variant = oneFOneB({.ranks = 16, .microbatches = 2000, .deferred = true});
+  const std::clock_t begin = std::clock();
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(variant, {.steps = 2, .observe = {}}, result).ok());
+  EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 5);
 }
 
 // Two sends follow each other on a link: the wire is held for its cost, the data arrive a latency later.
