@@ -55,11 +55,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         return llvm::all_of(own, [](const auto &entry) { return entry.second.inOrder(); });
       });
     };
-    if (inOrder())
+    if (inOrder() || succeeded(settleOrder(streams, rings, /*report=*/false)))
       return success();
     streams.predicted.reset();
-    if (succeeded(settleOrder(streams, rings, /*report=*/false)))
-      return success();
     if (raise(rings) && inOrder())
       return success();
     return settleOrder(streams, rings, /*report=*/true);
@@ -92,9 +90,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
 
   /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
   bool predict(Streams &streams, std::vector<Rings> &rings) {
-    plan::Variant variant = lower(streams, {.communicator = std::nullopt, .rolled = false});
+    plan::Variant variant = lower(streams, {.communicator = std::nullopt, .kept = false});
     simulate::Result result;
-    if (!run(streams, variant, rings, result))
+    if (!run(variant, rings, result))
       return false;
     // Passes that take no time would leave the order of a reuse to chance; a picosecond does not.
     bool anyFree = false;
@@ -105,7 +103,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
           anyFree = true;
         }
     simulate::Result ignored;
-    if (anyFree && !run(streams, variant, rings, ignored))
+    if (anyFree && !run(variant, rings, ignored))
       return false;
     lacking = 0;
     room.assign(rings.size(), std::numeric_limits<int64_t>::max());
@@ -169,24 +167,20 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   /// One predicted run, by which all rings grow. False if it stops.
-  bool run(const Streams &streams, const plan::Variant &variant, std::vector<Rings> &rings, simulate::Result &result) {
-    std::vector<Times> times(rings.size());
+  bool run(const plan::Variant &variant, std::vector<Rings> &rings, simulate::Result &result) {
     simulate::Options options;
     options.steps = 3;
     options.untilRepeats = true;
-    // A send ends when its wire is free, and so is its buffer then; a received one when the pass that takes it ends.
-    options.observe = [&](const simulate::Event &event) {
-      Times &own = times[size_t(event.rank)];
-      if (own.size() == size_t(event.step))
-        own.emplace_back(streams.ranks[size_t(event.rank)].records.size());
-      own[size_t(event.step)][size_t(event.index)] = {event.start, event.end};
-      endsInOrder &= event.counted == event.end;
-    };
+    options.keepTimes = true;
     if (!simulate::simulate(variant, options, result).ok())
       return false;
-    for (size_t rank = 0; rank != rings.size(); ++rank)
+    endsInOrder &= !result.overtaken;
+    // A send ends when its wire is free, and so is its buffer then; a received one when the pass that takes it ends.
+    for (size_t rank = 0; rank != rings.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
-        ring.grow(times[rank]);
+        ring.grow(result.ranks[rank].times);
+      result.ranks[rank].times = {};
+    }
     return true;
   }
 
@@ -240,6 +234,8 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       std::vector<Graph::Node> order;
       if (dependences.sort(order)) {
         dependences.arrange(streams, order);
+        if (pairsAlone || llvm::any_of(streams.ranks, queuesAllReduce))
+          streams.predicted.reset();
         for (size_t rank = 0; rank != rings.size(); ++rank) {
           streams.moveOps(rank);
           for (auto &[key, ring] : rings[rank])
@@ -254,6 +250,12 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       dependences.report(streams, order);
     }
     return failure();
+  }
+
+  /// Whether an all-reduce shares a queue with transfers, among which it may move.
+  static bool queuesAllReduce(const Stream &stream) {
+    return ProgramOp(stream.program).getCommunicator() == Communicator::Shared &&
+           llvm::any_of(stream.operations, [](const auto &each) { return each.kind == plan::Kind::AllReduce; });
   }
 
   /// Edges between the transfers that share a queue.

@@ -9,7 +9,7 @@
 namespace pipec {
 
 /// What `work` returns, worked out on a thread of its own where that pays and there may be one, else when it is asked
-/// for. `work` must not touch what its caller changes meanwhile, nor the IR.
+/// for. `work` must not touch what its caller changes meanwhile, nor make or change IR.
 template <typename Work> auto beside(bool pays, Work work) -> std::future<decltype(work())> {
   if (pays)
     try {

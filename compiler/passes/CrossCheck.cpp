@@ -1,5 +1,6 @@
 #include "compiler/passes/CrossCheck.h"
 
+#include "compiler/passes/Roll.h"
 #include "compiler/schedule/Evaluate.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -16,6 +17,7 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
   variant.copies = problem.copies;
   const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
   std::vector<size_t> place(problem.stages.size()); // of a stage among its rank's
+  Roller roll;
   for (const schedule::Word &word : words) {
     plan::Program &program = variant.programs.emplace_back();
     int32_t rank = program.rank = int32_t(variant.programs.size() - 1);
@@ -28,6 +30,16 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
     constexpr size_t kKinds = plan::kKinds;
     const std::vector<int32_t> &own = stages[size_t(rank)];
     std::vector<Flow> flows(own.size() * kKinds * 2);
+    auto elsewhere = [&](int32_t stage) { return stage >= 0 && problem.rankOf[size_t(stage)] != rank; };
+    size_t headers = 0, transfers = 0;
+    for (const schedule::Op &op : word) {
+      headers += op.overlapped;
+      if (op.letter != schedule::Letter::W)
+        transfers += size_t(elsewhere(problem.before(op.stage))) + size_t(elsewhere(problem.after(op.stage)));
+    }
+    const size_t end = own.size() + 2; // all-reduces and optimizers
+    program.instructions.reserve(word.size() + headers + transfers + end);
+    program.waits.reserve(transfers + end);
     for (size_t s = 0; s != own.size(); ++s)
       place[size_t(own[s])] = s;
     auto append = [&](plan::Kind kind, plan::Payload of, int32_t stage, std::optional<plan::Wait> wait, auto make,
@@ -63,7 +75,6 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
         made.latency = link.latency;
       };
     };
-    auto elsewhere = [&](int32_t stage) { return stage >= 0 && problem.rankOf[size_t(stage)] != rank; };
     auto payloadOf = [](const schedule::Op &op) {
       return op.letter == schedule::Letter::F ? plan::Payload::Forward : plan::Payload::Backward;
     };
@@ -127,7 +138,8 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
     for (const int32_t stage : own)
       append(plan::Kind::Optimizer, {}, stage, reduced,
              [&](plan::Operation &optimizer) { optimizer.cost = problem.stages[size_t(stage)].optimizer; });
-    program.step = {{0, uint32_t(program.instructions.size()), 1}}; // to roll it takes longer than to walk it once
+    program.step = {{0, uint32_t(program.instructions.size()), 1}};
+    roll(program);
   }
   return variant;
 }

@@ -120,7 +120,8 @@ void Dependences::meet(const Streams &streams) {
   }
 }
 
-void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &order) const {
+void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &order) {
+  nodes.clear();
   std::vector<std::vector<uint32_t>> orders(streams.ranks.size());
   for (size_t rank = 0; rank != orders.size(); ++rank)
     orders[rank].reserve(streams.ranks[rank].records.size());
@@ -130,9 +131,10 @@ void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &orde
       orders[size_t(transfer.from)].push_back(transfer.send);
       orders[size_t(transfer.to)].push_back(transfer.recv);
     } else {
-      auto [rank, record] = placeOf(node);
+      const auto [rank, record] = placeOf(node);
       const Stream &stream = streams.ranks[rank];
       const bool overlaps = stream.kind(stream.records[record]) == plan::Kind::Overlapped;
+      places[node].second = uint32_t(orders[rank].size());
       for (uint32_t i = record; i != record + (overlaps ? 3 : 1); ++i)
         orders[rank].push_back(i);
     }

@@ -6,6 +6,7 @@
 #include "compiler/passes/Streams.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/AnalysisManager.h"
 
 #include <utility>
 #include <vector>
@@ -41,8 +42,9 @@ public:
   /// Rank and record of a node that is no transfer.
   std::pair<uint32_t, uint32_t> placeOf(Graph::Node node) const { return places[node]; }
 
-  /// Puts the records of all ranks in the order of the nodes; ops stay where they are.
-  void arrange(Streams &streams, const std::vector<Graph::Node> &order) const;
+  /// Puts the records of all ranks in the order of the nodes; ops stay where they are. From then on there is no
+  /// nodeOf().
+  void arrange(Streams &streams, const std::vector<Graph::Node> &order);
 
   /// Reports a cycle among nodes, each waiting for the next; notes may be added.
   mlir::InFlightDiagnostic report(const Streams &streams, const std::vector<Graph::Node> &cycle) const;
@@ -54,6 +56,18 @@ private:
   std::vector<std::pair<uint32_t, uint32_t>> places;
   std::vector<Graph::Node> backwards;          // fused ones, and pairs
   std::vector<std::vector<Graph::Node>> nodes; // by rank and record
+};
+
+/// The analysis: all nodes in order, at the usual levels. Of records that are in that order too it is what orders them,
+/// which the next pass need not work out again.
+struct Ordered {
+  Ordered(mlir::Operation *, mlir::AnalysisManager &analyses)
+      : dependences(analyses.getAnalysis<Streams>()), sorted(dependences.sort(order)) {}
+
+  Dependences dependences;
+  std::vector<Graph::Node> order; // or a cycle
+  bool sorted;
+  bool arranged = false; // the records stand in this order
 };
 
 } // namespace pipec

@@ -7,21 +7,22 @@ namespace {
 class StepRun {
 public:
   explicit StepRun(const Traffic &traffic)
-      : traffic(traffic), ran(traffic.passes.size()), sent(traffic.moves.size()), received(traffic.moves.size()) {}
+      : traffic(traffic), passCan(traffic.passes.size()), sendCan(traffic.moves.size()), recvCan(traffic.moves.size()) {
+    for (size_t i = 0; i != traffic.passes.size(); ++i)
+      passCan[i] = traffic.passes[i].in == Traffic::kNone;
+  }
 
+  // Asked again and again, so what retires says it to what it lets go on.
   bool can(const Cell &cell) const {
-    switch (cell.kind) {
-    case Cell::Kind::Send:
-      return ran[traffic.moves[cell.index].producer];
-    case Cell::Kind::Recv:
-      return sent[cell.index];
-    case Cell::Kind::Pass:
-      return traffic.passes[cell.index].in == Traffic::kNone || received[traffic.passes[cell.index].in];
-    }
-    return false;
+    return (cell.kind == Cell::Kind::Pass ? passCan : cell.kind == Cell::Kind::Send ? sendCan : recvCan)[cell.index];
   }
   void retire(const Cell &cell) {
-    (cell.kind == Cell::Kind::Pass ? ran : cell.kind == Cell::Kind::Send ? sent : received)[cell.index] = true;
+    if (cell.kind == Cell::Kind::Send)
+      recvCan[cell.index] = true;
+    else if (cell.kind == Cell::Kind::Recv)
+      passCan[traffic.moves[cell.index].consumer] = true;
+    else if (const uint32_t out = traffic.passes[cell.index].out; out != Traffic::kNone)
+      sendCan[out] = true;
   }
   /// Lets ranks act in turn, then once more those that had to wait for one behind them, until none can; the steps.
   template <typename Act> int64_t run(Act act) {
@@ -43,7 +44,7 @@ public:
 
 private:
   const Traffic &traffic;
-  std::vector<char> ran, sent, received; // quicker than bits
+  std::vector<char> passCan, sendCan, recvCan; // quicker than bits
 };
 
 /// Where the next pass, or the next transfer, of a row stands.

@@ -105,17 +105,17 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
       if (failed(placeAsGiven(pipeline, streams)))
         return signalPassFailure();
     } else {
-      Dependences dependences(streams);
-      std::vector<Graph::Node> order;
-      if (!dependences.sort(order)) {
-        dependences.report(streams, order);
+      Ordered &ordered = getAnalysis<Ordered>();
+      if (!ordered.sorted) {
+        ordered.dependences.report(streams, ordered.order);
         return signalPassFailure();
       }
-      dependences.arrange(streams, order);
+      ordered.dependences.arrange(streams, ordered.order);
+      ordered.arranged = true;
     }
     if (!streams.ranks.empty() && streams.ranks.front().hasOps())
       createOps(streams);
-    markAnalysesPreserved<Streams>();
+    markAnalysesPreserved<Streams, Ordered>();
   }
 
   /// A transfer for each F that is not on the rank of the F before it, and the same for backwards.
@@ -124,13 +124,17 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     using Place = std::pair<uint32_t, uint32_t>;
     const size_t microbatches = size_t(problem.microbatches);
     std::vector<Place> forwards(problem.stages.size() * microbatches, {kNone, kNone}), backwards = forwards;
+    std::vector<size_t> own, most; // records of each rank, and as many as they may become
     for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
       const Stream &stream = streams.ranks[rank];
+      own.push_back(stream.records.size());
+      most.push_back(own.back());
       for (uint32_t i = 0; i != stream.records.size(); ++i) {
         const Record &record = stream.records[i];
         plan::Kind kind = stream.kind(record);
         if (!plan::isCompute(kind) || kind == plan::Kind::BackwardWeight)
           continue;
+        most.back() += 2;
         const size_t stage = size_t(stream.of(record).stage), microbatch = size_t(record.microbatch);
         if (stage >= problem.stages.size() || microbatch >= microbatches)
           return stream.emitError(i) << stream.nameOf(i) << " is none of the pipeline's " << problem.stages.size()
@@ -141,9 +145,8 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         place = {rank, i};
       }
     }
-    std::vector<size_t> own; // records of each rank
-    for (const Stream &stream : streams.ranks)
-      own.push_back(stream.records.size());
+    for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank)
+      streams.ranks[rank].records.reserve(most[rank]);
     for (uint32_t rank = 0; rank != streams.ranks.size(); ++rank) {
       Stream &stream = streams.ranks[rank];
       std::vector<Hop> hops(stream.operations.size());

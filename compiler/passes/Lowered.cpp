@@ -183,14 +183,32 @@ private:
 
 } // namespace
 
+static size_t recordsOf(const Streams &streams) {
+  size_t records = 0;
+  for (const Stream &stream : streams.ranks)
+    records += stream.records.size();
+  return records;
+}
+
 plan::Variant lower(const Streams &streams, const LowerOptions &options) {
   plan::Variant variant;
   variant.programs.resize(streams.ranks.size());
-  for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
-    const Stream &stream = streams.ranks[rank];
-    ProgramLowering(stream, options, variant.programs[rank]).run();
-    if (options.rolled)
-      roll(variant.programs[rank]);
+  auto lowerSome = [&](size_t first, size_t last) {
+    Roller rollToWalk;
+    for (size_t rank = first; rank != last; ++rank) {
+      ProgramLowering(streams.ranks[rank], options, variant.programs[rank]).run();
+      if (options.kept)
+        roll(variant.programs[rank]);
+      else
+        rollToWalk(variant.programs[rank]);
+    }
+  };
+  const size_t half = streams.ranks.size() / 2;
+  std::future<void> others =
+      beside(recordsOf(streams) >= kManyOperations, [&] { lowerSome(half, streams.ranks.size()); });
+  lowerSome(0, half);
+  others.get();
+  for (const Stream &stream : streams.ranks) {
     variant.copies = std::max(variant.copies, int32_t(ProgramOp(stream.program).getCopies().value_or(1)));
     variant.slices = std::max(variant.slices, int32_t(ProgramOp(stream.program).getSlices().value_or(1)));
     for (const plan::Operation &operation : stream.operations)
@@ -209,10 +227,7 @@ Lowered::Lowered(mlir::Operation *, AnalysisManager &analyses) {
     return;
   valid = true;
   variant = lower(streams);
-  size_t records = 0;
-  for (const Stream &stream : streams.ranks)
-    records += stream.records.size();
-  std::future<Status> judged = beside(records >= kManyOperations, [this] { return plan::verify(variant); });
+  std::future<Status> judged = beside(recordsOf(streams) >= kManyOperations, [this] { return plan::verify(variant); });
   walk(streams);
   rules = judged.get();
 }

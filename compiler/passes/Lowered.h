@@ -16,11 +16,11 @@ namespace pipec {
 
 struct LowerOptions {
   std::optional<pipe::Communicator> communicator; // in place of the programs' own
-  bool rolled = true;                             // which takes longer than one walk
+  bool kept = true;                               // and so rolled; else only walked (Roller)
 };
 
 /// A variant as the programs say it, without certificate: the i-th instruction that a program executes is record i of
-/// its stream. Rolled, which makes it small and faster to walk. Waits: a use of what another queue
+/// its stream. Waits: a use of what another queue
 /// defines; for the first transfers of a ring, its last users in the step before.
 plan::Variant lower(const Streams &streams, const LowerOptions &options = {});
 

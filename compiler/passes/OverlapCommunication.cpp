@@ -43,19 +43,26 @@ struct Numbered {
     return order;
   }
 
-  Rows rowsOf(const Streams &streams) const {
-    Rows rows;
+  /// Whether the programs are these rows.
+  bool stand(const Rows &rows, const Streams &streams) const {
     for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
       const Stream &stream = streams.ranks[rank];
-      std::vector<Cell> &row = rows.emplace_back();
-      for (uint32_t i = 0; i != stream.records.size(); ++i)
-        if (const plan::Kind kind = stream.kind(stream.records[i]); plan::isTransfer(kind))
-          row.push_back(kind == plan::Kind::Send ? Cell{Cell::Kind::Send, stream.records[i].out}
-                                                 : Cell{Cell::Kind::Recv, stream.records[i].in});
-        else if (passOf[rank][i] != kNone)
-          row.push_back({Cell::Kind::Pass, passOf[rank][i]});
+      auto cell = rows[rank].begin();
+      for (uint32_t i = 0; i != stream.records.size(); ++i) {
+        const Record &record = stream.records[i];
+        const plan::Kind kind = stream.kind(record);
+        if (!plan::isTransfer(kind) && passOf[rank][i] == kNone)
+          continue;
+        if (cell == rows[rank].end() ||
+            *cell++ != (kind == plan::Kind::Send   ? Cell{Cell::Kind::Send, record.out}
+                        : kind == plan::Kind::Recv ? Cell{Cell::Kind::Recv, record.in}
+                                                   : Cell{Cell::Kind::Pass, passOf[rank][i]}))
+          return false;
+      }
+      if (cell != rows[rank].end())
+        return false;
     }
-    return rows;
+    return true;
   }
 };
 
@@ -122,7 +129,7 @@ std::optional<Numbered> number(const Streams &streams) {
 }
 
 /// What things last in the orders that know no times, from those that repeat most.
-constexpr Dependences::Levels kLevels[] = {{0, 16}, {2, 16}, {3, 16}, {4, 8}};
+constexpr Dependences::Levels kLevels[] = {{0, 16}, {2, 16}, {3, 16}, {4, 8}}; // the usual ones, and others
 
 struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapCommunicationPass> {
   void runOnOperation() override {
@@ -133,21 +140,22 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     if (llvm::all_of(streams.ranks, [](const Stream &stream) {
           return ProgramOp(stream.program).getCommunicator() == Communicator::PerEdge;
         }))
-      return markAllAnalysesPreserved(); // in the order of their producers none is in another's way
+      return; // in the order of their producers none is in another's way
     if (failed(streams.match()))
       return signalPassFailure();
     const std::optional<Numbered> numbered = number(streams);
     if (!numbered)
       return;
-    Dependences dependences(streams, kLevels[0]);
-    std::vector<Graph::Node> sorted;
-    if (!dependences.sort(sorted)) {
+    Ordered &ordered = getAnalysis<Ordered>();
+    Dependences &dependences = ordered.dependences;
+    std::vector<Graph::Node> &sorted = ordered.order;
+    if (!ordered.sorted) {
       dependences.report(streams, sorted);
       return signalPassFailure();
     }
     const Traffic &traffic = numbered->traffic;
     TransferOrder first = numbered->orderOf(dependences, sorted);
-    const bool isFirst = rowsOf(traffic, first) == numbered->rowsOf(streams);
+    const bool isFirst = ordered.arranged || numbered->stand(rowsOf(traffic, first), streams);
     std::vector<MakeOrder> orders{[&] { return std::move(first); }};
     for (Dependences::Levels levels : llvm::drop_begin(kLevels))
       orders.push_back([&, levels] {
@@ -161,14 +169,18 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     int64_t steps = 0;
     if (Rows fewer = packed(traffic, rows, kAll, steps); steps < stepsOf(traffic, rows) / 64 * 63)
       rows = std::move(fewer);
-    if (isFirst && rows == numbered->rowsOf(streams))
+    if (isFirst && numbered->stand(rows, streams))
       return;
-    Streams other = streams;
-    arrange(other, *numbered, rows);
     // What was there is the first of the orders, or may be better than all.
-    if (!(isFirst && (numbered->isExact || makespan(other) == makespanOf(traffic, best))) && !isBetter(other, streams))
-      return;
-    streams = std::move(other);
+    if (isFirst && numbered->isExact) {
+      arrange(streams, *numbered, rows);
+    } else {
+      Streams other = streams;
+      arrange(other, *numbered, rows);
+      if (!(isFirst && makespan(other) == makespanOf(traffic, best)) && !isBetter(other, streams))
+        return;
+      streams = std::move(other);
+    }
     for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
       streams.moveOps(rank);
   }
@@ -196,7 +208,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
 
   static std::optional<plan::Time> makespan(const Streams &streams) {
     simulate::Result result;
-    if (!simulate::simulate(lower(streams, {.communicator = std::nullopt, .rolled = false}), {}, result).ok())
+    if (!simulate::simulate(lower(streams, {.communicator = std::nullopt, .kept = false}), {}, result).ok())
       return std::nullopt;
     return result.makespan;
   }

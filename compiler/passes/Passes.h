@@ -33,11 +33,11 @@ std::unique_ptr<mlir::Pass> createBuildSchedule(Wanted wanted);
 /// From one pipeline to checked programs: all passes above, in the order of Passes.td.
 void buildPipeline(mlir::OpPassManager &manager, Wanted wanted = {});
 
-/// Its two halves: programs that nothing changes any more, and the checks.
-void buildPrograms(mlir::OpPassManager &manager, Wanted wanted);
+/// What comes after the first: programs that nothing changes any more, and the checks.
+void buildPrograms(mlir::OpPassManager &manager);
 void buildChecks(mlir::OpPassManager &manager);
 
-/// Between the two: hands the words on.
+/// Hands the words on, which no pass changes.
 std::unique_ptr<mlir::Pass> createTakeWords(std::function<void(schedule::Words)> take);
 
 /// Ends a pipeline in which what the checks walked is needed afterwards: takes their analysis out.

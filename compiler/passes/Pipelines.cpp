@@ -35,8 +35,7 @@ std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken) {
   return std::make_unique<TakeLowered>(taken);
 }
 
-void buildPrograms(mlir::OpPassManager &manager, Wanted wanted) {
-  manager.addPass(createBuildSchedule(wanted));
+void buildPrograms(mlir::OpPassManager &manager) {
   manager.addPass(createInsertCommunication());
   manager.addPass(createOverlapCommunication());
   manager.addPass(createAllocateSlots());
@@ -49,7 +48,8 @@ void buildChecks(mlir::OpPassManager &manager) {
 }
 
 void buildPipeline(mlir::OpPassManager &manager, Wanted wanted) {
-  buildPrograms(manager, wanted);
+  manager.addPass(createBuildSchedule(wanted));
+  buildPrograms(manager);
   buildChecks(manager);
 }
 

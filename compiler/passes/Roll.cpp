@@ -190,4 +190,12 @@ void roll(Program &program) {
   program.step = std::move(rolled.step);
 }
 
+void Roller::operator()(Program &program) {
+  if (!pays)
+    return;
+  const size_t straight = program.instructions.size();
+  roll(program);
+  pays = program.instructions.size() <= straight / 8;
+}
+
 } // namespace pipec

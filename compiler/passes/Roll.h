@@ -10,4 +10,15 @@ namespace pipec {
 /// O(n log n) in its instructions.
 void roll(plan::Program &program);
 
+/// For the programs of a variant that is only walked, one after the other: rolls them, which leaves less memory to
+/// touch, until one stays more than an eighth as long. To roll such takes longer than to walk it, and the others will
+/// be like it.
+class Roller {
+public:
+  void operator()(plan::Program &program);
+
+private:
+  bool pays = true;
+};
+
 } // namespace pipec

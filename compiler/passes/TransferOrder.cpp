@@ -3,6 +3,7 @@
 #include "runtime/simulate/Price.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <queue>
@@ -209,37 +210,49 @@ TransferOrder byTimeWith(const Traffic &traffic, Time eighths, const TransferOrd
   return byTime(slowed(traffic, meanCost(traffic) * eighths / 8), any);
 }
 
-/// First start to last end, transfers `slower` times as long. Where queues do not count, no order is shorter.
-template <bool kQueues> Time makespanWith(const Traffic &traffic, const TransferOrder &order, int64_t slower) {
+/// First start to last end, with transfers so many times as long, of each of kNetworks. Where queues do not count, no
+/// order is shorter.
+template <bool kQueues, size_t kNetworks>
+std::array<Time, kNetworks> makespans(const Traffic &traffic, const TransferOrder &order,
+                                      const std::array<int64_t, kNetworks> &slower) {
+  using Times = std::array<Time, kNetworks>;
   const std::vector<uint32_t> rankOf = rankOfPasses(traffic);
-  std::vector<Time> rankFree(traffic.ranks()), queueFree(traffic.queues), ends(traffic.passes.size()),
-      arrival(traffic.moves.size());
-  Time last = 0;
+  // Of a transfer, when what it carries is there: at its sender, then at its receiver.
+  std::vector<Times> rankFree(traffic.ranks()), queueFree(traffic.queues), there(traffic.moves.size());
+  Times last = {};
   for (const Node node : order) {
     if (traffic.isMove(node)) {
       const Traffic::Move &move = traffic.moves[traffic.moveAt(node)];
-      Time start = ends[move.producer];
-      if constexpr (kQueues)
-        start = std::max({start, queueFree[move.sends], queueFree[move.receives]});
-      const Time end = start + move.cost * slower;
-      if constexpr (kQueues)
-        queueFree[move.sends] = queueFree[move.receives] = end;
-      arrival[traffic.moveAt(node)] = end + move.latency;
+      Times &its = there[traffic.moveAt(node)];
+      for (size_t n = 0; n != kNetworks; ++n) {
+        Time start = its[n];
+        if constexpr (kQueues)
+          start = std::max({start, queueFree[move.sends][n], queueFree[move.receives][n]});
+        const Time end = start + move.cost * slower[n];
+        if constexpr (kQueues)
+          queueFree[move.sends][n] = queueFree[move.receives][n] = end;
+        its[n] = end + move.latency;
+      }
       continue;
     }
     const Traffic::Pass &pass = traffic.passes[node];
-    Time &free = rankFree[rankOf[node]];
-    free = std::max(free, pass.in == kNone ? 0 : arrival[pass.in]) + pass.cost;
-    ends[node] = free;
-    last = std::max(last, free);
+    Times &free = rankFree[rankOf[node]];
+    for (size_t n = 0; n != kNetworks; ++n) {
+      free[n] = std::max(free[n], pass.in == kNone ? 0 : there[pass.in][n]) + pass.cost;
+      last[n] = std::max(last[n], free[n]);
+    }
+    if (pass.out != kNone)
+      there[pass.out] = free;
   }
   return last;
 }
 
-template <bool kQueues> __int128 priceOf(const Traffic &traffic, const TransferOrder &order) {
-  return simulate::priceOf(makespanWith<kQueues>(traffic, order, 1),
-                           makespanWith<kQueues>(traffic, order, simulate::kSlower));
+/// As it is, and on a slow network.
+template <bool kQueues> std::array<Time, 2> bothMakespans(const Traffic &traffic, const TransferOrder &order) {
+  return makespans<kQueues, 2>(traffic, order, {1, simulate::kSlower});
 }
+
+__int128 priceOf(const std::array<Time, 2> &makespans) { return simulate::priceOf(makespans[0], makespans[1]); }
 
 /// All of kLeast, or, where there is much to order, the one that is best for as many microbatches as take little time.
 std::vector<Time> worthTrying(const Traffic &traffic) {
@@ -253,7 +266,7 @@ std::vector<Time> worthTrying(const Traffic &traffic) {
   const Traffic some =
       firstOf(traffic, int32_t(std::max<size_t>(1, size_t(microbatches) * kMuch / 2 / traffic.size())));
   const TransferOrder sweep = bySweep(some);
-  auto price = [&](Time eighths) { return priceOf<true>(some, byTimeWith(some, eighths, sweep)); };
+  auto price = [&](Time eighths) { return priceOf(bothMakespans<true>(some, byTimeWith(some, eighths, sweep))); };
   std::vector<__int128> prices;
   std::transform(all.begin(), all.end(), std::back_inserter(prices), price);
   return {all[size_t(std::min_element(prices.begin(), prices.end()) - prices.begin())]};
@@ -261,7 +274,9 @@ std::vector<Time> worthTrying(const Traffic &traffic) {
 
 } // namespace
 
-Time makespanOf(const Traffic &traffic, const TransferOrder &order) { return makespanWith<true>(traffic, order, 1); }
+Time makespanOf(const Traffic &traffic, const TransferOrder &order) {
+  return makespans<true, 1>(traffic, order, {1})[0];
+}
 
 TransferOrder bySweep(const Traffic &traffic) {
   TransferOrder order;
@@ -296,18 +311,16 @@ TransferOrder bestOrder(const Traffic &traffic, const std::vector<MakeOrder> &by
     return byWords.front()();
   const TransferOrder sweep = bySweep(traffic);
   const Time most = makespanOf(traffic, sweep);
-  const __int128 least = priceOf<false>(traffic, sweep); // of any order
+  const __int128 least = priceOf(bothMakespans<false>(traffic, sweep)); // of any order
   TransferOrder best;
   __int128 price = 0;
   auto consider = [&](int64_t saves, auto make) {
     if (!best.empty() && least >= price - price / saves)
       return false;
     TransferOrder order = make();
-    const Time makespan = makespanOf(traffic, order);
-    if (makespan > most)
-      return false;
-    const __int128 its = simulate::priceOf(makespan, makespanWith<true>(traffic, order, simulate::kSlower));
-    if (!best.empty() && its >= price - price / saves)
+    const std::array<Time, 2> taken = bothMakespans<true>(traffic, order);
+    const __int128 its = priceOf(taken);
+    if (taken[0] > most || (!best.empty() && its >= price - price / saves))
       return false;
     price = its;
     best = std::move(order);

@@ -190,9 +190,10 @@ int createBeside(const std::string &path, std::string &temporary) {
 } // namespace
 
 std::vector<uint8_t> encode(const Plan &plan) {
-  if (sizeEstimate(plan) > uint64_t(limits::kPlanBytes))
+  const uint64_t most = sizeEstimate(plan);
+  if (most > uint64_t(limits::kPlanBytes))
     return {};
-  FlatBufferBuilder builder;
+  FlatBufferBuilder builder{size_t(most)}; // all at once: growing would copy it again and again
   const auto processes = writeRows<file::Process>(
       builder, plan.processes, [](const Process &p) { return file::Process(p.rank, p.replica, p.shard); });
   const auto provider =
@@ -210,8 +211,10 @@ std::vector<uint8_t> encode(const Plan &plan) {
   out.add_names(names);
   builder.Finish(out.Finish());
 
-  std::vector<uint8_t> bytes(kHeaderBytes + builder.GetSize());
-  std::memcpy(bytes.data() + kHeaderBytes, builder.GetBufferPointer(), builder.GetSize());
+  std::vector<uint8_t> bytes;
+  bytes.reserve(kHeaderBytes + builder.GetSize());
+  bytes.resize(kHeaderBytes);
+  bytes.insert(bytes.end(), builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   putLittle(bytes, kMajorAt, kMajor, 2);
   putLittle(bytes, kMinorAt, kMinor, 2);

@@ -251,19 +251,20 @@ private:
     manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
     Code code = Code::Ok;
     manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
-    buildPrograms(manager, {.ops = until == Stage::Programs, .visits = compiled.keepVisits});
     std::future<std::string> checked;
+    manager.addPass(createBuildSchedule({.ops = until == Stage::Programs, .visits = compiled.keepVisits}));
     manager.addPass(createTakeWords([&](schedule::Words words) {
       made.words = words;
       size_t letters = 0;
       for (const schedule::Word &word : words)
         letters += word.size();
-      // Beside the passes' own walk this holds half as much again.
+      // Beside the other passes this holds half as much again.
       const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
       checked = beside(pays, [problem = problemOf(findPipeline(*module)), words = std::move(words)] {
         return crossCheck(problem, words);
       });
     }));
+    buildPrograms(manager);
     buildChecks(manager);
     std::optional<Lowered> lowered;
     manager.addPass(createTakeLowered(lowered));

@@ -15,6 +15,7 @@ void growHeap(size_t bytes) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, int(bytes));
+  mallopt(M_ARENA_MAX, 1);                    // threads beside take what the passes have given back
   void *block = std::malloc(size_t(1) << 20); // grows the heap, once for all of it
   auto from = (reinterpret_cast<uintptr_t>(block) + kPage - 1) / kPage * kPage;
   auto to = reinterpret_cast<uintptr_t>(sbrk(0));
