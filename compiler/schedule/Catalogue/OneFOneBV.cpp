@@ -37,8 +37,8 @@ Entry oneFOneBV() {
           .placement = "v",
           .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362, figure 16",
           .bubble =
-              "at most 5p/6 (F+B+W) in all, equal stages, 2F = B + W; each microbatch up to 6 max(f, (b+w)/2) + 4c, "
-              "f, b, w of a chunk",
+              "at most 5p/6 (F+B+W) in all, equal stages, 2F = B + W, m >= p, no transfers; each microbatch up to "
+              "6 max(f, (b+w)/2) + 6c, f, b, w of a chunk",
           .memory = "2 ceil((2p+1)/3) chunks, about two thirds of 1F1B's",
           .words = [](const Problem &problem, const Parameters &) { return refill(problem, oneFOneBVBlock(problem)); }};
 }

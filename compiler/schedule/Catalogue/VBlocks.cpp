@@ -72,8 +72,8 @@ Entry vEntry(std::string_view name, std::string_view bubble, std::string_view me
 
 Entry vMin() {
   return vEntry("v-min",
-                "about 2p/3 (F+B+W) in all, equal stages, F = B = W; each microbatch up to 6 max(f,b,w) + 4c, a "
-                "tenth more where c > 0, f, b, w of a chunk",
+                "at most 2p/3 (F+B+W) in all, equal stages, F = B = W, m >= p, no transfers; each microbatch up to "
+                "6 max(f,b,w) + 6c, f, b, w of a chunk",
                 "2 floor((p+4)/3) chunks, about a third of 1F1B's", [](const Problem &problem, const Parameters &) {
                   return refill(problem, vBlock(problem, {1, 1, problem.ranks % 3 == 0 ? 2 : 0, 1}));
                 });
@@ -81,8 +81,8 @@ Entry vMin() {
 
 Entry vHalf() {
   return vEntry("v-half",
-                "about p/2 (F+B+W) in all, equal stages, F = B = W; each microbatch up to max(2(f+b+w), "
-                "4f+w+2c, 4b+w+2c), up to a tenth more where c >= w, f, b, w of a chunk",
+                "at most p/2 (F+B+W) in all, equal stages, F = B = W, m >= p, no transfers; each microbatch up to "
+                "max(2(f+b+w), 4f+w, 4b+w) + 4c, seldom up to a tenth more, f, b, w of a chunk",
                 "2 floor((p+2)/2) chunks, about half of 1F1B's", [](const Problem &problem, const Parameters &) {
                   return refill(problem, vBlock(problem, {2, 1, problem.ranks % 2 == 0 ? 3 : 0, 2}));
                 });
