@@ -1,8 +1,10 @@
 // The kinds of recipes: published schedules; microbatches woven one by one; list scheduling under policies; blocks in
-// real time, by interval and room at each hop; and blocks of equal slots, whose orders suit unequal passes too.
+// real time, by interval and room at each hop; rounds of several microbatches; and blocks of equal slots, whose orders
+// suit unequal passes too.
 #include "compiler/schedule/Candidates.h"
 
 #include "compiler/schedule/Catalogue/Entries.h"
+#include "compiler/schedule/Rounds.h"
 #include "compiler/schedule/Weave.h"
 #include "runtime/plan/Limits.h"
 
@@ -171,19 +173,36 @@ std::vector<Policy> policies(const Problem &problem, const Capacities &capacitie
 std::vector<Candidate> woven(const Problem &problem, const Capacities &capacities) {
   using Room = WeaveOptions::Room;
   constexpr WeaveOptions kWays[] = {
-      {25, Room::None, true, false},  {70, Room::None, true, false},  {80, Room::Forward, true, false},
-      {0, Room::None, false, false},  {0, Room::None, true, true},    {25, Room::Forward, true, true},
-      {60, Room::None, true, true},   {25, Room::None, false, false}, {25, Room::Forward, false, true},
-      {90, Room::None, true, true},   {60, Room::None, false, false}, {80, Room::None, true, true},
-      {90, Room::None, false, false}, {60, Room::None, false, true},  {40, Room::None, true, true},
-      {70, Room::None, false, false}, {25, Room::None, false, true},  {80, Room::None, false, true},
-      {50, Room::None, false, false}, {50, Room::None, true, false}};
+      {25, Room::None, true, true, 100, false},     {25, Room::None, true, false, 0, false},
+      {90, Room::Forward, true, true, 100, true},   {70, Room::None, true, false, 0, false},
+      {50, Room::Backward, true, false, 75, false}, {0, Room::Forward, false, true, 100, false},
+      {0, Room::None, true, false, 75, false},      {90, Room::Forward, false, true, 100, true},
+      {0, Room::Forward, true, true, 0, false},     {50, Room::None, true, true, 100, false},
+      {0, Room::Backward, false, false, 0, false},  {50, Room::None, false, true, 0, false},
+      {0, Room::None, true, false, 0, false},       {90, Room::Backward, false, false, 100, true},
+      {0, Room::None, false, true, 0, false},       {90, Room::Backward, false, false, 75, true},
+      {100, Room::None, false, true, 100, true},    {100, Room::Backward, false, true, 0, true},
+      {0, Room::Backward, false, true, 100, false}, {70, Room::Forward, false, true, 100, false},
+      {0, Room::None, false, false, 0, false},      {80, Room::Forward, true, false, 0, false}};
   std::vector<Candidate> result;
   if (capacities.empty() || problem.stages.size() == size_t(problem.ranks)) // list scheduling does as well
     return result;
   for (const WeaveOptions &way : kWays)
     result.push_back({fmt::format("woven {}", result.size()),
                       [way](const Problem &given, const Capacities &capacity) { return weave(given, capacity, way); }});
+  return result;
+}
+
+/// Rounds whose beats have room for a W, or only for what passes each other.
+std::vector<Candidate> inRounds(const Capacities &capacities) {
+  std::vector<Candidate> result;
+  if (capacities.empty())
+    return result;
+  for (const RoundOptions &options : {RoundOptions{32, 100}, {16, 0}, {32, 0}})
+    result.push_back(
+        {fmt::format("round {}", result.size()),
+         [options](const Problem &given, const Capacities &capacity) { return rounds(given, capacity, options); },
+         true});
   return result;
 }
 
@@ -263,8 +282,9 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
   for (Candidate &each : slacks(problem, capacities))
     result.push_back(std::move(each));
   std::vector<Policy> listed = policies(problem, capacities);
-  std::vector<Candidate> laid = woven(problem, capacities), built = blocks(problem, capacities);
-  for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size()}); ++i) {
+  std::vector<Candidate> laid = woven(problem, capacities), built = blocks(problem, capacities),
+                         turning = inRounds(capacities);
+  for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size(), turning.size()}); ++i) {
     if (i < listed.size())
       result.push_back({fmt::format("list schedule {}", i),
                         [policy = std::move(listed[i])](const Problem &given, const Capacities &capacity) {
@@ -273,6 +293,8 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
                         true});
     if (i % 2 == 0 && i / 2 < laid.size()) // laying takes longest
       result.push_back(std::move(laid[i / 2]));
+    if (i < turning.size())
+      result.push_back(std::move(turning[i]));
     if (i < built.size())
       result.push_back(std::move(built[i]));
   }

@@ -196,6 +196,21 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
   return held;
 }
 
+Words oneAtATime(const Problem &problem) {
+  Words words(size_t(problem.ranks));
+  const auto count = static_cast<int32_t>(problem.stages.size());
+  const std::vector<Letter> back =
+      problem.backward == BackwardMode::Fused ? std::vector{Letter::BW} : std::vector{Letter::B, Letter::W};
+  for (int32_t m = 0; m != problem.microbatches; ++m) {
+    for (int32_t s = 0; s != count; ++s)
+      words[size_t(problem.rankOf[size_t(s)])].push_back({s, Letter::F});
+    for (int32_t s = count; s-- > 0;)
+      for (const Letter letter : back)
+        words[size_t(problem.rankOf[size_t(s)])].push_back({s, letter});
+  }
+  return words;
+}
+
 Bytes leastLimit(const Problem &problem) {
   std::vector<__int128> need = heldAlways(problem, 1);
   for (size_t s = 0; s != problem.stages.size(); ++s)

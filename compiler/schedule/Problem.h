@@ -147,6 +147,8 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers);
 /// ranks: one microbatch goes all the way before the next starts. Less there is none, since between a microbatch's last
 /// F and first B a rank holds all that its stages keep of it.
 Bytes leastLimit(const Problem &problem);
+/// Those words: no order holds less, none is longer.
+Words oneAtATime(const Problem &problem);
 
 /// What holds of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
 /// when right, else what is wrong.

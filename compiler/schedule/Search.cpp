@@ -6,6 +6,7 @@
 #include "compiler/schedule/Buffers.h"
 #include "compiler/schedule/Candidates.h"
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Grow.h"
 #include "compiler/schedule/Pairing.h"
 #include "compiler/schedule/Random.h"
 
@@ -31,6 +32,7 @@ constexpr int64_t kFreeWidth = 1'000;                    // from which on one go
 constexpr int64_t kAnnealLetters = 6'000'000;
 constexpr int64_t kLeastAnnealing = 600; // evaluations that are worth while
 constexpr int64_t kFilling = 3;          // walks that a pass of filling gaps is as long as
+constexpr int64_t kFinding = 4;          // walks that looking for a period is as long as
 constexpr size_t kMostTried = 420;
 constexpr size_t kFinalists = 4;
 
@@ -45,22 +47,6 @@ bool fits(const Problem &problem, const Words &words, const Capacities &capaciti
     if (peakOf(problem, words[r]) > capacities[r])
       return false;
   return true;
-}
-
-/// One microbatch at a time: no order holds less, none is longer.
-Words oneAtATime(const Problem &problem) {
-  Words words(size_t(problem.ranks));
-  const auto count = static_cast<int32_t>(problem.stages.size());
-  const std::vector<Letter> back =
-      problem.backward == BackwardMode::Fused ? std::vector{Letter::BW} : std::vector{Letter::B, Letter::W};
-  for (int32_t m = 0; m != problem.microbatches; ++m) {
-    for (int32_t s = 0; s != count; ++s)
-      words[size_t(problem.rankOf[size_t(s)])].push_back({s, Letter::F});
-    for (int32_t s = count; s-- > 0;)
-      for (const Letter letter : back)
-        words[size_t(problem.rankOf[size_t(s)])].push_back({s, letter});
-  }
-  return words;
 }
 
 uint64_t hashOf(const Words &words) {
@@ -192,27 +178,72 @@ private:
     return best;
   }
 
-  /// By what they take for all microbatches, guessed from p and 2p of them.
-  std::vector<Trial> screened(int64_t budget) {
-    Problem fewer = problem, more = problem;
-    fewer.microbatches = problem.ranks;
-    more.microbatches = 2 * problem.ranks;
-    std::vector<std::pair<double, size_t>> guesses;
-    for (size_t i = 0; i < candidates.size() && i < mostTried && (guesses.empty() || walked < budget / 2); ++i) {
-      const std::optional<Trial> one = tryOn(fewer, i), two = tryOn(more, i);
-      if (!one || !two)
-        continue;
-      const double each = double(two->time - one->time) / problem.ranks;
-      guesses.push_back({double(two->time) + each * (problem.microbatches - more.microbatches), i});
+  /// What a candidate would take for all microbatches, told from fewer of them.
+  struct Guess {
+    double time = 0;
+    Trial few;
+    Period period; // that would go on
+
+    bool operator<(const Guess &other) const {
+      return time != other.time ? time < other.time : few.candidate < other.few.candidate;
     }
+  };
+
+  /// Of 2p microbatches: what they do again and again would go on; where there is no such thing, what they take more
+  /// than p.
+  std::optional<Guess> guess(const Problem &few, size_t candidate) {
+    std::optional<Trial> trial = tryOn(few, candidate);
+    if (!trial)
+      return std::nullopt;
+    Period period = periodOf(few, trial->words, options.objective);
+    walked += kFinding * lettersOf(few);
+    if (period.microbatches == 0) {
+      Problem fewer = problem;
+      fewer.microbatches = problem.ranks;
+      const std::optional<Trial> other = tryOn(fewer, candidate);
+      if (!other)
+        return std::nullopt;
+      period.each = double(trial->time - other->time) / (few.microbatches - fewer.microbatches);
+    }
+    const double time = period.timeWith(problem.microbatches - few.microbatches);
+    return Guess{time, std::move(*trial), std::move(period)};
+  }
+
+  std::optional<Trial> growOn(const Problem &few, const Guess &guess) {
+    Words words = grown(problem, few, guess.few.words, guess.period);
+    const Capacities &capacity = capacitiesOf(guess.few.candidate);
+    walked += 2 * letters;
+    if (!fits(problem, words, capacity) || !verify(problem, words).empty())
+      return std::nullopt;
+    walked += letters * (1 + kFilling * fillGaps(problem, capacity, words, 1));
+    if (needsBuffers && excessOf(problem, words) > 0)
+      return std::nullopt;
+    const Time time = timeOf(problem, words, options.objective);
+    return Trial{guess.few.candidate, std::move(words), time};
+  }
+
+  /// The best by their guesses: what goes on from fewer of them, then what is made of all of them anew.
+  std::vector<Trial> screened(int64_t budget) {
+    constexpr double kWorth = 1.02; // times the shortest
+    Problem few = problem;
+    few.microbatches = 2 * problem.ranks;
+    std::vector<Guess> guesses;
+    for (size_t i = 0; i < candidates.size() && i < mostTried && (guesses.empty() || walked < budget); ++i)
+      if (std::optional<Guess> each = guess(few, i))
+        guesses.push_back(std::move(*each));
     std::sort(guesses.begin(), guesses.end());
     std::vector<Trial> best;
-    for (const auto &[guess, i] : guesses) {
-      if (!best.empty() && (walked >= budget || best.front().time <= bound))
-        break;
-      if (std::optional<Trial> trial = tryOn(problem, i))
-        keepShortest(best, std::move(*trial), kFinalists);
-    }
+    for (const bool grows : {true, false})
+      for (const Guess &each : guesses) {
+        if (!best.empty() && (walked >= 2 * budget || best.front().time <= bound))
+          return best;
+        if (grows && each.period.microbatches == 0)
+          continue;
+        if (!best.empty() && each.time > kWorth * double(best.front().time))
+          break;
+        if (std::optional<Trial> trial = grows ? growOn(few, each) : tryOn(problem, each.few.candidate))
+          keepShortest(best, std::move(*trial), kFinalists);
+      }
     return best;
   }
 

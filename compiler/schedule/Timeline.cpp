@@ -2,6 +2,7 @@
 #include "compiler/schedule/Timeline.h"
 
 #include <algorithm>
+#include <deque>
 
 namespace pipec::schedule {
 
@@ -66,6 +67,37 @@ void Held::forget(Time before) {
   for (; end != changes.end() && end->at <= before; ++end)
     base += end->bytes;
   changes.erase(changes.begin(), end);
+}
+
+Word withWeights(const Problem &problem, Bytes capacity, std::vector<Timed> passes) {
+  std::sort(passes.begin(), passes.end(), [](const Timed &a, const Timed &b) { return a.start < b.start; });
+  Word word;
+  std::deque<int32_t> pending;
+  Time now = passes.front().start;
+  __int128 live = 0;
+  const auto run = [&](const Op &op) {
+    word.push_back(op);
+    const Stage &stage = problem.stages[size_t(op.stage)];
+    now += costOf(stage, op.letter);
+    live += changeOf(stage, op.letter);
+  };
+  const auto runWeight = [&] {
+    run({pending.front(), Letter::W});
+    pending.pop_front();
+  };
+  for (const Timed &pass : passes) {
+    const __int128 added = changeOf(problem.stages[size_t(pass.op.stage)], pass.op.letter);
+    while (!pending.empty() && (now + problem.stages[size_t(pending.front())].backwardWeight <= pass.start ||
+                                (pass.op.letter == Letter::F && live + added > capacity)))
+      runWeight();
+    now = std::max(now, pass.start);
+    run(pass.op);
+    if (pass.op.letter == Letter::B)
+      pending.push_back(pass.op.stage);
+  }
+  while (!pending.empty())
+    runWeight();
+  return word;
 }
 
 } // namespace pipec::schedule

@@ -59,4 +59,12 @@ private:
   std::vector<Change> changes;
 };
 
+struct Timed {
+  Time start;
+  Op op;
+};
+
+/// A rank's F and B in the order of their time; a W where it fits before the next of them, or an F needs its memory.
+Word withWeights(const Problem &problem, Bytes capacity, std::vector<Timed> passes);
+
 } // namespace pipec::schedule

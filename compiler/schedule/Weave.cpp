@@ -8,49 +8,11 @@
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 
 namespace pipec::schedule {
 
 namespace {
-
-struct Timed {
-  Time start;
-  Op op;
-};
-
-/// A rank's F and B in the order of their time; a W where it fits before the next of them, or an F needs its memory.
-Word withWeights(const Problem &problem, Bytes capacity, std::vector<Timed> passes) {
-  std::sort(passes.begin(), passes.end(), [](const Timed &a, const Timed &b) { return a.start < b.start; });
-  Word word;
-  std::deque<int32_t> pending;
-  Time now = passes.front().start;
-  __int128 live = 0;
-  const auto run = [&](const Op &op) {
-    word.push_back(op);
-    const Stage &stage = problem.stages[size_t(op.stage)];
-    now += costOf(stage, op.letter);
-    live += changeOf(stage, op.letter);
-  };
-  const auto runWeight = [&] {
-    run({pending.front(), Letter::W});
-    pending.pop_front();
-  };
-  for (const Timed &pass : passes) {
-    const __int128 added = changeOf(problem.stages[size_t(pass.op.stage)], pass.op.letter);
-    while (!pending.empty() && (now + problem.stages[size_t(pending.front())].backwardWeight <= pass.start ||
-                                (pass.op.letter == Letter::F && live + added > capacity)))
-      runWeight();
-    now = std::max(now, pass.start);
-    run(pass.op);
-    if (pass.op.letter == Letter::B)
-      pending.push_back(pass.op.stage);
-  }
-  while (!pending.empty())
-    runWeight();
-  return word;
-}
 
 class Weaver {
 public:
@@ -71,10 +33,9 @@ public:
                          (options.room == (options.fromEnd ? Room::Backward : Room::Forward) ? weight : 0));
       back.room.push_back(back.length.back() +
                           (options.room == (options.fromEnd ? Room::Forward : Room::Backward) ? weight : 0));
-      const Time down = s + 1 < count ? problem.handOver(s, s + 1) : 0,
-                 up = s + 1 < count ? problem.handOver(s + 1, s) : 0;
-      out.hop.push_back(options.fromEnd ? up : down);
-      back.hop.push_back(options.fromEnd ? down : up);
+      const auto [on, returned] = s + 1 < count ? hops(s) : std::pair<Time, Time>();
+      out.hop.push_back(options.fromEnd ? returned : on);
+      back.hop.push_back(options.fromEnd ? on : returned);
       lag.push_back(weight);
     }
     for (const std::vector<int32_t> &mine : stagesByRank) {
@@ -82,7 +43,7 @@ public:
       for (const int32_t s : mine)
         longest = std::max({longest, out.room[size_t(s)], back.room[size_t(s)]});
       for (const int32_t s : mine)
-        if (options.equal)
+        if (options.equal && options.pitch == 0)
           for (std::vector<Time> *lengths : {&out.length, &back.length, &out.room, &back.room})
             (*lengths)[size_t(s)] = longest;
     }
@@ -106,13 +67,17 @@ public:
         head.back() = std::min(head.back(), alone.out[size_t(s)] - mostLag);
     }
     Time from = 0;
+    Time step = 0; // that streams are in
+    for (size_t s = 0; s < size_t(count); ++s)
+      step = std::max(step, out.length[s] + out.hop[s] + back.length[s] + back.hop[s]);
     for (int32_t n = 0; n < problem.microbatches; ++n) {
       Path path = pathFrom(from);
       for (Time start = from; const std::optional<Time> shift = overAt(path);)
         path = pathFrom(start += std::max<Time>(*shift, 1));
       if (path.back[0] > limits::kTime)
         return std::nullopt;
-      from = path.out[0] + pace;
+      const Time late = path.out[0] - from;
+      from += pace + (options.even ? std::max<Time>(late - step, 0) : late);
       lay(std::move(path));
       for (size_t r = 0; r < held.size(); ++r)
         held[r].forget(from + head[r]);
@@ -154,6 +119,24 @@ private:
   int32_t fullest = 0;               // the rank that refused last
   std::vector<Held::Change> changes; // of one rank
   std::vector<Time> own;             // of each rank: where the path's last pass on it ended, or the next one begins
+
+  /// From the end of a stage's F to the start of the next one's, and from the end of that one's B to the start of its
+  /// own.
+  std::pair<Time, Time> hops(int32_t s) const {
+    const Stage &stage = problem.stages[size_t(s)], &next = problem.stages[size_t(s) + 1];
+    const Time on = problem.handOver(s, s + 1), returned = problem.handOver(s + 1, s);
+    if (options.pitch == 0)
+      return {on, returned};
+    const auto backward = [&](const Stage &each) { return fused ? each.backward : each.backwardInput; };
+    const Time all = stage.forward + backward(stage) + (fused ? 0 : stage.backwardWeight);
+    const Time both = all / 100 * options.pitch, half = both / 2;
+    if (options.equal) {
+      const Time each = std::max({half, stage.forward + on, backward(next) + returned});
+      return {each - stage.forward, each - backward(next)};
+    }
+    const Time first = std::max(on, half - stage.forward);
+    return {first, std::max(returned, both - stage.forward - first - backward(next))};
+  }
 
   Time mostWork() const {
     Time most = 0;
