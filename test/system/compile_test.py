@@ -20,6 +20,24 @@ def of_a_plan(report):
 
 
 class CompileTest(ToolTest):
+    def test_orders_of_slices_and_of_two_copies(self):
+        """What the catalogue says, written as an order file and read in, is the same step in the same memory."""
+        spelled = {"F": "F", "B": "I", "W": "W", "BW": "B"}
+        for example, settings in (("chimera", []), ("chimera", ["--set", "backward=split"]), ("seq1f1b", []),
+                                  ("seq1f1b-interleaved", []), ("seq1f1b", ["--set", "schedule=gpipe", "--set", "memory.limit=64GiB"])):
+            spec = SPECS / f"{example}.yaml"
+            rows = {}
+            for event in json.loads(self.pipec("compile", spec, *settings, "--emit=perfetto").stdout)["traceEvents"]:
+                if event["ph"] == "X" and (kind := event["args"]["kind"]) in spelled:
+                    cell = f"{event['args']['stage']}{spelled[kind]}{event['args']['microbatch']}"
+                    rows.setdefault(event["pid"], []).append((event["ts"], cell))
+            order = self.folder / "order.csv"
+            order.write_text("\n".join(",".join(cell for _, cell in sorted(rows[rank])) for rank in sorted(rows)) + "\n")
+            named, given = (json.loads(self.pipec("report", spec, *settings, *more, "--json").stdout)
+                            for more in ([], ["--set", f"schedule={{name: order, file: {order}}}"]))
+            for key in ("makespan_ms", "span_ms", "peak_bytes", "instructions", "microbatches", "stages"):
+                self.assertEqual(named[key], given[key], f"{example} {settings} {key}")
+
     def test_the_time_of_an_exact_search_is_that_of_all_of_it(self):
         begin = time.monotonic()
         done = tool("pipec", "search", SPECS / "auto.yaml", "--exact", "--time", "100ms", "--json")
