@@ -13,7 +13,8 @@ namespace pipec::trace {
 /// 0. A damaged text, or one without any instruction, is an error.
 Status fromJson(std::string_view json, std::vector<Event> &events);
 
-/// The longest file that read() takes: all of it is in memory at once, and up to three times as much of its instructions.
+/// The longest file that read() takes: all of it is in memory at once, and up to three times as much of its
+/// instructions.
 inline constexpr int64_t kReadBytes = int64_t(1) << 30;
 
 /// The same of a file, whose name stands before the message.
