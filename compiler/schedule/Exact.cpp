@@ -63,8 +63,12 @@ private:
   }
 
   void begin() {
-    bool found = false;
-    for (size_t i = 0; i < problems.size(); ++i) {
+    bool found = options.start.has_value();
+    if (found)
+      best = {.problem = options.start->problem,
+              .words = options.start->words,
+              .time = timeOf(problems[options.start->problem], options.start->words, options.objective)};
+    for (size_t i = 0; i < problems.size() && !options.start; ++i) {
       const std::optional<Solution> solution = solve(problems[i], {.objective = options.objective});
       if (!solution)
         continue;

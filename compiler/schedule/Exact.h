@@ -5,6 +5,7 @@
 #include "compiler/schedule/Decide.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,22 @@ struct Exact {
   int64_t questions = 0;
 };
 
+/// Words of one of the problems that verify accepts and that run within its limit.
+struct KnownOrder {
+  size_t problem = 0;
+  Words words;
+};
+
 struct ExactOptions {
   Objective objective = Objective::Span;
   int64_t milliseconds = 10'000; // the search before the first question included, which is not cut short
   std::function<void(const Exact &, Time asking)> said = {}; // before each question
+  std::optional<KnownOrder> start = {};                      // in place of a search
 };
 
-/// The best order over all problems, which differ in their placement; none where none fits. Its rings of transfer
-/// buffers have room for two each, as SolveOptions says; the proof holds for one, the fewest there are. How far it gets
-/// depends on the machine. Needs check to have passed for each, and canDecide().
+/// The best order over all problems, which differ in their placement; none where none fits. What it
+/// finds leaves room for two transfer buffers each, as SolveOptions says; the proof holds for one, the fewest there
+/// are. How far it gets depends on the machine. Needs check to have passed for each, and canDecide().
 std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options = {});
 
 } // namespace pipec::schedule

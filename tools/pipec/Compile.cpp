@@ -230,6 +230,7 @@ private:
     variants.push_back(std::move(made.variant));
     compiled.walks.push_back(std::move(made.walk));
     compiled.problems.push_back(std::move(made.problem));
+    compiled.words.push_back(std::move(made.words));
     compiled.parameters.push_back(std::move(made.parameters));
     compiled.objective = made.objective;
     return Code::Ok;

@@ -35,6 +35,7 @@ struct Compiled {
   // Of each variant; none where the plan was read from a file.
   std::vector<simulate::Result> walks;
   std::vector<schedule::Problem> problems;
+  std::vector<schedule::Words> words;                        // Stage::Plan
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
   schedule::Bytes leastLimit = 0;                            // Stage::Least

@@ -3,6 +3,7 @@
 #include "tools/pipec/ExactSearch.h"
 
 #include "compiler/emit/TorchCsv.h"
+#include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Exact.h"
 #include "compiler/schedule/OrderCells.h"
 #include "compiler/schedule/Pairing.h"
@@ -14,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -106,6 +108,19 @@ bool rowOf(const CommandOptions &options, const schedule::Exact &found, Row &mad
   return true;
 }
 
+/// The words of the row `auto` as an order of one of these problems, where it is.
+std::optional<schedule::KnownOrder> knownOf(const std::vector<Row> &rows,
+                                            const std::vector<schedule::Problem> &problems) {
+  const auto own = std::find_if(rows.begin(), rows.end(), [](const Row &each) { return each.name == "auto"; });
+  if (own == rows.end() || !own->wrong.empty())
+    return std::nullopt;
+  for (size_t i = 0; i < problems.size(); ++i)
+    if (problems[i].rankOf == own->problem.rankOf && problems[i].backwardGroup == own->problem.backwardGroup &&
+        schedule::verify(problems[i], own->words).empty())
+      return schedule::KnownOrder{i, own->words};
+  return std::nullopt;
+}
+
 } // namespace
 
 int searchExactly(const CommandOptions &options) {
@@ -130,6 +145,7 @@ int searchExactly(const CommandOptions &options) {
   {
     const Progress progress(!options.json);
     rows = scheduleRows(options, exact.objective, space.stages, progress);
+    exact.start = knownOf(rows, space.problems);
     exact.milliseconds -= int64_t(1000 * seconds());
     exact.said = [&](const schedule::Exact &now, schedule::Time asking) {
       progress.say(fmt::format("{:.1f} s: {} found, {} proven to be needed, asking for {} …", seconds(),
@@ -150,10 +166,8 @@ int searchExactly(const CommandOptions &options) {
   const double took = seconds();
   rows.push_back(std::move(own));
   for (Row &each : rows)
-    if (each.name == "exact" || each.name == "auto") {
-      plan::Time &bound = isSpan ? each.certificate.spanLowerBound : each.certificate.lowerBound;
-      bound = std::max(bound, found->bound);
-    }
+    if (each.name == "exact" || each.name == "auto") // of all placements that the spec allows
+      (isSpan ? each.certificate.spanLowerBound : each.certificate.lowerBound) = found->bound;
   const plan::Time planned = timeOf(rows.back().certificate, exact.objective);
   const bool asPlanned = rows.back().wrong.empty() && planned > found->time;
   sortRows(rows, exact.objective);

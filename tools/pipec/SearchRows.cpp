@@ -61,7 +61,9 @@ bool row(const CommandOptions &options, const std::vector<std::string> &over, Ro
   made.certificate = own.certificate;
   made.bubble = own.spanBubbleRate;
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
-  made.stages = int32_t(compiled.problems.front().stagesOfCopy());
+  made.problem = std::move(compiled.problems.front());
+  made.words = std::move(compiled.words.front());
+  made.stages = made.problem.stagesOfCopy();
   made.limit = compiled.plan.variants.front().memoryLimit;
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/schedule/LocalSearch.h"
+#include "compiler/schedule/Problem.h"
 #include "runtime/plan/Plan.h"
 #include "tools/pipec/Commands.h"
 
@@ -19,7 +20,9 @@ struct Row {
   double bubble = 0; // of the span
   plan::Bytes peak = 0, limit = 0;
   int32_t stages = 0;
-  std::string wrong; // why there is no plan; empty: there is one
+  schedule::Problem problem;
+  schedule::Words words; // that its plan runs
+  std::string wrong;     // why there is no plan; empty: there is one
 };
 
 inline double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
