@@ -4,6 +4,7 @@
 #include "compiler/schedule/Candidates.h"
 
 #include "compiler/schedule/Catalogue/Entries.h"
+#include "compiler/schedule/FoldedBlock.h"
 #include "compiler/schedule/Rounds.h"
 #include "compiler/schedule/Weave.h"
 #include "runtime/plan/Limits.h"
@@ -281,6 +282,9 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
   std::vector<Candidate> result = published(problem);
   for (Candidate &each : slacks(problem, capacities))
     result.push_back(std::move(each));
+  if (!capacities.empty() && isFolded(problem))
+    if (std::optional<Block> block = foldedBlock(problem, capacities))
+      result.push_back(blockOf(std::move(*block), "folded block"));
   std::vector<Policy> listed = policies(problem, capacities);
   std::vector<Candidate> laid = woven(problem, capacities), built = blocks(problem, capacities),
                          turning = inRounds(capacities);
