@@ -71,11 +71,10 @@ public:
     for (size_t s = 0; s < size_t(count); ++s)
       step = std::max(step, out.length[s] + out.hop[s] + back.length[s] + back.hop[s]);
     for (int32_t n = 0; n < problem.microbatches; ++n) {
-      Path path = pathFrom(from);
-      for (Time start = from; const std::optional<Time> shift = overAt(path);)
-        path = pathFrom(start += std::max<Time>(*shift, 1));
-      if (path.back[0] > limits::kTime)
+      std::optional<Path> found = pathWithin(from);
+      if (!found || found->back[0] > limits::kTime)
         return std::nullopt;
+      Path &path = *found;
       const Time late = path.out[0] - from;
       from += pace + (options.even ? std::max<Time>(late - step, 0) : late);
       lay(std::move(path));
@@ -176,6 +175,21 @@ private:
     if (waits)
       tighten(path);
     return path;
+  }
+
+  /// The first one from `ready` on that memory holds; none after more tries than it ever takes.
+  std::optional<Path> pathWithin(Time ready) {
+    constexpr int kTries = 1'000; // few take more than 20
+    Path path = pathFrom(ready);
+    for (int i = 0; i < kTries; ++i) {
+      const std::optional<Time> shift = overAt(path);
+      if (!shift)
+        return path;
+      const Time step = std::max<Time>(*shift, 1);
+      ready += ((path.out[0] - ready) / step + 1) * step; // until it starts the path is the same
+      path = pathFrom(ready);
+    }
+    return std::nullopt;
   }
 
   /// Passes as late as the last one allows: what waits, waits before it starts, where it holds nothing.

@@ -70,6 +70,36 @@ TEST(Weave, WordsAreValidAndWithinTheCapacitiesOfAnyProblem) {
   EXPECT_GT(made, 600);
 }
 
+/// Passes of no time among passes of milliseconds: starts a picosecond apart, but no try for each of them.
+TEST(Weave, EndsWhereSomePassesTakeNoTime) {
+  std::mt19937 random(8);
+  const auto draw = [&](int64_t least, int64_t most) { return least + int64_t(random() % uint64_t(most - least + 1)); };
+  const auto time = [&] { return draw(0, 2) == 0 ? 0 : draw(100, 2'000) * 1'000'000; };
+  for (int i = 0; i < 300; ++i) {
+    Problem problem;
+    problem.ranks = int32_t(draw(2, 5));
+    problem.microbatches = int32_t(draw(2, 7));
+    problem.backward = BackwardMode::Split;
+    const auto count = int32_t(problem.ranks * draw(2, 3));
+    problem.rankOf = placed(problem.ranks, count, draw(0, 1) == 0);
+    for (int32_t s = 0; s < count; ++s)
+      problem.stages.push_back({.forward = time(),
+                                .backwardInput = time(),
+                                .backwardWeight = time(),
+                                .activation = draw(0, 4) * 1024,
+                                .context = 256});
+    problem.links[{1, 0}].latency = time();
+    problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + draw(0, 3 * 1024), 1);
+    ASSERT_EQ(check(problem), "");
+    const Capacities capacities = capacitiesOf(problem, 0);
+    for (const bool fromEnd : {false, true})
+      if (const std::optional<Words> words = weave(problem, capacities, {.pace = 25, .fromEnd = fromEnd})) {
+        EXPECT_EQ(verify(problem, *words), "") << i;
+        EXPECT_TRUE(isWithin(problem, *words, capacities)) << i;
+      }
+  }
+}
+
 TEST(Weave, IsForOneCopyUnderALimitInTimesThatFit) {
   Problem problem = grid::problemOf({4, 8, 2, 1000, 1000, 1000, 0, "v", false});
   EXPECT_TRUE(weave(problem, capacitiesOf(problem, 0), {}));

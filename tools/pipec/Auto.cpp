@@ -17,29 +17,30 @@ namespace {
 
 schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
 
+constexpr int64_t kMostForwards = int64_t(1) << 15; // of a plan that is compiled more often than once
+
+int64_t forwardsOf(const spec::Spec &spec) { return int64_t(spec.stages) * spec.microbatches.value; }
+
 /// Whether it is worth while to compile this more often than once, for a shorter time.
 bool mayGain(const Choice &choice, const Made &made) {
-  constexpr int64_t kMost = int64_t(1) << 15; // passes F of a plan
-  return timeOf(made) > boundOf(made.variant.certificate, made.objective) &&
-         int64_t(choice.spec.stages) * choice.spec.microbatches.value <= kMost;
+  return timeOf(made) > boundOf(made.variant.certificate, made.objective) && forwardsOf(choice.spec) <= kMostForwards;
 }
 
 /// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
 /// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
-/// one does.
+/// one does; and for words that hold more, where buffers take most of the memory.
 Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal) {
   constexpr int kTries = 3;
   constexpr schedule::Time kWorth = 200; // waits of a 200th are not
+  constexpr schedule::Time kFar = 10;    // a gap of a 10th is much
   bool found = false;
   schedule::Time words = 0; // the shortest, if they waited for no buffer
   Choice trial = choice;
   trial.buffers = 2;
-  for (int i = 0; choice.spec.memoryLimit.value != 0 && i != kTries; ++i) {
+  const auto attempt = [&] {
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
     Made other;
     const Code code = compileOnce(trial, other, internal);
-    if (internal || (code != Code::Ok && code != Code::Check))
-      break; // said below
     if (code == Code::Ok) {
       const schedule::Time time = schedule::timeOf(other.problem, other.words, other.objective);
       words = found ? std::min(words, time) : time;
@@ -48,10 +49,21 @@ Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOn
         choice = trial;
       }
       found = true;
-      if (timeOf(made) - words <= words / kWorth || !mayGain(choice, made))
-        break;
     }
+    return code;
+  };
+  for (int i = 0; choice.spec.memoryLimit.value != 0 && i != kTries; ++i) {
+    const Code code = attempt();
+    if (internal || (code != Code::Ok && code != Code::Check))
+      break; // said below
+    if (code == Code::Ok && (timeOf(made) - words <= words / kWorth || !mayGain(choice, made)))
+      break;
     trial.buffers *= found ? 2 : 4;
+  }
+  const auto bound = [&] { return boundOf(made.variant.certificate, made.objective); };
+  if (found && !internal && mayGain(choice, made) && timeOf(made) - bound() > bound() / kFar) {
+    trial.buffers = 1;
+    attempt();
   }
   internal = false;
   return found ? Code::Ok : compileOnce(choice, made, internal);
@@ -59,15 +71,16 @@ Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOn
 
 /// Schedules of the catalogue that could be better than what was found.
 void compileFromCatalogue(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made) {
-  constexpr int kTries = 4;
+  constexpr int kTries = 4; // of the largest plans
   if (!mayGain(choice, made))
     return;
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   const schedule::Objective by = made.objective;
   const spec::Spec searched = choice.spec;
-  int tries = 0;
+  int64_t left = kTries * kMostForwards;
   for (const CatalogueTime &each : catalogueTimes(searched, context)) {
-    if (each.time >= timeOf(made) || tries++ == kTries)
+    left -= forwardsOf(searched);
+    if (each.time >= timeOf(made) || left < 0)
       return;
     Choice named{searched, 1};
     named.spec.schedule = {each.name, searched.schedule.mark, {}};

@@ -186,6 +186,7 @@ int searchExactly(const CommandOptions &options) {
                 : "");
   const nlohmann::ordered_json json = {{"objective", isSpan ? "span" : "makespan"},
                                        {"time_ms", milliseconds(found->time)},
+                                       {"plan_time_ms", milliseconds(planned)},
                                        {"proven_lower_bound_ms", milliseconds(found->bound)},
                                        {"gap", gap(found->time, found->bound)},
                                        {"optimal", optimal},

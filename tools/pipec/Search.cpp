@@ -29,6 +29,17 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
   return any ? printed : int(Code::Check);
 }
 
+/// The plan of a smaller limit fits this one too: where it is the shorter one it stands, under what is proven here.
+void keepShorter(const Row &smaller, Row &made, schedule::Objective objective) {
+  if (!smaller.wrong.empty() || !made.wrong.empty() ||
+      timeOf(smaller.certificate, objective) >= timeOf(made.certificate, objective))
+    return;
+  made.certificate.makespan = smaller.certificate.makespan;
+  made.certificate.span = smaller.certificate.span;
+  made.bubble = smaller.bubble;
+  made.peak = smaller.peak;
+}
+
 /// From the least limit that does to where more memory changes nothing.
 int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
   constexpr int kPoints = 9;
@@ -60,6 +71,8 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
       made.name = plan::bytesText(limit);
       if (!row(options, {autoFor(objective), fmt::format("memory.limit={}B", limit)}, made))
         continue;
+      if (!rows.empty())
+        keepShorter(rows.back(), made, objective);
       if (!rows.empty() && !rows.back().wrong.empty()) // what it takes to run may be more than the least
         rows.pop_back();
       rows.push_back(std::move(made));
