@@ -84,6 +84,7 @@ class Taker : public nlohmann::json_sax<Json> {
 public:
   std::vector<Event> found;
   bool hasEvents = false;
+  size_t wrongAt = 0; // the text's last byte that was read, from 1
 
   bool null() override { return value(nullptr); }
   bool boolean(bool given) override { return value(given); }
@@ -101,7 +102,10 @@ public:
       name = std::move(given);
     return true;
   }
-  bool parse_error(size_t, const std::string &, const nlohmann::detail::exception &) override { return false; }
+  bool parse_error(size_t position, const std::string &, const nlohmann::detail::exception &) override {
+    wrongAt = position;
+    return false;
+  }
 
 private:
   // {"traceEvents": [{…, "args": {…}}]}
@@ -149,7 +153,13 @@ private:
 
 Status fromJson(std::string_view json, std::vector<Event> &events) {
   Taker taker;
-  if (!Json::sax_parse(json, &taker) || !taker.hasEvents)
+  if (!Json::sax_parse(json, &taker)) {
+    const std::string_view before = json.substr(0, std::max<size_t>(taker.wrongAt, 1) - 1);
+    const size_t line = size_t(std::count(before.begin(), before.end(), '\n')), begin = before.rfind('\n') + 1;
+    return Status::input(
+        fmt::format("the trace is damaged at line {}, column {}: expected JSON", line + 1, before.size() - begin + 1));
+  }
+  if (!taker.hasEvents)
     return Status::input("the trace is damaged: expected a JSON object with \"traceEvents\"");
   if (taker.found.empty())
     return Status::input("the trace has no instruction, expected what piperun --trace writes");

@@ -234,6 +234,12 @@ TEST(Trace, ReadRefusesWhatIsNoTrace) {
   }
 }
 
+TEST(Trace, SaysWhereItIsDamaged) {
+  std::vector<Event> events;
+  const Status status = fromJson("{\"traceEvents\":[\n  {\"ts\": NaN}]}", events);
+  EXPECT_EQ(status.message, "the trace is damaged at line 2, column 10: expected JSON");
+}
+
 TEST(Trace, Write) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "pipec-trace-test.json";
   ASSERT_TRUE(write(path, "{}").ok());
