@@ -231,8 +231,14 @@ private:
     for (size_t i = 0; i < candidates.size() && i < mostTried && (guesses.empty() || walked < budget); ++i)
       if (std::optional<Guess> each = guess(few, i))
         guesses.push_back(std::move(*each));
-    std::sort(guesses.begin(), guesses.end());
+    // What is best of few need not go on as its middle does.
+    const auto shortest = std::min_element(guesses.begin(), guesses.end(),
+                                           [](const Guess &a, const Guess &b) { return a.few.time < b.few.time; });
     std::vector<Trial> best;
+    if (shortest != guesses.end())
+      if (std::optional<Trial> trial = tryOn(problem, shortest->few.candidate))
+        keepShortest(best, std::move(*trial), kFinalists);
+    std::sort(guesses.begin(), guesses.end());
     for (const bool grows : {true, false})
       for (const Guess &each : guesses) {
         if (!best.empty() && (walked >= 2 * budget || best.front().time <= bound))

@@ -156,5 +156,13 @@ TEST(Grow, TellsWhatManyMicrobatchesTake) {
   EXPECT_NEAR(period.timeWith(problem.microbatches - few.microbatches), double(time), 0.02 * double(time));
 }
 
+/// In a step of 2p microbatches the list schedule is never steady: its middle says that many would take longer.
+TEST(Grow, WhatIsBestOfFewIsTriedWithAll) {
+  const std::optional<Solution> solution =
+      solve(grid::problemOf({32, 256, 24, 1000, 1000, 1000, 0, "one", false}), {Objective::Makespan});
+  ASSERT_TRUE(solution);
+  EXPECT_EQ(solution->time, solution->bound);
+}
+
 } // namespace
 } // namespace pipec::schedule::test
