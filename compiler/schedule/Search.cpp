@@ -20,12 +20,11 @@ namespace pipec::schedule {
 namespace {
 
 // At the usual effort, about a hundred nanoseconds a letter.
-constexpr int64_t kTrialLetters = 2'500'000;      // in candidates at least, and
-constexpr int64_t kTrialWords = 240;              // this often the problem's letters, up to
-constexpr int64_t kMostTrialLetters = 10'000'000; // these, or
-constexpr int64_t kLeastTrialWords = 20;          // this often, if that is more
-constexpr int64_t kNearLetters =
-    1 << 18; // of problems with more, each counts for longer: it misses caches, and what is compiled is large too
+constexpr int64_t kTrialLetters = 2'500'000;             // in candidates at least, and
+constexpr int64_t kTrialWords = 240;                     // this often the problem's letters, up to
+constexpr int64_t kMostTrialLetters = 10'000'000;        // these, or
+constexpr int64_t kLeastTrialWords = 20;                 // this often, if that is more
+constexpr int64_t kNearLetters = 1 << 18;                // of problems with more, each counts nearly twice
 constexpr int64_t kBeamLetters = 250'000;                // in all states of a beam together, each
 constexpr int64_t kBeamWork = 8;                         // so many times as long
 constexpr int64_t kLeastWidth = 24, kMostWidth = 10'000; // of all beams together
