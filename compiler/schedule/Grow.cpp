@@ -5,9 +5,9 @@
 
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Random.h"
+#include "compiler/schedule/Timer.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 namespace pipec::schedule {
@@ -155,7 +155,7 @@ private:
     more.microbatches += period.microbatches;
     longer = repeated(words, period, few.microbatches, 2);
     const Time time = timeOf(more, longer, objective);
-    if (period.time == std::numeric_limits<Time>::max() || time == std::numeric_limits<Time>::max())
+    if (period.time == kNever || time == kNever)
       return false;
     period.each = double(time - period.time) / period.microbatches;
     return true;

@@ -7,6 +7,7 @@
 
 #include "compiler/schedule/Circle.h"
 #include "compiler/schedule/RoundShape.h"
+#include "compiler/schedule/Timeline.h"
 
 #include <algorithm>
 #include <limits>
@@ -81,10 +82,6 @@ public:
   }
 
   Words words() const {
-    struct Timed {
-      Time start;
-      Op op;
-    };
     Words words;
     std::vector<Timed> passes;
     for (int32_t r = 0; r < shape.problem.ranks; ++r) {

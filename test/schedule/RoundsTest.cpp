@@ -11,39 +11,9 @@
 #include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
-#include <random>
 
 namespace pipec::schedule::test {
 namespace {
-
-class AnyProblem {
-public:
-  explicit AnyProblem(uint64_t seed) : random(seed) {}
-
-  int64_t draw(int64_t least, int64_t most) { return least + int64_t(random() % uint64_t(most - least + 1)); }
-
-  Problem next(int32_t mostMicrobatches) {
-    Problem problem;
-    problem.ranks = int32_t(draw(1, 6));
-    problem.microbatches = int32_t(draw(1, mostMicrobatches));
-    problem.backward = draw(0, 3) == 0 ? BackwardMode::Fused : BackwardMode::Split;
-    const auto count = int32_t(problem.ranks * draw(1, 3));
-    problem.rankOf = placed(problem.ranks, count, draw(0, 1) == 0);
-    for (int32_t s = 0; s < count; ++s) {
-      Stage stage;
-      stage.forward = draw(0, 40), stage.backwardInput = draw(0, 40), stage.backwardWeight = draw(0, 40);
-      stage.backward = stage.backwardInput + stage.backwardWeight;
-      stage.activation = draw(0, 4), stage.context = draw(0, 4);
-      problem.stages.push_back(stage);
-    }
-    problem.link.latency = draw(0, 10);
-    problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + draw(-1, 30), 1);
-    return problem;
-  }
-
-private:
-  std::mt19937_64 random;
-};
 
 void expectRight(const Problem &problem, const Words &words, const Capacities &capacities) {
   EXPECT_EQ(verify(problem, words), "");
@@ -52,10 +22,10 @@ void expectRight(const Problem &problem, const Words &words, const Capacities &c
 }
 
 TEST(Rounds, WordsAreValidAndWithinTheCapacitiesOfAnyProblem) {
-  AnyProblem any(11);
+  Random random(11);
   int made = 0;
   for (int i = 0; i < 300; ++i) {
-    const Problem problem = any.next(40);
+    const Problem problem = chunkedProblem(random, 40, 30);
     ASSERT_EQ(check(problem), "");
     const Capacities capacities = capacitiesOf(problem, 0);
     for (const RoundOptions options : {RoundOptions{16, 0}, {3, 100}, {32, 50}})
@@ -101,10 +71,10 @@ TEST(Rounds, AreForOneCopyUnderALimitInTimesThatFit) {
 }
 
 TEST(Grow, WordsAreValidAndHoldNoMoreThanBefore) {
-  AnyProblem any(5);
+  Random random(5);
   int made = 0;
   for (int i = 0; i < 200; ++i) {
-    Problem few = any.next(24);
+    Problem few = chunkedProblem(random, 24, 30);
     const Capacities capacities = capacitiesOf(few, 0);
     std::optional<Words> words = listSchedule(few, capacities, {});
     if (!words)

@@ -79,6 +79,28 @@ inline Problem randomProblem(Random &random, int32_t mostRanks, int32_t mostStag
   return problem;
 }
 
+/// Chunks in a loop or there and back, without transfers' bytes, under a limit between the least that does, less one,
+/// and so much more.
+template <typename Engine> Problem chunkedProblem(Engine &random, int32_t mostMicrobatches, Bytes mostSpare) {
+  const auto draw = [&](int64_t least, int64_t most) { return least + int64_t(random() % uint64_t(most - least + 1)); };
+  Problem problem;
+  problem.ranks = int32_t(draw(1, 6));
+  problem.microbatches = int32_t(draw(1, mostMicrobatches));
+  problem.backward = draw(0, 3) == 0 ? BackwardMode::Fused : BackwardMode::Split;
+  const auto count = int32_t(problem.ranks * draw(1, 3));
+  problem.rankOf = placed(problem.ranks, count, draw(0, 1) == 0);
+  for (int32_t s = 0; s < count; ++s) {
+    Stage stage;
+    stage.forward = draw(0, 40), stage.backwardInput = draw(0, 40), stage.backwardWeight = draw(0, 40);
+    stage.backward = stage.backwardInput + stage.backwardWeight;
+    stage.activation = draw(0, 4), stage.context = draw(0, 4);
+    problem.stages.push_back(stage);
+  }
+  problem.link.latency = draw(0, 10);
+  problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + draw(-1, mostSpare), 1);
+  return problem;
+}
+
 /// Gives every stage a time for its forward together with a backward, and lets some forwards that have a whole backward
 /// behind them run overlapped with it, where the ranks still do not wait for each other in a cycle.
 inline void overlapSome(Random &random, Problem &problem, Words &words) {

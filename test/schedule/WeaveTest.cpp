@@ -7,6 +7,7 @@
 #include "compiler/schedule/LocalSearch.h"
 #include "compiler/schedule/Search.h"
 #include "test/bench/Grid.h"
+#include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -38,21 +39,7 @@ TEST(Weave, WordsAreValidAndWithinTheCapacitiesOfAnyProblem) {
   const auto draw = [&](int64_t least, int64_t most) { return least + int64_t(random() % uint64_t(most - least + 1)); };
   int made = 0;
   for (int i = 0; i < 60; ++i) {
-    Problem problem;
-    problem.ranks = int32_t(draw(1, 6));
-    problem.microbatches = int32_t(draw(1, 14));
-    problem.backward = draw(0, 3) == 0 ? BackwardMode::Fused : BackwardMode::Split;
-    const auto count = int32_t(problem.ranks * draw(1, 3));
-    problem.rankOf = placed(problem.ranks, count, draw(0, 1) == 0);
-    for (int32_t s = 0; s < count; ++s) {
-      Stage stage;
-      stage.forward = draw(0, 40), stage.backwardInput = draw(0, 40), stage.backwardWeight = draw(0, 40);
-      stage.backward = stage.backwardInput + stage.backwardWeight;
-      stage.activation = draw(0, 4), stage.context = draw(0, 4);
-      problem.stages.push_back(stage);
-    }
-    problem.link.latency = draw(0, 10);
-    problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + draw(-1, 10), 1);
+    const Problem problem = chunkedProblem(random, 14, 10);
     ASSERT_EQ(check(problem), "");
     const Capacities capacities = capacitiesOf(problem, 0);
     for (const int32_t pace : {0, 60, 100})
