@@ -185,22 +185,22 @@ bool choosesFromCatalogue(const spec::Spec &spec) {
   return spec.slices.value > 1 || (spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional);
 }
 
-Imported fromSpec(const spec::Spec &spec, MLIRContext &context, int32_t buffers) {
+Imported fromSpec(const spec::Spec &spec, MLIRContext &context, SearchRoom room) {
   context.loadDialect<PipeDialect>();
   if (spec.schedule.name != "auto" || !choosesFromCatalogue(spec))
-    return Import(spec, context, buffers).run();
-  const std::optional<spec::Spec> chosen = Import(spec, context, buffers).withEntry();
-  return chosen ? Import(*chosen, context, buffers).run() : Imported();
+    return Import(spec, context, room).run();
+  const std::optional<spec::Spec> chosen = Import(spec, context, room).withEntry();
+  return chosen ? Import(*chosen, context, room).run() : Imported();
 }
 
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {
-  return Import(spec, context, 1).catalogueTimes();
+  return Import(spec, context, {1}).catalogueTimes();
 }
 
 schedule::Bytes leastLimitOf(const spec::Spec &spec, MLIRContext &context) {
-  return Import(spec, context, 1).leastLimit();
+  return Import(spec, context, {1}).leastLimit();
 }
 
-SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, 1).space(); }
+SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, {1}).space(); }
 
 } // namespace pipec

@@ -26,8 +26,13 @@ struct Imported {
   /// The same problem on the placements that `auto` could have chosen instead.
   std::vector<schedule::Problem> alternatives;
 };
-/// `buffers`: how many of each ring of transfer buffers `auto` leaves room for.
-Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, int32_t buffers = 2);
+/// What `auto` searches in.
+struct SearchRoom {
+  int32_t buffers = 2;       // of each ring of transfer buffers, that it leaves room for
+  schedule::Bytes spare = 0; // of each rank's memory, left free beside them
+  int64_t effort = 100;      // hundredths of the usual work
+};
+Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
 
 /// What a schedule of the catalogue takes of the objective, on links that never queue.
 struct CatalogueTime {

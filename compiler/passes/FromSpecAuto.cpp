@@ -31,7 +31,7 @@ std::optional<Import::Taken> Import::takenBy(const schedule::Entry &entry) {
   spec::Spec trial = spec;
   trial.schedule = {std::string(entry.name), spec.schedule.mark, {}};
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-  return Import(trial, context, buffers).taken(*objective);
+  return Import(trial, context, room).taken(*objective);
 }
 
 std::vector<std::pair<Import::Taken, std::string>> Import::takenByAll() {
@@ -148,7 +148,8 @@ LogicalResult Import::search() {
   std::vector<std::future<std::optional<schedule::Solution>>> solutions; // side by side: each is the same anyhow
   for (const schedule::Problem &each : problems)
     solutions.push_back(std::async(std::launch::async, [this, &each] {
-      return schedule::solve(each, {.objective = *objective, .buffers = buffers});
+      return schedule::solve(
+          each, {.objective = *objective, .effort = room.effort, .buffers = room.buffers, .spare = room.spare});
     }));
   for (size_t i = 0; i != problems.size(); ++i) {
     std::optional<schedule::Solution> found = solutions[i].get();

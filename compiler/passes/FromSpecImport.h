@@ -12,8 +12,8 @@ namespace pipec {
 /// source fixes (placement, backward, block or words); every contradiction is an error at its place.
 class Import : Design {
 public:
-  Import(spec::Spec given, mlir::MLIRContext &context, int32_t buffers)
-      : spec(std::move(given)), context(context), buffers(buffers) {}
+  Import(spec::Spec given, mlir::MLIRContext &context, SearchRoom room)
+      : spec(std::move(given)), context(context), room(room) {}
 
   Imported run();
   SearchSpace space();
@@ -80,7 +80,7 @@ private:
 
   spec::Spec spec;
   mlir::MLIRContext &context;
-  int32_t buffers;                              // of a ring, that a search leaves room for
+  SearchRoom room;
   std::optional<schedule::Objective> objective; // of a search
   std::vector<schedule::Problem> alternatives;
   Code code = Code::Input;

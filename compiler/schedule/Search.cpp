@@ -352,13 +352,19 @@ std::optional<Solution> solve(const Problem &problem, const SolveOptions &option
     return solvePaired(problem, options);
   if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
     return std::nullopt;
-  const Capacities capacities = capacitiesOf(problem, options.buffers);
+  const auto capacitiesWith = [&](int32_t buffers) {
+    Capacities capacities = capacitiesOf(problem, buffers);
+    for (Bytes &capacity : capacities)
+      capacity = std::max<Bytes>(capacity - options.spare, 0);
+    return capacities;
+  };
+  const Capacities capacities = capacitiesWith(options.buffers);
   const bool hasBuffers =
       std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });
   if (capacities.empty() || !hasBuffers)
     return Solver(problem, capacities, options, false).run();
   for (int32_t buffers = options.buffers;; buffers = 1) {
-    if (std::optional<Solution> solution = Solver(problem, capacitiesOf(problem, buffers), options, true).run())
+    if (std::optional<Solution> solution = Solver(problem, capacitiesWith(buffers), options, true).run())
       return solution;
     if (buffers <= 1)
       break;

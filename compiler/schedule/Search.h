@@ -17,6 +17,7 @@ struct SolveOptions {
   Objective objective = Objective::Span;
   int64_t effort = 100; // hundredths of the usual work
   int32_t buffers = 2;  // kept free of each ring of transfer buffers, as capacitiesOf says
+  Bytes spare = 0;      // of the limit, left free beside them
 };
 
 struct Solution {

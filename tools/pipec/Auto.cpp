@@ -26,47 +26,97 @@ bool mayGain(const Choice &choice, const Made &made) {
   return timeOf(made) > boundOf(made.variant.certificate, made.objective) && forwardsOf(choice.spec) <= kMostForwards;
 }
 
-/// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
-/// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
-/// one does; and for words that hold more, where buffers take most of the memory.
-Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal) {
-  constexpr int kTries = 3;
-  constexpr schedule::Time kWorth = 200; // waits of a 200th are not
-  constexpr schedule::Time kFar = 10;    // a gap of a 10th is much
+/// Compiles choice after choice, and keeps the best.
+struct Attempts {
+  Choice &choice; // of the best
+  Made &made;
+  MLIRContext &context;
+  CompileOnce compileOnce;
+  bool internal = false;
   bool found = false;
   schedule::Time words = 0; // the shortest, if they waited for no buffer
-  Choice trial = choice;
-  trial.buffers = 2;
-  const auto attempt = [&] {
+
+  Code attempt(const Choice &trial) {
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
     Made other;
     const Code code = compileOnce(trial, other, internal);
-    if (code == Code::Ok) {
-      const schedule::Time time = schedule::timeOf(other.problem, other.words, other.objective);
-      words = found ? std::min(words, time) : time;
-      if (!found || timeOf(other) < timeOf(made)) {
-        made = std::move(other);
-        choice = trial;
-      }
-      found = true;
+    if (code != Code::Ok)
+      return code;
+    const schedule::Time time = schedule::timeOf(other.problem, other.words, other.objective);
+    words = found ? std::min(words, time) : time;
+    if (!found || timeOf(other) < timeOf(made)) {
+      made = std::move(other);
+      choice = trial;
     }
+    found = true;
     return code;
-  };
+  }
+
+  bool hasGap(schedule::Time part) const {
+    const schedule::Time bound = boundOf(made.variant.certificate, made.objective);
+    return found && !internal && mayGain(choice, made) && timeOf(made) - bound > bound / part;
+  }
+};
+
+/// What a limit leaves beyond the least that does, and less and less of it: quarters of powers of two, so that a higher
+/// limit tries what a lower one does.
+std::vector<schedule::Bytes> steps(schedule::Bytes beyond, size_t most) {
+  std::vector<schedule::Bytes> result{beyond};
+  for (int power = 60; power >= 0; --power)
+    for (const schedule::Bytes sixteenths : {27, 23, 19, 16})
+      if (const auto step = schedule::Bytes((__int128(sixteenths) << power) / 16);
+          step < result.back() && result.size() < most)
+        result.push_back(step);
+  return result;
+}
+
+/// Words in the limit with one buffer an end, and, of small problems, in less and less memory: where buffers take most
+/// of it, what fills it with words runs worse than what leaves some of it free. How much does is told with little work.
+void compileWithSpare(Attempts &attempts) {
+  constexpr schedule::Time kFar = 10;   // a gap of a 10th is much, and
+  constexpr schedule::Time kSmall = 50; // of small problems, one of a 50th
+  constexpr int64_t kMostSteps = 12, kForwardsOfSteps = 1 << 11;
+  constexpr int64_t kLittle = 20; // hundredths of the search's work
+  const spec::Spec spec = attempts.choice.spec;
+  const int64_t most = std::min(kMostSteps, kForwardsOfSteps / forwardsOf(spec));
+  if (!attempts.hasGap(most > 1 ? kSmall : kFar))
+    return;
+  const schedule::Bytes beyond = spec.memoryLimit.value - leastLimitOf(spec, attempts.context);
+  Choice trial{spec, {1}};
+  attempts.attempt(trial);
+  if (beyond <= 0 || most <= 1)
+    return;
+  trial.room.effort = kLittle;
+  for (const schedule::Bytes step : steps(beyond, size_t(most))) {
+    trial.room.spare = beyond - step;
+    if (trial.room.spare != 0)
+      attempts.attempt(trial);
+  }
+  if (attempts.choice.room.effort == kLittle) {
+    trial = attempts.choice;
+    trial.room.effort = 100;
+    attempts.attempt(trial);
+  }
+}
+
+/// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
+/// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
+/// one does.
+Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal) {
+  constexpr int kTries = 3;
+  constexpr schedule::Time kWorth = 200; // waits of a 200th are not
+  Attempts attempts{choice, made, context, compileOnce};
+  Choice trial{choice.spec, {2}};
   for (int i = 0; choice.spec.memoryLimit.value != 0 && i != kTries; ++i) {
-    const Code code = attempt();
-    if (internal || (code != Code::Ok && code != Code::Check))
+    const Code code = attempts.attempt(trial);
+    if (attempts.internal || (code != Code::Ok && code != Code::Check))
       break; // said below
-    if (code == Code::Ok && (timeOf(made) - words <= words / kWorth || !mayGain(choice, made)))
+    if (code == Code::Ok && (timeOf(made) - attempts.words <= attempts.words / kWorth || !mayGain(choice, made)))
       break;
-    trial.buffers *= found ? 2 : 4;
+    trial.room.buffers *= attempts.found ? 2 : 4;
   }
-  const auto bound = [&] { return boundOf(made.variant.certificate, made.objective); };
-  if (found && !internal && mayGain(choice, made) && timeOf(made) - bound() > bound() / kFar) {
-    trial.buffers = 1;
-    attempt();
-  }
-  internal = false;
-  return found ? Code::Ok : compileOnce(choice, made, internal);
+  compileWithSpare(attempts);
+  return attempts.found ? Code::Ok : compileOnce(choice, made, internal);
 }
 
 /// Schedules of the catalogue that could be better than what was found.
@@ -82,7 +132,7 @@ void compileFromCatalogue(Choice &choice, MLIRContext &context, CompileOnce comp
     left -= forwardsOf(searched);
     if (each.time >= timeOf(made) || left < 0)
       return;
-    Choice named{searched, 1};
+    Choice named{searched, {1}};
     named.spec.schedule = {each.name, searched.schedule.mark, {}};
     Made other;
     bool internal = false;

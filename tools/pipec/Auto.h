@@ -2,6 +2,7 @@
 // of the catalogue could be better; the best of them stands.
 #pragma once
 
+#include "compiler/passes/FromSpec.h"
 #include "compiler/schedule/LocalSearch.h"
 #include "compiler/schedule/Problem.h"
 #include "compiler/spec/Spec.h"
@@ -28,10 +29,10 @@ struct Made {
   schedule::Objective objective = schedule::Objective::Span;
 };
 
-/// A spec whose words are searched for, and the rings of transfer buffers that the search leaves room for.
+/// A spec whose words are searched for, and what it searches in.
 struct Choice {
   spec::Spec spec;
-  int32_t buffers;
+  SearchRoom room;
 };
 
 /// Compiles a choice to its plan, and says what is wrong with it. `internal`: that the failure is pipec's own.

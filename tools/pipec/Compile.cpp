@@ -210,7 +210,7 @@ private:
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
-    Choice choice{spec, 1};
+    Choice choice{spec, {1}};
     Made made;
     Code code = Code::Ok;
     if (searches)
@@ -237,8 +237,8 @@ private:
   }
 
   Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {
-    const auto &[spec, buffers] = choice;
-    Imported imported = fromSpec(spec, context, buffers);
+    const auto &[spec, room] = choice;
+    Imported imported = fromSpec(spec, context, room);
     OwningOpRef<ModuleOp> &module = imported.module;
     if (!module)
       return imported.code;
