@@ -3,8 +3,9 @@
 // model also ends on the others. One such order is that of the predicted run, a pass by when it ends, a transfer by
 // when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by then, and
 // it starts as predicted. Others know less of times: that of the plan, the same with a quick start (TorchRows.h), and
-// the first one packed, where a pass that can run overtakes a transfer that cannot yet be done. Of those that last at
-// most a 20th longer, that is taken which takes the fewest steps in PyTorch's dry run, where everything takes as long.
+// the first one packed, where a pass that can run overtakes a transfer that cannot yet be done. Of those that last no
+// longer, that is taken which takes the fewest steps in PyTorch's dry run, where everything takes as long; where all
+// transfers share a queue, and one that is late in it makes the others late, of those that last at most a 20th longer.
 #include "compiler/emit/TorchCsv.h"
 
 #include "compiler/emit/OrderProof.h"
@@ -133,9 +134,11 @@ schedule::OrderCells filled(CellRows rows, OrderFormat format, TorchRelease rele
   return cells;
 }
 
-/// The rows of the predicted run, or others, where with their transfers they take fewer steps and not much longer.
+/// The rows of the predicted run, or others, where with their transfers they take fewer steps and last no longer, or, in
+/// one queue, not much.
 CellRows bestRows(const plan::Variant &variant, OrderFormat format, const simulate::Result *run) {
-  constexpr plan::Time kLittle = 20; // at most a 20th longer
+  const bool oneQueue = communicatorOf(variant) == Communicator::Shared;
+  const auto mayLast = [&](plan::Time predicted) { return oneQueue ? predicted + predicted / 20 : predicted; };
   const TorchRows known(variant);
   const Traffic &traffic = known.traffic;
   const Rows predicted = known.predicted(run);
@@ -154,7 +157,7 @@ CellRows bestRows(const plan::Variant &variant, OrderFormat format, const simula
     const std::optional<plan::Time> lasts = makespanOf(traffic, *rows);
     if (!makespan)
       makespan = makespanOf(traffic, predicted);
-    if (!lasts || (makespan && *lasts - *makespan > *makespan / kLittle))
+    if (!lasts || (makespan && *lasts > mayLast(*makespan)))
       continue;
     best = rows;
     steps = its;

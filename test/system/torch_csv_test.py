@@ -66,6 +66,27 @@ class TorchCsv(support.ToolTest):
                 of = release if emit == "torch-csv" else None
                 self.assertEqual(torch_format.check(torch_format.read(text, of), of), shape)
 
+    def test_a_file_takes_no_longer_than_the_plan_that_it_came_from(self):
+        """In queues of their own no transfer stands later than the plan has it."""
+        spec = """\
+pipec: 1
+pipeline: {{ranks: 5, microbatches: 5, stages_per_rank: 2}}
+costs: {{forward: [400us, 1700us, 1300us, 500us, 500us, 1800us, 1100us, 1300us, 2100us, 600us],
+        backward_input: [1700us, 1400us, 200us, 1200us, 1300us, 1800us, 1700us, 300us, 700us, 2700us],
+        backward_weight: [1200us, 400us, 1100us, 100us, 900us, 1300us, 2900us, 100us, 2000us, 800us],
+        link: {{latency: 3200us}}}}
+communicator: {communicator}
+schedule: {schedule}
+"""
+        for communicator in ("per_edge", "per_pair"):
+            for schedule in ("v-half", "interleaved-zb", "zb-v", "v-min"):
+                written = spec.format(communicator=communicator, schedule=schedule)
+                times = [json.loads(self.pipec("report", self.write_spec(written), "--json").stdout)["makespan_ms"]]
+                (self.folder / "order.csv").write_text(self.export(written, "torch-csv").stdout)
+                again = spec.format(communicator=communicator, schedule="{name: order, file: order.csv}")
+                times.append(json.loads(self.pipec("report", self.write_spec(again), "--json").stdout)["makespan_ms"])
+                self.assertLessEqual(times[1], times[0], f"{communicator} {schedule}")
+
     def test_releases(self):
         spec = torch_format.SPEC.format(ranks=2, microbatches=2, more="", schedule="1f1b", communicator="shared")
         texts = {release: self.export(spec, "torch-csv", f"--torch={release}").stdout
