@@ -1,5 +1,6 @@
 // Candidates are made and timed for the problem itself, or, where it is long, for two short ones first: what a
-// microbatch more costs carries over. The best go on to local improvement.
+// microbatch more costs carries over. The best go on to local improvement; what they do with few microbatches is
+// improved before it is done with all.
 #include "compiler/schedule/Search.h"
 
 #include "compiler/schedule/Beam.h"
@@ -30,9 +31,10 @@ constexpr int64_t kBeamWork = 8;                         // so many times as lon
 constexpr int64_t kLeastWidth = 24, kMostWidth = 10'000; // of all beams together
 constexpr int64_t kFreeWidth = 1'000;                    // from which on one goes without limits of its own
 constexpr int64_t kAnnealLetters = 6'000'000;
-constexpr int64_t kLeastAnnealing = 600; // evaluations that are worth while
-constexpr int64_t kFilling = 3;          // walks that a pass of filling gaps is as long as
-constexpr int64_t kFinding = 4;          // walks that looking for a period is as long as
+constexpr int64_t kFewLetters = 12'000'000; // in annealing few microbatches of many
+constexpr int64_t kLeastAnnealing = 600;    // evaluations that are worth while
+constexpr int64_t kFilling = 3;             // walks that a pass of filling gaps is as long as
+constexpr int64_t kFinding = 4;             // walks that looking for a period is as long as
 constexpr size_t kMostTried = 420;
 constexpr size_t kFinalists = 4;
 
@@ -77,10 +79,12 @@ public:
         std::max({kTrialLetters, std::min(kTrialWords * letters, kMostTrialLetters), kLeastTrialWords * letters}) /
         (letters > kNearLetters ? 180 : 100) * options.effort;
     std::vector<Trial> best;
+    std::vector<Guess> guesses;
     if (problem.microbatches > 4 * problem.ranks && letters * int64_t(candidates.size()) > budget)
-      best = screened(budget);
+      best = screened(budget, guesses);
     else
       best = tried(budget);
+    growImproved(std::move(guesses), best);
     tryBeams(best);
     if (best.empty())
       return std::nullopt;
@@ -223,11 +227,8 @@ private:
   }
 
   /// The best by their guesses: what goes on from fewer of them, then what is made of all of them anew.
-  std::vector<Trial> screened(int64_t budget) {
-    constexpr double kWorth = 1.02; // times the shortest
-    Problem few = problem;
-    few.microbatches = 2 * problem.ranks;
-    std::vector<Guess> guesses;
+  std::vector<Trial> screened(int64_t budget, std::vector<Guess> &guesses) {
+    const Problem few = fewOf();
     for (size_t i = 0; i < candidates.size() && i < mostTried && (guesses.empty() || walked < budget); ++i)
       if (std::optional<Guess> each = guess(few, i))
         guesses.push_back(std::move(*each));
@@ -245,12 +246,68 @@ private:
           return best;
         if (grows && each.period.microbatches == 0)
           continue;
-        if (!best.empty() && each.time > kWorth * double(best.front().time))
+        if (!isWorthwhile(each, best))
           break;
         if (std::optional<Trial> trial = grows ? growOn(few, each) : tryOn(problem, each.few.candidate))
           keepShortest(best, std::move(*trial), kFinalists);
       }
     return best;
+  }
+
+  Problem fewOf() const {
+    Problem few = problem;
+    few.microbatches = 2 * problem.ranks;
+    return few;
+  }
+
+  static bool isWorthwhile(const Guess &guess, const std::vector<Trial> &best) {
+    constexpr double kWorth = 1.02; // times the shortest
+    return best.empty() || guess.time <= kWorth * double(best.front().time);
+  }
+
+  /// What the likeliest do with few microbatches is improved first, half of the work on all of them, half on the best:
+  /// what then goes on is better for every microbatch more.
+  void growImproved(std::vector<Guess> &&guesses, std::vector<Trial> &best) {
+    const Problem few = fewOf();
+    const int64_t evaluations = kFewLetters / 100 * options.effort / lettersOf(few);
+    const auto most = size_t(std::min<int64_t>(evaluations / kLeastAnnealing, kFinalists));
+    if (problem.microbatches <= few.microbatches || most == 0 || best.empty() || best.front().time <= bound)
+      return;
+    if (guesses.empty())
+      for (const Trial &trial : best)
+        if (std::optional<Guess> each = guess(few, trial.candidate))
+          guesses.push_back(std::move(*each));
+    std::sort(guesses.begin(), guesses.end());
+    guesses.resize(std::min(guesses.size(), most));
+    std::vector<Guess> longer;
+    for (const Guess &each : guesses)
+      improve(few, each, evaluations / 2 / int64_t(guesses.size()), longer);
+    if (!longer.empty())
+      improve(few, Guess(*std::min_element(longer.begin(), longer.end())), evaluations / 2, longer);
+    std::sort(longer.begin(), longer.end());
+    for (const Guess &each : longer)
+      if (isWorthwhile(each, best))
+        if (std::optional<Trial> trial = growOn(few, each))
+          keepShortest(best, std::move(*trial), kFinalists);
+  }
+
+  void improve(const Problem &few, const Guess &guess, int64_t evaluations, std::vector<Guess> &longer) {
+    Annealing annealing;
+    annealing.objective = options.objective;
+    annealing.evaluations = evaluations;
+    annealing.enough = boundOf(few, options.objective);
+    annealing.seed = longer.size() + 1;
+    Trial trial = guess.few;
+    const int64_t taken = anneal(few, capacitiesOf(trial.candidate), trial.words, annealing);
+    walked += (taken + kFinding) * lettersOf(few);
+    if (needsBuffers && excessOf(few, trial.words) > 0)
+      return;
+    trial.time = timeOf(few, trial.words, options.objective);
+    Period period = periodOf(few, trial.words, options.objective);
+    if (period.microbatches == 0)
+      return;
+    const double time = period.timeWith(problem.microbatches - few.microbatches);
+    longer.push_back({time, std::move(trial), std::move(period)});
   }
 
   /// Words of beams, where the others leave a gap; a little worse than theirs they may still be those that improve.

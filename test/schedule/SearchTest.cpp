@@ -1,6 +1,7 @@
 // The search: every word it finds fits and is legal, and on proven optima it is nearly always optimal.
 #include "compiler/schedule/Search.h"
 #include "compiler/schedule/Evaluate.h"
+#include "test/bench/Grid.h"
 #include "test/schedule/Optima.h"
 
 #include <gtest/gtest.h>
@@ -152,6 +153,15 @@ TEST(Search, TriesEnoughWhereAStepIsLong) {
   const std::optional<Solution> solution = solve(problem);
   ASSERT_TRUE(solution);
   EXPECT_LE(solution->time * 100, solution->bound * 101);
+}
+
+/// What few microbatches do again and again is improved before all others do it: what is improved where all are there
+/// is 8 % above the bound.
+TEST(Search, ImprovesWhatGoesOn) {
+  const std::optional<Solution> solution =
+      solve(grid::problemOf({10, 80, 5, 12000, 13000, 9000, 2000, "v", false}), {Objective::Makespan});
+  ASSERT_TRUE(solution);
+  EXPECT_LE(solution->time * 100, solution->bound * 106);
 }
 
 /// The banker's rule: whatever the policy, the placement and the limit, a list schedule ends.
