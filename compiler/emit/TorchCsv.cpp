@@ -134,8 +134,8 @@ schedule::OrderCells filled(CellRows rows, OrderFormat format, TorchRelease rele
   return cells;
 }
 
-/// The rows of the predicted run, or others, where with their transfers they take fewer steps and last no longer, or, in
-/// one queue, not much.
+/// The rows of the predicted run, or others, where with their transfers they take fewer steps and last no longer, or,
+/// in one queue, not much.
 CellRows bestRows(const plan::Variant &variant, OrderFormat format, const simulate::Result *run) {
   const bool oneQueue = communicatorOf(variant) == Communicator::Shared;
   const auto mayLast = [&](plan::Time predicted) { return oneQueue ? predicted + predicted / 20 : predicted; };

@@ -31,6 +31,7 @@ struct SearchRoom {
   int32_t buffers = 2;       // of each ring of transfer buffers, that it leaves room for
   schedule::Bytes spare = 0; // of each rank's memory, left free beside them
   int64_t effort = 100;      // hundredths of the usual work
+  bool byOther = false;      // for the objective that is not the spec's
 };
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
 

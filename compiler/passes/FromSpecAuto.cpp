@@ -145,12 +145,14 @@ LogicalResult Import::search() {
   std::vector<schedule::Problem> problems = placements();
   std::optional<schedule::Solution> best;
   size_t chosen = 0;
+  const bool bySpan = (*objective == schedule::Objective::Span) != room.byOther;
+  const schedule::SolveOptions options{.objective = bySpan ? schedule::Objective::Span : schedule::Objective::Makespan,
+                                       .effort = room.effort,
+                                       .buffers = room.buffers,
+                                       .spare = room.spare};
   std::vector<std::future<std::optional<schedule::Solution>>> solutions; // side by side: each is the same anyhow
   for (const schedule::Problem &each : problems)
-    solutions.push_back(std::async(std::launch::async, [this, &each] {
-      return schedule::solve(
-          each, {.objective = *objective, .effort = room.effort, .buffers = room.buffers, .spare = room.spare});
-    }));
+    solutions.push_back(std::async(std::launch::async, [&] { return schedule::solve(each, options); }));
   for (size_t i = 0; i != problems.size(); ++i) {
     std::optional<schedule::Solution> found = solutions[i].get();
     if (found && (!best || found->time < best->time)) {

@@ -2,6 +2,7 @@
 
 #include "compiler/passes/FromSpec.h"
 #include "compiler/schedule/Evaluate.h"
+#include "runtime/plan/Limits.h"
 #include "tools/pipec/Compile.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -52,7 +53,7 @@ struct Attempts {
     return code;
   }
 
-  bool hasGap(schedule::Time part) const {
+  bool hasGap(schedule::Time part = limits::kTime) const {
     const schedule::Time bound = boundOf(made.variant.certificate, made.objective);
     return found && !internal && mayGain(choice, made) && timeOf(made) - bound > bound / part;
   }
@@ -79,7 +80,7 @@ void compileWithSpare(Attempts &attempts) {
   constexpr int64_t kLittle = 20; // hundredths of the search's work
   const spec::Spec spec = attempts.choice.spec;
   const int64_t most = std::min(kMostSteps, kForwardsOfSteps / forwardsOf(spec));
-  if (!attempts.hasGap(most > 1 ? kSmall : kFar))
+  if (spec.memoryLimit.value == 0 || !attempts.hasGap(most > 1 ? kSmall : kFar))
     return;
   const schedule::Bytes beyond = spec.memoryLimit.value - leastLimitOf(spec, attempts.context);
   Choice trial{spec, {1}};
@@ -99,6 +100,17 @@ void compileWithSpare(Attempts &attempts) {
   }
 }
 
+/// Words that a search for the other objective finds: in queues and with buffers they may be the shorter ones.
+void compileByOther(Attempts &attempts) {
+  constexpr int64_t kMostForwards = 1 << 9, kEffort = 50;
+  if (!attempts.hasGap() || forwardsOf(attempts.choice.spec) > kMostForwards)
+    return;
+  Choice trial = attempts.choice;
+  trial.room.byOther = true;
+  trial.room.effort = kEffort;
+  attempts.attempt(trial);
+}
+
 /// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
 /// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
 /// one does.
@@ -107,7 +119,7 @@ Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOn
   constexpr schedule::Time kWorth = 200; // waits of a 200th are not
   Attempts attempts{choice, made, context, compileOnce};
   Choice trial{choice.spec, {2}};
-  for (int i = 0; choice.spec.memoryLimit.value != 0 && i != kTries; ++i) {
+  for (int i = 0; i != (choice.spec.memoryLimit.value == 0 ? 1 : kTries); ++i) {
     const Code code = attempts.attempt(trial);
     if (attempts.internal || (code != Code::Ok && code != Code::Check))
       break; // said below
@@ -116,6 +128,7 @@ Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOn
     trial.room.buffers *= attempts.found ? 2 : 4;
   }
   compileWithSpare(attempts);
+  compileByOther(attempts);
   return attempts.found ? Code::Ok : compileOnce(choice, made, internal);
 }
 
