@@ -11,6 +11,7 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <string>
 
 namespace pipec::trace {
 namespace {
@@ -49,34 +50,73 @@ std::optional<plan::Kind> kindOf(const Json &arguments) {
   return std::nullopt;
 }
 
-/// An instruction, where the object is one of ours.
-std::optional<Event> eventOf(const Json &object) {
+/// Whether it says of itself that it is an instruction: other tools' slices have other arguments.
+bool isOurs(const Json &object) {
   const auto phase = object.find("ph"), arguments = object.find("args");
   if (phase == object.end() || *phase != "X" || arguments == object.end() || !arguments->is_object())
-    return std::nullopt;
+    return false;
+  return arguments->contains("step") + arguments->contains("stage") + arguments->contains("kind") +
+             arguments->contains("microbatch") >=
+         2;
+}
+
+std::string foundIn(const Json &object, const char *key) {
+  constexpr size_t kLongest = 40;
+  const auto found = object.find(key);
+  if (found == object.end())
+    return "none";
+  std::string text = found->dump(-1, ' ', true);
+  if (text.size() > kLongest)
+    text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+/// An instruction; `wrong` says what is not as one has it, where something is.
+Event eventOf(const Json &object, std::string &wrong) {
   constexpr int64_t kMostSteps = int64_t(1) << 40;
-  const auto kind = kindOf(*arguments);
-  const auto rank = numberOf(object, "pid", limits::kRanks - 1);
-  const auto start = timeOf(object, "ts"), duration = timeOf(object, "dur");
-  const auto stage = numberOf(*arguments, "stage", limits::kStages - 1);
-  const auto microbatch = numberOf(*arguments, "microbatch", limits::kMicrobatches - 1);
-  const auto step = numberOf(*arguments, "step", kMostSteps);
-  if (!kind || !rank || !start || !duration || *duration < 0 || !stage || !microbatch || !step)
-    return std::nullopt;
+  const Json &arguments = object["args"];
+  const auto need = [&](auto value, const Json &in, const char *key, std::string_view expected) {
+    if (!value && wrong.empty())
+      wrong = fmt::format("expected {} as \"{}\" of an instruction, found {}", expected, key, foundIn(in, key));
+    return value.value_or(typename decltype(value)::value_type{});
+  };
+  const auto whole = [&](const Json &in, const char *key, int64_t most) {
+    return need(numberOf(in, key, most), in, key, fmt::format("a whole number from 0 to {}", most));
+  };
   Event event;
-  event.rank = int32_t(*rank);
-  event.kind = *kind;
-  event.stage = int32_t(*stage);
-  event.microbatch = *microbatch;
-  event.step = *step;
-  event.start = *start;
-  event.end = *start + *duration;
-  event.epoch = numberOf(*arguments, "epoch", kMostSteps).value_or(0);
-  event.attempt = int32_t(numberOf(*arguments, "attempt", limits::kRanks).value_or(0));
-  if (plan::isTransfer(*kind))
-    event.of = arguments->value("of", Json()) == "B" ? plan::Payload::Backward : plan::Payload::Forward;
+  event.kind = need(kindOf(arguments), arguments, "kind", "F, B, W or another kind");
+  event.rank = int32_t(whole(object, "pid", limits::kRanks - 1));
+  event.stage = int32_t(whole(arguments, "stage", limits::kStages - 1));
+  event.microbatch = whole(arguments, "microbatch", limits::kMicrobatches - 1);
+  event.step = whole(arguments, "step", kMostSteps);
+  event.start = need(timeOf(object, "ts"), object, "ts", "microseconds, of at most 11 days,");
+  std::optional<Time> duration = timeOf(object, "dur");
+  if (duration && *duration < 0)
+    duration.reset();
+  event.end = event.start + need(duration, object, "dur", "microseconds from 0 on, of at most 11 days,");
+  event.epoch = numberOf(arguments, "epoch", kMostSteps).value_or(0);
+  event.attempt = int32_t(numberOf(arguments, "attempt", limits::kRanks).value_or(0));
+  if (plan::isTransfer(event.kind))
+    event.of = arguments.value("of", Json()) == "B" ? plan::Payload::Backward : plan::Payload::Forward;
   return event;
 }
+
+/// Counts what has been read, which is all that a position can be told from.
+struct Counting {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char *;
+  using reference = const char &;
+
+  const char *at;
+  size_t *read;
+
+  const char &operator*() const { return *at; }
+  Counting &operator++() { return ++at, ++*read, *this; }
+  bool operator==(const Counting &other) const { return at == other.at; }
+  bool operator!=(const Counting &other) const { return at != other.at; }
+};
 
 /// Takes each event as its object ends. Of all else it keeps nothing, and of an event only what is asked for: a tree
 /// could be many times its text.
@@ -84,7 +124,9 @@ class Taker : public nlohmann::json_sax<Json> {
 public:
   std::vector<Event> found;
   bool hasEvents = false;
-  size_t wrongAt = 0; // the text's last byte that was read, from 1
+  size_t read = 0;    // of the text
+  size_t wrongAt = 0; // its last byte that was read, or where an instruction that is damaged begins; from 1
+  std::string wrong;  // with that instruction
 
   bool null() override { return value(nullptr); }
   bool boolean(bool given) override { return value(given); }
@@ -112,6 +154,7 @@ private:
   static constexpr int kEvents = 2, kEvent = 3, kArguments = 4;
   int depth = 0, known = 0; // open objects and arrays, and how many of them lead to an event's arguments
   std::string name;         // of what comes next
+  size_t begins = 0;        // the event
   Json event;
 
   bool start(bool isObject) {
@@ -125,19 +168,19 @@ private:
       return true;
     known = depth;
     hasEvents |= depth == kEvents;
-    if (depth == kEvent)
+    if (depth == kEvent) {
       event = Json::object();
-    else if (depth == kArguments)
+      begins = read;
+    } else if (depth == kArguments)
       event["args"] = Json::object();
     return true;
   }
   bool end() {
-    if (known == depth--) {
-      if (known-- == kEvent)
-        if (const auto one = eventOf(event))
-          found.push_back(*one);
+    if (known == depth-- && known-- == kEvent && isOurs(event)) {
+      found.push_back(eventOf(event, wrong));
+      wrongAt = wrong.empty() ? 0 : begins;
     }
-    return true;
+    return wrong.empty();
   }
   bool value(Json given) {
     static constexpr std::string_view kKeys[] = {"ph",    "pid",  "ts", "dur",        "args",  "step",
@@ -153,11 +196,12 @@ private:
 
 Status fromJson(std::string_view json, std::vector<Event> &events) {
   Taker taker;
-  if (!Json::sax_parse(json, &taker)) {
+  const Counting begin{json.data(), &taker.read}, end{json.data() + json.size(), &taker.read};
+  if (!Json::sax_parse(begin, end, &taker)) {
     const std::string_view before = json.substr(0, std::max<size_t>(taker.wrongAt, 1) - 1);
-    const size_t line = size_t(std::count(before.begin(), before.end(), '\n')), begin = before.rfind('\n') + 1;
-    return Status::input(
-        fmt::format("the trace is damaged at line {}, column {}: expected JSON", line + 1, before.size() - begin + 1));
+    const size_t line = size_t(std::count(before.begin(), before.end(), '\n')), first = before.rfind('\n') + 1;
+    return Status::input(fmt::format("the trace is damaged at line {}, column {}: {}", line + 1,
+                                     before.size() - first + 1, taker.wrong.empty() ? "expected JSON" : taker.wrong));
   }
   if (!taker.hasEvents)
     return Status::input("the trace is damaged: expected a JSON object with \"traceEvents\"");

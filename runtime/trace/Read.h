@@ -1,5 +1,6 @@
 // A trace file read back: what `pipec show --trace` puts beside the prediction. Ours and whatever else follows Trace.h;
-// events that are not ours (metadata, arrows, counters, other tools' slices) are passed over.
+// events that are not ours (metadata, arrows, counters, other tools' slices) are passed over, a damaged one of ours is
+// not.
 #pragma once
 
 #include "runtime/trace/Trace.h"
@@ -10,7 +11,7 @@
 namespace pipec::trace {
 
 /// The instructions of a trace (JSON text), in the file's order; queue, peer and held are not in it and stay 0, -1 and
-/// 0. A damaged text, or one without any instruction, is an error.
+/// 0. A damaged text or instruction is an error with its line and column, and so is a text without any.
 Status fromJson(std::string_view json, std::vector<Event> &events);
 
 /// The longest file that read() takes: all of it is in memory at once, and up to three times as much of its

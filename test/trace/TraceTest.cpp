@@ -190,14 +190,9 @@ TEST(Trace, ReadsBackWhatIsWritten) {
 TEST(Trace, ReadPassesOverWhatIsNotOurs) {
   const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
   const std::string strange[] = {
-      "7",
-      R"({"ph":"X"})",
-      R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":7})",
-      R"({"ph":"X","pid":-1,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
-      R"({"ph":"X","pid":18446744073709551615,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
-      R"({"ph":"X","pid":0,"ts":1e300,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
-      R"({"ph":"X","pid":0,"ts":1,"dur":-2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
-      R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"Q","microbatch":3}})"};
+      "7", R"({"ph":"X"})", R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":7})",
+      R"({"ph":"X","pid":-1,"ts":1,"dur":2,"args":{"kind":"kernel","stream":3}})",
+      R"({"ph":"i","pid":-1,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})"};
   for (const std::string &each : strange) {
     std::vector<Event> events;
     const Status status = fromJson("{\"traceEvents\":[" + each + "," + ours + "]}", events);
@@ -238,6 +233,32 @@ TEST(Trace, SaysWhereItIsDamaged) {
   std::vector<Event> events;
   const Status status = fromJson("{\"traceEvents\":[\n  {\"ts\": NaN}]}", events);
   EXPECT_EQ(status.message, "the trace is damaged at line 2, column 10: expected JSON");
+}
+
+TEST(Trace, SaysWhichInstructionIsDamaged) {
+  const std::string damaged[][2] = {
+      {R"("pid":-1,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+       "a whole number from 0 to 65535 as \"pid\" of an instruction, found -1"},
+      {R"("pid":18446744073709551615,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+       "a whole number from 0 to 65535 as \"pid\" of an instruction, found 18446744073709551615"},
+      {R"("pid":0,"ts":1e300,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+       "microseconds, of at most 11 days, as \"ts\" of an instruction, found 1e+300"},
+      {R"("pid":0,"ts":1,"dur":-2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+       "microseconds from 0 on, of at most 11 days, as \"dur\" of an instruction, found -2"},
+      {R"("pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"Q","microbatch":3}})",
+       "F, B, W or another kind as \"kind\" of an instruction, found \"Q\""},
+      {R"("pid":0,"ts":1,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+       "microseconds from 0 on, of at most 11 days, as \"dur\" of an instruction, found none"},
+      {R"("pid":0,"ts":1,"dur":2,"args":{"step":0,"kind":"F"}})",
+       "a whole number from 0 to 1048575 as \"stage\" of an instruction, found none"}};
+  const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
+  for (const auto &[rest, expected] : damaged) {
+    std::vector<Event> events;
+    const Status status =
+        fromJson("{\"traceEvents\":[\n" + ours + ",\n  {\"ph\":\"X\"," + rest + ",\n" + ours + "]}", events);
+    EXPECT_EQ(status.message, "the trace is damaged at line 3, column 3: expected " + expected);
+    EXPECT_TRUE(events.empty());
+  }
 }
 
 TEST(Trace, Write) {
