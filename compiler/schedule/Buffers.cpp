@@ -137,14 +137,21 @@ private:
         pairs[size_t(in->pair)].take(in->transfers[in->taken++]);
   }
 
+  /// There and back over the ranks, as passes go.
   bool advanceAll() {
     bool any = false;
     for (size_t r = 0; r < words.size(); ++r)
-      while (at[r] < words[r].size() && runs(words[r], at[r])) {
-        at[r] += together(words[r], at[r]);
-        any = true;
-      }
+      any |= advance(r);
+    for (size_t r = words.size(); r-- > 0;)
+      any |= advance(r);
     return any;
+  }
+
+  bool advance(size_t r) {
+    const size_t before = at[r];
+    while (at[r] < words[r].size() && runs(words[r], at[r]))
+      at[r] += together(words[r], at[r]);
+    return at[r] > before;
   }
 
   bool runs(const Word &word, size_t at) {

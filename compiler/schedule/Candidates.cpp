@@ -194,12 +194,12 @@ std::vector<Candidate> woven(const Problem &problem, const Capacities &capacitie
   return result;
 }
 
-/// Rounds whose beats have room for a W, or only for what passes each other.
+/// Rounds whose beats have room for a W, for half of one, or only for what passes each other.
 std::vector<Candidate> inRounds(const Capacities &capacities) {
   std::vector<Candidate> result;
   if (capacities.empty())
     return result;
-  for (const RoundOptions &options : {RoundOptions{32, 100}, {16, 0}, {32, 0}})
+  for (const RoundOptions &options : {RoundOptions{32, 100}, {32, 50}, {16, 0}, {8, 50}, {32, 0}})
     result.push_back(
         {fmt::format("round {}", result.size()),
          [options](const Problem &given, const Capacities &capacity) { return rounds(given, capacity, options); },
@@ -226,11 +226,15 @@ Candidate blockOf(Block block, std::string name) {
 }
 
 /// Blocks of `shape`, the problem or its copy with equal slots, for intervals from the work of the busiest rank on.
+/// Takes what it lays from `left`.
 void addBlocks(const Problem &problem, const Problem &shape, const Capacities &capacities, Time work, Time step,
-               int32_t intervals, Time extraDown, Time extraUp, std::vector<Candidate> &result) {
+               int32_t intervals, Time extraDown, Time extraUp, int64_t &left, std::vector<Candidate> &result) {
   constexpr int32_t kExtras = 6, kWithExtras = 6;
   int32_t feasible = 0;
   const auto offer = [&](Time interval, Time down, Time up) {
+    if (left <= 0)
+      return false;
+    left -= 3 * int64_t(shape.stages.size());
     std::optional<Block> block =
         moduloBlock(shape, {.interval = interval, .extraDown = down, .extraUp = up, .weightAtOnce = false});
     if (!block || !fits(problem, *block, capacities))
@@ -239,7 +243,7 @@ void addBlocks(const Problem &problem, const Problem &shape, const Capacities &c
         blockOf(std::move(*block), fmt::format("block of {} slots, {} + {} more a hop", interval, down, up)));
     return true;
   };
-  for (int32_t i = 0; i < intervals && feasible < 2 * kWithExtras; ++i) {
+  for (int32_t i = 0; i < intervals && feasible < 2 * kWithExtras && left > 0; ++i) {
     const Time interval = work + i * step;
     const size_t before = result.size();
     const bool any = offer(interval, 0, 0); // with more room at the hops it holds more
@@ -270,9 +274,12 @@ std::vector<Candidate> blocks(const Problem &problem, const Capacities &capaciti
     stage.backward = 2;
   }
   const Time most = *std::max_element(work.begin(), work.end());
-  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, result);
+  constexpr int64_t kMostLaid = 1'000'000; // passes, of each kind of blocks
+  int64_t left = kMostLaid;
+  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, left, result);
+  left = kMostLaid;
   addBlocks(problem, problem, capacities, most, std::max<Time>(most / 64, 1), 256, std::max<Time>(longest / 4, 1),
-            std::max<Time>(longest / 4, 1), result);
+            std::max<Time>(longest / 4, 1), left, result);
   return result;
 }
 

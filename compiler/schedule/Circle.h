@@ -4,6 +4,7 @@
 #include "compiler/schedule/Problem.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -49,7 +50,22 @@ private:
     const auto next = firstEndingAfter(begin);
     return next == busy.end() || next->begin >= end;
   }
-  void insert(Time begin, Time end) { busy.insert(firstEndingAfter(begin), {begin, end}); }
+  /// What touches becomes one.
+  void insert(Time begin, Time end) {
+    const auto next = busy.begin() + (firstEndingAfter(begin) - busy.cbegin());
+    const bool joinsBefore = next != busy.begin() && std::prev(next)->end == begin;
+    const bool joinsNext = next != busy.end() && next->begin == end;
+    if (joinsBefore && joinsNext) {
+      std::prev(next)->end = next->end;
+      busy.erase(next);
+    } else if (joinsBefore) {
+      std::prev(next)->end = end;
+    } else if (joinsNext) {
+      next->begin = begin;
+    } else {
+      busy.insert(next, {begin, end});
+    }
+  }
   /// From a time to the end of what is next in the way of a pass that starts there.
   Time untilEnd(Time start) const {
     const Time at = start % length;

@@ -38,17 +38,13 @@ public:
     if (Walk(problem, words, false).run(std::vector<Time>(words.size(), 0), &starts) != Walk::Outcome::Done)
       return false;
     begin(std::move(starts));
-    bool moved = false;
-    for (bool goesOn = true; goesOn;) {
+    moved = false;
+    for (bool goesOn = true; goesOn;) { // there and back over the ranks, as passes go
       goesOn = false;
       for (size_t rank = 0; rank < words.size(); ++rank)
-        for (; ranks[rank].next < words[rank].size(); ++ranks[rank].next) {
-          const std::optional<Time> ready = readyOf(words[rank][ranks[rank].next]);
-          if (!ready)
-            break;
-          moved |= pull(rank, *ready);
-          goesOn = true;
-        }
+        goesOn |= advance(rank);
+      for (size_t rank = words.size(); rank-- > 0;)
+        goesOn |= advance(rank);
     }
     return moved;
   }
@@ -70,6 +66,20 @@ private:
   std::vector<Time> down, up;                         // hand-over to the next stage, to the one before
   std::vector<std::array<std::vector<Time>, 3>> ends; // by stage and kind, of letters that had their turn
   std::vector<RankState> ranks;
+  bool moved = false; // anything, in this pass
+
+  /// A rank's letters whose inputs are known. Whether there were any.
+  bool advance(size_t rank) {
+    size_t &next = ranks[rank].next;
+    const size_t before = next;
+    for (; next < words[rank].size(); ++next) {
+      const std::optional<Time> ready = readyOf(words[rank][next]);
+      if (!ready)
+        break;
+      moved |= pull(rank, *ready);
+    }
+    return next > before;
+  }
 
   static size_t kindOf(Letter letter) { return letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1; }
   Time lengthOf(const Op &op) const { return costOf(problem.stages[size_t(op.stage)], op.letter); }

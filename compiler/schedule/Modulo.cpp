@@ -2,6 +2,7 @@
 // are equal where these have their passes' lengths).
 #include "compiler/schedule/Modulo.h"
 
+#include "compiler/schedule/Circle.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -10,45 +11,14 @@ namespace pipec::schedule {
 
 namespace {
 
-/// What a rank does in an interval that repeats.
-class Occupancy {
-public:
-  /// The earliest start from `ready` on at which `length` is free; takes it. None: there is no room.
-  std::optional<Time> place(Time ready, Time length, Time interval) {
-    if (length > interval)
-      return std::nullopt;
-    Time start = ready;
-    // After each move past a busy stretch at most all others are met again.
-    for (size_t tries = 0; tries <= busy.size(); ++tries) {
-      const Time past = pastCollision(start, length, interval);
-      if (past == start) {
-        busy.push_back({start % interval, length});
-        return start;
-      }
-      if (past - ready >= interval)
-        return std::nullopt;
-      start = past;
-    }
-    return std::nullopt;
-  }
-
-private:
-  struct Stretch {
-    Time start, length; // start modulo the interval
-  };
-  std::vector<Stretch> busy;
-
-  Time pastCollision(Time start, Time length, Time interval) const {
-    for (const Stretch &other : busy) {
-      const Time after = ((other.start - start) % interval + interval) % interval; // from start to the other's
-      if (after < length)
-        return start + after + other.length;
-      if (const Time since = interval - after; since < other.length)
-        return start + other.length - since;
-    }
-    return start;
-  }
-};
+/// The earliest start from `ready` on at which a rank has `length` free in an interval that repeats; takes it. None:
+/// there is no room.
+std::optional<Time> placeOn(Circle &rank, Time ready, Time length, Time interval) {
+  const std::optional<Time> start = length > interval ? std::nullopt : rank.earliest(ready, length);
+  if (start)
+    rank.add(*start, length);
+  return start;
+}
 
 } // namespace
 
@@ -56,8 +26,7 @@ std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &op
   const auto count = static_cast<int32_t>(problem.stages.size());
   const bool fused = problem.backward == BackwardMode::Fused;
   const Time interval = options.interval;
-  std::vector<Occupancy> ranks(static_cast<size_t>(problem.ranks));
-  const auto rankOf = [&](int32_t s) -> Occupancy & { return ranks[size_t(problem.rankOf[size_t(s)])]; };
+  std::vector<Circle> ranks(size_t(problem.ranks), Circle(interval));
   const auto extra = [&](int32_t from, int32_t to, Time time) {
     return problem.handOver(from, to) + (problem.rankOf[size_t(from)] == problem.rankOf[size_t(to)] ? 0 : time);
   };
@@ -70,7 +39,7 @@ std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &op
     block.backwardWeight.resize(size_t(count));
   Time ready = 0;
   const auto place = [&](int32_t s, Time length) {
-    const std::optional<Time> start = rankOf(s).place(ready, length, interval);
+    const std::optional<Time> start = placeOn(ranks[size_t(problem.rankOf[size_t(s)])], ready, length, interval);
     return start && *start <= limits::kTime ? start : std::nullopt;
   };
   for (int32_t s = 0; s < count; ++s) {

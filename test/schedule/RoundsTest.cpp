@@ -61,6 +61,14 @@ TEST(Rounds, HoldAsManyMicrobatchesAsFitOnTheAverage) {
   }
 }
 
+/// Where W takes as long as B, all of it does not fit beside what passes each other, and none leaves gaps of no use.
+TEST(Rounds, SearchTriesRoomForHalfOfAW) {
+  const Problem problem = grid::problemOf({32, 128, 16, 2000, 3000, 3000, 0, "loop", false});
+  const std::optional<Solution> solution = solve(problem, {Objective::Makespan});
+  ASSERT_TRUE(solution);
+  EXPECT_LE(double(solution->time), 1.09 * double(solution->bound));
+}
+
 TEST(Rounds, AreForOneCopyUnderALimitInTimesThatFit) {
   Problem problem = grid::problemOf({4, 32, 4, 1000, 1000, 1000, 0, "v", false});
   EXPECT_TRUE(rounds(problem, capacitiesOf(problem, 0), {}));

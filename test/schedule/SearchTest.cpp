@@ -164,6 +164,20 @@ TEST(Search, ImprovesWhatGoesOn) {
   EXPECT_LE(solution->time * 100, solution->bound * 106);
 }
 
+/// Work of a power above the letters' would take minutes here.
+TEST(Search, EndsWithManyChunksOrRanks) {
+  for (const auto &[ranks, chunks] : {std::pair(2, 512), std::pair(8'192, 1)}) {
+    Problem problem = uniform(ranks, 2, 10, 11, 7);
+    problem.stages.resize(size_t(ranks) * size_t(chunks), problem.stages.front());
+    problem.rankOf = placed(ranks, ranks * chunks, true);
+    problem.memoryLimit = 4 * leastLimit(problem);
+    ASSERT_EQ(check(problem), "");
+    const std::optional<Solution> solution = solve(problem, {});
+    ASSERT_TRUE(solution);
+    EXPECT_EQ(verify(problem, solution->words), "");
+  }
+}
+
 /// The banker's rule: whatever the policy, the placement and the limit, a list schedule ends.
 TEST(ListSchedule, NeverStops) {
   Random random(12);
