@@ -282,8 +282,9 @@ private:
     std::vector<Guess> longer;
     for (const Guess &each : guesses)
       improve(few, each, evaluations / 2 / int64_t(guesses.size()), longer);
-    if (!longer.empty())
-      improve(few, Guess(*std::min_element(longer.begin(), longer.end())), evaluations / 2, longer);
+    if (const auto likeliest = std::min_element(longer.begin(), longer.end());
+        likeliest != longer.end() && isWorthwhile(*likeliest, best))
+      improve(few, Guess(*likeliest), evaluations / 2, longer);
     std::sort(longer.begin(), longer.end());
     for (const Guess &each : longer)
       if (isWorthwhile(each, best))
