@@ -123,8 +123,8 @@ void readMicrobatches(const Lookup &lookup, Spec &spec) {
 } // namespace
 
 void resolvePipeline(const Lookup &lookup, Spec &spec) {
-  if (!lookup.given("pipeline"))
-    return;
+  if (!lookup.get("pipeline"))
+    return; // said already
   readStages(lookup, spec);
   readMicrobatches(lookup, spec);
   lookup.single("pipeline.slices", spec.slices);

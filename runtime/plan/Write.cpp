@@ -131,8 +131,9 @@ void putLittle(std::vector<uint8_t> &out, size_t at, uint64_t value, size_t byte
     out[at + i] = uint8_t(value >> (8 * i));
 }
 
-Status writeError(const std::string &path, int error) {
-  return Status::input(fmt::format("{}: cannot write: {}", units::escaped(path), std::strerror(error)));
+/// Of a name that cannot be written to, the input is wrong; of a device that fails or is full, the run.
+Status writeError(const std::string &path, int error, Code code = Code::Run) {
+  return {code, fmt::format("{}: cannot write: {}", units::escaped(path), std::strerror(error))};
 }
 
 /// write(2) until all is out; the errno, or 0.
@@ -258,14 +259,14 @@ Status canWrite(const std::string &path) {
   if (path.empty() || unnamed)
     return {};
   if (exists && S_ISDIR(found.st_mode))
-    return writeError(path, EISDIR);
+    return writeError(path, EISDIR, Code::Input);
   if (exists && !S_ISREG(found.st_mode))
-    return ::access(path.c_str(), W_OK) == 0 ? Status{} : writeError(path, errno);
+    return ::access(path.c_str(), W_OK) == 0 ? Status{} : writeError(path, errno, Code::Input);
   const SignalsWait signalsWait;
   std::string temporary;
   const int file = createBeside(target, temporary);
   if (file < 0)
-    return writeError(path, errno);
+    return writeError(path, errno, Code::Input);
   ::close(file);
   ::unlink(temporary.c_str());
   return {};

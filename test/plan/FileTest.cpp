@@ -254,7 +254,7 @@ TEST_F(PlanFile, AFileOverTheLimitIsNotRead) {
 TEST_F(PlanFile, AFailedWriteLeavesNothingBehind) {
   const std::vector<uint8_t> bytes(100, 7);
   const Status status = writeFile(folder / "no" / "such" / "folder.pipe", bytes);
-  EXPECT_EQ(status.code, Code::Input);
+  EXPECT_EQ(status.code, Code::Run);
   EXPECT_NE(status.message.find("No such file or directory"), std::string::npos) << status.message;
   // The name is taken by a folder.
   fs::create_directories(folder / "taken" / "inside");

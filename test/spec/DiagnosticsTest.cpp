@@ -43,8 +43,8 @@ TEST(Diagnostics, pipeline) {
   for (const Case &c : {
            Case{"pipeline: {ranks: 4}", "1:11: error: pipeline.microbatches is missing (or batch and microbatch_size)"},
            {"pipeline: {microbatches: 8}", "1:11: error: pipeline.ranks is missing"},
-           {"pipeline:", "1:1: error: pipeline: expected a map, found nothing\n"
-                         "spec.yaml:1:1: error: pipeline.microbatches is missing (or batch and microbatch_size)"},
+           {"pipeline:", "1:1: error: pipeline: expected a map, found nothing"},
+           {"pipeline: 3", "1:11: error: pipeline: expected a map, found '3'"},
            {"pipeline: {rank: 4, ranks: 4, microbatches: 8}",
             "1:12: error: pipeline.rank: unknown key; did you mean 'ranks'?"},
            {"pipeline: {forward: 4, ranks: 4, microbatches: 8}",

@@ -196,6 +196,11 @@ class ErrorsTest(ToolTest):
             done = self.run_tool(tool, *arguments, "--network", network, code=INPUT)
             self.assertIn(f"{network}:1:1: error: key 'scenario' is missing", done.stderr)
 
+    def test_a_plan_that_is_not_there(self):
+        for tool in (("piperun", "none.pipe", "--local"), ("pipec", "verify", "none.pipe")):
+            done = self.run_tool(*tool, code=INPUT)
+            self.assertRegex(done.stderr, r"^none\.pipe(:1:1)?: error: ")
+
     def test_what_cannot_be_written_is_said_before_the_work(self):
         for output in (self.folder / "none" / "x.csv", self.folder):
             done = self.pipec("search", SPECS / "auto.yaml", "--exact", "--time", "100s", "-o", output, code=INPUT,

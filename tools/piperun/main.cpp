@@ -21,9 +21,11 @@ int fail(const Status &status, const piperun::Place &place, bool json) {
   if (json)
     fmt::print("{}\n", piperun::failureJson(status, place));
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
-  bool named = status.message.starts_with(place.file + ": "); // by who read the file
+  std::string_view says = status.message;
+  if (ofFile && says.starts_with(place.file + ": ")) // by who read the file
+    says.remove_prefix(place.file.size() + 2);
   std::string where = place.line == 0 ? place.file : fmt::format("{}:{}:{}", place.file, place.line, place.column);
-  fmt::print(stderr, "{}error: {}\n", !ofFile ? "piperun: " : named ? "" : where + ": ", status.message);
+  fmt::print(stderr, "{}: error: {}\n", ofFile ? where : "piperun", says);
   return int(status.code);
 }
 
