@@ -83,14 +83,13 @@ public:
     if (problem.microbatches > 4 * problem.ranks && letters * int64_t(candidates.size()) > budget)
       best = screened(budget, guesses);
     else
-      best = tried(budget);
-    growImproved(std::move(guesses), best);
+      best = tried(budget, guesses);
     tryBeams(best);
     if (best.empty())
       return std::nullopt;
-    improve(best);
-    Trial &first =
-        *std::min_element(best.begin(), best.end(), [](const Trial &a, const Trial &b) { return a.time < b.time; });
+    improve(best, kAnnealLetters);
+    growImproved(std::move(guesses), best);
+    Trial &first = leastOf(best);
     return Solution{std::move(first.words), first.time, bound, candidates[first.candidate].name, triedCount, walked};
   }
 
@@ -171,17 +170,6 @@ private:
     return found == lowered.end() ? capacities : found->second;
   }
 
-  std::vector<Trial> tried(int64_t budget) {
-    std::vector<Trial> best;
-    for (size_t i = 0; i < candidates.size() && (best.empty() || (walked < budget && i < mostTried)); ++i) {
-      if (std::optional<Trial> trial = tryOn(problem, i))
-        keepShortest(best, std::move(*trial), kFinalists);
-      if (!best.empty() && best.front().time <= bound)
-        break;
-    }
-    return best;
-  }
-
   /// What a candidate would take for all microbatches, told from fewer of them.
   struct Guess {
     double time = 0;
@@ -192,6 +180,22 @@ private:
       return time != other.time ? time < other.time : few.candidate < other.few.candidate;
     }
   };
+
+  std::vector<Trial> tried(int64_t budget, std::vector<Guess> &guesses) {
+    std::vector<Trial> best;
+    for (size_t i = 0; i < candidates.size() && (best.empty() || (walked < budget && i < mostTried)); ++i) {
+      if (std::optional<Trial> trial = tryOn(problem, i))
+        keepShortest(best, std::move(*trial), kFinalists);
+      if (!best.empty() && best.front().time <= bound)
+        break;
+    }
+    if (const Problem few = fewOf();
+        few.microbatches < problem.microbatches && !best.empty() && best.front().time > bound)
+      for (const Trial &trial : best)
+        if (std::optional<Guess> each = guess(few, trial.candidate))
+          guesses.push_back(std::move(*each));
+    return best;
+  }
 
   /// Of 2p microbatches: what they do again and again would go on; where there is no such thing, what they take more
   /// than p.
@@ -246,7 +250,7 @@ private:
           return best;
         if (grows && each.period.microbatches == 0)
           continue;
-        if (!isWorthwhile(each, best))
+        if (!best.empty() && !isWorthwhile(each, best.front().time))
           break;
         if (std::optional<Trial> trial = grows ? growOn(few, each) : tryOn(problem, each.few.candidate))
           keepShortest(best, std::move(*trial), kFinalists);
@@ -260,9 +264,14 @@ private:
     return few;
   }
 
-  static bool isWorthwhile(const Guess &guess, const std::vector<Trial> &best) {
-    constexpr double kWorth = 1.02; // times the shortest
-    return best.empty() || guess.time <= kWorth * double(best.front().time);
+  static Trial &leastOf(std::vector<Trial> &trials) {
+    return *std::min_element(trials.begin(), trials.end(),
+                             [](const Trial &a, const Trial &b) { return a.time < b.time; });
+  }
+
+  static bool isWorthwhile(const Guess &guess, Time shortest) {
+    constexpr double kWorth = 1.02;
+    return guess.time <= kWorth * double(shortest);
   }
 
   /// What the likeliest do with few microbatches is improved first, half of the work on all of them, half on the best:
@@ -271,25 +280,26 @@ private:
     const Problem few = fewOf();
     const int64_t evaluations = kFewLetters / 100 * options.effort / lettersOf(few);
     const auto most = size_t(std::min<int64_t>(evaluations / kLeastAnnealing, kFinalists));
-    if (problem.microbatches <= few.microbatches || most == 0 || best.empty() || best.front().time <= bound)
+    const Time shortest = leastOf(best).time;
+    if (guesses.empty() || most == 0 || shortest <= bound)
       return;
-    if (guesses.empty())
-      for (const Trial &trial : best)
-        if (std::optional<Guess> each = guess(few, trial.candidate))
-          guesses.push_back(std::move(*each));
     std::sort(guesses.begin(), guesses.end());
     guesses.resize(std::min(guesses.size(), most));
     std::vector<Guess> longer;
     for (const Guess &each : guesses)
       improve(few, each, evaluations / 2 / int64_t(guesses.size()), longer);
     if (const auto likeliest = std::min_element(longer.begin(), longer.end());
-        likeliest != longer.end() && isWorthwhile(*likeliest, best))
+        likeliest != longer.end() && isWorthwhile(*likeliest, shortest))
       improve(few, Guess(*likeliest), evaluations / 2, longer);
-    std::sort(longer.begin(), longer.end());
+    std::vector<Trial> all;
     for (const Guess &each : longer)
-      if (isWorthwhile(each, best))
+      if (isWorthwhile(each, shortest))
         if (std::optional<Trial> trial = growOn(few, each))
-          keepShortest(best, std::move(*trial), kFinalists);
+          keepShortest(all, std::move(*trial), 1);
+    if (all.empty())
+      return;
+    improve(all, kAnnealLetters);
+    best.push_back(std::move(all.front()));
   }
 
   void improve(const Problem &few, const Guess &guess, int64_t evaluations, std::vector<Guess> &longer) {
@@ -362,8 +372,8 @@ private:
     return rooms;
   }
 
-  void improve(std::vector<Trial> &best) {
-    const int64_t all = kAnnealLetters / 100 * options.effort / letters;
+  void improve(std::vector<Trial> &best, int64_t work) {
+    const int64_t all = work / 100 * options.effort / letters;
     const int64_t least = std::max<int64_t>(kLeastAnnealing / 100 * std::min<int64_t>(options.effort, 100), 1);
     if (all < least)
       return;
@@ -375,9 +385,7 @@ private:
       annealing.evaluations = each;
       annealing.enough = bound;
       annealing.seed = i + 1;
-      if (std::min_element(best.begin(), best.end(), [](const Trial &a, const Trial &b) {
-            return a.time < b.time;
-          })->time <= bound)
+      if (leastOf(best).time <= bound)
         return;
       Words words = best[i].words;
       walked += letters * anneal(problem, capacitiesOf(best[i].candidate), words, annealing);
