@@ -185,6 +185,11 @@ class CompileTest(ToolTest):
                          (limited["gap"], limited["span_gap"]))
         self.assertLess(free["span_gap_at_own_memory"], free["span_gap"])
         self.assertNotIn("gap_at_own_memory", limited)
+        plan = self.folder / "free.pipe"  # has the bounds, but not what others are worked out from
+        self.pipec("compile", SPECS / "v-half.yaml", "--set", "memory={}", "-o", plan)
+        of_plan = json.loads(self.pipec("report", plan, "--json").stdout)
+        self.assertEqual(of_plan["span_gap"], free["span_gap"])
+        self.assertNotIn("gap_at_own_memory", of_plan)
 
     def test_json_alone_goes_to_standard_output(self):
         done = self.pipec("compile", SPECS / "1f1b.yaml", "-o", self.folder / "x.pipe", "--json")

@@ -116,7 +116,8 @@ int compileCommand(const CommandOptions &options) {
 
 namespace {
 
-/// Of variants without a memory limit (design, section 5).
+/// Of variants without a memory limit (design, section 5). Not of a plan: its certificate holds the spec's bounds, and
+/// with which costs, links and stages others are worked out it does not say.
 void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
   for (size_t v = 0; v != compiled.problems.size(); ++v) {
     schedule::Problem problem = compiled.problems[v];
