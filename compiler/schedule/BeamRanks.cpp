@@ -47,7 +47,7 @@ BeamRanks::BeamRanks(const Problem &problem, const Capacities &capacities, const
   for (int32_t s = 0; s < static_cast<int32_t>(problem.stages.size()); ++s) {
     const Stage &stage = problem.stages[size_t(s)];
     StageView &view = stages.emplace_back();
-    view.cost = {stage.forward, fused ? stage.backward : stage.backwardInput, fused ? 0 : stage.backwardWeight};
+    view.cost = {stage.forward, problem.backwardTime(stage), problem.weightTime(stage)};
     view.activation = stage.activation + (fused ? __int128(stage.context) : 0);
     view.context = fused ? 0 : stage.context;
     if (!mostOfStage.empty())

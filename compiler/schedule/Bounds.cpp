@@ -171,8 +171,7 @@ Bounded lowerBounds(const Problem &given) {
   Time unit = problem.globalNorm.value_or(0);
   for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
     const Stage &each = problem.stages[size_t(stage)];
-    for (const Time time : {each.forward, problem.backward == BackwardMode::Fused ? each.backward : each.backwardInput,
-                            problem.backward == BackwardMode::Fused ? 0 : each.backwardWeight, each.optimizer})
+    for (const Time time : {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer})
       unit = std::gcd(unit, time);
     unit = std::gcd(unit, each.overlapped.value_or(0));
     if (stage > 0)

@@ -63,8 +63,8 @@ View makeView(const Problem &problem) {
   for (const Stage &stage : problem.stages) {
     StageView &own = view.stages.emplace_back();
     own.f = stage.forward;
-    own.b = fused ? stage.backward : stage.backwardInput;
-    own.w = fused ? 0 : stage.backwardWeight;
+    own.b = problem.backwardTime(stage);
+    own.w = problem.weightTime(stage);
     own.a = fused ? Wide(stage.activation) + stage.context : Wide(stage.activation);
     own.o = fused ? 0 : stage.context;
   }

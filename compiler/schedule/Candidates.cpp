@@ -61,8 +61,7 @@ std::vector<Candidate> slacks(const Problem &problem, const Capacities &capaciti
 }
 
 Time costOf(const Problem &problem, const Stage &stage) {
-  return problem.backward == BackwardMode::Fused ? stage.forward + stage.backward
-                                                 : stage.forward + stage.backwardInput + stage.backwardWeight;
+  return stage.forward + problem.backwardTime(stage) + problem.weightTime(stage);
 }
 
 /// From a microbatch's first forward at a stage to the end of its backward there, by data alone.
@@ -74,7 +73,7 @@ std::vector<Time> roundTrips(const Problem &problem) {
     const Stage &stage = problem.stages[size_t(s)];
     if (s + 1 < count)
       below += problem.handOver(s, s + 1) + problem.handOver(s + 1, s);
-    below += stage.forward + (problem.backward == BackwardMode::Fused ? stage.backward : stage.backwardInput);
+    below += stage.forward + problem.backwardTime(stage);
     trips[size_t(s)] = below;
   }
   return trips;

@@ -15,16 +15,12 @@ namespace pipec::schedule {
 
 namespace {
 
-Time backwardOf(const Problem &problem, const Stage &stage) {
-  return problem.backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
-}
-
 /// Passes in slots, of which so many are as long as the longest.
 class Ruler {
 public:
   Ruler(const Problem &problem, int32_t slots) : slots(slots) {
     for (const Stage &stage : problem.stages)
-      longest = std::max({longest, stage.forward, backwardOf(problem, stage)});
+      longest = std::max({longest, stage.forward, problem.backwardTime(stage)});
   }
   int32_t slotsOf(Time time) const {
     return int32_t(std::min<__int128>((__int128(2) * time * slots + longest) / (__int128(2) * longest), kMost));
@@ -48,7 +44,7 @@ int32_t slotsOf(const Problem &problem) {
     const Ruler ruler(problem, slots);
     double most = 0;
     for (const Stage &stage : problem.stages)
-      for (const Time time : {stage.forward, backwardOf(problem, stage),
+      for (const Time time : {stage.forward, problem.backwardTime(stage),
                               problem.backward == BackwardMode::Fused ? stage.forward : stage.backwardWeight})
         most = std::max(most, ruler.errorOf(time) / slots);
     if (most < least * 0.99) {
@@ -68,7 +64,7 @@ Fold foldOf(const Problem &problem, int32_t slots) {
     const Stage &first = problem.stages[size_t(down)], &second = problem.stages[size_t(up)];
     Level level;
     level.length = {ruler.passOf(first.forward), ruler.passOf(second.forward),
-                    ruler.passOf(backwardOf(problem, second)), ruler.passOf(backwardOf(problem, first))};
+                    ruler.passOf(problem.backwardTime(second)), ruler.passOf(problem.backwardTime(first))};
     if (problem.backward == BackwardMode::Split)
       level.weight = {ruler.passOf(first.backwardWeight), ruler.passOf(second.backwardWeight)};
     if (r > 0) {

@@ -43,8 +43,8 @@ public:
       const Stage &stage = problem.stages[size_t(s)];
       StageState state;
       state.f = stage.forward;
-      state.b = fused ? stage.backward : stage.backwardInput;
-      state.w = fused ? 0 : stage.backwardWeight;
+      state.b = problem.backwardTime(stage);
+      state.w = problem.weightTime(stage);
       state.a = fused ? stage.activation + stage.context : stage.activation;
       state.o = fused ? 0 : stage.context;
       state.down = problem.after(s) >= 0 ? problem.handOver(s, s + 1) : 0;

@@ -52,7 +52,7 @@ std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &op
   }
   for (int32_t s = count; s-- > 0;) {
     const Stage &stage = problem.stages[size_t(s)];
-    const Time backward = atLeastOne(fused ? stage.backward : stage.backwardInput);
+    const Time backward = atLeastOne(problem.backwardTime(stage));
     const Time weight = fused || !options.weightAtOnce ? 0 : atLeastOne(stage.backwardWeight);
     const std::optional<Time> start = place(s, backward + weight);
     if (!start)

@@ -70,6 +70,11 @@ struct Problem {
     const int32_t first = n / backwardGroup * backwardGroup;
     return first + std::min(first + backwardGroup, microbatches) - 1 - n;
   }
+  /// What the stage before waits for: B, or a fused backward; and what is left for W.
+  Time backwardTime(const Stage &stage) const {
+    return backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
+  }
+  Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
   /// The rank that holds the other copies of a rank's stages; -1: there are none, or they are its own.
   int32_t partnerOf(int32_t rank) const;
 

@@ -29,8 +29,8 @@ RoundShape::RoundShape(const Problem &problem)
   for (int32_t s = 0; s < count; ++s) {
     const Stage &stage = problem.stages[size_t(s)];
     const auto r = size_t(problem.rankOf[size_t(s)]);
-    works[r] += forward(s) + backward(s) + (fused ? 0 : stage.backwardWeight);
-    weight = std::max(weight, fused ? 0 : stage.backwardWeight);
+    works[r] += forward(s) + backward(s) + problem.weightTime(stage);
+    weight = std::max(weight, problem.weightTime(stage));
     ++passes[r][forwardIsDown[size_t(s)]];
     ++passes[r][backwardIsDown[size_t(s)]];
     note(forwardIsDown[size_t(s)], forward(s), s + 1 < count ? problem.handOver(s, s + 1) : 0);

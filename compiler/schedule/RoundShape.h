@@ -24,10 +24,7 @@ struct RoundShape {
 
   explicit RoundShape(const Problem &problem);
   Time forward(int32_t s) const { return std::max<Time>(problem.stages[size_t(s)].forward, 1); }
-  Time backward(int32_t s) const {
-    const Stage &stage = problem.stages[size_t(s)];
-    return std::max<Time>(fused ? stage.backward : stage.backwardInput, 1);
-  }
+  Time backward(int32_t s) const { return std::max<Time>(problem.backwardTime(problem.stages[size_t(s)]), 1); }
 
 private:
   void note(bool isDown, Time length, Time handOver);

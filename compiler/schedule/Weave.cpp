@@ -24,9 +24,9 @@ public:
     using Room = WeaveOptions::Room;
     for (int32_t s = 0; s < count; ++s) {
       const Stage &stage = problem.stages[size_t(s)];
-      const Time weight = fused ? 0 : stage.backwardWeight;
+      const Time weight = problem.weightTime(stage);
       const Time forward = std::max<Time>(stage.forward, 1);
-      const Time backward = std::max<Time>(fused ? stage.backward : stage.backwardInput, 1);
+      const Time backward = std::max<Time>(problem.backwardTime(stage), 1);
       out.length.push_back(options.fromEnd ? backward : forward);
       back.length.push_back(options.fromEnd ? forward : backward);
       out.room.push_back(out.length.back() +
@@ -126,15 +126,14 @@ private:
     const Time on = problem.handOver(s, s + 1), returned = problem.handOver(s + 1, s);
     if (options.pitch == 0)
       return {on, returned};
-    const auto backward = [&](const Stage &each) { return fused ? each.backward : each.backwardInput; };
-    const Time all = stage.forward + backward(stage) + (fused ? 0 : stage.backwardWeight);
+    const Time all = stage.forward + problem.backwardTime(stage) + problem.weightTime(stage);
     const Time both = all / 100 * options.pitch, half = both / 2;
     if (options.equal) {
-      const Time each = std::max({half, stage.forward + on, backward(next) + returned});
-      return {each - stage.forward, each - backward(next)};
+      const Time each = std::max({half, stage.forward + on, problem.backwardTime(next) + returned});
+      return {each - stage.forward, each - problem.backwardTime(next)};
     }
     const Time first = std::max(on, half - stage.forward);
-    return {first, std::max(returned, both - stage.forward - first - backward(next))};
+    return {first, std::max(returned, both - stage.forward - first - problem.backwardTime(next))};
   }
 
   Time mostWork() const {
