@@ -32,6 +32,7 @@ struct SearchRoom {
   schedule::Bytes spare = 0; // of each rank's memory, left free beside them
   int64_t effort = 100;      // hundredths of the usual work
   bool byOther = false;      // for the objective that is not the spec's
+  bool withoutLimit = false; // as if memory had none
 };
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
 
@@ -41,7 +42,7 @@ struct CatalogueTime {
   std::string name;
   auto operator<=>(const CatalogueTime &) const = default;
 };
-/// Of a spec with `schedule: auto`: those that have its stages and fit into memory with one transfer buffer an end, the
+/// Of a spec with `schedule: auto`: those that have its stages and fit into memory with the buffers that they need, the
 /// fastest first.
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context);
 

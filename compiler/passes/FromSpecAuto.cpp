@@ -1,5 +1,6 @@
 // `schedule: auto`: the words that a search finds; with slices or two copies, the best schedule of the catalogue.
 #include "compiler/passes/FromSpecImport.h"
+#include "compiler/schedule/Buffers.h"
 #include "compiler/schedule/Evaluate.h"
 #include "compiler/schedule/Search.h"
 #include "runtime/plan/Limits.h"
@@ -14,16 +15,16 @@ namespace pipec {
 std::optional<Import::Taken> Import::taken(schedule::Objective by) {
   if (failed(catalogueEntry()) || failed(settle()) || failed(fillAndCheck()) || failed(checkLength()))
     return std::nullopt;
-  const schedule::Evaluation evaluation = schedule::evaluate(problem, schedule::wordsOf(*entry, problem, parameters));
+  const schedule::Words words = schedule::wordsOf(*entry, problem, parameters);
+  const schedule::Evaluation evaluation = schedule::evaluate(problem, words);
   if (!evaluation.complete)
     return std::nullopt;
   Taken result{{by == schedule::Objective::Span ? evaluation.span : evaluation.makespan,
                 *std::max_element(evaluation.peak.begin(), evaluation.peak.end())},
                0,
                problem.rankOf.size() / size_t(problem.copies)};
-  const std::vector<__int128> always = schedule::heldAlways(problem, 1);
-  for (size_t rank = 0; problem.memoryLimit != 0 && rank != always.size(); ++rank)
-    result.excess = std::max(result.excess, always[rank] + evaluation.peak[rank] - problem.memoryLimit);
+  if (problem.memoryLimit != 0)
+    result.excess = schedule::excessOf(problem, words);
   return result;
 }
 
@@ -151,8 +152,11 @@ LogicalResult Import::search() {
                                        .buffers = room.buffers,
                                        .spare = room.spare};
   std::vector<std::future<std::optional<schedule::Solution>>> solutions; // side by side: each is the same anyhow
-  for (const schedule::Problem &each : problems)
-    solutions.push_back(std::async(std::launch::async, [&] { return schedule::solve(each, options); }));
+  for (schedule::Problem each : problems) {
+    each.memoryLimit = room.withoutLimit ? 0 : each.memoryLimit;
+    solutions.push_back(
+        std::async(std::launch::async, [each = std::move(each), options] { return schedule::solve(each, options); }));
+  }
   for (size_t i = 0; i != problems.size(); ++i) {
     std::optional<schedule::Solution> found = solutions[i].get();
     if (found && (!best || found->time < best->time)) {

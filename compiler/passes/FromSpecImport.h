@@ -26,7 +26,7 @@ private:
   /// What a schedule of the catalogue takes of this spec.
   struct Taken {
     std::pair<schedule::Time, schedule::Bytes> cost; // its time, and of the same, what it holds at most
-    __int128 excess; // of the fullest rank over its limit, with one transfer buffer an end
+    __int128 excess; // of the fullest rank over its limit, with the transfer buffers that it needs
     size_t stages;   // of a copy
   };
 

@@ -33,7 +33,7 @@ public:
     states.emplace_back();
     for (size_t rank = 0; rank < ranks; ++rank)
       rows.push_back(views.initial(int32_t(rank)));
-    for (Time now = 0; !states.empty(); now = nextEvent()) {
+    for (Time now = 0; !states.empty(); now = nextEvent(), ++stretches) {
       const Time end = now + views.shortest();
       lookAgain(end);
       for (size_t rank = 0; rank < ranks; ++rank) {
@@ -56,6 +56,7 @@ private:
     Score gained = 0;  // by letters, as memory
     Score wasted = 0;  // time that ranks idle, less what is gained
     int32_t node = -1; // the last letter started
+    int32_t letters = 0;
   };
   struct Node {
     int32_t before, stage;
@@ -72,6 +73,7 @@ private:
   std::vector<State> states;
   std::vector<View> rows; // of each state, of each rank
   std::vector<Node> nodes;
+  int64_t stretches = 0;
   size_t lastNodes = 0, lastViews = 0; // after what nobody needs was forgotten
   std::vector<BeamRanks::Choice> choices;
   std::vector<View> before;
@@ -180,6 +182,7 @@ private:
     ++result.letters;
     nodes.push_back({state.node, choice.stage, choice.letter});
     state.node = static_cast<int32_t>(nodes.size()) - 1;
+    ++state.letters;
     if (choice.letter != Letter::W) {
       const Time value = worth[choice.letter == Letter::F ? 0 : 1][size_t(choice.stage)];
       state.gained += value;
@@ -235,6 +238,15 @@ private:
     return hash;
   }
 
+  /// Where letters differ so much in length that stretches are many more than letters, fewer states go on.
+  size_t widthNow() const {
+    constexpr int64_t kUsual = 4; // stretches a letter
+    const int64_t letters = 1 + (states.empty() ? 0 : states.front().letters);
+    if (options.allOrNone || stretches <= kUsual * letters)
+      return options.width;
+    return std::max<size_t>(options.width * size_t(kUsual * letters) / size_t(stretches), 1);
+  }
+
   /// Equal states become one; then the best go on, among equals the first.
   void narrow() {
     std::vector<std::pair<uint64_t, size_t>> hashes;
@@ -250,10 +262,10 @@ private:
       if (isNew)
         kept.push_back(state);
     }
-    if (kept.size() > options.width) {
+    if (const size_t width = widthNow(); kept.size() > width) {
       if (options.allOrNone)
         kept.clear();
-      const auto last = kept.begin() + std::ptrdiff_t(std::min(options.width, kept.size()));
+      const auto last = kept.begin() + std::ptrdiff_t(std::min(width, kept.size()));
       std::nth_element(kept.begin(), last, kept.end(), [&](size_t a, size_t b) {
         return states[a].wasted != states[b].wasted ? states[a].wasted < states[b].wasted : a < b;
       });

@@ -1,6 +1,7 @@
 """Specs to plans: every example compiles, its report has what the design lists, and its times are those of the
 schedule's definition."""
 import json
+import re
 import time
 import unittest
 
@@ -153,6 +154,60 @@ class CompileTest(ToolTest):
         span, makespan = (self.report(spec, schedule=f"{{name: auto, objective: {objective}}}")["span_ms"]
                           for objective in ("span", "makespan"))
         self.assertLessEqual(span, makespan)
+
+    def test_auto_takes_what_fits_of_the_catalogue_where_its_own_words_stop(self):
+        """On one communicator that all transfers share, programs that hold few buffers wait for each other."""
+        self.report("""\
+            pipec: 1
+            pipeline: {ranks: 2, microbatches: 6, stages_per_rank: 3}
+            costs: {forward: [100us, 2419us, 2582us, 918us, 1400us, 967us],
+                    backward_input: [1000us, 400us, 500us, 634us, 300us, 1695us],
+                    backward_weight: [319us, 453us, 2643us, 1600us, 100us, 1900us],
+                    link: {bandwidth: 10MB/s}, links: [{from: 0, to: 1, latency: 3327us}]}
+            tensors: {activation: [1024B, 1024B, 5120B, 3072B, 5120B, 3072B], weight_context: 256B, boundary: 28672B}
+            memory: {limit: 184576B}
+            communicator: shared
+            schedule: auto
+            """)
+
+    def test_a_limit_that_everything_fits_into_makes_auto_no_longer(self):
+        spec = """\
+            pipec: 1
+            pipeline: {ranks: 2, microbatches: 8, stages_per_rank: 3}
+            costs: {forward: [2040us, 1224us, 2305us, 2126us, 321us, 965us],
+                    backward_input: [1128us, 1754us, 2726us, 685us, 1263us, 2983us],
+                    backward_weight: [2116us, 1298us, 269us, 2139us, 710us, 2575us],
+                    link: {latency: 2985us, bandwidth: 1MB/s}}
+            tensors: {activation: [4004B, 1001B, 1001B, 4004B, 5005B, 1001B], weight_context: 1539B, boundary: 1B}
+            communicator: per_pair
+            schedule: auto
+            """
+        self.assertLessEqual(self.report(spec, memory__limit="1GiB")["span_ms"], self.report(spec)["span_ms"])
+
+    def test_long_autos_in_queues_are_no_longer_than_the_catalogue(self):
+        """The search knows no queues; words that it finds to be the shortest take a fifth longer in these."""
+        given = {"pipeline__ranks": 16, "pipeline__microbatches": 1100, "memory__limit": "64GiB",
+                 "communicator": "shared", "tensors__boundary": "64MiB"}
+        found, named = (self.report(SPECS / "auto.yaml", schedule=name, **given)["span_ms"]
+                        for name in ("auto", "dualpipe-v"))
+        self.assertLessEqual(found, named)
+
+    def test_of_two_copies_the_least_limit_is_that_of_the_schedule_that_needs_least(self):
+        spec = """\
+            pipec: 1
+            pipeline: {ranks: 4, microbatches: 8, placement: bidirectional}
+            costs: {forward: 2us, backward_input: 2us, backward_weight: 1us}
+            tensors: {activation: [2002B, 1001B, 3003B, 1001B], weight_context: 1539B,
+                      static: [300B, 300B, 1836B, 300B], gradients: 300B, boundary: 4318B, workspace: 77B}
+            communicator: shared
+            schedule: auto
+            """
+        refused = self.pipec("report", self.spec(spec), "--set", "memory.limit=1B", code=CHECK)
+        least = int(re.search(r"least limit that would do is .* \((\d+)B\)", refused.stderr).group(1))
+        self.report(spec, memory__limit=f"{least}B")
+        for name in ("chimera", "dualpipe"):
+            self.pipec("report", self.spec(spec), "--set", f"memory.limit={least - 1}B", "--set", f"schedule={name}",
+                       code=CHECK)
 
     def test_the_least_limit_of_auto_does_and_a_byte_less_does_not(self):
         """Sizes differ from stage to stage; in the second, less does where the chunks lie there and back."""

@@ -2,13 +2,13 @@
 
 #include "compiler/passes/FromSpec.h"
 #include "compiler/schedule/Evaluate.h"
+#include "compiler/schedule/Search.h"
 #include "runtime/plan/Limits.h"
 #include "tools/pipec/Compile.h"
 
 #include "mlir/IR/Diagnostics.h"
 
 #include <algorithm>
-#include <tuple>
 
 using namespace mlir;
 
@@ -18,14 +18,11 @@ namespace {
 
 schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
 
-constexpr int64_t kMostForwards = int64_t(1) << 15; // of a plan that is compiled more often than once
+constexpr int64_t kMostForwards = int64_t(1) << 15;  // of a plan that is compiled more often than once
+constexpr int64_t kSmallForwards = int64_t(1) << 9;  // with more searches than one
+constexpr int64_t kLittleForwards = int64_t(1) << 8; // and for either objective
 
 int64_t forwardsOf(const spec::Spec &spec) { return int64_t(spec.stages) * spec.microbatches.value; }
-
-/// Whether it is worth while to compile this more often than once, for a shorter time.
-bool mayGain(const Choice &choice, const Made &made) {
-  return timeOf(made) > boundOf(made.variant.certificate, made.objective) && forwardsOf(choice.spec) <= kMostForwards;
-}
 
 /// Compiles choice after choice, and keeps the best.
 struct Attempts {
@@ -33,6 +30,8 @@ struct Attempts {
   Made &made;
   MLIRContext &context;
   CompileOnce compileOnce;
+  const spec::Spec searched = choice.spec;
+  const int64_t forwards = forwardsOf(searched);
   bool internal = false;
   bool found = false;
   schedule::Time words = 0; // the shortest, if they waited for no buffer
@@ -53,10 +52,12 @@ struct Attempts {
     return code;
   }
 
+  /// Of more than a part in so many.
   bool hasGap(schedule::Time part = limits::kTime) const {
     const schedule::Time bound = boundOf(made.variant.certificate, made.objective);
-    return found && !internal && mayGain(choice, made) && timeOf(made) - bound > bound / part;
+    return found && !internal && timeOf(made) - bound > bound / part;
   }
+  bool waits(schedule::Time part) const { return timeOf(made) - words > words / part; }
 };
 
 /// What a limit leaves beyond the least that does, and less and less of it: quarters of powers of two, so that a higher
@@ -76,14 +77,14 @@ std::vector<schedule::Bytes> steps(schedule::Bytes beyond, size_t most) {
 void compileWithSpare(Attempts &attempts) {
   constexpr schedule::Time kFar = 10;   // a gap of a 10th is much, and
   constexpr schedule::Time kSmall = 50; // of small problems, one of a 50th
-  constexpr int64_t kMostSteps = 12, kForwardsOfSteps = 1 << 11;
+  constexpr int64_t kMostSteps = 12;
   constexpr int64_t kLittle = 20; // hundredths of the search's work
-  const spec::Spec spec = attempts.choice.spec;
-  const int64_t most = std::min(kMostSteps, kForwardsOfSteps / forwardsOf(spec));
-  if (spec.memoryLimit.value == 0 || !attempts.hasGap(most > 1 ? kSmall : kFar))
+  const spec::Spec &spec = attempts.searched;
+  const int64_t most = std::min(kMostSteps, kSmallForwards / attempts.forwards);
+  if (spec.memoryLimit.value == 0 || attempts.forwards > kMostForwards || !attempts.hasGap(most > 1 ? kSmall : kFar))
     return;
   const schedule::Bytes beyond = spec.memoryLimit.value - leastLimitOf(spec, attempts.context);
-  Choice trial{spec, {1}};
+  Choice trial{spec, {1}, {}};
   attempts.attempt(trial);
   if (beyond <= 0 || most <= 1)
     return;
@@ -102,8 +103,8 @@ void compileWithSpare(Attempts &attempts) {
 
 /// Words that a search for the other objective finds: in queues and with buffers they may be the shorter ones.
 void compileByOther(Attempts &attempts) {
-  constexpr int64_t kMostForwards = 1 << 9, kEffort = 50;
-  if (!attempts.hasGap() || forwardsOf(attempts.choice.spec) > kMostForwards)
+  constexpr int64_t kEffort = 50;
+  if (attempts.forwards > kLittleForwards || !attempts.hasGap())
     return;
   Choice trial = attempts.choice;
   trial.room.byOther = true;
@@ -111,64 +112,78 @@ void compileByOther(Attempts &attempts) {
   attempts.attempt(trial);
 }
 
+/// Words that a search without the limit finds: they may fit, and a limit that they fit into is no reason for others.
+void compileFreely(Attempts &attempts) {
+  const schedule::Bytes limit = attempts.searched.memoryLimit.value;
+  if (limit == 0 || attempts.internal || attempts.forwards > kSmallForwards)
+    return;
+  if (!attempts.found && limit < leastLimitOf(attempts.searched, attempts.context))
+    return;
+  if (attempts.found) {
+    if (!attempts.hasGap())
+      return;
+    // Where the limit says more than the work does, they would not fit.
+    schedule::Problem free = attempts.made.problem;
+    free.memoryLimit = 0;
+    if (schedule::boundOf(free, attempts.made.objective) <
+        schedule::boundOf(attempts.made.problem, attempts.made.objective))
+      return;
+  }
+  Choice trial{attempts.searched, {}, {}};
+  trial.room.withoutLimit = true;
+  attempts.attempt(trial);
+}
+
 /// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
 /// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
 /// one does.
-Code compileWithRoom(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal) {
+Code compileWithRoom(Attempts &attempts) {
   constexpr int kTries = 3;
   constexpr schedule::Time kWorth = 200; // waits of a 200th are not
-  Attempts attempts{choice, made, context, compileOnce};
-  Choice trial{choice.spec, {2}};
-  for (int i = 0; i != (choice.spec.memoryLimit.value == 0 ? 1 : kTries); ++i) {
-    const Code code = attempts.attempt(trial);
+  Choice trial{attempts.searched, {2}, {}};
+  Code code = Code::Ok;
+  for (int i = 0; i != (attempts.searched.memoryLimit.value == 0 ? 1 : kTries); ++i) {
+    code = attempts.attempt(trial);
     if (attempts.internal || (code != Code::Ok && code != Code::Check))
-      break; // said below
-    if (code == Code::Ok && (timeOf(made) - attempts.words <= attempts.words / kWorth || !mayGain(choice, made)))
+      break; // said in the end
+    if (code == Code::Ok && (!attempts.waits(kWorth) || !attempts.hasGap() || attempts.forwards > kMostForwards))
       break;
     trial.room.buffers *= attempts.found ? 2 : 4;
   }
-  compileWithSpare(attempts);
-  compileByOther(attempts);
-  return attempts.found ? Code::Ok : compileOnce(choice, made, internal);
+  return code;
 }
 
-/// Schedules of the catalogue that could be better than what was found.
-void compileFromCatalogue(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made) {
-  constexpr int kTries = 4; // of the largest plans
-  if (!mayGain(choice, made))
+/// Schedules of the catalogue that could be better than what was found, or fit where nothing was: of large specs only
+/// where the words wait in queues, which the search knows nothing of.
+void compileFromCatalogue(Attempts &attempts) {
+  constexpr int64_t kTries = 8, kFewTries = 3; // of the largest plans with several, and of larger ones
+  constexpr schedule::Time kQueues = 50;
+  if (attempts.internal || (attempts.found && !attempts.hasGap()))
     return;
-  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-  const schedule::Objective by = made.objective;
-  const spec::Spec searched = choice.spec;
-  int64_t left = kTries * kMostForwards;
-  for (const CatalogueTime &each : catalogueTimes(searched, context)) {
-    left -= forwardsOf(searched);
-    if (each.time >= timeOf(made) || left < 0)
+  if (attempts.found && attempts.forwards > kMostForwards && !attempts.waits(kQueues))
+    return;
+  int64_t left = std::max(kTries * kMostForwards / attempts.forwards, kFewTries);
+  for (const CatalogueTime &each : catalogueTimes(attempts.searched, attempts.context)) {
+    if ((attempts.found && each.time >= timeOf(attempts.made)) || left-- == 0)
       return;
-    Choice named{searched, {1}};
-    named.spec.schedule = {each.name, searched.schedule.mark, {}};
-    Made other;
-    bool internal = false;
-    if (compileOnce(named, other, internal) != Code::Ok || pipec::timeOf(other.variant.certificate, by) >= timeOf(made))
-      continue;
-    // What bounds every placement that the spec allows.
-    plan::Certificate &own = other.variant.certificate;
-    const plan::Certificate &all = made.variant.certificate;
-    std::tie(own.lowerBound, own.bound) = std::pair(all.lowerBound, all.bound);
-    std::tie(own.spanLowerBound, own.spanBound) = std::pair(all.spanLowerBound, all.spanBound);
-    other.objective = by;
-    made = std::move(other);
-    choice = std::move(named);
+    Choice named{attempts.searched, {1}, attempts.searched};
+    named.spec.schedule = {each.name, attempts.searched.schedule.mark, {}};
+    attempts.attempt(named);
   }
 }
 
 } // namespace
 
 Code compileAuto(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal) {
-  const Code code = compileWithRoom(choice, context, compileOnce, made, internal);
-  if (code == Code::Ok)
-    compileFromCatalogue(choice, context, compileOnce, made);
-  return code;
+  Attempts attempts{choice, made, context, compileOnce};
+  const Code code = compileWithRoom(attempts);
+  if (!attempts.internal && (code == Code::Ok || code == Code::Check)) {
+    compileWithSpare(attempts);
+    compileByOther(attempts);
+    compileFreely(attempts);
+    compileFromCatalogue(attempts);
+  }
+  return attempts.found ? Code::Ok : compileOnce(choice, made, internal);
 }
 
 } // namespace pipec

@@ -14,6 +14,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace pipec {
@@ -29,10 +30,11 @@ struct Made {
   schedule::Objective objective = schedule::Objective::Span;
 };
 
-/// A spec whose words are searched for, and what it searches in.
+/// A spec whose words are searched for, and what it searches in; or one with a schedule of the catalogue.
 struct Choice {
   spec::Spec spec;
   SearchRoom room;
+  std::optional<spec::Spec> searched; // what the schedule is the answer to: the objective and the bounds are of that
 };
 
 /// Compiles a choice to its plan, and says what is wrong with it. `internal`: that the failure is pipec's own.

@@ -212,7 +212,7 @@ private:
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
-    Choice choice{spec, {1}};
+    Choice choice{spec, {1}, {}};
     Made made;
     Code code = Code::Ok;
     if (searches)
@@ -239,8 +239,8 @@ private:
   }
 
   Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {
-    const auto &[spec, room] = choice;
-    Imported imported = fromSpec(spec, context, room);
+    const spec::Spec &spec = choice.spec;
+    Imported imported = fromSpec(spec, context, choice.room);
     OwningOpRef<ModuleOp> &module = imported.module;
     if (!module)
       return imported.code;
@@ -276,6 +276,11 @@ private:
     if (until == Stage::Programs) {
       made.text = textOf(*module);
       return Code::Ok;
+    }
+    if (choice.searched) {
+      SearchSpace space = searchSpaceOf(*choice.searched, context);
+      imported.alternatives = std::move(space.problems);
+      imported.objective = space.objective;
     }
     pipe::PipelineOp pipeline = findPipeline(*module);
     made.problem = problemOf(pipeline);
