@@ -306,7 +306,6 @@ private:
     Annealing annealing;
     annealing.objective = options.objective;
     annealing.evaluations = evaluations;
-    annealing.enough = boundOf(few, options.objective);
     annealing.seed = longer.size() + 1;
     Trial trial = guess.few;
     const int64_t taken = anneal(few, capacitiesOf(trial.candidate), trial.words, annealing);

@@ -57,6 +57,8 @@ struct Attempts {
     const schedule::Time bound = boundOf(made.variant.certificate, made.objective);
     return found && !internal && timeOf(made) - bound > bound / part;
   }
+  /// Of a search after the first, in hundredths.
+  int64_t effortOfMore() const { return forwards > kSmallForwards ? 50 : 100; }
   bool waits(schedule::Time part) const { return timeOf(made) - words > words / part; }
 };
 
@@ -85,6 +87,7 @@ void compileWithSpare(Attempts &attempts) {
     return;
   const schedule::Bytes beyond = spec.memoryLimit.value - leastLimitOf(spec, attempts.context);
   Choice trial{spec, {1}, {}};
+  trial.room.effort = attempts.effortOfMore();
   attempts.attempt(trial);
   if (beyond <= 0 || most <= 1)
     return;
@@ -149,6 +152,7 @@ Code compileWithRoom(Attempts &attempts) {
     if (code == Code::Ok && (!attempts.waits(kWorth) || !attempts.hasGap() || attempts.forwards > kMostForwards))
       break;
     trial.room.buffers *= attempts.found ? 2 : 4;
+    trial.room.effort = attempts.effortOfMore();
   }
   return code;
 }
