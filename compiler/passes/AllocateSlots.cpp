@@ -47,8 +47,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   /// send's end only with the arrival before it.
   bool endsInOrder = true;
 
-  /// Where the limit leaves so few slots that no order does, they are as many as the least limit leaves with which the
-  /// words are known to run to their end: check-memory then says it.
+  /// Where no order does for the slots that the predicted run takes, or the limit leaves, they are as many as the words
+  /// are known to run to their end with, under the least limit that holds these, or as many as without a limit:
+  /// check-memory then says what they take, if that is above the limit.
   LogicalResult order(Streams &streams, std::vector<Rings> &rings) {
     auto inOrder = [&] {
       return llvm::all_of(rings, [](const Rings &own) {
@@ -58,8 +59,12 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     if (inOrder() || succeeded(settleOrder(streams, rings, /*report=*/false)))
       return success();
     streams.predicted.reset();
-    if (raise(rings) && inOrder())
+    raise(streams, rings);
+    if (inOrder() || succeeded(settleOrder(streams, rings, /*report=*/false)))
       return success();
+    for (Rings &own : rings)
+      for (auto &[key, ring] : own)
+        ring.size = ring.unlimited;
     return settleOrder(streams, rings, /*report=*/true);
   }
 
@@ -153,17 +158,15 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return most;
   }
 
-  /// Rings as large as the least limit above the one given leaves them, of those with which the words run to their
-  /// end. False where this one does.
-  bool raise(std::vector<Rings> &rings) {
-    if (lacking == 0)
-      return false;
+  /// Rings no smaller than what the words are known to run to their end with, as large as the limit leaves them, or the
+  /// least above it that does.
+  void raise(const Streams &streams, std::vector<Rings> &rings) {
+    lacking = findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
         ring.size = std::max(ring.unlimited, ring.least);
       fit(rings[rank], room[rank] + lacking);
     }
-    return true;
   }
 
   /// One predicted run, by which all rings grow. False if it stops.

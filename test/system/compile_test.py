@@ -209,6 +209,44 @@ class CompileTest(ToolTest):
             self.pipec("report", self.spec(spec), "--set", f"memory.limit={least - 1}B", "--set", f"schedule={name}",
                        code=CHECK)
 
+    def test_a_least_limit_that_is_said_does_where_transfers_share_queues(self):
+        """Slots as the predicted run takes them stop these words; as many as the words need do not."""
+        spec = """\
+            pipec: 1
+            pipeline: {ranks: 2, microbatches: 5, stages_per_rank: 3}
+            costs: {forward: [1860us, 2238us, 2728us, 2460us, 855us, 883us],
+                    backward_input: [1998us, 2062us, 2284us, 1149us, 2694us, 1326us],
+                    backward_weight: 2288us, link: {latency: 1762us}}
+            tensors: {activation: [0B, 4004B, 2002B, 4004B, 5005B, 0B],
+                      weight_context: [1026B, 1539B, 1026B, 513B, 513B, 513B],
+                      static: [0B, 1024B, 0B, 1024B, 512B, 1024B], boundary: 1854B, workspace: 77B}
+            communicator: per_pair
+            schedule: interleaved-1f1b
+            """
+        for limit, code in ((45460, OK), (45459, CHECK)):
+            done = self.pipec("report", self.spec(spec), "--set", f"memory.limit={limit}B", code=code)
+        self.assertIn("the least limit that would do is 44.395 KiB (45460B)", done.stderr)
+
+    def test_auto_tries_words_of_less_memory_where_queues_stop_those_of_more(self):
+        """More than twice as long without."""
+        spec = """\
+            pipec: 1
+            pipeline: {ranks: 6, microbatches: 10, stages_per_rank: 4, placement: loop}
+            costs:
+              forward: [100us, 500us, 2600us, 100us, 2000us, 300us, 2100us, 900us, 2600us, 700us, 200us, 1900us, 2400us,
+                        1700us, 2000us, 700us, 2100us, 2100us, 400us, 1200us, 900us, 2400us, 2600us, 1300us]
+              backward_input: [1200us, 500us, 600us, 600us, 1300us, 1100us, 2000us, 600us, 2000us, 1300us, 2000us, 900us,
+                               1700us, 2200us, 600us, 400us, 2400us, 400us, 2200us, 1200us, 2800us, 2100us, 1600us,
+                               1000us]
+              backward_weight: 1600us
+              link: {bandwidth: 10MB/s}
+            tensors: {activation: 1KiB, weight_context: 256B, boundary: 4096B}
+            communicator: shared
+            schedule: auto
+            """
+        less, more = (self.report(spec, memory__limit=f"{limit}B")["span_ms"] for limit in (21504, 33331))
+        self.assertLessEqual(more, less)
+
     def test_the_least_limit_of_auto_does_and_a_byte_less_does_not(self):
         """Sizes differ from stage to stage; in the second, less does where the chunks lie there and back."""
         there_and_back = """\

@@ -62,12 +62,15 @@ struct Attempts {
   bool waits(schedule::Time part) const { return timeOf(made) - words > words / part; }
 };
 
-/// What a limit leaves beyond the least that does, and less and less of it: quarters of powers of two, so that a higher
-/// limit tries what a lower one does.
+/// What a limit leaves beyond the least that does, and less and less of it: powers of two, and where many are tried
+/// also between them, so that a higher limit tries what a lower one does.
 std::vector<schedule::Bytes> steps(schedule::Bytes beyond, size_t most) {
+  constexpr size_t kMany = 8;
+  const std::vector<schedule::Bytes> parts =
+      most < kMany ? std::vector<schedule::Bytes>{16} : std::vector<schedule::Bytes>{27, 23, 19, 16};
   std::vector<schedule::Bytes> result{beyond};
   for (int power = 60; power >= 0; --power)
-    for (const schedule::Bytes sixteenths : {27, 23, 19, 16})
+    for (const schedule::Bytes sixteenths : parts)
       if (const auto step = schedule::Bytes((__int128(sixteenths) << power) / 16);
           step < result.back() && result.size() < most)
         result.push_back(step);
@@ -82,8 +85,11 @@ void compileWithSpare(Attempts &attempts) {
   constexpr int64_t kMostSteps = 12;
   constexpr int64_t kLittle = 20; // hundredths of the search's work
   const spec::Spec &spec = attempts.searched;
-  const int64_t most = std::min(kMostSteps, kSmallForwards / attempts.forwards);
-  if (spec.memoryLimit.value == 0 || attempts.forwards > kMostForwards || !attempts.hasGap(most > 1 ? kSmall : kFar))
+  const bool needsAny = !attempts.found && attempts.forwards <= kSmallForwards;
+  const int64_t most = needsAny ? kMostSteps : std::min(kMostSteps, 2 * kSmallForwards / attempts.forwards);
+  if (spec.memoryLimit.value == 0 || attempts.forwards > kMostForwards)
+    return;
+  if (attempts.found ? !attempts.hasGap(most > 1 ? kSmall : kFar) : most <= 1)
     return;
   const schedule::Bytes beyond = spec.memoryLimit.value - leastLimitOf(spec, attempts.context);
   Choice trial{spec, {1}, {}};
@@ -106,12 +112,10 @@ void compileWithSpare(Attempts &attempts) {
 
 /// Words that a search for the other objective finds: in queues and with buffers they may be the shorter ones.
 void compileByOther(Attempts &attempts) {
-  constexpr int64_t kEffort = 50;
   if (attempts.forwards > kLittleForwards || !attempts.hasGap())
     return;
   Choice trial = attempts.choice;
   trial.room.byOther = true;
-  trial.room.effort = kEffort;
   attempts.attempt(trial);
 }
 
