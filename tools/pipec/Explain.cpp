@@ -165,7 +165,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
   std::vector<WhatIf> tried = problem ? whatIfs(options, variant, *problem) : std::vector<WhatIf>{};
   auto perMicrobatch = [](plan::Time span, int64_t microbatches) { return double(span) / double(microbatches); };
   const double now = perMicrobatch(certificate.span, own.microbatches);
-  auto gain = [&](const WhatIf &each) { return 1 - perMicrobatch(each.span, each.microbatches) / now; };
+  auto gain = [&](const WhatIf &each) { return now > 0 ? 1 - perMicrobatch(each.span, each.microbatches) / now : 0.0; };
 
   if (options.json) {
     nlohmann::ordered_json object = {{"schedule", own.schedule},
