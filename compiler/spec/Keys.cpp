@@ -254,12 +254,16 @@ const std::vector<Key> &table() {
        .choices = {"span", "makespan"}},
       {.path = "schedule.file",
        .type = Type::Text,
-       .description = "Of order: an order file of torch.distributed.pipelining, relative to the spec; with slices its "
-                      "microbatches are slices, of a bidirectional placement the second copy's stages go on from the "
-                      "first's"},
+       .description =
+           "Of order: an order file of torch.distributed.pipelining, relative to the spec, each stage's "
+           "microbatches in their order (all backwards may come from the last to the first); with slices its "
+           "microbatches are slices, of a bidirectional placement the second copy's stages go on from the "
+           "first's"},
       {.path = "schedule.interval",
        .type = Type::Integer,
-       .description = "Of block: slots from one microbatch to the next",
+       .description =
+           "Of block: slots from one microbatch to the next; at both ends of a step passes move into time in which "
+           "their rank would wait, where no rank then holds more than the fullest one does",
        .least = 1,
        .most = kTime},
       {.path = "schedule.forward",
