@@ -42,7 +42,6 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   std::vector<__int128> room; // of each rank for buffers, under the limit
-  __int128 lacking = 0;       // on the rank where that is furthest from what the words need
   /// What a wait counts is done when the run says that its instruction ends. A queue of both directions may count a
   /// send's end only with the arrival before it.
   bool endsInOrder = true;
@@ -110,14 +109,13 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     simulate::Result ignored;
     if (anyFree && !run(variant, rings, ignored))
       return false;
-    lacking = 0;
     room.assign(rings.size(), std::numeric_limits<int64_t>::max());
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (ProgramOp program = streams.ranks[rank].program; program.getMemoryLimit())
         room[rank] = __int128(*program.getMemoryLimit()) - program.getStaticBytes().value_or(0) -
                      program.getWorkspace().value_or(0) - result.ranks[rank].peakActivation;
     if (llvm::any_of(llvm::zip(rings, room), [](auto each) { return bytesOf(std::get<0>(each)) > std::get<1>(each); }))
-      lacking = findLeast(streams, rings);
+      findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank)
       fit(rings[rank], room[rank]); // check-memory says what is missing
     // Deferred W run by what else is ready: they are walked again.
@@ -161,7 +159,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   /// Rings no smaller than what the words are known to run to their end with, as large as the limit leaves them, or the
   /// least above it that does.
   void raise(const Streams &streams, std::vector<Rings> &rings) {
-    lacking = findLeast(streams, rings);
+    const __int128 lacking = findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
         ring.size = std::max(ring.unlimited, ring.least);

@@ -40,9 +40,7 @@ public:
       }
     }
     for (const Stage &stage : problem.stages) {
-      const Time all = problem.backward == BackwardMode::Fused
-                           ? stage.forward + stage.backward
-                           : stage.forward + stage.backwardInput + stage.backwardWeight;
+      const Time all = stage.forward + problem.backwardTime(stage) + problem.weightTime(stage);
       unit = std::max(unit, all / 3);
     }
   }

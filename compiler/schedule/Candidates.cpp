@@ -225,10 +225,10 @@ Candidate blockOf(Block block, std::string name) {
 }
 
 /// Blocks of `shape`, the problem or its copy with equal slots, for intervals from the work of the busiest rank on.
-/// Takes what it lays from `left`.
 void addBlocks(const Problem &problem, const Problem &shape, const Capacities &capacities, Time work, Time step,
-               int32_t intervals, Time extraDown, Time extraUp, int64_t &left, std::vector<Candidate> &result) {
+               int32_t intervals, Time extraDown, Time extraUp, std::vector<Candidate> &result) {
   constexpr int32_t kExtras = 6, kWithExtras = 6;
+  int64_t left = 1'000'000; // passes to lay
   int32_t feasible = 0;
   const auto offer = [&](Time interval, Time down, Time up) {
     if (left <= 0)
@@ -273,12 +273,9 @@ std::vector<Candidate> blocks(const Problem &problem, const Capacities &capaciti
     stage.backward = 2;
   }
   const Time most = *std::max_element(work.begin(), work.end());
-  constexpr int64_t kMostLaid = 1'000'000; // passes, of each kind of blocks
-  int64_t left = kMostLaid;
-  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, left, result);
-  left = kMostLaid;
+  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, result);
   addBlocks(problem, problem, capacities, most, std::max<Time>(most / 64, 1), 256, std::max<Time>(longest / 4, 1),
-            std::max<Time>(longest / 4, 1), left, result);
+            std::max<Time>(longest / 4, 1), result);
   return result;
 }
 

@@ -15,7 +15,7 @@ using Wide = __int128;
 size_t kindOf(Letter letter) { return letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1; }
 
 Time backwardOf(const Problem &problem, const Stage &stage) {
-  return problem.backward == BackwardMode::Fused ? stage.backward : stage.backwardInput + stage.backwardWeight;
+  return problem.backwardTime(stage) + problem.weightTime(stage);
 }
 
 /// One rank's word, with pairs of neighbours.

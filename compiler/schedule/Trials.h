@@ -5,6 +5,7 @@
 #include "compiler/schedule/Search.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>

@@ -17,10 +17,6 @@ namespace {
 
 constexpr const char *kPerLink = "per_link";
 
-Time backwardOf(const Problem &problem, const Stage &stage) {
-  return problem.backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
-}
-
 Words slackWords(const Problem &problem, const Parameters &parameters) {
   const auto given = parameters.find(kPerLink);
   const std::vector<int64_t> slack =
@@ -49,8 +45,7 @@ Time leastSlackPeriod(const Problem &problem) {
   Time period = 1;
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
-    period = std::max(period, stage.forward + backwardOf(problem, stage) +
-                                  (problem.backward == BackwardMode::Fused ? 0 : stage.backwardWeight));
+    period = std::max(period, stage.forward + problem.backwardTime(stage) + problem.weightTime(stage));
     if (s + 1 < problem.stages.size()) // a link holds one transfer at a time; latency is no part of that
       period = std::max(
           period, wireTime(stage.boundary, problem.linkBetween(problem.rankOf[s], problem.rankOf[s + 1]).bandwidth));
@@ -68,11 +63,11 @@ std::vector<int64_t> slackFor(const Problem &problem, Time period) {
   int64_t warmUp = 1;
   for (int32_t i = count; i-- > 0;) {
     const Stage &stage = problem.stages[size_t(i)];
-    const __int128 own = __int128(stage.forward) + backwardOf(problem, stage);
+    const __int128 own = __int128(stage.forward) + problem.backwardTime(stage);
     onwards += own;
     if (i + 1 < count) {
       onwards += __int128(problem.handOver(i, i + 1)) + problem.handOver(i + 1, i);
-      const __int128 weight = problem.backward == BackwardMode::Fused ? 0 : stage.backwardWeight;
+      const __int128 weight = problem.weightTime(stage);
       const __int128 least = (largest + onwards + weight + period - 1) / period;
       slack[size_t(i)] = static_cast<int64_t>(std::clamp<__int128>(least - warmUp, 1, problem.microbatches));
       warmUp += slack[size_t(i)];
