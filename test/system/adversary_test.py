@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, INPUT, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool
+from support import BIN, HANG, INPUT, OK, RUN, SOAK, SPECS, USAGE, ToolTest, patient, tool, until
 
 COSTS = {"costs__forward": "500us", "costs__backward_input": "500us", "costs__backward_weight": "300us",
          "costs__link": "{latency: 20us, bandwidth: 10GB/s}"}
@@ -34,14 +34,11 @@ class AdversaryTest(ToolTest):
         self.plan = self.compile(SPECS / "1f1b.yaml", **COSTS)
         self.control = self.folder / "control"
 
-    def nobody_is_left(self, within=10):
-        until = time.monotonic() + within
-        while (left := running(str(self.plan))) and time.monotonic() < until:
-            os.sched_yield()
-        self.assertEqual(left, [])
+    def nobody_of_it_is_left(self):
+        until(lambda: not running(str(self.plan)), "the end of all of a run's processes")
 
     def ask(self, *words, code=OK):
-        return self.piperun("--control", self.control, *words, code=code, timeout=20)
+        return self.piperun("--control", self.control, *words, code=code)
 
     def test_numbers_that_cannot_be_meant(self):
         for wrong in (["--steps", "99999999999999999999"], ["--steps", "1e9"], ["--steps", "0"], ["--deadline", "nan"],
@@ -49,7 +46,7 @@ class AdversaryTest(ToolTest):
                       ["--rendezvous", "-5"], ["--swap-every", "-9223372036854775809"],
                       ["--checkpoint", self.folder / "states", "--every", "0"]):
             with self.subTest(wrong):
-                done = self.piperun(self.plan, "--local", *wrong, code=USAGE, timeout=20)
+                done = self.piperun(self.plan, "--local", *wrong, code=USAGE)
                 self.assertIn(wrong[-2], done.stderr)
                 self.assertEqual(done.stdout, "")
         self.assertFalse((self.folder / "states").exists())
@@ -81,21 +78,21 @@ class AdversaryTest(ToolTest):
         done = self.piperun(self.plan, "--local", "--steps", 1, "--control", self.control, code=USAGE)
         self.assertIn("a run listens at", done.stderr)
         self.ask("stop")
-        self.assertEqual(launcher.wait(timeout=60), OK)
-        self.nobody_is_left()
+        self.assertEqual(launcher.wait(timeout=HANG), OK)
+        self.nobody_of_it_is_left()
 
     def test_a_signal_at_any_moment_of_the_start(self):
         for n in range(100 if SOAK else 12):
             number = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)[n % 3]
-            process = subprocess.Popen([BIN / "piperun", self.plan, "--local", "--steps", "100000", "--control",
-                                        self.control], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            until = time.monotonic() + random.random() * 0.1
-            while time.monotonic() < until:
+            process = subprocess.Popen([BIN / "piperun", *patient([self.plan, "--local", "--steps", 100000, "--control",
+                                                                   self.control])], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            moment = time.monotonic() + random.random() * 0.1
+            while time.monotonic() < moment:
                 os.sched_yield()
             process.send_signal(number)
-            _, messages = process.communicate(timeout=30)
+            _, messages = process.communicate(timeout=HANG)
             self.assertIn(process.returncode, (OK, -number), f"{number} {messages}")
-            self.nobody_is_left()
+            self.nobody_of_it_is_left()
             if process.returncode == OK:
                 self.assertFalse(self.control.exists())
             self.control.unlink(missing_ok=True)
@@ -106,7 +103,7 @@ class AdversaryTest(ToolTest):
                             code=RUN, preexec_fn=limit)
         self.assertRegex(done.stderr, r"the state after 5 steps could not be saved: .*step-5-rank-\d")
         self.assertFalse((self.folder / "states" / "manifest.json").exists())
-        self.nobody_is_left()
+        self.nobody_of_it_is_left()
 
     @unittest.skipIf(os.geteuid() != 0, "SKIPPED: only root can run a tool as somebody else")
     def test_somebody_without_the_right(self):
@@ -125,29 +122,29 @@ class AdversaryTest(ToolTest):
                 (["--control", read_only / "control"], USAGE, "cannot listen")]:
             with self.subTest(arguments):
                 done = subprocess.run([binary, self.plan, "--local", "--steps", "2", *arguments], user=65534,
-                                      extra_groups=[], text=True, capture_output=True, timeout=60, check=False)
+                                      extra_groups=[], text=True, capture_output=True, timeout=HANG, check=False)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(says, done.stderr)
         self.plan.chmod(0o600)
         done = subprocess.run([binary, self.plan, "--local"], user=65534, extra_groups=[], text=True,
-                              capture_output=True, timeout=60, check=False)
+                              capture_output=True, timeout=HANG, check=False)
         self.assertEqual(done.returncode, INPUT, done.stderr)
         self.assertIn("Permission denied", done.stderr)
         launcher, _ = self.launch(self.plan, "--steps", 100000, "--control", self.control)  # mode 0600
         done = subprocess.run([binary, "--control", self.control, "stop"], user=65534, extra_groups=[], text=True,
-                              capture_output=True, timeout=60, check=False)
+                              capture_output=True, timeout=HANG, check=False)
         self.assertEqual(done.returncode, RUN, done.stderr)
         self.assertIn("Permission denied", done.stderr)
         self.ask("stop")
-        self.assertEqual(launcher.wait(timeout=60), OK)
+        self.assertEqual(launcher.wait(timeout=HANG), OK)
 
     def test_a_killed_run_leaves_its_socket_to_the_next(self):
         launcher, _ = self.launch(self.plan, "--steps", 100000, "--control", self.control)
         launcher.kill()
         launcher.wait()
-        self.nobody_is_left()
+        self.nobody_of_it_is_left()
         self.assertTrue(self.control.exists())
-        done = tool("piperun", "--control", self.control, "status", timeout=20)
+        done = tool("piperun", "--control", self.control, "status")
         self.assertEqual(done.returncode, RUN, done.stderr)
         self.piperun(self.plan, "--local", "--steps", 1, "--control", self.control)
         self.assertFalse(self.control.exists())

@@ -38,7 +38,7 @@ class Browser:
                          "--force-device-scale-factor=1", "--no-first-run", f"--user-data-dir={self.profile.name}",
                          f"--window-size={width},{height}", *(["--force-dark-mode"] if dark else [])]
             answer = self.call("POST", "", {"capabilities": {"alwaysMatch": {
-                "browserName": "chrome", "timeouts": {"script": 120_000}, "goog:loggingPrefs": {"browser": "ALL"},
+                "browserName": "chrome", "timeouts": {"script": 600_000, "pageLoad": 600_000}, "goog:loggingPrefs": {"browser": "ALL"},
                 "goog:chromeOptions": {"binary": chromium, "args": arguments}}}})
             self.base += "/" + answer["sessionId"]
             # The window's frame counts in --window-size, and a machine's idea of it varies.
@@ -72,7 +72,7 @@ class Browser:
         # No proxy stands between a test and its own browser.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=120) as answer:
+            with opener.open(request, timeout=900) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"]) from None

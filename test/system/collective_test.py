@@ -3,11 +3,12 @@ and ranks that do not come to it."""
 import collections
 import json
 import os
+import re
 import signal
 import time
 import unittest
 
-from support import OK, RUN, SOAK, ToolTest, tool
+from support import HANG, OK, RUN, SOAK, ToolTest
 
 SPEC = """
 pipec: 1
@@ -23,7 +24,6 @@ schedule: 1f1b
 communicator: {communicator}
 variants: [{{schedule: 1f1b}}, {{schedule: gpipe, costs: {{optimizer: {{time: 200us, global_norm: false}}}}}}]
 """
-DEADLINE = 4  # seconds a wait may last in the runs that fail
 
 
 class CollectiveTest(ToolTest):
@@ -31,13 +31,9 @@ class CollectiveTest(ToolTest):
         return self.compile(SPEC.format(communicator=communicator, backward="500us"))
 
     def slow(self):
-        """A plan in which rank 0's only backward takes a minute: all others soon wait in the all-reduce."""
-        return self.compile(SPEC.format(communicator="per_edge", backward="[60s, 500us, 500us, 500us]"),
+        """A plan in which rank 0's only backward takes hours: all others soon wait in the all-reduce."""
+        return self.compile(SPEC.format(communicator="per_edge", backward="[9000s, 500us, 500us, 500us]"),
                             pipeline__microbatches=1)
-
-    def start(self, plan, *arguments):
-        """A run, once all ranks have met, and their pids."""
-        return self.launch(plan, "--deadline", DEADLINE, *arguments)
 
     def sums(self, trace):
         """{step: {rank: its all-reduces}} and {step: epoch}."""
@@ -61,40 +57,38 @@ class CollectiveTest(ToolTest):
         for communicator in ("per_edge", "shared"):
             with self.subTest(communicator):
                 trace, control = self.folder / "trace.json", self.folder / "control"
-                steps = 3000 if SOAK else 300
-                launcher, _ = self.start(self.plan(communicator), "--steps", steps, "--trace", trace, "--control", control,
-                                         "--json")
-                for variant in (1, 0, 1):
-                    done = tool("piperun", "--control", control, "swap", variant)
-                    self.assertEqual(done.returncode, OK, done.stderr)
-                out, messages = launcher.communicate(timeout=120)
+                launcher, _ = self.launch(self.plan(communicator), "--steps", 100000, "--trace", trace, "--control", control,
+                                          "--json")
+                swaps = 99 if SOAK else 3
+                for n in range(swaps):
+                    self.piperun("--control", control, "swap", 1 - n % 2)
+                self.piperun("--control", control, "stop")
+                out, messages = launcher.communicate(timeout=HANG)
                 self.assertEqual(launcher.returncode, OK, messages)
-                self.assertEqual(json.loads(out)["swaps"], 3)
+                self.assertEqual(json.loads(out)["swaps"], swaps)
+                steps = json.loads(out)["steps"]
                 sums, epochs = self.sums(trace)
-                self.assertEqual(set(epochs.values()), {0, 1, 2, 3})
+                self.assertEqual(set(epochs.values()), set(range(swaps + 1)))
                 self.assertEqual(sums, {step: dict.fromkeys(range(4), 1 - epochs[step] % 2) for step in range(steps)})
 
     def test_a_rank_that_does_not_come_is_named(self):
-        launcher, _ = self.start(self.slow())
         begin = time.monotonic()
-        _, messages = launcher.communicate(timeout=60)
-        self.assertEqual(launcher.returncode, RUN, messages)
-        self.assertLess(time.monotonic() - begin, DEADLINE + 6, messages)
+        messages = self.piperun(self.slow(), "--local", "--deadline", 4, code=RUN).stderr
+        self.assertGreater(time.monotonic() - begin, 4)
         self.assertRegex(messages, "rank 1: all_reduce: rank 0 did not come to it|rank 0: .* waits for .rank 0: BW")
 
     def test_a_rank_killed_while_the_others_wait_ends_the_run(self):
-        control = self.folder / "control"
-        launcher, pids = self.start(self.slow(), "--control", control)
-        begin = time.monotonic()
-        while time.monotonic() - begin < DEADLINE / 2:  # long enough for three ranks to start and come to it
-            tool("piperun", "--control", control, "status")
-        os.kill(pids[0], signal.SIGKILL)
-        begin = time.monotonic()
-        _, messages = launcher.communicate(timeout=60)
-        self.assertEqual(launcher.returncode, RUN, messages)
-        self.assertLess(time.monotonic() - begin, DEADLINE, messages)
-        self.assertRegex(messages, r"rank 0 \(pid \d+\) was killed by signal 9")
-        self.assertRegex(messages, "rank [123]: all_reduce: lost rank 0")
+        said = "rank [123]: all_reduce: lost rank 0"
+        for seconds in (2, 10, 50, 250):  # long enough for three ranks to start and come to it
+            launcher, pids = self.launch(self.slow(), "--deadline", 10 * HANG)
+            time.sleep(seconds)
+            os.kill(pids[0], signal.SIGKILL)
+            _, messages = launcher.communicate(timeout=HANG)  # long before the deadline
+            self.assertEqual(launcher.returncode, RUN, messages)
+            self.assertRegex(messages, r"rank 0 \(pid \d+\) was killed by signal 9")
+            if re.search(said, messages):
+                break
+        self.assertRegex(messages, said)
 
 
 if __name__ == "__main__":

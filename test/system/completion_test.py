@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, USAGE, ToolTest
+from support import BIN, HANG, USAGE, ToolTest
 
 FUNCTION = """
 source <(pipec completion bash)
@@ -28,7 +28,7 @@ class CompletionTest(ToolTest):
     def complete(self, *words):
         """What bash offers for the last word."""
         done = subprocess.run(["bash", "-c", FUNCTION, "bash", *words], capture_output=True, text=True, cwd=self.folder,
-                              env=self.environment, timeout=60)
+                              env=self.environment, timeout=HANG)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 
@@ -42,7 +42,7 @@ class CompletionTest(ToolTest):
         try:
             for key, until in keys:
                 os.write(master, key.encode())
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + HANG
                 while not re.search(until, shown) and time.monotonic() < deadline:
                     if select.select([master], [], [], 1)[0]:
                         shown += os.read(master, 65536).decode(errors="replace")

@@ -4,7 +4,8 @@ import resource
 import subprocess
 import unittest
 
-from support import BIN, CHECK, INPUT, RUN, SPECS, USAGE, ToolTest
+from support import BIN, CHECK, HANG, INPUT, RUN, SPECS, USAGE, ToolTest
+from timing import judge
 
 SPEC = """\
 pipec: 1
@@ -111,6 +112,7 @@ class ErrorsTest(ToolTest):
             "no such order": (SPEC.replace("1f1b", "{name: order, file: none.csv}"), "11:31", "none.csv"),
             "an endless order": (SPEC.replace("1f1b", "{name: order, file: /dev/zero}"), "11:31", "268435456"),
         }
+        longest = 0
         for name, (text, place, *words) in cases.items():
             with self.subTest(name):
                 spec = self.folder / "bad.yaml"
@@ -122,8 +124,9 @@ class ErrorsTest(ToolTest):
                 for word in words:
                     self.assertIn(word, done.stderr)
                 self.assertFalse((self.folder / "out").exists())
-                self.assertLess(used, 5)  # seconds, on a busy machine
+                longest = max(longest, used)
                 self.assertLess(len(done.stderr), 10_000)
+        judge(self, f"the longest took {longest:.2f} s of a processor, of 5 s", longest / 5, 1)
         self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 1 << 20)  # KiB, the largest child
 
     def test_bad_orders(self):
@@ -203,8 +206,7 @@ class ErrorsTest(ToolTest):
 
     def test_what_cannot_be_written_is_said_before_the_work(self):
         for output in (self.folder / "none" / "x.csv", self.folder):
-            done = self.pipec("search", SPECS / "auto.yaml", "--exact", "--time", "100s", "-o", output, code=INPUT,
-                              timeout=20)
+            done = self.pipec("search", SPECS / "auto.yaml", "--exact", "--time", "100000s", "-o", output, code=INPUT)
             self.assertIn(f"{output}: error: cannot write: ", done.stderr)
 
     def test_an_order_that_is_read_is_not_overwritten(self):
@@ -227,7 +229,7 @@ class ErrorsTest(ToolTest):
 
     def test_names_that_are_no_utf_8(self):
         for arguments in (["report", b"no\xff.yaml"], ["report", SPECS / "1f1b.yaml", "--set", b"sche\xff=1"]):
-            done = subprocess.run([BIN / "pipec", *arguments, "--json"], capture_output=True, timeout=60, check=False)
+            done = subprocess.run([BIN / "pipec", *arguments, "--json"], capture_output=True, timeout=HANG, check=False)
             self.assertEqual((done.returncode, json.loads(done.stdout)["code"]), (INPUT, INPUT))
 
     def test_a_search_that_finds_nothing(self):

@@ -1,4 +1,5 @@
-"""A lost or stuck rank ends the whole run in time, with exit code 4, says which rank, and leaves no process."""
+"""A lost or stuck rank ends the whole run, with exit code 4, says which rank, and leaves no process. A lost one does so at
+once: nobody waits for the deadline, which is far away."""
 import json
 import os
 import random
@@ -7,27 +8,26 @@ import signal
 import time
 import unittest
 
-from support import OK, RUN, SOAK, SPECS, ToolTest, alive
+from support import HANG, OK, RUN, SOAK, SPECS, ToolTest
 
-DEADLINE = 4  # seconds a wait may last in these runs
+DEADLINE = 4  # seconds a wait may last where somebody is stuck
+NEVER = 10 * HANG
 
 
 class FailureTest(ToolTest):
-    def start(self, ranks, *arguments):
+    def start(self, ranks, *arguments, deadline=NEVER):
         """A run of many short steps: the launcher, once all ranks have met, and the ranks' pids."""
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=ranks, costs__forward="1ms", costs__backward_input="1ms",
                             costs__backward_weight="1ms", costs__link="{latency: 100us, bandwidth: 10GB/s}")
-        launcher, pids = self.launch(plan, "--steps", 5000, "--deadline", DEADLINE, *arguments)
+        launcher, pids = self.launch(plan, "--steps", 1000000, "--deadline", deadline, *arguments)
         self.assertEqual(sorted(pids), list(range(ranks)))
         return launcher, pids
 
-    def ends(self, launcher, pids, code, within):
+    def ends(self, launcher, pids):
         """Waits for the end, whose messages it returns; no process is left."""
-        begin = time.monotonic()
-        _, messages = launcher.communicate(timeout=within + 30)
-        self.assertEqual(launcher.returncode, code, messages)
-        self.assertLess(time.monotonic() - begin, within, messages)
-        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+        _, messages = launcher.communicate(timeout=HANG)
+        self.assertEqual(launcher.returncode, RUN, messages)
+        self.nobody_is_left(pids.values())
         return messages
 
     def test_a_killed_rank_ends_all(self):
@@ -35,23 +35,22 @@ class FailureTest(ToolTest):
             with self.subTest(ranks=ranks, victim=victim):
                 launcher, pids = self.start(ranks)
                 os.kill(pids[victim], signal.SIGKILL)
-                messages = self.ends(launcher, pids, RUN, DEADLINE)
+                messages = self.ends(launcher, pids)
                 self.assertRegex(messages, rf"error: .*rank {victim}\b.*\b(9|Killed)\b")
 
     def test_a_stuck_rank_ends_all(self):
-        launcher, pids = self.start(4)
+        launcher, pids = self.start(4, deadline=DEADLINE)
+        begin = time.monotonic()
         os.kill(pids[2], signal.SIGSTOP)
-        messages = self.ends(launcher, pids, RUN, DEADLINE + 6)  # noticed by the deadline, then ended by force
+        messages = self.ends(launcher, pids)  # noticed by the deadline, then ended by force
+        self.assertGreater(time.monotonic() - begin, 0.9 * DEADLINE)
         self.assertRegex(messages, r"rank 2\b")
 
     def test_a_killed_launcher_leaves_nobody(self):
         launcher, pids = self.start(4)
         launcher.kill()
         launcher.wait()
-        until = time.monotonic() + DEADLINE
-        while any(map(alive, pids.values())) and time.monotonic() < until:
-            os.sched_yield()
-        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+        self.nobody_is_left(pids.values())
 
     def test_a_signal_to_the_launcher_ends_the_run_in_order(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -59,16 +58,16 @@ class FailureTest(ToolTest):
                 trace = self.folder / "trace.json"
                 launcher, pids = self.start(4, "--json", "--trace", trace)
                 launcher.send_signal(number)
-                out, messages = launcher.communicate(timeout=60)
+                out, messages = launcher.communicate(timeout=HANG)
                 self.assertEqual(launcher.returncode, OK, messages)
                 run = json.loads(out)
-                self.assertLess(run["steps"], 5000)
+                self.assertLess(run["steps"], 1000000)
                 last = {}
                 for event in json.loads(trace.read_text())["traceEvents"]:
                     if event["ph"] == "X":
                         last[event["pid"]] = max(last.get(event["pid"], 0), event["args"]["step"])
                 self.assertEqual(last, dict.fromkeys(range(4), run["steps"] - 1))
-                self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+                self.nobody_is_left(pids.values())
 
     def test_a_second_signal_ends_all_at_once(self):
         launcher, pids = self.start(4)
@@ -78,7 +77,7 @@ class FailureTest(ToolTest):
             if "the run ends after the steps that are permitted" in line:
                 break
         launcher.send_signal(signal.SIGTERM)
-        self.assertRegex(self.ends(launcher, pids, RUN, DEADLINE), "error: ended by signal 15")
+        self.assertRegex(self.ends(launcher, pids), "error: ended by signal 15")
 
     def test_ten_kills_at_random_moments_of_each_process_in_turn(self):
         control = self.folder / "control"
@@ -89,7 +88,7 @@ class FailureTest(ToolTest):
                 while json.loads(self.piperun("--control", control, "status", "--json").stdout)["step"] < moment:
                     pass
                 os.kill(pids[victim], signal.SIGKILL)
-                messages = self.ends(launcher, pids, RUN, DEADLINE)
+                messages = self.ends(launcher, pids)
                 self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
                 self.assertFalse(control.exists())
 

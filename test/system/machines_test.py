@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, OK, RUN, SOURCE, ToolTest
+from support import BIN, HANG, OK, PATIENCE, RUN, SOURCE, ToolTest
 
 SPEC = """
 pipec: 1
@@ -39,15 +39,15 @@ class MachinesTest(ToolTest):
         super().setUp()
         self.plan = self.compile(SPEC)
 
-    def run_in_lab(self, *script, code=OK, arguments=()):
+    def run_in_lab(self, *script, code=OK, arguments=(), patience=PATIENCE):
         """Both ranks' messages; what each says of its run is in run.RANK, its interfaces' counters in bytes.RANK."""
         scenario = self.folder / "network.json"
         scenario.write_text('{"scenario": 1}', encoding="utf-8")
-        run = (f"{BIN / 'piperun'} {self.plan} --network real --steps {STEPS} --json --rendezvous 5 > run.$RANK\n"
+        run = (f"{BIN / 'piperun'} {self.plan} --network real --steps {STEPS} --json --deadline {PATIENCE} --rendezvous {patience} > run.$RANK\n"
                "cat /proc/net/dev > bytes.$RANK\n")
         done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", scenario, "--ranks", "2", "--", "sh", "-ec",
                                "".join(script) + run, "sh", *arguments], cwd=self.folder, capture_output=True, text=True,
-                              timeout=60, env={**os.environ, "PIPEC_SECRET": "a secret of the test"})
+                              timeout=HANG, env={**os.environ, "PIPEC_SECRET": "a secret of the test"})
         if done.returncode == 77:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, code, done.stderr)
@@ -88,7 +88,7 @@ class MachinesTest(ToolTest):
     def test_who_has_no_way_to_the_address_says_so(self):
         # Rank 0 listens on a network that it has for itself.
         messages = self.run_in_lab("[ $RANK = 1 ] || ip addr add 10.79.0.1/24 dev eth0\n", "export MASTER_ADDR=10.79.0.1\n",
-                                   code=RUN)
+                                   code=RUN, patience=5)
         self.assertRegex(messages, r"rank 1: did not reach rank 0 at 10\.79\.0\.1, ports 29501 to 29516, within 5 s: "
                                    "Network is unreachable")
         self.assertIn("rank 1 did not come to the meeting within 5 s", messages)

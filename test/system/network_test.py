@@ -1,13 +1,13 @@
-"""Runs under a scenario: payloads really travel, and steps take the time that the simulator gives the same scenario. What
-a scenario gets wrong is named with its place; a link that goes silent in the middle of a run ends it in time."""
+"""Runs under a scenario: payloads really travel, and steps take the time that the simulator gives the same scenario (how
+nearly, tools/soak judges; less they never do). What a scenario gets wrong is named with its place; a link that goes silent
+in the middle of a run ends it."""
 import json
 import subprocess
 import sys
-import time
 import unittest
 
-from support import BIN, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, tool
-from timing import Busy
+from support import BIN, HANG, INPUT, OK, PATIENCE, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, tool
+from timing import judge
 
 # Operations of 10 ms and 20 ms; a transfer of 1 MiB takes a millisecond where nothing else is said.
 SPEC = """
@@ -64,11 +64,12 @@ class NetworkTest(ToolTest):
                     path = self.network(scenario)
                     predicted = self.predicted("--network", path, "--steps", STEPS)["step_ms"]
                     self.assertGreater(max(predicted), 1.05 * usual)  # else the scenario shows nothing
-                    busy = Busy(self, f"{name}, {pace}", 0.05)
-                    for _ in busy.tries():
-                        run = self.run_json(self.plan, "--network", path, "--steps", STEPS, "--emulate", pace)
-                        self.assertEqual(run["simulated_step_ms"], predicted)
-                        busy.add(deviation(run["step_ms"], predicted, scenario, pace))
+                    run = self.run_json(self.plan, "--network", path, "--steps", STEPS, "--emulate", pace)
+                    self.assertEqual(run["simulated_step_ms"], predicted)
+                    self.assertEqual(len(run["step_ms"]), STEPS)
+                    if '"at"' not in json.dumps(scenario):  # else who is late may find a better network
+                        self.assertGreater(sum(run["step_ms"]), 0.99 * sum(predicted))
+                    judge(self, f"{name}, {pace}", deviation(run["step_ms"], predicted, scenario, pace), 0.05)
 
     def test_a_step_is_listed_under_every_variant(self):
         spec = SPEC.replace("schedule: 1f1b", "schedule: kfkb\nvariants: {k: [1, 2]}")
@@ -88,21 +89,20 @@ class NetworkTest(ToolTest):
         """The same scenario, shaped by the kernel: real sockets over HTB, nothing emulated (tools/netlab)."""
         path = self.network({"default": {"bandwidth": "100MB/s"}, "links": both(1, 2, bandwidth="25MB/s")})
         predicted = self.predicted("--network", path, "--steps", STEPS)["step_ms"]
-        busy = Busy(self, "in network namespaces", 0.05)
-        for _ in busy.tries():
-            done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", path, "--ranks", "4", "--",
-                                   BIN / "piperun", self.plan, "--network", "real", "--steps", str(STEPS), "--json"],
-                                  capture_output=True, text=True, timeout=120)
-            if done.returncode == 77:
-                self.skipTest(done.stderr.strip())
-            self.assertEqual(done.returncode, OK, done.stderr)
-            busy.add(deviation(json.loads(done.stdout)["step_ms"], predicted, {}, "carry"))
+        done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", path, "--ranks", "4", "--",
+                               BIN / "piperun", self.plan, "--network", "real", "--steps", str(STEPS), "--json",
+                               "--deadline", str(PATIENCE)], capture_output=True, text=True, timeout=HANG)
+        if done.returncode == 77:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, OK, done.stderr)
+        measured = json.loads(done.stdout)["step_ms"]
+        self.assertEqual(len(measured), STEPS)
+        judge(self, "in network namespaces", deviation(measured, predicted, {}, "carry"), 0.05)
 
-    def test_a_silent_cut_ends_the_run_in_time(self):
+    def test_a_silent_cut_ends_the_run(self):
         path = self.network({"faults": [{"cut": [1, 2], "at": "800ms"}]})
-        begin = time.monotonic()
-        done = self.piperun(self.plan, "--local", "--steps", 1000, "--network", path, "--deadline", 60, code=RUN)
-        self.assertLess(time.monotonic() - begin, 0.8 + 3 + 3)
+        # Long before the deadline, which is named otherwise.
+        done = self.piperun(self.plan, "--local", "--steps", 1000000, "--network", path, "--deadline", 10 * HANG, code=RUN)
         self.assertRegex(done.stderr, r"rank (1|2): .* lost rank (2|1): the network to it has been silent for 3 s")
         done = self.pipec("report", self.plan, "--network", path, "--steps", 10, code=3)
         self.assertRegex(done.stderr, r"the link between ranks . and . is cut at 800 ms, in step 2")

@@ -1,15 +1,19 @@
 """What the whole-program tests share: finding the tools, running them, specs made in a folder of their own.
 
 The tools come from PIPEC_BIN, the repository from PIPEC_SOURCE (CTest sets both). PIPEC_SOAK=1 (tools/soak) asks for
-longer runs and takes times strictly.
+longer runs and takes times strictly. Without it no test may depend on how fast, even or idle the machine is: what must
+happen is waited for (until), an end is missed only after minutes (HANG), and no run's own deadline comes near (PATIENCE).
 """
 import collections
 import json
 import os
 import pathlib
+import random
 import re
+import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(os.environ["PIPEC_BIN"])
@@ -18,13 +22,46 @@ SPECS = SOURCE / "specs"
 GOLDEN = SOURCE / "test" / "golden" / "format-1.0.plan"
 SOAK = os.environ.get("PIPEC_SOAK", "") not in ("", "0")
 
+HANG = 1800 if SOAK else 600  # seconds after which a program hangs
+PATIENCE = 300  # the --deadline of a run whose deadline is not what is tested
+
 OK, INPUT, USAGE, CHECK, RUN = range(5)  # exit codes (design, section 7)
 
 
 def tool(name, *arguments, **options):
     """Runs a tool to its end; a hang is a failure of its own."""
-    options = {"timeout": 600 if SOAK else 120, "capture_output": True, "text": True, **options}
+    options = {"timeout": HANG, "capture_output": True, "text": True, **options}
     return subprocess.run([BIN / name, *map(str, arguments)], **options)
+
+
+def patient(arguments):
+    """The arguments of piperun, with a deadline that no busy machine reaches where none is given."""
+    arguments = [*map(str, arguments)]
+    return arguments + ["--deadline", str(PATIENCE)] if "--local" in arguments and "--deadline" not in arguments else arguments
+
+
+def until(holds, what):
+    """What holds() returns once that is true."""
+    end = time.monotonic() + HANG
+    while not (found := holds()):
+        if time.monotonic() > end:
+            raise AssertionError(f"in {HANG} s it did not come about: {what}")
+        time.sleep(0.005)
+    return found
+
+
+def free_port():
+    """A port at which, and above which, nobody listens now. Outside of those that the system gives to whoever connects,
+    so that no other test's connection takes it."""
+    while True:
+        port = random.randrange(15000, 29000)
+        with socket.socket() as one, socket.socket() as above:
+            try:
+                one.bind(("127.0.0.1", port))
+                above.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
+                pass  # taken: another one
 
 
 def alive(pid):
@@ -54,7 +91,7 @@ class ToolTest(unittest.TestCase):
         return self.run_tool("pipec", *arguments, **options)
 
     def piperun(self, *arguments, **options):
-        return self.run_tool("piperun", *arguments, **options)
+        return self.run_tool("piperun", *patient(arguments), **options)
 
     def compile(self, spec, **settings):
         """The plan of a spec (a path, or a text to write into one); settings are --set's, __ standing for a dot."""
@@ -70,7 +107,7 @@ class ToolTest(unittest.TestCase):
 
     def launch(self, plan, *arguments):
         """piperun PLAN --local, once all ranks have met, and their pids by rank; what is left of it ends with the test."""
-        launcher = subprocess.Popen([BIN / "piperun", plan, "--local", "-v", *map(str, arguments)],
+        launcher = subprocess.Popen([BIN / "piperun", *patient([plan, "--local", "-v", *arguments])],
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
             self.addCleanup(last)
@@ -81,6 +118,9 @@ class ToolTest(unittest.TestCase):
             if "ranks have met" in line:
                 return launcher, pids
         self.fail(f"the run ended with {launcher.wait()}")
+
+    def nobody_is_left(self, pids):
+        until(lambda: not any(map(alive, pids)), f"the end of one of the processes {pids}")
 
     def check_attempts(self, traces, restarted, steps):
         """Every instruction stands once in the traces: before step `restarted` the first attempt's, then the second's,

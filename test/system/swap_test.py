@@ -9,7 +9,8 @@ import stat
 import statistics
 import unittest
 
-from support import CHECK, INPUT, OK, RUN, SOAK, USAGE, ToolTest, alive, tool
+from support import CHECK, HANG, INPUT, OK, RUN, SOAK, USAGE, ToolTest, tool
+from timing import judge
 
 STEPS = 3000 if SOAK else 300
 SPEC = """
@@ -58,7 +59,7 @@ class SwapTest(ToolTest):
     def status(self, control):
         return json.loads(self.ask(control, "status", "--json").stdout)
 
-    def judge(self, trace, steps, microbatches):
+    def check(self, trace, steps, microbatches):
         """{step: epoch}, after all that must hold of a trace does; microbatches: how many a step has, by its epoch."""
         seen = collections.Counter()
         epochs = collections.defaultdict(set)
@@ -83,33 +84,34 @@ class SwapTest(ToolTest):
         for ranks in (4, 8):
             with self.subTest(ranks=ranks):
                 trace = self.folder / "trace.json"
-                run = self.run_json(self.variants(ranks), "--steps", STEPS, "--swap-every", 3, "--trace", trace,
-                                    "--deadline", 30)
-                epochs = self.judge(trace, STEPS, lambda epoch: ranks)
+                run = self.run_json(self.variants(ranks), "--steps", STEPS, "--swap-every", 3, "--trace", trace)
+                epochs = self.check(trace, STEPS, lambda epoch: ranks)
                 self.assertEqual([epochs[step] for step in range(STEPS)], run["epochs"])
                 self.assertEqual(run["swaps"], max(run["epochs"]))
                 self.assertEqual((run["lost_steps"], len(run["step_ms"])), (0, STEPS))
                 # A late answer costs a swap its step, never the run: on a busy machine some are late.
-                self.assertGreaterEqual(run["swaps"], (STEPS // 3 - 1) * (0.99 if SOAK else 0.8))
-                self.assertLess(run["permit_wait_ms"]["p50"], 0.1)
+                self.assertGreater(run["swaps"], 0)
+                judge(self, f"swaps late, {ranks} ranks", 1 - run["swaps"] / (STEPS // 3 - 1), 0.01)
+                judge(self, f"wait for a permit, {ranks} ranks, of 0.1 ms", run["permit_wait_ms"]["p50"] / 0.1, 1)
                 # A step costs what its variant's steps cost, whether a swap was before it or not.
                 relative = {True: [], False: []}
                 for step in range(1, STEPS):
                     swapped = run["epochs"][step] != run["epochs"][step - 1]
                     relative[swapped].append(run["step_ms"][step] / run["simulated_step_ms"][step])
-                allowed = 0.01 if SOAK else 0.1
-                self.assertLess(statistics.median(relative[True]), statistics.median(relative[False]) * (1 + allowed))
+                if min(map(len, relative.values())):
+                    judge(self, f"cost of a swap, {ranks} ranks",
+                          statistics.median(relative[True]) / statistics.median(relative[False]) - 1, 0.01)
 
     def test_a_rank_killed_among_swaps_ends_all(self):
-        launcher, control, pids = self.start(self.variants(4), "--steps", 100000, "--swap-every", 3, "--deadline", 10)
+        launcher, control, pids = self.start(self.variants(4), "--steps", 100000, "--swap-every", 3, "--deadline", 10 * HANG)
         while self.status(control)["swaps"] < 20:
             pass
         victim = random.randrange(4)
         os.kill(pids[victim], signal.SIGKILL)
-        _, messages = launcher.communicate(timeout=60)
+        _, messages = launcher.communicate(timeout=HANG)
         self.assertEqual(launcher.returncode, RUN, messages)
         self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
-        self.assertEqual([pid for pid in pids.values() if alive(pid)], [])
+        self.nobody_is_left(pids.values())
         self.assertFalse(control.exists())
 
     def test_a_damaged_plan_is_refused_and_the_run_goes_on(self):
@@ -119,42 +121,45 @@ class SwapTest(ToolTest):
         content[len(content) // 2] ^= 1
         damaged.write_bytes(content)
         trace = self.folder / "trace.json"
-        launcher, control, _ = self.start(plan, "--steps", STEPS, "--swap-every", 3, "--trace", trace, "--deadline", 30)
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--swap-every", 3, "--trace", trace)
         offered = 0
-        while launcher.poll() is None:
-            done = tool("piperun", "--control", control, "load", damaged)
-            if done.returncode == RUN:  # the run is about to end, or has
-                break
-            self.assertEqual(done.returncode, INPUT, done.stderr)
+        while offered < (100 if SOAK else 10) or self.status(control)["swaps"] < 2:
+            self.ask(control, "load", damaged, code=INPUT)
             offered += 1
-        out, messages = launcher.communicate(timeout=120)
+        self.ask(control, "stop")
+        out, messages = launcher.communicate(timeout=HANG)
         self.assertEqual(launcher.returncode, OK, messages)
-        self.assertGreater(offered, 3)
-        self.assertEqual(len(set(self.judge(trace, STEPS, lambda epoch: 4).values())), json.loads(out)["swaps"] + 1)
+        run = json.loads(out)
+        self.assertEqual(len(set(self.check(trace, run["steps"], lambda epoch: 4).values())), run["swaps"] + 1)
 
     def test_swaps_between_microbatch_sizes(self):
         # Payloads are whole, and each is checked where it is consumed: a slot made for the smallest would not hold them.
         plan = self.compile(SIZES)
         trace = self.folder / "trace.json"
-        steps = 90 if SOAK else 30
-        run = self.run_json(plan, "--steps", steps, "--swap-every", 3, "--network", "real", "--deadline", 30, "--trace",
-                            trace)
-        self.assertGreaterEqual(run["swaps"], steps // 6)
-        epochs = self.judge(trace, steps, lambda epoch: (16, 4, 8)[epoch % 3])
-        self.assertEqual([epochs[step] for step in range(steps)], run["epochs"])
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--network", "real", "--trace", trace)
+        swaps = 30 if SOAK else 7
+        for n in range(swaps):
+            self.ask(control, "swap", (n + 1) % 3)
+        self.ask(control, "stop")
+        out, messages = launcher.communicate(timeout=HANG)
+        self.assertEqual(launcher.returncode, OK, messages)
+        run = json.loads(out)
+        self.assertEqual(run["swaps"], swaps)
+        epochs = self.check(trace, run["steps"], lambda epoch: (16, 4, 8)[epoch % 3])
+        self.assertEqual([epochs[step] for step in range(run["steps"])], run["epochs"])
         # What was not there at the start gets no memory later.
         larger = self.folder / "larger.pipe"
         self.pipec("compile", self.folder / "spec.yaml", "-o", larger, "--set", "pipeline.microbatch_size=8", "--set",
                    "variants=[{}]")
-        launcher, control, _ = self.start(plan, "--steps", 100000, "--network", "real", "--deadline", 30)
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--network", "real")
         self.assertRegex(self.ask(control, "load", larger, code=CHECK).stderr,
                          r"the plan needs \d+ bytes for transfers (to|from) rank \d, this run has allocated \d+, the most")
         self.ask(control, "stop")
-        self.assertEqual(launcher.wait(timeout=60), OK)
+        self.assertEqual(launcher.wait(timeout=HANG), OK)
 
     def test_the_control_socket(self):
         plan = self.variants(4)
-        launcher, control, _ = self.start(plan, "--steps", 100000, "--deadline", 30)
+        launcher, control, _ = self.start(plan, "--steps", 100000)
         self.assertEqual(stat.S_IMODE(os.stat(control).st_mode), 0o600)
         first = self.status(control)
         self.assertEqual((first["epoch"], first["ranks"], first["swaps"]), (0, 4, 0))
@@ -178,7 +183,7 @@ class SwapTest(ToolTest):
         self.assertIn("cannot", self.ask(control, "load", self.folder / "missing.pipe", code=INPUT).stderr)
         self.assertEqual(self.status(control)["epoch"], 3)
         self.assertEqual(self.ask(control, "stop").stdout, "the run has ended\n")
-        out, messages = launcher.communicate(timeout=60)
+        out, messages = launcher.communicate(timeout=HANG)
         self.assertEqual(launcher.returncode, OK, messages)
         run = json.loads(out)
         self.assertEqual((run["swaps"], run["lost_steps"]), (3, 0))

@@ -1,8 +1,8 @@
-"""Measured against predicted, in steps of real runs."""
+"""Measured against predicted, in steps of real runs: tools/soak alone runs this."""
 import unittest
 
-from support import SOAK, SPECS, ToolTest
-from timing import Busy, Sleepers
+from support import SPECS, ToolTest
+from timing import Sleepers, judge
 
 EXCUSED = 0.01  # of all steps, at most
 
@@ -32,10 +32,8 @@ def worst_awake(run, stalls, limit):
 
 
 class TimingTest(ToolTest):
-    def best(self, what, limit, plan, measure, *arguments):
-        busy = Busy(self, what, limit)
-        for _ in busy.tries():
-            busy.add(measure(self.run_json(plan, *arguments)))
+    def measure(self, what, limit, plan, measure, *arguments):
+        judge(self, what, measure(self.run_json(plan, *arguments)), limit)
 
     def plan_of(self, ranks, operation):
         """1F1B; every pass takes `operation`, the fused backward two of them."""
@@ -46,12 +44,10 @@ class TimingTest(ToolTest):
     def test_carried_steps_take_the_simulated_time(self):
         for ranks in (4, 8):
             with self.subTest(ranks=ranks):
-                plan = self.plan_of(ranks, "2ms")
-                busy = Busy(self, f"carry, {ranks} ranks, 2 ms", limit=0.02)
-                for _ in busy.tries():
-                    with Sleepers() as sleepers:
-                        run = self.run_json(plan, "--steps", 500 if SOAK else 10)
-                    busy.add(worst_awake(run, sleepers.stalls, busy.limit))
+                plan, limit = self.plan_of(ranks, "2ms"), 0.02
+                with Sleepers() as sleepers:
+                    run = self.run_json(plan, "--steps", 500)
+                judge(self, f"carry, {ranks} ranks, 2 ms", worst_awake(run, sleepers.stalls, limit), limit)
 
     def test_a_late_step_is_excused_by_a_machine_that_stood_still_alone(self):
         run = {"started_at_ns": 10e9, "step_ms": [100, 103, 97, 100] * 50, "simulated_step_ms": [100] * 200}
@@ -66,22 +62,22 @@ class TimingTest(ToolTest):
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=8, pipeline__microbatches=24, backward="split",
                             weights="fill", costs__forward="10ms", costs__backward_input="10ms",
                             costs__backward_weight="10ms", costs__link="{latency: 0us}")
-        self.best("carry, 8 ranks, weights: fill, 10 ms", 0.05, plan, worst_deviation, "--steps", 50 if SOAK else 4)
+        self.measure("carry, 8 ranks, weights: fill, 10 ms", 0.05, plan, worst_deviation, "--steps", 50)
 
     def test_steps_with_an_all_reduce_take_the_simulated_time(self):
         plan = self.compile(SPECS / "1f1b.yaml", costs__forward="5ms", costs__backward_input="5ms",
                             costs__backward_weight="5ms", costs__optimizer="{time: 2ms, global_norm: true}",
                             costs__link="{latency: 200us, bandwidth: 10GB/s}")
-        self.best("carry, 4 ranks, global norm", 0.02, plan, worst_deviation, "--steps", 500 if SOAK else 10)
+        self.measure("carry, 4 ranks, global norm", 0.02, plan, worst_deviation, "--steps", 500)
 
     def test_naive_steps_take_little_more(self):
-        self.best("naive, 4 ranks, 20 ms", 0.03, self.plan_of(4, "20ms"), worst_deviation, "--emulate", "naive",
-                  "--steps", 50 if SOAK else 4)
+        self.measure("naive, 4 ranks, 20 ms", 0.03, self.plan_of(4, "20ms"), worst_deviation, "--emulate", "naive",
+                     "--steps", 50)
 
     def test_waiting_costs_no_processor(self):
         # Operations are waits, so that a rank does nothing but wait, and start, which is spread over some five seconds.
-        self.best("processor of the busiest rank, 50 ms", 0.01, self.plan_of(4, "50ms"),
-                  lambda run: max(run["idle_cpu"]), "--steps", 50 if SOAK else 3)
+        self.measure("processor of the busiest rank, 50 ms", 0.01, self.plan_of(4, "50ms"),
+                     lambda run: max(run["idle_cpu"]), "--steps", 50)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ CASES = [  # schedule, ranks, microbatches, what else of the pipeline, communica
 
 
 def release():
-    done = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, timeout=300) if PYTHON else None
+    done = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, timeout=support.HANG) if PYTHON else None
     return done.stdout.strip() if done and done.returncode == 0 else None
 
 
@@ -51,7 +51,7 @@ class Torch(support.ToolTest):
     def train(self, order, ranks, *arguments):
         command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, EXAMPLE / "train.py",
                    order, *arguments]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300,
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=support.HANG,
                               env={**os.environ, "OMP_NUM_THREADS": "1"})
         self.assertEqual(done.returncode, 0, f"torch {RELEASE}, {order}\n{done.stdout}\n{done.stderr}")
         return done.stdout
@@ -79,7 +79,7 @@ class Torch(support.ToolTest):
                          "def example(microbatch):\n"
                          "    return torch.rand(microbatch, 32, 64)\n")
         done = subprocess.run([PYTHON, EXAMPLE / "measure.py", model, "--microbatch", "2", "--repeat", "3", "--device",
-                               "cpu"], capture_output=True, text=True, timeout=300)
+                               "cpu"], capture_output=True, text=True, timeout=support.HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"boundary: {2 * 32 * 64 * 4}B", done.stdout)
         weights = 4 * (64 * 256 + 256 + 256 * 64 + 64)

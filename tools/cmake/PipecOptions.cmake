@@ -38,9 +38,9 @@ function(pipec_test name)
   target_link_libraries(${name} PRIVATE pipec_options ${arg_LINK} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE PIPEC_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              PIPEC_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  set(properties TIMEOUT 300)
+  set(properties TIMEOUT 1800) # hangs end there, and nothing else
   if(arg_SOAKS)
-    set(properties TIMEOUT 1800 LABELS soak)
+    list(APPEND properties LABELS soak)
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES ${properties} ENVIRONMENT "ASAN_OPTIONS=allow_user_poisoning=0")
