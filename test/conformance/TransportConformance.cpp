@@ -227,12 +227,12 @@ TEST_P(TransportConformance, ARankThatIsLostEndsTheSumOfAll) {
 }
 
 TEST_P(TransportConformance, ARankThatDoesNotComeToASumIsNamedAtTheDeadline) {
-  makeSums(4, 50 * kMillisecond);
+  makeSums(4, 1'000 * kMillisecond); // long enough for all to say that they have come
   for (int32_t rank : {0, 1, 3})
     sum(rank);
   for (int32_t rank : {0, 1, 3})
     EXPECT_FALSE(done(rank, 1, 1));
-  EXPECT_NE(ranks[0]->failure().status().message.find("rank 2 did not come to it within 0.05 s"), std::string::npos)
+  EXPECT_NE(ranks[0]->failure().status().message.find("rank 2 did not come to it within 1 s"), std::string::npos)
       << ranks[0]->failure().status().message;
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/device/host/Clock.h"
 #include "runtime/device/host/Punctual.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <thread>
@@ -65,20 +66,22 @@ TEST(Counters, ARingBeforeTheWaitIsNotLost) {
   bell.waitUntil(std::chrono::steady_clock::now()); // not rung: ends by time
 }
 
-// Tolerances allow for a thread that loses its processor between two readings.
+// A thread that loses its processor between two readings is off by as long, then and until the next reading of the real
+// clock; most readings are not.
 TEST(QuickClock, GoesWithTheClockAndNeverBack) {
   constexpr plan::Time kMillisecond = 1'000'000'000;
   Clock clock(Clock::monotonic());
   QuickClock quick(clock);
-  plan::Time last = 0, least = INT64_MAX;
+  plan::Time last = 0;
+  std::vector<plan::Time> off;
   while (last < 30 * kMillisecond) {
     plan::Time before = clock.now(), now = quick.now(), after = clock.now();
     ASSERT_GE(now, last);
     last = now;
-    ASSERT_GE(now, before - kMillisecond / 10);
-    least = std::min(least, std::abs(now - (before + after) / 2));
+    off.push_back(std::abs(now - (before + after) / 2));
   }
-  EXPECT_LT(least, kMillisecond / 100);
+  std::nth_element(off.begin(), off.begin() + off.size() / 2, off.end());
+  EXPECT_LT(off[off.size() / 2], kMillisecond / 10);
 }
 
 TEST(Punctual, IsInherited) {
