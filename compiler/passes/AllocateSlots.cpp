@@ -1,10 +1,10 @@
 // pipe-allocate-slots: rings as large as the predicted run holds at once, and the waits of their reuse (design, section
 // 5).
-#include "compiler/passes/Dependences.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Rings.h"
-#include "compiler/schedule/Buffers.h"
+#include "compiler/program/Dependences.h"
+#include "compiler/schedule/evaluate/Buffers.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -1,9 +1,10 @@
 // pipe-build-schedule: from the building block to one straight-line program a rank (Controllable Memory, section 3).
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/WordStreams.h"
-#include "compiler/passes/WriteOps.h"
-#include "compiler/schedule/Block.h"
-#include "compiler/schedule/Catalogue.h"
+#include "compiler/program/WordStreams.h"
+#include "compiler/program/WriteOps.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/schedule/construct/Refill.h"
+#include "compiler/schedule/model/Block.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -1,8 +1,8 @@
 // pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/schedule/Buffers.h"
-#include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/schedule/evaluate/Buffers.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 

@@ -1,6 +1,6 @@
 // pipe-insert-communication: sends and receives for what flows between ranks, in one order of all transfers.
-#include "compiler/passes/Dependences.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/program/Dependences.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -2,7 +2,7 @@
 // certificate, peak and proof are those of the emitted program.
 #pragma once
 
-#include "compiler/passes/Streams.h"
+#include "compiler/program/Streams.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Simulate.h"

@@ -1,9 +1,9 @@
 // pipe-overlap-communication: the order of transfers that share a queue, with the simulator as its judge.
-#include "compiler/passes/Dependences.h"
-#include "compiler/passes/DryRun.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/TransferOrder.h"
+#include "compiler/program/Dependences.h"
+#include "compiler/transfers/DryRun.h"
+#include "compiler/transfers/TransferOrder.h"
 #include "runtime/simulate/Price.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,7 @@
 // The passes (Passes.td) and the pipeline that runs them in order.
 #pragma once
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/schedule/model/Problem.h"
 #include "dialects/pipe/Pipe.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,7 +1,7 @@
 // The transfer buffers of a rank while their number is being decided (design, section 5: slots).
 #pragma once
 
-#include "compiler/passes/Streams.h"
+#include "compiler/program/Streams.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>

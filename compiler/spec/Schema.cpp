@@ -2,8 +2,8 @@
 #include "compiler/spec/Schema.h"
 
 #include "compiler/spec/Keys.h"
+#include "compiler/spec/SpecUnits.h"
 #include "compiler/spec/Tree.h"
-#include "compiler/spec/Units.h"
 #include "runtime/plan/Limits.h"
 
 #include <fmt/format.h>

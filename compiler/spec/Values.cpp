@@ -1,7 +1,7 @@
 // The walk over tree and table.
 #include "compiler/spec/Values.h"
 
-#include "compiler/spec/Units.h"
+#include "compiler/spec/SpecUnits.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>

@@ -129,7 +129,7 @@ struct Program {
   bool operator==(const Program &) const = default;
 };
 
-/// Which argument a lower bound rests on; compiler/schedule/Bounds.h has the proofs.
+/// Which argument a lower bound rests on; compiler/schedule/bounds/Bounds.h has the proofs.
 enum class Bound : uint8_t {
   None = 0,
   CriticalPath = 1,

@@ -2,7 +2,7 @@
 // work: building and walking a list of as many nodes as the programs have ops, 200 bytes each, which is what memory
 // alone costs.
 //   ninja -C build/release bench-compile && build/release/bin/bench-compile
-#include "tools/pipec/Compile.h"
+#include "compiler/driver/Compile.h"
 
 #include <benchmark/benchmark.h>
 

@@ -3,7 +3,7 @@
 // which B and W free one each; the cap is in microbatches.
 #pragma once
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/schedule/model/Problem.h"
 
 #include <array>
 #include <fstream>

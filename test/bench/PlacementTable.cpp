@@ -2,7 +2,7 @@
 // ideal one (same order and links, queues never held), transfers placed by pipec and as PyTorch places and runs them;
 // and the steps of PyTorch's own dry run of either.
 //   ninja -C build/release bench-placement && build/release/bin/bench-placement [RANKS…]
-#include "test/passes/PyTorchSchedules.h"
+#include "test/transfers/PyTorchSchedules.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -7,8 +7,8 @@
 //                                                of it is the schedule's fault, how much the bound's, of those it
 //                                                closes
 //   bench-search --small                         proves all 460 of the family that optima.csv is half of, and times it
-#include "compiler/schedule/Exact.h"
-#include "compiler/schedule/Search.h"
+#include "compiler/schedule/exact/Exact.h"
+#include "compiler/schedule/overlap/Pairing.h"
 #include "test/bench/Grid.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ int proveSmall() {
             grid::Row row{p, m, cap, 1000 * f, 1000 * b, 1000 * w, 1000 * c, "one", span};
             schedule::Problem problem = grid::problemOf(row);
             const auto objective = span ? schedule::Objective::Span : schedule::Objective::Makespan;
-            const std::optional<schedule::Solution> solution = schedule::solve(problem, {.objective = objective});
+            const std::optional<schedule::Solution> solution = schedule::solvePaired(problem, {.objective = objective});
             const auto begin = std::chrono::steady_clock::now();
             const std::optional<schedule::Exact> found =
                 schedule::exact({problem}, {.objective = objective, .milliseconds = 60'000});
@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
     const schedule::Problem problem = grid::problemOf(row);
     schedule::SolveOptions options;
     options.objective = row.span ? schedule::Objective::Span : schedule::Objective::Makespan;
-    const std::optional<schedule::Solution> solution = schedule::solve(problem, options);
+    const std::optional<schedule::Solution> solution = schedule::solvePaired(problem, options);
     if (!solution || solution->bound > solution->time) {
       fmt::print(stderr, "wrong: {}\n", row.csv());
       right = false;

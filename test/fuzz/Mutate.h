@@ -2,7 +2,7 @@
 // for changes that know nothing of the format; CorpusTest.cpp does both without libFuzzer.
 #pragma once
 
-#include "compiler/schedule/Random.h"
+#include "compiler/schedule/model/Random.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // An order file from a stranger, in either format: refused with a place inside it, or an order that runs to its end or
 // stops in a cycle of its own cells under every queue model; what ends where more shares a queue ends where less does.
 // Of what a spec takes, words that keep every rule but that of cycles.
-#include "compiler/emit/OrderProof.h"
-#include "compiler/schedule/OrderCsv.h"
+#include "compiler/torch/OrderCsv.h"
+#include "compiler/torch/OrderProof.h"
 #include "test/fuzz/Mutate.h"
 
 #include <algorithm>

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 
-FOLDERS = ["compiler/spec", "compiler/schedule", "compiler/passes", "dialects"]
+FOLDERS = ["compiler/spec", "compiler/schedule", "compiler/program", "compiler/transfers", "compiler/passes",
+           "compiler/driver", "dialects"]
 TESTS = ["lit-tests", "test"]
 # What a message is said with; the statement ends at a semicolon.
 SAID = re.compile(r"\b(?:emitError|emitOpError|attachNote|error|errors\.add|lookup\.errors\.add|refuse|fail|Refusal)\s*"
@@ -17,7 +18,7 @@ WORDS = 3  # shorter pieces say nothing of their own
 
 # What no input can bring about as long as the rest is right, and why.
 UNREACHABLE = {
-    "compiler/passes/CrossCheck.cpp": "the evaluator against the simulator",
+    "compiler/driver/CrossCheck.cpp": "the evaluator against the simulator",
     "expected what it sends to come from a pass": "the verifier of pipe.send asks for it first",
     "sends what no pass of its rank yields": "likewise",
 }

@@ -2,6 +2,7 @@
 people), and the programs need only the shared libraries they may.
 
   layering.py includes SOURCE_DIR             every #include against the table
+  layering.py house SOURCE_DIR                names and sizes: no two sources of one name, rooms that say what they are
   layering.py needed READELF PROGRAM LIB…     PROGRAM must need none of LIB…
   layering.py itself                          the check, on includes that are known right and wrong
 """
@@ -15,6 +16,13 @@ RUNTIME_REST = ["runtime/device", "runtime/transport", "runtime/stage", "runtime
                 "runtime/launch"]
 ALL = ["runtime", "dialects", "compiler", "tools", "test"]
 
+
+
+def rooms(hall, names, libraries):
+    """Rooms of one hall, each of which may include those before it."""
+    return {f"{hall}/{name}": ([f"{hall}/{each}" for each in names[:at]], libraries) for at, name in enumerate(names)}
+
+
 # Folder: what of this repository it may include beside itself, and which libraries beside the standard ones.
 TABLE = {
     "runtime/plan": ([], ["flatbuffers", "zlib", "fmt"]),
@@ -24,10 +32,17 @@ TABLE = {
        for each in RUNTIME_REST},
     "dialects": ([], ["llvm", "mlir", "fmt"]),
     "compiler/spec": ([], ["llvm", "yaml-cpp", "fmt", "json"]),
-    "compiler/schedule": ([], ["llvm", "z3", "fmt"]),
-    "compiler/passes": (["dialects", "compiler/schedule", "runtime/plan", "runtime/simulate"], ["llvm", "mlir", "fmt"]),
-    "compiler/emit": (["dialects", "compiler/passes", "compiler/schedule"] + RUNTIME,
-                      ["llvm", "mlir", "fmt", "json", "zlib"]),
+    **rooms("compiler/schedule", ["model", "evaluate", "bounds", "improve", "construct", "catalogue", "search", "overlap",
+                                  "exact"], ["llvm", "z3", "fmt"]),
+    "compiler/program": (["dialects", "compiler/schedule", "runtime/plan"], ["llvm", "mlir", "fmt"]),
+    "compiler/transfers": (["runtime/plan", "runtime/simulate"], []),
+    "compiler/passes": (["dialects", "compiler/program", "compiler/schedule", "compiler/transfers", "runtime/plan",
+                         "runtime/simulate"], ["llvm", "mlir", "fmt"]),
+    "compiler/torch": (["compiler/schedule/model", "compiler/transfers", "runtime/plan", "runtime/simulate"], ["fmt"]),
+    "compiler/explain": (["compiler/schedule/model"] + RUNTIME, ["fmt", "json"]),
+    "compiler/emit": (["dialects", "compiler/passes", "compiler/schedule"] + RUNTIME, ["llvm", "mlir", "fmt", "json"]),
+    "compiler/pictures": (["compiler/emit", "compiler/explain"] + RUNTIME, ["llvm", "fmt", "json", "zlib"]),
+    "compiler/driver": (["dialects", "compiler"] + RUNTIME, ["llvm", "mlir", "fmt", "json"]),
     "tools": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "sodium", "cli11"]),
     "test": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "asio", "sodium", "flatbuffers", "zlib", "gtest", "benchmark",
                    "yaml-cpp"]),
@@ -37,8 +52,6 @@ TABLE = {
 EXCEPTIONS = [
     ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
-    ("compiler/passes/FromSpec", "compiler/spec"),  # where a spec becomes IR
-    ("compiler/passes/DesignLevel.", "compiler/spec"),  # likewise
 ]
 
 LIBRARIES = {
@@ -114,6 +127,27 @@ def includes(root):
     return 1 if found or not files else 0
 
 
+MOST_SOURCES = 20  # of a folder
+MANY_NAMES = {"main.cpp"}
+
+
+def house(root):
+    """No two sources of one name; of a folder's sources at most MOST_SOURCES; each room of compiler/ says what it is."""
+    found, by_name = [], {}
+    for top in ALL:
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            sources = [name for name in names if name.endswith(".cpp")]
+            relative = os.path.relpath(folder, root)
+            for name in sources:
+                by_name.setdefault(name, []).append(relative)
+            if len(sources) > MOST_SOURCES:
+                found.append(f"{relative}: {len(sources)} sources, at most {MOST_SOURCES}")
+    found += [f"{name} stands in {', '.join(sorted(folders))}" for name, folders in sorted(by_name.items())
+              if len(folders) > 1 and name not in MANY_NAMES]
+    print("\n".join(found) or f"{len(by_name)} sources, each in its room")
+    return 1 if found or not by_name else 0
+
+
 def needed(readelf, program, banned):
     listing = subprocess.run([readelf, "-dW", program], check=True, capture_output=True, text=True).stdout
     libraries = re.findall(r"\(NEEDED\).*\[(.+?)\]", listing)
@@ -128,16 +162,17 @@ def itself():
     right = [
         ("runtime/plan/Load.cpp", '"', "runtime/plan/Plan.h"), ("runtime/plan/Load.cpp", "<", "zlib.h"),
         ("runtime/launch/Local.cpp", '"', "runtime/transport/host/Meeting.h"), ("runtime/launch/Local.cpp", "<", "sys/wait.h"),
-        ("compiler/schedule/Problem.cpp", '"', "runtime/plan/Limits.h"),
-        ("compiler/passes/FromSpec.cpp", '"', "compiler/spec/Spec.h"), ("tools/pipec/pipec.cpp", "<", "CLI/CLI.hpp"),
+        ("compiler/schedule/model/Problem.cpp", '"', "runtime/plan/Limits.h"),
+        ("compiler/driver/FromSpec.cpp", '"', "compiler/spec/Spec.h"), ("tools/pipec/pipec.cpp", "<", "CLI/CLI.hpp"),
         ("dialects/pipe/PipeOps.cpp", '"', "dialects/pipe/PipeOps.h.inc"),
     ]
     wrong = [
         ("runtime/plan/Load.cpp", '"', "runtime/simulate/Simulate.h"), ("runtime/launch/Local.cpp", '"', "llvm/ADT/ArrayRef.h"),
-        ("runtime/launch/Local.cpp", "<", "yaml-cpp/yaml.h"), ("compiler/schedule/Block.cpp", '"', "mlir/IR/Builders.h"),
-        ("compiler/schedule/Block.cpp", '"', "runtime/plan/Plan.h"), ("compiler/passes/Graph.cpp", '"', "compiler/spec/Spec.h"),
+        ("runtime/launch/Local.cpp", "<", "yaml-cpp/yaml.h"), ("compiler/schedule/model/Block.cpp", '"', "mlir/IR/Builders.h"),
+        ("compiler/schedule/model/Block.cpp", '"', "runtime/plan/Plan.h"), ("compiler/program/Graph.cpp", '"', "compiler/spec/Spec.h"),
         ("dialects/pipe/PipeOps.cpp", '"', "runtime/simulate/Simulate.h"), ("compiler/spec/Tree.cpp", '"', "mlir/IR/Location.h"),
-        ("compiler/emit/Plan.cpp", '"', "compiler/spec/Spec.h"), ("runtime/plan/Load.cpp", '"', "Plan.h"),
+        ("compiler/emit/EmitPlan.cpp", '"', "compiler/spec/Spec.h"), ("runtime/plan/Load.cpp", '"', "Plan.h"),
+        ("compiler/schedule/model/Problem.cpp", '"', "compiler/schedule/evaluate/Buffers.h"),
         ("runtime/trace/Trace.cpp", "<", "boost/asio.hpp"), ("scripts/x.cpp", "<", "vector"),
     ]
     failed = [f"refused: {each}: {problem(*each)}" for each in right if problem(*each)]
@@ -150,6 +185,8 @@ if __name__ == "__main__":
     command, *rest = sys.argv[1:] or [""]
     if command == "includes" and len(rest) == 1:
         sys.exit(includes(*rest))
+    if command == "house" and len(rest) == 1:
+        sys.exit(house(*rest))
     if command == "needed" and len(rest) > 2:
         sys.exit(needed(rest[0], rest[1], rest[2:]))
     if command == "itself" and not rest:

@@ -2,8 +2,8 @@
 // all of them until nothing changes, the span by Karp on the whole matrix, peaks by counting along each word.
 #pragma once
 
-#include "compiler/schedule/Evaluate.h"
-#include "compiler/schedule/Problem.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/model/Problem.h"
 
 #include <algorithm>
 #include <map>

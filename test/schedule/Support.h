@@ -1,9 +1,10 @@
 // What the tests of compiler/schedule share: problems with equal stages, random problems, and random orders of them.
 #pragma once
 
-#include "compiler/schedule/Block.h"
-#include "compiler/schedule/Catalogue.h"
-#include "compiler/schedule/Problem.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/schedule/model/Block.h"
+#include "compiler/schedule/model/Capacity.h"
+#include "compiler/schedule/model/Problem.h"
 
 #include <algorithm>
 #include <array>

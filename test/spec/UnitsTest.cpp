@@ -1,5 +1,5 @@
 // Quantities are exact: each expected value is the decimal worked out by hand, never through a double.
-#include "compiler/spec/Units.h"
+#include "compiler/spec/SpecUnits.h"
 
 #include <gtest/gtest.h>
 

@@ -1,20 +1,20 @@
 #include "tools/pipec/Commands.h"
 
-#include "compiler/emit/Perfetto.h"
-#include "compiler/emit/Report.h"
-#include "compiler/emit/TorchCsv.h"
-#include "compiler/schedule/Bounds.h"
-#include "compiler/schedule/Catalogue.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/driver/Files.h"
+#include "compiler/emit/ScheduleReport.h"
+#include "compiler/pictures/Perfetto.h"
+#include "compiler/schedule/bounds/Bounds.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/torch/TorchCsv.h"
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/Simulate.h"
-#include "tools/pipec/Compile.h"
-#include "tools/pipec/Files.h"
 #include "tools/pipec/Inputs.h"
-#include "tools/pipec/Orders.h"
+#include "tools/pipec/VerifyOrder.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

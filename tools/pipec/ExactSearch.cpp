@@ -2,14 +2,14 @@
 // what its plan takes; what is proven, on links that never queue, stands below the table.
 #include "tools/pipec/ExactSearch.h"
 
-#include "compiler/emit/TorchCsv.h"
-#include "compiler/schedule/Evaluate.h"
-#include "compiler/schedule/Exact.h"
-#include "compiler/schedule/OrderCells.h"
-#include "compiler/schedule/Pairing.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/exact/Exact.h"
+#include "compiler/schedule/overlap/Pairing.h"
+#include "compiler/torch/OrderCells.h"
+#include "compiler/torch/TorchCsv.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
-#include "tools/pipec/Compile.h"
 #include "tools/pipec/Inputs.h"
 #include "tools/pipec/SearchRows.h"
 

@@ -1,9 +1,9 @@
 #include "tools/pipec/Inputs.h"
 
+#include "compiler/driver/Files.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
-#include "tools/pipec/Files.h"
 
 #include <fmt/format.h>
 

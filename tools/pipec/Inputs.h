@@ -1,11 +1,11 @@
 // What most subcommands begin and end with: a spec or a plan, its figures, and how a failure is said.
 #pragma once
 
-#include "compiler/emit/Report.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/emit/ScheduleReport.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/ScenarioFile.h"
 #include "tools/pipec/Commands.h"
-#include "tools/pipec/Compile.h"
 
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,8 +1,8 @@
 #include "tools/pipec/SearchRows.h"
 
-#include "compiler/schedule/Catalogue.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
 #include "runtime/plan/Text.h"
-#include "tools/pipec/Compile.h"
 #include "tools/pipec/Inputs.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // A row of what `pipec search` prints: a schedule compiled for the spec, or why it was not.
 #pragma once
 
-#include "compiler/schedule/LocalSearch.h"
-#include "compiler/schedule/Problem.h"
+#include "compiler/schedule/model/Objective.h"
+#include "compiler/schedule/model/Problem.h"
 #include "runtime/plan/Plan.h"
 #include "tools/pipec/Commands.h"
 

@@ -1,5 +1,5 @@
 // The compiler's command line: options here, work in Commands.cpp. Exit codes as in runtime/plan/Status.h.
-#include "compiler/schedule/Catalogue.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"

@@ -1,0 +1,322 @@
+#include "compiler/driver/Compile.h"
+
+#include "compiler/driver/Auto.h"
+#include "compiler/driver/CrossCheck.h"
+#include "compiler/driver/Diagnostics.h"
+#include "compiler/driver/Files.h"
+#include "compiler/driver/FromSpec.h"
+#include "compiler/driver/HugeHeap.h"
+#include "compiler/emit/EmitPlan.h"
+#include "compiler/passes/Beside.h"
+#include "compiler/passes/Lowered.h"
+#include "compiler/passes/Passes.h"
+#include "compiler/spec/Reader.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Provider.h"
+#include "runtime/plan/Rules.h"
+#include "runtime/plan/Write.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace pipec {
+
+namespace {
+
+/// Prints every diagnostic, and keeps the first error's place and words.
+class FirstError {
+public:
+  FirstError(MLIRContext &context, Failure &failure, Said said)
+      : handler(&context, [&failure, said](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && failure.message.empty()) {
+            failure.message = diagnostic.str();
+            if (auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>()) {
+              failure.file = place.getFilename().str();
+              failure.line = place.getLine();
+              failure.column = place.getColumn();
+            }
+          }
+          if (said == Said::Everything)
+            print(diagnostic);
+          return success();
+        }) {}
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+/// A failed check is not a wrong file: memory, deadlock and programs that wait for each other end with code 3.
+struct CodeOfFailure : PassInstrumentation {
+  explicit CodeOfFailure(Code &code) : code(code) {}
+  void runAfterPassFailed(Pass *pass, Operation *) override {
+    StringRef name = pass->getArgument();
+    code = name == "pipe-build-schedule" || name == "pipe-check-length" ? Code::Input : Code::Check;
+  }
+  Code &code;
+};
+
+std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, OpPrintingFlags().enableDebugInfo(false));
+  stream << "\n";
+  return text;
+}
+
+/// One compilation: a context, and every variant through the passes.
+class Compilation {
+public:
+  Compilation(Stage until, Compiled &compiled, Failure &failure, Said said)
+      : until(until), compiled(compiled), failure(failure), said(said), context(MLIRContext::Threading::DISABLED),
+        first(context, failure, said) {
+    context.printOpOnDiagnostic(false);
+  }
+
+  bool run(const std::string &path, const std::vector<std::string> &set) {
+    auto begin = std::chrono::steady_clock::now();
+    std::vector<spec::Spec> specs;
+    std::vector<spec::Diagnostic> diagnostics;
+    bool read = readSpecs(path, set, specs, diagnostics);
+    report(diagnostics, context);
+    if (!read)
+      return stop(Code::Input);
+    compiled.stages = specs.front().stages;
+    for (const spec::Spec &spec : specs)
+      for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
+        if (Status status = plan::keepsInputs(compiled.output, {file}, "-o"); !status.ok())
+          return stop(path, status);
+    if (until <= Stage::Space)
+      return specs.front().ofVariants
+                 ? stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"))
+                 : space(specs.front());
+    makeRoom(specs);
+    std::vector<plan::Variant> variants;
+    size_t compiledVariants = 0;
+    Failure leftOut;
+    for (const spec::Spec &spec : specs) {
+      bool internal = false;
+      Code code = compileVariant(spec, variants, internal);
+      if (code == Code::Ok) {
+        ++compiledVariants;
+        continue;
+      }
+      if (code != Code::Check || specs.size() == 1 || internal)
+        return stop(code);
+      // A variant that does not fit leaves room for those that do.
+      if (said == Said::Everything)
+        llvm::errs() << "variant '" << spec.variantName << "' is left out\n";
+      leftOut = std::exchange(failure, {});
+    }
+    if (compiledVariants == 0) {
+      failure = leftOut;
+      return stop(Code::Check);
+    }
+    if (until != Stage::Plan)
+      return true;
+    std::vector<uint8_t> provider;
+    Status status = plan::providerOf(specs.front().provider.value, provider);
+    compiled.plan = emit::plan(std::move(variants), specs.front().hash, std::move(provider));
+    // What looks at the whole of a variant has been asked: check-deadlock passes no variant that breaks a rule.
+    if (status.ok())
+      status = plan::checkTables(compiled.plan);
+    if (compiled.encodes)
+      compiled.bytes = plan::encode(compiled.plan);
+    if (status.ok() && compiled.encodes && compiled.bytes.empty())
+      status = Status::input("the plan has more than 1 GiB");
+    if (!status.ok())
+      return stop(path, status);
+    compiled.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    return true;
+  }
+
+private:
+  bool stop(Code code) {
+    failure.code = code;
+    return false;
+  }
+
+  static bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,
+                        std::vector<spec::Diagnostic> &diagnostics) {
+    const Kept *kept = keptOf(path, limits::kSpecBytes);
+    if (!kept)
+      return spec::readSpecs(path, set, specs, diagnostics);
+    if (!kept->status.ok())
+      return diagnostics.push_back({path, 1, 1, kept->status.message, {}}), false;
+    return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, path, set,
+                               specs, diagnostics);
+  }
+
+  /// What is wrong with the file as a whole.
+  bool stop(const std::string &path, const Status &status) {
+    emitError(FileLineColLoc::get(&context, path, 1, 1)) << status.message;
+    return stop(status.code);
+  }
+
+  /// A schedule of the spec's own must go with it, before a search takes its place.
+  bool space(const spec::Spec &spec) {
+    const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
+    if (!searches)
+      if (const Imported imported = fromSpec(spec, context); !imported.module)
+        return stop(imported.code);
+    if (until == Stage::Least)
+      return compiled.leastLimit = leastLimitOf(spec, context), true;
+    if (!searches && until == Stage::Checked)
+      return true;
+    SearchSpace found = searchSpaceOf(spec, context);
+    compiled.problems = std::move(found.problems);
+    compiled.objective = found.objective;
+    return compiled.problems.empty() ? stop(Code::Input) : true;
+  }
+
+  /// What compiling takes for each stage and microbatch, a little more than the most that was measured: the peak
+  /// resident size of `pipec compile` (/usr/bin/time -f %M) of nine schedules on 64 ranks x 2,048, with each
+  /// communicator, is 630 to 1,020 bytes each, of Hanayo, whose plan does not roll, up to 1,155; of 1F1B on 1,024 ranks
+  /// x 4,096 it is 530.
+  static constexpr size_t kBytesEach = 1200;
+
+  static void makeRoom(const std::vector<spec::Spec> &specs) {
+    constexpr size_t kLarge = size_t(16) << 20;
+    size_t most = 0;
+    for (const spec::Spec &spec : specs)
+      most = std::max(most,
+                      size_t(spec.stages) * size_t(spec.microbatches.value) * size_t(spec.slices.value) * kBytesEach);
+    if (most > kLarge)
+      growHeap(most);
+  }
+
+  /// What cannot fit into this machine's memory is not begun: the system would end some process in the middle of it.
+  bool fits(const spec::Spec &spec, pipe::PipelineOp pipeline) {
+    constexpr double kGiB = 1 << 30;
+    const int64_t stages = int64_t(pipeline.getPlacement().size());
+    const double need = double(kBytesEach) * double(stages) * double(pipeline.getMicrobatches()) / kGiB;
+    const double have = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE)) / kGiB;
+    if (need <= have)
+      return true;
+    const spec::Mark &mark = spec.microbatches.mark;
+    emitError(
+        FileLineColLoc::get(&context, spec.sources[size_t(mark.source)], unsigned(mark.line), unsigned(mark.column)))
+        << llvm::formatv("compiling {0} stages and {1} microbatches takes about {2:F0} GiB of memory, this machine "
+                         "has {3:F0} GiB: fewer microbatches or stages",
+                         stages, spec.microbatches.value, need, have);
+    return false;
+  }
+
+  /// `internal` says that the failure is pipec's own, not the variant's.
+  Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
+    const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
+    Choice choice{spec, {1}, {}};
+    Made made;
+    Code code = Code::Ok;
+    if (searches)
+      code = compileAuto(
+          choice, context,
+          [this](const Choice &each, Made &made, bool &internal) {
+            return compileOnce(each, Stage::Plan, made, internal);
+          },
+          made, internal);
+    if (code == Code::Ok && (!searches || until != Stage::Plan))
+      code = compileOnce(choice, until, made, internal);
+    if (code != Code::Ok)
+      return code;
+    compiled.text += made.text;
+    if (until != Stage::Plan)
+      return Code::Ok;
+    variants.push_back(std::move(made.variant));
+    compiled.walks.push_back(std::move(made.walk));
+    compiled.problems.push_back(std::move(made.problem));
+    compiled.words.push_back(std::move(made.words));
+    compiled.parameters.push_back(std::move(made.parameters));
+    compiled.objective = made.objective;
+    return Code::Ok;
+  }
+
+  Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {
+    const spec::Spec &spec = choice.spec;
+    Imported imported = fromSpec(spec, context, choice.room);
+    OwningOpRef<ModuleOp> &module = imported.module;
+    if (!module)
+      return imported.code;
+    if (until == Stage::Design) {
+      made.text = textOf(*module);
+      return Code::Ok;
+    }
+    if (!fits(spec, findPipeline(*module)))
+      return Code::Input;
+    PassManager manager(&context);
+    manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
+    Code code = Code::Ok;
+    manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
+    std::future<std::string> checked;
+    manager.addPass(createBuildSchedule({.ops = until == Stage::Programs, .visits = compiled.keepVisits}));
+    manager.addPass(createTakeWords([&](schedule::Words words) {
+      made.words = words;
+      size_t letters = 0;
+      for (const schedule::Word &word : words)
+        letters += word.size();
+      // Beside the other passes this holds half as much again.
+      const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
+      checked = beside(pays, [problem = problemOf(findPipeline(*module)), words = std::move(words)] {
+        return crossCheck(problem, words);
+      });
+    }));
+    buildPrograms(manager);
+    buildChecks(manager);
+    std::optional<Lowered> lowered;
+    manager.addPass(createTakeLowered(lowered));
+    if (failed(manager.run(*module)))
+      return code;
+    if (until == Stage::Programs) {
+      made.text = textOf(*module);
+      return Code::Ok;
+    }
+    if (choice.searched) {
+      SearchSpace space = searchSpaceOf(*choice.searched, context);
+      imported.alternatives = std::move(space.problems);
+      imported.objective = space.objective;
+    }
+    pipe::PipelineOp pipeline = findPipeline(*module);
+    made.problem = problemOf(pipeline);
+    if (const std::string differs = checked.get(); !differs.empty()) {
+      internal = true;
+      pipeline.emitError() << "internal: " << differs << "; please report this spec";
+      return Code::Check;
+    }
+    made.variant = emit::variant(*lowered, made.problem, imported.alternatives, spec.variantName);
+    made.variant.schedule = pipeline.getSymName().str();
+    made.walk = std::move(lowered->result);
+    made.objective = imported.objective;
+    if (DictionaryAttr given = pipeline.getParametersAttr())
+      for (NamedAttribute each : given)
+        if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
+          made.parameters[each.getName().str()] = value.getInt();
+    // Where this is not one trial of many, the process ends soon; taking a large module apart would cost more than
+    // making it.
+    if (said == Said::Everything)
+      (void)module.release();
+    return Code::Ok;
+  }
+
+  Stage until;
+  Compiled &compiled;
+  Failure &failure;
+  Said said;
+  MLIRContext context;
+  FirstError first;
+};
+
+} // namespace
+
+bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
+             Failure &failure, Said said) {
+  return Compilation(until, compiled, failure, said).run(path, set);
+}
+
+} // namespace pipec

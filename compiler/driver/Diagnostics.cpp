@@ -1,0 +1,87 @@
+#include "compiler/driver/Diagnostics.h"
+
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Units.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace mlir;
+
+namespace pipec {
+
+namespace {
+
+/// Printable ASCII and UTF-8 stay as they are; any other byte is a question mark, so that columns stay.
+std::string shown(std::string text) {
+  for (size_t at = 0; at < text.size();) {
+    const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data()) + at;
+    const size_t length = llvm::getNumBytesForUTF8(*begin);
+    char &c = text[at];
+    if (length > text.size() - at || !llvm::isLegalUTF8Sequence(begin, begin + length))
+      c = '?';
+    else if ((c >= 0 && c < ' ' && c != '\n') || c == 127)
+      c = c == '\t' ? ' ' : '?';
+    else
+      at += length - 1;
+    ++at;
+  }
+  return text;
+}
+
+/// A line of a regular file, from 1; empty if there is none.
+std::string lineOf(const std::string &path, unsigned number) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) ||
+      std::filesystem::file_size(path, error) > uintmax_t(limits::kSpecBytes) || error)
+    return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  for (unsigned at = 0; at != number; ++at)
+    if (!std::getline(file, line))
+      return {};
+  return line;
+}
+
+/// The line and a caret; of a long one, what is around the column.
+void excerpt(const std::string &path, unsigned line, unsigned column) {
+  constexpr size_t kBefore = 60, kWidth = 120;
+  std::string text = lineOf(path, line);
+  if (text.empty() || column == 0 || column > text.size() + 1)
+    return;
+  size_t begin = column - 1 > kBefore ? column - 1 - kBefore : 0;
+  if (text.size() <= kWidth)
+    begin = 0;
+  llvm::errs() << shown(text.substr(begin, kWidth)) << "\n" << std::string(column - 1 - begin, ' ') << "^\n";
+}
+
+void printOne(Location location, DiagnosticSeverity severity, const std::string &message) {
+  auto place = location->findInstanceOf<FileLineColLoc>();
+  if (place)
+    llvm::errs() << shown(units::escaped(place.getFilename().str())) << ":" << place.getLine() << ":"
+                 << place.getColumn() << ": ";
+  const char *kind = severity == DiagnosticSeverity::Error     ? "error"
+                     : severity == DiagnosticSeverity::Warning ? "warning"
+                     : severity == DiagnosticSeverity::Note    ? "note"
+                                                               : "remark";
+  llvm::errs() << kind << ": " << shown(message) << "\n";
+  if (place)
+    excerpt(place.getFilename().str(), place.getLine(), place.getColumn());
+}
+
+} // namespace
+
+void print(Diagnostic &diagnostic) {
+  printOne(diagnostic.getLocation(), diagnostic.getSeverity(), diagnostic.str());
+  for (Diagnostic &note : diagnostic.getNotes())
+    printOne(note.getLocation(), DiagnosticSeverity::Note, note.str());
+}
+
+} // namespace pipec

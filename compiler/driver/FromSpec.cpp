@@ -1,0 +1,207 @@
+#include "compiler/driver/FromSpec.h"
+
+#include "compiler/driver/FromSpecImport.h"
+#include "compiler/schedule/construct/Refill.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/overlap/Pairing.h"
+#include "compiler/spec/Stages.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Text.h"
+
+using namespace mlir;
+
+namespace pipec {
+
+using namespace pipe;
+
+Imported Import::run() {
+  Imported imported;
+  imported.module = module();
+  imported.code = code;
+  imported.objective = objective.value_or(schedule::Objective::Span);
+  imported.alternatives = std::move(alternatives);
+  return imported;
+}
+
+OwningOpRef<ModuleOp> Import::module() {
+  LogicalResult chosen = spec.schedule.name == "block"   ? customBlock()
+                         : spec.schedule.name == "order" ? orderFile()
+                         : spec.schedule.name == "auto"  ? autoSchedule()
+                                                         : catalogueEntry();
+  if (failed(chosen) || failed(settle()) || failed(fillAndCheck()))
+    return nullptr;
+  if (entry && entry->block)
+    block = entry->block(problem);
+  if (failed(checkPairs()) || (objective && failed(search())) || failed(checkLength()))
+    return nullptr;
+  return designLevel(spec, *this, context);
+}
+
+LogicalResult Import::settle() {
+  std::vector<spec::Diagnostic> diagnostics;
+  if (!spec::setStages(spec, int32_t(problem.rankOf.size()) / problem.copies, diagnostics))
+    return report(diagnostics, context), failure();
+  if (spec.slices.value > 1 && !(entry && entry->allowsSlices) && spec.schedule.name != "order")
+    return error(spec.slices.mark) << "schedule '" << spec.schedule.name << "' has no order for slices, found "
+                                   << spec.slices.value
+                                   << "; seq1f1b and gpipe have, and {name: order} takes one from a file",
+           failure();
+  if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
+    return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
+  if (spec.weights.value == spec::Weights::Fill && order && !order->rows.empty())
+    return error(spec.weights.mark) << "weights: fill has W wait for time left over, but the order file places "
+                                       "transfers among them: leave its transfers out",
+           failure();
+  return success();
+}
+
+void Import::fillProblem(schedule::Problem &problem) {
+  problem.ranks = spec.ranks.value;
+  problem.slices = spec.slices.value;
+  problem.microbatches = spec.microbatches.value / problem.copies * problem.slices;
+  problem.backwardGroup = entry ? entry->backwardGroup(problem) : order ? order->backwardGroup : 1;
+  problem.link = {spec.link.latency, spec.link.bandwidth};
+  for (const spec::LinkException &link : spec.links)
+    problem.links[{link.from, link.to}] = {link.link.latency, link.link.bandwidth};
+  if (spec.globalNorm.value && problem.ranks > 1)
+    problem.globalNorm = schedule::globalNormTime(problem);
+  problem.staticBytes.assign(size_t(problem.ranks), 0);
+  problem.workspace.assign(size_t(problem.ranks), spec.workspace.value);
+  problem.memoryLimit = spec.memoryLimit.value;
+  // A slice's part of a time is rounded half up, of a size up.
+  auto time = [&](int64_t whole) { return (whole + problem.slices / 2) / problem.slices; };
+  auto size = [&](int64_t whole) { return (whole + problem.slices - 1) / problem.slices; };
+  const size_t ofCopy = problem.rankOf.size() / size_t(problem.copies);
+  for (size_t i = 0; i != problem.rankOf.size(); ++i) {
+    const size_t s = i % ofCopy;
+    schedule::Stage &stage = problem.stages.emplace_back();
+    stage.forward = time(spec.forward[s]);
+    if (spec.backwardInput) {
+      stage.backwardInput = time((*spec.backwardInput)[s]);
+      stage.backwardWeight = time((*spec.backwardWeight)[s]);
+    }
+    stage.backward = spec.backward ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
+    stage.optimizer = spec.optimizer[s];
+    if (spec.overlapped) // words without pairs too are bounded by what pairs would take
+      stage.overlapped = time((*spec.overlapped)[s]);
+    stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
+    stage.activation = size(spec.activation[s]);
+    stage.context = size(spec.weightContext[s]);
+    stage.gradients = spec.gradients[s];
+    // Over the limit is enough to know: schedule::check refuses it.
+    schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[i])];
+    held = std::min(held + spec.staticBytes[s], limits::kBytes + 1);
+  }
+}
+
+LogicalResult Import::fillAndCheck() {
+  fillProblem(problem);
+  std::string wrong = schedule::checkShape(problem);
+  if (wrong.empty())
+    if (std::string tooLong = schedule::checkTimes(problem); !tooLong.empty())
+      return error(spec.costs) << tooLong, failure();
+  if (wrong.empty() && failed(checkParameters()))
+    return failure();
+  if (wrong.empty() && entry)
+    wrong = schedule::check(*entry, problem, parameters);
+  if (!wrong.empty())
+    return error(spec.schedule.mark) << wrong, failure();
+  return success();
+}
+
+LogicalResult Import::checkParameters() {
+  if (!entry)
+    return success();
+  for (const auto &[name, value] : parameters)
+    if (std::string wrong = schedule::check(*entry, problem, {{name, value}}); !wrong.empty())
+      return error(spec.schedule.parameters.at(name).mark) << wrong, failure();
+  return success();
+}
+
+LogicalResult Import::checkPairs() {
+  auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
+    const schedule::Stage &stage = problem.stages[size_t(forward)];
+    const schedule::Time other = problem.stages[size_t(backward)].backward;
+    if (!stage.overlapped || schedule::mayOverlap(problem, forward, backward))
+      return success();
+    const int32_t ofCopy = problem.stagesOfCopy();
+    return error(spec.overlapped->markOf(size_t(forward % ofCopy)))
+               << "costs.overlapped: the forward of stage " << forward % ofCopy << " (" << plan::timeText(stage.forward)
+               << ") and the backward of stage " << backward % ofCopy << " (" << plan::timeText(other)
+               << ") take between " << plan::timeText(std::max(stage.forward, other)) << ", the longer of the two, and "
+               << plan::timeText(stage.forward + other) << ", one after the other; found "
+               << plan::timeText(*stage.overlapped),
+           failure();
+  };
+  if (order) {
+    for (const schedule::Word &word : order->words)
+      for (size_t i = 0; i != word.size(); ++i)
+        if (word[i].overlapped && failed(check(word[i].stage, word[i + 1].stage)))
+          return failure();
+    return success();
+  }
+  if (!objective && !(entry && entry->overlaps))
+    return success();
+  for (const std::vector<int32_t> &mine : problem.stagesByRank())
+    for (const int32_t forward : mine)
+      for (const int32_t backward : mine) {
+        // A search pairs what may be; those of the catalogue pair what two stages do.
+        const bool pairs =
+            objective ? llvm::none_of(mine, [&](int32_t each) { return schedule::mayOverlap(problem, forward, each); })
+                      : forward != backward;
+        if (pairs && failed(check(forward, backward)))
+          return failure();
+      }
+  return success();
+}
+
+LogicalResult Import::checkLength() {
+  constexpr int64_t kMost = int64_t(1) << 24;
+  if (schedule::isNeverTooLong(problem) || int64_t(problem.stages.size()) * problem.microbatches > kMost ||
+      (block && !schedule::check(problem, *block).empty()))
+    return success();
+  const schedule::Words words = order   ? order->words
+                                : entry ? schedule::wordsOf(*entry, problem, parameters)
+                                        : schedule::refill(problem, *block);
+  if (!schedule::evaluate(problem, words, {.withSpan = false}).tooLong)
+    return success();
+  return error(spec.costs) << "a step takes longer than " << limits::kTime
+                           << " ps (about 11 days), the longest step: fewer microbatches, shorter costs or faster "
+                              "links",
+         failure();
+}
+
+void report(const std::vector<spec::Diagnostic> &diagnostics, MLIRContext &context) {
+  auto at = [&](const std::string &file, int line, int column) {
+    return FileLineColLoc::get(&context, file, unsigned(line), unsigned(column));
+  };
+  for (const spec::Diagnostic &each : diagnostics) {
+    InFlightDiagnostic error = emitError(at(each.file, each.line, each.column)) << each.message;
+    for (const spec::Note &note : each.notes)
+      error.attachNote(at(note.file, note.line, note.column)) << note.message;
+  }
+}
+
+bool choosesFromCatalogue(const spec::Spec &spec) {
+  return spec.slices.value > 1 || (spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional);
+}
+
+Imported fromSpec(const spec::Spec &spec, MLIRContext &context, SearchRoom room) {
+  context.loadDialect<PipeDialect>();
+  if (spec.schedule.name != "auto" || !choosesFromCatalogue(spec))
+    return Import(spec, context, room).run();
+  const std::optional<spec::Spec> chosen = Import(spec, context, room).withEntry();
+  return chosen ? Import(*chosen, context, room).run() : Imported();
+}
+
+std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {
+  return Import(spec, context, {1}).catalogueTimes();
+}
+
+schedule::Bytes leastLimitOf(const spec::Spec &spec, MLIRContext &context) {
+  return Import(spec, context, {1}).leastLimit();
+}
+
+SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, {1}).space(); }
+
+} // namespace pipec

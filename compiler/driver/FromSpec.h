@@ -1,0 +1,66 @@
+// From a spec to the design level: the pipeline with its block or words, locations pointing into the YAML.
+#pragma once
+
+#include "compiler/schedule/model/Objective.h"
+#include "compiler/schedule/model/Problem.h"
+#include "compiler/spec/Diagnostic.h"
+#include "compiler/spec/Spec.h"
+#include "dialects/pipe/Pipe.h"
+#include "runtime/plan/Status.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <compare>
+#include <string>
+#include <vector>
+
+namespace pipec {
+
+struct Imported {
+  /// With one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter that it
+  /// does not have, what contradicts what the schedule fixes), or where nothing fits into memory.
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  Code code = Code::Input;                                   // of an error
+  schedule::Objective objective = schedule::Objective::Span; // of `auto`
+  /// The same problem on the placements that `auto` could have chosen instead.
+  std::vector<schedule::Problem> alternatives;
+};
+/// What `auto` searches in.
+struct SearchRoom {
+  int32_t buffers = 2;       // of each ring of transfer buffers, that it leaves room for
+  schedule::Bytes spare = 0; // of each rank's memory, left free beside them
+  int64_t effort = 100;      // hundredths of the usual work
+  bool byOther = false;      // for the objective that is not the spec's
+  bool withoutLimit = false; // as if memory had none
+};
+Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
+
+/// What a schedule of the catalogue takes of the objective, on links that never queue.
+struct CatalogueTime {
+  schedule::Time time = 0;
+  std::string name;
+  auto operator<=>(const CatalogueTime &) const = default;
+};
+/// Of a spec with `schedule: auto`: those that have its stages and fit into memory with the buffers that they need, the
+/// fastest first.
+std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// Whether `auto` only chooses among the catalogue for this spec: the search by words has no slices, and no two copies.
+bool choosesFromCatalogue(const spec::Spec &spec);
+
+/// What a search by words would search for this spec, whatever its schedule: a problem for each placement that it
+/// allows.
+struct SearchSpace {
+  std::vector<schedule::Problem> problems; // none after an error
+  schedule::Objective objective = schedule::Objective::Span;
+};
+SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// The least limit of a rank's memory under which `auto` finds an order for this spec, with one transfer buffer an end.
+schedule::Bytes leastLimitOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// What the reader found wrong, as diagnostics of the context.
+void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);
+
+} // namespace pipec

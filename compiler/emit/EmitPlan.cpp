@@ -1,0 +1,58 @@
+#include "compiler/emit/EmitPlan.h"
+
+#include "compiler/schedule/bounds/Bounds.h"
+
+namespace pipec::emit {
+
+// The two enumerations are one list; the plan's stands in the file format.
+static_assert(int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
+              int(schedule::Argument::LastDevice) == int(plan::Bound::LastDevice) &&
+              int(schedule::Argument::Area) == int(plan::Bound::Area) &&
+              int(schedule::Argument::MemoryChain) == int(plan::Bound::MemoryChain) &&
+              int(schedule::Argument::WarmUp) == int(plan::Bound::WarmUp) &&
+              int(schedule::Argument::Work) == int(plan::Bound::Work) &&
+              int(schedule::Argument::CriticalPath) == int(plan::Bound::CriticalPath));
+
+plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
+                              const std::vector<schedule::Problem> &alternatives) {
+  schedule::Bounded bounds = schedule::lowerBounds(problem);
+  for (const schedule::Problem &other : alternatives) {
+    const schedule::Bounded theirs = schedule::lowerBounds(other);
+    if (theirs.makespan < bounds.makespan) {
+      bounds.makespan = theirs.makespan;
+      bounds.makespanArgument = theirs.makespanArgument;
+    }
+    if (theirs.span < bounds.span) {
+      bounds.span = theirs.span;
+      bounds.spanArgument = theirs.spanArgument;
+    }
+  }
+  plan::Certificate made;
+  made.makespan = lowered.result.makespan;
+  made.span = lowered.span;
+  made.lowerBound = bounds.makespan;
+  made.spanLowerBound = bounds.span;
+  made.bound = static_cast<plan::Bound>(bounds.makespanArgument);
+  made.spanBound = static_cast<plan::Bound>(bounds.spanArgument);
+  return made;
+}
+
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
+                      const std::vector<schedule::Problem> &alternatives, std::string name) {
+  plan::Variant made = std::move(lowered.variant);
+  made.name = std::move(name);
+  made.certificate = certificate(lowered, problem, alternatives);
+  return made;
+}
+
+plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vector<uint8_t> provider) {
+  plan::Plan made;
+  made.specHash = specHash;
+  made.provider = std::move(provider);
+  made.variants = std::move(variants);
+  for (int32_t rank = 0; rank != made.ranks(); ++rank)
+    made.processes.push_back({rank, 0, 0});
+  return made;
+}
+
+} // namespace pipec::emit

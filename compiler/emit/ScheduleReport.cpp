@@ -1,0 +1,166 @@
+#include "compiler/emit/ScheduleReport.h"
+
+#include "runtime/plan/Text.h"
+#include "runtime/simulate/Steps.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipec::emit {
+
+namespace {
+
+double milliseconds(plan::Time time) { return double(time) / 1e9; }
+
+double mean(const std::vector<plan::Time> &times) {
+  double sum = 0;
+  for (plan::Time time : times)
+    sum += milliseconds(time);
+  return sum / double(times.size());
+}
+
+/// time / bound − 1.
+double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
+
+nlohmann::ordered_json json(const Report &report) {
+  const plan::Certificate &certificate = report.certificate;
+  nlohmann::ordered_json object = {{"schedule", report.schedule},
+                                   {"variant", report.variant},
+                                   {"ranks", report.ranks},
+                                   {"stages", report.stages},
+                                   {"copies", report.copies},
+                                   {"microbatches", report.microbatches},
+                                   {"slices", report.slices},
+                                   {"makespan_ms", milliseconds(certificate.makespan)},
+                                   {"span_ms", milliseconds(certificate.span)},
+                                   {"bubble_rate", report.bubbleRate},
+                                   {"span_bubble_rate", report.spanBubbleRate},
+                                   {"lower_bound_ms", milliseconds(certificate.lowerBound)},
+                                   {"span_lower_bound_ms", milliseconds(certificate.spanLowerBound)},
+                                   {"bound", plan::name(certificate.bound)},
+                                   {"span_bound", plan::name(certificate.spanBound)},
+                                   {"gap", gap(certificate.makespan, certificate.lowerBound)},
+                                   {"span_gap", gap(certificate.span, certificate.spanLowerBound)},
+                                   {"peak_activation_bytes", report.peakActivation},
+                                   {"peak_bytes", report.peak},
+                                   {"instructions", report.instructions}};
+  if (report.atOwnMemory) {
+    object["gap_at_own_memory"] = gap(certificate.makespan, report.atOwnMemory->makespan);
+    object["span_gap_at_own_memory"] = gap(certificate.span, report.atOwnMemory->span);
+  }
+  if (report.steps.empty())
+    return object;
+  auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
+  object["mean_step_ms"] = mean(report.steps);
+  object["least_step_ms"] = milliseconds(*least);
+  object["most_step_ms"] = milliseconds(*most);
+  for (plan::Time step : report.steps)
+    object["step_ms"].push_back(milliseconds(step));
+  return object;
+}
+
+/// Lines of eight.
+std::string stepsText(const std::vector<plan::Time> &steps) {
+  constexpr size_t kShown = 200;
+  auto [least, most] = std::minmax_element(steps.begin(), steps.end());
+  std::string text =
+      fmt::format("  {:<9} {:>9.3f} ms   mean of {} steps; least {:.3f} ms, most {:.3f} ms in step {}", "network",
+                  mean(steps), steps.size(), milliseconds(*least), milliseconds(*most), most - steps.begin());
+  for (size_t s = 0; s != std::min(steps.size(), kShown); ++s)
+    text += fmt::format("{} {:>10.3f}", s % 8 == 0 ? fmt::format("\n  step {:>5}", s) : "", milliseconds(steps[s]));
+  return text + (steps.size() > kShown ? fmt::format("\n  … {} more\n", steps.size() - kShown) : "\n");
+}
+
+} // namespace
+
+Report report(const plan::Variant &variant, const simulate::Result &result) {
+  Report own;
+  own.schedule = variant.schedule.empty() ? variant.name : variant.schedule;
+  own.variant = variant.name;
+  own.ranks = int32_t(variant.programs.size());
+  own.stages = variant.stagesOfCopy();
+  own.copies = variant.copies;
+  own.slices = variant.slices;
+  own.microbatches = variant.wholeMicrobatches();
+  own.certificate = variant.certificate;
+  own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
+  own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
+  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
+    own.peakActivation.push_back(result.ranks[rank].peakActivation);
+    own.peak.push_back(result.ranks[rank].peak);
+    own.instructions.push_back(plan::executed(variant.programs[rank]));
+  }
+  return own;
+}
+
+Status report(const plan::Plan &plan, PlanReport &report) {
+  for (const plan::Variant &variant : plan.variants) {
+    simulate::Result result;
+    if (Status status = simulate::prove(variant, result); !status.ok())
+      return status;
+    report.variants.push_back(emit::report(variant, result));
+  }
+  return {};
+}
+
+Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report) {
+  simulate::Options options;
+  options.steps = steps;
+  options.scenario = &network;
+  for (size_t v = 0; v != plan.variants.size(); ++v)
+    if (Status status = simulate::stepTimes(plan.variants[v], options, report.variants[v].steps); !status.ok())
+      return status;
+  return {};
+}
+
+std::string reportJson(const PlanReport &report) {
+  nlohmann::ordered_json object = json(report.variants.front());
+  object["plan_bytes"] = report.planBytes;
+  object["compile_ms"] = report.compileMs < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(report.compileMs);
+  for (const Report &variant : report.variants)
+    object["variants"].push_back(json(variant));
+  return object.dump(2) + "\n";
+}
+
+std::string reportText(const PlanReport &report) {
+  std::string text;
+  for (const Report &variant : report.variants) {
+    const plan::Certificate &certificate = variant.certificate;
+    auto line = [&](const char *what, plan::Time time, plan::Time bound, plan::Bound argument, double bubble) {
+      text += fmt::format("  {:<9} {:>12}   bubble {:6.2f} %   bound {:>12} ({}), gap {:.2f} %\n", what,
+                          plan::timeText(time), 100 * bubble, plan::timeText(bound), plan::name(argument),
+                          100 * gap(time, bound));
+    };
+    std::string title = variant.schedule.empty() ? "plan" : variant.schedule;
+    if (report.variants.size() > 1 && !variant.variant.empty() && variant.variant != title)
+      title += fmt::format(" ({})", variant.variant);
+    text += fmt::format("{}: {} ranks, {} stages{}, {} microbatches{}\n", title, variant.ranks, variant.stages,
+                        variant.copies > 1 ? " twice" : "", variant.microbatches,
+                        variant.slices > 1 ? fmt::format(" of {} slices", variant.slices) : "");
+    line("makespan", certificate.makespan, certificate.lowerBound, certificate.bound, variant.bubbleRate);
+    line("span", certificate.span, certificate.spanLowerBound, certificate.spanBound, variant.spanBubbleRate);
+    auto range = [](const auto &values) { return std::minmax_element(values.begin(), values.end()); };
+    auto [leastActivation, mostActivation] = range(variant.peakActivation);
+    auto [least, most] = range(variant.peak);
+    auto [fewest, mostInstructions] = range(variant.instructions);
+    text += fmt::format("  {:<9} {:>12}   on rank {}; {} on rank {}; activations at most {}\n", "memory",
+                        plan::bytesText(*most), most - variant.peak.begin(), plan::bytesText(*least),
+                        least - variant.peak.begin(), plan::bytesText(*mostActivation));
+    if (variant.atOwnMemory)
+      text += fmt::format("  {:<9} {:>12}   to the bound of orders in as much memory: {:.2f} %, of the span {:.2f} %\n",
+                          "", "gap", 100 * gap(certificate.makespan, variant.atOwnMemory->makespan),
+                          100 * gap(certificate.span, variant.atOwnMemory->span));
+    text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
+                        *mostInstructions, *fewest);
+    if (!variant.steps.empty())
+      text += stepsText(variant.steps);
+  }
+  text += fmt::format("  {:<9} {:>12}", "plan", plan::bytesText(report.planBytes));
+  if (report.compileMs >= 0)
+    text += fmt::format("   compiled in {:.1f} ms", report.compileMs);
+  return text + "\n";
+}
+
+} // namespace pipec::emit

@@ -1,0 +1,270 @@
+#include "compiler/explain/Explain.h"
+
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Text.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipec::emit {
+
+using plan::Time;
+using simulate::Cause;
+using simulate::Executed;
+using simulate::Occurrence;
+using simulate::Why;
+
+namespace {
+
+/// "F stage 1 microbatch 2", without the rank.
+std::string nameOf(const plan::Variant &variant, const Executed &executed) {
+  std::string text =
+      plan::describe(0, *executed.operation, variant.numberOf(executed.operation->stage, executed.microbatch()));
+  return text.substr(text.find(": ") + 2);
+}
+
+/// With what it runs overlapped, if it does.
+std::string nameOf(const plan::Variant &variant, const simulate::Recording &recording, const Occurrence &place) {
+  const std::optional<Occurrence> with = recording.overlappedWith(place);
+  if (!with)
+    return nameOf(variant, recording.at(place));
+  return fmt::format("{} overlapped with {}", nameOf(variant, recording.at(std::min(place, *with))),
+                     nameOf(variant, recording.at(std::max(place, *with))));
+}
+
+/// The instruction of a rank's device that runs at a moment, or else the first after it.
+std::optional<Occurrence> runningOrNext(const plan::Program &program, const simulate::Recording &recording,
+                                        int32_t rank, Time at) {
+  std::optional<Occurrence> best;
+  for (uint32_t q = 0; q != program.queues.size(); ++q) {
+    if (program.queues[q].kind != plan::QueueKind::Device)
+      continue;
+    const std::vector<Executed> &own = recording.queue(rank, q, 0);
+    // What takes no time runs at no moment.
+    auto it = std::partition_point(own.begin(), own.end(), [&](const Executed &e) { return e.end <= at; });
+    while (it != own.end() && it->end == it->start)
+      ++it;
+    if (it != own.end() && (!best || it->start < recording.at(*best).start))
+      best = Occurrence{rank, q, 0, it - own.begin()};
+  }
+  return best;
+}
+
+/// When the rank's device last ended something before a moment.
+Time idleSince(const plan::Program &program, const simulate::Recording &recording, int32_t rank, Time at) {
+  Time since = 0;
+  for (uint32_t q = 0; q != program.queues.size(); ++q) {
+    if (program.queues[q].kind != plan::QueueKind::Device)
+      continue;
+    const std::vector<Executed> &own = recording.queue(rank, q, 0);
+    auto it = std::partition_point(own.begin(), own.end(), [&](const Executed &e) { return e.end <= at; });
+    if (it != own.begin())
+      since = std::max(since, std::prev(it)->end);
+  }
+  return since;
+}
+
+CauseLink linkOf(const plan::Variant &variant, const simulate::Recording &recording, const Occurrence &place, Why why) {
+  const Executed &executed = recording.at(place);
+  CauseLink link{nameOf(variant, recording, place), place.rank, 1, executed.start, executed.end, why};
+  const plan::Kind kind = executed.operation->kind;
+  if (plan::isTransfer(kind)) {
+    const Occurrence send = kind == plan::Kind::Send ? place : recording.peerOf(place);
+    const plan::Operation &operation = *recording.at(send).operation;
+    link.rank = operation.peer;
+    link.what = fmt::format("rank {} sends {} stage {} microbatch {} to rank {}", send.rank,
+                            operation.of == plan::Payload::Forward ? "F" : "B", operation.stage,
+                            variant.numberOf(operation.stage, recording.at(send).microbatch()), operation.peer);
+  } else {
+    link.what = fmt::format("rank {} runs {}", place.rank, link.what);
+  }
+  return link;
+}
+
+/// The chain that ends where `place` starts. What a device runs one after the other is one link.
+std::vector<CauseLink> chainTo(const plan::Variant &variant, const simulate::Recording &recording, Occurrence place) {
+  std::vector<CauseLink> links;
+  Cause cause = recording.causeOf(place);
+  std::string last; // the latest instruction of the link being made
+  while (cause.by && cause.by->step == place.step) {
+    const Occurrence by = *cause.by;
+    Cause further = recording.causeOf(by);
+    CauseLink link = linkOf(variant, recording, by, further.why);
+    if (cause.why == Why::Order && !links.empty() && links.back().rank == by.rank) {
+      CauseLink &whole = links.back();
+      whole.start = link.start;
+      whole.why = link.why;
+      ++whole.instructions;
+      whole.what = fmt::format("rank {} runs {} instructions, {} to {}", by.rank, whole.instructions,
+                               nameOf(variant, recording.at(by)), last);
+    } else {
+      last = nameOf(variant, recording.at(by));
+      links.push_back(std::move(link));
+    }
+    cause = further;
+  }
+  return links;
+}
+
+/// When something starts, by what kept it from an earlier start.
+const char *asSoonAs(Why why) {
+  switch (why) {
+  case Why::Begin:
+    return "at the start of the step";
+  case Why::Order:
+    return "as soon as its device is free";
+  case Why::Data:
+    return "as soon as its data are there";
+  case Why::Buffer:
+    return "as soon as its buffer is free";
+  case Why::Memory:
+    return "as soon as enough W have given back their memory";
+  case Why::Queue:
+    return "as soon as the transfers before it are done";
+  }
+  return "";
+}
+
+} // namespace
+
+const char *name(Why why) {
+  switch (why) {
+  case Why::Begin:
+    return "begin";
+  case Why::Order:
+    return "order";
+  case Why::Data:
+    return "data";
+  case Why::Buffer:
+    return "buffer";
+  case Why::Memory:
+    return "memory";
+  case Why::Queue:
+    return "queue";
+  }
+  return "";
+}
+
+Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation &explanation) {
+  constexpr size_t kLimits = 4; // each is one more run
+  if (rank < 0 || size_t(rank) >= variant.programs.size())
+    return Status::usage(fmt::format("there is no rank {}: the ranks are 0 to {}", rank, variant.programs.size() - 1));
+  simulate::Recording recording;
+  if (Status status = recording.run(variant, {}); !status.ok())
+    return status;
+  explanation = {};
+  explanation.rank = rank;
+  explanation.at = at;
+  explanation.makespan = recording.result.makespan;
+  if (at >= explanation.makespan)
+    return Status::usage(
+        fmt::format("the step ends at {}, {} is not in it", plan::timeText(explanation.makespan), plan::timeText(at)));
+  const plan::Program &program = variant.programs[size_t(rank)];
+  const std::optional<Occurrence> place = runningOrNext(program, recording, rank, at);
+  explanation.from = idleSince(program, recording, rank, at);
+  if (!place) {
+    explanation.to = explanation.makespan;
+    const std::vector<Occurrence> path = recording.criticalPath(0);
+    explanation.chain = chainTo(variant, recording, path.back());
+    explanation.chain.insert(explanation.chain.begin(),
+                             linkOf(variant, recording, path.back(), recording.causeOf(path.back()).why));
+    return gains(variant, recording, path.back(), kLimits, explanation.gains);
+  }
+  const Executed &executed = recording.at(*place);
+  explanation.busy = executed.start <= at;
+  explanation.next = nameOf(variant, recording, *place);
+  explanation.to = explanation.busy ? executed.end : executed.start;
+  if (explanation.busy)
+    explanation.from = executed.start;
+  explanation.chain.push_back(linkOf(variant, recording, *place, recording.causeOf(*place).why));
+  for (CauseLink &link : chainTo(variant, recording, *place))
+    explanation.chain.push_back(std::move(link));
+  return gains(variant, recording, *place, kLimits, explanation.gains);
+}
+
+std::string explanationJson(const Explanation &explanation) {
+  auto milliseconds = [](Time time) { return double(time) / 1e9; };
+  nlohmann::ordered_json object = {
+      {"rank", explanation.rank},
+      {"at_ms", milliseconds(explanation.at)},
+      {"busy", explanation.busy},
+      {"from_ms", milliseconds(explanation.from)},
+      {"to_ms", milliseconds(explanation.to)},
+      {"next", explanation.next.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(explanation.next)},
+      {"makespan_ms", milliseconds(explanation.makespan)}};
+  object["causes"] = nlohmann::ordered_json::array();
+  for (const CauseLink &link : explanation.chain)
+    object["causes"].push_back({{"what", link.what},
+                                {"rank", link.rank},
+                                {"instructions", link.instructions},
+                                {"start_ms", milliseconds(link.start)},
+                                {"end_ms", milliseconds(link.end)},
+                                {"because", name(link.why)}});
+  object["limits"] = nlohmann::ordered_json::array();
+  for (const Gain &gain : explanation.gains) {
+    const Limit &limit = gain.limit;
+    const bool link = limit.kind == Limit::Kind::Bandwidth || limit.kind == Limit::Kind::Latency;
+    object["limits"].push_back(
+        {{"limit", name(limit.kind)},
+         {"rank", limit.rank},
+         {"peer", limit.peer < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(limit.peer)},
+         {"direction", link || limit.peer < 0                     ? nlohmann::ordered_json()
+                       : limit.direction == plan::Direction::Send ? nlohmann::ordered_json("send")
+                                                                  : nlohmann::ordered_json("recv")},
+         {"now", limit.now},
+         {"raised", limit.raised},
+         {"memory_bytes", limit.memory},
+         {"what", describe(limit)},
+         {"start_ms", milliseconds(gain.start)},
+         {"earlier_ms", milliseconds(explanation.chain.front().start - gain.start)},
+         {"makespan_ms", milliseconds(gain.makespan)},
+         {"shorter_ms", milliseconds(explanation.makespan - gain.makespan)}});
+  }
+  return object.dump(2) + "\n";
+}
+
+static std::string gainsText(const Explanation &explanation) {
+  if (explanation.gains.empty())
+    return "No link, buffer or limit of memory stands in this chain: the work and its order make it.\n";
+  auto change = [](Time before, Time after, const char *less, const char *more) {
+    return before == after
+               ? std::string()
+               : fmt::format("{} {}", plan::timeText(std::abs(before - after)), before > after ? less : more);
+  };
+  std::string text = "What would change it, each simulated alone:\n";
+  for (const Gain &gain : explanation.gains) {
+    const std::string start = change(explanation.chain.front().start, gain.start, "earlier", "later"),
+                      step = change(explanation.makespan, gain.makespan, "less", "more");
+    text += fmt::format("  {}: {}\n", describe(gain.limit),
+                        start.empty() && step.empty()
+                            ? "no gain"
+                            : fmt::format("starts {}, the step takes {}", start.empty() ? "then too" : start,
+                                          step.empty() ? "as long" : step));
+  }
+  return text;
+}
+
+std::string explanationText(const Explanation &explanation, size_t links) {
+  const std::string from = plan::timeText(explanation.from), to = plan::timeText(explanation.to);
+  std::string text;
+  if (explanation.next.empty())
+    text = fmt::format("rank {} has done its step at {}; the step ends at {}. What ends last, and its causes:\n",
+                       explanation.rank, from, to);
+  else if (explanation.busy)
+    text = fmt::format("rank {} is busy from {} to {}. What runs, and its causes:\n", explanation.rank, from, to);
+  else
+    text = fmt::format("rank {} is idle from {} to {}. What runs then, and its causes:\n", explanation.rank, from, to);
+  for (size_t i = 0; i != std::min(links, explanation.chain.size()); ++i) {
+    const CauseLink &link = explanation.chain[i];
+    text += fmt::format("  {:>10} to {:>10}  {}, {}\n", plan::timeText(link.start), plan::timeText(link.end), link.what,
+                        asSoonAs(link.why));
+  }
+  if (explanation.chain.size() > links)
+    text += fmt::format("  … and {} more, back to {} (all with --json)\n", explanation.chain.size() - links,
+                        plan::timeText(explanation.chain.back().start));
+  return text + gainsText(explanation);
+}
+
+} // namespace pipec::emit

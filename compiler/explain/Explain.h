@@ -1,0 +1,45 @@
+// Why a rank is idle or busy at a moment of the first step: the chain of causes, from what starts next back to the
+// start of the step, and what more of the limits that it meets would gain.
+#pragma once
+
+#include "compiler/explain/BindingLimits.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+#include "runtime/simulate/Recording.h"
+
+#include <string>
+#include <vector>
+
+namespace pipec::emit {
+
+/// What a rank's device ran without a pause for others, or one transfer.
+struct CauseLink {
+  std::string what; // "rank 1 runs F stage 1 microbatch 2"
+  int32_t rank = 0; // of a transfer: the receiver's
+  int64_t instructions = 1;
+  plan::Time start = 0, end = 0;
+  simulate::Why why = simulate::Why::Begin; // it did not start before: what the next link is to it
+};
+
+struct Explanation {
+  int32_t rank = 0;
+  plan::Time at = 0;
+  bool busy = false;
+  plan::Time from = 0, to = 0;  // of the idle or busy stretch around `at`
+  std::string next;             // what runs, or what runs next; empty: the rank has finished its step
+  std::vector<CauseLink> chain; // latest first; each ends when the one before it in the list starts
+  std::vector<Gain> gains;      // of the limits that hold the chain longest
+  plan::Time makespan = 0;
+};
+
+/// `at` counts from the start of the step; a rank or time that the step does not have is an error (Code::Usage).
+Status explain(const plan::Variant &variant, int32_t rank, plan::Time at, Explanation &explanation);
+
+/// "data", "order", …
+const char *name(simulate::Why why);
+
+std::string explanationJson(const Explanation &explanation);
+/// For people: at most `links` links.
+std::string explanationText(const Explanation &explanation, size_t links);
+
+} // namespace pipec::emit

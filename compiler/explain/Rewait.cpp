@@ -1,0 +1,188 @@
+#include "compiler/explain/Rewait.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace pipec::emit {
+
+using plan::Direction;
+using plan::Instruction;
+using plan::Kind;
+using plan::Operation;
+using plan::Payload;
+using plan::Wait;
+
+plan::Program unrolled(const plan::Program &program) {
+  plan::Program flat = program;
+  flat.instructions.clear();
+  flat.waits.clear();
+  for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
+    const plan::Step step = cursor.at();
+    Instruction instruction = *step.instruction;
+    instruction.microbatch = int32_t(step.microbatch());
+    instruction.microbatchStride = 0;
+    instruction.firstWait = uint32_t(flat.waits.size());
+    for (uint32_t w = 0; w != instruction.waits; ++w) {
+      Wait wait = program.waits[step.instruction->firstWait + w];
+      wait.base += wait.stride * step.trip;
+      wait.stride = 0;
+      flat.waits.push_back(wait);
+    }
+    flat.instructions.push_back(instruction);
+  }
+  flat.step = {{0, uint32_t(flat.instructions.size()), 1}};
+  return flat;
+}
+
+namespace {
+
+class Rewait {
+public:
+  explicit Rewait(plan::Program &program) : program(program), queues(program.queues.size()) {}
+
+  void run() {
+    place();
+    collectRings();
+    std::vector<Wait> old = std::move(program.waits);
+    program.waits.clear();
+    inStep.assign(queues * queues, 0);
+    before.assign(queues * queues, 0);
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      Instruction &instruction = program.instructions[i];
+      const uint32_t first = std::exchange(instruction.firstWait, uint32_t(program.waits.size()));
+      const uint32_t count = std::exchange(instruction.waits, 0);
+      // The header of an overlapped pair waits for what either of its two needs.
+      const uint32_t last = i + (of(i).kind == Kind::Overlapped ? 2 : 0);
+      for (uint32_t each = i; each <= last; ++each)
+        data(each, instruction);
+      for (uint32_t w = first; w != first + count; ++w)
+        if (stays(i, old[w]))
+          wait(instruction, {old[w].queue, old[w].base}, old[w].previousStep);
+      for (uint32_t each = i; each <= last; ++each)
+        reuse(each, instruction);
+      for (; i != last; ++i)
+        program.instructions[i + 1].firstWait = uint32_t(program.waits.size());
+    }
+  }
+
+private:
+  struct Place {
+    uint32_t queue = 0;
+    int64_t ordinal = 0; // in its queue, from 1; 0: nowhere
+  };
+  /// What a pass makes or takes: the activation into a stage's F, or the gradient into its backward.
+  using Value = std::tuple<Payload, int32_t, int32_t>; // of a transfer or pass, its stage, its microbatch
+  struct Uses {
+    std::vector<uint32_t> transfers;
+    uint32_t size = 1;
+  };
+
+  const Operation &of(uint32_t i) const { return program.operations[program.instructions[i].operation]; }
+  static Payload payload(const Operation &operation) {
+    if (plan::isTransfer(operation.kind))
+      return operation.of;
+    return operation.kind == Kind::Forward ? Payload::Forward : Payload::Backward;
+  }
+  static bool isPass(Kind kind) {
+    return kind == Kind::Forward || kind == Kind::BackwardInput || kind == Kind::Backward;
+  }
+  Value valueOf(uint32_t i) const { return {payload(of(i)), of(i).stage, program.instructions[i].microbatch}; }
+  Place placeOf(uint32_t i) const { return {program.instructions[i].queue, ordinals[i]}; }
+
+  void place() {
+    std::vector<int64_t> count(queues);
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      ordinals.push_back(++count[program.instructions[i].queue]);
+      const Kind kind = of(i).kind;
+      if (isPass(kind))
+        passes[valueOf(i)] = i;
+      else if (kind == Kind::Send)
+        sends[valueOf(i)] = i;
+      else if (kind == Kind::Recv)
+        recvs[valueOf(i)] = i;
+    }
+  }
+
+  void collectRings() {
+    for (const plan::Ring &ring : program.rings)
+      rings[{ring.peer, ring.direction == Direction::Send}].size = ring.size;
+    inRing.resize(program.instructions.size());
+    for (uint32_t i = 0; i != program.instructions.size(); ++i)
+      if (plan::isTransfer(of(i).kind)) {
+        Uses &uses = rings[{of(i).peer, of(i).kind == Kind::Send}];
+        inRing[i] = uses.transfers.size();
+        uses.transfers.push_back(i);
+      }
+  }
+
+  /// Whether a wait of the program as it was is about neither data nor a ring, or about data that need not be told
+  /// apart: F and B that wait for W, W for its B, and all that collectives and optimizer steps wait for.
+  bool stays(uint32_t i, const Wait &wait) const {
+    const Kind kind = of(i).kind;
+    if (plan::isTransfer(kind))
+      return false;
+    return (!isPass(kind) && kind != Kind::Overlapped) || program.queues[wait.queue].kind == plan::QueueKind::Device;
+  }
+
+  void data(uint32_t i, Instruction &waiting) {
+    const Kind kind = of(i).kind;
+    if (kind == Kind::Send)
+      waitFor(i, passes, waiting);
+    else if (isPass(kind))
+      waitFor(i, recvs, waiting);
+  }
+
+  void waitFor(uint32_t i, const std::map<Value, uint32_t> &made, Instruction &waiting) {
+    if (auto it = made.find(valueOf(i)); it != made.end())
+      wait(waiting, placeOf(it->second), false);
+  }
+
+  /// A buffer is taken by the pass that fills it or the receive, and free when the send or the pass that takes it ends.
+  void reuse(uint32_t i, Instruction &waiting) {
+    uint32_t transfer = i;
+    if (isPass(of(i).kind)) {
+      auto it = sends.find(valueOf(i));
+      if (it == sends.end())
+        return;
+      transfer = it->second;
+    } else if (of(i).kind != Kind::Recv) {
+      return;
+    }
+    const Uses &uses = rings.at({of(transfer).peer, of(transfer).kind == Kind::Send});
+    const size_t n = inRing[transfer], all = uses.transfers.size();
+    const bool previousStep = n < uses.size;
+    const uint32_t user = uses.transfers[previousStep ? n + (all - 1 - n) / uses.size * uses.size : n - uses.size];
+    if (of(user).kind == Kind::Send)
+      wait(waiting, placeOf(user), previousStep);
+    else if (auto it = passes.find(valueOf(user)); it != passes.end())
+      wait(waiting, placeOf(it->second), previousStep);
+  }
+
+  /// A wait, unless an earlier one of this queue covers it.
+  void wait(Instruction &instruction, Place on, bool previousStep) {
+    if (on.ordinal == 0 || on.queue == instruction.queue)
+      return;
+    int64_t &covered = (previousStep ? before : inStep)[instruction.queue * queues + on.queue];
+    if (covered >= on.ordinal)
+      return;
+    covered = on.ordinal;
+    ++instruction.waits;
+    program.waits.push_back({on.queue, previousStep, on.ordinal, 0});
+  }
+
+  plan::Program &program;
+  size_t queues;
+  std::vector<int64_t> ordinals;                  // of each instruction in its queue, from 1
+  std::map<Value, uint32_t> passes, sends, recvs; // instructions
+  std::map<std::pair<int32_t, bool>, Uses> rings; // by peer, and whether it sends
+  std::vector<size_t> inRing;                     // of each transfer: the how manieth of its ring
+  std::vector<int64_t> inStep, before;            // covered, by (queue, queue waited for)
+};
+
+} // namespace
+
+void rewait(plan::Program &program) { Rewait(program).run(); }
+
+} // namespace pipec::emit

@@ -1,0 +1,22 @@
+// A plan as one page that needs nothing else: no network, no other file. What it looks like and does is in html/*.html,
+// *.css and *.js, which the build puts into the program; here is what they show.
+#pragma once
+
+#include "compiler/emit/ScheduleReport.h"
+#include "compiler/pictures/Picture.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/Status.h"
+#include "runtime/trace/Trace.h"
+
+#include <string>
+#include <vector>
+
+namespace pipec::emit {
+
+/// Every variant's first step, or, with the events of a real run, each of its steps beside the same step of the variant
+/// that it ran; simulated under the network, where one is given. A page over 8,388,608 boxes and transfers is an error
+/// (Code::Input), except that of a run, which holds the steps that fit; `note` says so.
+Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector<trace::Event> &run, std::string &text,
+            std::string &note, const Network &network = {});
+
+} // namespace pipec::emit

@@ -1,0 +1,27 @@
+#include "compiler/pictures/Markup.h"
+
+namespace pipec::emit {
+
+std::string markup(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    switch (c) {
+    case '&':
+      result += "&amp;";
+      break;
+    case '<':
+      result += "&lt;";
+      break;
+    case '>':
+      result += "&gt;";
+      break;
+    case '"':
+      result += "&quot;";
+      break;
+    default:
+      result += c;
+    }
+  return result;
+}
+
+} // namespace pipec::emit

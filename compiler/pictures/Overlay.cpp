@@ -1,0 +1,132 @@
+#include "compiler/pictures/Overlay.h"
+
+#include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace pipec::emit {
+
+using plan::Kind;
+using trace::Event;
+
+namespace {
+
+/// What is about a microbatch of a stage on a rank happens once in a step.
+uint64_t keyOf(int32_t rank, Kind kind, plan::Payload of, int32_t stage, int64_t microbatch) {
+  static_assert(limits::kRanks <= 1 << 16 && limits::kStages <= 1 << 20 && limits::kMicrobatches <= 1 << 20);
+  static_assert(plan::kKinds <= 1 << 4);
+  return uint64_t(rank) << 46 | uint64_t(kind) << 42 | uint64_t(of) << 40 | uint64_t(stage) << 20 |
+         (uint64_t(microbatch) & 0xfffff);
+}
+
+uint64_t keyOf(const Event &e) { return keyOf(e.rank, e.kind, e.of, e.stage, e.microbatch); }
+
+/// Where each instruction of a variant that is no transfer stands in its queue.
+struct Places {
+  struct Place {
+    uint32_t queue = 0;
+    int64_t index = 0;
+  };
+  std::unordered_map<uint64_t, Place> byKey;
+
+  explicit Places(const plan::Variant &variant) {
+    for (const plan::Program &program : variant.programs) {
+      std::vector<int64_t> next(program.queues.size(), 0);
+      for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
+        const plan::Step at = cursor.at();
+        const plan::Operation &o = *at.operation;
+        if (!plan::isTransfer(o.kind) && o.kind != Kind::Overlapped)
+          byKey[keyOf(program.rank, o.kind, o.of, o.stage, at.microbatch())] = {at.instruction->queue,
+                                                                                next[at.instruction->queue]++};
+      }
+    }
+  }
+};
+
+std::string nameOf(const Event &e) {
+  plan::Operation operation;
+  operation.kind = e.kind;
+  operation.stage = e.stage;
+  return plan::describe(e.rank, operation, e.microbatch);
+}
+
+/// The first of a step's instructions that the variant would not run there; null: it runs them all, in each queue's
+/// order.
+const Event *firstOther(const std::vector<const Event *> &events, const Places &places) {
+  struct Item {
+    int32_t rank;
+    Places::Place place;
+    const Event *event;
+  };
+  std::vector<Item> items;
+  for (const Event *e : events) {
+    const auto found = places.byKey.find(keyOf(*e));
+    if (found == places.byKey.end())
+      return e;
+    items.push_back({e->rank, found->second, e});
+  }
+  std::sort(items.begin(), items.end(), [](const Item &a, const Item &b) {
+    return std::tuple(a.rank, a.place.queue, a.event->start, a.place.index) <
+           std::tuple(b.rank, b.place.queue, b.event->start, b.place.index);
+  });
+  for (size_t i = 0; i != items.size(); ++i) {
+    const bool first = i == 0 || items[i - 1].rank != items[i].rank || items[i - 1].place.queue != items[i].place.queue;
+    if (items[i].place.index != (first ? 0 : items[i - 1].place.index + 1))
+      return items[i].event;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+const Event *RunStep::find(int32_t rank, const plan::Operation &o, int64_t microbatch) const {
+  const auto found = events.find(keyOf(rank, o.kind, o.of, o.stage, microbatch));
+  return found == events.end() ? nullptr : found->second;
+}
+
+Status overlay(const plan::Plan &plan, const std::vector<Event> &events, std::vector<RunStep> &steps) {
+  std::vector<Places> places;
+  for (const plan::Variant &variant : plan.variants)
+    places.emplace_back(variant);
+  std::map<int64_t, std::vector<const Event *>> byStep;
+  for (const Event &e : events) {
+    if (e.rank >= plan.ranks())
+      return Status::input(
+          fmt::format("the trace is of another plan: it has a rank {}, the plan has {} ranks", e.rank, plan.ranks()));
+    byStep[e.step].push_back(&e);
+  }
+  steps.clear();
+  for (const auto &[number, all] : byStep) {
+    RunStep &step = steps.emplace_back();
+    step.step = number;
+    std::vector<const Event *> work;
+    for (const Event *e : all) {
+      if (!step.events.emplace(keyOf(*e), e).second)
+        return Status::input(fmt::format("the trace has an instruction twice in step {}: {}", number, nameOf(*e)));
+      if (plan::isTransfer(e->kind))
+        continue;
+      step.begin = work.empty() ? e->start : std::min(step.begin, e->start);
+      step.end = work.empty() ? e->end : std::max(step.end, e->end);
+      work.push_back(e);
+    }
+    const Event *other = nullptr;
+    for (size_t v = 0; v != places.size(); ++v) {
+      other = firstOther(work, places[v]);
+      if (!other) {
+        step.variant = v;
+        break;
+      }
+    }
+    if (other)
+      return Status::input(fmt::format("the trace is of another plan: in step {} {} is not what {} runs there", number,
+                                       nameOf(*other), plan.variants.size() == 1 ? "the plan" : "any variant"));
+  }
+  return {};
+}
+
+} // namespace pipec::emit

@@ -1,0 +1,32 @@
+// One lane of an SVG figure: boxes where they can be told apart, shares of the time where they cannot.
+#pragma once
+
+#include "compiler/pictures/Picture.h"
+
+#include <string>
+
+namespace pipec::emit {
+
+/// Lengths in the figure are hundredths of a pixel: integers, so that a figure is the same everywhere.
+using Cent = int64_t;
+
+/// "12", "12.5", "0.25"
+std::string centText(Cent cents);
+/// Where a time stands on a scale of so many hundredths.
+Cent centOf(plan::Time time, plan::Time scale, Cent width);
+
+struct LaneLook {
+  plan::Time scale = 1;
+  Cent width = 0, height = 0;
+  int chunks = 1;
+  Cent column = 0; // boxes too small or too many to be told apart are drawn as shares of so much; 0: one by one
+  Cent text = 0;   // size of the numbers; 0: none
+};
+
+/// Half of a digit's advance is enough for any common sans serif.
+Cent textWidth(int64_t number, Cent size);
+
+/// SVG elements whose origin is the lane's upper left corner.
+std::string laneSvg(const Lane &lane, const LaneLook &look);
+
+} // namespace pipec::emit

@@ -1,0 +1,312 @@
+#include "compiler/pictures/html/Frame.h"
+
+#include "compiler/pictures/html/Columns.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+namespace pipec::emit::page {
+
+using plan::Operation;
+using plan::Time;
+using simulate::Cause;
+using simulate::Executed;
+using simulate::Occurrence;
+using simulate::Recording;
+
+namespace {
+
+/// The greatest unit that all times are whole multiples of, and at least one in which a double tells them apart.
+class Unit {
+public:
+  void take(Time time) {
+    divisor = std::gcd(divisor, time);
+    largest = std::max(largest, std::abs(time));
+  }
+  Time get() const {
+    constexpr Time kExact = Time(1) << 53;
+    Time unit = std::max<Time>(divisor, 1);
+    while (largest / unit >= kExact)
+      unit *= 2;
+    return unit;
+  }
+
+private:
+  Time divisor = 0, largest = 0;
+};
+
+/// Operations that look alike are one, whichever rank they are of.
+class Operations {
+public:
+  size_t indexOf(const Operation &o) {
+    const auto [found, isNew] =
+        indices.try_emplace({o.kind, o.of, o.stage, o.cost, o.latency, o.bytes, o.activation, o.context}, list.size());
+    if (isNew)
+      list.push_back(&o);
+    return found->second;
+  }
+  const Operation &at(size_t index) const { return *list[index]; }
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const Operation *o : list)
+      rows.push_back({int(o->kind), int(o->of), o->stage, o->cost, o->latency, o->bytes, o->activation, o->context});
+    return rows;
+  }
+
+private:
+  std::map<std::tuple<plan::Kind, plan::Payload, int32_t, Time, Time, plan::Bytes, plan::Bytes, plan::Bytes>, size_t>
+      indices;
+  std::vector<const Operation *> list;
+};
+
+struct Item {
+  Occurrence place; // of a transfer: its send
+  size_t operation = 0;
+  size_t group = 0; // a box's rank, a transfer's link
+};
+
+class FrameOf {
+public:
+  FrameOf(const plan::Variant &variant, const Recording &recording, int64_t step, const RunStep *run)
+      : variant(variant), recording(recording), step(step), run(run) {
+    gather();
+    measure();
+  }
+
+  nlohmann::ordered_json json() {
+    writeBoxes();
+    writeTransfers();
+    if (run)
+      writeRun();
+    nlohmann::ordered_json head = {{"step", step},
+                                   {"unit", unit},
+                                   {"boxes", boxes.size()},
+                                   {"transfers", transfers.size()},
+                                   {"operations", operations.json()}};
+    head["ranks"] = std::move(ranks);
+    head["links"] = std::move(links);
+    if (run)
+      head["run"] = {{"step", run->step}, {"unit", runUnit}, {"length", run->end - run->begin}};
+    head["columns"] = columns.text();
+    return head;
+  }
+
+private:
+  void gather() {
+    std::map<std::pair<int32_t, int32_t>, std::vector<Occurrence>> sends;
+    number.resize(variant.programs.size());
+    for (size_t r = 0; r != variant.programs.size(); ++r) {
+      const plan::Program &program = variant.programs[r];
+      std::vector<Occurrence> device, collectives;
+      number[r].resize(program.queues.size());
+      for (uint32_t q = 0; q != program.queues.size(); ++q) {
+        const std::vector<Executed> &queue = recording.queue(int32_t(r), q, step);
+        number[r][q].resize(queue.size());
+        for (int64_t i = 0; i != int64_t(queue.size()); ++i) {
+          const Operation &o = *queue[size_t(i)].operation;
+          const Occurrence place{int32_t(r), q, step, i};
+          if (o.kind == plan::Kind::Send)
+            sends[{int32_t(r), o.peer}].push_back(place);
+          else if (o.kind != plan::Kind::Recv && o.kind != plan::Kind::Overlapped) // of a pair, its two are there
+            (program.queues[q].kind == plan::QueueKind::Device ? device : collectives).push_back(place);
+        }
+      }
+      byStart(device);
+      byStart(collectives);
+      if (!device.empty()) {
+        const Time first = recording.at(device.front()).start;
+        begin = begin < 0 ? first : std::min(begin, first);
+      }
+      const simulate::RankResult &result = recording.result.ranks[r];
+      plan::Bytes rings = 0;
+      for (const plan::Ring &ring : program.rings)
+        rings += plan::Bytes(ring.size) * ring.slotBytes;
+      ranks.push_back({{"boxes", device.size()},
+                       {"collectives", collectives.size()},
+                       {"stages", program.stages},
+                       {"base", result.peak - result.peakActivation},
+                       {"static", program.staticBytes},
+                       {"workspace", program.workspace},
+                       {"rings", rings},
+                       {"peak", result.peak}});
+      for (const std::vector<Occurrence> *each : {&device, &collectives})
+        for (const Occurrence &place : *each)
+          add(boxes, place, r);
+    }
+    begin = std::max<Time>(begin, 0);
+    size_t link = 0;
+    for (auto &[pair, places] : sends) {
+      byStart(places);
+      links.push_back({pair.first, pair.second, places.size()});
+      for (const Occurrence &place : places)
+        add(transfers, place, link);
+      ++link;
+    }
+  }
+
+  void byStart(std::vector<Occurrence> &places) const {
+    std::sort(places.begin(), places.end(), [&](const Occurrence &a, const Occurrence &b) {
+      const Executed &x = recording.at(a), &y = recording.at(b);
+      return std::tuple(x.start, x.end, a.queue, a.index) < std::tuple(y.start, y.end, b.queue, b.index);
+    });
+  }
+
+  void add(std::vector<Item> &items, const Occurrence &place, size_t group) {
+    number[size_t(place.rank)][place.queue][size_t(place.index)] = items.size();
+    items.push_back({place, operations.indexOf(*recording.at(place).operation), group});
+  }
+
+  void measure() {
+    Unit simulated, real;
+    for (const std::vector<Item> *items : {&boxes, &transfers})
+      for (const Item &item : *items) {
+        const Executed &e = recording.at(item.place);
+        for (Time time : {e.start - begin, e.end - begin, e.operation->cost, e.operation->latency})
+          simulated.take(time);
+        if (items == &transfers)
+          simulated.take(recording.at(recording.peerOf(item.place)).end - begin);
+      }
+    unit = simulated.get();
+    if (!run)
+      return;
+    for (const auto &[key, event] : run->events) {
+      real.take(event->start - run->begin);
+      real.take(event->end - run->begin);
+    }
+    runUnit = real.get();
+  }
+
+  Time ticks(Time time) const { return time / unit; }
+
+  /// What a column holds of each item from the last one of the same operation and group.
+  void writeMicrobatches(const std::vector<Item> &items) {
+    std::map<std::pair<size_t, size_t>, int64_t> last;
+    for (const Item &item : items) {
+      int64_t &before = last[{item.group, item.operation}];
+      const int64_t microbatch = recording.at(item.place).microbatch();
+      columns.difference(microbatch - before);
+      before = microbatch;
+    }
+  }
+
+  void writeCauses(const std::vector<Item> &items) {
+    constexpr uint64_t kNothing = 0, kBox = 1, kSend = 2, kRecv = 3;
+    std::vector<std::pair<uint64_t, uint64_t>> referred;
+    for (const Item &item : items) {
+      const Cause cause = recording.causeOf(item.place);
+      uint64_t what = kNothing, which = 0;
+      if (cause.by && cause.by->step == step) {
+        const plan::Kind kind = recording.at(*cause.by).operation->kind;
+        what = kind == plan::Kind::Send ? kSend : kind == plan::Kind::Recv ? kRecv : kBox;
+        const Occurrence of = what == kRecv ? recording.peerOf(*cause.by) : *cause.by;
+        which = number[size_t(of.rank)][of.queue][size_t(of.index)];
+      }
+      columns.number(uint64_t(cause.why) * 4 + what);
+      referred.emplace_back(what, which);
+    }
+    std::array<uint64_t, 4> last{};
+    for (const auto &[what, which] : referred)
+      if (what != kNothing) {
+        columns.difference(int64_t(which - last[what]));
+        last[what] = which;
+      }
+  }
+
+  void writeOperations(const std::vector<Item> &items) {
+    for (const Item &item : items)
+      columns.number(item.operation);
+  }
+
+  /// Starts from the end before in the group, lengths from the operation's cost.
+  void writeTimes(const std::vector<Item> &items) {
+    size_t group = std::numeric_limits<size_t>::max();
+    Time last = 0;
+    for (const Item &item : items) {
+      const Executed &e = recording.at(item.place);
+      const Time start = ticks(e.start - begin);
+      if (item.group != group)
+        last = 0;
+      group = item.group;
+      columns.difference(start - last);
+      last = ticks(e.end - begin);
+    }
+    for (const Item &item : items) {
+      const Executed &e = recording.at(item.place);
+      columns.difference(ticks(e.end - begin) - ticks(e.start - begin) - ticks(e.operation->cost));
+    }
+  }
+
+  void writeBoxes() {
+    writeOperations(boxes);
+    writeMicrobatches(boxes);
+    writeTimes(boxes);
+    writeCauses(boxes);
+  }
+
+  void writeTransfers() {
+    writeOperations(transfers);
+    writeMicrobatches(transfers);
+    writeTimes(transfers);
+    for (const Item &item : transfers) {
+      const Executed &send = recording.at(item.place), &recv = recording.at(recording.peerOf(item.place));
+      columns.difference(ticks(recv.end - begin) - ticks(send.end - begin) - ticks(send.operation->latency));
+    }
+    writeCauses(transfers);
+  }
+
+  void writeRun() {
+    writeRunOf(boxes, [](const Occurrence &place) { return place; });
+    writeRunOf(transfers, [](const Occurrence &place) { return place; });
+    writeRunOf(transfers, [this](const Occurrence &place) { return recording.peerOf(place); });
+  }
+
+  template <typename Side> void writeRunOf(const std::vector<Item> &items, Side side) {
+    std::vector<const trace::Event *> ran;
+    for (const Item &item : items) {
+      const Occurrence place = side(item.place);
+      const Executed &e = recording.at(place);
+      const trace::Event *event = run->find(place.rank, *e.operation, e.microbatch());
+      columns.number(event ? 1 : 0);
+      if (event)
+        ran.push_back(event);
+    }
+    Time last = 0;
+    for (const trace::Event *event : ran) {
+      columns.difference((event->start - run->begin) / runUnit - last);
+      last = (event->start - run->begin) / runUnit;
+    }
+    for (const trace::Event *event : ran)
+      columns.difference((event->end - event->start) / runUnit);
+  }
+
+  const plan::Variant &variant;
+  const Recording &recording;
+  const int64_t step;
+  const RunStep *run;
+  Time begin = -1, unit = 1, runUnit = 1;
+  Operations operations;
+  std::vector<Item> boxes, transfers;
+  std::vector<std::vector<std::vector<size_t>>> number; // rank, queue, index → item
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array(), links = nlohmann::ordered_json::array();
+  Columns columns;
+};
+
+} // namespace
+
+int64_t items(const plan::Variant &variant) {
+  int64_t count = 0;
+  for (const plan::Program &program : variant.programs)
+    count += plan::executed(program);
+  return count;
+}
+
+nlohmann::ordered_json frame(const plan::Variant &variant, const Recording &recording, int64_t step,
+                             const RunStep *run) {
+  return FrameOf(variant, recording, step, run).json();
+}
+
+} // namespace pipec::emit::page

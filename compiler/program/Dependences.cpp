@@ -1,0 +1,175 @@
+#include "compiler/program/Dependences.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace mlir;
+using namespace pipec::pipe;
+
+namespace pipec {
+
+namespace {
+
+constexpr uint32_t kPassLevels = 8; // of a forward, or half of a split backward
+
+/// At one level, transfers come before passes (which may take what they bring), in a fixed order that does not depend
+/// on the microbatch, so that what repeats looks the same every time: by their ranks, and so do passes.
+class Ties {
+public:
+  explicit Ties(const Streams &streams) : peers(streams.ranks.size()) {
+    for (size_t rank = 0; rank != peers.size(); ++rank) {
+      std::set<int32_t> sorted;
+      for (const plan::Operation &operation : streams.ranks[rank].operations)
+        if (operation.kind == plan::Kind::Send)
+          sorted.insert(operation.peer);
+      peers[rank].assign(sorted.begin(), sorted.end());
+      first.push_back(first.back() + uint32_t(sorted.size()));
+    }
+  }
+  uint32_t of(const Transfer &transfer) const {
+    const std::vector<int32_t> &own = peers[size_t(transfer.from)];
+    return first[size_t(transfer.from)] + uint32_t(llvm::find(own, transfer.to) - own.begin());
+  }
+  uint32_t ofPasses(size_t rank) const { return first.back() + uint32_t(rank); }
+
+private:
+  std::vector<std::vector<int32_t>> peers; // that a rank sends to
+  std::vector<uint32_t> first = {0};
+};
+
+} // namespace
+
+Dependences::Dependences(const Streams &streams, Levels levels) {
+  const Ties ties(streams);
+  size_t count = 0;
+  for (const Stream &stream : streams.ranks)
+    count += stream.records.size();
+  graph.reserve(count, count + 2 * streams.transfers.size());
+  places.reserve(count);
+  nodes.resize(streams.ranks.size());
+  for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
+    const Stream &stream = streams.ranks[rank];
+    nodes[rank].resize(stream.records.size());
+    bool first = true;
+    for (uint32_t i = 0; i != stream.records.size(); ++i) {
+      plan::Kind kind = stream.kind(stream.records[i]);
+      if (plan::isTransfer(kind))
+        continue;
+      const bool overlaps = kind == plan::Kind::Overlapped;
+      Graph::Node node = graph.add(kPassLevels, ties.ofPasses(rank));
+      if (kind == plan::Kind::Backward || overlaps)
+        backwards.push_back(node);
+      places.emplace_back(uint32_t(rank), i);
+      nodes[rank][i] = node;
+      // A pair is one node: neither starts before both can.
+      for (uint32_t with = overlaps ? 2 : 0; with != 0; --with)
+        nodes[rank][++i] = node;
+      if (!std::exchange(first, false))
+        graph.edge(node - 1, node);
+    }
+  }
+  for (const Transfer &transfer : streams.transfers) {
+    Graph::Node node = graph.add(0, ties.of(transfer));
+    graph.edge(nodes[size_t(transfer.from)][transfer.producer], node);
+    graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
+    nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
+  }
+  last(levels);
+  meet(streams);
+  // What an order file has wait beside: transfers for the passes before them, passes for sends.
+  for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
+    for (const Use &use : streams.ranks[rank].uses)
+      if (isTransfer(nodes[rank][use.user]) || isTransfer(nodes[rank][use.definition]))
+        graph.edge(nodes[rank][use.definition], nodes[rank][use.user]);
+}
+
+void Dependences::last(Levels levels) {
+  for (const Graph::Node node : backwards)
+    graph.setWeight(node, levels.backward);
+  for (size_t node = places.size(); node != graph.size(); ++node)
+    graph.setWeight(Graph::Node(node), levels.transfer);
+}
+
+/// Where all transfers are in one queue, an all-reduce is in it as well, and holds up what stands behind it until all
+/// of its ranks have come to theirs. So all that those ranks do before it comes before the first of them.
+void Dependences::meet(const Streams &streams) {
+  std::map<std::tuple<int32_t, int32_t, size_t>, Graph::Node> firsts; // by its ranks, and how many of these came before
+  for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
+    const Stream &stream = streams.ranks[rank];
+    if (ProgramOp(stream.program).getCommunicator() != Communicator::Shared)
+      continue;
+    std::map<int32_t, size_t> before; // by peer
+    for (uint32_t i = 0; i != stream.records.size(); ++i) {
+      const plan::Operation &operation = stream.of(stream.records[i]);
+      if (operation.kind != plan::Kind::AllReduce)
+        continue;
+      const int32_t own = operation.peer < 0 ? -1 : int32_t(rank);
+      const auto [low, high] = std::minmax(own, operation.peer);
+      const Graph::Node node = nodes[rank][i];
+      const auto [first, isNew] = firsts.try_emplace({low, high, before[operation.peer]++}, node);
+      if (isNew)
+        continue;
+      graph.edge(first->second, node);
+      if (node != 0 && places[node - 1].first == rank)
+        graph.edge(node - 1, first->second);
+    }
+  }
+}
+
+void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &order) {
+  nodes.clear();
+  std::vector<std::vector<uint32_t>> orders(streams.ranks.size());
+  for (size_t rank = 0; rank != orders.size(); ++rank)
+    orders[rank].reserve(streams.ranks[rank].records.size());
+  for (Graph::Node node : order) {
+    if (isTransfer(node)) {
+      const Transfer &transfer = streams.transfers[transferAt(node)];
+      orders[size_t(transfer.from)].push_back(transfer.send);
+      orders[size_t(transfer.to)].push_back(transfer.recv);
+    } else {
+      const auto [rank, record] = placeOf(node);
+      const Stream &stream = streams.ranks[rank];
+      const bool overlaps = stream.kind(stream.records[record]) == plan::Kind::Overlapped;
+      places[node].second = uint32_t(orders[rank].size());
+      for (uint32_t i = record; i != record + (overlaps ? 3 : 1); ++i)
+        orders[rank].push_back(i);
+    }
+  }
+  for (size_t rank = 0; rank != orders.size(); ++rank)
+    streams.permute(rank, orders[rank]);
+  streams.fixTransfers();
+}
+
+InFlightDiagnostic Dependences::report(const Streams &streams, const std::vector<Graph::Node> &cycle) const {
+  // Of a transfer, that of what it carries.
+  auto passOf = [&](Graph::Node node) {
+    if (!isTransfer(node))
+      return placeOf(node);
+    const Transfer &transfer = streams.transfers[transferAt(node)];
+    return std::pair(uint32_t(transfer.from), transfer.producer);
+  };
+  auto name = [&](Graph::Node node) {
+    auto [rank, record] = passOf(node);
+    const std::string pass = streams.ranks[rank].nameOf(record);
+    if (!isTransfer(node))
+      return "rank " + std::to_string(rank) + ": " + pass;
+    const Transfer &transfer = streams.transfers[transferAt(node)];
+    return "the transfer from rank " + std::to_string(transfer.from) + " to rank " + std::to_string(transfer.to) +
+           " after " + pass;
+  };
+  auto location = [&](Graph::Node node) {
+    auto [rank, record] = passOf(node);
+    return streams.ranks[rank].placeOf(record);
+  };
+  InFlightDiagnostic error = emitError(location(cycle.front())) << "the programs wait for each other in a cycle of "
+                                                                << cycle.size() << ": " << name(cycle.front());
+  for (Graph::Node node : llvm::drop_begin(cycle))
+    error.attachNote(location(node)) << "which waits for " << name(node);
+  return error;
+}
+
+} // namespace pipec

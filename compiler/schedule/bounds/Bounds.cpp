@@ -1,0 +1,185 @@
+// Lower bounds, each argument a function under its proof. All rest on the same facts: a rank runs one pass at a time,
+// microbatches of a stage and kind run in order (no loss: exchanging equals changes no time and no count), a rank holds
+// its memory limit at most, less static memory, workspace and one buffer in each ring, in activations and contexts, and
+// its optimizer comes last. Sums are of 128 bits, so nothing overflows.
+//
+// Names: of stage s, f, b, w are the costs (fused: b the backward, w = 0), a and o the bytes that B and W free (fused:
+// a both, o = 0). headF(s) and headB(s): the earliest starts of its first F and B by data alone. tail(s): what must
+// follow the end of its last B, up to the last optimizer; rankTail(s): the same counting only what ends on its own
+// rank. R(s) = headB(s) - headF(s) + b: least time from the start of an F to the end of its B. Of rank r, first(r) and
+// last(r) are its lowest and highest stage: its first letter is always F of first(r), since every other letter needs
+// it, its first backward is B of last(r), and its last is B of first(r). Where pipelines run side by side (copies),
+// this holds of each copy by itself, and of the rank what is least over them.
+#include "compiler/schedule/bounds/BoundsMemory.h"
+#include "compiler/schedule/bounds/BoundsPairs.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace pipec::schedule {
+
+namespace bounds {
+
+namespace {
+
+/// LB1, critical path. The m forwards of a stage follow each other from headF on; the last then goes down to the last
+/// stage and back, R - f, and the tail follows. Likewise its m backwards from headB on. For the span, the same counted
+/// from the rank's first start, F of first(r), which lies headF(s) - headF(first) before the first F of s at least, to
+/// the rank's own end.
+void criticalPath(const View &view, Best &best) {
+  for (size_t s = 0; s < view.stages.size(); ++s) {
+    const StageView &stage = view.stages[s];
+    const Wide forwards = stage.headF + view.microbatches * stage.f + stage.roundTrip() - stage.f;
+    const Wide backwards = stage.headB + view.microbatches * stage.b;
+    const Wide longest = std::max(forwards, backwards);
+    best.offer(longest + stage.tail, longest - stage.start + stage.rankTail, Argument::CriticalPath);
+  }
+}
+
+/// Time on a rank, given the most F work before its first B and the most W work after its last. Let t0, t1, t2 be its
+/// first start, the start of its first B, the end of its last. t1 - t0 >= headB(last) - headF(first), by data, and t1 -
+/// t0 is no less than the F work done in it, so beyond that work it holds `idle` at least. After t2 come W and
+/// optimizer only: the optimizer and the pending W at most, while tail(first) passes at least.
+Wide idleBeforeBackward(const RankView &rank, Wide warmUp) { return positive(rank.reach - warmUp); }
+
+Wide makespanOf(const View &view, const RankView &rank, Wide warmUp, Wide pending) {
+  const StageView &first = view.stages[rank.first];
+  return first.headF + idleBeforeBackward(rank, warmUp) + rank.work + positive(rank.tail - rank.optimizer - pending);
+}
+
+/// LB2, work and idle that data alone forces: even all of a rank's forwards may end before its first B can start, and
+/// even all of its W may stand after its last B and end before the step does.
+void work(const View &view, Best &best) {
+  for (const RankView &rank : view.ranks)
+    best.offer(makespanOf(view, rank, rank.forwards, rank.weights), rank.work + idleBeforeBackward(rank, rank.forwards),
+               Argument::Work);
+}
+
+/// LB2 and LB10 under a memory limit: only what fits is run before the first B, and only what fits is owed after the
+/// last. On the rank of stage 0 this is the warm-up law: a full way down and back, less what memory lets it run
+/// meanwhile.
+void warmUp(const View &view, Best &best) {
+  for (const RankView &rank : view.ranks)
+    best.offer(makespanOf(view, rank, rank.warmUp, rank.pending), rank.work + idleBeforeBackward(rank, rank.warmUp),
+               Argument::WarmUp);
+}
+
+/// Last device, for the span: two ranks i, j with first(i) < first(j). From i's first start to j's end pass the way of
+/// a microbatch from first(i) to first(j), then all of j's time, G = work + idle. From j's first start to i's end pass
+/// G less what may follow j's last B, then the way of that B to first(i), its W, and i's optimizer. The two are a cycle
+/// of the matrix of longest paths, so half their sum bounds the largest mean. And from i's first start to its own end
+/// pass the way down to j, G less what may follow j's last B, and the way back: a cycle by itself. Ranks are looked at
+/// by first stage, keeping the best i of each kind.
+void lastDevice(const View &view, Best &best) {
+  Wide upstream = -kNever, around = -kNever;
+  for (const RankView *each : byFirstStage(view)) {
+    const RankView &rank = *each;
+    const StageView &first = view.stages[rank.first];
+    const Wide time = rank.work + idleBeforeBackward(rank, rank.warmUp);
+    const Wide cycle = upstream + first.headF + first.upTo + 2 * time - rank.optimizer - rank.pending;
+    around = std::max(around, aroundOf(view, rank));
+    best.offer(0, cycle > 0 ? ceilDivide(cycle, 2) : 0, Argument::LastDevice);
+    best.offer(0, around + first.headF + first.upTo + time - rank.optimizer - rank.pending, Argument::LastDevice);
+    upstream = std::max(upstream, first.w + rank.optimizer - first.headF - first.upTo);
+  }
+}
+
+Time saturated(Wide value) {
+  return value > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(value);
+}
+
+/// What all ranks, or two, do together before their optimizers, each rank on its own: what is true of optimizers longer
+/// by as much is true of it; that ranks wait for each other besides only adds time.
+void addReductions(Problem &problem) {
+  const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+  for (int32_t r = 0; r != problem.ranks; ++r)
+    problem.stages[size_t(stages[size_t(r)].front())].optimizer +=
+        copySumTime(problem, r) + problem.globalNorm.value_or(0);
+}
+
+/// An overlapped pair may take less than its F and its backward. Let x <= 1 be the least that such a pair takes of the
+/// two. With every F, B and W x times as long, rounded down, a pair in any order gives way to its F and then its
+/// backward: the two together take no longer, start no earlier and end no later than it did, in the order in which its
+/// word has them, so no data come later and no more is held. So what bounds the orders without pairs of the shorter
+/// passes bounds all orders. False: nothing is shorter.
+bool shorten(Problem &problem) {
+  Wide part = 1, whole = 1;
+  for (const std::vector<int32_t> &mine : problem.stagesByRank())
+    for (const int32_t f : mine)
+      for (const int32_t b : mine) {
+        const Stage &stage = problem.stages[size_t(f)];
+        const Wide apart = Wide(stage.forward) + problem.stages[size_t(b)].backward;
+        if (stage.overlapped && *stage.overlapped * whole < part * apart) {
+          part = *stage.overlapped;
+          whole = apart;
+        }
+      }
+  for (Stage &stage : problem.stages)
+    for (Time *time : {&stage.forward, &stage.backwardInput, &stage.backwardWeight, &stage.backward})
+      *time = static_cast<Time>(*time * part / whole);
+  return part != whole;
+}
+
+Best boundsOf(const Problem &problem) {
+  const View view = makeView(problem);
+  Best best;
+  criticalPath(view, best);
+  work(view, best);
+  if (problem.copies == 1) // with more, a rank's first start is at no one stage
+    lastDevice(view, best);
+  warmUp(view, best);
+  if (problem.memoryLimit > 0) {
+    memoryChain(view, best);
+    area(view, best);
+    if (problem.backwardGroup == 1) {
+      windows(view, best);
+      returns(view, best);
+      crossings(view, best);
+    }
+  }
+  if (problem.memoryLimit > 0 && !(problem.backwardGroup == 1 && words(view, best)))
+    prices(view, best); // from what the others prove
+  return best;
+}
+
+} // namespace
+} // namespace bounds
+
+Bounded lowerBounds(const Problem &given) {
+  using namespace bounds;
+  Problem problem = given;
+  addReductions(problem);
+  Problem shorter = problem;
+  const bool overlaps = shorten(shorter);
+  Best best = boundsOf(shorter);
+  if (overlaps) { // what looks at data, or at one kind of pass on a rank, sees each pass at its whole time
+    View whole = makeView(problem);
+    whole.overlaps = true;
+    criticalPath(whole, best);
+    if (problem.memoryLimit > 0) {
+      memoryChain(whole, best);
+      area(whole, best);
+    }
+    apartAtTheEnds(problem, whole, best);
+    pairsAndArea(problem, whole, best);
+  }
+  // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
+  // makespan.
+  best.offer(best.span, 0, best.spanArgument);
+  // Passes that start as early as they can start after whole sums of these.
+  Time unit = problem.globalNorm.value_or(0);
+  for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
+    const Stage &each = problem.stages[size_t(stage)];
+    for (const Time time : {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer})
+      unit = std::gcd(unit, time);
+    unit = std::gcd(unit, each.overlapped.value_or(0));
+    if (stage > 0)
+      unit = std::gcd(std::gcd(unit, problem.handOver(stage - 1, stage)), problem.handOver(stage, stage - 1));
+  }
+  if (unit > 0)
+    best.makespan = ceilDivide(best.makespan, unit) * unit;
+  return {saturated(best.makespan), saturated(best.span), best.makespanArgument, best.spanArgument};
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,34 @@
+// Lower bounds that no order of the same work can beat, for the problem's placement, backward mode and memory limit,
+// with links that never queue. Each argument is a function with its proof beside it. Valid for any placement, costs,
+// latencies and limit; a problem that no order fits into its memory limit gets some numbers, of no meaning.
+#pragma once
+
+#include "compiler/schedule/model/Problem.h"
+
+#include <cstdint>
+
+namespace pipec::schedule {
+
+/// Same values as plan::Bound.
+enum class Argument : uint8_t {
+  None = 0,
+  CriticalPath = 1,
+  Work = 2,
+  WarmUp = 3,
+  MemoryChain = 4,
+  Area = 5,
+  LastDevice = 6,
+  Exact = 7
+};
+
+struct Bounded {
+  Time makespan = 0;
+  Time span = 0;
+  Argument makespanArgument = Argument::None;
+  Argument spanArgument = Argument::None;
+};
+
+/// Needs check(problem) to have passed. O(stages · log).
+Bounded lowerBounds(const Problem &problem);
+
+} // namespace pipec::schedule

@@ -1,0 +1,209 @@
+// LB6 with crossings: the chain of a stage's memory, when the microbatches that come down it and those that come back
+// have to pass each other. Like trains on a line of one track: a rank is a block, and they pass between two of them.
+//
+// Of a stage s, let x be how much later F(i) runs at some stage than `headF` says, counted from the first F of s, and y
+// the same of B(j) and `headB`: their lateness, which never shrinks on the way. For i > j let n be the first stage from
+// s on at which B(j) runs before F(i): as F(i) starts later the further down, and B(j) earlier, it does so from n on,
+// and before n it does not. So x >= y + R(n) at n, and y >= x - U(n) at n - 1, where U(n) = R(n-1) - f(n-1) - b(n-1) is
+// R(n) and the transfers between the two, both ways. With n = s there is no U, and with n behind the last stage no R.
+// In between, from R(n) to U(n), the two pass free; with x - y between U(n) and R(n-1) one of them must wait, and which
+// one is all there is to choose: to wait for more than the nearest is no use.
+//
+// F(i) meets the earlier ones in their order, B(j) the later ones in theirs, since both run in order at each stage. So
+// of each microbatch one number is kept, a bound of x after the meetings so far, and of y from where it has turned. It
+// is a bound of x at n, and of y at n - 1. If two meetings are at one n, then x may have been raised by B(j') at n
+// only, and is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j') at n - 1 <= that of B(j), so nothing
+// is claimed that is not so; likewise y at n.
+//
+// F(i) starts when F(i-1) ends. And let B(j), j = i - K - n, start: by then j microbatches at most are free, so j + K
+// at most have begun, and of the i before F(i) n at least run later. So does what frees the rest of what i + 1 need
+// beyond the capacity, with B of K + n at most, j to i - 1. So for any n, F(i) starts n f and that after B(j) has
+// started.
+//
+// All of these are largest values and sums, so with one choice a state with no number later than another's ends no
+// later than that one; and two may be merged into one with the earlier of each number, whose end is a lower bound for
+// both.
+#include "compiler/schedule/bounds/BoundsMemory.h"
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace pipec::schedule::bounds {
+
+namespace {
+
+constexpr size_t kBefore = 2;             // n below it; more of them keep states apart that merge well
+constexpr Time kLate = 4 * limits::kTime; // all later times are taken for this one
+
+class Line {
+public:
+  Line(const View &view, size_t s, Wide newK, Wide newWidth)
+      : stage(view.stages[s]), k(size_t(newK)), count(size_t(view.microbatches)), width(size_t(newWidth)),
+        size(kLast + k) {
+    for (size_t n = view.stages.size(); n > s; --n) {
+      const StageView &before = view.stages[n - 1];
+      from.push_back(n == view.stages.size() ? -kLate : Time(view.stages[n].roundTrip()));
+      until.push_back(Time(before.roundTrip() - before.f - before.b));
+    }
+    from.push_back(Time(stage.roundTrip()));
+    until.push_back(kLate);
+  }
+
+  /// When the last B of s ends at the earliest, from the start of its first F on; `earliest` says when F(i) starts, and
+  /// `rest` of each n how much later than the end of B(i-K-n) it does.
+  template <typename Earliest> Time end(const std::array<Wide, kBefore> &rest, const Earliest &earliest) {
+    all.assign(size, 0);
+    for (size_t i = 0; i < count; ++i) {
+      const Wide soonest = earliest(Wide(i));
+      for (Time *state = all.data(); state != all.data() + all.size(); state += size) {
+        Wide start = i == 0 ? 0 : std::max(state[kStart] + stage.f, soonest);
+        if (i >= k) {
+          comesBack(state, i - k);
+          for (size_t n = 0; n < kBefore && n + k <= i; ++n)
+            start = std::max(start, state[kBack + n] + rest[n]);
+        }
+        state[kStart] = state[kOwn] = Time(std::min<Wide>(start, kLate));
+      }
+      for (size_t j = i < k ? 0 : i - k + 1; j < i; ++j)
+        meet(kLast + j % k);
+      if (all.size() > size)
+        thin();
+      for (size_t at = 0; at < all.size(); at += size)
+        all[at + kLast + i % k] = all[at + kOwn];
+    }
+    Time least = kLate;
+    for (Time *state = all.data(); state != all.data() + all.size(); state += size) {
+      for (size_t j = count - k; j < count; ++j)
+        comesBack(state, j);
+      least = std::min(least, state[kBack]);
+    }
+    return least;
+  }
+
+private:
+  // The numbers of a state: the lateness of the latest F, its start, when the last B of those that are back end, the
+  // latest first, and of the latest k microbatches each its lateness.
+  enum : size_t { kOwn, kStart, kBack, kLast = kBack + kBefore };
+
+  const StageView &stage;
+  const size_t k, count, width, size;
+  std::vector<Time> from, until; // R(n) and U(n), from behind the last stage to s
+  std::vector<Time> all, next;   // states, one after the other
+  std::vector<const Time *> order;
+
+  void comesBack(Time *state, size_t j) const {
+    const Wide at = state[kLast + j % k] + stage.roundTrip();
+    std::copy_backward(state + kBack, state + kLast - 1, state + kLast);
+    state[kBack] = Time(std::min<Wide>(j == 0 ? at : std::max(at, state[kBack] + stage.b), kLate));
+  }
+
+  void meet(size_t other) {
+    const size_t before = all.size();
+    for (size_t at = 0; at < before; at += size) {
+      const Time own = all[at + kOwn], late = all[at + other], apart = own - late;
+      const size_t n = size_t(std::lower_bound(until.begin(), until.end(), apart) - until.begin());
+      if (from[n] <= apart)
+        continue;
+      if (n > 0) {
+        all.resize(all.size() + size);
+        std::copy_n(all.begin() + ptrdiff_t(at), size, all.end() - ptrdiff_t(size));
+        (all.end() - ptrdiff_t(size))[ptrdiff_t(other)] = own - until[n - 1];
+      }
+      all[at + kOwn] = std::min(kLate, late + from[n]);
+    }
+    if (all.size() > 2 * width * size)
+      thin();
+  }
+
+  /// Whether no number of it is later.
+  bool isAhead(const Time *state, const Time *other) const {
+    return std::equal(state, state + size, other, [](Time x, Time y) { return x <= y; });
+  }
+  double distance(const Time *state, const Time *other) const {
+    double sum = 0;
+    for (size_t i = 0; i < size; ++i)
+      sum += std::abs(double(state[i]) - double(other[i]));
+    return sum;
+  }
+
+  /// Leaves out those that another is ahead of, and merges those next to each other that differ least, while there are
+  /// too many.
+  void thin() {
+    order.clear();
+    for (size_t at = 0; at < all.size(); at += size)
+      order.push_back(&all[at]);
+    std::sort(order.begin(), order.end(),
+              [&](const Time *x, const Time *y) { return std::lexicographical_compare(x, x + size, y, y + size); });
+    size_t kept = 0;
+    for (const Time *state : order)
+      if (std::none_of(order.begin(), order.begin() + ptrdiff_t(kept),
+                       [&](const Time *other) { return isAhead(other, state); }))
+        order[kept++] = state;
+    order.resize(kept);
+    std::vector<std::pair<double, size_t>> nearest; // to the one before it
+    for (size_t i = 1; kept > width && i < kept; ++i)
+      nearest.push_back({distance(order[i - 1], order[i]), i});
+    std::sort(nearest.begin(), nearest.end());
+    std::vector<bool> isMerged(kept);
+    for (size_t i = 0; i + width < kept; ++i)
+      isMerged[nearest[i].second] = true;
+    next.clear();
+    for (size_t i = 0; i < kept; ++i) {
+      if (!isMerged[i])
+        next.insert(next.end(), order[i], order[i] + size);
+      else
+        for (size_t e = 0; e < size; ++e)
+          next[next.size() - size + e] = std::min(next[next.size() - size + e], order[i][e]);
+    }
+    all.swap(next);
+  }
+};
+
+} // namespace
+
+/// Of the stage whose chain of K takes the longest, where that may be longer than what is proven. Not of ranks with
+/// several stages: their other stages take more memory than crossings cost time. The longer the chains, the fewer
+/// states there is time for.
+void crossings(const View &view, Best &best) {
+  constexpr Wide kMostWidth = 256, kWork = Wide(1) << 23;
+  const Wide m = view.microbatches;
+  size_t s = view.stages.size();
+  Wide k = 1, step = 0;
+  for (size_t i = 0; view.inOrder && i < view.stages.size(); ++i) {
+    const StageView &stage = view.stages[i];
+    const RankView &rank = view.ranks[size_t(view.rankOf[i])];
+    const Wide held = stage.a + stage.o, capacity = rank.capacity;
+    if (rank.stages.size() > 1 || held == 0 || capacity >= m * held || stage.roundTrip() > limits::kTime)
+      continue;
+    const Wide most = capacity / held;
+    const Wide own = stage.roundTrip() + leastToFree(stage, (most + 1) * held - capacity, m) - stage.b;
+    if (s == view.stages.size() || own * k > step * most) {
+      s = i;
+      k = most;
+      step = own;
+    }
+  }
+  if (k < 2)
+    return;
+  const StageView &stage = view.stages[s];
+  const Wide held = stage.a + stage.o, capacity = view.ranks[size_t(view.rankOf[s])].capacity;
+  const Wide idle = positive(stage.headB - stage.headF - k * stage.f);
+  const auto earliest = [&](Wide i) {
+    return i < k ? i * stage.f : idle + i * stage.f + leastToFree(stage, (i + 1) * held - capacity, m);
+  };
+  const Wide width = std::min({kMostWidth, Wide(std::sqrt(double(kWork / (m * k)))), kWork / (m * k * k)});
+  if (width < 2 || 4 * step * m <= 3 * k * best.span)
+    return;
+  Line line(view, s, k, width);
+  std::array<Wide, kBefore> rest;
+  for (Wide n = 0; n < Wide(kBefore); ++n)
+    rest[size_t(n)] = n * stage.f + leastToFree(stage, (k + n + 1) * held - capacity, k + n) - stage.b;
+  const Wide end = stage.headF + line.end(rest, earliest);
+  best.offer(end + stage.tail, end - stage.start + stage.rankTail, Argument::MemoryChain);
+}
+
+} // namespace pipec::schedule::bounds

@@ -1,0 +1,153 @@
+// An overlapped pair saves its rank some time, f + b + w less what the pair takes (s; the most over all pairs of a
+// rank: sigma). Between a pair's start and its end lies the whole time of each of the two, so no way through data gets
+// shorter, and forwards among themselves, and backwards and W among themselves, run one at a time as ever.
+#include "compiler/schedule/bounds/BoundsPairs.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+
+namespace pipec::schedule::bounds {
+
+namespace {
+
+/// The most that a pair of a rank saves, and of its forward's and its backward's time. A ratio each: none above 1, as
+/// no pair takes less than either of its two.
+struct Saving {
+  Wide most = 0;
+  Item ofForward = {1, 0}, ofBackward = {1, 0}; // value / size
+};
+
+Saving savingOf(const Problem &problem, const View &view, const RankView &rank) {
+  Saving saving;
+  const auto offer = [](Item &ratio, Wide value, Wide size) {
+    if (value * ratio.size > ratio.value * size)
+      ratio = {size, value};
+  };
+  for (const int32_t f : rank.stages)
+    for (const int32_t b : rank.stages) {
+      if (!problem.stages[size_t(f)].overlapped)
+        continue;
+      const Wide forward = view.stages[size_t(f)].f, backward = view.stages[size_t(b)].b + view.stages[size_t(b)].w;
+      const Wide saved = forward + backward - *problem.stages[size_t(f)].overlapped;
+      if (saved <= 0 || saved > std::min(forward, backward)) // the latter is no pair
+        continue;
+      saving.most = std::max(saving.most, saved);
+      offer(saving.ofForward, saved, forward);
+      offer(saving.ofBackward, saved, backward);
+    }
+  return saving;
+}
+
+Wide part(const Item &ratio, Wide of) {
+  // Below 2^80 times 2^60 would pass 128 bits; whole and remaining parts are multiplied apart.
+  return of / ratio.size * ratio.value + of % ratio.size * ratio.value / ratio.size;
+}
+
+} // namespace
+
+/// Of a rank, let u be the F work before its first backward starts, which is `reach` after its start at least, and U
+/// the most that memory lets it be. None of it is in a pair, so pairs save rho times the rest of the F work at most,
+/// rho being the most of an F's time that one saves. So its time is no less than work + (reach - u)+ - rho (forwards -
+/// u), which is least at u = min(reach, U), rho being at most 1. Likewise v, of the B and W work after the end of its
+/// last F, which is that of its highest stage in some copy: by data there is Z at least from there to the end of that
+/// microbatch's backward at the rank's lowest stage. What follows the rank's last backward is W only, at most `pending`
+/// of it, while `tail` passes, as in LB2, and comes on top of either.
+void apartAtTheEnds(const Problem &problem, const View &view, Best &best) {
+  for (const RankView &rank : view.ranks) {
+    const Saving saving = savingOf(problem, view, rank);
+    const StageView &first = view.stages[size_t(rank.first)];
+    const Wide after = positive(rank.tail - rank.optimizer - rank.pending);
+    const Wide begun = std::min(rank.reach, rank.warmUp);
+    const Wide idle = rank.reach - begun;
+    const Wide down = rank.work + idle - part(saving.ofForward, positive(rank.forwards - begun));
+    best.offer(first.headF + down + after, down, idle > 0 ? Argument::WarmUp : Argument::Work);
+
+    Wide back = kNever;
+    for (size_t i = 0; i < rank.stages.size();) { // of each copy
+      const StageView &lowest = view.stages[size_t(rank.stages[i])];
+      for (++i; i < rank.stages.size() && !view.stages[size_t(rank.stages[i])].isFirst;)
+        ++i;
+      const StageView &highest = view.stages[size_t(rank.stages[i - 1])];
+      back = std::min(back, lowest.headB + lowest.b - highest.headF - highest.f);
+    }
+    const Wide backwards = rank.work - rank.optimizer - rank.forwards;
+    const auto without = [&](Wide unpaired) {
+      return rank.work - part(saving.ofBackward, positive(backwards - unpaired));
+    };
+    best.offer(first.headF + without(back + std::min(rank.pending, positive(rank.tail - rank.optimizer))) + after,
+               without(back), Argument::Work);
+  }
+}
+
+/// Of a rank of one copy, let T be the span, for an order and a timing in which no rank takes longer. Rank q with n
+/// pairs takes work - n sigma at least, so n >= (work - T) / sigma. A pair of a forward of stage t and a backward of u
+/// that takes X hands the forward's output on X after it began, not f, and the backward's X, not b, so that much longer
+/// are held all microbatches' stages above t, t itself included, and above u; u's own context X - b - w longer. So with
+/// H(t) the bytes that a microbatch holds on the rank of stages up to t, n pairs add n (H(t) (X - f) + H(u) (X - b) - o
+/// w of u, if it is on the rank) at least to the rank's area, at the least over t and u; and capacity x (T - optimizer)
+/// is no less than all of it. What T makes this true is looked for by halves: with T both sides move towards each
+/// other.
+void pairsAndArea(const Problem &problem, const View &view, Best &best) {
+  constexpr Wide kMostHeld = Wide(1) << 61;
+  const RankView *rank = narrowest(view).rank;
+  if (rank == nullptr || problem.copies != 1)
+    return;
+  std::vector<Wide> held(view.stages.size(), 0); // H
+  Wide all = 0, alone = 0;
+  for (const int32_t s : rank->stages)
+    all += (view.stages[size_t(s)].a + view.stages[size_t(s)].o) * view.microbatches;
+  const Wide most = std::min(rank->capacity, all);
+  if (most == 0)
+    return;
+  // Whole and remaining parts are multiplied apart, to stay in 128 bits.
+  const auto times = [&](Wide area, Wide count) { return area / most * count + area % most * count / most; };
+  Wide sum = 0;
+  for (size_t s = 0; s < view.stages.size(); ++s) {
+    const StageView &stage = view.stages[s];
+    if (view.rankOf[s] == view.rankOf[size_t(rank->first)]) {
+      sum = std::min(sum + stage.a + stage.o, kMostHeld);
+      const Wide trip = std::min<Wide>(stage.roundTrip(), limits::kTime);
+      alone += times(stage.a * trip + stage.o * (trip + stage.w), view.microbatches);
+    }
+    held[s] = sum;
+  }
+  struct Rank {
+    Wide work, sigma, area; // of a pair: saved, added
+  };
+  std::vector<Rank> ranks;
+  for (const RankView &each : view.ranks) {
+    Rank made{each.work, savingOf(problem, view, each).most, kNever};
+    for (const int32_t t : each.stages)
+      for (const int32_t u : each.stages)
+        if (const auto &together = problem.stages[size_t(t)].overlapped) {
+          const StageView &forward = view.stages[size_t(t)], &backward = view.stages[size_t(u)];
+          const bool own = &each == rank;
+          made.area = std::min(made.area, held[size_t(t)] * positive(*together - forward.f) +
+                                              positive(held[size_t(u)] * positive(*together - backward.b) -
+                                                       (own ? backward.o * backward.w : 0)));
+        }
+    if (made.sigma > 0)
+      ranks.push_back(made);
+  }
+  const auto holds = [&](Wide span) {
+    Wide time = alone;
+    for (const Rank &each : ranks)
+      if (span < each.work)
+        time += times(each.area, std::min<Wide>(ceilDivide(each.work - span, each.sigma),
+                                                view.microbatches * Wide(view.stages.size())));
+    return span - rank->optimizer >= time;
+  };
+  Wide low = best.span, high = low;
+  for (const RankView &each : view.ranks)
+    high = std::max(high, each.work);
+  if (holds(low) || !holds(high))
+    return;
+  while (high - low > 1) {
+    const Wide middle = low + (high - low) / 2;
+    (holds(middle) ? high : low) = middle;
+  }
+  best.offer(high, high, Argument::Area);
+}
+
+} // namespace pipec::schedule::bounds

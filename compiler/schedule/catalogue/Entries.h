@@ -1,0 +1,90 @@
+// The entries of the catalogue, one a file of this folder.
+#pragma once
+
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/schedule/construct/ListSchedule.h"
+
+#include <algorithm>
+
+namespace pipec::schedule {
+
+Entry chimera();
+Entry dualPipe();
+Entry dualPipeV();
+Entry eagerOneFOneB();
+Entry gPipe();
+Entry gis();
+Entry gisH();
+Entry hanayo();
+Entry interleavedOneFOneB();
+Entry interleavedZb();
+Entry kFkB();
+Entry loopedBfs();
+Entry oneFOneB();
+Entry oneFOneBV();
+Entry slack();
+Entry seq1f1b();
+Entry vHalf();
+Entry vMin();
+Entry vZb();
+Entry zbH1();
+Entry zbH2();
+Entry zbV();
+
+/// Appends a stage's backward: BW, or B with W directly after it.
+inline void appendBackward(const Problem &problem, Word &word, int32_t stage) {
+  if (problem.backward == BackwardMode::Fused) {
+    word.push_back({stage, Letter::BW});
+    return;
+  }
+  word.push_back({stage, Letter::B});
+  word.push_back({stage, Letter::W});
+}
+
+/// A rank's order of one stage: so many forwards, at least one, then one backward and one forward in turn, then the
+/// backwards left.
+inline Word oneByOne(const Problem &problem, int32_t stage, int64_t warmUp) {
+  const int64_t m = problem.microbatches;
+  Word word;
+  word.reserve(size_t(m) * (problem.backward == BackwardMode::Fused ? 2 : 3));
+  word.assign(size_t(std::min(warmUp, m)), {stage, Letter::F});
+  for (int64_t backwards = 0; backwards < m; ++backwards) {
+    appendBackward(problem, word, stage);
+    if (warmUp + backwards < m)
+      word.push_back({stage, Letter::F});
+  }
+  return word;
+}
+
+/// The order that a paper gives as a rule: made by playing it, with a backward twice as long as a forward, in equal
+/// halves, on links that cost nothing.
+inline Words played(const Problem &problem, const Policy &rule) {
+  Problem unit;
+  unit.ranks = problem.ranks;
+  unit.microbatches = problem.microbatches;
+  unit.backward = problem.backward;
+  unit.copies = problem.copies;
+  unit.rankOf = problem.rankOf;
+  unit.stages.assign(problem.stages.size(), {.forward = 1, .backwardInput = 1, .backwardWeight = 1, .backward = 2});
+  return *listSchedule(unit, {}, rule); // without a limit in bytes it always ends
+}
+
+/// The least period that any slack reaches: the busiest rank's work, or the longest transfer.
+Time leastSlackPeriod(const Problem &problem);
+/// The least slack of each link, from the first, under which no transfer makes the steady period longer than `period`,
+/// which is leastSlackPeriod at least.
+std::vector<int64_t> slackFor(const Problem &problem, Time period);
+
+/// How microbatches go through a rank's chunks in the interleaved schedules.
+struct Interleaving {
+  int32_t chunks;             // of a rank
+  int64_t firstGroup;         // microbatches of the first group
+  std::vector<int32_t> order; // the local chunk of each of a rank's forwards; backwards take the chunks in reverse
+};
+Interleaving interleavingOf(const Problem &problem, const Parameters &parameters);
+/// (v - 1)g + 2(p - 1 - r) + `later` forwards, then one forward and one backward in turn, then the backwards left.
+Words oneByOne(const Problem &problem, const Interleaving &interleaving, int64_t later);
+/// A group must reach around the loop before its first microbatch comes back to the next chunk.
+std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters);
+
+} // namespace pipec::schedule

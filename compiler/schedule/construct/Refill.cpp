@@ -1,0 +1,156 @@
+// Refilling a repeated block. At both ends of a step a block's slots stand half empty, since the microbatches before
+// the first and after the last are not there; what comes later takes their place. A W in the way is first put off to
+// where memory needs it, and comes back to where a rank waits; whether that pays is tried.
+#include "compiler/schedule/construct/Refill.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/improve/LocalSearch.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace pipec::schedule {
+
+namespace {
+
+/// W that follow a rank's last F, all at its end.
+void deferLast(Words &words) {
+  for (Word &word : words) {
+    const auto last = std::find_if(word.rbegin(), word.rend(), [](const Op &op) { return op.letter == Letter::F; });
+    Word weights;
+    const auto rest = std::remove_if(last.base(), word.end(), [&](const Op &op) {
+      if (op.letter == Letter::W)
+        weights.push_back(op);
+      return op.letter == Letter::W;
+    });
+    std::copy(weights.begin(), weights.end(), rest);
+  }
+}
+
+/// Words of `problem`, from words of the same with fewer microbatches: in the middle of each rank's, where it runs
+/// every letter once and then the same again, it does so more often. None where some rank never does, or the ranks'
+/// middles do not belong together.
+std::optional<Words> stretch(const Problem &problem, const Words &words, int32_t microbatches) {
+  Words result;
+  for (const Word &word : words) {
+    const size_t period = word.size() / size_t(microbatches), middle = word.size() / 2;
+    const auto isSteady = [&](size_t at) {
+      if (at + 2 * period > word.size() ||
+          !std::equal(word.begin() + at, word.begin() + at + period, word.begin() + at + period))
+        return false;
+      for (size_t i = at; i < at + period; ++i)
+        if (std::find(word.begin() + i + 1, word.begin() + at + period, word[i]) != word.begin() + at + period)
+          return false;
+      return true;
+    };
+    size_t at = middle;
+    for (size_t distance = 0; !isSteady(at = middle + distance); ++distance)
+      if (distance == period)
+        return std::nullopt;
+    Word &longer = result.emplace_back(word.begin(), word.begin() + at);
+    longer.reserve(period * size_t(problem.microbatches));
+    for (int32_t more = microbatches; more < problem.microbatches; ++more)
+      longer.insert(longer.end(), word.begin() + at, word.begin() + at + period);
+    longer.insert(longer.end(), word.begin() + at, word.end());
+  }
+  return verify(problem, result).empty() ? std::optional(std::move(result)) : std::nullopt;
+}
+
+/// The problem with every pass of one length and transfers free, as a block's slots have it.
+Problem inSlots(const Problem &problem) {
+  Problem result = problem;
+  result.link = {};
+  result.links.clear();
+  for (Stage &stage : result.stages) {
+    stage.forward = stage.backwardInput = stage.backwardWeight = 1;
+    stage.backward = 2;
+    stage.optimizer = 0;
+  }
+  return result;
+}
+
+/// What a block's words become when gaps are filled as `problem` has them: with each W where it was first, where memory
+/// or a gap needs it, or, of those that follow a rank's last F, where a gap does.
+std::vector<Words> fillings(const Problem &problem, const Capacities &capacities, const Words &repeated) {
+  constexpr int32_t kManyRanks = 48;
+  const int64_t passes = problem.ranks < kManyRanks ? 2 : 1; // later ones change hardly anything
+  std::vector<Words> result;
+  const auto add = [&](Words words) {
+    fillGaps(problem, capacities, words, passes);
+    result.push_back(std::move(words));
+  };
+  add(repeated);
+  if (problem.backward == BackwardMode::Fused)
+    return result;
+  Words last = result.front();
+  deferLast(last);
+  add(deferWeights(problem, capacities, repeated));
+  add(deferWeights(problem, capacities, result.front()));
+  add(std::move(last));
+  return result;
+}
+
+Capacities peaksOf(const Problem &problem, const Words &words) {
+  Bytes most = 0;
+  for (const Word &word : words)
+    most = std::max(most, peakOf(problem, word));
+  return Capacities(words.size(), most);
+}
+
+/// All fillings: as slots have it, gaps that unequal passes leave filled in their turn, and as the problem has it.
+std::vector<Words> refillings(const Problem &problem, const Block &block) {
+  const Words repeated = repeat(problem, block);
+  const Capacities capacities = peaksOf(problem, repeated);
+  std::vector<Words> result = fillings(inSlots(problem), capacities, repeated);
+  for (Words &words : result)
+    fillGaps(problem, capacities, words, 1);
+  for (Words &words : fillings(problem, capacities, repeated))
+    result.push_back(std::move(words));
+  return result;
+}
+
+using Times = std::pair<Time, Time>; // span and makespan
+
+Times timesOf(const Problem &problem, const Words &words) {
+  const Evaluation evaluation = evaluate(problem, words);
+  return {evaluation.span, evaluation.makespan};
+}
+
+} // namespace
+
+Words refill(const Problem &problem, const Block &block) {
+  constexpr int32_t kLong = 3; // microbatches a rank, from which on the middle only repeats
+  Problem few = problem, more = problem;
+  few.microbatches = kLong * problem.ranks;
+  more.microbatches = (kLong + 1) * problem.ranks;
+  const bool isLong = problem.microbatches > few.microbatches;
+  if (!isLong)
+    few.microbatches = problem.microbatches;
+  Words best;
+  std::optional<Times> least;
+  for (Words &words : refillings(few, block)) {
+    Times times = timesOf(few, words);
+    if (isLong) { // what so many more microbatches add
+      const std::optional<Words> longer = stretch(more, words, few.microbatches);
+      if (!longer)
+        continue;
+      const Times onward = timesOf(more, *longer);
+      const Time ahead = problem.microbatches - more.microbatches;
+      times = {onward.first + (onward.first - times.first) / problem.ranks * ahead,
+               onward.second + (onward.second - times.second) / problem.ranks * ahead};
+    }
+    if (least && times >= *least)
+      continue;
+    least = times;
+    best = std::move(words);
+  }
+  if (isLong && least)
+    if (std::optional<Words> words = stretch(problem, best, few.microbatches))
+      return std::move(*words);
+  if (!isLong)
+    return best;
+  best = repeat(problem, block);
+  fillGaps(problem, peaksOf(problem, best), best, 2);
+  return best;
+}
+
+} // namespace pipec::schedule

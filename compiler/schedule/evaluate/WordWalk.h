@@ -1,0 +1,58 @@
+// One walk over words in ideal mode: longest paths by a worklist of ranks. The arrays are made once, so that the span
+// can walk the same words many times from other starts.
+#pragma once
+
+#include "compiler/schedule/evaluate/Evaluate.h"
+
+#include <memory>
+
+namespace pipec::schedule {
+
+class Walk {
+public:
+  /// With origins, each end also carries the rank at whose start its longest path begins.
+  Walk(const Problem &problem, const Words &words, bool withOrigins);
+
+  enum class Outcome { Done, Cycle, TooLong };
+  /// Lets each rank start at its time of `release` (0 to limits::kTime). With `starts`, a vector as long as its word
+  /// for each rank, it fills in when each letter starts.
+  Outcome run(const std::vector<Time> &release, std::vector<std::vector<Time>> *starts = nullptr);
+
+  /// When a rank's optimizer ends.
+  Time end(int32_t rank) const { return ranks[rank].now; }
+  /// The i of the longest path: end(rank) = release[i] + what the path takes from i's start.
+  int32_t origin(int32_t rank) const { return ranks[rank].origin; }
+
+private:
+  struct StageState {
+    Time forward, backward, weight, whole;
+    Time down, up;                         // hand-over to the next stage, to the one before
+    int32_t forwards, backwards;           // done
+    int32_t forwardWaiter, backwardWaiter; // the rank that stopped for the next one; -1: none
+    bool isFirst, isLast;                  // of its copy of the pipeline
+  };
+  struct RankState {
+    Time now = 0;
+    int32_t origin = 0;
+    size_t position = 0;
+  };
+
+  template <bool kOrigins> bool runAll(std::vector<std::vector<Time>> *starts);
+  template <bool kOrigins> bool advance(int32_t rank, Time *starts);
+  void sumCopies();
+
+  const Problem &problem;
+  const Words &words;
+  bool withOrigins;
+  size_t stride; // of a stage in the arrays below: microbatches, and a cache line, or powers of two share cache sets
+  std::vector<StageState> stages;
+  std::vector<RankState> ranks;
+  std::vector<Time> optimizer; // a rank each: of all its stages
+  // When a stage's F (B) of a microbatch has reached the next stage (the one before); stage × microbatches +
+  // microbatch.
+  std::unique_ptr<Time[]> forwardArrival, backwardArrival;
+  std::unique_ptr<int32_t[]> forwardOrigin, backwardOrigin;
+  std::vector<int32_t> awake;
+};
+
+} // namespace pipec::schedule

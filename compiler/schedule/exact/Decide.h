@@ -1,0 +1,27 @@
+// Whether any order at all meets a time: the question that the exact search asks. Where pipec was built with Z3, it
+// answers; else nobody does.
+#pragma once
+
+#include "compiler/schedule/model/Capacity.h"
+#include "compiler/schedule/model/Objective.h"
+
+#include <optional>
+
+namespace pipec::schedule {
+
+enum class Decided : uint8_t { Yes, No, OutOfTime, TooLarge };
+
+struct Question {
+  Objective objective = Objective::Span;
+  Time target = 0;          // is there an order of this time or less?
+  int64_t milliseconds = 0; // to answer in, about
+};
+
+/// True where pipec was built with a solver.
+bool canDecide();
+
+/// On Yes, `words` holds an order within the capacities whose time is the target or less. Needs check(problem) to have
+/// passed, and canDecide().
+Decided decide(const Problem &problem, const Capacities &capacities, const Question &question, Words &words);
+
+} // namespace pipec::schedule

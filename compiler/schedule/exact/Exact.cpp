@@ -1,0 +1,184 @@
+// First asked is whether anything is better than the best order at all: mostly it is not, and then that is the proof. A
+// question that runs out of time is followed by an easier one, nearer to the bound.
+#include "compiler/schedule/exact/Exact.h"
+
+#include "compiler/schedule/construct/Beam.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/overlap/Pairing.h"
+#include "compiler/schedule/search/Search.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace pipec::schedule {
+
+namespace {
+
+/// What is known of a problem.
+struct Known {
+  Capacities least, capacities; // with one and with two of each transfer buffer
+  Time bound = 0;
+  int32_t closeness = 0; // how often a question ran out of time: the next is nearer to the bound by half each time
+  bool tooLarge = false;
+  bool isBeamed = false; // all its states were looked at, or were too many
+};
+
+class Closer {
+public:
+  Closer(const std::vector<Problem> &problems, const ExactOptions &options) : problems(problems), options(options) {}
+
+  std::optional<Exact> run() {
+    begin();
+    if (known.empty())
+      return std::nullopt;
+    while (true) {
+      const size_t i = next();
+      best.bound = std::min(known[i].bound, best.time);
+      best.tooLarge = known[i].tooLarge;
+      const int64_t left = options.milliseconds - passed();
+      if (best.bound >= best.time || left <= 0)
+        return std::move(best);
+      if (!known[i].isBeamed) {
+        beamAll(i);
+        continue;
+      }
+      if (known[i].tooLarge || known[i].closeness > kNearest) {
+        searchOn();
+        return std::move(best);
+      }
+      ask(i, left);
+    }
+  }
+
+private:
+  static constexpr int32_t kNearest = 12;
+  const std::vector<Problem> &problems;
+  const ExactOptions &options;
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  std::vector<Known> known;
+  Exact best;
+
+  int64_t passed() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  void begin() {
+    bool found = options.start.has_value();
+    if (found)
+      best = {.problem = options.start->problem,
+              .words = options.start->words,
+              .time = timeOf(problems[options.start->problem], options.start->words, options.objective)};
+    for (size_t i = 0; i < problems.size() && !options.start; ++i) {
+      const std::optional<Solution> solution = solvePaired(problems[i], {.objective = options.objective});
+      if (!solution)
+        continue;
+      if (!found || solution->time < best.time) {
+        best.problem = i;
+        best.words = solution->words;
+        best.time = solution->time;
+      }
+      found = true;
+    }
+    if (found)
+      for (const Problem &problem : problems)
+        known.push_back({capacitiesOf(problem, 1), capacitiesOf(problem), boundOf(problem, options.objective), 0,
+                         hasPairs(problem)}); // not asked about
+  }
+
+  /// Nothing more can be proven: the search goes on, twice as long each time, for as long as that is likely to end.
+  void searchOn() {
+    int64_t last = 0;
+    for (int64_t effort = 200; best.time > best.bound && passed() + 2 * last < options.milliseconds; effort *= 2) {
+      const int64_t before = passed();
+      if (options.said)
+        options.said(best, best.time - 1);
+      for (size_t i = 0; i < problems.size(); ++i) {
+        std::optional<Solution> solution = solvePaired(problems[i], {.objective = options.objective, .effort = effort});
+        if (!solution || solution->time >= best.time)
+          continue;
+        best.problem = i;
+        best.words = std::move(solution->words);
+        best.time = solution->time;
+      }
+      last = passed() - before;
+    }
+  }
+
+  /// The problem whose bound is all that is known of all.
+  size_t next() const {
+    return size_t(
+        std::min_element(known.begin(), known.end(), [](const Known &a, const Known &b) { return a.bound < b.bound; }) -
+        known.begin());
+  }
+
+  /// Where few states of all ranks are left that may come to less, all of them are soon looked at. They have no pairs.
+  void beamAll(size_t i) {
+    constexpr size_t kStates = 20'000;
+    Known &it = known[i];
+    it.isBeamed = true;
+    if (options.objective != Objective::Makespan || it.tooLarge || !canBeam(problems[i]))
+      return;
+    BeamResult found = beam(problems[i], it.least,
+                            {.objective = options.objective, .below = best.time, .width = kStates, .allOrNone = true});
+    if (found.words && isBetter(i, best.time - 1, *found.words)) {
+      best.problem = i;
+      best.time = timeOf(problems[i], *found.words, options.objective);
+      best.words = std::move(*found.words);
+    } else if (found.words) { // only with fewer buffers
+      return;
+    }
+    if (found.exhaustive)
+      it.bound = std::max(it.bound, best.time);
+  }
+
+  void ask(size_t i, int64_t left) {
+    Known &it = known[i];
+    // The last picosecond first; then a half, a quarter, … of the way.
+    const Time gap = best.time - 1 - it.bound;
+    const Time target = it.bound + (it.closeness == 0 ? gap : gap >> it.closeness);
+    if (options.said)
+      options.said(best, target);
+    const int64_t most = std::max<int64_t>(it.closeness == 0 ? left / 2 : left / 3, 100);
+    Words words;
+    Decided decided = asked(i, it.least, target, most, words);
+    if (decided == Decided::No) {
+      it.bound = target + 1;
+      return;
+    }
+    it.tooLarge = decided == Decided::TooLarge;
+    if (decided == Decided::Yes && !isBetter(i, target, words)) // only with fewer buffers, perhaps
+      decided = asked(i, it.capacities, target, most, words);
+    if (decided != Decided::Yes || !isBetter(i, target, words)) {
+      ++it.closeness;
+      return;
+    }
+    best.problem = i;
+    best.time = timeOf(problems[i], words, options.objective);
+    best.words = std::move(words);
+    it.closeness = 0;
+  }
+
+  Decided asked(size_t i, const Capacities &capacities, Time target, int64_t milliseconds, Words &words) {
+    ++best.questions;
+    return decide(problems[i], capacities,
+                  {.objective = options.objective, .target = target, .milliseconds = milliseconds}, words);
+  }
+
+  /// What a solver says is looked at here.
+  bool isBetter(size_t i, Time target, const Words &words) const {
+    if (!verify(problems[i], words).empty() || timeOf(problems[i], words, options.objective) > target)
+      return false;
+    for (size_t r = 0; r < known[i].capacities.size(); ++r)
+      if (peakOf(problems[i], words[r]) > known[i].capacities[r])
+        return false;
+    return true;
+  }
+};
+
+} // namespace
+
+std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options) {
+  return Closer(problems, options).run();
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,41 @@
+// `pipec search --exact`: closes the gap between what the search finds and what is proven, from both sides. Whether an
+// order of a given time exists is asked of a solver (Decide.h); a yes is a better order, a no a better bound.
+#pragma once
+
+#include "compiler/schedule/exact/Decide.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipec::schedule {
+
+struct Exact {
+  size_t problem = 0; // of those given, the one of the words
+  Words words;
+  Time time = 0;
+  Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
+  bool tooLarge = false; // some problem is larger than what is asked about, or has overlapped pairs
+  int64_t questions = 0;
+};
+
+/// Words of one of the problems that verify accepts and that run within its limit.
+struct KnownOrder {
+  size_t problem = 0;
+  Words words;
+};
+
+struct ExactOptions {
+  Objective objective = Objective::Span;
+  int64_t milliseconds = 10'000; // the search before the first question included, which is not cut short
+  std::function<void(const Exact &, Time asking)> said = {}; // before each question
+  std::optional<KnownOrder> start = {};                      // in place of a search
+};
+
+/// The best order over all problems, which differ in their placement; none where none fits. What it
+/// finds leaves room for two transfer buffers each, as SolveOptions says; the proof holds for one, the fewest there
+/// are. How far it gets depends on the machine. Needs check to have passed for each, and canDecide().
+std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options = {});
+
+} // namespace pipec::schedule

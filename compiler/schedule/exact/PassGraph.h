@@ -1,0 +1,67 @@
+// The passes of a problem as a network of least distances, for an exact search: a line is a stage and kind, whose
+// passes run in the order of microbatches. Times are whole multiples of a unit that divides all lengths.
+#pragma once
+
+#include "compiler/schedule/model/Capacity.h"
+#include "compiler/schedule/model/Objective.h"
+
+#include <vector>
+
+namespace pipec::schedule {
+
+class Passes {
+public:
+  struct Arc {
+    int32_t from, to;
+    Time length; // in units, as all times here
+  };
+
+  /// Of orders whose objective takes `target` picoseconds or less.
+  Passes(const Problem &problem, Objective objective, Time target);
+
+  int32_t ranks() const { return problem.ranks; }
+  int32_t microbatches() const { return problem.microbatches; }
+  int32_t lines() const { return int32_t(problem.stages.size()) * kinds; }
+  /// The passes, and after them one that stands for the start of all, and one for the all-reduce of a gradient norm.
+  int32_t count() const { return lines() * microbatches() + 2; }
+  int32_t pass(int32_t line, int32_t microbatch) const { return line * microbatches() + microbatch; }
+  Letter letterOf(int32_t line) const;
+  int32_t rankOf(int32_t line) const { return problem.rankOf[size_t(line / kinds)]; }
+  const std::vector<int32_t> &linesOf(int32_t rank) const { return rankLines[size_t(rank)]; }
+  Time length(int32_t pass) const { return lengths[size_t(pass / microbatches())]; }
+  __int128 change(int32_t line) const { return changeOf(problem.stages[size_t(line / kinds)], letterOf(line)); }
+
+  const std::vector<Arc> &arcs() const { return network; }
+  /// What a pass's window is counted from: the start of all, or, for the span, its rank's first pass.
+  int32_t anchorOf(int32_t pass) const { return anchors[size_t(pass)]; }
+  Time earliest(int32_t pass) const { return least[size_t(pass)]; }
+  Time latest(int32_t pass) const { return most[size_t(pass)]; }
+  /// Of a rank: no pass starts before the one, none ends after the other.
+  Time firstOf(int32_t rank) const { return firsts[size_t(rank)]; }
+  Time lastOf(int32_t rank) const { return lasts[size_t(rank)]; }
+  /// Of two passes of a rank: whether data, windows or the order of microbatches say that x runs first.
+  bool mustPrecede(int32_t x, int32_t y) const;
+  /// False where some window is empty.
+  bool isPossible() const { return possible; }
+
+  /// The words of start times.
+  Words words(const std::vector<int64_t> &starts) const;
+
+private:
+  const Problem &problem;
+  const int32_t kinds; // of a stage: F, B, W or F, BW
+  Time unit = 1;
+  std::vector<Time> lengths; // of a line
+  std::vector<std::vector<int32_t>> rankLines;
+  std::vector<Arc> network;
+  std::vector<int32_t> anchors;
+  std::vector<Time> least, most, firsts, lasts;
+  bool possible = true;
+
+  void connect();
+  void setUnit(Time divides);
+  void setWindows(Objective objective, Time target);
+  std::vector<Time> distancesFrom(int32_t pass) const;
+};
+
+} // namespace pipec::schedule

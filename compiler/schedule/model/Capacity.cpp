@@ -1,0 +1,51 @@
+#include "compiler/schedule/model/Capacity.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+
+namespace pipec::schedule {
+
+std::map<BufferEnd, Bytes> payloads(const Problem &problem) {
+  std::map<BufferEnd, Bytes> result;
+  for (size_t s = 0; s < problem.stages.size(); ++s) {
+    const int32_t next = problem.after(int32_t(s));
+    const int32_t one = problem.rankOf[s], other = next < 0 ? one : problem.rankOf[size_t(next)];
+    if (one == other)
+      continue;
+    for (const bool sends : {false, true})
+      for (const auto &[rank, peer] : {std::pair(one, other), std::pair(other, one)}) {
+        Bytes &bytes = result[{rank, peer, sends}];
+        bytes = std::max(bytes, problem.stages[s].boundary);
+      }
+  }
+  return result;
+}
+
+std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
+  std::vector<__int128> held(size_t(problem.ranks), 0);
+  for (size_t r = 0; r != held.size(); ++r)
+    held[r] = __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
+              (problem.workspace.empty() ? 0 : problem.workspace[r]);
+  for (const auto &[end, bytes] : payloads(problem))
+    held[size_t(end.rank)] += __int128(buffers) * bytes;
+  return held;
+}
+
+Bytes leastLimit(const Problem &problem) {
+  std::vector<__int128> need = heldAlways(problem, 1);
+  for (size_t s = 0; s != problem.stages.size(); ++s)
+    need[size_t(problem.rankOf[s])] += __int128(problem.stages[s].activation) + problem.stages[s].context;
+  return static_cast<Bytes>(std::min<__int128>(*std::max_element(need.begin(), need.end()), limits::kBytes));
+}
+
+Capacities capacitiesOf(const Problem &problem, int32_t buffers) {
+  Capacities capacities;
+  if (problem.memoryLimit == 0)
+    return capacities;
+  for (const __int128 bytes : heldAlways(problem, buffers))
+    capacities.push_back(static_cast<Bytes>(std::max<__int128>(problem.memoryLimit - bytes, 0)));
+  return capacities;
+}
+
+} // namespace pipec::schedule

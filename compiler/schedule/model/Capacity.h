@@ -1,0 +1,37 @@
+// What a rank's memory limit leaves for activations and contexts, beside what it holds whatever runs.
+#pragma once
+
+#include "compiler/schedule/model/Problem.h"
+
+#include <map>
+#include <vector>
+
+namespace pipec::schedule {
+
+/// One end of a directed pair of ranks.
+struct BufferEnd {
+  int32_t rank = 0, peer = 0;
+  bool sends = false; // else it receives
+  auto operator<=>(const BufferEnd &) const = default;
+};
+
+/// Of each end that `problem` has: the bytes of its largest transfer.
+std::map<BufferEnd, Bytes> payloads(const Problem &problem);
+
+/// What each rank holds whatever runs: static memory, workspace, and so many transfer buffers of the largest payload at
+/// each end of each directed pair of ranks that talk.
+std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers);
+
+/// The memory limit of a rank under which some order still fits, with one buffer for each direction of each pair of
+/// ranks: one microbatch goes all the way before the next starts. Less there is none, since between a microbatch's last
+/// F and first B a rank holds all that its stages keep of it.
+Bytes leastLimit(const Problem &problem);
+
+/// Bytes of activations and contexts that each rank may hold; empty: no limit.
+using Capacities = std::vector<Bytes>;
+
+/// What the limit leaves each rank for activations and contexts, beside static memory, workspace and `buffers` transfer
+/// buffers of the largest payload at each end of each directed pair of ranks; empty without a limit, never negative.
+Capacities capacitiesOf(const Problem &problem, int32_t buffers = 2);
+
+} // namespace pipec::schedule

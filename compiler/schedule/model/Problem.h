@@ -1,0 +1,165 @@
+// What is to be scheduled, apart from any IR: ranks, stages, costs, links, memory; and what a solution is: a word for
+// each rank. Solvers return words; `verify` judges them and shares no code with any solver. Times are picoseconds,
+// sizes bytes; both stay within runtime/plan/Limits.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipec::schedule {
+
+using Time = int64_t;
+using Bytes = int64_t;
+
+enum class BackwardMode : uint8_t { Fused, Split };
+
+/// One directed pair of ranks. Bandwidth in bytes per second; 0: unlimited.
+struct Link {
+  Time latency = 0;
+  int64_t bandwidth = 0;
+};
+
+/// Costs and sizes of one stage and one microbatch.
+struct Stage {
+  Time forward = 0;
+  Time backwardInput = 0;  // split
+  Time backwardWeight = 0; // split
+  Time backward = 0;       // fused
+  Time optimizer = 0;      // once a step
+  Bytes boundary = 0;      // what F sends on; the gradient that comes back has this size too
+  Bytes activation = 0;    // held from the start of F to the end of B
+  Bytes context = 0;       // held from the start of F to the end of W (fused: of the backward)
+  Bytes gradients = 0;     // of its weights; what two copies of a stage sum
+  /// What its forward takes together with a whole backward on its rank; absent: they never run together.
+  std::optional<Time> overlapped = std::nullopt;
+};
+
+struct Problem {
+  int32_t ranks = 1;
+  int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
+  BackwardMode backward = BackwardMode::Fused;
+  /// Pipelines side by side on the same ranks, each with its own microbatches; `stages` is one after the other.
+  int32_t copies = 1;
+  /// So many microbatches, one after the other, are the slices of one sequence: F of a slice needs F of the slice
+  /// before it on the same stage (its keys and values), the backward that of the slice behind it (their gradients).
+  int32_t slices = 1;
+  /// Backwards run in groups of so many microbatches, the last of a group first. A multiple of the slices.
+  int32_t backwardGroup = 1;
+  std::vector<Stage> stages;
+  std::vector<int32_t> rankOf;                       // stage → rank
+  Link link;                                         // default of every directed pair
+  std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to) → exception
+  std::vector<Bytes> staticBytes;                    // a rank each; empty: zero bytes
+  std::vector<Bytes> workspace;                      // a rank each; empty: zero bytes
+  Bytes memoryLimit = 0;                             // of one rank; 0: none
+  // Of the all-reduce of a gradient norm, which starts when all ranks have done their last backward and before which no
+  // optimizer starts; absent: there is none.
+  std::optional<Time> globalNorm;
+
+  /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
+  int32_t before(int32_t stage) const { return stage % stagesOfCopy() == 0 ? -1 : stage - 1; }
+  int32_t after(int32_t stage) const { return (stage + 1) % stagesOfCopy() == 0 ? -1 : stage + 1; }
+  int32_t stagesOfCopy() const { return static_cast<int32_t>(stages.size()) / copies; }
+  /// The microbatch of a stage's n-th backward, from 0.
+  int32_t backwardOf(int32_t n) const {
+    const int32_t first = n / backwardGroup * backwardGroup;
+    return first + std::min(first + backwardGroup, microbatches) - 1 - n;
+  }
+  /// What the stage before waits for: B, or a fused backward; and what is left for W.
+  Time backwardTime(const Stage &stage) const {
+    return backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
+  }
+  Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
+  /// The rank that holds the other copies of a rank's stages; -1: there are none, or they are its own.
+  int32_t partnerOf(int32_t rank) const;
+
+  const Link &linkBetween(int32_t from, int32_t to) const;
+  /// Stages of every rank, ascending.
+  std::vector<std::vector<int32_t>> stagesByRank() const;
+  /// From a stage's end to where its neighbour may start: wire and latency; 0 on one rank. Down (to = from + 1) and up
+  /// alike carry the upstream stage's boundary.
+  Time handOver(int32_t from, int32_t to) const;
+};
+
+/// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited; what does
+/// not fit is the largest Time, which check refuses.
+Time wireTime(Bytes bytes, int64_t bandwidth);
+
+/// What the all-reduce of a gradient norm takes: 8 bytes over the ranks as a ring, 2 (n - 1) hops of its slowest link.
+Time globalNormTime(const Problem &problem);
+
+/// What the all-reduce of the gradients of a rank's stages with its partner takes, when both have done their last
+/// backward and before either's optimizer: each sends the other all of them, over links in both directions. 0 without a
+/// partner.
+Time copySumTime(const Problem &problem, int32_t rank);
+/// And how many bytes that are, each way.
+Bytes copySumBytes(const Problem &problem, int32_t rank);
+
+/// Stage → rank, of the stages of two copies: the first in a loop, the second from the last rank to the first.
+std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy);
+
+/// Stage → rank: in a loop, s mod P, or there and back over the ranks, as often as there are chunks.
+std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
+
+/// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
+enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
+
+/// Of an F: it runs together with the backward behind it. Both start when both can, and both end when the pair does.
+struct Op {
+  int32_t stage = 0;
+  Letter letter = Letter::F;
+  bool overlapped = false;
+  bool operator==(const Op &) const = default;
+};
+
+/// How long a letter of a stage takes.
+inline Time costOf(const Stage &stage, Letter letter) {
+  return letter == Letter::F   ? stage.forward
+         : letter == Letter::B ? stage.backwardInput
+         : letter == Letter::W ? stage.backwardWeight
+                               : stage.backward;
+}
+/// How long an overlapped F takes with the backward behind it.
+inline Time pairCost(const Problem &problem, const Op &forward, const Op &backward) {
+  const Stage &stage = problem.stages[size_t(forward.stage)];
+  return stage.overlapped.value_or(stage.forward + costOf(problem.stages[size_t(backward.stage)], backward.letter));
+}
+/// What a letter of a stage adds to the bytes held, F at its start, the others at their end. In 128 bits: sizes within
+/// the limits times as many microbatches may pass 2^63.
+inline __int128 changeOf(const Stage &stage, Letter letter) {
+  const __int128 activation = stage.activation, context = stage.context;
+  return letter == Letter::F   ? activation + context
+         : letter == Letter::B ? -activation
+         : letter == Letter::W ? -context
+                               : -activation - context;
+}
+
+/// One rank's compute order; the optimizer follows it.
+using Word = std::vector<Op>;
+/// words[r] is rank r's.
+using Words = std::vector<Word>;
+
+/// Words in which one microbatch goes all the way before the next starts: no order holds less, none is longer.
+Words oneAtATime(const Problem &problem);
+
+/// What holds of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
+/// when right, else what is wrong.
+std::string check(const Problem &problem);
+/// The two parts of it: all but how long things take, and that, which needs the first to have passed.
+std::string checkShape(const Problem &problem);
+std::string checkTimes(const Problem &problem);
+/// Whether no order of these passes can make a step longer than limits::kTime: all work and all transfers one after the
+/// other are not. Needs check(problem) to have passed.
+bool isNeverTooLong(const Problem &problem);
+/// What holds of a solution: a word for each rank; F and a backward of each stage exactly `microbatches` times on its
+/// rank, the backward BW or, where it is split, either that or B and W; no prefix with a backward whose F is not in it
+/// or more W than B; behind an overlapped F a BW of another microbatch or stage; and no cycle between ranks. Empty when
+/// right, else what is wrong. Needs check(problem) to have passed. O(letters).
+std::string verify(const Problem &problem, const Words &words);
+
+} // namespace pipec::schedule

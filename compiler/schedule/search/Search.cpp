@@ -1,0 +1,199 @@
+// Candidates are made and timed for the problem itself, or, where it is long, for two short ones first: what a
+// microbatch more costs carries over. The best go on to local improvement; what they do with few microbatches is
+// improved before it is done with all.
+#include "compiler/schedule/search/Search.h"
+
+#include "compiler/schedule/construct/Beam.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/search/Few.h"
+#include "compiler/schedule/search/Trials.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace pipec::schedule {
+
+namespace {
+
+// At the usual effort, about a hundred nanoseconds a letter.
+constexpr int64_t kTrialLetters = 2'500'000;             // in candidates at least, and
+constexpr int64_t kTrialWords = 240;                     // this often the problem's letters, up to
+constexpr int64_t kMostTrialLetters = 10'000'000;        // these, or
+constexpr int64_t kLeastTrialWords = 20;                 // this often, if that is more
+constexpr int64_t kNearLetters = 1 << 18;                // of problems with more, each counts nearly twice
+constexpr int64_t kBeamLetters = 250'000;                // in all states of a beam together, each
+constexpr int64_t kBeamWork = 8;                         // so many times as long
+constexpr int64_t kLeastWidth = 24, kMostWidth = 10'000; // of all beams together
+constexpr int64_t kFreeWidth = 1'000;                    // from which on one goes without limits of its own
+constexpr int64_t kAnnealLetters = 6'000'000;
+constexpr int64_t kFewLetters = 12'000'000; // in annealing few microbatches of many
+constexpr size_t kMostTried = 420;
+constexpr size_t kFinalists = 4;
+
+class Solver {
+public:
+  /// With `needsBuffers`, only words for whose buffers the limit leaves room.
+  Solver(const Problem &problem, const Capacities &capacities, const SolveOptions &options, bool needsBuffers)
+      : problem(problem), capacities(capacities), options(options), trials(problem, capacities, options, needsBuffers),
+        few(trials), mostTried(std::max<size_t>(kMostTried * size_t(std::min<int64_t>(options.effort, 100)) / 100, 8)) {
+  }
+
+  std::optional<Solution> run() {
+    const int64_t letters = trials.letters;
+    const int64_t budget =
+        std::max({kTrialLetters, std::min(kTrialWords * letters, kMostTrialLetters), kLeastTrialWords * letters}) /
+        (letters > kNearLetters ? 180 : 100) * options.effort;
+    std::vector<Trial> best;
+    std::vector<Guess> guesses;
+    if (problem.microbatches > 4 * problem.ranks && letters * int64_t(trials.candidates.size()) > budget)
+      best = screened(budget, guesses);
+    else
+      best = tried(budget, guesses);
+    tryBeams(best);
+    if (best.empty())
+      return std::nullopt;
+    trials.improve(best, kAnnealLetters);
+    few.growImproved(std::move(guesses), best, kFinalists, kFewLetters, kAnnealLetters);
+    Trial &first = leastOf(best);
+    return Solution{std::move(first.words), first.time,   trials.bound, trials.candidates[first.candidate].name,
+                    trials.count,           trials.walked};
+  }
+
+private:
+  const Problem &problem;
+  const Capacities &capacities;
+  const SolveOptions &options;
+  Trials trials;
+  Few few;
+  const size_t mostTried;
+
+  std::vector<Trial> tried(int64_t budget, std::vector<Guess> &guesses) {
+    std::vector<Trial> best;
+    for (size_t i = 0; i < trials.candidates.size() && (best.empty() || (trials.walked < budget && i < mostTried));
+         ++i) {
+      if (std::optional<Trial> trial = trials.tryOn(problem, i))
+        keepShortest(best, std::move(*trial), kFinalists);
+      if (!best.empty() && best.front().time <= trials.bound)
+        break;
+    }
+    if (few.isFewer() && !best.empty() && best.front().time > trials.bound)
+      for (const Trial &trial : best)
+        if (std::optional<Guess> each = few.guess(trial.candidate))
+          guesses.push_back(std::move(*each));
+    return best;
+  }
+
+  /// The best by their guesses: what goes on from fewer of them, then what is made of all of them anew.
+  std::vector<Trial> screened(int64_t budget, std::vector<Guess> &guesses) {
+    for (size_t i = 0; i < trials.candidates.size() && i < mostTried && (guesses.empty() || trials.walked < budget);
+         ++i)
+      if (std::optional<Guess> each = few.guess(i))
+        guesses.push_back(std::move(*each));
+    // What is best of few need not go on as its middle does.
+    const auto shortest = std::min_element(guesses.begin(), guesses.end(),
+                                           [](const Guess &a, const Guess &b) { return a.few.time < b.few.time; });
+    std::vector<Trial> best;
+    if (shortest != guesses.end())
+      if (std::optional<Trial> trial = trials.tryOn(problem, shortest->few.candidate))
+        keepShortest(best, std::move(*trial), kFinalists);
+    std::sort(guesses.begin(), guesses.end());
+    for (const bool grows : {true, false})
+      for (const Guess &each : guesses) {
+        if (!best.empty() && (trials.walked >= 2 * budget || best.front().time <= trials.bound))
+          return best;
+        if (grows && each.period.microbatches == 0)
+          continue;
+        if (!best.empty() && !Few::isWorthwhile(each, best.front().time))
+          break;
+        if (std::optional<Trial> trial = grows ? few.grow(each) : trials.tryOn(problem, each.few.candidate))
+          keepShortest(best, std::move(*trial), kFinalists);
+      }
+    return best;
+  }
+
+  /// Words of beams, where the others leave a gap; a little worse than theirs they may still be those that improve.
+  void tryBeams(std::vector<Trial> &best) {
+    const int64_t width = std::min(kBeamLetters / 100 * options.effort / trials.letters, kMostWidth);
+    if (!canBeam(problem) || width < kLeastWidth)
+      return;
+    const std::vector<std::vector<int32_t>> rooms = roomsOf(width);
+    for (size_t i = 0; i < rooms.size() && (best.empty() || best.front().time > trials.bound); ++i) {
+      const size_t each = size_t(width) / rooms.size();
+      trials.candidates.push_back(
+          {fmt::format("beam {} of {} states", i, each), [&, each](const Problem &given, const Capacities &capacity) {
+             return beamed(
+                 given, capacity,
+                 {.objective = options.objective, .below = worthwhile(best), .width = each, .mostOfStage = rooms[i]});
+           }});
+      if (std::optional<Trial> trial = trials.tryOn(problem, trials.candidates.size() - 1, 2))
+        keepShortest(best, std::move(*trial), kFinalists);
+    }
+  }
+
+  static Time worthwhile(const std::vector<Trial> &best) {
+    constexpr Time kWorth = 50; // a part in so many worse
+    return best.empty() ? std::numeric_limits<Time>::max() : best.front().time + best.front().time / kWorth;
+  }
+
+  std::optional<Words> beamed(const Problem &given, const Capacities &capacity, const BeamOptions &beamOptions) {
+    BeamResult found = beam(given, capacity, beamOptions);
+    trials.walked += kBeamWork * found.letters;
+    return std::move(found.words);
+  }
+
+  /// How many microbatches beams let wait at each stage: a narrow one fills the ranks' memory with first chunks, so
+  /// that few get through, unless all stages but each rank's last keep to their shares, or to one more than that.
+  std::vector<std::vector<int32_t>> roomsOf(int64_t width) const {
+    const std::vector<int32_t> shares = sharesOf(problem, capacities);
+    if (shares.empty())
+      return {{}};
+    std::vector<std::vector<int32_t>> rooms;
+    for (const int32_t more : {1, 0}) {
+      std::vector<int32_t> &room = rooms.emplace_back(shares);
+      for (int32_t &most : room)
+        most += more;
+      for (const std::vector<int32_t> &mine : problem.stagesByRank())
+        room[size_t(mine.back())] = problem.microbatches;
+    }
+    if (width < 2 * kLeastWidth)
+      rooms.erase(rooms.begin());
+    else if (width >= kFreeWidth)
+      rooms.push_back({});
+    return rooms;
+  }
+};
+
+} // namespace
+
+Time boundOf(const Problem &problem, Objective objective) {
+  const Bounded bounds = lowerBounds(problem);
+  return objective == Objective::Makespan ? bounds.makespan : bounds.span;
+}
+
+std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
+  if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
+    return std::nullopt;
+  const auto capacitiesWith = [&](int32_t buffers) {
+    Capacities capacities = capacitiesOf(problem, buffers);
+    for (Bytes &capacity : capacities)
+      capacity = std::max<Bytes>(capacity - options.spare, 0);
+    return capacities;
+  };
+  const Capacities capacities = capacitiesWith(options.buffers);
+  const bool hasBuffers =
+      std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });
+  if (capacities.empty() || !hasBuffers)
+    return Solver(problem, capacities, options, false).run();
+  for (int32_t buffers = options.buffers;; buffers = 1) {
+    if (std::optional<Solution> solution = Solver(problem, capacitiesWith(buffers), options, true).run())
+      return solution;
+    if (buffers <= 1)
+      break;
+  }
+  Words words = oneAtATime(problem);
+  const Time time = timeOf(problem, words, options.objective);
+  return Solution{std::move(words), time, boundOf(problem, options.objective), "one microbatch at a time"};
+}
+
+} // namespace pipec::schedule

@@ -1,0 +1,64 @@
+// What a search makes of a problem's candidates: words that fit, verified and timed, of all microbatches or of fewer.
+#pragma once
+
+#include "compiler/schedule/search/Candidates.h"
+#include "compiler/schedule/search/Search.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace pipec::schedule {
+
+struct Trial {
+  size_t candidate = 0;
+  Words words;
+  Time time = 0;
+};
+
+inline Trial &leastOf(std::vector<Trial> &trials) {
+  return *std::min_element(trials.begin(), trials.end(),
+                           [](const Trial &a, const Trial &b) { return a.time < b.time; });
+}
+
+int64_t lettersOf(const Problem &problem);
+
+/// Annealing evaluations that are worth while.
+constexpr int64_t kLeastAnnealing = 600;
+
+class Trials {
+public:
+  /// With `needsBuffers`, only words for whose buffers the limit leaves room.
+  Trials(const Problem &problem, const Capacities &capacities, const SolveOptions &options, bool needsBuffers);
+
+  const Problem &problem;
+  const SolveOptions &options;
+  const int64_t letters; // of the problem
+  const Time bound;
+  std::vector<Candidate> candidates;
+  int64_t count = 0, walked = 0; // words made, and letters walked for it
+
+  /// A candidate's words for `given`, the problem with as many microbatches or fewer.
+  std::optional<Trial> tryOn(const Problem &given, size_t candidate, int tries = 6);
+  /// Words of the problem, made as a candidate's.
+  std::optional<Trial> tryWords(size_t candidate, Words words);
+  /// So many letters of annealing, shared by the first ones.
+  void improve(std::vector<Trial> &best, int64_t work);
+  /// The same for one with fewer microbatches; false where the buffers that it needs then no longer fit.
+  bool improve(const Problem &few, Trial &trial, int64_t evaluations, uint64_t seed);
+
+private:
+  const Capacities &capacities;
+  const bool needsBuffers;
+  std::set<std::pair<int32_t, uint64_t>> seen; // words of so many microbatches
+  std::map<int32_t, Time> shortestOf;          // of trials with so many microbatches
+  std::map<size_t, Capacities> lowered;        // of a candidate, where its words need many buffers
+
+  const Capacities &capacitiesOf(size_t candidate) const;
+  Trial withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial);
+  Capacities lessBy(__int128 excess, const Capacities &than) const;
+};
+
+} // namespace pipec::schedule

@@ -1,0 +1,90 @@
+// An order file of torch.distributed.pipelining as its cells: both formats of _PipelineScheduleRuntime._load_csv. A row
+// a rank, a cell an action, `<stage><kind><microbatch>`. compute_only has F, B (the whole backward), I (for the input),
+// W (for the weights) and OVERLAP_F_B pairs; an empty cell is idle. compute_comms has transfers and FSDP's actions
+// besides, in three spellings: that of releases 2.8 and 2.9, 2.10 to 2.14 (with REDUCE_GRAD) and 2.15 on (with WAIT
+// cells).
+#pragma once
+
+#include "compiler/schedule/model/Problem.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipec::schedule {
+
+/// Most cells of an order file, the two of a pair counted apart: 128 ranks x 1024 microbatches of a split backward on
+/// two stages a rank take a quarter of it.
+inline constexpr int64_t kOrderCells = int64_t(1) << 23;
+
+enum class Action : uint8_t {
+  F,
+  I,
+  W,
+  B,
+  SendF,
+  RecvF,
+  SendB,
+  RecvB,
+  WaitSendF,
+  WaitSendB,
+  Unshard,
+  Reshard,
+  ReduceGrad,
+  WaitReduceGrad
+};
+inline constexpr int kActions = 14;
+
+inline bool isPass(Action action) { return action <= Action::B; }
+inline bool isTransfer(Action action) { return action >= Action::SendF && action <= Action::RecvB; }
+inline bool isSend(Action action) { return action == Action::SendF || action == Action::SendB; }
+inline bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }
+
+/// One action. Its row is its rank, and its line, from 1, one more: no line is without a row.
+struct Cell {
+  Action action = Action::F;
+  bool opensPair = false; // the first of an OVERLAP_F_B pair; the next cell is the second
+  int32_t stage = 0;
+  int32_t microbatch = -1; // -1: the action is of a stage
+  int32_t column = 1;      // of its first character, from 1
+};
+
+/// The stage at the other end of a transfer, or of what a WAIT_SEND waits for.
+inline int32_t otherStage(const Cell &cell) {
+  bool up = cell.action == Action::SendF || cell.action == Action::RecvB || cell.action == Action::WaitSendF;
+  return cell.stage + (up ? 1 : -1);
+}
+
+/// What a release of PyTorch calls this: "RECV_F".
+std::string_view spelling(Action action);
+/// "1RECV_F0"
+std::string nameOf(const Cell &cell);
+void appendName(std::string &text, const Cell &cell);
+
+enum class OrderFormat : uint8_t { ComputeOnly, ComputeComms };
+/// compute_comms as the releases from this one on read it.
+enum class TorchRelease : uint8_t { V2_8, V2_10, V2_15 };
+/// "2.10"
+std::string_view nameOf(TorchRelease release);
+
+struct OrderCells {
+  std::vector<std::vector<Cell>> rows; // rows[r] is rank r's
+  OrderFormat format = OrderFormat::ComputeOnly;
+  TorchRelease release = TorchRelease::V2_8;
+  bool pairs = false; // there are OVERLAP_F_B cells
+  int32_t copies = 1; // of each stage; no file says it: the stages of a second copy go on from the first's
+};
+
+/// A place in the file, both from 1, and what is wrong there.
+struct OrderError {
+  int line = 1, column = 1;
+  std::string message;
+  bool readable = false; // every cell could be read and the file is of one spelling: what is wrong is the order
+};
+
+/// Reads every cell, and which format and spelling they are of. Strict: what PyTorch lets through by accident (text
+/// after a cell, leading zeros, spellings mixed) is refused. False after an error. O(text).
+bool readCells(std::string_view text, OrderCells &cells, OrderError &error);
+
+} // namespace pipec::schedule

@@ -1,0 +1,60 @@
+// The cells of a compute_comms file as a plan's programs: instruction i of a rank is cell i of its row. Why they wait
+// as they do stands in OrderProof.h. Internal to compiler/emit.
+#pragma once
+
+#include "compiler/torch/OrderProof.h"
+#include "runtime/plan/Plan.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace pipec::emit {
+
+class OrderPrograms {
+public:
+  OrderPrograms(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator);
+
+  /// Of each rank its queues, each as the cells on it, in order; the compute queue is the first.
+  std::vector<std::vector<std::vector<uint32_t>>> queues;
+  /// Fit for the walk, not for the rules: everything takes 1 ps, but WAIT and FSDP's cells, which are optimizer steps
+  /// that take none.
+  plan::Variant variant;
+
+private:
+  void add(size_t rank);
+  uint32_t queueOf(const schedule::Cell &cell);
+  uint32_t operationOf(const schedule::Cell &cell);
+
+  const schedule::OrderCells &cells;
+  const schedule::OrderIndex &index;
+  const Communicator communicator;
+  static constexpr uint32_t kNone = ~uint32_t(0);
+  std::vector<uint32_t> place;    // of a stage among its rank's
+  std::vector<uint32_t> stagesOf; // how many a rank has
+  // Of the rank at hand.
+  plan::Program *program = nullptr;
+  std::map<std::pair<int32_t, int>, uint32_t> communicators; // by what shares one
+  std::vector<uint32_t> operations;                          // by place of the stage, and action
+};
+
+/// Of a row of an order that stops: the cell at `place` stands behind the one at `first`, or (first == place) is a
+/// WAIT_SEND that comes too early.
+struct OrderBehind {
+  size_t rank = 0;
+  uint32_t place = 0, first = 0;
+};
+
+/// How far cells that have passed checkCells run.
+struct OrderRun {
+  bool ends = false;
+  size_t done = 0;                 // cells, where it stops
+  std::vector<OrderBehind> behind; // in the cycle in which it does
+};
+OrderRun runOrder(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator);
+
+/// What would let an order end that stops: cells moved, another queue model, or transfers left to PyTorch; each has
+/// been tried. Empty if nothing simple does.
+std::string mendOrder(const schedule::OrderCells &cells, Communicator communicator);
+
+} // namespace pipec::emit

@@ -1,0 +1,285 @@
+#include "test/driver/Agreement.h"
+
+#include "compiler/driver/CrossCheck.h"
+#include "compiler/emit/EmitPlan.h"
+#include "compiler/explain/Explain.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Write.h"
+#include "runtime/simulate/Recording.h"
+#include "runtime/simulate/Simulate.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdlib>
+
+namespace pipec::test {
+
+int rounds(int usual) {
+  const char *soak = std::getenv("PIPEC_SOAK");
+  return soak ? usual * std::max(1, std::atoi(soak)) : usual;
+}
+
+namespace {
+
+/// What passes have kept beside the ops must be what the ops say.
+struct CheckStreams : mlir::PassWrapper<CheckStreams, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckStreams)
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    const Streams &kept = getAnalysis<Streams>();
+    Streams fresh(getOperation());
+    ASSERT_TRUE(mlir::succeeded(fresh.match()));
+    ASSERT_EQ(kept.ranks.size(), fresh.ranks.size());
+    ASSERT_EQ(kept.transfers.size(), fresh.transfers.size());
+    for (size_t rank = 0; rank != kept.ranks.size(); ++rank) {
+      const Stream &one = kept.ranks[rank], &other = fresh.ranks[rank];
+      EXPECT_EQ(one.uses, other.uses);
+      EXPECT_EQ(one.ops, other.ops);
+      ASSERT_EQ(one.records.size(), other.records.size());
+      for (size_t i = 0; i != one.records.size(); ++i) {
+        const Record &a = one.records[i], &b = other.records[i];
+        EXPECT_EQ(one.of(a), other.of(b));
+        EXPECT_EQ(a.microbatch, b.microbatch);
+        if (one.kind(a) != plan::Kind::Recv) {
+          EXPECT_EQ(a.in, b.in);
+        }
+        if (one.kind(a) != plan::Kind::Send) {
+          EXPECT_EQ(a.out, b.out);
+        } else {
+          EXPECT_EQ(kept.transfers[a.out], fresh.transfers[b.out]);
+        }
+      }
+    }
+  }
+};
+
+} // namespace
+
+Agreement::Agreement() {
+  context.loadDialect<pipe::PipeDialect>();
+  context.printOpOnDiagnostic(false);
+}
+
+Made Agreement::make(const RandomPipeline &random, Wanted wanted) {
+  Made made;
+  llvm::raw_string_ostream places(made.places);
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    made.errors += diagnostic.str() + "\n";
+    places << diagnostic.getLocation();
+    for (mlir::Diagnostic &note : diagnostic.getNotes()) {
+      made.errors += "  " + note.str() + "\n";
+      places << note.getLocation();
+    }
+  });
+  made.module = mlir::parseSourceString<mlir::ModuleOp>(random.text(), &context);
+  if (!made.module)
+    return made;
+  mlir::PassManager manager(&context); // its verifier is on
+  buildPipeline(manager, wanted);
+  if (wanted.ops)
+    manager.addPass(std::make_unique<CheckStreams>());
+  manager.addPass(createTakeWords([&](schedule::Words words) { made.words = std::move(words); }));
+  manager.addPass(createTakeLowered(made.lowered));
+  if (mlir::failed(manager.run(*made.module)))
+    return made;
+  made.pipeline = findPipeline(*made.module);
+  made.programs = *findPrograms(*made.module);
+  return made;
+}
+
+/// The most that is live at once: an activation or context from the op that yields it to the end of its last use.
+static int64_t livePeak(pipe::ProgramOp program) {
+  std::vector<int64_t> change;
+  llvm::DenseMap<mlir::Operation *, size_t> index;
+  for (mlir::Operation &op : program.getStep().front())
+    index[&op] = index.size();
+  change.resize(index.size() + 1);
+  auto bytes = [](mlir::Type type) -> int64_t {
+    if (auto activation = mlir::dyn_cast<pipe::ActivationType>(type))
+      return activation.getBytes();
+    if (auto context = mlir::dyn_cast<pipe::ContextType>(type))
+      return context.getBytes();
+    return 0;
+  };
+  for (mlir::Operation &op : program.getStep().front())
+    for (mlir::Value value : op.getResults()) {
+      size_t last = index[&op];
+      for (mlir::Operation *user : value.getUsers())
+        last = std::max(last, index[user]);
+      change[index[&op]] += bytes(value.getType());
+      change[last + 1] -= bytes(value.getType());
+    }
+  int64_t live = 0, peak = 0;
+  for (int64_t each : change)
+    peak = std::max(peak, live += each);
+  return peak;
+}
+
+static int64_t ringBytes(const plan::Program &program) {
+  int64_t bytes = 0;
+  for (const plan::Ring &ring : program.rings)
+    bytes += int64_t(ring.size) * ring.slotBytes;
+  return bytes;
+}
+
+static bool unlimited(const schedule::Problem &problem) {
+  bool all = problem.link.bandwidth == 0;
+  for (const auto &[pair, link] : problem.links)
+    all = all && link.bandwidth == 0;
+  return all;
+}
+
+void Agreement::judge(const RandomPipeline &random, Made &made) {
+  ASSERT_EQ(made.errors, "");
+  const Lowered &lowered = *made.lowered;
+  ASSERT_TRUE(lowered.rules.ok()) << lowered.rules.message;
+  ASSERT_TRUE(lowered.progress.ok()) << lowered.progress.message;
+  EXPECT_EQ(plan::verify(lowered.variant).message, "");
+  EXPECT_EQ(crossCheck(random.problem, made.words), "");
+
+  schedule::Words words = random.words();
+  EXPECT_EQ(made.words, words); // no pass changes a word
+  schedule::Evaluation fast = schedule::evaluate(random.problem, words);
+  ASSERT_TRUE(fast.complete);
+  for (size_t rank = 0; rank != made.programs.size(); ++rank) {
+    const simulate::RankResult &result = lowered.result.ranks[rank];
+    const plan::Program &program = lowered.variant.programs[rank];
+    EXPECT_EQ(result.peakActivation, fast.peak[rank]);
+    EXPECT_EQ(result.peakActivation, livePeak(made.programs[rank]));
+    EXPECT_EQ(result.busy, fast.busy[rank]);
+    EXPECT_EQ(result.peak, result.peakActivation + ringBytes(program) + random.problem.staticBytes[rank] +
+                               random.problem.workspace[rank]);
+  }
+  // Links that queue and buffers that are waited for only add time; without either, no time at all.
+  EXPECT_GE(lowered.result.makespan, fast.makespan);
+  EXPECT_GE(lowered.span, fast.span);
+  if (random.communicator == "per_edge" && unlimited(random.problem) && random.problem.memoryLimit == 0) {
+    EXPECT_EQ(lowered.result.makespan, fast.makespan);
+    EXPECT_EQ(lowered.span, fast.span);
+  }
+}
+
+/// Whatever starts does so when its cause ends; without one, when the run begins.
+static void judgeCauses(const plan::Variant &variant) {
+  simulate::Recording recording;
+  simulate::Options options;
+  options.steps = 2;
+  ASSERT_TRUE(recording.run(variant, options).ok());
+  for (int32_t rank = 0; rank != int32_t(variant.programs.size()); ++rank)
+    for (uint32_t q = 0; q != variant.programs[size_t(rank)].queues.size(); ++q)
+      for (int64_t step : {0, 1})
+        for (int64_t i = 0; i != int64_t(recording.queue(rank, q, step).size()); ++i) {
+          simulate::Occurrence place{rank, q, step, i};
+          simulate::Cause cause = recording.causeOf(place);
+          ASSERT_EQ(cause.by ? recording.at(*cause.by).end : 0, recording.at(place).start)
+              << rank << " " << q << " " << step << " " << i;
+          ASSERT_EQ(cause.by.has_value(), cause.why != simulate::Why::Begin);
+        }
+  std::vector<simulate::Occurrence> path = recording.criticalPath(0);
+  ASSERT_FALSE(path.empty());
+  EXPECT_EQ(recording.at(path.front()).start, 0);
+  EXPECT_EQ(recording.at(path.back()).end, recording.result.makespan);
+}
+
+/// A chain of causes goes from a moment back to the start of the step, each link starting when the one before it
+/// ends.
+static void judgeExplanations(const plan::Variant &variant) {
+  const plan::Time makespan = variant.certificate.makespan;
+  for (int i = 0; i != 8 && makespan != 0; ++i) {
+    const auto rank = int32_t(i) % int32_t(variant.programs.size());
+    const plan::Time at = plan::Time(__int128(makespan) * (2 * i + 1) / 16);
+    emit::Explanation explanation;
+    ASSERT_EQ(emit::explain(variant, rank, at, explanation).message, "");
+    EXPECT_LE(explanation.from, at);
+    EXPECT_GT(explanation.to, at);
+    ASSERT_FALSE(explanation.chain.empty());
+    EXPECT_EQ(explanation.chain.front().start, explanation.busy           ? explanation.from
+                                               : explanation.next.empty() ? explanation.chain.front().start
+                                                                          : explanation.to);
+    for (size_t link = 1; link != explanation.chain.size(); ++link)
+      EXPECT_EQ(explanation.chain[link].end, explanation.chain[link - 1].start) << explanation.chain[link].what;
+    EXPECT_EQ(explanation.chain.back().start, 0);
+    EXPECT_EQ(explanation.chain.back().why, simulate::Why::Begin);
+  }
+}
+
+void Agreement::judgeFile(const RandomPipeline &random, Made &made) {
+  plan::Time makespan = made.lowered->result.makespan, span = made.lowered->span;
+  std::vector<simulate::RankResult> ranks = made.lowered->result.ranks;
+  std::vector<plan::Variant> variants;
+  variants.push_back(emit::variant(*made.lowered, random.problem, {}, "random"));
+  plan::Plan plan = emit::plan(std::move(variants), 42, {});
+  ASSERT_EQ(plan::verify(plan).message, "");
+  plan::Plan read;
+  ASSERT_EQ(plan::decode(plan::encode(plan), read).message, "");
+  EXPECT_EQ(read, plan);
+  plan::Time again = 0;
+  simulate::Result result;
+  ASSERT_TRUE(simulate::span(read.variants.front(), again, result).ok());
+  EXPECT_EQ(again, span);
+  EXPECT_EQ(result.makespan, makespan);
+  EXPECT_EQ(read.variants.front().certificate.makespan, makespan);
+  EXPECT_EQ(read.variants.front().certificate.span, span);
+  for (size_t rank = 0; rank != ranks.size(); ++rank)
+    EXPECT_EQ(result.ranks[rank].peak, ranks[rank].peak);
+  judgeCauses(read.variants.front());
+  judgeExplanations(read.variants.front());
+}
+
+RandomPipeline Tight::next() {
+  RandomPipeline each = random.pipeline();
+  auto bandwidth = [&] { return int64_t(1'000'000'000'000) / (1 + random.below(random.chance(2) ? 4 : 20'000)); };
+  if (random.chance(2)) {
+    each.problem.link.bandwidth = bandwidth();
+    for (auto &[pair, link] : each.problem.links)
+      link.bandwidth = random.chance(4) ? 0 : bandwidth();
+  }
+  each.fillWeights = each.problem.backward == schedule::BackwardMode::Split && !random.chance(3);
+  return each;
+}
+
+int64_t Tight::limit(const plan::Variant &free, const simulate::Result &result) {
+  int64_t least = 1, most = 1;
+  for (size_t rank = 0; rank != free.programs.size(); ++rank) {
+    int64_t fewer = 0;
+    for (const plan::Ring &ring : free.programs[rank].rings)
+      fewer += int64_t(ring.size - 1) * ring.slotBytes;
+    most = std::max(most, result.ranks[rank].peak);
+    least = std::max(least, result.ranks[rank].peak - fewer);
+  }
+  return least + random.below(most - least + 1);
+}
+
+std::vector<int64_t> heldPeaks(const plan::Variant &variant) {
+  struct Change {
+    plan::Time at;
+    int64_t bytes;
+    auto operator<=>(const Change &) const = default;
+  };
+  std::vector<std::vector<Change>> changes(variant.programs.size());
+  simulate::Options options;
+  options.observe = [&](const simulate::Event &event) {
+    const plan::Operation &operation = *event.operation;
+    int64_t bytes = operation.activation + operation.context;
+    if (operation.kind == plan::Kind::Forward)
+      changes[size_t(event.rank)].push_back({event.start, bytes});
+    else if (plan::isCompute(operation.kind))
+      changes[size_t(event.rank)].push_back({event.end, -bytes});
+  };
+  simulate::Result result;
+  EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
+  std::vector<int64_t> peaks;
+  for (auto &own : changes) {
+    std::sort(own.begin(), own.end()); // at one instant, what ends goes first
+    int64_t live = 0, peak = 0;
+    for (const Change &change : own)
+      peak = std::max(peak, live += change.bytes);
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+} // namespace pipec::test

@@ -1,0 +1,203 @@
+#include "test/driver/RandomPipeline.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace pipec::test {
+
+using schedule::BackwardMode;
+
+std::string RandomPipeline::text() const {
+  size_t stages = problem.stages.size();
+  std::string text = fmt::format("pipe.pipeline @\"{}\" placement [{}] microbatches {} communicator {} "
+                                 "link <-1 to -1 latency {} bandwidth {}> attributes {{",
+                                 entry ? entry->name : "random", fmt::join(problem.rankOf, ", "), problem.microbatches,
+                                 communicator, problem.link.latency, problem.link.bandwidth);
+  std::vector<std::string> links;
+  for (const auto &[pair, link] : problem.links)
+    links.push_back(fmt::format("#pipe.link<{} to {} latency {} bandwidth {}>", pair.first, pair.second, link.latency,
+                                link.bandwidth));
+  std::vector<schedule::Time> optimizer;
+  for (const schedule::Stage &stage : problem.stages)
+    optimizer.push_back(stage.optimizer);
+  text += fmt::format("links = [{}], optimizer = array<i64: {}>, static_bytes = array<i64: {}>, workspace = array<i64: "
+                      "{}>",
+                      fmt::join(links, ", "), fmt::join(optimizer, ", "), fmt::join(problem.staticBytes, ", "),
+                      fmt::join(problem.workspace, ", "));
+  if (problem.memoryLimit)
+    text += fmt::format(", memory_limit = {} : i64", problem.memoryLimit);
+  if (!parameters.empty()) {
+    std::vector<std::string> given;
+    for (const auto &[name, value] : parameters)
+      given.push_back(value.list ? fmt::format("{} = array<i64: {}>", name, fmt::join(value.values, ", "))
+                                 : fmt::format("{} = {} : i64", name, value.values.front()));
+    text += fmt::format(", parameters = {{{}}}", fmt::join(given, ", "));
+  }
+  if (problem.copies > 1) {
+    std::vector<schedule::Bytes> gradients;
+    for (const schedule::Stage &stage : problem.stages)
+      gradients.push_back(stage.gradients);
+    text += fmt::format(", copies = {} : i32, gradients = array<i64: {}>", problem.copies, fmt::join(gradients, ", "));
+  }
+  std::vector<schedule::Time> overlapped;
+  for (const schedule::Stage &stage : problem.stages)
+    overlapped.push_back(stage.overlapped.value_or(-1));
+  if (*std::max_element(overlapped.begin(), overlapped.end()) >= 0)
+    text += fmt::format(", overlapped = array<i64: {}>", fmt::join(overlapped, ", "));
+  if (problem.slices > 1)
+    text += fmt::format(", slices = {} : i32", problem.slices);
+  if (fillWeights)
+    text += ", fill_weights";
+  if (problem.globalNorm)
+    text += fmt::format(", global_norm = {} : i64", *problem.globalNorm);
+  bool slots = !block.forward.empty();
+  text += fmt::format("}} {{\n  pipe.block {}{{\n", slots ? fmt::format("interval {} ", block.interval) : "");
+  auto at = [&](const std::vector<int64_t> &offsets, size_t s) {
+    return slots ? fmt::format("at {} ", offsets[s]) : std::string();
+  };
+  auto tensor = [&](size_t upstream) { return fmt::format("!pipe.tensor<{}>", problem.stages[upstream].boundary); };
+  for (size_t s = 0; s != stages; ++s) {
+    const schedule::Stage &stage = problem.stages[s];
+    const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
+    std::string sends = !last ? tensor(s) + ", " : "";
+    text += fmt::format("    {}%a{}, %c{} = pipe.forward{} stage {} {}cost {} : ({}) -> ({}!pipe.activation<{}>, "
+                        "!pipe.context<{}>)\n",
+                        !last ? fmt::format("%t{}, ", s) : "", s, s, !first ? fmt::format("(%t{})", s - 1) : "", s,
+                        at(block.forward, s), stage.forward, !first ? tensor(s - 1) : "", sends, stage.activation,
+                        stage.context);
+  }
+  bool fused = problem.backward == BackwardMode::Fused;
+  for (size_t s = stages; s-- != 0;) {
+    const schedule::Stage &stage = problem.stages[s];
+    const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
+    text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} {}cost {} : (!pipe.activation<{}>{}{}) -> {}\n",
+                        !first ? fmt::format("%g{} = ", s) : "", fused ? "" : "_input", s,
+                        fused ? fmt::format(", %c{}", s) : "", last ? "" : fmt::format(", %g{}", s + 1), s,
+                        at(block.backwardInput, s), fused ? stage.backward : stage.backwardInput, stage.activation,
+                        fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + tensor(s),
+                        !first ? tensor(s - 1) : "()");
+    if (!fused)
+      text += fmt::format("    pipe.backward_weight(%c{}) stage {} {}cost {} : (!pipe.context<{}>) -> ()\n", s, s,
+                          at(block.backwardWeight, s), stage.backwardWeight, stage.context);
+  }
+  return text + "  }\n}\n";
+}
+
+schedule::Problem Random::problem() {
+  schedule::Problem problem;
+  problem.ranks = int32_t(1 + below(5));
+  problem.microbatches = int32_t(1 + below(10));
+  problem.backward = chance(2) ? BackwardMode::Fused : BackwardMode::Split;
+  // Small numbers make ties, large ones make none.
+  int64_t most = chance(2) ? 5 : 1'000'000;
+  auto time = [&] { return chance(6) ? 0 : below(most); };
+  auto link = [&] { return schedule::Link{chance(2) ? time() : 0, 0}; };
+  int32_t chunks = chance(3) ? int32_t(2 + below(2)) : 1;
+  problem.copies = chance(4) ? 2 : 1;
+  if (problem.copies == 2)
+    chunks = 2;
+  if (chance(4))
+    problem.slices = int32_t(1 + below(4));
+  problem.microbatches *= problem.slices;
+  problem.backwardGroup = problem.slices;
+  for (int32_t s = 0; s != problem.ranks * chunks; ++s) {
+    problem.stages.push_back({time(), time(), time(), time(), time(), below(64), below(64), below(64), below(64)});
+    if (problem.backward == BackwardMode::Split) // what a word may have whole takes as long
+      problem.stages.back().backward = problem.stages.back().backwardInput + problem.stages.back().backwardWeight;
+    problem.rankOf.push_back(s % problem.ranks);
+  }
+  if (problem.copies == 2) { // as many microbatches as the schedules with copies take, mostly
+    problem.rankOf = schedule::placedBothWays(problem.ranks, problem.ranks);
+    problem.microbatches += problem.slices * (problem.ranks - 1);
+    for (int32_t s = 0; s != problem.ranks; ++s)
+      problem.stages[size_t(problem.ranks + s)].gradients = problem.stages[size_t(s)].gradients;
+  } else if (chunks > 1 && chance(2)) // any placement that gives each rank its stages
+    std::shuffle(problem.rankOf.begin(), problem.rankOf.end(), engine);
+  else if (chunks == 2 && chance(2)) // there and back
+    std::reverse(problem.rankOf.begin() + problem.ranks, problem.rankOf.end());
+  if (chance(2)) // with the backward of another stage of the rank, where there is one
+    for (size_t f = 0; f != problem.stages.size(); ++f) {
+      const schedule::Time forward = problem.stages[f].forward;
+      for (size_t b = 0; b != problem.stages.size(); ++b)
+        if (b != f && problem.rankOf[b] == problem.rankOf[f] && !problem.stages[f].overlapped)
+          problem.stages[f].overlapped =
+              std::max(forward, problem.stages[b].backward) + below(std::min(forward, problem.stages[b].backward) + 1);
+    }
+  if (problem.ranks > 1 && chance(4))
+    problem.globalNorm = time();
+  problem.link = link();
+  for (int32_t from = 0; from < problem.ranks; ++from)
+    for (int32_t to = 0; to < problem.ranks; ++to)
+      if (from != to && chance(5))
+        problem.links[{from, to}] = link();
+  for (int32_t r = 0; r != problem.ranks; ++r) {
+    problem.staticBytes.push_back(below(1000));
+    problem.workspace.push_back(below(100));
+  }
+  return problem;
+}
+
+/// Slots in data order with random gaps; an interval under which no two of a rank meet.
+bool Random::randomBlock(const schedule::Problem &problem, schedule::Block &block) {
+  size_t stages = problem.stages.size();
+  bool split = problem.backward == BackwardMode::Split;
+  block.forward.resize(stages);
+  block.backwardInput.resize(stages);
+  block.backwardWeight.resize(split ? stages : 0);
+  int64_t slot = 0;
+  for (size_t s = 0; s != stages; ++s)
+    block.forward[s] = slot += 1 + below(3);
+  for (size_t s = stages; s-- != 0;) {
+    block.backwardInput[s] = slot += 1 + below(4);
+    if (split)
+      block.backwardWeight[s] = slot + 1 + below(12);
+  }
+  block.interval = 2 + below(4);
+  while (!schedule::check(problem, block).empty())
+    if (++block.interval > 200)
+      return false; // two of a rank in one slot
+  return true;
+}
+
+/// Any entry that allows the problem, with any of its parameters.
+bool Random::catalogued(RandomPipeline &made) {
+  const std::vector<schedule::Entry> &entries = schedule::catalogue();
+  const schedule::Entry &entry = entries[size_t(below(int64_t(entries.size())))];
+  schedule::Parameters parameters;
+  for (const schedule::Parameter &parameter : entry.parameters)
+    if (chance(2))
+      parameters.emplace(parameter.name, parameter.least + below(made.problem.microbatches));
+  if (!schedule::check(entry, made.problem, parameters).empty())
+    return false;
+  // A parameter may be one under which the words stop (groups smaller than the ranks); the defaults never are.
+  if (!parameters.empty() &&
+      !schedule::verify(made.problem, schedule::wordsOf(entry, made.problem, parameters)).empty())
+    return false;
+  made.entry = &entry;
+  made.problem.backwardGroup = entry.backwardGroup(made.problem);
+  made.parameters = parameters;
+  if (entry.block)
+    made.block = entry.block(made.problem);
+  return true;
+}
+
+schedule::Words RandomPipeline::words() const {
+  return entry ? schedule::wordsOf(*entry, problem, parameters) : schedule::repeat(problem, block);
+}
+
+RandomPipeline Random::pipeline() {
+  RandomPipeline made;
+  made.problem = problem();
+  made.communicator = std::vector{"per_edge", "per_pair", "shared"}[size_t(below(3))];
+  bool found = false;
+  for (int attempt = 0; attempt != 4 && !found; ++attempt)
+    found = catalogued(made);
+  if (!found) // a block knows no slices
+    made.problem.slices = made.problem.backwardGroup = 1;
+  while (!found)
+    found = randomBlock(made.problem, made.block);
+  return made;
+}
+
+} // namespace pipec::test

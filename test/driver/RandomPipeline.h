@@ -1,0 +1,43 @@
+// Random pipelines for tests of the passes: a problem, its words by a building block or by a schedule of the catalogue,
+// and the IR of it all as text.
+#pragma once
+
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/schedule/model/Block.h"
+#include "compiler/schedule/model/Problem.h"
+
+#include <random>
+#include <string>
+
+namespace pipec::test {
+
+struct RandomPipeline {
+  schedule::Problem problem;
+  const schedule::Entry *entry = nullptr; // null: the block stands for itself
+  schedule::Parameters parameters;        // of the entry
+  schedule::Block block;                  // empty where the entry has none
+  std::string communicator;               // "per_edge", "per_pair", "shared"
+  bool fillWeights = false;               // of a split backward
+  std::string text() const;               // the module
+  schedule::Words words() const;
+};
+
+class Random {
+public:
+  explicit Random(uint64_t seed) : engine(seed) {}
+  /// 0 to n - 1.
+  int64_t below(int64_t n) { return int64_t(engine() % uint64_t(n)); }
+  bool chance(int64_t oneIn) { return below(oneIn) == 0; }
+
+  /// A schedule of the catalogue, or a random block on a random placement.
+  RandomPipeline pipeline();
+
+private:
+  bool catalogued(RandomPipeline &made);
+  schedule::Problem problem();
+  bool randomBlock(const schedule::Problem &problem, schedule::Block &block);
+
+  std::mt19937_64 engine;
+};
+
+} // namespace pipec::test

@@ -1,0 +1,144 @@
+// The exact search: against all orders of small problems, written down one by one, and on proven optima.
+#include "compiler/schedule/exact/Exact.h"
+#include "compiler/schedule/bounds/Bounds.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/search/Search.h"
+#include "test/schedule/Optima.h"
+#include "test/torch/Orders.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace pipec::schedule::test {
+namespace {
+
+constexpr int64_t kMinute = 60'000;
+
+class ExactTest : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!canDecide())
+      GTEST_SKIP() << "built without Z3";
+  }
+};
+
+TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
+  Random random(31);
+  int looked = 0, limited = 0;
+  for (int n = 0; n < (std::getenv("PIPEC_SOAK") ? 2'000 : 70); ++n) {
+    Problem problem = randomProblem(random, 3, 3, 3);
+    for (Stage &stage : problem.stages) {
+      stage.forward += 1; // passes of no length have orders that their times do not tell
+      stage.backwardInput += 1;
+      stage.backwardWeight += 1;
+      stage.backward += 1;
+      stage.boundary = 0; // no buffers: what is found and what is proven have the same room
+    }
+    if (pick(random, 0, 3) == 0)
+      problem.globalNorm = pick(random, 0, 9);
+    if (n % 3 != 0)
+      problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + pick(random, 0, 9), 1);
+    const Objective objective = n % 2 ? Objective::Span : Objective::Makespan;
+    bool tooMany = false;
+    const std::optional<Time> least = leastOf(problem, objective, 3'000, &tooMany);
+    if (tooMany)
+      continue;
+    ++looked;
+    limited += problem.memoryLimit != 0;
+    const std::optional<Exact> found = exact({problem}, {.objective = objective, .milliseconds = kMinute});
+    ASSERT_EQ(found.has_value(), least.has_value());
+    if (!found)
+      continue;
+    EXPECT_EQ(found->time, *least) << n;
+    EXPECT_EQ(found->bound, *least) << n;
+    EXPECT_EQ(timeOf(problem, found->words, objective), found->time);
+    const Bounded bounds = lowerBounds(problem);
+    EXPECT_LE(objective == Objective::Span ? bounds.span : bounds.makespan, *least) << n;
+  }
+  EXPECT_GT(looked, 20);
+  EXPECT_GT(limited, 10);
+}
+
+/// Every so many of the proven optima; all of them where it soaks.
+TEST_F(ExactTest, ProvesOptima) {
+  const std::vector<Optimum> optima = readOptima();
+  const size_t stride = std::getenv("PIPEC_SOAK") ? 1 : 17;
+  for (size_t i = 0; i < optima.size(); i += stride) {
+    const Optimum &each = optima[i];
+    const Objective objective = each.span ? Objective::Span : Objective::Makespan;
+    const std::optional<Exact> found = exact({each.problem}, {.objective = objective, .milliseconds = kMinute});
+    ASSERT_TRUE(found) << each.row;
+    EXPECT_EQ(found->time, each.optimum) << each.row;
+    EXPECT_EQ(found->bound, each.optimum) << each.row;
+  }
+}
+
+TEST_F(ExactTest, BoundsAreNeverAboveTheOptimumOfTwoChunks) {
+  Random random(32);
+  for (int n = 0; n < 12; ++n) {
+    const auto p = int32_t(pick(random, 2, 3)), m = int32_t(pick(random, 2, 4));
+    Problem problem = uniform(2 * p, m, pick(random, 1, 4), pick(random, 1, 4), pick(random, 1, 4), pick(random, 0, 1),
+                              BackwardMode::Split);
+    problem.ranks = p;
+    problem.rankOf = placed(p, 2 * p, n % 2 == 0);
+    for (Stage &stage : problem.stages)
+      stage.activation = stage.context = 1;
+    problem.memoryLimit = 4 * pick(random, 1, p);
+    const Objective objective = n % 4 < 2 ? Objective::Span : Objective::Makespan;
+    const std::optional<Exact> found = exact({problem}, {.objective = objective, .milliseconds = 500});
+    ASSERT_TRUE(found);
+    const Bounded bounds = lowerBounds(problem);
+    EXPECT_LE(objective == Objective::Span ? bounds.span : bounds.makespan, found->time) << n;
+    EXPECT_LE(found->bound, found->time);
+  }
+}
+
+TEST_F(ExactTest, SaysWhatItCouldNotProve) {
+  Problem problem = uniform(8, 64, 10, 11, 8, 1, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 8;
+  const std::optional<Exact> found = exact({problem}, {.milliseconds = 1});
+  ASSERT_TRUE(found);
+  EXPECT_LT(found->bound, found->time);
+  EXPECT_EQ(timeOf(problem, found->words, Objective::Span), found->time);
+}
+
+/// All states of few ranks that may still come to less are looked at before anything is asked.
+TEST_F(ExactTest, ProvesTwoChunksOnTwoRanks) {
+  Problem problem = uniform(4, 12, 10, 11, 8, 2, BackwardMode::Split);
+  problem.ranks = 2;
+  problem.rankOf = placed(2, 4, false);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 8;
+  const std::optional<Exact> found = exact({problem}, {.objective = Objective::Makespan, .milliseconds = kMinute});
+  ASSERT_TRUE(found);
+  EXPECT_GT(found->time, lowerBounds(problem).makespan);
+  EXPECT_EQ(found->time, found->bound);
+  EXPECT_EQ(found->questions, 0);
+}
+
+/// Of two placements the better, and a bound that holds for both.
+TEST_F(ExactTest, LooksAtEachPlacement) {
+  std::vector<Problem> problems;
+  for (const bool back : {false, true}) {
+    Problem problem = uniform(4, 4, 1, 1, 1, 0, BackwardMode::Split);
+    problem.ranks = 2;
+    problem.rankOf = placed(2, 4, back);
+    for (Stage &stage : problem.stages)
+      stage.context = 1;
+    problem.memoryLimit = 6;
+    problems.push_back(std::move(problem));
+  }
+  const ExactOptions options{.objective = Objective::Makespan, .milliseconds = kMinute};
+  const std::optional<Exact> loop = exact({problems[0]}, options), back = exact({problems[1]}, options),
+                             both = exact(problems, options);
+  ASSERT_TRUE(loop && back && both);
+  EXPECT_EQ(both->time, std::min(loop->time, back->time));
+  EXPECT_EQ(both->bound, both->time);
+}
+
+} // namespace
+} // namespace pipec::schedule::test

@@ -1,0 +1,225 @@
+// The search: every word it finds fits and is legal, and on proven optima it is nearly always optimal.
+#include "compiler/schedule/search/Search.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "test/bench/Grid.h"
+#include "test/schedule/Optima.h"
+
+#include <gtest/gtest.h>
+
+namespace pipec::schedule::test {
+namespace {
+
+void expectRight(const Problem &problem, const Solution &solution, Objective objective) {
+  ASSERT_EQ(verify(problem, solution.words), "");
+  const Evaluation evaluation = evaluate(problem, solution.words);
+  ASSERT_TRUE(evaluation.complete);
+  EXPECT_EQ(solution.time, objective == Objective::Span ? evaluation.span : evaluation.makespan);
+  EXPECT_LE(solution.bound, solution.time);
+  const Capacities capacities = capacitiesOf(problem, 1);
+  for (size_t r = 0; r < capacities.size(); ++r)
+    EXPECT_LE(evaluation.peak[r], capacities[r]);
+}
+
+// A sanitizer takes its time: there it tries some of them.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kStride = 10;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr size_t kStride = 10;
+#else
+constexpr size_t kStride = 1;
+#endif
+#else
+constexpr size_t kStride = 1;
+#endif
+
+TEST(Search, ReachesProvenOptima) {
+  size_t optimal = 0;
+  const std::vector<Optimum> optima = readOptima();
+  for (size_t i = 0; i < optima.size(); i += kStride) {
+    const Optimum &each = optima[i];
+    const Objective objective = each.span ? Objective::Span : Objective::Makespan;
+    const std::optional<Solution> solution = solve(each.problem, {objective});
+    ASSERT_TRUE(solution) << each.row;
+    expectRight(each.problem, *solution, objective);
+    EXPECT_GE(solution->time, each.optimum) << each.row;
+    optimal += solution->time == each.optimum;
+  }
+  const size_t tried = (optima.size() + kStride - 1) / kStride;
+  EXPECT_EQ(optimal, tried);
+}
+
+TEST(Search, WordsFitAnyProblem) {
+  Random random(11);
+  for (int n = 0; n < 300; ++n) {
+    Problem problem = randomProblem(random, 4, 8, 9);
+    if (n % 3 != 0) { // a limit between one microbatch and all
+      const Evaluation evaluation = evaluate(problem, randomWords(random, problem));
+      problem.memoryLimit = 0;
+      for (int32_t r = 0; r < problem.ranks; ++r)
+        problem.memoryLimit =
+            std::max(problem.memoryLimit,
+                     evaluation.peak[size_t(r)] + problem.staticBytes[size_t(r)] + problem.workspace[size_t(r)]);
+    }
+    const Objective objective = n % 2 ? Objective::Span : Objective::Makespan;
+    const std::optional<Solution> solution = solve(problem, {objective, 2});
+    if (solution)
+      expectRight(problem, *solution, objective);
+    else
+      EXPECT_NE(problem.memoryLimit, 0);
+  }
+}
+
+TEST(Search, SaysWhatFitsNothing) {
+  Problem problem = uniform(4, 8, 1, 1, 1, 0, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.activation = 8;
+  problem.memoryLimit = 7;
+  EXPECT_FALSE(solve(problem));
+  problem.memoryLimit = 8;
+  EXPECT_TRUE(solve(problem));
+}
+
+TEST(Search, IsTheSameEveryTime) {
+  Problem problem = uniform(5, 11, 10, 11, 8, 1, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 7;
+  const std::optional<Solution> one = solve(problem), two = solve(problem);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->words, two->words);
+  EXPECT_EQ(one->letters, two->letters);
+}
+
+/// What the published generators reach at F = B = W, free links and m = 4p, with the activations that they hold (in
+/// microbatches; half of each goes with B, half with W): at that memory the search is never worse.
+TEST(Search, NoGeneratorIsBetterAtItsMemory) {
+  struct Peer {
+    const char *name;
+    int32_t p;
+    const char *placement;
+    BackwardMode backward;
+    double makespan, span, held; // 0: not known
+  };
+  using enum BackwardMode;
+  for (const Peer &peer : {Peer{"1f1b of DeepSpeed, JaxPP, Primus", 8, "one", Fused, 117, 117, 8},
+                           {"eager 1f1b of JaxPP", 8, "one", Fused, 117, 0, 15},
+                           {"zb-h1 of JaxPP, Primus", 8, "one", Split, 103, 103, 8},
+                           {"zb heuristic of Primus", 8, "one", Split, 103, 96, 27},
+                           {"interleaved of JaxPP, nnScaler, Primus", 8, "loop", Fused, 106.5, 106.5, 11.5},
+                           {"dualpipe-v of JaxPP", 8, "v", Split, 103.5, 103, 8.5},
+                           {"zb-v of ColossalAI, Primus", 8, "v", Split, 99.5, 96, 8},
+                           {"v-half of Primus", 8, "v", Split, 104.5, 104.5, 5},
+                           {"v-min of Primus", 8, "v", Split, 109, 109, 4},
+                           {"1f1b", 4, "one", Fused, 57, 0, 4},
+                           {"interleaved", 4, "loop", Fused, 52.5, 0, 5.5},
+                           {"gis", 4, "loop", Split, 51, 0, 4},
+                           {"gis-h", 4, "loop", Split, 52, 0, 3},
+                           {"zb-h1", 4, "one", Split, 51, 0, 4},
+                           {"zb-v", 4, "v", Split, 49.5, 48, 4},
+                           {"v-half", 4, "v", Split, 50.5, 0, 3},
+                           {"v-min", 4, "v", Split, 53.5, 0, 2},
+                           {"interleaved", 16, "loop", Fused, 214.5, 0, 23.5},
+                           {"gis", 16, "loop", Split, 207, 0, 16},
+                           {"gis-h", 16, "loop", Split, 211, 0, 12},
+                           {"zb-h1", 16, "one", Split, 207, 0, 16},
+                           {"zb-v", 16, "v", Split, 199.5, 192, 16},
+                           {"v-half", 16, "v", Split, 212.5, 0, 9},
+                           {"v-min", 16, "v", Split, 221.5, 0, 6}}) {
+    const int32_t v = peer.placement[0] == 'o' ? 1 : 2;
+    Problem problem = uniform(v * peer.p, 4 * peer.p, 1000 / v, 1000 / v, 1000 / v, 0, peer.backward);
+    problem.ranks = peer.p;
+    problem.rankOf = placed(peer.p, v * peer.p, peer.placement[0] == 'v');
+    for (Stage &stage : problem.stages)
+      stage.context = 1;
+    problem.memoryLimit = static_cast<Bytes>(peer.held * 2 * v);
+    for (const Objective objective : {Objective::Makespan, Objective::Span}) {
+      const double time = objective == Objective::Makespan ? peer.makespan : peer.span;
+      if (time == 0)
+        continue;
+      const std::optional<Solution> solution = solve(problem, {objective});
+      ASSERT_TRUE(solution) << peer.name << " p=" << peer.p;
+      EXPECT_LE(solution->time, 1000 * time) << peer.name << " p=" << peer.p;
+    }
+  }
+}
+
+/// A long step is a few candidates long at the least work, which would do with a published one, a tenth longer.
+TEST(Search, TriesEnoughWhereAStepIsLong) {
+  Problem problem = uniform(64, 256, 18522, 18086, 9336, 601, BackwardMode::Split);
+  for (Stage &stage : problem.stages)
+    stage.context = 1;
+  problem.memoryLimit = 2 * 128;
+  const std::optional<Solution> solution = solve(problem);
+  ASSERT_TRUE(solution);
+  EXPECT_LE(solution->time * 100, solution->bound * 101);
+}
+
+/// What few microbatches do again and again is improved before all others do it: what is improved where all are there
+/// is 8 % above the bound.
+TEST(Search, ImprovesWhatGoesOn) {
+  const std::optional<Solution> solution =
+      solve(grid::problemOf({10, 80, 5, 12000, 13000, 9000, 2000, "v", false}), {Objective::Makespan});
+  ASSERT_TRUE(solution);
+  EXPECT_LE(solution->time * 100, solution->bound * 106);
+}
+
+/// Work of a power above the letters' would take minutes here.
+TEST(Search, EndsWithManyChunksOrRanks) {
+  for (const auto &[ranks, chunks] : {std::pair(2, 512), std::pair(8'192, 1)}) {
+    Problem problem = uniform(ranks, 2, 10, 11, 7);
+    problem.stages.resize(size_t(ranks) * size_t(chunks), problem.stages.front());
+    problem.rankOf = placed(ranks, ranks * chunks, true);
+    problem.memoryLimit = 4 * leastLimit(problem);
+    ASSERT_EQ(check(problem), "");
+    const std::optional<Solution> solution = solve(problem, {});
+    ASSERT_TRUE(solution);
+    EXPECT_EQ(verify(problem, solution->words), "");
+  }
+}
+
+/// The banker's rule: whatever the policy, the placement and the limit, a list schedule ends.
+TEST(ListSchedule, NeverStops) {
+  Random random(12);
+  for (int n = 0; n < 2000; ++n) {
+    const Problem problem = randomProblem(random, 4, 9, 9);
+    Capacities capacities(size_t(problem.ranks), 0);
+    for (size_t s = 0; s < problem.stages.size(); ++s)
+      capacities[size_t(problem.rankOf[s])] += problem.stages[s].activation + problem.stages[s].context;
+    for (Bytes &bytes : capacities)
+      bytes += pick(random, 0, 10);
+    Policy policy;
+    policy.first = static_cast<Policy::First>(pick(random, 0, 2));
+    policy.patience = static_cast<int32_t>(pick(random, 0, 100));
+    policy.weightPatience = static_cast<int32_t>(pick(random, 0, 100));
+    policy.deepest = pick(random, 0, 1) == 1;
+    policy.mostWeights = static_cast<int32_t>(pick(random, 0, 5));
+    const std::optional<Words> words = listSchedule(problem, capacities, policy);
+    ASSERT_TRUE(words) << n;
+    ASSERT_EQ(verify(problem, *words), "");
+    for (size_t r = 0; r < words->size(); ++r)
+      ASSERT_LE(peakOf(problem, (*words)[r]), capacities[r]);
+  }
+}
+
+TEST(FillGaps, NeverMakesAnythingLater) {
+  Random random(13);
+  for (int n = 0; n < 1000; ++n) {
+    const Problem problem = randomProblem(random, 4, 7, 8);
+    Words words = randomWords(random, problem);
+    const Evaluation before = evaluate(problem, words);
+    Capacities capacities;
+    for (const Bytes peak : before.peak)
+      capacities.push_back(peak + pick(random, 0, 5));
+    fillGaps(problem, capacities, words, 5);
+    ASSERT_EQ(verify(problem, words), "");
+    const Evaluation after = evaluate(problem, words);
+    EXPECT_LE(after.makespan, before.makespan);
+    EXPECT_LE(after.span, before.span);
+    for (size_t r = 0; r < capacities.size(); ++r)
+      EXPECT_LE(after.peak[r], capacities[r]);
+  }
+}
+
+} // namespace
+} // namespace pipec::schedule::test

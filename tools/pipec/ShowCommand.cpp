@@ -1,0 +1,160 @@
+// `pipec show`: one plan, two on one time scale, or a real run under its prediction, in the terminal or as SVG.
+#include "compiler/pictures/Html.h"
+#include "compiler/pictures/Svg.h"
+#include "compiler/pictures/TextTimeline.h"
+#include "runtime/plan/Units.h"
+#include "runtime/trace/Read.h"
+#include "tools/pipec/Commands.h"
+#include "tools/pipec/Inputs.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace pipec {
+
+namespace {
+
+constexpr int kLeastSvg = 300, kUsualSvg = 900;
+
+/// As asked for; else only on a terminal that can, and not against NO_COLOR (no-color.org: present and not empty).
+bool useColour(const CommandOptions &options) {
+  if (options.noColour)
+    return false;
+  if (options.colour != "auto")
+    return options.colour == "always";
+  const char *no = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) && !(no && *no) && !(terminal && std::strcmp(terminal, "dumb") == 0);
+}
+
+/// As asked for, as the environment says, as wide as the terminal is, or 80.
+int columnsOf(const CommandOptions &options) {
+  constexpr int kUsual = 80, kLeast = 20, kMost = 10'000;
+  if (options.columns > 0)
+    return options.columns;
+  const char *columns = std::getenv("COLUMNS");
+  char *end = nullptr;
+  if (const long asked = columns ? std::strtol(columns, &end, 10) : 0;
+      asked >= kLeast && asked <= kMost && *end == '\0')
+    return int(asked);
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<int>(size.ws_col, kLeast) : kUsual;
+}
+
+/// The scenario of --network, if one is asked for; false after saying what is wrong with it.
+bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simulate::Scenario &scenario,
+                   emit::Network &network, int &code) {
+  if (options.network.empty())
+    return true;
+  if (!readNetwork(options, compiled.plan.ranks(), scenario, code))
+    return false;
+  network = {&scenario, std::filesystem::path(options.network).filename().string()};
+  return true;
+}
+
+/// The variant asked for, drawn alone or over a real run.
+Status section(const CommandOptions &options, const Compiled &compiled, const emit::Network &network,
+               emit::Section &section) {
+  const size_t variant = size_t(std::max(options.variant, 0));
+  if (variant >= compiled.plan.variants.size())
+    return Status::usage(fmt::format("the plan has {} variant{}, the first is 0", compiled.plan.variants.size(),
+                                     compiled.plan.variants.size() == 1 ? "" : "s"));
+  if (options.trace.empty())
+    return emit::predicted(compiled.plan.variants[variant], std::max(0LL, options.step), section, network);
+  std::vector<trace::Event> events;
+  if (Status status = trace::read(options.trace, events); !status.ok())
+    return status;
+  return emit::compared(compiled.plan.variants[variant], events, options.step, section, network);
+}
+
+Status usable(const CommandOptions &options) {
+  if (!options.trace.empty() && !options.second.empty())
+    return Status::usage("--trace puts a run under one plan; leave the second away");
+  if (options.step >= 0 && options.trace.empty() && options.network.empty())
+    return Status::usage("--step is of the run of --trace, or of one under --network");
+  if (options.emit == "html" && !options.second.empty())
+    return Status::usage("a page shows one plan; compile two as variants of one spec to have both in its menu");
+  if (options.emit == "html" && (options.step >= 0 || options.variant >= 0))
+    return Status::usage("a page has every step and variant in its menus; leave --step and --variant away");
+  if (options.emit == "svg" && options.columns > 0 && options.columns < kLeastSvg)
+    return Status::usage(fmt::format("an SVG figure is at least {} pixels wide", kLeastSvg));
+  return {};
+}
+
+/// Whose fault it is: the trace's where it is another plan's, the scenario's where it cuts what the plan needs.
+const std::string &fileOf(const CommandOptions &options, const Status &status, const std::string &path) {
+  return status.code == Code::Input && !options.trace.empty()     ? options.trace
+         : status.code == Code::Check && !options.network.empty() ? options.network
+                                                                  : path;
+}
+
+} // namespace
+
+int showSvg(const CommandOptions &options, const Compiled &compiled) {
+  if (const size_t variants = compiled.plan.variants.size(); variants > 1)
+    fmt::print(stderr, "note: the figure is of the first of {} variants; pipec show has --variant\n", variants);
+  emit::Picture picture;
+  if (Status status = section(options, compiled, {}, picture.sections.emplace_back()); !status.ok())
+    return fail(options, options.input, status);
+  return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));
+}
+
+int showPage(const CommandOptions &options, const Compiled &compiled) {
+  emit::PlanReport figures;
+  if (Status status = figuresOf(compiled, figures); !status.ok())
+    return fail(options, options.input, status);
+  std::vector<trace::Event> events;
+  if (!options.trace.empty())
+    if (Status status = trace::read(options.trace, events); !status.ok())
+      return fail(options, options.trace, status);
+  simulate::Scenario scenario;
+  emit::Network network;
+  int code = 0;
+  if (!obtainNetwork(options, compiled, scenario, network, code))
+    return code;
+  std::string text, note;
+  if (Status status = emit::html(compiled.plan, figures, events, text, note, network); !status.ok())
+    return fail(options, fileOf(options, status, options.input), status);
+  if (!note.empty())
+    fmt::print(stderr, "note: {}\n", note);
+  return write(options, text);
+}
+
+int showCommand(const CommandOptions &options) {
+  if (Status status = usable(options); !status.ok())
+    return fail(options, options.input, status);
+  if (options.emit == "html") {
+    Compiled compiled;
+    int code = 0;
+    return obtain(options, options.input, compiled, code) ? showPage(options, compiled) : code;
+  }
+  std::vector<std::string> paths{options.input};
+  if (!options.second.empty())
+    paths.push_back(options.second);
+  emit::Picture picture;
+  for (const std::string &path : paths) {
+    Compiled compiled;
+    int code = 0;
+    if (!obtain(options, path, compiled, code))
+      return code;
+    simulate::Scenario scenario;
+    emit::Network network;
+    if (!obtainNetwork(options, compiled, scenario, network, code))
+      return code;
+    emit::Section &drawn = picture.sections.emplace_back();
+    if (Status status = section(options, compiled, network, drawn); !status.ok())
+      return fail(options, fileOf(options, status, path), status);
+    if (options.emit != "svg")
+      drawn.title = units::escaped(path); // in a figure the schedule's name says more
+  }
+  if (options.emit == "svg")
+    return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));
+  return write(options, emit::timeline(picture, {columnsOf(options), useColour(options)}));
+}
+
+} // namespace pipec
