@@ -4,11 +4,40 @@
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
 
 namespace pipec::runtime {
 
-// A plan with all that stands around it; traces stay well below.
-static constexpr uint64_t kMostBytes = 4 * uint64_t(limits::kPlanBytes);
+namespace {
+
+constexpr uint64_t kSmall = 64 << 10, kText = 1 << 20, kAnswer = 16 << 20;
+constexpr uint64_t kRank = 512; // of the table: an endpoint and a file's name, size and hash
+constexpr uint64_t kPlan = uint64_t(limits::kPlanBytes) + kSmall;
+constexpr uint64_t kEvents = uint64_t(limits::kTraceBytes); // a trace's events are in it
+
+constexpr Channel::Kind kKinds[] = {
+    {"other", kSmall},    {"listening", kSmall}, {"table", kSmall + kRank *uint64_t(limits::kRanks)},
+    {"ready", kSmall},    {"start", kSmall},     {"permit", kSmall},
+    {"progress", kSmall}, {"saved", kEvents},    {"report", kEvents},
+    {"finish", kSmall},   {"prepare", kPlan},    {"drop", kSmall},
+    {"prepared", kText},  {"stop", kSmall},      {"failed", kText},
+    {"end", kText},       {"clock", kSmall},     {"load", kSmall},
+    {"swap", kSmall},     {"status", kSmall},    {"done", kAnswer},
+    {"refused", kAnswer},
+};
+
+} // namespace
+
+std::span<const Channel::Kind> Channel::kinds() { return kKinds; }
+
+static uint32_t kindOf(const Message &message) {
+  const std::string type = message.value("type", "");
+  for (uint32_t kind = 1; kind < std::size(kKinds); ++kind)
+    if (kKinds[kind].type == type)
+      return kind;
+  return 0;
+}
 
 void Channel::start(std::function<void(Message)> message, std::function<void(std::string)> closed) {
   onMessage = std::move(message);
@@ -21,57 +50,90 @@ asio::awaitable<void> Channel::read(std::shared_ptr<Channel> me) { // the parame
   me->onClosed(std::move(why));
 }
 
-asio::awaitable<std::string> Channel::readAll() {
-  constexpr auto kAwait = asio::use_awaitable;
+/// Appends the next `size` bytes that the other end has said; returns why there are none, and nothing if it just
+/// closed.
+asio::awaitable<std::string> Channel::readSealed(std::vector<uint8_t> &bytes, size_t size) {
+  const size_t have = bytes.size();
+  bytes.resize(have + size + session.in.extra());
   std::error_code error;
+  co_await asio::async_read(socket, asio::buffer(bytes.data() + have, bytes.size() - have),
+                            asio::redirect_error(asio::use_awaitable, error));
+  ended = bool(error);
+  if (error)
+    co_return error == asio::error::eof || error == asio::error::operation_aborted ? "" : error.message();
+  if (!session.in.open(std::span(bytes).subspan(have)))
+    co_return "what it sent was changed, repeated or left out on the way";
+  bytes.resize(have + size);
+  co_return "";
+}
+
+asio::awaitable<std::string> Channel::readAll() {
   while (true) {
-    uint64_t size = 0;
-    co_await asio::async_read(socket, asio::buffer(&size, sizeof size), asio::redirect_error(kAwait, error));
-    if (error == asio::error::eof || error == asio::error::operation_aborted)
-      co_return "";
-    if (error)
-      co_return error.message();
-    if (size > kMostBytes)
-      co_return "it sent a message that is too long";
     std::vector<uint8_t> bytes;
-    for (uint64_t have = 0; have < size && !error; have = bytes.size()) { // grows with what really comes
-      bytes.resize(have + std::min<uint64_t>(size - have, 1 << 20));
-      co_await asio::async_read(socket, asio::buffer(bytes.data() + have, bytes.size() - have),
-                                asio::redirect_error(kAwait, error));
+    std::string wrong = co_await readSealed(bytes, sizeof(Header));
+    if (ended || !wrong.empty())
+      co_return wrong;
+    Header header;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    if (header.kind >= std::size(kKinds))
+      co_return "it sent a message that cannot be read";
+    if (header.size > kKinds[header.kind].most)
+      co_return fmt::format("it sent a message that is too long: {} of {} bytes, at most {}", kKinds[header.kind].type,
+                            header.size, kKinds[header.kind].most);
+    bytes.clear();
+    while (bytes.size() < header.size) { // grows with what really comes
+      wrong = co_await readSealed(bytes, std::min<uint64_t>(header.size - bytes.size(), kPiece));
+      if (ended || !wrong.empty())
+        co_return wrong;
     }
-    if (error)
-      co_return error == asio::error::eof ? "" : error.message();
     Message message = Message::from_cbor(bytes, true, false);
     try {
-      if (!message.is_object())
+      if (!message.is_object() || kindOf(message) != header.kind)
         co_return "it sent a message that cannot be read";
       onMessage(std::move(message));
-    } catch (const nlohmann::json::exception &wrong) {
-      co_return std::string("it sent a message that cannot be read: ") + wrong.what();
+    } catch (const nlohmann::json::exception &error) {
+      co_return std::string("it sent a message that cannot be read: ") + error.what();
     }
   }
 }
 
 Channel::Encoded Channel::encode(const Message &message) {
-  return std::make_shared<const std::vector<uint8_t>>(Message::to_cbor(message));
+  auto body = std::make_shared<Body>();
+  body->bytes = Message::to_cbor(message);
+  body->header = {kindOf(message), 0, body->bytes.size()};
+  return body;
 }
 
 void Channel::send(Encoded message, std::function<void()> sent) {
   asio::post(socket.get_executor(),
-             [me = shared_from_this(), bytes = std::move(message), sent = std::move(sent)]() mutable {
+             [me = shared_from_this(), body = std::move(message), sent = std::move(sent)]() mutable {
                if (me->closing)
                  return;
-               uint64_t size = bytes->size();
-               me->outbox.push_back({size, std::move(bytes), std::move(sent)});
+               me->outbox.push_back({std::move(body), std::move(sent)});
                if (me->outbox.size() == 1)
                  me->writeNext();
              });
 }
 
+void Channel::appendSealed(const void *text, size_t size) {
+  const size_t at = piece.size();
+  piece.resize(at + size + session.out.extra());
+  std::memcpy(piece.data() + at, text, size);
+  session.out.close(std::span(piece).subspan(at));
+}
+
 void Channel::writeNext() {
-  const Outgoing &next = outbox.front();
-  std::array<asio::const_buffer, 2> buffers{asio::buffer(&next.size, sizeof next.size), asio::buffer(*next.bytes)};
-  asio::async_write(socket, buffers, [me = shared_from_this()](std::error_code, size_t) {
+  Outgoing &next = outbox.front();
+  const Body &body = *next.body;
+  piece.clear();
+  if (next.written == 0)
+    appendSealed(&body.header, sizeof body.header);
+  const size_t size = std::min(body.bytes.size() - next.written, kPiece);
+  appendSealed(body.bytes.data() + next.written, size);
+  next.written += size;
+  asio::async_write(socket, asio::buffer(piece), [me = shared_from_this()](std::error_code error, size_t) {
+    if (Outgoing &last = me->outbox.front(); !error && last.written < last.body->bytes.size())
+      return me->writeNext();
     std::function<void()> sent = std::move(me->outbox.front().sent);
     me->outbox.pop_front();
     if (sent)

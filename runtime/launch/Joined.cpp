@@ -3,12 +3,14 @@
 #include "runtime/launch/Joined.h"
 
 #include "runtime/transport/host/Door.h"
+#include "runtime/transport/host/Meeting.h"
 #include "runtime/transport/host/Socket.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <set>
 #include <sodium.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -29,18 +31,29 @@ constexpr auto kAnswer = 3s;   // who says nothing for so long is not piperun
 constexpr auto kReminder = 5s; // who waits says so
 constexpr auto kAwait = asio::use_awaitable;
 
-Identity identityOf(const JoinedSetup &setup) {
-  Identity identity;
+/// Says each thing once, and no more than so many: strangers may come with ever new ones.
+class Warnings {
+public:
+  void warn(const std::string &text) {
+    if (said.size() < kMost && said.insert(text).second)
+      spdlog::warn("{}", text);
+  }
+
+private:
+  static constexpr size_t kMost = 16;
+  std::set<std::string> said;
+};
+
+Status identityOf(const JoinedSetup &setup, Identity &identity) {
   identity.rank = setup.environment.rank;
   identity.world = setup.environment.world;
   identity.plan = setup.planHash;
-  auto hash = [](auto &out, const std::string &text) {
-    crypto_generichash(out.data(), out.size(), reinterpret_cast<const unsigned char *>(text.data()), text.size(),
-                       nullptr, 0);
-  };
-  hash(identity.job, setup.environment.job);
-  hash(identity.secret, setup.secret);
-  return identity;
+  identity.steps = setup.options.steps;
+  const std::string &job = setup.environment.job;
+  crypto_generichash(identity.job.data(), identity.job.size(), reinterpret_cast<const unsigned char *>(job.data()),
+                     job.size(), nullptr, 0);
+  identity.guarded = !setup.secret.empty();
+  return identity.guarded ? stretch(setup.secret, identity.job, identity.secret) : Status{};
 }
 
 Status resolve(asio::io_context &io, const Environment &environment, tcp::resolver::results_type &found) {
@@ -113,10 +126,14 @@ public:
     if (!status.ok())
       return status;
     address = acceptor.local_endpoint().address();
+    if (acceptor.local_endpoint().port() != setup.environment.port)
+      spdlog::warn("port {} of {} is taken, by another job or another program: this job meets at port {}",
+                   setup.environment.port, address.to_string(), acceptor.local_endpoint().port());
     spdlog::info("pid {}, meets the others at {}:{}", getpid(), address.to_string(), acceptor.local_endpoint().port());
     door = std::make_shared<Door>(std::move(acceptor), identity);
     door->open([this](Greeting greeting, tcp::socket socket) { guest(greeting, std::move(socket)); },
-               [this](const Status &broken) { controller.fail(broken.message, true); });
+               [this](const Status &broken) { controller.fail(broken.message, true); },
+               [this](const std::string &why) { warnings.warn("who called was refused: " + why); });
     if (setup.control)
       server.emplace(io, *setup.control, controller);
     return {};
@@ -139,11 +156,14 @@ private:
   void guest(const Greeting &greeting, tcp::socket socket) {
     if (!greeting.status.ok())
       return controller.fail(greeting.status.message, true);
-    if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
-      return controller.fail(fmt::format("rank {} came twice; each process needs a rank of its own", greeting.peer),
-                             true);
     prepareSocket(socket);
-    join(greeting.peer, std::make_shared<Channel>(Channel::Socket(std::move(socket))));
+    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), greeting.session);
+    if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
+      controller.fail(fmt::format("rank {} came twice; each process needs a rank of its own", greeting.peer), true);
+    if (!controller.failing())
+      return join(greeting.peer, channel);
+    channel->start([](const Message &) {}, [](const std::string &) {});
+    channel->send({{"type", "end"}, {"message", controller.outcome().message}});
   }
 
   void closed(int32_t rank, const std::string &why) {
@@ -172,6 +192,7 @@ private:
   std::shared_ptr<Door> door;
   std::optional<ControlServer> server;
   std::vector<std::shared_ptr<Channel>> members;
+  Warnings warnings;
   bool ended = false;
 };
 
@@ -181,14 +202,14 @@ public:
   Caller(asio::io_context &io, const Identity &self, const Environment &environment, plan::Time deadline)
       : io(io), self(self), environment(environment), patience(io), deadline(deadline) {}
 
-  Status call(std::optional<tcp::socket> &socket) {
+  Status call(std::optional<Line> &line) {
     asio::co_spawn(io, dial(), [](std::exception_ptr error) {
       if (error)
         std::rethrow_exception(error);
     });
     io.run();
     io.restart();
-    socket = std::move(connected);
+    line = std::move(connected);
     return status;
   }
 
@@ -213,11 +234,15 @@ private:
           if (co_await knock(socket, tcp::endpoint(entry.endpoint().address(), uint16_t(port)), last)) {
             if (status.ok()) {
               prepareSocket(socket);
-              connected.emplace(std::move(socket));
+              connected.emplace(std::move(socket), session);
             }
             co_return;
           }
         }
+      if (!refusal.empty()) { // and behind no other port is rank 0
+        status = Status::run(refusal);
+        co_return;
+      }
       asio::steady_timer pause(io, kRedial);
       co_await pause.async_wait(kAwait);
     }
@@ -248,9 +273,15 @@ private:
       greeting.status =
           Status::run(fmt::format("rank {}: reached rank {} where rank 0 was expected", self.rank, greeting.peer));
     status = greeting.stranger ? Status{} : greeting.status;
-    if (greeting.stranger && !greeting.status.message.empty())
-      last = greeting.status.message;
-    co_return !greeting.stranger;
+    session = greeting.session;
+    if (!greeting.stranger)
+      co_return true;
+    last = greeting.status.message;
+    if (greeting.peer >= 0 && greeting.sameJob && !greeting.lost)
+      refusal = last;
+    else if (greeting.peer >= 0 && !greeting.lost)
+      warnings.warn("who answered is not rank 0 of this job: " + last);
+    co_return false;
   }
 
   asio::io_context &io;
@@ -259,7 +290,10 @@ private:
   asio::steady_timer patience;
   const plan::Time deadline; // 0: none
   Status status;
-  std::optional<tcp::socket> connected;
+  Session session;
+  std::string refusal; // by who says to be of this job
+  Warnings warnings;
+  std::optional<Line> connected;
 };
 
 Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &result) {
@@ -285,14 +319,15 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
 
 Status runMember(const JoinedSetup &setup, const Identity &identity) {
   auto *io = new asio::io_context; // its thread runs until the process ends
-  std::optional<tcp::socket> socket;
-  Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(socket);
+  std::optional<Line> line;
+  Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(line);
   if (!status.ok())
     return status;
-  spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket->remote_endpoint().address().to_string(),
-               socket->remote_endpoint().port());
-  WorkerSetup worker{setup.plan, identity, setup.options, socket->local_endpoint().address(), true};
-  return runWorker(worker, *io, std::make_shared<Channel>(Channel::Socket(std::move(*socket))));
+  tcp::socket &socket = line->socket;
+  spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket.remote_endpoint().address().to_string(),
+               socket.remote_endpoint().port());
+  WorkerSetup worker{setup.plan, identity, setup.options, socket.local_endpoint().address(), true};
+  return runWorker(worker, *io, std::make_shared<Channel>(Channel::Socket(std::move(socket)), line->session));
 }
 
 } // namespace
@@ -302,7 +337,10 @@ Status runJoined(const JoinedSetup &setup, RunResult &result) {
     return Status::run("libsodium cannot be initialized");
   if (setup.environment.launched) // not to wait for others, or to run on, without it
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-  Identity identity = identityOf(setup);
+  Identity identity;
+  Status status = identityOf(setup, identity);
+  if (!status.ok())
+    return status;
   return identity.rank == 0 ? runHost(setup, identity, result) : runMember(setup, identity);
 }
 

@@ -1,5 +1,6 @@
 // A process that torchrun, Slurm or Open MPI has started: `piperun` without --local. The controller of the run lives in
-// rank 0's process, on a thread of its own; the others reach it over TCP, through the same handshake as their peers.
+// rank 0's process, on a thread of its own; the others reach it over TCP, through the same handshake as their peers,
+// and under its keys.
 #pragma once
 
 #include "runtime/launch/Control.h"

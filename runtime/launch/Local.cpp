@@ -241,6 +241,7 @@ Status runLocal(const LocalSetup &given, const std::function<void(const LocalRes
   Identity identity;
   identity.world = setup.plan->ranks();
   identity.plan = setup.planHash;
+  identity.steps = setup.options.steps;
   result = LocalResult{};
   int64_t begin = Clock::monotonic(), firstStart = 0;
   Status status;

@@ -29,6 +29,11 @@ struct Rank {
     return runtime::meet(identity, std::move(acceptor), peers, std::chrono::milliseconds(milliseconds), sockets);
   }
 
+  /// As messages name it when it is called, and what it is said to have there.
+  std::string at(const std::string &has) const {
+    return "rank " + std::to_string(identity.rank) + " at 127.0.0.1:" + std::to_string(port.port()) + " has " + has;
+  }
+
   Identity identity;
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> guard = asio::make_work_guard(io);
@@ -96,32 +101,70 @@ TEST(Meeting, AnotherProtocol) {
   Rank low(0), high(1);
   high.identity.protocol = 9;
   expectShownOut(low, high,
-                 {"the protocol version differs", "rank 1 has 9", "rank 0 has " + std::to_string(wire::kProtocol)});
+                 {"the protocol version differs: rank 0 at 127.0.0.1 has " + std::to_string(wire::kProtocol) +
+                      ", rank 1 at 127.0.0.1:",
+                  " has 9"});
 }
 
 TEST(Meeting, AnotherJob) {
   Rank low(0), high(1);
   low.identity.job.fill(0xab);
   high.identity.job.fill(0xcd);
-  expectShownOut(low, high, {"the job id differs", "rank 0 has abababababababab", "rank 1 has cdcdcdcdcdcdcdcd"});
+  expectShownOut(
+      low, high,
+      {"the job id differs: rank 0 at 127.0.0.1 has abababababababab, rank 1 at 127.0.0.1:", " has cdcdcdcdcdcdcdcd"});
 }
 
 TEST(Meeting, AnotherWorldSize) {
   Rank low(0, 2), high(1, 4);
-  expectRefused(low, high, {"the world size differs", "rank 0 has 2", "rank 1 has 4"});
+  expectRefused(low, high, {"the world size differs: rank 0 at 127.0.0.1 has 2, " + high.at("4")});
 }
 
 TEST(Meeting, AnotherPlan) {
   Rank low(0), high(1);
   low.identity.plan.fill(0x12);
   high.identity.plan.fill(0x34);
-  expectRefused(low, high, {"the plan differs", "rank 0 has 1212121212121212", "rank 1 has 3434343434343434"});
+  expectRefused(low, high,
+                {"the plan differs: rank 0 at 127.0.0.1 has 1212121212121212, " + high.at("3434343434343434")});
+}
+
+TEST(Meeting, OtherSteps) {
+  Rank low(0), high(1);
+  low.identity.steps = 100;
+  high.identity.steps = 200;
+  expectRefused(low, high, {"the number of steps (--steps) differs: rank 0 at 127.0.0.1 has 100, " + high.at("200")});
 }
 
 TEST(Meeting, AnotherSecret) {
   Rank low(0), high(1);
   high.identity.secret.fill(8);
-  expectShownOut(low, high, {"the secret differs", "rank 0", "rank 1"});
+  expectShownOut(
+      low, high,
+      {"the secret differs: rank 0 at 127.0.0.1 and rank 1 at 127.0.0.1:", " have not the same PIPEC_SECRET"});
+}
+
+TEST(Meeting, ASecretAndNone) {
+  Rank low(0), high(1);
+  low.identity.guarded = false;
+  expectShownOut(low, high,
+                 {"the secret differs: rank 0 at 127.0.0.1 has none (--no-secret), rank 1 at 127.0.0.1:", " has one"});
+}
+
+TEST(Meeting, WithoutASecretThereAreKeysAllTheSame) {
+  Rank low(0), high(1);
+  for (Rank *each : {&low, &high}) {
+    each->identity.guarded = false;
+    each->identity.secret = {};
+  }
+  auto [a, b] = meetBoth(low, high);
+  ASSERT_TRUE(a.ok() && b.ok()) << a.message << b.message;
+  Session &from = low.sockets.at(1).session, &to = high.sockets.at(0).session;
+  std::vector<uint8_t> text(32 + from.out.extra(), 'x');
+  const std::vector<uint8_t> before = text;
+  from.out.close(text);
+  EXPECT_NE(text, before);
+  EXPECT_TRUE(to.in.open(text));
+  EXPECT_TRUE(std::equal(text.begin(), text.begin() + 32, before.begin()));
 }
 
 TEST(Meeting, AnotherRankThanExpected) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <optional>
 #include <sys/resource.h>
@@ -72,11 +73,30 @@ protected:
     return socket;
   }
 
-  /// What rank 1 says to whoever connects.
+  /// What somebody says who takes itself for rank 0.
+  static wire::Hello helloOf(uint32_t rank = 0) {
+    wire::Hello hello;
+    hello.rank = rank;
+    hello.key = Exchange().publicKey();
+    return hello;
+  }
+
   static wire::Hello hear(tcp::socket &socket) {
     wire::Hello hello;
     asio::read(socket, asio::buffer(&hello, sizeof hello));
     return hello;
+  }
+
+  /// All that rank 1 ever answers to these bytes, to whose sender it then closes.
+  std::string answerTo(const std::string &bytes) {
+    tcp::socket socket = stranger();
+    asio::write(socket, asio::buffer(bytes));
+    socket.shutdown(tcp::socket::shutdown_send);
+    std::string answer;
+    std::error_code error;
+    asio::read(socket, asio::dynamic_buffer(answer), error);
+    EXPECT_EQ(error, asio::error::eof);
+    return answer;
   }
 
   /// The other end has closed.
@@ -133,62 +153,92 @@ TEST_F(StrangerTest, AScanOfThePort) {
   expectMeeting();
 }
 
+template <typename T> std::string bytesOf(const T &what) {
+  return {reinterpret_cast<const char *>(&what), sizeof what};
+}
+
+// Nothing at all to who does not speak the protocol; to who does, names and fresh random numbers; to a wrong proof, no.
+TEST_F(StrangerTest, NothingMadeOfTheSecretIsSaidBeforeAProof) {
+  const wire::Hello hello = helloOf();
+  EXPECT_EQ(answerTo(""), "");
+  EXPECT_EQ(answerTo("PIPERUN\n"), "");
+  EXPECT_EQ(answerTo(std::string(sizeof hello, 'x')), "");
+  std::string twice[2];
+  for (std::string &answer : twice) {
+    answer = answerTo(bytesOf(hello));
+    ASSERT_EQ(answer.size(), sizeof hello);
+    wire::Hello theirs, known;
+    std::memcpy(&theirs, answer.data(), sizeof theirs);
+    known.rank = 1;
+    known.side = wire::Side::Accepts;
+    known.key = theirs.key;
+    known.nonce = theirs.nonce;
+    EXPECT_EQ(answer, bytesOf(known));
+  }
+  wire::Hello one, two;
+  std::memcpy(&one, twice[0].data(), sizeof one);
+  std::memcpy(&two, twice[1].data(), sizeof two);
+  EXPECT_NE(one.key, two.key);
+  EXPECT_NE(one.nonce, two.nonce);
+  for (int i = 0; i < 3; ++i) {
+    std::string answer = answerTo(bytesOf(hello) + bytesOf(wire::Proof{uint8_t(i)}));
+    ASSERT_EQ(answer.size(), sizeof hello + sizeof(wire::Answer));
+    EXPECT_EQ(answer.substr(sizeof hello), bytesOf(wire::Answer{})); // refused, and 32 zeros
+  }
+  expectMeeting();
+}
+
+TEST_F(StrangerTest, WhatIsNoKeyIsRefused) {
+  wire::Hello hello = helloOf();
+  hello.key = {}; // of which nothing secret can be made
+  EXPECT_EQ(answerTo(bytesOf(hello)).size(), sizeof hello);
+  expectMeeting();
+}
+
 // It looks like the rank that is expected, but its proof cannot be right.
 TEST_F(StrangerTest, AGuessedSecret) {
-  tcp::socket guess = stranger();
-  wire::Hello hello = hear(guess);
-  hello.rank = 0;
-  hello.side = wire::Side::Dials;
-  wire::Proof proof{};
-  asio::write(guess, asio::buffer(&hello, sizeof hello));
-  asio::write(guess, asio::buffer(proof));
-  EXPECT_TRUE(over(guess));
+  asio::io_context own;
+  tcp::socket socket(own);
+  socket.connect(port);
+  Identity other = self;
+  other.rank = 0;
+  other.secret.fill(9);
+  std::optional<Greeting> greeting;
+  asio::co_spawn(own, greet(socket, other, wire::Side::Dials), [&](std::exception_ptr, Greeting g) { greeting = g; });
+  own.run();
+  ASSERT_TRUE(greeting);
+  EXPECT_TRUE(greeting->stranger && greeting->sameJob);
+  EXPECT_NE(greeting->status.message.find("the secret differs"), std::string::npos) << greeting->status.message;
+  EXPECT_TRUE(over(socket));
   expectMeeting();
 }
 
 TEST_F(StrangerTest, AnEchoProvesNothing) {
   tcp::socket echo = stranger();
+  asio::write(echo, asio::buffer(bytesOf(helloOf())));
   wire::Hello hello = hear(echo);
-  asio::write(echo, asio::buffer(&hello, sizeof hello));
+  asio::write(echo, asio::buffer(hello.nonce));
   EXPECT_TRUE(over(echo));
-
-  // Two connections, each given what the other was told.
-  tcp::socket one = stranger(), two = stranger();
-  wire::Hello first = hear(one), second = hear(two);
-  first.rank = second.rank = 0;
-  first.side = second.side = wire::Side::Dials;
-  asio::write(one, asio::buffer(&second, sizeof second));
-  asio::write(two, asio::buffer(&first, sizeof first));
-  wire::Proof ofOne, ofTwo;
-  asio::read(one, asio::buffer(ofOne));
-  asio::read(two, asio::buffer(ofTwo));
-  asio::write(one, asio::buffer(ofTwo));
-  asio::write(two, asio::buffer(ofOne));
-  EXPECT_TRUE(over(one));
-  EXPECT_TRUE(over(two));
+  EXPECT_EQ(answerTo(bytesOf(hello)), ""); // it says that it was called
+  hello.side = wire::Side::Dials;
+  EXPECT_EQ(answerTo(bytesOf(hello) + bytesOf(hello.key)).size(), sizeof hello + sizeof(wire::Answer));
   expectMeeting();
 }
 
 TEST_F(StrangerTest, AnotherJobWithTheSameSecretAndAnotherPlan) {
-  for (bool job : {true, false}) {
-    asio::io_context own;
-    tcp::socket socket(own);
-    socket.connect(port);
-    Identity other = self;
-    other.rank = 0;
-    if (job)
-      other.job.fill(9);
-    else
-      other.secret.fill(9); // of nobody who knows the secret
-    other.plan.fill(9);
-    std::optional<Greeting> greeting;
-    asio::co_spawn(own, greet(socket, other, wire::Side::Dials), [&](std::exception_ptr, Greeting g) { greeting = g; });
-    own.run();
-    ASSERT_TRUE(greeting);
-    EXPECT_TRUE(greeting->stranger);
-    EXPECT_NE(greeting->status.message.find(job ? "the job id differs" : "the secret differs"), std::string::npos)
-        << greeting->status.message;
-  }
+  asio::io_context own;
+  tcp::socket socket(own);
+  socket.connect(port);
+  Identity other = self;
+  other.rank = 0;
+  other.job.fill(9);
+  other.plan.fill(9);
+  std::optional<Greeting> greeting;
+  asio::co_spawn(own, greet(socket, other, wire::Side::Dials), [&](std::exception_ptr, Greeting g) { greeting = g; });
+  own.run();
+  ASSERT_TRUE(greeting);
+  EXPECT_TRUE(greeting->stranger && !greeting->sameJob);
+  EXPECT_NE(greeting->status.message.find("the job id differs"), std::string::npos) << greeting->status.message;
   expectMeeting();
 }
 

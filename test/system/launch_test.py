@@ -110,14 +110,46 @@ class LaunchTest(ToolTest):
         processes = [self.start(rank, plan=other if rank == 1 else None) for rank in range(3)]
         _, messages = self.finish(processes, [RUN] * 3)
         for rank in (0, 1):
-            self.assertRegex(messages[rank], r"the plan differs: rank \d has [0-9a-f]{16}, rank \d has [0-9a-f]{16}")
-        for patience in (2, 20, 200):  # long enough for rank 2 to hear it
-            processes = [self.start(rank, deadline=patience, PIPEC_SECRET=f"secret {rank > 1}") for rank in range(3)]
-            _, messages = self.finish(processes, [RUN] * 3)
-            if "the secret differs" in messages[2] and "rank 2 did not come to the meeting" in messages[0]:
-                break
-        self.assertIn("the secret differs", messages[2])
-        self.assertIn("rank 2 did not come to the meeting", messages[0])
+            self.assertRegex(messages[rank], r"the plan differs: rank 1 at 127\.0\.0\.1 has [0-9a-f]{16}, "
+                                             r"rank 0 at 127\.0\.0\.1:\d+ has [0-9a-f]{16}")
+        processes = [self.start(rank, "--steps", 4 if rank == 1 else 3) for rank in range(3)]
+        _, messages = self.finish(processes, [RUN] * 3)
+        for rank in (0, 1):
+            self.assertRegex(messages[rank], r"the number of steps \(--steps\) differs: rank 1 at 127\.0\.0\.1 has 4, "
+                                             r"rank 0 at 127\.0\.0\.1:\d+ has 3")
+
+    def test_another_secret_is_named_on_both_ends_at_once(self):
+        """Who brings it ends; the others, who cannot know who it was, go on waiting for who holds theirs."""
+        for secret, says in (({"PIPEC_SECRET": "another"}, "and rank 0 at {} have not the same PIPEC_SECRET"),
+                             ({"PIPEC_SECRET": ""}, r"has none \(--no-secret\), rank 0 at {} has one")):
+            with self.subTest(secret):
+                arguments = ["--steps", 3, "--no-secret"]
+                others = [self.start(rank, *arguments) for rank in (0, 1)]
+                wrong = self.start(2, *arguments, **secret)
+                says = r"the secret differs: rank 2 at 127\.0\.0\.1 " + says.format(r"127\.0\.0\.1:\d+")
+                _, messages = self.finish([wrong], [RUN])
+                self.assertRegex(messages[0], says)
+                self.assertRegex(others[0].stderr.readline(), "rank 0: who called was refused: " + says)
+                self.finish([*others, self.start(2, *arguments)], [OK] * 3)
+
+    def test_two_jobs_on_one_port_are_named_on_both_ends_at_once(self):
+        waiting = self.start(0, "--steps", 3, "-v")
+        self.assertIn("meets the others at", waiting.stderr.readline())
+        displaced = [self.start(rank, "--steps", 3, TORCHELASTIC_RUN_ID="job 2") for rank in range(3)]
+        says = r"the job id differs: rank 1 at 127\.0\.0\.1 has [0-9a-f]{16}, rank 0 at 127\.0\.0\.1:\d+ has [0-9a-f]{16}"
+        _, messages = self.finish(displaced, [OK] * 3)
+        self.assertRegex(messages[0], fr"port {self.port + 1} of 127\.0\.0\.1 is taken, by another job or another program: "
+                                      fr"this job meets at port {self.port + 2}")
+        self.assertRegex(messages[1], "rank 1: who answered is not rank 0 of this job: " + says)
+        waiting.send_signal(signal.SIGTERM)
+        _, messages = self.finish([waiting], [RUN])
+        self.assertRegex(messages[0], "rank 0: who called was refused: " + says)
+
+    def test_who_comes_twice_is_told_and_named(self):
+        processes = [self.start(rank, "--steps", 3) for rank in (0, 1, 1)]
+        _, messages = self.finish(processes, [RUN] * 3)
+        for said in messages:
+            self.assertIn("rank 1 came twice; each process needs a rank of its own", said)
 
     def test_a_lost_process_is_named_by_all(self):
         processes = [self.start(rank, "--steps", 100000, "-v") for rank in range(3)]

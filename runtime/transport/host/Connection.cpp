@@ -1,7 +1,10 @@
 // Frames on a socket.
 #include "runtime/transport/host/Connection.h"
 
+#include "runtime/transport/host/Socket.h"
+
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace pipec::runtime {
@@ -12,19 +15,34 @@ static bool isSum(wire::Type type) {
   return type == wire::Type::Here || type == wire::Type::Sum || type == wire::Type::Total;
 }
 
-Connection::Connection(asio::ip::tcp::socket connected, int32_t peer, Handler &handler)
-    : socket(std::move(connected)), peer(peer), handler(handler) {
+Connection::Connection(Line line, int32_t peer, Handler &handler)
+    : socket(std::move(line.socket)), session(line.session), peer(peer), handler(handler) {
   prepareSocket(socket);
 }
 
 void Connection::start() { asio::co_spawn(socket.get_executor(), read(), asio::detached); }
 
+void Connection::mute() { muteSocket(socket); }
+
+/// False: something went wrong, and `error` or the handler has it.
+asio::awaitable<bool> Connection::readSealed(std::span<uint8_t> text, std::error_code &error) {
+  incoming.resize(text.size() + session.in.extra());
+  co_await asio::async_read(socket, asio::buffer(incoming), asio::redirect_error(kAwait, error));
+  if (error || closed)
+    co_return false;
+  if (session.in.open(incoming)) {
+    std::memcpy(text.data(), incoming.data(), text.size());
+    co_return true;
+  }
+  handler.onLost(peer, "what it sent was changed, repeated or left out on the way");
+  co_return false;
+}
+
 asio::awaitable<void> Connection::read() {
   std::error_code error;
   while (!closed) {
     wire::Frame frame;
-    co_await asio::async_read(socket, asio::buffer(&frame, sizeof frame), asio::redirect_error(kAwait, error));
-    if (error)
+    if (!co_await readSealed({reinterpret_cast<uint8_t *>(&frame), sizeof frame}, error))
       break;
     if (frame.type == wire::Type::Credit && frame.bytes == 0) {
       handler.onCredit(peer, frame);
@@ -40,8 +58,7 @@ asio::awaitable<void> Connection::read() {
       handler.onArrived(peer, frame);
     } else if (frame.type == wire::Type::Abort && frame.bytes <= wire::kAbortBytes) {
       std::string reason(frame.bytes, '\0');
-      co_await asio::async_read(socket, asio::buffer(reason), asio::redirect_error(kAwait, error));
-      if (error)
+      if (!co_await readSealed({reinterpret_cast<uint8_t *>(reason.data()), reason.size()}, error))
         break;
       handler.onAbort(peer, reason);
       co_return;
@@ -62,9 +79,18 @@ void Connection::write(const wire::Frame &frame, const std::byte *payload, std::
     writeNext();
 }
 
+void Connection::appendSealed(const void *text, size_t size) {
+  const size_t at = outgoing.size();
+  outgoing.resize(at + size + session.out.extra());
+  std::memcpy(outgoing.data() + at, text, size);
+  session.out.close(std::span(outgoing).subspan(at));
+}
+
 void Connection::writeNext() {
   const Outgoing &next = outbox.front();
-  std::array<asio::const_buffer, 2> buffers{asio::buffer(&next.frame, sizeof next.frame),
+  outgoing.clear();
+  appendSealed(&next.frame, sizeof next.frame);
+  std::array<asio::const_buffer, 2> buffers{asio::buffer(outgoing),
                                             asio::buffer(next.payload, next.payload ? next.frame.bytes : 0)};
   asio::async_write(socket, buffers, [this](std::error_code error, size_t) {
     if (error == asio::error::operation_aborted)
@@ -88,10 +114,13 @@ void Connection::abort(const std::string &reason) {
   wire::Frame frame;
   frame.type = wire::Type::Abort;
   frame.bytes = std::min<uint64_t>(reason.size(), wire::kAbortBytes);
-  std::array<asio::const_buffer, 2> buffers{asio::buffer(&frame, sizeof frame), asio::buffer(reason, frame.bytes)};
   socket.non_blocking(true, ignored);
-  if (outbox.empty()) // else it would land inside another frame
-    socket.write_some(buffers, ignored);
+  if (outbox.empty()) { // else it would land inside another frame
+    outgoing.clear();
+    appendSealed(&frame, sizeof frame);
+    appendSealed(reason.data(), frame.bytes);
+    socket.write_some(asio::buffer(outgoing), ignored);
+  }
   socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
 }
 

@@ -1,8 +1,8 @@
-// One TCP connection with a peer, after the handshake: frames out in order, frames in to a handler. Everything runs on
-// the io_context's thread.
+// One TCP connection with a peer, after the handshake: frames out in order, frames in to a handler. Frames and the
+// reason of an Abort are sealed, payloads are plain. Everything runs on the io_context's thread.
 #pragma once
 
-#include "runtime/transport/host/Socket.h"
+#include "runtime/transport/host/Meeting.h"
 #include "runtime/transport/host/Wire.h"
 
 #include <asio.hpp>
@@ -27,7 +27,7 @@ public:
     virtual void onLost(int32_t peer, const std::string &reason) = 0;
   };
 
-  Connection(asio::ip::tcp::socket socket, int32_t peer, Handler &handler);
+  Connection(Line line, int32_t peer, Handler &handler);
 
   void start();
 
@@ -35,7 +35,7 @@ public:
   void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
 
   /// The network between the two goes silent, for tests.
-  void mute() { muteSocket(socket); }
+  void mute();
 
   /// Says why, as far as that goes without waiting, and closes. The handler hears no more.
   void abort(const std::string &reason);
@@ -48,12 +48,16 @@ private:
   };
 
   asio::awaitable<void> read();
+  asio::awaitable<bool> readSealed(std::span<uint8_t> text, std::error_code &error);
+  void appendSealed(const void *text, size_t size);
   void writeNext();
   void lost(const std::error_code &error);
 
   asio::ip::tcp::socket socket;
+  Session session;
   int32_t peer;
   Handler &handler;
+  std::vector<uint8_t> incoming, outgoing; // sealed
   std::deque<Outgoing> outbox;
   bool closed = false;
 };

@@ -13,9 +13,11 @@ Door::Door(tcp::acceptor acceptor, const Identity &self)
     : self(self), acceptor(std::move(acceptor)), patience(this->acceptor.get_executor()),
       pause(this->acceptor.get_executor()) {}
 
-void Door::open(std::function<void(Greeting, tcp::socket)> guest, std::function<void(Status)> broken) {
+void Door::open(std::function<void(Greeting, tcp::socket)> guest, std::function<void(Status)> broken,
+                std::function<void(const std::string &)> refused) {
   onGuest = std::move(guest);
   onBroken = std::move(broken);
+  onRefused = std::move(refused);
   asio::co_spawn(acceptor.get_executor(), accept(shared_from_this()), asio::detached);
 }
 
@@ -23,6 +25,7 @@ void Door::close() {
   closed = true;
   onGuest = nullptr;
   onBroken = nullptr;
+  onRefused = nullptr;
   std::error_code ignored;
   acceptor.close(ignored);
   patience.cancel();
@@ -69,6 +72,8 @@ asio::awaitable<void> Door::welcome(std::shared_ptr<Door> me, Place guest) {
     call(std::move(greeting), std::move(socket));
   } else if (greeting.peer >= 0) {
     me->lastRefused = greeting.status.message;
+    if (me->onRefused)
+      me->onRefused(me->lastRefused);
   }
 }
 

@@ -14,7 +14,7 @@ namespace pipec::runtime {
 class Door : public std::enable_shared_from_this<Door> {
 public:
   /// Of those whose handshake is not over, no more than so many at once, and none for longer: the oldest goes first. An
-  /// honest handshake takes two trips.
+  /// honest handshake takes three trips.
   static constexpr size_t kGuests = 256;
   static constexpr std::chrono::seconds kPatience{3};
 
@@ -22,8 +22,10 @@ public:
   Door(asio::ip::tcp::acceptor acceptor, const Identity &self);
 
   /// `onGuest` hears of everybody who has proven to belong to the job; greeting.status says what differs, if anything
-  /// does. `onBroken`: the port accepts no more.
-  void open(std::function<void(Greeting, asio::ip::tcp::socket)> onGuest, std::function<void(Status)> onBroken);
+  /// does. `onBroken`: the port accepts no more. `onRefused` hears at once why a stranger who spoke the protocol was
+  /// shown out.
+  void open(std::function<void(Greeting, asio::ip::tcp::socket)> onGuest, std::function<void(Status)> onBroken,
+            std::function<void(const std::string &)> onRefused = {});
 
   /// Nothing is heard from then on.
   void close();
@@ -49,6 +51,7 @@ private:
   asio::steady_timer pause;
   std::function<void(Greeting, asio::ip::tcp::socket)> onGuest;
   std::function<void(Status)> onBroken;
+  std::function<void(const std::string &)> onRefused;
   std::list<Guest> guests; // the oldest first
   std::string lastRefused;
   bool closed = false;

@@ -1,6 +1,5 @@
-// Each end sends its Hello before it reads the other's and closes only after reading it, so both see the same
-// difference and neither loses it to a reset. A proof is over both Hellos, each of which has a nonce and says which end
-// its sender is: what one end says can be given back neither to it nor to another.
+// An end that finds a difference closes only after it has said what the other end needs to find it too, and after it
+// has read all that the other end says: so both name it, and neither loses it to a reset.
 #include "runtime/transport/host/Handshake.h"
 
 #include <cstring>
@@ -11,89 +10,185 @@ namespace pipec::runtime {
 
 using asio::ip::tcp;
 
-static constexpr auto kAwait = asio::use_awaitable;
+namespace {
 
-static wire::Proof prove(const wire::Hello &prover, const wire::Hello &other, const std::array<uint8_t, 32> &secret) {
-  static_assert(crypto_auth_BYTES == sizeof(wire::Proof) && crypto_auth_KEYBYTES == 32);
-  std::array<unsigned char, 2 * sizeof(wire::Hello)> text;
-  std::memcpy(text.data(), &prover, sizeof prover);
-  std::memcpy(text.data() + sizeof prover, &other, sizeof other);
-  wire::Proof proof;
-  crypto_auth(proof.data(), text.data(), text.size(), secret.data());
-  return proof;
-}
+constexpr auto kAwait = asio::use_awaitable;
 
-static Status differ(const char *what, const wire::Hello &peer, const std::string &theirs, const wire::Hello &own,
-                     const std::string &ours) {
-  return Status::run(
-      fmt::format("{} differs: rank {} has {}, rank {} has {}", what, peer.rank, theirs, own.rank, ours));
-}
+/// Each part returns whether the handshake goes on; if not, `greeting` says why.
+class Handshake {
+public:
+  Handshake(tcp::socket &socket, const Identity &self, wire::Side side);
+  asio::awaitable<Greeting> run();
 
-static Status differ(const char *what, const wire::Hello &peer, uint32_t theirs, const wire::Hello &own,
-                     uint32_t ours) {
-  return differ(what, peer, std::to_string(theirs), own, std::to_string(ours));
-}
+private:
+  asio::awaitable<bool> exchangeHellos();
+  asio::awaitable<bool> exchangeProofs();
+  asio::awaitable<bool> exchangeTerms();
+  asio::awaitable<bool> say(asio::const_buffer what);
+  asio::awaitable<bool> hear(asio::mutable_buffer what);
 
-// What two processes of one job must agree on; the first difference is the message.
-static Status compare(const wire::Hello &own, const wire::Hello &peer) {
-  if (peer.world != own.world)
-    return differ("the world size", peer, peer.world, own, own.world);
-  if (peer.plan != own.plan)
-    return differ("the plan", peer, wire::hex(peer.plan.data(), 8), own, wire::hex(own.plan.data(), 8));
-  return {};
-}
+  bool refuse(std::string message);
+  bool differ(const char *what, const std::string &theirs, const std::string &ours);
+  bool secretDiffers();
+  std::string callerName() const;
+  std::string listenerName() const;
+  bool dials() const { return own.side == wire::Side::Dials; }
 
-asio::awaitable<Greeting> greet(tcp::socket &socket, const Identity &self, wire::Side side) {
-  wire::Hello own;
+  tcp::socket &socket;
+  const Identity &self;
+  const Exchange exchange;
+  wire::Hello own, peer;
+  Agreement agreement;
+  Greeting greeting;
+};
+
+Handshake::Handshake(tcp::socket &socket, const Identity &self, wire::Side side) : socket(socket), self(self) {
   own.protocol = self.protocol;
-  own.world = uint32_t(self.world);
+  own.guarded = self.guarded;
   own.rank = uint32_t(self.rank);
   own.side = side;
   own.job = self.job;
-  own.plan = self.plan;
+  own.key = exchange.publicKey();
   randombytes_buf(own.nonce.data(), own.nonce.size());
-  Greeting greeting;
-  std::error_code error;
-  auto lost = [&] {
-    greeting.lost = true;
-    greeting.status =
-        Status::run(fmt::format("rank {}: the connection closed during the handshake: {}", self.rank, error.message()));
-    return greeting;
-  };
-  co_await asio::async_write(socket, asio::buffer(&own, sizeof own), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  wire::Hello peer;
-  co_await asio::async_read(socket, asio::buffer(&peer, sizeof peer), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  if (peer.magic != wire::kMagic || peer.rank > uint32_t(INT32_MAX) || peer.side == side) {
-    greeting.status = Status::run(fmt::format("rank {}: a connection that is not piperun's", self.rank));
-    co_return greeting;
-  }
-  greeting.peer = int32_t(peer.rank);
-  if (peer.protocol != own.protocol) { // what follows may mean something else to the other end
-    greeting.status = differ("the protocol version", peer, peer.protocol, own, own.protocol);
-    co_return greeting;
-  }
+}
 
-  wire::Proof proof = prove(own, peer, self.secret);
-  co_await asio::async_write(socket, asio::buffer(proof), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  co_await asio::async_read(socket, asio::buffer(proof), asio::redirect_error(kAwait, error));
-  if (error)
-    co_return lost();
-  wire::Proof due = prove(peer, own, self.secret);
-  if (peer.job != own.job) {
-    greeting.status = differ("the job id", peer, wire::hex(peer.job.data(), 8), own, wire::hex(own.job.data(), 8));
-  } else if (sodium_memcmp(proof.data(), due.data(), due.size()) != 0) {
-    greeting.status = Status::run(fmt::format("the secret differs: rank {}'s is not rank {}'s", peer.rank, own.rank));
-  } else {
-    greeting.stranger = false;
-    greeting.status = compare(own, peer);
+asio::awaitable<Greeting> Handshake::run() {
+  bool on = co_await exchangeHellos();
+  if (on)
+    on = co_await exchangeProofs();
+  if (on)
+    co_await exchangeTerms();
+  co_return std::move(greeting);
+}
+
+/// Nothing is said to who does not speak the protocol.
+asio::awaitable<bool> Handshake::exchangeHellos() {
+  if (dials() && !co_await say(asio::buffer(&own, sizeof own)))
+    co_return false;
+  if (!co_await hear(asio::buffer(&peer, sizeof peer)))
+    co_return false;
+  if (peer.magic != wire::kMagic || peer.rank > uint32_t(INT32_MAX) || peer.side == own.side)
+    co_return refuse(fmt::format("rank {}: a connection that is not piperun's", self.rank));
+  greeting.peer = int32_t(peer.rank);
+  greeting.sameJob = peer.job == own.job;
+  if (!dials() && !co_await say(asio::buffer(&own, sizeof own)))
+    co_return false;
+  if (peer.protocol != own.protocol)
+    co_return differ("the protocol version", std::to_string(peer.protocol), std::to_string(own.protocol));
+  if (peer.job != own.job)
+    co_return differ("the job id", wire::hex(peer.job.data(), 8), wire::hex(own.job.data(), 8));
+  if (bool(peer.guarded) != self.guarded) {
+    auto text = [](bool guarded) { return guarded ? "one" : "none (--no-secret)"; };
+    co_return differ("the secret", text(peer.guarded), text(self.guarded));
   }
-  co_return greeting;
+  co_return true;
+}
+
+asio::awaitable<bool> Handshake::exchangeProofs() {
+  std::array<uint8_t, 2 * sizeof(wire::Hello)> transcript;
+  std::memcpy(transcript.data(), dials() ? &own : &peer, sizeof own);
+  std::memcpy(transcript.data() + sizeof own, dials() ? &peer : &own, sizeof own);
+  if (!exchange.agree(dials(), peer.key, self.secret, transcript, agreement))
+    co_return refuse(fmt::format("rank {}: a connection that is not piperun's", self.rank));
+  wire::Answer answer;
+  if (dials()) {
+    if (!co_await say(asio::buffer(agreement.callerProof)) || !co_await hear(asio::buffer(&answer, sizeof answer)))
+      co_return false;
+    co_return (answer.verdict == wire::Verdict::Accepted &&
+               sodium_memcmp(answer.proof.data(), agreement.listenerProof.data(), answer.proof.size()) == 0) ||
+        secretDiffers();
+  }
+  wire::Proof proof;
+  if (!co_await hear(asio::buffer(proof)))
+    co_return false;
+  const bool right = sodium_memcmp(proof.data(), agreement.callerProof.data(), proof.size()) == 0;
+  if (right)
+    answer = {wire::Verdict::Accepted, agreement.listenerProof};
+  if (!co_await say(asio::buffer(&answer, sizeof answer)))
+    co_return false;
+  co_return right || secretDiffers();
+}
+
+/// The first difference is the message.
+asio::awaitable<bool> Handshake::exchangeTerms() {
+  wire::Terms ours, theirs;
+  ours.steps = self.steps;
+  ours.world = uint32_t(self.world);
+  ours.plan = self.plan;
+  Session &session = agreement.session;
+  std::vector<uint8_t> sealed(sizeof ours + session.out.extra());
+  std::memcpy(sealed.data(), &ours, sizeof ours);
+  session.out.close(sealed);
+  if (!co_await say(asio::buffer(sealed)) || !co_await hear(asio::buffer(sealed)))
+    co_return false;
+  if (!session.in.open(sealed))
+    co_return refuse(fmt::format("what {} said to {} was changed on the way", dials() ? listenerName() : callerName(),
+                                 dials() ? callerName() : listenerName()));
+  greeting.stranger = false;
+  greeting.session = session;
+  std::memcpy(&theirs, sealed.data(), sizeof theirs);
+  if (theirs.world != ours.world)
+    co_return differ("the world size", std::to_string(theirs.world), std::to_string(ours.world));
+  if (theirs.plan != ours.plan)
+    co_return differ("the plan", wire::hex(theirs.plan.data(), 8), wire::hex(ours.plan.data(), 8));
+  if (theirs.steps != ours.steps)
+    co_return differ("the number of steps (--steps)", std::to_string(theirs.steps), std::to_string(ours.steps));
+  co_return true;
+}
+
+asio::awaitable<bool> Handshake::say(asio::const_buffer what) {
+  std::error_code error;
+  co_await asio::async_write(socket, what, asio::redirect_error(kAwait, error));
+  greeting.lost = bool(error);
+  co_return !error ||
+      refuse(fmt::format("rank {}: the connection closed during the handshake: {}", self.rank, error.message()));
+}
+
+asio::awaitable<bool> Handshake::hear(asio::mutable_buffer what) {
+  std::error_code error;
+  co_await asio::async_read(socket, what, asio::redirect_error(kAwait, error));
+  greeting.lost = bool(error);
+  co_return !error ||
+      refuse(fmt::format("rank {}: the connection closed during the handshake: {}", self.rank, error.message()));
+}
+
+bool Handshake::refuse(std::string message) {
+  greeting.status = Status::run(std::move(message));
+  return false;
+}
+
+/// The caller first, so that both ends say the same.
+bool Handshake::differ(const char *what, const std::string &theirs, const std::string &ours) {
+  return refuse(fmt::format("{} differs: {} has {}, {} has {}", what, callerName(), dials() ? ours : theirs,
+                            listenerName(), dials() ? theirs : ours));
+}
+
+/// Nobody says more of a secret than that.
+bool Handshake::secretDiffers() {
+  return refuse(
+      fmt::format("the secret differs: {} and {} have not the same PIPEC_SECRET", callerName(), listenerName()));
+}
+
+/// Without its port, which is chance.
+std::string Handshake::callerName() const {
+  std::error_code ignored;
+  const tcp::endpoint at = dials() ? socket.local_endpoint(ignored) : socket.remote_endpoint(ignored);
+  return fmt::format("rank {} at {}", dials() ? own.rank : peer.rank, at.address().to_string());
+}
+
+std::string Handshake::listenerName() const {
+  std::error_code ignored;
+  const tcp::endpoint at = dials() ? socket.remote_endpoint(ignored) : socket.local_endpoint(ignored);
+  const std::string address = at.address().to_string();
+  return fmt::format("rank {} at {}:{}", dials() ? peer.rank : own.rank,
+                     at.address().is_v6() ? "[" + address + "]" : address, at.port());
+}
+
+} // namespace
+
+asio::awaitable<Greeting> greet(tcp::socket &socket, const Identity &self, wire::Side side) {
+  Handshake handshake(socket, self, side);
+  co_return co_await handshake.run();
 }
 
 } // namespace pipec::runtime

@@ -1,7 +1,8 @@
-// How two processes of a job know each other. Both say who they are (job, world size, protocol, plan) and prove by
-// challenge and response that they hold the same secret, which itself never travels; then both compare. Who does not
-// hold the secret, or is of another job, is a stranger and no reason to end anything; who does and differs is a mistake
-// in the job, which ends both ends with a message that names both values.
+// How two processes of a job know each other. Both say who they are, then the caller proves that it holds the job's
+// secret, then the listener does: nothing that is derived from the secret leaves it before. The secret itself never
+// travels. Under keys of their own (Seal.h) both then say what they must agree on. Who does not hold the secret, or is
+// of another job, is a stranger and no reason to end anything; who does and differs is a mistake in the job, which ends
+// both ends with the same message, which names both values.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -16,15 +17,19 @@ struct Identity {
   int32_t world = 0;
   uint32_t protocol = wire::kProtocol;
   std::array<uint8_t, 16> job{};
-  std::array<uint8_t, 32> plan{};   // hash of the plan's file
-  std::array<uint8_t, 32> secret{}; // key of crypto_auth
+  std::array<uint8_t, 32> plan{}; // hash of the plan's file
+  int64_t steps = 0;              // asked for
+  Key secret{};                   // as a key: stretched, or random
+  bool guarded = true;            // by the secret; false: --no-secret, the same on all
 };
 
 struct Greeting {
   Status status;        // names both values of what differs
   int32_t peer = -1;    // its rank, as it says; -1: it does not speak the protocol
-  bool stranger = true; // not of this job, as far as is known
+  bool stranger = true; // has not proven to be of this job
+  bool sameJob = false; // but says that it is
   bool lost = false;    // the connection ended before the handshake did
+  Session session;      // for what follows
 };
 
 /// The handshake on a connection just made, over when the other end is done or gone; it has no deadline of its own.

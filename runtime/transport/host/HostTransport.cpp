@@ -43,8 +43,8 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
       streams.push_back(std::make_unique<Stream>(q, io));
       device.setBell(q, *bell);
     }
-  for (auto &[peer, socket] : sockets)
-    peers[peer].connection = std::make_unique<Connection>(std::move(socket), peer, *this);
+  for (auto &[peer, line] : sockets)
+    peers[peer].connection = std::make_unique<Connection>(std::move(line), peer, *this);
   failure.listen([this] { asio::post(this->io, [this] { stop(); }); });
 }
 

@@ -9,7 +9,13 @@
 
 namespace pipec::runtime {
 
-using Sockets = std::map<int32_t, asio::ip::tcp::socket>; // by peer
+/// A connection with a peer, and what its frames are sealed with; without keys between sockets of one process.
+struct Line {
+  Line(asio::ip::tcp::socket socket, const Session &session = {}) : socket(std::move(socket)), session(session) {}
+  asio::ip::tcp::socket socket;
+  Session session;
+};
+using Sockets = std::map<int32_t, Line>; // by peer
 
 /// Connects to all `peers`, whose endpoints are given for the ranks above this one; those below come to `acceptor`,
 /// which listens. Work happens on the acceptor's io_context, which another thread runs. Blocks until all are there, one

@@ -1,9 +1,11 @@
-// What two host processes say to each other on their connection, little-endian as it stands in memory: one Hello and
-// one Proof each way, then frames. A receive that is posted sends a Credit; only a Credit is answered with Data. Here,
-// Sum and Total are those of SumRing.h.
+// What two host processes say to each other on their connection, little-endian as it stands in memory. First the
+// handshake: caller: Hello · listener: Hello · caller: Proof · listener: Answer · both, sealed: Terms. Then frames,
+// sealed too, but for the payload behind one of Data. A receive that is posted sends a Credit; only a Credit is
+// answered with Data. Here, Sum and Total are those of SumRing.h.
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/transport/Seal.h"
 
 #include <array>
 #include <bit>
@@ -14,26 +16,45 @@ namespace pipec::runtime::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-inline constexpr uint32_t kProtocol = 2;
+inline constexpr uint32_t kProtocol = 3;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
 /// Which end of a connection speaks.
 enum class Side : uint32_t { Dials = 1, Accepts = 2 };
 
+/// What anybody may hear. Its size, the first two fields and the rank's place are those of all versions.
 struct Hello {
   std::array<char, 8> magic = kMagic;
   uint32_t protocol = kProtocol;
-  uint32_t world = 0;
+  uint32_t guarded = 1; // 0: by no secret (--no-secret)
   uint32_t rank = 0;
   Side side = Side::Dials;
   std::array<uint8_t, 16> job{};
-  std::array<uint8_t, 32> plan{}; // its hash
+  Key key{}; // of this connection alone: Exchange
   std::array<uint8_t, 32> nonce{};
 };
 static_assert(sizeof(Hello) == 104);
 
-/// crypto_auth over the own Hello, then the peer's, under the job's secret.
-using Proof = std::array<uint8_t, 32>;
+/// Agreement::callerProof, from the caller.
+using Proof = Key;
+
+enum class Verdict : uint32_t { Accepted = 1, Refused = 2 };
+
+/// The listener's to a proof; its own proof only to who has given a right one.
+struct Answer {
+  Verdict verdict = Verdict::Refused;
+  Proof proof{};
+};
+static_assert(sizeof(Answer) == 36);
+
+/// What two processes of a job must agree on.
+struct Terms {
+  int64_t steps = 0;
+  uint32_t world = 0;
+  uint32_t reserved = 0;
+  std::array<uint8_t, 32> plan{}; // its hash
+};
+static_assert(sizeof(Terms) == 48);
 
 /// Which transfer or all-reduce: both ends derive it from their own instruction and compare.
 struct Tag {
