@@ -129,10 +129,23 @@ def includes(root):
 
 MOST_SOURCES = 20  # of a folder
 MANY_NAMES = {"main.cpp"}
+ROOMS = ["compiler", "runtime", "dialects"]  # where each folder with sources says in a README.md what it is
+PROMISED = ["Comes in", "Goes out"]
+
+
+def unsaid(folder, relative):
+    """What the README.md of a room leaves unsaid."""
+    try:
+        with open(os.path.join(folder, "README.md"), encoding="utf-8") as text:
+            said = text.read()
+    except OSError:
+        return [f"{relative}: no README.md"]
+    return [f"{relative}/README.md: no **{each}**" for each in PROMISED if f"**{each}**" not in said]
 
 
 def house(root):
-    """No two sources of one name; of a folder's sources at most MOST_SOURCES; each room of compiler/ says what it is."""
+    """No two sources of one name; of a folder's sources at most MOST_SOURCES; each room says what comes in
+    and what goes out."""
     found, by_name = [], {}
     for top in ALL:
         for folder, _, names in os.walk(os.path.join(root, top)):
@@ -140,6 +153,8 @@ def house(root):
             relative = os.path.relpath(folder, root)
             for name in sources:
                 by_name.setdefault(name, []).append(relative)
+            if top in ROOMS and any(name.endswith((".cpp", ".h")) for name in names):
+                found += unsaid(folder, relative)
             if len(sources) > MOST_SOURCES:
                 found.append(f"{relative}: {len(sources)} sources, at most {MOST_SOURCES}")
     found += [f"{name} stands in {', '.join(sorted(folders))}" for name, folders in sorted(by_name.items())

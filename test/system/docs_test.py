@@ -1,4 +1,4 @@
-"""The documents: what tools write is current, and every command line in README.md, CONTRIBUTING.md and specs/README.md
+"""The documents: what tools write is current, and every command line in CONTRIBUTING.md and in the README.md of any folder
 does what stands there.
 
 Commands are the lines of ```sh blocks, those after "$ " in ```console blocks, whose output is compared, and code in running
@@ -26,6 +26,8 @@ SLOW = ("pipeline.ranks=1024",)
 ELSEWHERE = {"torchrun": "torch_test.py", "mpirun": "launch_test.py", "tools/netlab": "netlab_test.py",
              "build/release/bin/bench-": "CMakeLists.txt"}
 PLACEHOLDER = re.compile(r"(?<![\w./{-])(?:[A-Z][A-Z_]+|[A-Z])(?![\w}])|…")
+READMES = sorted(str(each.relative_to(SOURCE)) for each in SOURCE.rglob("README.md")
+                 if not str(each.relative_to(SOURCE)).startswith(("build", ".")))
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
@@ -195,7 +197,17 @@ class DocsTest(ToolTest):
             done.add(command)
 
     def test_readme(self):
-        self.check_document("README.md", 20)
+        self.check_document("README.md", 15)
+
+    def test_figures(self):
+        self.check_document("test/bench/README.md", 20)
+
+    def test_pages(self):
+        """Of all other folders."""
+        others = [each for each in READMES if each not in ("README.md", "specs/README.md", "test/bench/README.md")]
+        self.assertGreater(len(others), 20)
+        for name in others:
+            self.check_document(name, 0)
 
     def test_contributing(self):
         self.check_document("CONTRIBUTING.md", 5)
@@ -229,7 +241,7 @@ class DocsTest(ToolTest):
             self.assertIn(quote[1].strip(), path.read_text(), f"CONTRIBUTING.md quotes {path.name}")
 
     def test_links_lead_somewhere(self):
-        for document in ("README.md", "CONTRIBUTING.md", "specs/README.md", "specs/REFERENCE.md"):
+        for document in (*READMES, "CONTRIBUTING.md", "specs/REFERENCE.md", "runtime/plan/RULES.md"):
             text = re.sub(r"^```.*?^```", "", (SOURCE / document).read_text(), flags=re.M | re.S)
             anchors = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in
                        re.findall(r"^#+ (.*)$", text, re.M)}
