@@ -47,7 +47,7 @@ public:
   static constexpr size_t kPiece = 1 << 20;
 
   /// Everything runs on the thread of the socket's io_context.
-  explicit Channel(Socket socket, const Session &session = {}) : socket(std::move(socket)), session(session) {}
+  explicit Channel(Socket socket, Session session = {}) : socket(std::move(socket)), session(std::move(session)) {}
   /// An end of a socket pair.
   Channel(asio::io_context &io, int descriptor)
       : Channel(Socket(io, asio::generic::stream_protocol(AF_UNIX, 0), descriptor)) {}

@@ -131,7 +131,7 @@ public:
                    setup.environment.port, address.to_string(), acceptor.local_endpoint().port());
     spdlog::info("pid {}, meets the others at {}:{}", getpid(), address.to_string(), acceptor.local_endpoint().port());
     door = std::make_shared<Door>(std::move(acceptor), identity);
-    door->open([this](Greeting greeting, tcp::socket socket) { guest(greeting, std::move(socket)); },
+    door->open([this](Greeting greeting, tcp::socket socket) { guest(std::move(greeting), std::move(socket)); },
                [this](const Status &broken) { controller.fail(broken.message, true); },
                [this](const std::string &why) { warnings.warn("who called was refused: " + why); });
     if (setup.control)
@@ -153,11 +153,11 @@ public:
   const RunResult &result() const { return controller.result(); }
 
 private:
-  void guest(const Greeting &greeting, tcp::socket socket) {
+  void guest(Greeting greeting, tcp::socket socket) {
     if (!greeting.status.ok())
       return controller.fail(greeting.status.message, true);
     prepareSocket(socket);
-    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), greeting.session);
+    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
     if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
       controller.fail(fmt::format("rank {} came twice; each process needs a rank of its own", greeting.peer), true);
     if (!controller.failing())
@@ -234,7 +234,7 @@ private:
           if (co_await knock(socket, tcp::endpoint(entry.endpoint().address(), uint16_t(port)), last)) {
             if (status.ok()) {
               prepareSocket(socket);
-              connected.emplace(std::move(socket), session);
+              connected.emplace(std::move(socket), std::move(session));
             }
             co_return;
           }
@@ -273,7 +273,7 @@ private:
       greeting.status =
           Status::run(fmt::format("rank {}: reached rank {} where rank 0 was expected", self.rank, greeting.peer));
     status = greeting.stranger ? Status{} : greeting.status;
-    session = greeting.session;
+    session = std::move(greeting.session);
     if (!greeting.stranger)
       co_return true;
     last = greeting.status.message;
@@ -327,7 +327,8 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
   spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket.remote_endpoint().address().to_string(),
                socket.remote_endpoint().port());
   WorkerSetup worker{setup.plan, identity, setup.options, socket.local_endpoint().address(), true};
-  return runWorker(worker, *io, std::make_shared<Channel>(Channel::Socket(std::move(socket)), line->session));
+  return runWorker(worker, *io,
+                   std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(line->session)));
 }
 
 } // namespace

@@ -18,12 +18,14 @@ using Key = std::array<uint8_t, 32>;
 Status stretch(const std::string &secret, const std::array<uint8_t, 16> &job, Key &key);
 
 /// One direction of a connection. Each message is sealed under the next number, so both ends must come to them in the
-/// same order.
+/// same order; of a seal there is one, as no number may be used twice.
 class Seal {
 public:
   /// Seals nothing: for sockets that never leave the process or the machine.
   Seal() = default;
   explicit Seal(const Key &key) : key(key), sealing(true) {}
+  Seal(Seal &&) = default;
+  Seal &operator=(Seal &&) = default;
 
   /// By so many bytes a sealed message is longer.
   size_t extra() const;

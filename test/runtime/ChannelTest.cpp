@@ -19,7 +19,7 @@ std::pair<Session, Session> sessions() {
   Key up, down;
   up.fill(1);
   down.fill(2);
-  return {{Seal(up), Seal(down)}, {Seal(down), Seal(up)}};
+  return {Session{Seal(up), Seal(down)}, Session{Seal(down), Seal(up)}};
 }
 
 struct Pair {
@@ -32,7 +32,7 @@ struct Pair {
 };
 
 /// What a channel writes.
-Bytes written(const Session &session, const std::vector<Message> &messages) {
+Bytes written(Session session, const std::vector<Message> &messages) {
   Pair pair;
   std::future<Bytes> bytes = std::async(std::launch::async, [&] {
     Bytes all, some(1 << 16);
@@ -40,7 +40,7 @@ Bytes written(const Session &session, const std::vector<Message> &messages) {
       all.insert(all.end(), some.begin(), some.begin() + n);
     return all;
   });
-  auto channel = std::make_shared<Channel>(pair.socket(), session);
+  auto channel = std::make_shared<Channel>(pair.socket(), std::move(session));
   for (const Message &message : messages)
     channel->send(message);
   channel->close();
@@ -56,10 +56,10 @@ struct Heard {
 };
 
 /// What a channel makes of these bytes and the end after them.
-Heard hear(const Session &session, const Bytes &bytes) {
+Heard hear(Session session, const Bytes &bytes) {
   Pair pair;
   Heard heard;
-  auto channel = std::make_shared<Channel>(pair.socket(), session);
+  auto channel = std::make_shared<Channel>(pair.socket(), std::move(session));
   channel->start([&](Message message) { heard.messages.push_back(std::move(message)); },
                  [&](std::string why) { heard.closed = std::move(why); });
   std::thread says([&] {

@@ -32,10 +32,10 @@ struct Heard final : Connection::Handler {
 
 /// A connection and its other end, bare.
 struct Wire {
-  explicit Wire(const Session &session) : other(io) {
+  explicit Wire(Session session) : other(io) {
     tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
     other.connect(acceptor.local_endpoint());
-    connection.emplace(Line(acceptor.accept(), session), 1, heard);
+    connection.emplace(Line(acceptor.accept(), std::move(session)), 1, heard);
   }
   asio::io_context io;
   tcp::socket other;
@@ -47,7 +47,7 @@ std::pair<Session, Session> sessions() {
   Key up, down;
   up.fill(1);
   down.fill(2);
-  return {{Seal(up), Seal(down)}, {Seal(down), Seal(up)}};
+  return {Session{Seal(up), Seal(down)}, Session{Seal(down), Seal(up)}};
 }
 
 const std::string kText = "the payload, which stays as it is";

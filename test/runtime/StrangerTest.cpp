@@ -204,7 +204,8 @@ TEST_F(StrangerTest, AGuessedSecret) {
   other.rank = 0;
   other.secret.fill(9);
   std::optional<Greeting> greeting;
-  asio::co_spawn(own, greet(socket, other, wire::Side::Dials), [&](std::exception_ptr, Greeting g) { greeting = g; });
+  asio::co_spawn(own, greet(socket, other, wire::Side::Dials),
+                 [&](std::exception_ptr, Greeting g) { greeting = std::move(g); });
   own.run();
   ASSERT_TRUE(greeting);
   EXPECT_TRUE(greeting->stranger && greeting->sameJob);
@@ -234,7 +235,8 @@ TEST_F(StrangerTest, AnotherJobWithTheSameSecretAndAnotherPlan) {
   other.job.fill(9);
   other.plan.fill(9);
   std::optional<Greeting> greeting;
-  asio::co_spawn(own, greet(socket, other, wire::Side::Dials), [&](std::exception_ptr, Greeting g) { greeting = g; });
+  asio::co_spawn(own, greet(socket, other, wire::Side::Dials),
+                 [&](std::exception_ptr, Greeting g) { greeting = std::move(g); });
   own.run();
   ASSERT_TRUE(greeting);
   EXPECT_TRUE(greeting->stranger && !greeting->sameJob);

@@ -46,6 +46,15 @@ class LaunchTest(ToolTest):
         self.assertEqual([process.returncode for process in processes], codes, "\n".join(messages))
         return outs, messages
 
+    def await_line(self, process, says):
+        """It says so while it runs."""
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if re.search(says, line):
+                return
+        self.fail(f"{says}\nis not in\n{''.join(said)}")
+
     def refused(self, code=USAGE, arguments=(), **variables):
         done = subprocess.run([BIN / "piperun", self.plan, *arguments], env={**clean(), **variables}, text=True,
                               capture_output=True, timeout=HANG)
@@ -129,21 +138,21 @@ class LaunchTest(ToolTest):
                 says = r"the secret differs: rank 2 at 127\.0\.0\.1 " + says.format(r"127\.0\.0\.1:\d+")
                 _, messages = self.finish([wrong], [RUN])
                 self.assertRegex(messages[0], says)
-                self.assertRegex(others[0].stderr.readline(), "rank 0: who called was refused: " + says)
+                self.await_line(others[0], "rank 0: who called was refused: " + says)
                 self.finish([*others, self.start(2, *arguments)], [OK] * 3)
 
     def test_two_jobs_on_one_port_are_named_on_both_ends_at_once(self):
         waiting = self.start(0, "--steps", 3, "-v")
-        self.assertIn("meets the others at", waiting.stderr.readline())
+        self.await_line(waiting, "meets the others at")
         displaced = [self.start(rank, "--steps", 3, TORCHELASTIC_RUN_ID="job 2") for rank in range(3)]
         says = r"the job id differs: rank 1 at 127\.0\.0\.1 has [0-9a-f]{16}, rank 0 at 127\.0\.0\.1:\d+ has [0-9a-f]{16}"
         _, messages = self.finish(displaced, [OK] * 3)
         self.assertRegex(messages[0], fr"port {self.port + 1} of 127\.0\.0\.1 is taken, by another job or another program: "
                                       fr"this job meets at port {self.port + 2}")
         self.assertRegex(messages[1], "rank 1: who answered is not rank 0 of this job: " + says)
+        self.await_line(waiting, "rank 0: who called was refused: " + says)
         waiting.send_signal(signal.SIGTERM)
-        _, messages = self.finish([waiting], [RUN])
-        self.assertRegex(messages[0], "rank 0: who called was refused: " + says)
+        self.finish([waiting], [RUN])
 
     def test_who_comes_twice_is_told_and_named(self):
         processes = [self.start(rank, "--steps", 3) for rank in (0, 1, 1)]

@@ -1,6 +1,7 @@
 """Strangers on a job's ports, as others on the machine see them: while its processes meet, under --local and under a
 launcher, a crowd comes to what is open, and the run goes on as if nobody had come; once they have met, no port is open."""
 import errno
+import hashlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import re
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import time
 import unittest
@@ -22,6 +24,7 @@ costs: {forward: 5ms, backward: 10ms, optimizer: 1ms, link: {latency: 50us, band
 tensors: {boundary: 64KiB}
 schedule: 1f1b
 """
+PROTOCOL = 3
 CROWD = 10_000 if SOAK else 1_000
 
 
@@ -41,6 +44,11 @@ def listening(pids):
             if fields[3] == "0A" and fields[9] in inodes:
                 ports.add(int(fields[1].rsplit(":", 1)[1], 16))
     return ports
+
+
+def hello(protocol=PROTOCOL, rank=1, side=1, random=b""):
+    """What a process says first, of a job without an id: all but a key and a nonce."""
+    return b"PIPERUN\n" + struct.pack("<IIII", protocol, 1, rank, side) + hashlib.blake2b(digest_size=16).digest() + random
 
 
 class Crowd:
@@ -141,7 +149,7 @@ class StrangerTest(ToolTest):
         messages = impostor.communicate(timeout=HANG)[1]
         self.assertEqual(impostor.returncode, RUN, messages)
         self.assertIn("the secret differs", messages)
-        self.assertIn("the secret differs", said.read_text(encoding="utf-8"))
+        until(lambda: "the secret differs" in said.read_text(encoding="utf-8"), "rank 0's word on it")
         others = [self.rank(rank, port, plan) for rank in (1, 2, 3)]
         until(lambda: "have met" in said.read_text(encoding="utf-8") or host.poll() is not None, "the meeting")
         self.assertEqual(listening([host.pid, *(each.pid for each in others)]), set())
@@ -150,6 +158,47 @@ class StrangerTest(ToolTest):
         self.assertEqual(host.returncode, OK, said.read_text(encoding="utf-8"))
         self.assertEqual([each.wait(timeout=HANG) for each in others], [OK] * 3)
         self.judge_steps(json.loads(out), f"steps among twice {CROWD} strangers")
+
+    def test_a_stranger_hears_nothing_that_is_made_of_the_secret(self):
+        port, said = free_port(), self.folder / "rank0.txt"
+        with open(said, "w", encoding="utf-8") as file:
+            host = self.rank(0, port, self.compile(SPEC), stderr=file)
+        until(lambda: port + 1 in listening([host.pid]) or host.poll() is not None, "rank 0's port")
+
+        def say(*parts):
+            with socket.create_connection(("127.0.0.1", port + 1), timeout=HANG) as stranger:
+                stranger.sendall(b"".join(parts))
+                stranger.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: stranger.recv(4096), b""))
+
+        key = bytes([9]) + bytes(31)  # of Curve25519's base point: a sound one
+        self.assertEqual(say(), b"")
+        self.assertEqual(say(b"PIPERUN\n"), b"")
+        self.assertEqual(say(os.urandom(104)), b"")
+        names = hello(rank=0, side=2, random=b"")
+        answer = say(hello(random=key + os.urandom(32)))
+        self.assertEqual((len(answer), answer[:len(names)]), (104, names))
+        answer = say(hello(random=key + os.urandom(32)), os.urandom(32))  # a guess
+        self.assertEqual(answer[104:], struct.pack("<I", 2) + bytes(32))
+        self.assertIn("the secret differs: rank 1 at 127.0.0.1 and rank 0", said.read_text(encoding="utf-8"))
+        answer = say(hello(protocol=9, random=bytes(64)))
+        self.assertEqual((len(answer), answer[:len(names)]), (104, names))
+        self.assertRegex(said.read_text(encoding="utf-8"), r"the protocol version differs: rank 1 at 127\.0\.0\.1 has 9, rank "
+                                                           fr"0 at 127\.0\.0\.1:{port + 1} has {PROTOCOL}")
+        self.assertIsNone(host.poll())
+
+    def test_another_version_on_rank_0s_port_ends_the_caller_at_once(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(HANG)
+            port = server.getsockname()[1]
+            caller = self.rank(1, port - 1, self.compile(SPEC), stderr=subprocess.PIPE)
+            with server.accept()[0] as called:
+                called.recv(104, socket.MSG_WAITALL)
+                called.sendall(hello(protocol=9, rank=0, side=2, random=bytes(64)))
+            messages = caller.communicate(timeout=HANG)[1]
+        self.assertEqual(caller.returncode, RUN, messages)
+        self.assertIn(f"the protocol version differs: rank 1 at 127.0.0.1 has {PROTOCOL}, rank 0 at 127.0.0.1:{port} has 9",
+                      messages)
 
     def rank(self, rank, port, plan, *arguments, secret="known", **options):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1",

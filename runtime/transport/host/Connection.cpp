@@ -16,7 +16,7 @@ static bool isSum(wire::Type type) {
 }
 
 Connection::Connection(Line line, int32_t peer, Handler &handler)
-    : socket(std::move(line.socket)), session(line.session), peer(peer), handler(handler) {
+    : socket(std::move(line.socket)), session(std::move(line.session)), peer(peer), handler(handler) {
   prepareSocket(socket);
 }
 

@@ -125,7 +125,7 @@ asio::awaitable<bool> Handshake::exchangeTerms() {
     co_return refuse(fmt::format("what {} said to {} was changed on the way", dials() ? listenerName() : callerName(),
                                  dials() ? callerName() : listenerName()));
   greeting.stranger = false;
-  greeting.session = session;
+  greeting.session = std::move(session);
   std::memcpy(&theirs, sealed.data(), sizeof theirs);
   if (theirs.world != ours.world)
     co_return differ("the world size", std::to_string(theirs.world), std::to_string(ours.world));

@@ -77,7 +77,7 @@ private:
       if (greeting.status.ok() && greeting.peer != peer)
         greeting.status = Status::run(
             fmt::format("rank {}: reached rank {} where rank {} was expected", me->self.rank, greeting.peer, peer));
-      me->arrived(peer, std::move(socket), greeting);
+      me->arrived(peer, std::move(socket), std::move(greeting));
       co_return;
     }
   }
@@ -87,15 +87,15 @@ private:
     if (greeting.status.ok() && !due)
       greeting.status =
           Status::run(fmt::format("rank {}: rank {} connected and was not expected", self.rank, greeting.peer));
-    arrived(greeting.peer, std::move(socket), greeting);
+    arrived(greeting.peer, std::move(socket), std::move(greeting));
   }
 
-  void arrived(int32_t peer, tcp::socket socket, const Greeting &greeting) {
+  void arrived(int32_t peer, tcp::socket socket, Greeting greeting) {
     if (finished)
       return;
     if (!greeting.status.ok())
-      return finish(greeting.status);
-    sockets.emplace(peer, Line(std::move(socket), greeting.session));
+      return finish(std::move(greeting.status));
+    sockets.emplace(peer, Line(std::move(socket), std::move(greeting.session)));
     if (sockets.size() == expected.size())
       finish({});
   }

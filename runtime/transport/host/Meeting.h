@@ -11,7 +11,7 @@ namespace pipec::runtime {
 
 /// A connection with a peer, and what its frames are sealed with; without keys between sockets of one process.
 struct Line {
-  Line(asio::ip::tcp::socket socket, const Session &session = {}) : socket(std::move(socket)), session(session) {}
+  Line(asio::ip::tcp::socket socket, Session session = {}) : socket(std::move(socket)), session(std::move(session)) {}
   asio::ip::tcp::socket socket;
   Session session;
 };
