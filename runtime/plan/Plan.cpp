@@ -6,14 +6,6 @@
 
 namespace pipec::plan {
 
-const char *name(Kind kind) {
-  static constexpr const char *kNames[] = {
-      "F",          "B",         "W",       "BW",   "send",       "recv",   "optimizer", "all_reduce", "reduce_scatter",
-      "all_gather", "recompute", "offload", "load", "overlapped", "reshard"};
-  static_assert(std::size(kNames) == kKinds);
-  return int(kind) < kKinds ? kNames[int(kind)] : "unknown";
-}
-
 const char *name(Bound bound) {
   static constexpr const char *kNames[] = {"none",         "critical path", "work",        "warm-up",
                                            "memory chain", "area",          "last device", "exact"};

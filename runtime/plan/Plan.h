@@ -3,6 +3,8 @@
 // without further checks; Write.h turns them into a file.
 #pragma once
 
+#include "runtime/plan/Kinds.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -12,39 +14,6 @@ namespace pipec::plan {
 
 using Time = int64_t;  // picoseconds
 using Bytes = int64_t; // bytes
-
-/// What an instruction does. The values are the file's; new kinds go to the end.
-enum class Kind : uint8_t {
-  Forward = 0,        // F
-  BackwardInput = 1,  // B of a split backward
-  BackwardWeight = 2, // W
-  Backward = 3,       // B and W fused
-  Send = 4,
-  Recv = 5,
-  Optimizer = 6,
-  AllReduce = 7,
-  ReduceScatter = 8,
-  AllGather = 9,
-  // Reserved: refused by the loader as not yet supported.
-  Recompute = 10,
-  Offload = 11,
-  Load = 12,
-  Overlapped = 13, // the header of a pair: the F and the backward behind it run together, in its time
-  Reshard = 14,    // reserved
-};
-inline constexpr int kKinds = 15;
-
-/// What a transfer carries: an activation forward or a gradient backward.
-enum class Payload : uint8_t { None = 0, Forward = 1, Backward = 2 };
-
-inline bool isTransfer(Kind kind) { return kind == Kind::Send || kind == Kind::Recv; }
-inline bool isCompute(Kind kind) { return kind <= Kind::Backward; }
-/// What runs on a communicator. An all-reduce without a peer is over all processes, of a number; with one it is over
-/// the two, of the gradients of the stages of which they hold copies.
-inline bool isCommunication(Kind kind) { return isTransfer(kind) || kind == Kind::AllReduce; }
-
-/// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
-const char *name(Kind kind);
 
 /// One kind of work of a program; instructions refer to it and add the microbatch.
 struct Operation {

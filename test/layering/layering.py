@@ -51,6 +51,7 @@ TABLE = {
 # Exceptions: file (a prefix), what it may include, why.
 EXCEPTIONS = [
     ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
+    ("", "runtime/plan/Kinds.h"),  # the table of kinds: constants and what is looked up in them, written once
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
 ]
 
@@ -178,6 +179,7 @@ def itself():
         ("runtime/plan/Load.cpp", '"', "runtime/plan/Plan.h"), ("runtime/plan/Load.cpp", "<", "zlib.h"),
         ("runtime/launch/Local.cpp", '"', "runtime/transport/host/Meeting.h"), ("runtime/launch/Local.cpp", "<", "sys/wait.h"),
         ("compiler/schedule/model/Problem.cpp", '"', "runtime/plan/Limits.h"),
+        ("dialects/pipe/PipeOps.cpp", '"', "runtime/plan/Kinds.h"),
         ("compiler/driver/FromSpec.cpp", '"', "compiler/spec/Spec.h"), ("tools/pipec/pipec.cpp", "<", "CLI/CLI.hpp"),
         ("dialects/pipe/PipeOps.cpp", '"', "dialects/pipe/PipeOps.h.inc"),
     ]

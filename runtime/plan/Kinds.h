@@ -1,0 +1,207 @@
+// The table of kinds: all that the parts of pipec need to know of a kind of instruction stands in its row, once. Ops,
+// letters, the plan's rules, the simulator, pictures, order files and the calls of a stage ask the table, so a kind
+// that comes later is a row here, and no code depends on the order of the rows or of the enumerators. Plain C++ with
+// nothing but the standard library, so that anything may include it.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace pipec::plan {
+
+/// What an instruction does. The values are the file's; new kinds go to the end.
+enum class Kind : uint8_t {
+  Forward = 0,        // F
+  BackwardInput = 1,  // B of a split backward
+  BackwardWeight = 2, // W
+  Backward = 3,       // B and W fused
+  Send = 4,
+  Recv = 5,
+  Optimizer = 6,
+  AllReduce = 7,
+  ReduceScatter = 8,
+  AllGather = 9,
+  Recompute = 10,
+  Offload = 11,
+  Load = 12,
+  Overlapped = 13, // the header of a pair: the F and the backward behind it run together, in its time
+  Reshard = 14,
+};
+inline constexpr int kKinds = 15; // every value is below it
+
+/// What sort of work a kind is.
+enum class Class : uint8_t {
+  Compute,       // a pass of a stage over a microbatch
+  Weights,       // a pass too, for which only the stage's update waits
+  Updates,       // of a stage's weights, once a step
+  Communication, // one end of a transfer between two ranks
+  Collective,    // a rank's part in what several ranks do together
+  Header,        // of a pair: no work of its own, it says how long the two behind it take together
+  Reserved,      // nothing of it is settled but its value and its name
+};
+
+/// What a pass or an update brings about. A stage needs each of these once for each microbatch (the update once a
+/// step), by whichever kind: so these are what is counted, and what must not be done twice. A set of them is a sum.
+enum Work : uint8_t { kNoWork = 0, kForwardPass = 1, kInputGradient = 2, kWeightGradient = 4, kUpdate = 8 };
+inline constexpr size_t kWorks = 4;
+
+/// What a pass keeps for later passes of its stage and microbatch. A set of them is a sum.
+enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2 };
+
+/// What is passed on from stage to stage: an activation forward or a gradient backward.
+enum class Payload : uint8_t { None = 0, Forward = 1, Backward = 2 };
+
+/// Where an instruction may stand. A set of them is a sum.
+enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator = 4 };
+
+/// How a kind of work looks in a picture, be it SVG, HTML or a terminal. The colours are Okabe and Ito's (Color
+/// Universal Design, 2008), which people with any kind of colour vision tell apart; PaletteTest holds them to that.
+struct Look {
+  std::string_view letter; // "F"
+  std::string_view name;   // "forward"
+  std::string_view css;    // its class in a style sheet: "forward"
+  uint32_t fill;           // 0xRRGGBB
+  /// xterm's 256 colours: backgrounds of even and odd microbatches, so that neighbours stand apart, and the text on
+  /// them.
+  std::array<int, 2> terminal;
+  int terminalInk;
+};
+
+/// The looks in the order of legends. Kinds that a reader need not tell apart share one.
+inline constexpr std::array<Look, 7> kLooks = {{
+    {"F", "forward", "forward", 0x0072B2, {25, 32}, 231},
+    {"B", "backward", "backward", 0xE69F00, {214, 222}, 16},
+    {"W", "weight backward", "weight", 0x009E73, {36, 79}, 16},
+    {"X", "forward and backward overlapped", "overlapped", 0xCC79A7, {175, 182}, 16},
+    {"O", "optimizer", "optimizer", 0x666666, {241, 241}, 231},
+    {"T", "transfer", "transfer", 0x56B4E9, {74, 117}, 16},
+    {"A", "collective", "collective", 0xF0E442, {227, 228}, 16},
+}};
+
+struct KindRow {
+  Kind kind;
+  const char *name;               // in traces, disassembly, orders and messages
+  Class sort;
+  bool supported = true;          // false: the loader refuses it (P6)
+  uint8_t does = kNoWork;         // Work
+  uint8_t holds = kNoMemory;      // Memory that it takes at its start
+  uint8_t frees = kNoMemory;      // Memory that it gives back at its end
+  Payload gives = Payload::None;  // what it makes of what the neighbouring stage made likewise
+  uint8_t queues = kComputeQueue; // QueueClass
+  char letter = 'O';              // of its look
+  const char *torch = "";         // in PyTorch's order files; a transfer's is followed by _F or _B; "": not in them
+  const char *call = ""; // the function of a stage library that runs it (runtime/stage/pipec_stage.h); "": none
+};
+
+// clang-format off
+inline constexpr std::array<KindRow, kKinds> kKindTable = {{
+    {.kind = Kind::Forward, .name = "F", .sort = Class::Compute, .does = kForwardPass, .holds = kActivation | kContext,
+     .gives = Payload::Forward, .letter = 'F', .torch = "F", .call = "pipec_stage_forward"},
+    {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .does = kInputGradient, .frees = kActivation,
+     .gives = Payload::Backward, .letter = 'B', .torch = "I", .call = "pipec_stage_backward_input"},
+    {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .does = kWeightGradient, .frees = kContext,
+     .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W", .call = "pipec_stage_backward_weight"},
+    {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .does = kInputGradient | kWeightGradient,
+     .frees = kActivation | kContext, .gives = Payload::Backward, .letter = 'B', .torch = "B",
+     .call = "pipec_stage_backward"},
+    {.kind = Kind::Send, .name = "send", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
+     .torch = "SEND"},
+    {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
+     .torch = "RECV"},
+    {.kind = Kind::Optimizer, .name = "optimizer", .sort = Class::Updates, .does = kUpdate, .letter = 'O',
+     .call = "pipec_stage_optimizer_step"},
+    {.kind = Kind::AllReduce, .name = "all_reduce", .sort = Class::Collective, .queues = kCommunicator, .letter = 'A'},
+    {.kind = Kind::ReduceScatter, .name = "reduce_scatter", .sort = Class::Collective, .supported = false,
+     .queues = kCommunicator, .letter = 'A'},
+    {.kind = Kind::AllGather, .name = "all_gather", .sort = Class::Collective, .supported = false,
+     .queues = kCommunicator, .letter = 'A'},
+    {.kind = Kind::Recompute, .name = "recompute", .sort = Class::Reserved, .supported = false},
+    {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},
+    {.kind = Kind::Load, .name = "load", .sort = Class::Reserved, .supported = false},
+    {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .letter = 'X'},
+    {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Reserved, .supported = false},
+}};
+// clang-format on
+
+namespace detail {
+
+/// Of what no row is about: a damaged file's.
+inline constexpr KindRow kUnknownKind = {
+    .kind = Kind(UINT8_MAX), .name = "unknown", .sort = Class::Reserved, .supported = false, .queues = 0};
+
+/// Kind's value → its row.
+inline constexpr std::array<const KindRow *, UINT8_MAX + 1> kRowOf = [] {
+  std::array<const KindRow *, UINT8_MAX + 1> rows{};
+  rows.fill(&kUnknownKind);
+  for (const KindRow &row : kKindTable)
+    rows[size_t(row.kind)] = &row;
+  return rows;
+}();
+
+/// Kind's value → its class, for the loops that ask of each instruction.
+inline constexpr std::array<Class, UINT8_MAX + 1> kClassOf = [] {
+  std::array<Class, UINT8_MAX + 1> classes{};
+  for (size_t value = 0; value < classes.size(); ++value)
+    classes[value] = kRowOf[value]->sort;
+  return classes;
+}();
+
+} // namespace detail
+
+/// A kind's row, whatever the order of the rows; of a value that is no kind, a row that says "unknown".
+constexpr const KindRow &rowOf(Kind kind) { return *detail::kRowOf[size_t(kind)]; }
+constexpr Class classOf(Kind kind) { return detail::kClassOf[size_t(kind)]; }
+constexpr bool isKnown(Kind kind) { return &rowOf(kind) != &detail::kUnknownKind; }
+
+/// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
+constexpr const char *name(Kind kind) { return rowOf(kind).name; }
+
+/// A pass: the work of a stage on a microbatch.
+constexpr bool isCompute(Kind kind) { return classOf(kind) == Class::Compute || classOf(kind) == Class::Weights; }
+constexpr bool isTransfer(Kind kind) { return classOf(kind) == Class::Communication; }
+constexpr bool isCollective(Kind kind) { return classOf(kind) == Class::Collective; }
+/// What runs on a communicator.
+constexpr bool isCommunication(Kind kind) { return isTransfer(kind) || isCollective(kind); }
+/// What a stage library runs, or is told of.
+constexpr bool isOfStage(Kind kind) {
+  return isCompute(kind) || classOf(kind) == Class::Updates || classOf(kind) == Class::Header;
+}
+/// What takes time on a rank's device.
+constexpr bool isBusy(Kind kind) { return isCompute(kind) || classOf(kind) == Class::Updates; }
+
+constexpr bool does(Kind kind, Work work) { return (rowOf(kind).does & work) != 0; }
+/// Whether a kind takes memory; one that does not gives back what stands on its operation.
+constexpr bool holds(Kind kind) { return rowOf(kind).holds != kNoMemory; }
+/// What a stage's passes are numbered by, from 0: its forwards, its backwards (B and BW), its W, its updates.
+constexpr size_t counterOf(Kind kind) { return size_t(std::countr_zero(unsigned(rowOf(kind).does))); }
+
+/// A kind's look, as an index into kLooks.
+constexpr size_t lookIndex(Kind kind) {
+  size_t look = 0;
+  while (kLooks[look].letter.front() != rowOf(kind).letter)
+    ++look;
+  return look;
+}
+constexpr const Look &lookOf(Kind kind) { return kLooks[lookIndex(kind)]; }
+
+/// The kinds of the table that `wanted` says yes to.
+template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
+  struct Kinds {
+    std::array<Kind, kKinds> list{};
+    size_t count = 0;
+    constexpr const Kind *begin() const { return list.data(); }
+    constexpr const Kind *end() const { return list.data() + count; }
+  } kinds;
+  for (const KindRow &row : kKindTable)
+    if (wanted(row))
+      kinds.list[kinds.count++] = row.kind;
+  return kinds;
+}
+
+/// The kinds that do some work: of the gradient of the input B and BW.
+template <Work work> inline constexpr auto kKindsDoing = kindsThat([](const KindRow &row) { return row.does & work; });
+
+} // namespace pipec::plan
