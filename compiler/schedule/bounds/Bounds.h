@@ -1,6 +1,6 @@
 // Lower bounds that no order of the same work can beat, for the problem's placement, backward mode and memory limit,
-// with links that never queue. Each argument is a function with its proof beside it. Valid for any placement, costs,
-// latencies and limit; a problem that no order fits into its memory limit gets some numbers, of no meaning.
+// with links that never queue. Each argument is a function with its proof beside it. They hold for any placement,
+// costs, latencies and limit. Where no order fits into the memory limit, the numbers mean nothing.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"

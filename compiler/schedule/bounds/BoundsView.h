@@ -15,20 +15,21 @@ constexpr Wide kNever = Wide(1) << 120;
 
 struct StageView {
   Wide f = 0, b = 0, w = 0, a = 0, o = 0;
-  Wide holds = 0; // what a microbatch between its F and B here holds on the rank: a + o, and of the stages before it
+  Wide holds = 0; // what a microbatch between its F and B here holds on the rank: a + o of this stage and of the rank's
+                  // before it
   Wide headF = 0, headB = 0, tail = 0, rankTail = 0;
   bool isFirst = false; // of its copy on its rank
-  Wide start = 0;       // headF of that first one
-  Wide upTo = 0;        // all hops back and backwards of the stages before: from the last B's end here to stage 0's
+  Wide start = 0;       // headF of its copy's first stage on the rank
+  Wide upTo = 0; // from the end of its last B to the end of stage 0's: hand-overs and backwards of the stages before
 
   Wide roundTrip() const { return headB - headF + b; }
 };
 
 struct RankView {
   std::vector<int32_t> stages;    // ascending
-  int32_t first = 0;              // of the copies on it, that of the one which can begin first
-  Wide reach = kNever;            // from its first start to that of its first B
-  Wide tail = kNever;             // after the end of its last B
+  int32_t first = 0;              // the lowest stage, of the copy that can begin first
+  Wide reach = kNever;            // from its first start to the start of its first B, at least
+  Wide tail = kNever;             // from the end of its last B to the end of the step, at least
   Wide work = 0, optimizer = 0;   // work includes the optimizer
   Wide forwards = 0, weights = 0; // of all microbatches
   Wide capacity = kNever;         // kNever without a limit
@@ -38,7 +39,7 @@ struct RankView {
 
 struct View {
   Wide microbatches;
-  bool inOrder; // one copy, and microbatches are free to come back in the order in which they went
+  bool inOrder; // one copy and no slices: microbatches may come back in the order in which they went
   std::vector<StageView> stages;
   std::vector<RankView> ranks;
   std::vector<int32_t> rankOf;
@@ -58,16 +59,17 @@ inline Wide ceilDivide(Wide value, Wide by) { return (value + by - 1) / by; }
 /// makes the relaxation exact for equal sizes.
 Wide knapsack(const std::vector<Item> &items, Wide count, Wide capacity);
 
-/// The least backward and weight time that frees `bytes` with at most `count` B: a B alone frees a for b, with its W a
-/// + o for b + w.
+/// The least backward and weight time that frees `bytes` with at most `count` B. A B alone takes b and frees a; with
+/// its W it takes b + w and frees a + o.
 Wide leastToFree(const StageView &stage, Wide bytes, Wide count);
 
 View makeView(const Problem &problem);
 
-/// The rank whose memory a microbatch takes the longest to fill; none where memory is never short of anything.
+/// The rank whose memory is scarcest: one microbatch alone would take all of it for the longest time. Null without a
+/// limit.
 struct Narrowest {
   const RankView *rank = nullptr;
-  Wide fill = 0; // that long, in area
+  Wide fill = 0; // that time: the bytes that a microbatch holds, times how long, over the capacity
   Wide work = 0; // of a microbatch on it
 };
 Narrowest narrowest(const View &view);
@@ -75,12 +77,13 @@ Narrowest narrowest(const View &view);
 /// The ranks by their first stage.
 std::vector<const RankView *> byFirstStage(const View &view);
 
-/// What follows the end of the last B of stage 0 up to the rank's own end, less what comes before its first start: from
-/// its first start down to another rank, through what that one does, and back to its own end pass this, the ways from
-/// stage 0 there and back to it, and that.
+/// A rank's own part in a bound of its span by way of another rank j. From the rank's first start to its own end, data
+/// go down to j, j runs its step, and the last gradient comes back. That takes at least
+///   headF(j) - headF, then what j does, then upTo(j) - upTo, then rankTail,
+/// all of first stages. What does not depend on j is returned: rankTail - headF - upTo.
 Wide aroundOf(const View &view, const RankView &rank);
 
-/// The larger of each side, with its argument; the first of equals stays.
+/// The largest makespan and span bound offered so far, with the argument of each; of equal ones the first stays.
 struct Best {
   Wide makespan = 0, span = 0;
   Argument makespanArgument = Argument::None, spanArgument = Argument::None;

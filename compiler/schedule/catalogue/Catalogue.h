@@ -1,4 +1,4 @@
-// The published schedules, each a file of Catalogue/ with its paper and section at its head. An entry makes its
+// The published schedules, each a file of this folder with its paper and section at its head. An entry makes its
 // schedule's building block for a problem, or, where the schedule is no block at one interval, its words.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace pipec::schedule {
 
-/// What a parameter is given: a number, or a list of them.
+/// The value that a parameter is given: a number, or a list of them.
 struct Given {
   Given(int64_t value) : values{value} {}
   explicit Given(std::vector<int64_t> list) : values(std::move(list)), list(true) {}
@@ -44,12 +44,14 @@ struct Entry {
   std::string_view source;         // paper, section
   std::string_view bubble, memory; // formulas, for `pipec schedules`
   std::vector<Parameter> parameters = {};
-  /// One of the two is null. Both take problems whose placement and backward are as above.
+  /// Makes the schedule's block, or its words; one of the two is null. Both take problems whose placement and backward
+  /// are as above.
   Block (*block)(const Problem &problem) = nullptr;
   Words (*words)(const Problem &problem, const Parameters &parameters) = nullptr;
-  /// What beyond the parameters' least values is refused; null: nothing.
+  /// What the schedule does not allow of a problem or parameters, beyond the parameters' least values; empty when
+  /// right. Null: it allows everything.
   std::string (*refuses)(const Problem &problem, const Parameters &parameters) = nullptr;
-  /// Where it fixes no number of stages a rank, and the spec says none.
+  /// Stages a rank where neither the schedule nor the spec says how many.
   int32_t usualStagesPerRank = 1;
   /// Backwards run from the last microbatch to the first.
   bool lastMicrobatchFirst = false;
@@ -62,13 +64,13 @@ struct Entry {
 
   /// How many pipelines it runs side by side.
   int32_t copies() const { return placement == "bidirectional" ? 2 : 1; }
-  /// In groups of how many microbatches its backwards run, the last of a group first.
+  /// As Problem::backwardGroup.
   int32_t backwardGroup(const Problem &problem) const {
     return lastMicrobatchFirst ? problem.microbatches : problem.slices;
   }
 };
 
-/// That a schedule has a parameter of this name; empty when right.
+/// An error unless the schedule has a parameter of this name; empty when right.
 std::string checkParameter(const Entry &entry, std::string_view name);
 /// What a schedule does not allow of a problem or its parameters; empty when right.
 std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters);

@@ -56,8 +56,8 @@ inline Word oneByOne(const Problem &problem, int32_t stage, int64_t warmUp) {
   return word;
 }
 
-/// The order that a paper gives as a rule: made by playing it, with a backward twice as long as a forward, in equal
-/// halves, on links that cost nothing.
+/// The words of a schedule that its paper gives as a rule of what a rank runs next: made by list scheduling under that
+/// rule, where F, B and W take equally long and links cost nothing.
 inline Words played(const Problem &problem, const Policy &rule) {
   Problem unit;
   unit.ranks = problem.ranks;
@@ -69,10 +69,11 @@ inline Words played(const Problem &problem, const Policy &rule) {
   return *listSchedule(unit, {}, rule); // without a limit in bytes it always ends
 }
 
-/// The least period that any slack reaches: the busiest rank's work, or the longest transfer.
+/// The least steady period (time a microbatch) that any slack reaches: the busiest rank's work, or the longest
+/// transfer.
 Time leastSlackPeriod(const Problem &problem);
-/// The least slack of each link, from the first, under which no transfer makes the steady period longer than `period`,
-/// which is leastSlackPeriod at least.
+/// For each link, from the first, the least slack (forwards that the ranks above it run ahead) with which its transfers
+/// do not make the steady period longer than `period`, which is leastSlackPeriod at least.
 std::vector<int64_t> slackFor(const Problem &problem, Time period);
 
 /// How microbatches go through a rank's chunks in the interleaved schedules.
@@ -82,9 +83,10 @@ struct Interleaving {
   std::vector<int32_t> order; // the local chunk of each of a rank's forwards; backwards take the chunks in reverse
 };
 Interleaving interleavingOf(const Problem &problem, const Parameters &parameters);
-/// (v - 1)g + 2(p - 1 - r) + `later` forwards, then one forward and one backward in turn, then the backwards left.
+/// On rank r (v - 1)g + 2(p - 1 - r) + `later` forwards, then one forward and one backward in turn, then the backwards
+/// left; v chunks, a first group of g microbatches.
 Words oneByOne(const Problem &problem, const Interleaving &interleaving, int64_t later);
-/// A group must reach around the loop before its first microbatch comes back to the next chunk.
+/// Refuses a `group` so small that its first microbatch would have to come back to a rank before the group has left it.
 std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters);
 
 } // namespace pipec::schedule

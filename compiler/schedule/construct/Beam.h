@@ -1,6 +1,6 @@
-// A beam through time over the states of all ranks: how far each has got and what is under way. States that are equal
-// have equal futures and become one; of the others those that have wasted least of the ranks' time and memory go on.
-// Where all went on, no order takes less.
+// A beam search through time. Its states say of all ranks how far each has got, and what is under way between them.
+// States that are equal have equal futures and become one. Of the others, only those go on that have wasted least of
+// the ranks' time and memory. If none was ever dropped, no order takes less than the one found.
 #pragma once
 
 #include "compiler/schedule/model/Capacity.h"
@@ -15,20 +15,21 @@ struct BeamOptions {
   Objective objective = Objective::Span;
   Time below = std::numeric_limits<Time>::max(); // only words of less time are of interest
   size_t width = 100;                            // states that go on
-  bool allOrNone = false;                        // gives up where more states than that would have to go on
-  /// Of each stage, most microbatches between its forward and its backward; empty: no limit but memory.
+  bool allOrNone = false;                        // gives up where more than `width` states would have to go on
+  /// For each stage, the most microbatches between their forward and backward there; empty: no limit but memory.
   std::vector<int32_t> mostOfStage = {};
 };
 
 struct BeamResult {
   std::optional<Words> words; // of less time than `below`
-  /// No state was left out that could have come to less than these words take, or, where there are none, `below`.
+  /// No state was dropped that could have led to a time less than that of the words, or, without words, less than
+  /// `below`.
   bool exhaustive = false;
   int64_t letters = 0; // started in all states together
 };
 
-/// Whether a problem is for it; the rest have passes of no length, backwards in groups, very many stages a rank, or
-/// times too large to add up.
+/// Whether a beam can search this problem: not where passes have no length, backwards run in groups, a rank has very
+/// many stages, or times are too large to add up.
 bool canBeam(const Problem &problem);
 
 /// Deterministic; letters started are at most `width` times a few times the problem's. Needs check(problem) to have

@@ -1,6 +1,6 @@
-// The beam's view of one rank: how far it has got, what has reached it, what is under way to it, and what it may do
-// next. A view never changes once it is made and equal ones are one, so that a state of all ranks is a row of numbers
-// and two states are equal where their rows are.
+// What a state of the beam (Beam.h) says of one rank, its *view*: how far the rank has got, what has reached it, what
+// is under way to it, and what it may do next. A view never changes once it is made, and equal views are one and have
+// one number. So a state of all ranks is a row of numbers, and two states are equal if their rows are.
 #pragma once
 
 #include "compiler/schedule/construct/ListSchedule.h"
@@ -17,20 +17,20 @@ public:
   using View = uint32_t;
   static constexpr Time kNever = std::numeric_limits<Time>::max();
 
-  /// Whether it can: not passes of no length, backwards in groups, very many stages a rank, or times that may add up to
-  /// more than Time holds.
+  /// Whether views can be made for a problem: not where passes have no length, backwards run in groups, a rank has very
+  /// many stages, or times may add up to more than Time holds.
   static bool canView(const Problem &problem);
-  /// Needs canView(problem). `mostOfStage`: of each, microbatches between its forward and its backward; empty: any.
+  /// Needs canView(problem). `mostOfStage`: as in BeamOptions.
   BeamRanks(const Problem &problem, const Capacities &capacities, const std::vector<int32_t> &mostOfStage);
 
-  /// No letter is shorter: within it a rank starts one letter at most, and no other rank notices.
+  /// The length of the shortest letter. Within this time a rank starts one letter at most, and no other rank can tell.
   Time shortest() const { return least; }
   View initial(int32_t rank);
-  /// When a rank may next start something, or has waited too long; kNever: not before something reaches it that is not
-  /// known yet, or it is done.
+  /// When the rank may next start something, or will have waited longer than any good order lets it. kNever: the rank
+  /// is done, or can do nothing before something reaches it that no rank has started yet.
   Time event(View view) const { return fields[offsets[view] + kEvent]; }
   bool isDone(int32_t rank, View view) const { return worked(view) == ranks[size_t(rank)].work; }
-  /// Of letters started.
+  /// The length of all letters that the rank has started.
   Time worked(View view) const { return fields[offsets[view] + kWorked]; }
 
   /// What a rank does: starts a letter, or nothing.
@@ -40,8 +40,8 @@ public:
     Letter letter = Letter::F;
     Time end = 0;
   };
-  /// All that a rank may do between two times at most shortest() apart, but for what is never better than something
-  /// else that it may do.
+  /// All that a rank may do between `begin` and `end`, at most shortest() apart; left out is what is never better than
+  /// something else that the rank may do.
   void choices(int32_t rank, View view, Time begin, Time end, std::vector<Choice> &result);
 
   /// Where a letter's result goes: to a stage's forwards or backwards.
@@ -53,23 +53,24 @@ public:
   const Consumer &consumer(int32_t stage, Letter letter) const {
     return stages[size_t(stage)].consumers[letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1];
   }
-  /// The view when another rank's result is known to reach it at a time.
+  /// The view once it is known that another rank's result reaches the rank at `arrival`.
   View withArrival(View view, const Consumer &consumer, Time arrival);
 
-  /// From when on the rank may work again, whatever reaches it that is not known at `now`, up to when that may be.
+  /// The soonest time at which the rank can work again, whatever other ranks start from `now` on.
   Time idleUntil(int32_t rank, View view, Time now) const;
-  /// No end of the step is earlier, seen from this rank alone.
+  /// A lower bound of the rank's end of the step, from what this rank alone has still to do.
   Time leastEnd(int32_t rank, View view, Time now) const;
-  /// When its optimizer ends, of a rank that is done.
+  /// When the optimizer of a rank that is done ends.
   Time end(int32_t rank, View view) const { return fields[offsets[view] + kFree] + ranks[size_t(rank)].optimizer; }
 
-  /// Forgets all other views, and numbers these anew.
+  /// Forgets all views but these, and numbers these anew.
   void forgetBut(std::vector<View> &kept);
-  /// About what views take.
+  /// How much memory all views take, in numbers.
   size_t size() const { return fields.size(); }
 
 private:
-  // Of a view; then for each stage its counts; then what is under way, soonest first: its arrival, and the count.
+  // A view is a row of numbers: these fields, then each stage's counts, then what is under way to the rank, soonest
+  // first, as its arrival and the count that it will raise.
   enum Field : size_t { kFree, kDeadline, kRefused, kWorked, kSoonest, kEvent, kFields };
   enum Count : size_t { kForwards, kBackwards, kWeights, kForwardsHere, kBackwardsHere, kCounts };
 
@@ -87,7 +88,7 @@ private:
     Time work = 0;            // of all its letters
     Time optimizer = 0;       // after them
     Time tail = 0;            // from its last backward to the end of the step, at least
-    Time soonestNew = kNever; // what no rank has decided yet reaches it that much later at least
+    Time soonestNew = kNever; // what another rank starts now reaches this one that much later at least
     bool sameWeights = true;  // it does not matter which W comes first
   };
   using Draft = std::vector<Time>;
@@ -100,7 +101,7 @@ private:
   std::vector<Time> fields; // of all views
   std::vector<size_t> offsets;
   std::vector<uint64_t> hashes;
-  std::vector<View> slots; // of the hash table; a view and one
+  std::vector<View> slots; // of the hash table: a view's number plus one; 0: free
   Draft draft, next, ahead;
 
   static size_t place(size_t stage, Count which) { return kFields + stage * kCounts + which; }

@@ -14,16 +14,18 @@ namespace pipec::schedule {
 struct Policy {
   enum class First : uint8_t { Backward, Forward, Alternate };
   First first = First::Backward;
-  /// Of forwards (backwards) on several stages of a rank, the highest stage; else the one whose microbatch is oldest.
+  /// Among forwards (or backwards) of several stages of the rank: the highest stage first; else the oldest microbatch
+  /// first.
   bool deepest = true;
-  /// A pass yields to a backward on its way unless it ends within this many hundredths of itself after that arrives.
+  /// A pass gives way to a backward that is on its way to the rank, unless the pass would end at most this many
+  /// hundredths of its own length after that backward arrives.
   int32_t patience = 100;
-  /// The same of W: at 100 it never yields, at 0 it runs only where it fits before what is known to come.
+  /// The same for a W: at 100 a W never gives way, at 0 it runs only where it fits before what is known to come.
   int32_t weightPatience = 100;
   /// Microbatches in flight (F less B, over all its stages) that rank r may have: base + slope (p - 1 - r), in
   /// hundredths; 0 for both: no limit but memory.
   int32_t base = 0, slope = 0;
-  /// Of each stage, most microbatches that hold something (F less W); empty: no limit.
+  /// For each stage, the most microbatches that hold memory there (F less W); empty: no limit.
   std::vector<int32_t> mostOfStage = {};
   /// More pending W than this many are run before the next F.
   int32_t mostWeights = 1 << 30;

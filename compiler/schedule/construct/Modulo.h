@@ -1,5 +1,6 @@
-// Building blocks in real time: modulo scheduling of one microbatch, its passes placed one after the other where no
-// earlier or later microbatch of the same block, an interval apart, has its own.
+// Building blocks in real time, by modulo scheduling of one microbatch. Its passes are placed one after the other, each
+// where its rank is free of all passes of this microbatch and of the others, which do the same a multiple of the
+// interval earlier or later.
 #pragma once
 
 #include "compiler/schedule/model/Block.h"
@@ -10,7 +11,8 @@ namespace pipec::schedule {
 
 struct ModuloOptions {
   Time interval = 1;
-  /// Added to each hop between ranks: room for what the block's timing leaves out, paid for with memory.
+  /// Added to each hand-over down (up) the ranks: room for delays that the block's timing leaves out, paid for with
+  /// memory.
   Time extraDown = 0, extraUp = 0;
   /// W directly after its B; else in the first gap.
   bool weightAtOnce = false;
@@ -20,7 +22,7 @@ struct ModuloOptions {
 /// Slots are picoseconds. O(stages · stages a rank). Needs check(problem) to have passed.
 std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &options);
 
-/// Most that each rank holds when the block repeats for ever.
+/// The most bytes that each rank holds when the block repeats for ever.
 std::vector<__int128> steadyPeaks(const Problem &problem, const Block &block);
 
 } // namespace pipec::schedule

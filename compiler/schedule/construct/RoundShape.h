@@ -1,4 +1,4 @@
-// What passes of a problem go up and down the ranks, and how long rounds of them may be.
+// Which passes of a problem go down the ranks and which go up, and how long rounds (Rounds.h) may be.
 #pragma once
 
 #include "compiler/schedule/construct/Rounds.h"
@@ -36,8 +36,8 @@ struct RoundSize {
   int32_t beats, microbatches;
 };
 
-/// From the shortest on. None in which a path that waits a round for each pass, or all rounds together, would be too
-/// long.
+/// Lengths of rounds to try, those first that take least time a microbatch. A length is left out if all rounds
+/// together, or a microbatch that waits a whole round for each pass, would take too long.
 std::vector<RoundSize> sizesOf(const RoundShape &shape, const RoundOptions &options);
 
 } // namespace pipec::schedule

@@ -1,7 +1,8 @@
-// Weaving: microbatches are laid one after the other, each whole, into the gaps that those before it leave on all
-// ranks, as soon as memory holds it. What it lays keeps to the phases in which forwards and backwards that run towards
-// each other pass without waiting, at any costs and placement; no interval is given, so that spacings mix as memory
-// asks.
+// Weaving: microbatches are laid one after the other. All passes of one are laid, into the gaps that those before it
+// leave on all ranks, as early as memory holds them, before the next is. Forwards and backwards run towards each other
+// through the ranks; they pass without waiting if they are in step (Weave.cpp), and microbatches laid like this fall
+// into step by themselves, at any costs and placement. No interval is given: distances between microbatches vary as
+// memory asks.
 #pragma once
 
 #include "compiler/schedule/construct/ListSchedule.h"
@@ -12,25 +13,30 @@
 namespace pipec::schedule {
 
 struct WeaveOptions {
-  /// Microbatches start no closer than so many hundredths of what one takes at least: of work, and of memory held.
+  /// The least distance between the starts of two microbatches, in hundredths of what one microbatch takes: work of the
+  /// busiest rank, or, if that is longer, the time for which it would take all of the scarcest rank's memory.
   int32_t pace = 100;
-  /// What is laid with room for a W beside it.
+  /// Which passes are laid with room for a W right behind them.
   enum class Room : uint8_t { None, Forward, Backward };
   Room room = Room::None;
-  /// Whether a rank's F and B are laid as long as the longest of them: then microbatches that pass each other without
-  /// waiting on one rank do so on all. Where there is a pitch, that does it.
+  /// Whether all F and B of a rank are laid as if they were as long as the longest of them. Then microbatches that pass
+  /// each other without waiting on one rank do so on all. With a `pitch`, passes keep their lengths, and the time from
+  /// stage to stage is made equal instead.
   bool equal = false;
-  /// Whether they are laid from the last one's end on, time running back. What is laid later waits for what is there:
-  /// of streams that run the same way, those of F for those of B, and so the other way round.
+  /// Whether microbatches are laid from the last one's end on, backwards in time. What is laid later gives way to what
+  /// is there. Laid forwards, a microbatch's F give way to the B of those before it; laid from the end, its B give way
+  /// to the F of those behind it.
   bool fromEnd = false;
-  /// From a stage on to the next one and back a microbatch takes so many hundredths of a stage's passes at least, W
-  /// included: room for these where streams pass each other. With `equal`, as long on as back.
+  /// The least time that a microbatch takes from a stage to the next one (F to F) and back (B to B), both ways
+  /// together, in hundredths of the stage's F, B and W: so there is room for these where streams pass each other. With
+  /// `equal`, the way on takes as long as the way back. 0: the hand-overs alone.
   int32_t pitch = 0;
-  /// Whether one that waits to be in step does not put off those behind it.
+  /// Whether a microbatch that starts late to be in step leaves the starts of those behind it as they are; else they
+  /// are put off as much.
   bool even = false;
 };
 
-/// Words within the capacities; none where these do not hold one microbatch, or nothing limits memory, or the problem
+/// Words within the capacities. Nothing where these do not hold one microbatch, nothing limits memory, or the problem
 /// has copies, slices or groups. Needs check(problem) to have passed.
 std::optional<Words> weave(const Problem &problem, const Capacities &capacities, const WeaveOptions &options);
 

@@ -1,5 +1,6 @@
-// The largest cycle mean of a max-plus matrix that is known only by what it does to a vector: the span of words whose
-// matrix of longest paths would take a walk for each rank to write down.
+// The span of words, which is the largest cycle mean of a max-plus matrix A: A[i][j] is the longest path from rank i's
+// start of a step to rank j's end. To write A down would take a walk over the words for each rank, so A is known here
+// only by what it does to a vector of starts.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"

@@ -1,4 +1,4 @@
-// What a rank is busy with, and what it holds, over time, as passes are laid on it in any order.
+// When a rank is busy, and what it holds, as passes are placed on it in any order.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -11,9 +11,9 @@ namespace pipec::schedule {
 /// Stretches in which a rank is busy.
 class Timeline {
 public:
-  /// The earliest start from `ready` on with so long a gap.
+  /// The earliest start from `ready` on of a gap of this length.
   Time earliest(Time ready, Time length) const { return Search(*this, ready).earliest(ready, length); }
-  /// The latest start up to `start` with so long a gap, but none before `least`.
+  /// The latest start up to `start` of a gap of this length; `least` if that is before it.
   Time latest(Time start, Time length, Time least) const;
   void add(Time start, Time length);
 
@@ -24,7 +24,7 @@ private:
   std::vector<Stretch> busy; // ascending
 
 public:
-  /// The same question again and again, never for sooner than before.
+  /// Answers `earliest` again and again, for starts that never go back.
   class Search {
   public:
     Search(const Timeline &timeline, Time ready);
@@ -36,7 +36,7 @@ public:
   };
 };
 
-/// Bytes that a rank holds. What is laid fits, so that sums stay near the capacity.
+/// Bytes that a rank holds over time. What is placed fits the capacity, so sums stay small.
 class Held {
 public:
   struct Change {
@@ -44,14 +44,14 @@ public:
     Bytes bytes;
     bool operator<(const Change &other) const { return at != other.at ? at < other.at : bytes < other.bytes; }
   };
-  /// What W would free if nothing more were laid; ascending.
+  /// What W that are not placed yet would free, if nothing else were placed; ascending in time.
   std::vector<Change> expected;
 
-  /// When it would first be more than `capacity` with `more`, ascending; none: never.
+  /// When the bytes held would first exceed `capacity` if the changes `more` (ascending) were added; nothing: never.
   std::optional<Time> firstOver(const std::vector<Change> &more, Bytes capacity) const;
   std::optional<Time> nextRelease(Time after) const;
   void add(const Change &change);
-  /// Nothing that begins sooner will be asked about.
+  /// Merges what lies up to `before`: nothing that begins sooner will be asked about.
   void forget(Time before);
 
 private:
@@ -64,7 +64,8 @@ struct Timed {
   Op op;
 };
 
-/// A rank's F and B in the order of their time; a W where it fits before the next of them, or an F needs its memory.
+/// A rank's word from the times of its F and B. Each W stands where it fits before the next F or B, or where an F needs
+/// the memory that it frees.
 Word withWeights(const Problem &problem, Bytes capacity, std::vector<Timed> passes);
 
 } // namespace pipec::schedule

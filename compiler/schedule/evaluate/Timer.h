@@ -19,7 +19,7 @@ public:
       : ranks(problem.ranks), objective(objective), release(size_t(problem.ranks), 0),
         walk(problem, words, objective == Objective::Span) {}
 
-  /// kNever: a cycle, or too long.
+  /// The objective's time of the words as they are now; kNever: they form a cycle, or take too long.
   Time time() {
     if (walk.run(release) != Walk::Outcome::Done)
       return kNever;
@@ -35,7 +35,7 @@ public:
     });
   }
 
-  /// When each letter of words that take a time starts, in a step from nothing.
+  /// When each letter starts in a step in which all ranks begin at 0. time() must not be kNever.
   const std::vector<std::vector<Time>> &starts(const Words &words) {
     begun.resize(words.size());
     for (size_t r = 0; r < words.size(); ++r)

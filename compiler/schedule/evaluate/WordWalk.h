@@ -1,5 +1,5 @@
-// One walk over words in ideal mode: longest paths by a worklist of ranks. The arrays are made once, so that the span
-// can walk the same words many times from other starts.
+// One walk over words in ideal mode (links never queue, buffers never run out): longest paths by a worklist of ranks.
+// The arrays are made once, so that the span can walk the same words many times from other starts.
 #pragma once
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -28,7 +28,7 @@ private:
     Time forward, backward, weight, whole;
     Time down, up;                         // hand-over to the next stage, to the one before
     int32_t forwards, backwards;           // done
-    int32_t forwardWaiter, backwardWaiter; // the rank that stopped for the next one; -1: none
+    int32_t forwardWaiter, backwardWaiter; // the rank that waits for the stage's next one; -1: none
     bool isFirst, isLast;                  // of its copy of the pipeline
   };
   struct RankState {
@@ -44,7 +44,8 @@ private:
   const Problem &problem;
   const Words &words;
   bool withOrigins;
-  size_t stride; // of a stage in the arrays below: microbatches, and a cache line, or powers of two share cache sets
+  size_t stride; // from stage to stage in the arrays below: microbatches plus a cache line, since powers of two share
+                 // cache sets
   std::vector<StageState> stages;
   std::vector<RankState> ranks;
   std::vector<Time> optimizer; // a rank each: of all its stages

@@ -1,5 +1,5 @@
-// Whether any order at all meets a time: the question that the exact search asks. Where pipec was built with Z3, it
-// answers; else nobody does.
+// The question that the exact search asks: is there any order that takes at most a given time? Z3 answers it, where
+// pipec was built with Z3 (DecideZ3.cpp); else there is no answer (DecideNone.cpp).
 #pragma once
 
 #include "compiler/schedule/model/Capacity.h"

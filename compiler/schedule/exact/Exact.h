@@ -12,7 +12,7 @@
 namespace pipec::schedule {
 
 struct Exact {
-  size_t problem = 0; // of those given, the one of the words
+  size_t problem = 0; // index of the problem that the words are for
   Words words;
   Time time = 0;
   Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
@@ -28,14 +28,14 @@ struct KnownOrder {
 
 struct ExactOptions {
   Objective objective = Objective::Span;
-  int64_t milliseconds = 10'000; // the search before the first question included, which is not cut short
-  std::function<void(const Exact &, Time asking)> said = {}; // before each question
+  int64_t milliseconds = 10'000; // includes the search before the first question, which is never cut short
+  std::function<void(const Exact &, Time asking)> said = {}; // called before each question
   std::optional<KnownOrder> start = {};                      // in place of a search
 };
 
-/// The best order over all problems, which differ in their placement; none where none fits. What it
-/// finds leaves room for two transfer buffers each, as SolveOptions says; the proof holds for one, the fewest there
-/// are. How far it gets depends on the machine. Needs check to have passed for each, and canDecide().
+/// The best order over all problems, which differ in their placement; none where none fits. The words found leave room
+/// for two transfer buffers at each end; the bound holds for one, the fewest there can be. How far it gets depends on
+/// the machine. Needs check to have passed for each, and canDecide().
 std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options = {});
 
 } // namespace pipec::schedule

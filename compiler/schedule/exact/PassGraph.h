@@ -1,5 +1,6 @@
-// The passes of a problem as a network of least distances, for an exact search: a line is a stage and kind, whose
-// passes run in the order of microbatches. Times are whole multiples of a unit that divides all lengths.
+// The passes of a problem as a network of least distances between their starts, for an exact search. A *line* is all
+// passes of one stage and kind, which run in the order of microbatches. Times are whole multiples of a unit that
+// divides all lengths.
 #pragma once
 
 #include "compiler/schedule/model/Capacity.h"
@@ -16,7 +17,7 @@ public:
     Time length; // in units, as all times here
   };
 
-  /// Of orders whose objective takes `target` picoseconds or less.
+  /// The network of all orders whose objective takes `target` picoseconds or less.
   Passes(const Problem &problem, Objective objective, Time target);
 
   int32_t ranks() const { return problem.ranks; }
@@ -36,10 +37,11 @@ public:
   int32_t anchorOf(int32_t pass) const { return anchors[size_t(pass)]; }
   Time earliest(int32_t pass) const { return least[size_t(pass)]; }
   Time latest(int32_t pass) const { return most[size_t(pass)]; }
-  /// Of a rank: no pass starts before the one, none ends after the other.
+  /// No pass of a rank starts before firstOf, none ends after lastOf.
   Time firstOf(int32_t rank) const { return firsts[size_t(rank)]; }
   Time lastOf(int32_t rank) const { return lasts[size_t(rank)]; }
-  /// Of two passes of a rank: whether data, windows or the order of microbatches say that x runs first.
+  /// Of two passes of one rank: whether data, windows (earliest to latest) or the order of microbatches let only x run
+  /// first.
   bool mustPrecede(int32_t x, int32_t y) const;
   /// False where some window is empty.
   bool isPossible() const { return possible; }

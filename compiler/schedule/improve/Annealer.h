@@ -9,7 +9,8 @@
 
 namespace pipec::schedule {
 
-/// Simulated annealing's coin: whether to go on from `time`, at so much of the way (0 to 1). `unit`: about a pass.
+/// Whether simulated annealing goes on from words that take `time`, now that they take `current`. `progress`: how much
+/// of the annealing is over, 0 to 1. `unit`: about the length of a pass.
 inline bool accepts(Random &random, Time current, Time time, Time unit, double progress) {
   if (time <= current)
     return true;
@@ -24,9 +25,9 @@ inline bool accepts(Random &random, Time current, Time time, Time unit, double p
   return double(random.next() >> 11) * 0x1.0p-53 < chance;
 }
 
-/// Simulated annealing of words that change in place. `findTurns` looks for where they may get shorter, `propose` makes
-/// a change there, if it finds one, and `undo` takes it back. Leaves the best words seen, returns the evaluations
-/// taken.
+/// Simulated annealing of words that change in place. `findTurns` looks for places where a change may shorten the
+/// words. `propose` changes the words at one of these, or returns false. `undo` takes that change back. Leaves the best
+/// words seen and returns the evaluations taken.
 template <typename FindTurns, typename Propose, typename Undo>
 int64_t annealed(Words &words, Timer &timer, Random &random, const Annealing &annealing, Time unit,
                  FindTurns &&findTurns, Propose &&propose, Undo &&undo) {

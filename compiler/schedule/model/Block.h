@@ -9,7 +9,7 @@
 
 namespace pipec::schedule {
 
-/// Start slots of microbatch 0, one a stage, in slots of the block's own unit; only their order matters to a word.
+/// Start slots of microbatch 0's passes, one for each stage. Slots have no length: only their order matters to a word.
 struct Block {
   int64_t interval = 1;
   std::vector<int64_t> forward;
@@ -17,12 +17,13 @@ struct Block {
   std::vector<int64_t> backwardWeight; // empty when fused
 };
 
-/// Sizes, data order (F down, B up, W after B), and no two passes of a rank in one slot modulo the interval. Empty when
-/// right, else what is wrong and where.
+/// What must hold of a block: the sizes of its vectors, data order (F from stage to stage, B back, W after B), and no
+/// two passes of a rank in one slot modulo the interval. Empty when right, else what is wrong and where.
 std::string check(const Problem &problem, const Block &block);
 
-/// The words of a block repeated for every microbatch: each rank's passes by start slot. Squeezing is implied, since a
-/// word has no times. O(letters + stages · log). Needs check(problem, block) to have passed.
+/// The words of a block repeated for every microbatch: each rank's passes in the order of their start slots. Words have
+/// no times, so slots in which a rank does nothing are gone (the paper's squeezing). O(letters + stages · log). Needs
+/// check(problem, block) to have passed.
 Words repeat(const Problem &problem, const Block &block);
 
 } // namespace pipec::schedule

@@ -1,4 +1,5 @@
-// What a rank's memory limit leaves for activations and contexts, beside what it holds whatever runs.
+// What a rank's memory limit leaves for activations and contexts, beside what the rank holds in any order: weights,
+// workspace, transfer buffers.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -15,16 +16,16 @@ struct BufferEnd {
   auto operator<=>(const BufferEnd &) const = default;
 };
 
-/// Of each end that `problem` has: the bytes of its largest transfer.
+/// For each end of each pair of ranks that talk: the bytes of the pair's largest transfer.
 std::map<BufferEnd, Bytes> payloads(const Problem &problem);
 
-/// What each rank holds whatever runs: static memory, workspace, and so many transfer buffers of the largest payload at
-/// each end of each directed pair of ranks that talk.
+/// What each rank holds in any order: static memory, workspace, and `buffers` transfer buffers of the largest payload
+/// at each end of each directed pair of ranks that talk.
 std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers);
 
-/// The memory limit of a rank under which some order still fits, with one buffer for each direction of each pair of
-/// ranks: one microbatch goes all the way before the next starts. Less there is none, since between a microbatch's last
-/// F and first B a rank holds all that its stages keep of it.
+/// The least memory limit of a rank under which an order exists, with one buffer for each direction of each pair of
+/// ranks. It is that of the order in which one microbatch goes all the way before the next starts. Every order needs as
+/// much, since between a microbatch's last F and first B a rank holds all that its stages keep of that microbatch.
 Bytes leastLimit(const Problem &problem);
 
 /// Bytes of activations and contexts that each rank may hold; empty: no limit.

@@ -1,4 +1,4 @@
-// A circle of time, and the stretches of it in which a rank is busy.
+// One interval of a repeated schedule as a circle of time, and the stretches of it in which a rank is busy.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -24,7 +24,7 @@ public:
     if (end > length)
       insert(0, end - length);
   }
-  /// The earliest start from `ready` on; none within a round.
+  /// The earliest start from `ready` on at which a pass fits; nothing if it fits nowhere.
   std::optional<Time> earliest(Time ready, Time duration) const {
     Time start = ready;
     const size_t most = 2 * busy.size() + 2;
@@ -50,7 +50,7 @@ private:
     const auto next = firstEndingAfter(begin);
     return next == busy.end() || next->begin >= end;
   }
-  /// What touches becomes one.
+  /// Stretches that touch become one.
   void insert(Time begin, Time end) {
     const auto next = busy.begin() + (firstEndingAfter(begin) - busy.cbegin());
     const bool joinsBefore = next != busy.begin() && std::prev(next)->end == begin;
@@ -66,7 +66,7 @@ private:
       busy.insert(next, {begin, end});
     }
   }
-  /// From a time to the end of what is next in the way of a pass that starts there.
+  /// How long after `start` the busy stretch ends that a pass starting then would meet.
   Time untilEnd(Time start) const {
     const Time at = start % length;
     const auto next = firstEndingAfter(at);

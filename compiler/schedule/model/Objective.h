@@ -1,4 +1,5 @@
-// What a search makes short.
+// Which time a search minimizes: that of one step alone (makespan), or that per step when steps follow each other
+// (span).
 #pragma once
 
 #include <cstdint>

@@ -43,12 +43,15 @@ struct Problem {
   int32_t ranks = 1;
   int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
   BackwardMode backward = BackwardMode::Fused;
-  /// Pipelines side by side on the same ranks, each with its own microbatches; `stages` is one after the other.
+  /// Pipelines side by side on the same ranks (bidirectional schedules), each with its own microbatches. `stages` holds
+  /// the stages of the first copy, then those of the second.
   int32_t copies = 1;
-  /// So many microbatches, one after the other, are the slices of one sequence: F of a slice needs F of the slice
-  /// before it on the same stage (its keys and values), the backward that of the slice behind it (their gradients).
+  /// Into how many slices each sequence is cut. A slice counts as a microbatch; those of a sequence follow each other.
+  /// F of a slice needs F of the slice before it on the same stage (for keys and values). Its backward needs the
+  /// backward of the slice behind it (for their gradients).
   int32_t slices = 1;
-  /// Backwards run in groups of so many microbatches, the last of a group first. A multiple of the slices.
+  /// Backwards run in groups of this many microbatches, the last of each group first; 1: in order. A multiple of
+  /// `slices`.
   int32_t backwardGroup = 1;
   std::vector<Stage> stages;
   std::vector<int32_t> rankOf;                       // stage → rank
@@ -57,8 +60,8 @@ struct Problem {
   std::vector<Bytes> staticBytes;                    // a rank each; empty: zero bytes
   std::vector<Bytes> workspace;                      // a rank each; empty: zero bytes
   Bytes memoryLimit = 0;                             // of one rank; 0: none
-  // Of the all-reduce of a gradient norm, which starts when all ranks have done their last backward and before which no
-  // optimizer starts; absent: there is none.
+  // Time of the all-reduce of a gradient norm; absent: there is none. It starts when all ranks have done their last
+  // backward, and all optimizers wait for it.
   std::optional<Time> globalNorm;
 
   /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
@@ -70,34 +73,36 @@ struct Problem {
     const int32_t first = n / backwardGroup * backwardGroup;
     return first + std::min(first + backwardGroup, microbatches) - 1 - n;
   }
-  /// What the stage before waits for: B, or a fused backward; and what is left for W.
+  /// How long the stage before waits for a backward: for B, or for all of a fused one. weightTime is what W adds.
   Time backwardTime(const Stage &stage) const {
     return backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
   }
   Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
-  /// The rank that holds the other copies of a rank's stages; -1: there are none, or they are its own.
+  /// The rank that holds the other copies of a rank's stages; -1: there are none, or the rank itself holds them.
   int32_t partnerOf(int32_t rank) const;
 
   const Link &linkBetween(int32_t from, int32_t to) const;
   /// Stages of every rank, ascending.
   std::vector<std::vector<int32_t>> stagesByRank() const;
-  /// From a stage's end to where its neighbour may start: wire and latency; 0 on one rank. Down (to = from + 1) and up
-  /// alike carry the upstream stage's boundary.
+  /// From the end of a pass of stage `from` to the earliest start of the pass of its neighbour `to` that takes the
+  /// result: time on the wire plus latency; 0 on one rank. Activations (to = from + 1) and gradients (to = from - 1)
+  /// alike have the size that the earlier of the two stages gives as its boundary.
   Time handOver(int32_t from, int32_t to) const;
 };
 
-/// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited; what does
-/// not fit is the largest Time, which check refuses.
+/// bytes / bandwidth in picoseconds, rounded once, half up, in 128 bits; 0 where the bandwidth is unlimited. A result
+/// that Time does not hold becomes the largest Time, which `check` refuses.
 Time wireTime(Bytes bytes, int64_t bandwidth);
 
-/// What the all-reduce of a gradient norm takes: 8 bytes over the ranks as a ring, 2 (n - 1) hops of its slowest link.
+/// How long the all-reduce of a gradient norm takes: 8 bytes over the n ranks as a ring, 2 (n - 1) hops of the ring's
+/// slowest link.
 Time globalNormTime(const Problem &problem);
 
-/// What the all-reduce of the gradients of a rank's stages with its partner takes, when both have done their last
-/// backward and before either's optimizer: each sends the other all of them, over links in both directions. 0 without a
-/// partner.
+/// How long a rank and its partner take to sum the gradients of the stages that both hold copies of: each sends the
+/// other all of its gradients, both at once. The sum starts when both have done their last backward, and their
+/// optimizers wait for it. 0 without a partner.
 Time copySumTime(const Problem &problem, int32_t rank);
-/// And how many bytes that are, each way.
+/// How many bytes each of the two sends.
 Bytes copySumBytes(const Problem &problem, int32_t rank);
 
 /// Stage → rank, of the stages of two copies: the first in a loop, the second from the last rank to the first.
@@ -106,10 +111,12 @@ std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy);
 /// Stage → rank: in a loop, s mod P, or there and back over the ranks, as often as there are chunks.
 std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
 
-/// One letter of a word. Microbatches of a (stage, kind) come in order, so a letter needs no number.
+/// The kind of a pass in a word. Passes of one stage and kind run in a known order of microbatches, so a word names
+/// none.
 enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
 
-/// Of an F: it runs together with the backward behind it. Both start when both can, and both end when the pair does.
+/// One letter of a word: a pass. An `overlapped` F runs together with the backward that follows it in the word: both
+/// start when both can, and end together.
 struct Op {
   int32_t stage = 0;
   Letter letter = Letter::F;
@@ -129,8 +136,8 @@ inline Time pairCost(const Problem &problem, const Op &forward, const Op &backwa
   const Stage &stage = problem.stages[size_t(forward.stage)];
   return stage.overlapped.value_or(stage.forward + costOf(problem.stages[size_t(backward.stage)], backward.letter));
 }
-/// What a letter of a stage adds to the bytes held, F at its start, the others at their end. In 128 bits: sizes within
-/// the limits times as many microbatches may pass 2^63.
+/// By how many bytes a letter changes what its rank holds: an F adds them at its start, the others free them at their
+/// end. In 128 bits: sizes within the limits times as many microbatches may pass 2^63.
 inline __int128 changeOf(const Stage &stage, Letter letter) {
   const __int128 activation = stage.activation, context = stage.context;
   return letter == Letter::F   ? activation + context
@@ -147,19 +154,20 @@ using Words = std::vector<Word>;
 /// Words in which one microbatch goes all the way before the next starts: no order holds less, none is longer.
 Words oneAtATime(const Problem &problem);
 
-/// What holds of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
+/// What must hold of a problem: sizes of vectors, ranges, a stage on each rank, times and counts within Limits.h. Empty
 /// when right, else what is wrong.
 std::string check(const Problem &problem);
-/// The two parts of it: all but how long things take, and that, which needs the first to have passed.
+/// The two parts of `check`: all but times; and times, for which checkShape must have passed.
 std::string checkShape(const Problem &problem);
 std::string checkTimes(const Problem &problem);
-/// Whether no order of these passes can make a step longer than limits::kTime: all work and all transfers one after the
-/// other are not. Needs check(problem) to have passed.
+/// Whether a step stays within limits::kTime in every order, since all work and all transfers one after the other do.
+/// Needs check(problem) to have passed.
 bool isNeverTooLong(const Problem &problem);
-/// What holds of a solution: a word for each rank; F and a backward of each stage exactly `microbatches` times on its
-/// rank, the backward BW or, where it is split, either that or B and W; no prefix with a backward whose F is not in it
-/// or more W than B; behind an overlapped F a BW of another microbatch or stage; and no cycle between ranks. Empty when
-/// right, else what is wrong. Needs check(problem) to have passed. O(letters).
+/// What must hold of a solution. There is a word for each rank. It has F and a backward of each of the rank's stages
+/// `microbatches` times; a backward is BW or, where backwards are split, B and W. No prefix of a word has a backward
+/// without its F, or more W than B. Behind an overlapped F stands a BW of another microbatch or stage. Ranks do not
+/// wait for each other in a cycle. Empty when right, else what is wrong. Needs check(problem) to have passed.
+/// O(letters).
 std::string verify(const Problem &problem, const Words &words);
 
 } // namespace pipec::schedule

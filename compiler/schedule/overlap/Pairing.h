@@ -16,27 +16,29 @@ bool hasPairs(const Problem &problem);
 /// The problem with passes that never run together.
 Problem apart(const Problem &problem);
 
-/// The problem as it looks to a rank that runs every forward with a backward: the passes of a rank are shorter by what
-/// pairs save, and since what either of a pair takes and yields is due at its ends, hops are longer by the rest of it.
-/// Words that go well with it go well with pairs.
+/// The problem as it would be if every forward ran in a pair. A rank's passes are shorter by what pairs save. The
+/// inputs of both passes of a pair are due at its start and their results come at its end, so hand-overs are longer by
+/// what a pass lasts less than its pair. Words that are good for this problem are good to pair.
 Problem asIfPaired(const Problem &problem);
 
-/// Whole backwards that are in no pair, as two: what the stage before waits for is there sooner, and no more is held.
+/// The words with whole backwards that are in no pair split into B and W: the stage before gets its gradient sooner,
+/// and no more memory is held.
 Words halved(const Problem &problem, const Words &words);
 
-/// The words with neighbouring forwards and backwards run together, as long as ranks do not wait longer for the later
-/// of two inputs than the pair saves; a forward with the backward behind it or, with `backwardFirst`, before it. Within
-/// the capacities if the words were.
+/// The words with neighbouring forwards and backwards joined to pairs, unless a rank would wait longer for the later
+/// input than the pair saves. A forward is joined with the backward behind it or, with `backwardFirst`, with the one
+/// before it. Within the capacities if the words were.
 Words paired(const Problem &problem, const Capacities &capacities, const Words &words, bool backwardFirst);
 
 /// What a rank prefers when it is free.
 struct PairPolicy {
-  /// Of what is there on several of its stages: forwards of the highest, backwards of the lowest; else the oldest
-  /// microbatch.
+  /// Among passes of several stages that could run: the forward of the highest stage, the backward of the lowest; else
+  /// the oldest microbatch.
   bool deepest = true;
-  /// One alone waits for the other of a pair if that comes within so many hundredths of what the pair saves.
+  /// A pass that could run alone waits for another to pair with, if that comes within this many hundredths of what the
+  /// pair saves.
   int32_t patience = 100;
-  /// Microbatches in flight (F less B, over all its stages) beyond which rank r starts none alone: base + slope
+  /// Microbatches in flight (F less B, over all its stages) beyond which rank r starts no forward alone: base + slope
   /// (p - 1 - r), in hundredths; 0 for both: no limit but memory.
   int32_t base = 0, slope = 0;
 };

@@ -14,16 +14,16 @@ namespace pipec::schedule {
 
 struct Candidate {
   std::string name; // for people
-  /// None, or words that may still break the capacities.
+  /// The words, which may still break the capacities; nothing where the recipe does not go with the problem.
   std::function<std::optional<Words>(const Problem &problem, const Capacities &capacities)> make;
-  bool placesWeights = false; // it has thought of where W go
+  bool placesWeights = false; // it chooses itself where W go
 };
 
 /// Most promising first of each kind; the kinds take turns.
 std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &capacities);
 
-/// Of each stage, its share of the rank's capacity by how long it holds a microbatch; at least one. Empty where no rank
-/// holds several stages or nothing limits them.
+/// For each stage, how many microbatches of it a rank should hold: the rank's capacity, shared among its stages by how
+/// long each holds a microbatch; at least one. Empty where no rank has several stages, or nothing limits memory.
 std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capacities);
 
 } // namespace pipec::schedule

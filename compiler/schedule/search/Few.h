@@ -1,4 +1,6 @@
-// What few microbatches tell of many: what a microbatch more costs carries over, and so does what makes it cost less.
+// Judges and improves candidates on few microbatches instead of all. Where all ranks do the same thing again and again
+// (a period, Grow.h), the words for few microbatches give those for all: each further microbatch adds as much time as
+// one of the period, so what shortens the period shortens the words for all.
 #pragma once
 
 #include "compiler/schedule/improve/Grow.h"
@@ -6,11 +8,11 @@
 
 namespace pipec::schedule {
 
-/// What a candidate would take for all microbatches, told from fewer of them.
+/// What a candidate is expected to take for all microbatches, from its words for few.
 struct Guess {
   double time = 0;
   Trial few;
-  Period period; // that would go on
+  Period period; // of these words; it would be repeated
 
   bool operator<(const Guess &other) const {
     return time != other.time ? time < other.time : few.candidate < other.few.candidate;
@@ -24,19 +26,20 @@ public:
   }
 
   bool isFewer() const { return few.microbatches < problem.microbatches; }
-  /// Of 2p microbatches: what they do again and again would go on; where there is no such thing, what they take more
-  /// than p.
+  /// Makes the candidate's words for 2p microbatches and guesses the time for all: the period is repeated; where there
+  /// is none, each further microbatch adds what it adds from p to 2p of them. Nothing if there are no such words.
   std::optional<Guess> guess(size_t candidate);
-  /// What it does goes on for all of them.
+  /// The words for all microbatches: the guess's period repeated. Nothing if they do not fit.
   std::optional<Trial> grow(const Guess &guess);
-  /// Whether it may become the shortest.
+  /// Whether the guess is good enough to make its words for all microbatches: at most 2 % above the shortest so far.
   static bool isWorthwhile(const Guess &guess, Time shortest) {
     constexpr double kWorth = 1.02;
     return guess.time <= kWorth * double(shortest);
   }
-  /// What the likeliest do with few microbatches is improved, with so many letters of annealing, half of them on all,
-  /// half on the best: what then goes on is better for every microbatch more. It is improved once more with all of
-  /// them, with so many letters, and added to `best`.
+  /// Anneals the words for few microbatches of the best guesses, at most `most`, and repeats the periods that result:
+  /// what is gained in a period is gained with each repetition. Half of `lettersOfFew` is spent on all of these
+  /// guesses, half on the best one. The shortest words for all microbatches are annealed again, with `lettersOfAll`,
+  /// and added to `best`.
   void growImproved(std::vector<Guess> &&guesses, std::vector<Trial> &best, size_t most, int64_t lettersOfFew,
                     int64_t lettersOfAll);
 

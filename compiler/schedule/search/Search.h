@@ -1,7 +1,7 @@
-// `schedule: auto`: the best words that a fixed amount of work finds under the memory limit. It tries the catalogue,
-// list scheduling under many policies, and building blocks in real time, where these leave a gap beams over the states
-// of all ranks, then improves the best of them letter by letter. Work is counted in letters, never in seconds, so the
-// same problem gives the same words everywhere.
+// `schedule: auto`: the best words that a fixed amount of work finds under the memory limit. It tries the catalogue and
+// every way of compiler/schedule/construct under many options, where these leave a gap also beams, then improves the
+// best of them letter by letter. Work is counted in letters, never in seconds, so the same problem gives the same words
+// everywhere.
 #pragma once
 
 #include "compiler/schedule/bounds/Bounds.h"
@@ -16,23 +16,24 @@ namespace pipec::schedule {
 struct SolveOptions {
   Objective objective = Objective::Span;
   int64_t effort = 100; // hundredths of the usual work
-  int32_t buffers = 2;  // kept free of each ring of transfer buffers, as capacitiesOf says
+  int32_t buffers = 2;  // transfer buffers at each end of a pair, for which memory is kept free (capacitiesOf)
   Bytes spare = 0;      // of the limit, left free beside them
 };
 
 struct Solution {
   Words words;
   Time time = 0;       // of the objective
-  Time bound = 0;      // none is less: equal to `time`, the words are optimal
+  Time bound = 0;      // proven: no words take less. Equal to `time`: the words are optimal
   std::string source;  // what made them, for people
   int64_t tried = 0;   // candidates
   int64_t letters = 0; // walked in all
 };
 
-/// What no time of the objective is less than.
+/// The lower bound of the objective's time.
 Time boundOf(const Problem &problem, Objective objective);
 
-/// Keeps so many of what has words and a time, the shortest first, each once; of the same time what came first.
+/// Adds `found`, which has words and a time, to the at most `most` shortest, unless these words are there already. The
+/// shortest come first; of equal times, what was found first.
 template <typename Found> void keepShortest(std::vector<Found> &best, Found found, size_t most) {
   if (std::any_of(best.begin(), best.end(),
                   [&](const Found &other) { return other.time == found.time && other.words == found.words; }))

@@ -25,7 +25,7 @@ inline Trial &leastOf(std::vector<Trial> &trials) {
 
 int64_t lettersOf(const Problem &problem);
 
-/// Annealing evaluations that are worth while.
+/// With fewer evaluations than this, annealing is not worth while.
 constexpr int64_t kLeastAnnealing = 600;
 
 class Trials {
@@ -44,17 +44,17 @@ public:
   std::optional<Trial> tryOn(const Problem &given, size_t candidate, int tries = 6);
   /// Words of the problem, made as a candidate's.
   std::optional<Trial> tryWords(size_t candidate, Words words);
-  /// So many letters of annealing, shared by the first ones.
+  /// Anneals the first of `best`, which share `work` letters.
   void improve(std::vector<Trial> &best, int64_t work);
-  /// The same for one with fewer microbatches; false where the buffers that it needs then no longer fit.
+  /// Anneals words for fewer microbatches; false where the buffers that these need afterwards do not fit.
   bool improve(const Problem &few, Trial &trial, int64_t evaluations, uint64_t seed);
 
 private:
   const Capacities &capacities;
   const bool needsBuffers;
-  std::set<std::pair<int32_t, uint64_t>> seen; // words of so many microbatches
+  std::set<std::pair<int32_t, uint64_t>> seen; // by microbatches, hashes of words
   std::map<int32_t, Time> shortestOf;          // of trials with so many microbatches
-  std::map<size_t, Capacities> lowered;        // of a candidate, where its words need many buffers
+  std::map<size_t, Capacities> lowered;        // by candidate: less capacity, where its words need many buffers
 
   const Capacities &capacitiesOf(size_t candidate) const;
   Trial withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial);
