@@ -1,5 +1,5 @@
-// What `schedule: auto` compiles: the words of its search with more and with less room for transfer buffers, and what
-// of the catalogue could be better; the best of them stands.
+// What `schedule: auto` compiles: words that the search finds when it leaves more or less room for transfer buffers,
+// and those schedules of the catalogue that could be better. The best of these plans is the answer.
 #pragma once
 
 #include "compiler/driver/FromSpec.h"
@@ -19,7 +19,7 @@
 
 namespace pipec {
 
-/// What one variant's spec came to.
+/// What a variant's spec was compiled to.
 struct Made {
   std::string text; // the IR, where compiling ends there
   plan::Variant variant;
@@ -30,19 +30,20 @@ struct Made {
   schedule::Objective objective = schedule::Objective::Span;
 };
 
-/// A spec whose words are searched for, and what it searches in; or one with a schedule of the catalogue.
+/// What to compile: a spec whose words are searched for, in the given room; or one with a schedule of the catalogue.
 struct Choice {
   spec::Spec spec;
   SearchRoom room;
-  std::optional<spec::Spec> searched; // what the schedule is the answer to: the objective and the bounds are of that
+  std::optional<spec::Spec>
+      searched; // the spec with `auto` that a catalogue's schedule answers: objective and bounds are of that one
 };
 
-/// Compiles a choice to its plan, and says what is wrong with it. `internal`: that the failure is pipec's own.
+/// Compiles a choice to its plan, and reports what is wrong with it. Sets `internal` where the failure is pipec's own.
 using CompileOnce = llvm::function_ref<Code(const Choice &, Made &, bool &internal)>;
 
-/// The search weighs words on links that never queue and keeps the buffers that let them run at all; the passes may
-/// have to queue, and where memory holds no more buffers transfers wait for one. So this compiles several and keeps the
-/// best. Leaves in `choice` what it came from.
+/// Compiles several choices and keeps the best, since the search cannot know which that is: it judges words on links
+/// that never queue and with only as many buffers as let them run at all. In the plan transfers may queue, and wait for
+/// a buffer where memory holds no more of them. Leaves in `choice` what the result was made from.
 Code compileAuto(Choice &choice, mlir::MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal);
 
 } // namespace pipec

@@ -21,14 +21,14 @@ struct Failure {
   unsigned line = 0, column = 0;
 };
 
-/// Checked: the spec is right. Least: and `leastLimit` says what memory `auto` needs for it. Space: `problems` and
-/// `objective` say what a search by words searches for it.
+/// How far a compile goes. Checked: until the spec is known to be right. Least: Compiled::leastLimit is found besides.
+/// Space: Compiled::problems and `objective` are what a search would search in. Design, Programs: until that IR.
 enum class Stage { Checked, Least, Space, Design, Programs, Plan };
 
 struct Compiled {
-  bool keepVisits = false; // wanted: that walks hold when each instruction runs
-  bool encodes = true;     // wanted: bytes
-  std::string output;      // wanted: that it is none of the files that are read; may be empty
+  bool keepVisits = false; // wanted: walks that hold when each instruction runs
+  bool encodes = true;     // wanted: the plan's bytes
+  std::string output;      // the file that will be written, or empty: an error if it is one that is read
   std::string text;        // Stage::Design, Stage::Programs: the IR
   plan::Plan plan;         // Stage::Plan
   std::vector<uint8_t> bytes;
@@ -43,7 +43,7 @@ struct Compiled {
   double milliseconds = 0;
 };
 
-/// What a plan takes of the objective, and what bounds that.
+/// The objective's time of a plan, and its lower bound.
 inline plan::Time timeOf(const plan::Certificate &certificate, schedule::Objective by) {
   return by == schedule::Objective::Span ? certificate.span : certificate.makespan;
 }

@@ -13,7 +13,7 @@
 
 namespace pipec {
 
-/// What the schedule of a spec came to.
+/// The schedule of a spec, looked up or found.
 struct Design {
   const schedule::Entry *entry = nullptr; // null: the spec's own block, an order file, or a search
   schedule::Problem problem;

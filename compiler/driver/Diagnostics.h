@@ -1,5 +1,5 @@
-// How pipec prints diagnostics: `file:line:column: error: message`, the line with a caret, notes likewise. Of a
-// stranger's file no more is read than a spec may have, and nothing of it reaches the terminal as a control character.
+// How pipec prints diagnostics: `file:line:column: error: message`, the line with a caret, notes likewise. The file may
+// be a stranger's: no more of it is read than a spec may have, and no control character of it reaches the terminal.
 #pragma once
 
 #include "mlir/IR/Diagnostics.h"

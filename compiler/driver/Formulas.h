@@ -1,4 +1,4 @@
-// The catalogue's formulas of a schedule, with what they come to for a problem.
+// The catalogue's formulas of a schedule, with a problem's numbers put in.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -19,7 +19,7 @@ struct Formulas {
   Formula bubble, memory;
 };
 
-/// None of a schedule that the catalogue does not have. `parameters`: those of the schedule that are numbers.
+/// Nothing for a schedule that the catalogue does not have. `parameters`: those of the schedule that are numbers.
 std::optional<Formulas> formulas(const std::string &name, const schedule::Problem &problem,
                                  const std::map<std::string, int64_t> &parameters);
 

@@ -18,38 +18,38 @@
 namespace pipec {
 
 struct Imported {
-  /// With one `pipe.pipeline`; null after an error at the place in the spec (an unknown schedule, a parameter that it
-  /// does not have, what contradicts what the schedule fixes), or where nothing fits into memory.
+  /// With one `pipe.pipeline`. Null after an error, which names the place in the spec: an unknown schedule or
+  /// parameter, a value that contradicts what the schedule fixes, or that nothing fits into memory.
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Code code = Code::Input;                                   // of an error
   schedule::Objective objective = schedule::Objective::Span; // of `auto`
   /// The same problem on the placements that `auto` could have chosen instead.
   std::vector<schedule::Problem> alternatives;
 };
-/// What `auto` searches in.
+/// How `auto` searches.
 struct SearchRoom {
-  int32_t buffers = 2;       // of each ring of transfer buffers, that it leaves room for
+  int32_t buffers = 2;       // transfer buffers at each end of a pair, for which room is left
   schedule::Bytes spare = 0; // of each rank's memory, left free beside them
   int64_t effort = 100;      // hundredths of the usual work
-  bool byOther = false;      // for the objective that is not the spec's
+  bool byOther = false;      // for the other objective than the spec's
   bool withoutLimit = false; // as if memory had none
 };
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
 
-/// What a schedule of the catalogue takes of the objective, on links that never queue.
+/// A schedule of the catalogue and its time (of the objective), on links that never queue.
 struct CatalogueTime {
   schedule::Time time = 0;
   std::string name;
   auto operator<=>(const CatalogueTime &) const = default;
 };
-/// Of a spec with `schedule: auto`: those that have its stages and fit into memory with the buffers that they need, the
-/// fastest first.
+/// For a spec with `schedule: auto`, the catalogue's schedules that go with its stages and fit into memory with the
+/// buffers that they need, the fastest first.
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context);
 
-/// Whether `auto` only chooses among the catalogue for this spec: the search by words has no slices, and no two copies.
+/// Whether `auto` only chooses from the catalogue for this spec: the search makes no words with slices or two copies.
 bool choosesFromCatalogue(const spec::Spec &spec);
 
-/// What a search by words would search for this spec, whatever its schedule: a problem for each placement that it
+/// What a search would search in for this spec, whatever its schedule: a problem for each placement that the spec
 /// allows.
 struct SearchSpace {
   std::vector<schedule::Problem> problems; // none after an error

@@ -17,15 +17,16 @@ public:
 
   Imported run();
   SearchSpace space();
-  /// Of `auto`, where it takes what the catalogue has: the spec with the fastest of it that fits. None after an error.
+  /// Where `auto` only chooses from the catalogue: the spec with the fastest schedule that fits. Nothing after an
+  /// error.
   std::optional<spec::Spec> withEntry();
   std::vector<CatalogueTime> catalogueTimes();
   schedule::Bytes leastLimit();
 
 private:
-  /// What a schedule of the catalogue takes of this spec.
+  /// What a schedule of the catalogue needs for this spec.
   struct Taken {
-    std::pair<schedule::Time, schedule::Bytes> cost; // its time, and of the same, what it holds at most
+    std::pair<schedule::Time, schedule::Bytes> cost; // its time; for equal times, the most bytes that a rank holds
     __int128 excess; // of the fullest rank over its limit, with the transfer buffers that it needs
     size_t stages;   // of a copy
   };
@@ -34,45 +35,47 @@ private:
 
   // FromSpecSources.cpp: a schedule of the catalogue, the spec's own block, an order file.
   mlir::LogicalResult catalogueEntry();
-  /// A number, or a list of them; which of the two, schedule::check knows.
+  /// Reads a number or a list of numbers; schedule::check says which of the two the parameter takes.
   mlir::LogicalResult readNumbers(const std::string &name, const spec::Parameter &parameter);
   void unknownSchedule();
   mlir::LogicalResult customBlock();
   mlir::LogicalResult readSlots(const std::string &name, const spec::Parameter &parameter, std::vector<int64_t> &slots);
   mlir::LogicalResult orderFile();
-  /// What the file fixes, the spec may repeat but not contradict.
+  /// An error where the spec contradicts what the order file fixes; it may repeat it.
   mlir::LogicalResult agreesWithOrder(const spec::Parameter &file);
-  /// Loop where the spec says nothing; v: there and back, as often as there are chunks; bidirectional: of two copies.
+  /// Stage → rank: in a loop where the spec says nothing; v: there and back, as often as there are chunks;
+  /// bidirectional: for two copies.
   std::vector<int32_t> placedAsSpecSays(size_t stages) const;
-  /// A placement in the spec must be the one that stands; `fixed` says who fixed it.
+  /// An error where the spec gives another placement than the one that is fixed; `fixed` says by whom.
   mlir::LogicalResult agreesWithPlacement(const std::string &fixed);
   mlir::LogicalResult setBackward(schedule::BackwardMode mode);
 
-  // FromSpecAuto.cpp: what a search finds.
+  // FromSpecAuto.cpp: `auto`.
   mlir::LogicalResult autoParameters();
   mlir::LogicalResult autoSchedule();
   /// The placements that the spec allows: loop, and there and back where it says none.
   std::vector<schedule::Problem> placements();
-  /// The best words over them.
+  /// Searches all placements and takes the best words.
   mlir::LogicalResult search();
-  /// None where the schedule does not go with the spec.
+  /// Nothing where the schedule does not go with the spec.
   std::optional<Taken> taken(schedule::Objective by);
   std::optional<Taken> takenBy(const schedule::Entry &entry);
-  /// Of the catalogue what has an order for the spec's slices and copies, and what it takes of the spec.
+  /// The schedules of the catalogue that have an order for the spec's slices and copies, and what each needs.
   std::vector<std::pair<Taken, std::string>> takenByAll();
 
   // FromSpec.cpp: what all have in common.
-  /// What the spec could only say once the schedule had said how many stages there are, and what does not run yet.
+  /// Checks what could only be checked once the schedule had said how many stages there are, and refuses what does not
+  /// run yet.
   mlir::LogicalResult settle();
-  /// All but the placement and the backward, which stand.
+  /// Fills in all but the placement and the backward, which are there.
   void fillProblem(schedule::Problem &problem);
   mlir::LogicalResult fillAndCheck();
-  /// Each parameter by itself, so that the error stands where it does.
+  /// Checks each parameter by itself, so that an error names its place.
   mlir::LogicalResult checkParameters();
-  /// Two passes that run at once take no less than the longer one, and no more than one after the other, or they would.
+  /// Checks `overlapped`: two passes at once take no less than the longer one, and no more than one after the other.
   mlir::LogicalResult checkPairs();
-  /// What the order makes of the costs, on links that never queue; looked at only where all of it in a row takes too
-  /// long, and not of what is longest to make: the walk of the plan finds the rest.
+  /// Checks that a step of this order does not take too long, on links that never queue. Looks only where all work in a
+  /// row takes too long, and not at the largest orders: the walk of the plan finds what is left.
   mlir::LogicalResult checkLength();
 
   mlir::Location at(const spec::Mark &mark) { return locationOf(spec, mark, context); }

@@ -1,5 +1,5 @@
-// Large pages under the heap, for programs of hundreds of thousands of ops: walking them misses the TLB at nearly every
-// op, and large pages halve the time of a compile (measured with test/bench/).
+// Puts the heap on large pages, for programs of hundreds of thousands of ops. A walk over so many misses the TLB at
+// nearly every op; large pages halve the time of a compile (measured with test/bench/).
 #pragma once
 
 #include <cstddef>

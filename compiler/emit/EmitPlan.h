@@ -6,11 +6,12 @@
 
 namespace pipec::emit {
 
-/// The certificate of walked programs: their times, and the least bounds of their problem and its alternatives.
+/// The certificate of walked programs: their times, and, of their problem and its alternatives (other placements that
+/// `auto` could have chosen), the least bounds.
 plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
                               const std::vector<schedule::Problem> &alternatives);
 
-/// One variant with its certificate. Consumes the lowering.
+/// One variant with its certificate. Takes the programs out of `lowered`.
 plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
                       const std::vector<schedule::Problem> &alternatives, std::string name);
 

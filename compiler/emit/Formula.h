@@ -1,6 +1,6 @@
-// The catalogue's formulas with a problem's numbers in them, and which of the conditions that stand beside them do not
-// hold for it. A formula is "(p-1)(F+B-W) + transfers, equal stages, F >= W, m >= p": conditions stand behind commas,
-// semicolons or "where".
+// The catalogue's formulas with a problem's numbers in place of symbols, and which of a formula's conditions do not
+// hold for the problem. A formula is "(p-1)(F+B-W) + transfers, equal stages, F >= W, m >= p": conditions stand behind
+// commas, semicolons or "where".
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace pipec::emit {
 
-/// A letter of a formula.
+/// A letter of a formula and its value.
 struct Symbol {
   char name;
   double value;
@@ -16,10 +16,10 @@ struct Symbol {
 };
 
 /// A formula with values in the place of its symbols: p of 4 makes "4-1" of "p-1", and, with v of 2, "4·2" of "pv".
-/// What is no product of symbols, as the name "1F1B", stays.
+/// Words that are no product of symbols, such as the name "1F1B", stay.
 std::string spelledOut(const std::string &formula, const std::vector<Symbol> &symbols);
 
-/// The conditions of a formula that do not hold, as they stand in it; those that it cannot judge are left out.
+/// The conditions of a formula that do not hold, as the formula has them; those that cannot be judged are left out.
 std::vector<std::string> failing(const std::string &formula, const std::vector<Symbol> &symbols, bool equalStages);
 
 } // namespace pipec::emit

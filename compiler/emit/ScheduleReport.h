@@ -22,7 +22,7 @@ struct Report {
   double bubbleRate = 0, spanBubbleRate = 0;
   std::vector<plan::Bytes> peakActivation, peak; // a rank each
   std::vector<int64_t> instructions;             // executed, a rank each
-  /// What bounds orders that need no more memory than this one's fullest rank does; of specs without a limit.
+  /// For specs without a memory limit: bounds of all orders that need no more memory than this one's fullest rank.
   struct Bounds {
     plan::Time makespan = 0, span = 0;
   };
@@ -38,7 +38,7 @@ struct PlanReport {
 
 /// Walks every variant; the status says why if one stops.
 Status report(const plan::Plan &plan, PlanReport &report);
-/// The same from a walk that has been made.
+/// The figures of one variant from a walk that has been made.
 Report report(const plan::Variant &variant, const simulate::Result &result);
 
 /// Simulates so many steps of every variant under a network.

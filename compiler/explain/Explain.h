@@ -12,13 +12,13 @@
 
 namespace pipec::emit {
 
-/// What a rank's device ran without a pause for others, or one transfer.
+/// One link of the chain: what a rank's device ran without waiting for others in between, or one transfer.
 struct CauseLink {
   std::string what; // "rank 1 runs F stage 1 microbatch 2"
   int32_t rank = 0; // of a transfer: the receiver's
   int64_t instructions = 1;
   plan::Time start = 0, end = 0;
-  simulate::Why why = simulate::Why::Begin; // it did not start before: what the next link is to it
+  simulate::Why why = simulate::Why::Begin; // why it did not start earlier: what the next link in the list is to it
 };
 
 struct Explanation {
@@ -28,7 +28,7 @@ struct Explanation {
   plan::Time from = 0, to = 0;  // of the idle or busy stretch around `at`
   std::string next;             // what runs, or what runs next; empty: the rank has finished its step
   std::vector<CauseLink> chain; // latest first; each ends when the one before it in the list starts
-  std::vector<Gain> gains;      // of the limits that hold the chain longest
+  std::vector<Gain> gains;      // of raising the limits that hold up the chain longest
   plan::Time makespan = 0;
 };
 

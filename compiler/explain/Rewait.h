@@ -1,6 +1,6 @@
-// A program's waits for other numbers of transfer buffers than it was made with: what `explain` asks to know what one
-// more would gain. The same waits as compiler/passes writes, derived here from what the instructions take and yield, so
-// that a plan from a file will do.
+// Works out a program's waits anew for other numbers of transfer buffers than it was made with, so that `explain` can
+// simulate what one more would gain. These are the waits that compiler/passes writes; here they are derived from what
+// the instructions take and yield, so that a plan read from a file will do.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -10,8 +10,8 @@ namespace pipec::emit {
 /// The same instructions in one segment and one trip.
 plan::Program unrolled(const plan::Program &program);
 
-/// What transfers and passes wait for on account of data and rings, anew; all other waits stay. The program is
-/// unrolled.
+/// Replaces the waits that transfers and passes have for data and for free buffers; all other waits stay. The program
+/// must be unrolled.
 void rewait(plan::Program &program);
 
 } // namespace pipec::emit

@@ -1,5 +1,5 @@
-// A plan as one page that needs nothing else: no network, no other file. What it looks like and does is in html/*.html,
-// *.css and *.js, which the build puts into the program; here is what they show.
+// A plan as one page that needs nothing else: no network, no other file. How it looks and what it does stands in
+// html/*.html, *.css and *.js, which the build puts into the program; this makes the data that they show.
 #pragma once
 
 #include "compiler/emit/ScheduleReport.h"
@@ -13,9 +13,9 @@
 
 namespace pipec::emit {
 
-/// Every variant's first step, or, with the events of a real run, each of its steps beside the same step of the variant
-/// that it ran; simulated under the network, where one is given. A page over 8,388,608 boxes and transfers is an error
-/// (Code::Input), except that of a run, which holds the steps that fit; `note` says so.
+/// The page of every variant's first step, or, with the events of a real run, of each of its steps beside the same step
+/// of the variant that it ran, simulated. `network`: under which to simulate. A page over 8,388,608 boxes and transfers
+/// is an error (Code::Input), except that of a run, which holds the steps that fit; `note` says so.
 Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector<trace::Event> &run, std::string &text,
             std::string &note, const Network &network = {});
 

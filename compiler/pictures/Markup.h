@@ -1,4 +1,4 @@
-// Text between the tags of SVG and HTML: names come from a stranger's plan.
+// Escapes text for SVG and HTML, since names come from a stranger's plan.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// A real run laid over a plan: which variant each of its steps ran, and what of the trace is which instruction.
+// A real run laid over a plan: which variant each step of the run executed, and which event of the trace is which
+// instruction.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -11,7 +12,7 @@
 
 namespace pipec::emit {
 
-/// Steps repeat soon; a later one looks as this one does.
+/// Simulated steps repeat after a few; every later one is drawn as this one.
 inline constexpr int64_t kSettled = 7;
 
 struct RunStep {
@@ -20,15 +21,15 @@ struct RunStep {
   plan::Time begin = 0; // the first start of an instruction that is no transfer
   plan::Time end = 0;   // the last end of one
 
-  /// None where the run did not get so far.
+  /// The event of an instruction; null where the run did not get so far.
   const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;
 
   std::unordered_map<uint64_t, const trace::Event *> events; // by keyOf
 };
 
 /// The steps of a trace in order; `events` must outlive them. A step may end early, where the run did; ranks may be
-/// missing, where each wrote a file of its own. A step that is of no variant is an error (Code::Input), which names the
-/// first instruction that is another.
+/// missing, where each wrote a file of its own. A step that fits no variant is an error (Code::Input), which names the
+/// first instruction that differs.
 Status overlay(const plan::Plan &plan, const std::vector<trace::Event> &events, std::vector<RunStep> &steps);
 
 } // namespace pipec::emit

@@ -18,7 +18,7 @@ struct Box {
   int32_t chunk = 0;             // which of its rank's stages, from 0
   int64_t microbatch = 0;        // as people count them, over all copies
   plan::Time start = 0, end = 0; // from the step's first start
-  /// Of two that overlap on their lane, an F and a backward, the F is drawn above.
+  /// Of an overlapped pair on one lane, the F is the upper part of the box, the backward the lower.
   enum class Part : uint8_t { Whole, Upper, Lower } part = Part::Whole;
 };
 
@@ -36,33 +36,33 @@ struct Section {
   int chunks = 1;       // the most that a rank holds
   int copies = 1;       // of the pipeline, each in its own direction; a chunk is a copy's then
   plan::Time length = 0;
-  plan::Time bound = 0;        // no step is shorter; 0: not known
+  plan::Time bound = 0;        // proven: no step is shorter; 0: not known
   plan::Bytes activations = 0; // the most that a rank holds
 };
 
 struct Picture {
   std::vector<Section> sections;
 
-  /// What the width stands for.
+  /// The time that the picture's width stands for.
   plan::Time scale() const;
 };
 
-/// Under what a step is simulated: what the plan says, or a scenario.
+/// The network under which a step is simulated: a scenario, or null for what the plan says.
 struct Network {
   const simulate::Scenario *scenario = nullptr; // outlives its use
   std::string name;
 };
 
-/// One step of a variant in virtual time. Of steps that follow each other the `step`-th, where that may differ; the
-/// first stands alone.
+/// One step of a variant in virtual time: the `step`-th of steps that follow each other. Step 0 begins with nothing
+/// before it.
 Status predicted(const plan::Variant &variant, int64_t step, Section &section, const Network &network = {});
 
-/// A step of a real run under the same step as predicted, with how far they differ in the figures. `step` < 0: the last
-/// that is whole. Of a trace of another plan the status says what does not agree.
+/// A step of a real run below the same step as predicted; the figures say how far they differ. `step` < 0: the last
+/// that is whole. If the trace is of another plan, the status says what does not agree.
 Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section,
                 const Network &network = {});
 
-/// What the second takes and holds, in times of the first.
+/// A sentence on how much time and memory the second takes, as a multiple of the first.
 std::string comparison(const Section &first, const Section &second);
 
 } // namespace pipec::emit

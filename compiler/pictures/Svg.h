@@ -1,5 +1,5 @@
-// A picture as SVG, for a paper or a README: small, text as text, readable on light and dark pages. Operations under
-// about a pixel are drawn as what part of the time each kind takes, so that a step of any size stays a figure.
+// A picture as SVG, for a paper or a README: small, text as text, readable on light and dark pages. Where operations
+// are under about a pixel, each kind's share of the time is drawn instead, so that a step of any size stays a figure.
 #pragma once
 
 #include "compiler/pictures/Picture.h"

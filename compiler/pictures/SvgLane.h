@@ -19,11 +19,11 @@ struct LaneLook {
   plan::Time scale = 1;
   Cent width = 0, height = 0;
   int chunks = 1;
-  Cent column = 0; // boxes too small or too many to be told apart are drawn as shares of so much; 0: one by one
+  Cent column = 0; // width over which boxes too small to be told apart are drawn as shares; 0: each is drawn
   Cent text = 0;   // size of the numbers; 0: none
 };
 
-/// Half of a digit's advance is enough for any common sans serif.
+/// Width enough for a number at a font size, in any common sans serif.
 Cent textWidth(int64_t number, Cent size);
 
 /// SVG elements whose origin is the lane's upper left corner.

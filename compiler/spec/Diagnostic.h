@@ -44,7 +44,7 @@ public:
   void inVariant(std::optional<Note> note) { variant = std::move(note); }
   bool any() const { return !found.empty(); }
   bool full() const { return found.size() >= kMost; }
-  /// In file order, what --set brought in after the file.
+  /// All of them in file order; those about a --set come after those of the file.
   std::vector<Diagnostic> take();
 
 private:

@@ -56,7 +56,8 @@ std::vector<const Key *> keysOf(std::string_view path);
 
 /// The word nearest to `word` by edits; empty if none is near.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> words);
-/// "unknown key", and which was probably meant: one near it, one of that name elsewhere, else all that are known there.
+/// The message for an unknown key, with what was probably meant: a key of a similar name, one of that name elsewhere,
+/// else all that are known at that place.
 std::string unknownKey(std::string_view path, std::string_view name);
 
 } // namespace pipec::spec

@@ -1,4 +1,5 @@
-// Values by path, for the last step of reading: absent, known to be wrong, or there with what the table made sure of.
+// Values by path, for the last step of reading. A value is absent, known to be wrong, or there and as the table of keys
+// demands.
 #pragma once
 
 #include "compiler/spec/Spec.h"
@@ -28,7 +29,7 @@ public:
   }
   void text(std::string_view path, Marked<std::string> &into) const;
 
-  /// A cost or size of a microbatch of that many samples; 0 if absent.
+  /// A cost or size of a microbatch, with the spec's samples; 0 if absent.
   int64_t ofMicrobatch(const std::string &path, const Spec &spec, int64_t most) const;
   bool perStage(const std::string &path, const Spec &spec, int64_t most, PerStage &into) const;
 
@@ -39,7 +40,8 @@ private:
   Mark root;
 };
 
-/// Fused, or for the input and for the weights, in the map at `path`; None after an error that says so.
+/// Which form of backward cost the map at `path` has: one fused, or one for the input and one for the weights. None
+/// after an error.
 enum class BackwardForm : uint8_t { None, Fused, Split };
 BackwardForm backwardForm(const Lookup &lookup, const std::string &path);
 

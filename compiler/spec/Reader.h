@@ -10,11 +10,11 @@
 
 namespace pipec::spec {
 
-/// Reads the file at `path` with `set` ("key.path=value", each value YAML) laid over it in order: one spec a variant,
-/// or the one that there is, each with a name of its own. Variants share ranks, placement and layers as far as the spec
-/// gives them. Where the spec gives the number of stages, all is checked; otherwise setStages (Stages.h) does the rest
-/// once the schedule has said it, and is due before values by stage are read either way. False after an error; what is
-/// wrong is appended to `diagnostics`, in file order, and `variants` is then of no use.
+/// Reads the file at `path` with `set` ("key.path=value", each value YAML) laid over it in order. Gives a spec for each
+/// variant, with a name of its own, or one spec. Variants share ranks, placement and layers as far as the spec gives
+/// them. Everything is checked that does not need the number of stages; where that is open until a schedule is chosen,
+/// setStages (Stages.h) checks the rest. Call setStages in any case before values by stage are read. False after an
+/// error; what is wrong is appended to `diagnostics`, in file order, and `variants` is then of no use.
 bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<Spec> &variants,
                std::vector<Diagnostic> &diagnostics);
 
@@ -22,7 +22,7 @@ bool readSpecs(const std::string &path, const std::vector<std::string> &set, std
 bool readSpecsText(std::string_view text, const std::string &name, const std::vector<std::string> &set,
                    std::vector<Spec> &variants, std::vector<Diagnostic> &diagnostics);
 
-/// A spec without variants, of as many stages as hold where no schedule says otherwise (Spec::stages), ready for use.
+/// Reads a spec without variants, ready for use, with the number of stages that Spec::stages says.
 bool readSpec(const std::string &path, const std::vector<std::string> &set, Spec &spec,
               std::vector<Diagnostic> &diagnostics);
 bool readSpecText(std::string_view text, const std::string &name, const std::vector<std::string> &set, Spec &spec,
@@ -30,7 +30,7 @@ bool readSpecText(std::string_view text, const std::string &name, const std::vec
 
 /// A file that the spec names: relative to the spec's own folder unless absolute.
 std::string resolvePath(const Spec &spec, const std::string &file);
-/// That of `schedule: {name: order, file: …}`; empty where it names none.
+/// The file of `schedule: {name: order, file: …}`; empty where the spec names none.
 std::string orderFileOf(const Spec &spec);
 
 } // namespace pipec::spec

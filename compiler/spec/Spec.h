@@ -1,5 +1,5 @@
 // What a spec says (design, section 3), resolved: integers in picoseconds, bytes and bytes per second, and the place in
-// the YAML of everything that a later stage may want to blame. Neither YAML nor LLVM is seen from here.
+// the YAML of everything that a later step may find wrong. Neither YAML nor LLVM is seen from here.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ template <typename T> struct Marked {
   Mark mark;
 };
 
-/// A cost or a size of each stage: one for all of them, or a list. That a list has an entry for each stage is sure only
-/// after setStages (compiler/spec/Stages.h); `layers` have no values before it.
+/// A cost or a size of each stage: one for all of them, or a list. Only after setStages (Stages.h) has a list surely an
+/// entry for each stage; before it, what `layers` add up to has no values.
 struct PerStage {
   std::vector<int64_t> values = std::vector<int64_t>(1);
   std::vector<Mark> marks = std::vector<Mark>(1); // of each entry
@@ -64,7 +64,7 @@ struct Parameter {
   bool list = false;
 };
 
-/// Which names and parameters exist is the schedule catalogue's to say.
+/// As written: which names and parameters exist, the schedule catalogue knows.
 struct Schedule {
   std::string name;
   Mark mark;
@@ -82,7 +82,7 @@ struct Layer {
   Mark mark;
 };
 
-/// What setStages makes a stage's costs and sizes of.
+/// The layers from which setStages adds up each stage's costs and sizes.
 struct Layers {
   std::vector<Layer> entries;
   std::optional<Marked<std::vector<int64_t>>> cut; // layers of each stage; absent: equally many

@@ -1,4 +1,4 @@
-// How many stages there are is often the schedule's to say; what each of them costs follows from it.
+// Often it is the schedule that says how many stages there are; only then it is known what each of them costs.
 #pragma once
 
 #include "compiler/spec/Diagnostic.h"
@@ -8,9 +8,9 @@
 
 namespace pipec::spec {
 
-/// Makes `spec` one of that many stages: sums up its layers, and holds every list by stage and the step's size against
-/// the number. Due before any PerStage value is read, once the schedule has said its number; may be called again with
-/// another. False after an error; `spec` is then of no use.
+/// Makes `spec` one of that many stages: sums up its layers, and checks that every list by stage has that length and
+/// that the step is not too large. Call it before any PerStage value is read; it may be called again with another
+/// number. False after an error; `spec` is then of no use.
 bool setStages(Spec &spec, int32_t stages, std::vector<Diagnostic> &diagnostics);
 
 /// The same while a spec is read.

@@ -1,5 +1,5 @@
-// YAML as a plain tree with places: what the reader works on, so that yaml-cpp stays inside Tree.cpp. A tree is small
-// enough to walk whatever the file was: depth, and values counted with their aliases expanded, are limited.
+// YAML as a plain tree with places: what the reader works on, so that yaml-cpp stays inside Tree.cpp. Whatever the file
+// was, its tree is small enough to walk: depth and the number of values, aliases expanded, are limited.
 #pragma once
 
 #include "compiler/spec/Diagnostic.h"
@@ -48,8 +48,8 @@ NodePtr parseTree(std::string_view text, int source, Errors &errors);
 /// after an error.
 NodePtr overlay(const NodePtr &root, std::string_view path, NodePtr value, Mark mark, Errors &errors);
 
-/// Lays a partial map over a whole one: maps are laid over maps key by key, anything else replaces. A schedule that is
-/// named is replaced as a whole, for its parameters are its own; otherwise its parameters are laid over those it has.
+/// Lays a partial map over a whole one: maps are laid over maps key by key, anything else replaces. If `over` names a
+/// schedule, the schedule is replaced with all its parameters; otherwise parameters are laid over those there are.
 NodePtr layOver(const NodePtr &base, const NodePtr &over);
 /// The same map without that key.
 NodePtr without(const NodePtr &map, std::string_view name);

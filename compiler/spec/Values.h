@@ -1,5 +1,5 @@
 // A spec's tree held against the table of keys: each value is of its key's type and range, or an error says at its
-// place what was expected. What needs more than one key to judge is the reader's.
+// place what was expected. What needs more than one key to judge, Resolve.h judges.
 #pragma once
 
 #include "compiler/spec/Keys.h"
@@ -30,7 +30,7 @@ struct Value {
 /// By path, "costs.links[3].from".
 using Values = std::map<std::string, Value, std::less<>>;
 
-/// Of the spec as it is, its variants each by itself.
+/// The values of the spec as it is. Its variants are not laid over it; each is checked by itself.
 Values checkValues(const NodePtr &root, Errors &errors);
 
 } // namespace pipec::spec

@@ -17,7 +17,7 @@ struct Overlay {
   std::string name; // of its own: "v-half", "k=2", "variant 3"
 };
 
-/// Of the value of `variants`, which must be right by itself (checkValues).
+/// The partial specs in the value of `variants`, which must have passed checkValues.
 std::vector<Overlay> overlaysOf(const Node &variants);
 
 /// Values and stages of all variants together are limited, since each repeats what it does not change.

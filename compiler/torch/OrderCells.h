@@ -1,8 +1,8 @@
-// An order file of torch.distributed.pipelining as its cells: both formats of _PipelineScheduleRuntime._load_csv. A row
-// a rank, a cell an action, `<stage><kind><microbatch>`. compute_only has F, B (the whole backward), I (for the input),
-// W (for the weights) and OVERLAP_F_B pairs; an empty cell is idle. compute_comms has transfers and FSDP's actions
-// besides, in three spellings: that of releases 2.8 and 2.9, 2.10 to 2.14 (with REDUCE_GRAD) and 2.15 on (with WAIT
-// cells).
+// The cells of an order file of torch.distributed.pipelining, in both formats of _PipelineScheduleRuntime._load_csv.
+// Each row is a rank, each cell an action, `<stage><kind><microbatch>`. compute_only has F, B (the whole backward), I
+// (for the input), W (for the weights) and OVERLAP_F_B pairs; an empty cell is idle. compute_comms has transfers and
+// FSDP's actions besides, in three spellings: that of releases 2.8 and 2.9, 2.10 to 2.14 (with REDUCE_GRAD) and 2.15 on
+// (with WAIT cells).
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -14,8 +14,8 @@
 
 namespace pipec::schedule {
 
-/// Most cells of an order file, the two of a pair counted apart: 128 ranks x 1024 microbatches of a split backward on
-/// two stages a rank take a quarter of it.
+/// The most cells of an order file, the two of a pair counted apart. 128 ranks x 1024 microbatches of a split backward
+/// on two stages a rank take a quarter of them.
 inline constexpr int64_t kOrderCells = int64_t(1) << 23;
 
 enum class Action : uint8_t {
@@ -41,16 +41,16 @@ inline bool isTransfer(Action action) { return action >= Action::SendF && action
 inline bool isSend(Action action) { return action == Action::SendF || action == Action::SendB; }
 inline bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }
 
-/// One action. Its row is its rank, and its line, from 1, one more: no line is without a row.
+/// One action. Its row r is its rank; its line in the file is r + 1, since every line is a row.
 struct Cell {
   Action action = Action::F;
   bool opensPair = false; // the first of an OVERLAP_F_B pair; the next cell is the second
   int32_t stage = 0;
-  int32_t microbatch = -1; // -1: the action is of a stage
+  int32_t microbatch = -1; // -1: the action is about a stage as a whole
   int32_t column = 1;      // of its first character, from 1
 };
 
-/// The stage at the other end of a transfer, or of what a WAIT_SEND waits for.
+/// The stage at the other end of a transfer, or of the transfer that a WAIT_SEND waits for.
 inline int32_t otherStage(const Cell &cell) {
   bool up = cell.action == Action::SendF || cell.action == Action::RecvB || cell.action == Action::WaitSendF;
   return cell.stage + (up ? 1 : -1);
@@ -73,18 +73,19 @@ struct OrderCells {
   OrderFormat format = OrderFormat::ComputeOnly;
   TorchRelease release = TorchRelease::V2_8;
   bool pairs = false; // there are OVERLAP_F_B cells
-  int32_t copies = 1; // of each stage; no file says it: the stages of a second copy go on from the first's
+  int32_t copies =
+      1; // of each stage. No file says so: stages of a second copy have numbers that go on from the first's
 };
 
 /// A place in the file, both from 1, and what is wrong there.
 struct OrderError {
   int line = 1, column = 1;
   std::string message;
-  bool readable = false; // every cell could be read and the file is of one spelling: what is wrong is the order
+  bool readable = false; // every cell could be read, in one spelling: the order itself is wrong
 };
 
-/// Reads every cell, and which format and spelling they are of. Strict: what PyTorch lets through by accident (text
-/// after a cell, leading zeros, spellings mixed) is refused. False after an error. O(text).
+/// Reads every cell, and finds the file's format and spelling. Refuses what PyTorch lets through by accident (text
+/// after a cell, leading zeros, spellings mixed). False after an error. O(text).
 bool readCells(std::string_view text, OrderCells &cells, OrderError &error);
 
 } // namespace pipec::schedule

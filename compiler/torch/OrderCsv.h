@@ -5,14 +5,13 @@
 
 namespace pipec::schedule {
 
-/// One action of a compute_comms row that the plan has too: a pass, in the order of the word, a transfer, or the wait
-/// until a send has ended.
+/// One action of a compute_comms row that a plan has too: a pass, a transfer, or the wait until a send has ended.
 struct RowAction {
   Action action = Action::F;
   int32_t stage = 0, microbatch = 0;
 };
 
-/// What a spec says of an order and no file does.
+/// What an order file leaves open and the spec says.
 struct OrderShape {
   int32_t copies = 1; // of each stage; those of the second go on from the first's, microbatches are of a copy
   int32_t slices = 1; // of a microbatch, each with a number of its own: microbatch · slices + slice
@@ -23,15 +22,15 @@ struct Order {
   std::vector<int32_t> rankOf; // stage → rank
   int32_t microbatches = 0;
   BackwardMode backward = BackwardMode::Fused;
-  /// In groups of how many microbatches backwards run, the last of a group first: slices, or all.
+  /// Backwards run in groups of this many microbatches, the last of each group first: a sequence's slices, or all.
   int32_t backwardGroup = 1;
   /// Each rank's passes, transfers and waits as the file has them; empty where it leaves transfers to the reader.
   std::vector<std::vector<RowAction>> rows;
 };
 
-/// Reads and checks an order by every rule of OrderRules.h, and by what a plan can say: microbatches
-/// of a (stage, kind) in order (or all backwards from the last; of slices, each microbatch's from its last). It does
-/// not look for cycles between ranks: verify does. False after an error.
+/// Reads an order and checks it by every rule of OrderRules.h, and for what a plan can express: passes of one stage and
+/// kind run in the order of microbatches (or all backwards from the last one on; with slices, each sequence's from its
+/// last slice on). Does not look for cycles between ranks: schedule::verify does. False after an error.
 bool readOrder(std::string_view text, Order &order, OrderError &error, const OrderShape &shape = {});
 
 } // namespace pipec::schedule

@@ -5,8 +5,8 @@
 
 namespace pipec::emit {
 
-/// Whether compute_comms cells that have passed checkCells end, by the same rules as the walk (OrderProof.h) in a
-/// sixth of its time. What stops it does not explain. O(cells).
+/// Whether compute_comms cells that have passed checkCells run to their end, by the same rules as the walk of
+/// OrderProof.h in a sixth of its time. Where they stop, it does not say why. O(cells).
 bool flows(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator);
 
 } // namespace pipec::emit

@@ -1,5 +1,5 @@
-// That an order file ends as PyTorch runs it: its cells as a plan's programs, and the one walk (runtime/simulate) over
-// them.
+// The proof that an order file ends as PyTorch runs it: its cells become a plan's programs, over which the simulator's
+// walk (runtime/simulate) goes.
 //
 // Why this is sound for _PipelineScheduleRuntime (facts of releases 2.8 to 2.15). Each rank walks its row. A pass holds
 // the row until it is done: on a GPU the compute stream runs in order, on a host the call returns only then; so passes
@@ -8,9 +8,9 @@
 // of the compute queue that waits for the SEND. A SEND or RECV is issued when the row comes to it, and its
 // communicator's stream first waits for the compute stream as it is then: so it waits for all that stands before it in
 // its row on the compute queue, and for the transfers before it on its communicator, and a SEND ends only while its
-// RECV runs (rendezvous: NCCL promises no buffer). Which transfers share a communicator's stream is the queue model's
-// to say. FSDP's cells run on communicators of their own and hold up nothing here. Nothing chooses, so if this walk
-// ends every run ends, and if it stops, every run on that model does.
+// RECV runs (rendezvous: NCCL promises no buffer). Which transfers share a communicator's stream, the queue model
+// (Communicator below) says. FSDP's cells run on communicators of their own and hold up nothing here. Nothing chooses,
+// so if this walk ends every run ends, and if it stops, every run on that model does.
 //
 // PyTorch places the transfers of a compute_only file itself: into both rows at once, as it sweeps over all ranks, so
 // rows are projections of one order of all transfers and end whenever the passes do not wait for each other in a cycle.
@@ -41,8 +41,8 @@ struct OrderStop {
   std::vector<OrderNote> notes; // the cycle, cell by cell, and what would mend it
 };
 
-/// Walks cells that have passed checkCells. False if they stop. O(cells), and some more walks to find out what would
-/// mend it.
+/// Walks cells that have passed checkCells. False if they stop; `stop` then says where. O(cells), and some more walks
+/// to find out what would mend the order.
 bool proveOrder(const schedule::OrderCells &cells, const schedule::OrderIndex &index, Communicator communicator,
                 OrderStop &stop);
 

@@ -1,5 +1,5 @@
-// What the rules of an order file share: the cells, what is known of them so far, and how a broken rule is said. The
-// rules stand by what they are of, in the order in which each may rely on those before it.
+// What the rules of an order file share: the cells, what is known of them so far, and how an error is worded. The rules
+// stand by what they are of, in the order in which each may rely on those before it.
 #pragma once
 
 #include "compiler/torch/OrderRules.h"
@@ -36,7 +36,7 @@ protected:
     return true;
   }
 
-  /// What is `later` must not stand before what it `needs`, of the same rank.
+  /// The cell at place `later` must not stand before the one at place `needs` of the same rank.
   bool after(int32_t stage, uint32_t later, int32_t of, uint32_t needs, std::string_view what) {
     return later > needs ||
            fail(size_t(index.rankOf[size_t(stage)]), cellAt(stage, later),

@@ -1,6 +1,6 @@
-// What must hold of an order file beyond its cells, so far as no run is needed to see it: everything that PyTorch's
-// loader lets through and its runtime then dies of, or worse, does not. Each rule is one function with one message.
-// That the order ends is the walk's to say (compiler/torch/OrderProof.h).
+// What must hold of an order file whose cells can be read, as far as that can be seen without running it: everything
+// that PyTorch's loader lets through and of which its runtime then dies, or, which is worse, computes wrongly. Each
+// rule is one function with one message. Whether the order ends, the walk says (compiler/torch/OrderProof.h).
 #pragma once
 
 #include "compiler/torch/OrderCells.h"
@@ -9,7 +9,7 @@
 
 namespace pipec::schedule {
 
-/// The cells by what they do.
+/// Where each action stands.
 class OrderIndex {
 public:
   static constexpr uint32_t kNowhere = ~uint32_t(0);
@@ -22,7 +22,7 @@ public:
     const std::vector<uint32_t> &known = places[size_t(action)];
     return known.empty() ? kNowhere : known[size_t(stage) * size_t(microbatches) + size_t(microbatch)];
   }
-  /// The same, to be set.
+  /// The same as a reference, to be set.
   uint32_t &place(const Cell &cell);
   /// B, or I where there is no B.
   uint32_t backward(int32_t stage, int32_t microbatch) const;

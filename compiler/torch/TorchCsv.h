@@ -17,15 +17,15 @@ namespace pipec::emit {
 /// How the variant's transfers share queues; Shared where there are none.
 Communicator communicatorOf(const plan::Variant &variant);
 
-/// Code::Input where the format cannot carry the variant, with the reason. `run`: of the variant, with its visits,
-/// where it has been walked.
+/// The cells of a variant. Code::Input, with the reason, where the format cannot say what the variant does. `run`: the
+/// variant's walk with its visits (when each instruction runs), if there is one already.
 Status torchCells(const plan::Variant &variant, schedule::OrderFormat format, schedule::TorchRelease release,
                   schedule::OrderCells &cells, const simulate::Result *run = nullptr);
 
 /// The file: a row a rank, no header, no empty cell.
 std::string torchCsv(const schedule::OrderCells &cells);
 
-/// What whoever loads the file must do beside, a line each: nothing of it fits into the file.
+/// What whoever loads the file must also do, and the file cannot say; a line each.
 std::vector<std::string> torchNotes(const plan::Variant &variant, schedule::OrderFormat format,
                                     schedule::TorchRelease release);
 

@@ -19,13 +19,13 @@ public:
 
   /// In the order of the plan.
   const Rows &issued() const { return rows; }
-  /// In that of the predicted run: a pass by when it ends, a transfer by when it starts. `run`: it, with its visits;
-  /// else it is walked.
+  /// In the order of the predicted run: a pass by when it ends, a transfer by when it starts. `run`: that run with its
+  /// visits (when each instruction runs); null: the variant is walked.
   Rows predicted(const simulate::Result *run) const;
 
-  /// `rows`, but that while the pipeline begins to fill each rank sends what a pass gives before it takes what the next
-  /// one needs, so that the wave of the first forwards is not held up: three tenths of the way to the first backward,
-  /// which shortens the dry run more than it lengthens the step.
+  /// `rows` with a quicker start: while the pipeline begins to fill, each rank sends what a pass yields before it
+  /// receives what the next one needs, so that the wave of first forwards is not held up. Done for three tenths of the
+  /// way to the first backward, which shortens PyTorch's dry run more than it lengthens the step.
   Rows quickStart(const Rows &rows) const;
 
   CellRows cellsOf(const Rows &rows) const;

@@ -1,5 +1,5 @@
-// How long rows last as PyTorch runs them: a transfer also waits for every pass before it in its row, and a pass for
-// nothing but what it takes.
+// How long rows last as PyTorch runs them: a transfer waits for every pass before it in its row, a pass only for what
+// it takes.
 #pragma once
 
 #include "compiler/transfers/Traffic.h"
@@ -8,7 +8,7 @@
 
 namespace pipec {
 
-/// First start to last end of a pass; nothing where the rows stop. O(cells).
+/// From the first start of a pass to the last end of one; nothing where the rows stop. O(cells).
 std::optional<plan::Time> makespanOf(const Traffic &traffic, const Rows &rows);
 
 } // namespace pipec

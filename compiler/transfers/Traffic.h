@@ -1,5 +1,5 @@
-// Passes and the transfers between them as plain arrays, and the rows in which ranks do them: what the order of
-// transfers is chosen on, without IR.
+// Passes and the transfers between them as plain arrays, without IR: what the order of transfers is chosen on. And
+// rows, in which ranks do them.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -18,7 +18,7 @@ struct Traffic {
   struct Pass {
     plan::Time cost = 0;
     int32_t microbatch = 0;
-    uint32_t in = kNone, out = kNone; // transfers: what it takes, what it gives
+    uint32_t in = kNone, out = kNone; // the transfers whose data it takes and yields
   };
   struct Move {
     uint32_t producer = 0, consumer = 0; // passes
@@ -26,7 +26,7 @@ struct Traffic {
     plan::Time cost = 0, latency = 0;
   };
 
-  std::vector<uint32_t> first = {0}; // pass of each rank, and the end
+  std::vector<uint32_t> first = {0}; // first[r] is rank r's first pass; then the end
   std::vector<Pass> passes;
   std::vector<Move> moves;
   uint32_t queues = 0;
