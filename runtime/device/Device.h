@@ -29,7 +29,7 @@ struct Slot {
   plan::Bytes bytes = 0; // of this transfer; the slot may be larger
 };
 
-/// Of every transfer slot's address, so that what computes on it can use vectors.
+/// The alignment of every transfer slot, so that stages can use vector instructions on it.
 inline constexpr plan::Bytes kAlignment = 64;
 
 struct Round;
@@ -38,26 +38,25 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// One step of a program. A device that has threads of its own takes it, true, and runs the stream of each of its
-  /// queues by itself. Else, false, the interpreter issues its instructions one by one, in issue order, through wait()
-  /// below, the stage and the transport.
-  /// CUDA: false. An event must be recorded before a stream can wait for it, and a launch is a call.
+  /// Takes one step of a program. A device with threads of its own returns true and runs the stream of each of its
+  /// queues by itself. Any other returns false, and the interpreter issues the step's instructions one by one, in issue
+  /// order, through wait() below, the stage and the transport. CUDA: false. An event must be recorded before a stream
+  /// can wait for it, and a launch is a call.
   virtual bool run(const std::shared_ptr<const Round> &) { return false; }
 
   /// Work issued on `queue` from now on starts only once queue `of` has counted `count` completions since the run
   /// began. Each piece of work counts one when it completes. Does not wait itself, except while the queue is full,
-  /// which cannot stop a plan: a wait names only what was issued before it.
-  /// CUDA: cudaStreamWaitEvent on an event recorded after that work.
+  /// which cannot stop a plan: a wait names only what was issued before it. CUDA: cudaStreamWaitEvent on an event
+  /// recorded after that work.
   virtual void wait(QueueId queue, QueueId of, int64_t count) = 0;
 
   /// Parks the calling thread until queue `of` has counted `count`. False if the run failed meanwhile (a lost peer, a
-  /// deadline): then nothing that was issued may be relied upon.
-  /// CUDA: cudaEventSynchronize, by a thread that also watches for errors.
+  /// deadline): then nothing that was issued may be relied upon. CUDA: cudaEventSynchronize, by a thread that also
+  /// watches for errors.
   virtual bool synchronize(QueueId of, int64_t count) = 0;
 
   /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. Called
-  /// before the first step only.
-  /// CUDA: ncclMemAlloc, so that transfers need no staging.
+  /// before the first step only. CUDA: ncclMemAlloc, so that transfers need no staging.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
 };
 

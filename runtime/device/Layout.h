@@ -19,8 +19,8 @@ struct Layout {
   /// Adds what `program` needs beyond this. All programs are of one rank.
   void add(const plan::Program &program);
 
-  /// Where each queue of `program` is found here; refused (Code::Check) where one is missing, and an
-  /// all-reduce where no program had one: its ranks are not connected.
+  /// queueOf[q] is the place here of queue q of `program`. Refused (Code::Check) where a queue is missing here, and
+  /// where the program has an all-reduce and no program added before had one, since ranks are not connected for it.
   Status map(const plan::Program &program, std::vector<uint32_t> &queueOf) const;
 
   int32_t rank = 0;
@@ -30,7 +30,7 @@ struct Layout {
   bool reduces = false;          // some program has an all-reduce
 };
 
-/// Of a rank, over all variants of a plan.
+/// The layout of a rank over all variants of a plan.
 Layout layoutOf(const plan::Plan &plan, int32_t rank);
 
 } // namespace pipec::runtime

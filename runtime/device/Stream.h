@@ -20,7 +20,7 @@ struct Stream {
     uint32_t waits;
     int32_t microbatch;
     int32_t microbatchStride;
-    bool pauses = true; // what follows on the queue does not just go on: that waits, or somebody waits for this one
+    bool pauses = true; // the queue does not just go on behind this: what follows waits, or somebody waits for this
     bool heads = false; // an overlapped pair, whose two follow it in the stream
 
     int64_t microbatchOf(int64_t trip) const { return microbatch + microbatchStride * trip; }

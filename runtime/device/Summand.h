@@ -1,6 +1,6 @@
 // What a rank brings to an all-reduce and takes from it: one number, for clipping by the norm of all gradients. In the
-// all-reduce of two ranks (label.operation->peer), which sums the gradients of the stages of which they hold copies, it
-// stands for them: no stage has gradients yet but in name.
+// all-reduce of two ranks (label.operation->peer) that hold copies of the same stages, this number stands for the
+// gradients themselves, which no stage hands over yet.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -12,8 +12,8 @@ public:
   virtual ~Summand() = default;
 
   // Called while the all-reduce `label` runs, on the transport's thread: all backwards of the step are complete and the
-  // optimizers wait, so nothing else of the rank runs. An error raises the rank's Failure.
-  // CUDA: kernels on the all-reduce's stream, before and after it, on a number in device memory.
+  // optimizers wait, so nothing else of the rank runs. An error raises the rank's Failure. CUDA: kernels on the
+  // all-reduce's stream, before and after it, on a number in device memory.
 
   /// When it starts: the sum of the squares of this rank's gradients.
   virtual double gradientNorm(const Label &label) = 0;

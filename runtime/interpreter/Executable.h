@@ -1,7 +1,7 @@
 // A rank's program made ready to be run: its queues numbered as the device's, and for every transfer and every
 // computation the slot found in advance (design, section 5): the n-th transfer of a step with a peer, in one direction,
-// uses slot n mod size of its ring. It stands there twice, as one stream in issue order and by queue. Making one
-// touches no queue and allocates nothing on the device, so it may happen on another thread while a program runs.
+// uses slot n mod size of its ring. The program stands here twice, as one stream in issue order and by queue. Making
+// one touches no queue and allocates nothing on the device, so it may happen on another thread while a program runs.
 #pragma once
 
 #include "runtime/device/Layout.h"

@@ -14,7 +14,7 @@ public:
 
   struct Turn {
     std::shared_ptr<const Executable> program;
-    int64_t epoch = 0; // another one than the step's before: another program
+    int64_t epoch = 0; // differs from that of the step before where another program begins
     bool rest = false; // atRest() before this step
   };
   /// How `step` is to run; blocks until that is known. None: the run ends before it, or has failed.

@@ -14,7 +14,7 @@ struct DisassembleOptions {
 };
 
 /// One line an instruction, segments as `repeat 12 { … }` with the trip as `t`. The text of a plan never changes within
-/// a release. A rank or variant that the plan has not gives its header alone.
+/// a release. For a rank or variant that the plan does not have, the plan's header alone.
 std::string disassemble(const Plan &plan, const DisassembleOptions &options);
 
 /// "rank 3: BW stage 3 microbatch 7" or "rank 3: send F stage 3 microbatch 7 to rank 4": how every message names an

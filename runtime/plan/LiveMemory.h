@@ -8,17 +8,17 @@
 
 namespace pipec::plan {
 
-/// Told of a rank's instructions in issue order. Sums of many sizes may pass 63 bits.
+/// Counts a rank's live bytes, told of its instructions in issue order. Sums of many sizes may pass 63 bits.
 class LiveMemory {
 public:
-  /// The compute queue knows that so many of the weights queue have completed.
+  /// The compute queue now knows that this many instructions of the weights queue have completed.
   void know(int64_t completed) {
     for (; released < completed && !deferred.empty(); ++released) {
       live -= deferred.front();
       deferred.pop_front();
     }
   }
-  /// A forward starts. Whether more is live than ever before.
+  /// A forward starts. True if more is live now than ever before.
   bool hold(const Operation &operation) {
     live += held(operation);
     if (live <= most)

@@ -21,15 +21,15 @@ Status decode(std::span<const uint8_t> file, Plan &plan);
 Status verify(const Plan &plan);
 Status verify(const Variant &variant);
 
-/// A plan's file → bytes, at most limits::kPlanBytes. Of what does not begin as a plan it reads no more than the
-/// beginning, so that neither a large file nor a device is read to its end only to be refused.
+/// A plan's file → bytes, at most limits::kPlanBytes. If the file does not begin as a plan does, only its beginning is
+/// read, so that neither a large file nor a device is read to its end only to be refused.
 Status readFile(const std::string &path, std::vector<uint8_t> &bytes);
-/// The same, but of what does not begin as a plan it reads up to one byte over `most`, which is no error.
+/// The same, but a file that does not begin as a plan is read up to one byte over `most`, which is no error.
 Status readFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 /// Any file → bytes, at most `most`.
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 
-/// What readBytes says of a longer file.
+/// The error of readBytes for a file longer than `most`.
 Status tooLong(const std::string &path, int64_t most);
 
 /// readFile, decode and verify.

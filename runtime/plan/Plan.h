@@ -40,8 +40,8 @@ struct Queue {
   bool operator==(const Queue &) const = default;
 };
 
-/// "So many instructions of that queue have completed since the start of this step", or of the step before (met in the
-/// first). In trip t of its segment a wait's count is base + stride * t.
+/// Met once `count` instructions of `queue` have completed since the start of this step or, with previousStep, of the
+/// step before; in the first step the latter is always met. In trip t of the wait's segment, count = base + stride * t.
 struct Wait {
   uint32_t queue = 0;
   bool previousStep = false;
@@ -50,8 +50,8 @@ struct Wait {
   bool operator==(const Wait &) const = default;
 };
 
-/// In trip t of its segment it is about microbatch + stride * t. The optimizer has microbatch 0. The waits of all
-/// instructions follow each other in instruction order, without gap or overlap.
+/// In trip t of its segment an instruction is about the microbatch `microbatch + microbatchStride * t`. The optimizer
+/// has microbatch 0. The waits of all instructions follow each other in instruction order, without gap or overlap.
 struct Instruction {
   uint32_t operation = 0; // index into Program::operations
   uint32_t queue = 0;     // index into Program::queues
@@ -138,7 +138,7 @@ struct Variant {
   /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
   int32_t before(int32_t stage) const { return stage % stagesOfCopy() == 0 ? -1 : stage - 1; }
   int32_t after(int32_t stage) const { return (stage + 1) % stagesOfCopy() == 0 ? -1 : stage + 1; }
-  /// The rank that holds the other copies of a rank's stages; -1: there are none, or they are its own.
+  /// The rank that holds the other copies of a rank's stages; -1: there are none, or the rank itself holds them.
   int32_t partnerOf(int32_t rank) const {
     const auto last = int32_t(programs.size()) - 1;
     return copies == 1 || 2 * rank == last ? -1 : last - rank;
@@ -147,7 +147,7 @@ struct Variant {
   int64_t numberOf(int32_t stage, int64_t microbatch) const {
     return microbatch + int64_t(stage / std::max(1, stagesOfCopy())) * microbatches;
   }
-  /// Of the step, as people count them.
+  /// The microbatches of a step as people count them.
   int64_t wholeMicrobatches() const { return int64_t(microbatches) / slices * copies; }
 };
 

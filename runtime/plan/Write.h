@@ -19,11 +19,12 @@ std::vector<uint8_t> encode(const Plan &plan);
 /// regular file (a pipe, /dev/stdout) is written in place.
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes);
 
-/// What writeFile would fail with at once, for those who work long before they write; nothing of an empty name.
+/// The error with which writeFile would fail at once, to be asked before long work whose result is written. Ok for an
+/// empty name.
 Status canWrite(const std::string &path);
 
-/// An error of usage where writing `output` would destroy one of `inputs`; empty names do not count. `option` is what
-/// names another.
+/// An error of usage where writing `output` would destroy one of `inputs`; empty names do not count. `option` is the
+/// option that names another output.
 Status keepsInputs(const std::string &output, std::initializer_list<std::string> inputs, const std::string &option);
 
 } // namespace pipec::plan

@@ -1,5 +1,5 @@
 // JSON whose values know where they stand, for messages that name line and column: nlohmann's parser, a tree of our
-// own. Small files alone: everything is kept.
+// own. For small files only: all of a file is kept.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -27,13 +27,13 @@ struct Json {
   std::vector<Json> keys;  // of an Object, beside the values
 };
 
-/// What is wrong and where; caught by who reads a file.
+/// Thrown by parseJson: what is wrong and where.
 struct Misplaced {
   Place place;
   std::string message;
 };
 
-/// Throws Misplaced.
+/// Throws Misplaced where the text is no JSON.
 Json parseJson(std::string_view text);
 
 /// "a string", "an integer", …

@@ -37,12 +37,12 @@ enum class Why : uint8_t {
   Order,  // its device was busy with what stands before it
   Data,   // what it takes was not there yet
   Buffer, // its transfer buffer was still in use
-  Memory, // so many W had to give back their contexts first
+  Memory, // W had to free their contexts first
   Queue,  // of a transfer: its communicator was busy with another
 };
 
-/// The instruction whose end (of a transfer on a queue or link: the end of its send) is the start in question; of Begin
-/// there is none.
+/// Why an instruction started no earlier, and by which other one: its start is that one's end (of a transfer on a queue
+/// or link: the end of its send). Begin has none.
 struct Cause {
   Why why = Why::Begin;
   std::optional<Occurrence> by;
@@ -50,8 +50,8 @@ struct Cause {
 
 class Recording {
 public:
-  /// Runs the variant, which must outlive the recording. Links queue as they do in life: `idealLinks` and `observe` of
-  /// the options are not used.
+  /// Runs the variant, which must outlive the recording. Links queue as they really do: the options `idealLinks` and
+  /// `observe` are not used.
   Status run(const plan::Variant &variant, Options options);
 
   int64_t steps() const { return stepCount; }

@@ -11,8 +11,7 @@
 //                    {"at": "600ms", "latency": "5ms"}]}
 //     ],
 //     "faults": [
-//       {"cut": [1, 2], "at": "2s"},                        from then on nothing passes between the two, and nobody is
-//       told
+//       {"cut": [1, 2], "at": "2s"},                        from then on nothing passes between them; nobody is told
 //       {"slow": 3, "percent": 150, "at": "1s", "until": "2s"}  operations of rank 3 that start then take 150 %
 //     ]                                                     (at: from 0s; until: for ever)
 //   }

@@ -5,8 +5,8 @@
 // Semantics. A compute instruction starts when it is at the head of its queue and its waits are met, and holds the
 // queue for its cost. A transfer starts when its send and its receive are both at the heads of their queues with their
 // waits met and its link (one a directed pair of ranks) is free; it holds both queues and the link for its cost; the
-// send completes then, the receive a latency later, the queues go on meanwhile. Completions count in queue order. Steps
-// The two passes behind the header of an overlapped pair start with it and end together, the header's cost later. Steps
+// send completes then, the receive a latency later, the queues go on meanwhile. Completions count in queue order. The
+// two passes behind the header of an overlapped pair start with it and end together, the header's cost later. Steps
 // follow each other without a barrier: each queue goes on with the next step.
 #pragma once
 
@@ -36,7 +36,7 @@ struct Event {
 
 struct Options {
   int64_t steps = 1;
-  /// Ends before, once a step is like the one before it: all that follow would be too.
+  /// Ends early, once a step is like the one before it: all that follow would be too.
   bool untilRepeats = false;
   /// Links and transfer queues are never held: each transfer takes its cost and latency from the moment both sides are
   /// ready.
@@ -66,8 +66,8 @@ struct RankResult {
   plan::Time busy = 0;                // F, B, W and optimizer time of one step
   plan::Bytes peakActivation = 0;     // most of live activations and contexts; with a weights queue, in any timing
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
-  int64_t peakIndex = 0;              // of the instruction that first reaches it, as in Event
-  std::vector<Visit> visits;          // in the order in which the walk came to them: each behind what it depends on
+  int64_t peakIndex = 0;              // Event::index of the instruction that first reaches the peak
+  std::vector<Visit> visits;          // in the order of the walk: each stands behind what it depends on
   /// Of each step, by Event::index: when each instruction starts and ends.
   std::vector<std::vector<std::pair<plan::Time, plan::Time>>> times;
 };
@@ -83,7 +83,7 @@ struct Result {
 /// stops, the status (Code::Check) holds the cycle: one line an instruction, each waiting for the next.
 Status simulate(const plan::Variant &variant, const Options &options, Result &result);
 
-/// One step of a variant that carries a certificate: it ends (P36), and its makespan is the certificate's (P37).
+/// Proves of a variant with a certificate that one step ends (P36), and that its makespan is the certificate's (P37).
 Status prove(const plan::Variant &variant, Result &result);
 
 /// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same

@@ -8,8 +8,8 @@
 
 namespace pipec::simulate {
 
-/// Of each step: on the slowest rank, from its last end of the step before, in the first step from its first start, to
-/// its last end. `result` is of a run of `steps` steps.
+/// For each step the longest time, over all ranks, from the rank's last end in the step before (in the first step: its
+/// first start) to its last end in this one. `result` is of a run of `steps` steps.
 std::vector<plan::Time> stepTimes(const Result &result, int64_t steps);
 
 /// Simulates options.steps steps.

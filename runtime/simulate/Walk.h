@@ -19,7 +19,7 @@
 
 namespace pipec::simulate {
 
-/// What no counter of bytes holds is as much as one does.
+/// Bytes, at most the largest value that Bytes holds.
 inline plan::Bytes saturated(__int128 bytes) {
   return plan::Bytes(std::min<__int128>(bytes, std::numeric_limits<plan::Bytes>::max()));
 }
@@ -43,8 +43,8 @@ public:
 
 private:
   static constexpr uint32_t kNone = ~uint32_t(0);
-  // A queue may be one step ahead of another of its rank, whose waits may look one step back: three, and a power of
-  // two.
+  // Steps whose completion times are kept. A queue may be one step ahead of another of its rank, whose waits may look
+  // one step back, so three are needed; four is a power of two.
   static constexpr size_t kKept = 4;
   static constexpr plan::Time kLatest = 6 * limits::kTime;
 
@@ -76,12 +76,12 @@ private:
     int64_t issued = 0;  // of all queues before its first trip, less the segment's first instruction
     int64_t perTrip = 0; // of all queues
   };
-  /// A queue whose head waits until another has done so much of a step.
+  /// A queue whose head waits until another has done `count` instructions of `step`.
   struct Waiter {
     uint32_t queue = 0;
     int64_t step = 0, count = 0;
   };
-  /// What a visit touches stands in its first two lines of a cache: visits go all over the queues.
+  /// What a visit touches stands in the first two cache lines, since visits go all over the queues.
   struct alignas(64) QueueState {
     // Where it stands.
     uint32_t at = 0;              // entry

@@ -13,8 +13,8 @@ namespace pipec::runtime {
 /// --stage's value: "synthetic", or the path of a library.
 inline constexpr const char *kSynthetic = "synthetic";
 
-/// Whether `choice` is a stage that can run `plan`; Code::Usage, with what is wrong of its name or library. For the
-/// moment before processes are started; call it while this one has one thread.
+/// Ok if `choice` is a stage that can run `plan`; else Code::Usage, with what is wrong with its name or library. Call
+/// this before processes are started, while this process has one thread.
 Status checkStage(const std::string &choice, const plan::Plan &plan);
 
 /// What a rank's stage is made for; all outlive it.

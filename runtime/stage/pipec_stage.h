@@ -68,7 +68,7 @@ typedef struct PipecSetup {
   int32_t world;              /* all processes; equal to ranks without data parallelism */
   int32_t stages;             /* of the whole pipeline */
   int32_t own_count;          /* stages on this rank */
-  const PipecStageFacts *own; /* they, by stage */
+  const PipecStageFacts *own; /* these, ascending */
   int64_t microbatches;       /* of a step; the most of all variants */
   const char *provider;       /* the spec's `provider:` as JSON text; "null" without one */
 } PipecSetup;

@@ -1,6 +1,6 @@
-// A trace file read back: what `pipec show --trace` puts beside the prediction. Ours and whatever else follows Trace.h;
-// events that are not ours (metadata, arrows, counters, other tools' slices) are passed over, a damaged one of ours is
-// not.
+// A trace file read back: what `pipec show --trace` puts beside the prediction. Reads what follows Trace.h, whoever
+// wrote it. Other events (metadata, arrows, counters, other tools' slices) are passed over; a damaged instruction is an
+// error.
 #pragma once
 
 #include "runtime/trace/Trace.h"
@@ -18,7 +18,7 @@ Status fromJson(std::string_view json, std::vector<Event> &events);
 /// instructions.
 inline constexpr int64_t kReadBytes = int64_t(1) << 30;
 
-/// The same of a file, whose name stands before the message.
+/// The same for a file, whose name then stands before the message.
 Status read(const std::string &path, std::vector<Event> &events);
 
 } // namespace pipec::trace

@@ -13,8 +13,8 @@
 
 namespace pipec::trace {
 
-/// One executed instruction. Times in picoseconds since the run's start. The two of an overlapped pair both begin where
-/// it does; its header has no event.
+/// One executed instruction. Times in picoseconds since the run's start. Both passes of an overlapped pair begin when
+/// the pair does; the pair's header has no event.
 struct Event {
   int32_t rank = 0;
   uint32_t queue = 0;
@@ -42,7 +42,7 @@ std::vector<Rank> describe(const plan::Variant &variant);
 /// The whole trace as JSON text. Slices of one queue that overlap go to further tracks (Tracks.h).
 std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events);
 
-/// Of events of one variant: queues and bytes held are the variant's.
+/// The same for events of one variant, from which the names of queues and the bytes held are taken.
 std::string toJson(const plan::Variant &variant, std::vector<Event> events);
 
 /// Writes atomically (a temporary file beside it, then rename); on failure nothing stays behind.

@@ -20,7 +20,7 @@ class Tracks {
 public:
   explicit Tracks(const std::vector<Event> &events);
 
-  /// Of events[i].
+  /// The track of events[i].
   Track of(size_t i) const { return tracks[i]; }
   /// Rank → its tracks in use, each once.
   const std::map<int32_t, std::vector<Track>> &used() const { return byRank; }

@@ -21,7 +21,7 @@ using Choices = std::map<std::string, std::vector<std::string>, std::less<>>;
 /// A script for `shell`, "bash" or "zsh", that completes a program, with or without subcommands.
 std::string completion(const CLI::App &app, std::string_view shell, const Choices &choices);
 
-/// Refuses an empty name, as an unset variable leaves, for what names a file.
+/// For options that name a file: refuses an empty name, which an unset shell variable leaves.
 CLI::Validator fileName();
 
 /// A page of section 1 as man(7) source: of the whole where `command` is empty, else of a subcommand, which is known.

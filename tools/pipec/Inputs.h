@@ -13,12 +13,12 @@
 
 namespace pipec {
 
-/// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
+/// Reports a failure if it has not been reported yet, with --json as JSON too. Returns the exit code.
 int fail(const CommandOptions &options, const Failure &failure);
 int fail(const CommandOptions &options, const std::string &file, const Status &status,
          std::optional<simulate::Place> place = std::nullopt);
 
-/// As printed with --json: what is no UTF-8, as a file's name may be, is replaced.
+/// Text for --json: bytes that are no UTF-8, as a file's name may have, are replaced.
 std::string jsonText(const nlohmann::ordered_json &json);
 
 /// Loads a plan with every rule and the walk.

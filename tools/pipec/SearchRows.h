@@ -42,13 +42,13 @@ private:
 /// Compiles the spec with `over` laid over it. False where the spec does not allow that: no row for it.
 bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made);
 
-/// A row for `auto`, for this objective, and each schedule of the catalogue; without figures where one cuts the model
-/// into another number of stages than the spec does, of which the spec's costs then say something else.
+/// A row for `auto` with this objective, and one for each schedule of the catalogue. A schedule that cuts the model
+/// into another number of stages than the spec's costs are of has a row without figures.
 std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, int32_t stages,
                               const Progress &progress);
-/// By the objective; those without a plan last.
+/// Sorts rows by the objective; those without a plan come last.
 void sortRows(std::vector<Row> &rows, schedule::Objective objective);
-/// The gap is that of the objective.
+/// The rows as a table; gaps are those of the objective.
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective);
 /// `auto` for this objective, as --set takes it.
 std::string autoFor(schedule::Objective objective);

@@ -44,7 +44,7 @@ struct Arguments {
 
 void define(CLI::App &app, Arguments &arguments);
 
-/// What cannot be meant, and what this build does not have.
+/// Refuses arguments that contradict each other, and what this build does not have.
 Status check(const Arguments &arguments);
 
 /// What the processes of the run need to know; `longest` is the longest predicted step.

@@ -47,8 +47,8 @@ public:
 
   struct Counter;
 
-  /// Counts completions of `queue`, the last one at `time`; nobody asks when those before it were. Of each queue by one
-  /// thread. Completions count in queue order: the time is at least that of the one before.
+  /// Counts completions of `queue`, the last one at `time`; when those before it were, nobody asks. Only one thread
+  /// posts for a queue. Completions count in queue order: the time is at least that of the one before.
   void post(QueueId queue, Time time, int64_t completions = 1) { post(counters[queue], time, completions); }
   void post(Counter &counter, Time time, int64_t completions) {
     const int64_t count = counter.count.load(std::memory_order_relaxed) + completions;
@@ -81,7 +81,7 @@ public:
     std::unique_ptr<std::atomic<Time>[]> times; // of the n-th completion (from 1): times[(n - 1) & mask]
     size_t mask = 0;
     int64_t history = 0;
-    alignas(64) std::atomic<int64_t> awaited{INT64_MAX}; // the least count that a waiter has its bell here for
+    alignas(64) std::atomic<int64_t> awaited{INT64_MAX}; // the least count that some waiter waits for
   };
 
 private:

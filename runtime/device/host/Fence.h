@@ -1,7 +1,7 @@
-// A pair of fences for flags that are looked at often and raised seldom: who stores and then loads on the hot path
-// takes the light one, which costs nothing, who does the same before parking takes the heavy one, which makes every
-// running thread of the process pass a full fence (membarrier(2)). Of two threads that each store, fence, and load what
-// the other stored, one light and one heavy, at least one sees the other's store.
+// A pair of fences for flags that are looked at often and raised seldom. A thread that stores and then loads on the hot
+// path takes the light one, which costs nothing. A thread that does so before it parks takes the heavy one, which makes
+// every running thread of the process pass a full fence (membarrier(2)). Of two threads that each store, fence, and
+// load what the other stored, one light and one heavy, at least one sees the other's store.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // One queue of the host device: the steps and single pieces of work that were issued on it and are not complete, and
-// where the thread that runs it stands in them. A step is walked in place: nothing is handed over for an instruction,
-// and what stands at the head follows, for whoever asks, from how many have been counted.
+// where the thread that runs it stands in them. A step is walked in place: nothing is handed over for an instruction.
+// Another thread finds the head from how many completions have been counted.
 #pragma once
 
 #include "runtime/device/Stream.h"
@@ -64,10 +64,10 @@ public:
   }
   /// Whether the head is the first of its step.
   bool isFirst() const { return left == entry->stream->executed; }
-  /// Whether after so many, the head included, the step is done.
+  /// Whether the step is done after `ran` more instructions, the head included.
   bool isEnd(int64_t ran) const { return left == ran; }
-  /// Runs the head, and then what follows it as long as `run` says so, at most so many, and up to where the stream
-  /// pauses. Returns how many. None counts as complete yet.
+  /// Runs the head, and then what follows it as long as `run` returns true, at most `most` in all, and no further than
+  /// where the stream pauses. Returns how many ran. None counts as complete yet.
   template <typename Run> int64_t runOn(int64_t most, Run run) {
     Walk at = walk; // in registers
     most = std::min(most, at.left());
@@ -79,7 +79,7 @@ public:
     walk = at;
     return most - more;
   }
-  /// So many have completed, up to the one that the queue stands at, the last one at `end`.
+  /// `ran` instructions have completed, up to the one at which the queue stands, the last of them at `end`.
   void pop(int64_t ran, Time end) {
     counters.post(counter, end, ran);
     met = false;

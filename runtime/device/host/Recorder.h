@@ -72,8 +72,8 @@ public:
   void begin(const std::shared_ptr<const Round> &round, const Stream &stream);
 
   /// `due`: when it should have started, so that lateness at the start of a run counts; `end`: when it really ended;
-  /// `late`: real end less deadline.
-  /// `count`: instructions that no record was made of since the last one count as this one does.
+  /// `late`: real end less deadline. `count`: for how many instructions this record stands, those since the last
+  /// record.
   void record(plan::Time due, plan::Time end, plan::Time late, int64_t count = 1) {
     first = std::min(first, due);
     last = std::max(last, end);
