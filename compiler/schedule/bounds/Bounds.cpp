@@ -1,7 +1,7 @@
 // Lower bounds, each argument a function under its proof. All rest on the same facts: a rank runs one pass at a time,
 // microbatches of a stage and kind run in order (no loss: exchanging equals changes no time and no count), a rank holds
 // its memory limit at most, less static memory, workspace and one buffer in each ring, in activations and contexts, and
-// its optimizer comes last. Sums are of 128 bits, so nothing overflows.
+// a rank's optimizers come last. Sums are of 128 bits, so nothing overflows.
 //
 // Names: of stage s, f, b, w are the costs (fused: b the backward, w = 0), a and o the bytes that B and W free (fused:
 // a both, o = 0). headF(s) and headB(s): the earliest starts of its first F and B by data alone. tail(s): what must
@@ -65,12 +65,12 @@ void warmUp(const View &view, Best &best) {
                Argument::WarmUp);
 }
 
-/// Last device, for the span: two ranks i, j with first(i) < first(j). From i's first start to j's end pass the way of
-/// a microbatch from first(i) to first(j), then all of j's time, G = work + idle. From j's first start to i's end pass
-/// G less what may follow j's last B, then the way of that B to first(i), its W, and i's optimizer. The two are a cycle
-/// of the matrix of longest paths, so half their sum bounds the largest mean. And from i's first start to its own end
-/// pass the way down to j, G less what may follow j's last B, and the way back: a cycle by itself. Ranks are looked at
-/// by first stage, keeping the best i of each kind.
+/// Last device, for the span. Take ranks i and j with first(i) < first(j), and let G = work + idle be j's time. From
+/// i's first start to j's end pass a microbatch's way from first(i) to first(j), then G. From j's first start to i's
+/// end pass G less what may follow j's last B, the way of that B back to first(i), its W there, and i's optimizer.
+/// These two paths are a cycle of the matrix of longest paths, so half their sum bounds the largest cycle mean. And
+/// from i's first start to i's own end pass the way down to j, G less what may follow j's last B, and the way back: a
+/// cycle by itself. The loop goes through j by first stage, and keeps the best i before it for each kind of cycle.
 void lastDevice(const View &view, Best &best) {
   Wide upstream = -kNever, around = -kNever;
   for (const RankView *each : byFirstStage(view)) {
@@ -89,8 +89,8 @@ Time saturated(Wide value) {
   return value > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(value);
 }
 
-/// What all ranks, or two, do together before their optimizers, each rank on its own: what is true of optimizers longer
-/// by as much is true of it; that ranks wait for each other besides only adds time.
+/// All-reduces before the optimizers, of all ranks or of two, count as part of each rank's optimizer. That ranks wait
+/// for each other there only adds time, so what bounds the longer optimizers bounds the real problem.
 void addReductions(Problem &problem) {
   const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
   for (int32_t r = 0; r != problem.ranks; ++r)
@@ -98,11 +98,11 @@ void addReductions(Problem &problem) {
         copySumTime(problem, r) + problem.globalNorm.value_or(0);
 }
 
-/// An overlapped pair may take less than its F and its backward. Let x <= 1 be the least that such a pair takes of the
-/// two. With every F, B and W x times as long, rounded down, a pair in any order gives way to its F and then its
-/// backward: the two together take no longer, start no earlier and end no later than it did, in the order in which its
-/// word has them, so no data come later and no more is held. So what bounds the orders without pairs of the shorter
-/// passes bounds all orders. False: nothing is shorter.
+/// An overlapped pair may take less than its F and its backward one after the other. Let x <= 1 be the least ratio of
+/// the two over all pairs, and make every F, B and W x times as long, rounded down. Then in any order a pair can be
+/// replaced by its F and, behind it, its backward: these start no earlier and end no later than the pair did, so no
+/// data come later and no more memory is held. So a bound of all orders without pairs, for the shorter passes, bounds
+/// all orders. False: no pair is shorter.
 bool shorten(Problem &problem) {
   Wide part = 1, whole = 1;
   for (const std::vector<int32_t> &mine : problem.stagesByRank())

@@ -1,28 +1,29 @@
-// LB6 with crossings: the chain of a stage's memory, when the microbatches that come down it and those that come back
-// have to pass each other. Like trains on a line of one track: a rank is a block, and they pass between two of them.
+// LB6 with crossings: the memory chain of a stage, where microbatches that come down the stages and those that come
+// back have to pass each other, as trains on a line of one track: a rank is a block of track, and two can pass only
+// between two blocks.
 //
-// Of a stage s, let x be how much later F(i) runs at some stage than `headF` says, counted from the first F of s, and y
-// the same of B(j) and `headB`: their lateness, which never shrinks on the way. For i > j let n be the first stage from
-// s on at which B(j) runs before F(i): as F(i) starts later the further down, and B(j) earlier, it does so from n on,
-// and before n it does not. So x >= y + R(n) at n, and y >= x - U(n) at n - 1, where U(n) = R(n-1) - f(n-1) - b(n-1) is
-// R(n) and the transfers between the two, both ways. With n = s there is no U, and with n behind the last stage no R.
-// In between, from R(n) to U(n), the two pass free; with x - y between U(n) and R(n-1) one of them must wait, and which
-// one is all there is to choose: to wait for more than the nearest is no use.
+// Take a stage s and count times from its first F. The lateness of F(i) at a stage, x, is how much later it runs there
+// than `headF` says; that of B(j), y, is the same for `headB`. Neither shrinks on the way. For i > j let n be the first
+// stage from s on at which B(j) runs before F(i). F(i) starts later the further down, B(j) earlier, so B(j) runs first
+// at all stages from n on and at none before n. Hence x >= y + R(n) at n, and y >= x - U(n) at n - 1, where U(n) =
+// R(n-1) - f(n-1) - b(n-1) is R(n) and the transfers between n - 1 and n, both ways. With n = s there is no U, and with
+// n behind the last stage no R. If x - y lies from R(n) to U(n), the two pass freely. If x - y lies between U(n) and
+// R(n-1), one of the two must wait. Which one is the only choice: to wait for more than the nearest is no use.
 //
-// F(i) meets the earlier ones in their order, B(j) the later ones in theirs, since both run in order at each stage. So
-// of each microbatch one number is kept, a bound of x after the meetings so far, and of y from where it has turned. It
-// is a bound of x at n, and of y at n - 1. If two meetings are at one n, then x may have been raised by B(j') at n
-// only, and is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j') at n - 1 <= that of B(j), so nothing
-// is claimed that is not so; likewise y at n.
+// F(i) meets the backwards of earlier microbatches in their order, B(j) the forwards of later ones in theirs, since
+// both run in order at each stage. So one number is kept for each microbatch: a bound of its x after the meetings so
+// far, and once it has turned, of its y. The number bounds x at n, and y at n - 1. If two meetings are at one n, x may
+// have been raised at n only, by B(j'), while it is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j')
+// at n - 1 <= that of B(j), so nothing is claimed that is not so; likewise for y at n.
 //
-// F(i) starts when F(i-1) ends. And let B(j), j = i - K - n, start: by then j microbatches at most are free, so j + K
-// at most have begun, and of the i before F(i) n at least run later. So does what frees the rest of what i + 1 need
-// beyond the capacity, with B of K + n at most, j to i - 1. So for any n, F(i) starts n f and that after B(j) has
-// started.
+// F(i) starts no earlier than F(i-1) ends. For memory, take any n and let j = i - K - n. When B(j) starts, at most j
+// microbatches have freed their memory, so at most j + K have begun, and of the i forwards before F(i) at least n run
+// later. The backwards also run later that free the rest of what i + 1 microbatches hold beyond the capacity; they are
+// at most K + n, those of j to i - 1. So F(i) starts at least n f and the time of these backwards after B(j) starts.
 //
-// All of these are largest values and sums, so with one choice a state with no number later than another's ends no
-// later than that one; and two may be merged into one with the earlier of each number, whose end is a lower bound for
-// both.
+// All of these are maxima and sums. So under the same choices a state none of whose numbers is later than another's
+// ends no later than that other one. And two states may be merged into one that has the earlier of each number; its end
+// is a lower bound for both.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "runtime/plan/Limits.h"
 
@@ -53,8 +54,8 @@ public:
     until.push_back(kLate);
   }
 
-  /// When the last B of s ends at the earliest, from the start of its first F on; `earliest` says when F(i) starts, and
-  /// `rest` of each n how much later than the end of B(i-K-n) it does.
+  /// The earliest end of the last B of s, from the start of its first F on. `earliest` says when F(i) starts, and
+  /// `rest` for each n how much later than the end of B(i-K-n) F(i) starts.
   template <typename Earliest> Time end(const std::array<Wide, kBefore> &rest, const Earliest &earliest) {
     all.assign(size, 0);
     for (size_t i = 0; i < count; ++i) {
@@ -85,8 +86,8 @@ public:
   }
 
 private:
-  // The numbers of a state: the lateness of the latest F, its start, when the last B of those that are back end, the
-  // latest first, and of the latest k microbatches each its lateness.
+  // The numbers of a state: the lateness of the latest F; its start; the ends of the last B of microbatches that are
+  // back, the latest first; and the lateness of each of the latest k microbatches.
   enum : size_t { kOwn, kStart, kBack, kLast = kBack + kBefore };
 
   const StageView &stage;
@@ -119,7 +120,7 @@ private:
       thin();
   }
 
-  /// Whether no number of it is later.
+  /// Whether no number of this state is later than the other's.
   bool isAhead(const Time *state, const Time *other) const {
     return std::equal(state, state + size, other, [](Time x, Time y) { return x <= y; });
   }
@@ -130,8 +131,7 @@ private:
     return sum;
   }
 
-  /// Leaves out those that another is ahead of, and merges those next to each other that differ least, while there are
-  /// too many.
+  /// Leaves out states that another is ahead of, and, while there are too many, merges neighbours that differ least.
   void thin() {
     order.clear();
     for (size_t at = 0; at < all.size(); at += size)
@@ -165,9 +165,9 @@ private:
 
 } // namespace
 
-/// Of the stage whose chain of K takes the longest, where that may be longer than what is proven. Not of ranks with
-/// several stages: their other stages take more memory than crossings cost time. The longer the chains, the fewer
-/// states there is time for.
+/// Looks at the stage whose chain of K takes the longest, where that may be longer than what is proven. Not at ranks
+/// with several stages: there the other stages' memory costs more time than crossings do. The longer the chains, the
+/// fewer states there is time for.
 void crossings(const View &view, Best &best) {
   constexpr Wide kMostWidth = 256, kWork = Wide(1) << 23;
   const Wide m = view.microbatches;

@@ -8,14 +8,14 @@
 namespace pipec::schedule::bounds {
 
 /// LB6, memory chain, of one stage s that can hold K < m microbatches (what else its rank holds only makes it worse).
-/// F(j+K) starts with K + 1 of the microbatches from j on begun, so these have freed (K+1)(a+o) - capacity bytes: B(j)
-/// among others, which ends R after the start of F(j) at least, and after it the rest of what frees that much. Hence
-/// F(j+K) starts R + d after F(j), d the least such rest. And F(i), i >= K, starts after i forwards, after what freed
-/// enough bytes for i + 1, and after the idle time before the first B of s, when at most K forwards of s can run. So
-/// for any i, start(i) + floor((m-1-i)/K)(R+d) + ((m-1-i) mod K) f bounds the start of the last F, which R and the tail
-/// follow. Start and chain grow linearly in i but for remainders, so the ends of the range are tried: i = 0, and m-1-qK
-/// for the least and the largest q. Where forwards and backwards may overlap, F(i) starts after i forwards, and after
-/// the first B can start and what freed enough bytes.
+/// When F(j+K) starts, K + 1 microbatches from j on have begun, so they have freed (K+1)(a+o) - capacity bytes. B(j) is
+/// among what frees these; it ends at least R after the start of F(j). After B(j) comes the rest of what frees that
+/// much. Hence F(j+K) starts R + d after F(j), d the least time of such a rest. And F(i), i >= K, starts after i
+/// forwards, after what freed enough bytes for i + 1, and after the idle time before the first B of s, when at most K
+/// forwards of s can run. So for any i, start(i) + floor((m-1-i)/K)(R+d) + ((m-1-i) mod K) f bounds the start of the
+/// last F, which R and the tail follow. Start and chain grow linearly in i but for remainders, so the ends of the range
+/// are tried: i = 0, and m-1-qK for the least and the largest q. Where forwards and backwards may overlap, F(i) starts
+/// after i forwards, and after the first B can start and what freed enough bytes.
 void memoryChain(const View &view, Best &best) {
   const Wide m = view.microbatches;
   for (size_t s = 0; s < view.stages.size(); ++s) {
@@ -46,8 +46,8 @@ void memoryChain(const View &view, Best &best) {
 
 namespace {
 
-/// What a ramp costs: live bytes that climb to `most` from `least` at up to size / time bytes a unit of time leave an
-/// area of (most - least)^2 time / (2 size) unused, which is this long at `most` bytes.
+/// What a ramp costs. Live bytes that climb from `least` to `most` at no more than size / time bytes a unit of time
+/// leave an area of (most - least)^2 time / (2 size) unused; divided by `most` it is a time.
 struct Ramp {
   Wide least = 0;          // bytes that are there at once
   Wide size = 0, time = 0; // the steepest; no size: none is
@@ -69,12 +69,12 @@ struct Ramp {
 
 /// LB7, area: each microbatch of a stage holds a for R and o for R + w at least, so the integral of a rank's live bytes
 /// over its time D before the optimizer is A = m Σ (a R + o (R + w)) at least; and it never exceeds capacity × D.
-/// Sharper: x after the rank's first start only the forwards begun by then are live, all but the latest of them done
-/// within x, so no more than the largest a + o and x times the largest (a + o) / f. Likewise y before the end no more
-/// is live than what B and W free from then on, all but the earliest of them begun by then: the largest of a and o and
-/// y times the largest a / b or o / w. Between these ramps the capacity stands. If the area without ramps takes as long
-/// as both ramps, then so does D (what fits into less time is less than A), so they do not overlap, and what both leave
-/// unused adds up.
+/// Sharper: at x after the rank's first start, only forwards begun by then are live, and all but the latest of them
+/// were done within x. So no more is live than the largest a + o, plus x times the largest (a + o) / f. Likewise at y
+/// before the end no more is live than what B and W free from then on, of which all but the earliest begin within y:
+/// the largest of a and o, plus y times the largest a / b or o / w. Between these two ramps the capacity bounds what is
+/// live. If the area without ramps takes as long as both ramps, then so does D (what fits into less time is less than
+/// A), so they do not overlap, and what both leave unused adds up.
 void area(const View &view, Best &best) {
   for (const RankView &rank : view.ranks) {
     Wide all = 0;

@@ -11,8 +11,8 @@ namespace pipec::schedule::bounds {
 
 namespace {
 
-/// The most that a pair of a rank saves, and of its forward's and its backward's time. A ratio each: none above 1, as
-/// no pair takes less than either of its two.
+/// The most that a pair of a rank saves: as a time, and as a share of its forward's and of its backward's time. No
+/// share is above 1, since a pair takes no less than either of its two passes.
 struct Saving {
   Wide most = 0;
   Item ofForward = {1, 0}, ofBackward = {1, 0}; // value / size
@@ -46,13 +46,13 @@ Wide part(const Item &ratio, Wide of) {
 
 } // namespace
 
-/// Of a rank, let u be the F work before its first backward starts, which is `reach` after its start at least, and U
-/// the most that memory lets it be. None of it is in a pair, so pairs save rho times the rest of the F work at most,
-/// rho being the most of an F's time that one saves. So its time is no less than work + (reach - u)+ - rho (forwards -
-/// u), which is least at u = min(reach, U), rho being at most 1. Likewise v, of the B and W work after the end of its
-/// last F, which is that of its highest stage in some copy: by data there is Z at least from there to the end of that
-/// microbatch's backward at the rank's lowest stage. What follows the rank's last backward is W only, at most `pending`
-/// of it, while `tail` passes, as in LB2, and comes on top of either.
+/// Take a rank. Let u be the F work before its first backward starts, which is at least `reach` after the rank's start,
+/// and U the most that memory lets u be. No F of u is in a pair, so pairs save at most rho times the rest of the F
+/// work, where rho is the largest share of an F's time that a pair saves. So the rank's time is no less than work +
+/// (reach - u)+ - rho (forwards - u). As rho is at most 1, that is least at u = min(reach, U). The same holds for v,
+/// the B and W work after the end of the rank's last F. That F is of its highest stage in some copy, and by data at
+/// least Z passes from its end to the end of that microbatch's backward at the rank's lowest stage. What follows the
+/// rank's last backward comes on top of either, as in LB2: only W, at most `pending` of it, while `tail` passes.
 void apartAtTheEnds(const Problem &problem, const View &view, Best &best) {
   for (const RankView &rank : view.ranks) {
     const Saving saving = savingOf(problem, view, rank);
@@ -80,14 +80,14 @@ void apartAtTheEnds(const Problem &problem, const View &view, Best &best) {
   }
 }
 
-/// Of a rank of one copy, let T be the span, for an order and a timing in which no rank takes longer. Rank q with n
-/// pairs takes work - n sigma at least, so n >= (work - T) / sigma. A pair of a forward of stage t and a backward of u
-/// that takes X hands the forward's output on X after it began, not f, and the backward's X, not b, so that much longer
-/// are held all microbatches' stages above t, t itself included, and above u; u's own context X - b - w longer. So with
-/// H(t) the bytes that a microbatch holds on the rank of stages up to t, n pairs add n (H(t) (X - f) + H(u) (X - b) - o
-/// w of u, if it is on the rank) at least to the rank's area, at the least over t and u; and capacity x (T - optimizer)
-/// is no less than all of it. What T makes this true is looked for by halves: with T both sides move towards each
-/// other.
+/// For one copy. Let T be the span, of an order and a timing in which no rank takes longer. A rank with n pairs takes
+/// at least work - n sigma, so n >= (work - T) / sigma. Consider a pair of a forward of stage t and a backward of stage
+/// u that takes X. It hands on the forward's output X after its start instead of f, and the backward's X instead of b.
+/// Its two microbatches are held that much longer on the rank's stages up to t, or up to u; u's own context X - b - w
+/// longer. Let H(t) be the bytes that a microbatch holds on the rank for stages up to t. Then n pairs add to the rank's
+/// area at least n times the least, over t and u, of H(t) (X - f) + H(u) (X - b) - o w of u, if u is on the rank.
+/// Capacity x (T - optimizer) is no less than the whole area. The least T for which this can be true is found by
+/// halving, since with larger T both sides move towards each other.
 void pairsAndArea(const Problem &problem, const View &view, Best &best) {
   constexpr Wide kMostHeld = Wide(1) << 61;
   const RankView *rank = narrowest(view).rank;

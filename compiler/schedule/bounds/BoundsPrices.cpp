@@ -8,14 +8,14 @@
 // integral of y + z. If each of them pays P at least, wherever in T its passes lie, and m P is more than that integral,
 // then T is too short. This proves the bound, whatever the prices are.
 //
-// What a microbatch pays at least: data need least times between its passes, so of each pass its time less the earliest
-// possible, the slack, does not descend from a pass to the one behind it. Prices are constant in each of some cells of
-// T, so what a pass pays is piecewise linear in its slack, and some cheapest choice of slacks lies where one of these
-// functions bends or where T ends. All of that is tried, in integers: slacks from the last to the first, a pass's cost
-// with the least of what follows it.
+// What a microbatch pays at least: data need least times between its passes. So the slack of a pass, its time less the
+// earliest possible, is no less than that of the pass before it. Prices are constant in each of some cells of T, so
+// what a pass pays is piecewise linear in its slack, and some cheapest choice of slacks lies where one of these
+// functions bends or where T ends. All such choices are tried, in integers, from the last pass to the first: a pass's
+// cost plus the least cost of what follows it.
 //
-// Good prices are those of the linear program that packs as many parts of microbatches into T as go. Its things are the
-// cheapest choices of slacks at the prices so far, found by the same calculation.
+// Good prices are the dual prices of the linear program that packs as many microbatches, or parts of them, into T as
+// fit. Its columns are the cheapest choices of slacks at the prices so far, found by the same calculation.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "compiler/schedule/bounds/Packing.h"
 #include "runtime/plan/Limits.h"
@@ -66,8 +66,8 @@ public:
     }
   }
 
-  /// Looks for prices that prove that m microbatches take more than T. About how many fit into it at most; true: the
-  /// proof holds.
+  /// Looks for prices that prove that m microbatches take more than T. Returns about how many fit into T at most, and
+  /// whether the proof holds.
   std::pair<double, bool> fitting(Wide newTime, Wide m) {
     time = newTime;
     makePoints();
@@ -226,9 +226,9 @@ private:
 
 } // namespace
 
-/// Of the narrowest rank, from what other arguments prove on: by how much a step must be longer than one that is shown
-/// to be too short is guessed from how many microbatches do not fit into that. Where memory alone takes far less time
-/// than is proven by others, there is nothing to find.
+/// For the narrowest rank, from the bound that other arguments have proven on. If a step is shown to be too short, how
+/// much longer the next one to try is, is guessed from how many microbatches did not fit. Where memory alone takes far
+/// less time than others have proven, there is nothing to find.
 void prices(const View &view, Best &best) {
   constexpr int kTries = 4;
   constexpr size_t kStages = 2; // of one, others prove as much; of more, the time it takes is their number squared

@@ -2,13 +2,13 @@
 // it.
 //
 // Let F, then G be the forwards of its first and second stage, and T(i) the start of G(i). A microbatch that has begun
-// G frees, in bytes of the second stage and the first, a' when B' ends, R' after T(i) at least, o' with its W a w'
-// later, a when B ends, a way up U behind B', and o with its W. A microbatch between F and G holds a + o. Let n of
-// these stand behind i when G(i) starts, i + 1 to i + n. At that time the n, the microbatch i itself with all of its
-// bytes, and what the earlier ones have not freed must fit: that is earliest(i, n), taken from the least times of the
-// earlier ones, since later ones free later. So T(i) >= earliest(i, 0). And either F(j), j = i + n, starts behind G(i),
-// and T(j) >= T(i) + g + the way down from F to G; or n at least stand behind i, and T(j) >= earliest(i, n) + n g. The
-// less of the two bounds T(j) for each n.
+// G frees its bytes of the second stage and then those of the first: a' when B' ends, at least R' after T(i); o' with
+// the W that ends w' later; a when B ends, the way up U behind B'; and o with its W. A microbatch between F and G holds
+// a + o. Let n such microbatches, i + 1 to i + n, stand behind i when G(i) starts. At that time the n, the microbatch i
+// itself with all of its bytes, and what the earlier ones have not freed must fit: that is earliest(i, n), taken from
+// the least times of the earlier ones, since later ones free later. So T(i) >= earliest(i, 0). And either F(j), j = i +
+// n, starts behind G(i), and T(j) >= T(i) + g + the way down from F to G; or n at least stand behind i, and T(j) >=
+// earliest(i, n) + n g. For each n, the lesser of the two bounds T(j).
 #include "compiler/schedule/bounds/BoundsMemory.h"
 
 #include <algorithm>

@@ -35,8 +35,9 @@ Wide knapsack(const std::vector<Item> &items, Wide count, Wide capacity) {
   return value;
 }
 
-/// Tries up to 63 of the one with the worse rate beside as many of the other as needed; from 64 on it takes the better
-/// rate for the rest, rounded down. So it is never more than the exact least, and mostly that.
+/// There are two ways to free bytes, B alone and B with W; one has the better rate. Tries up to 63 of the worse one
+/// beside as many of the better one as are then needed; from 64 on it counts the rest at the better rate, rounded down.
+/// So the result is never more than the exact least, and mostly is that.
 Wide leastToFree(const StageView &stage, Wide bytes, Wide count) {
   if (bytes <= 0)
     return 0;
@@ -111,7 +112,8 @@ View makeView(const Problem &problem) {
     const auto index = view.ranks.size();
     if (problem.memoryLimit > 0) {
       rank.capacity = positive(problem.memoryLimit - always[index]);
-      // A limit below one microbatch of a stage fits no order; raised to that, everything below stays defined.
+      // Under a limit that holds no microbatch of a stage there is no order; raised to hold one, all that follows is
+      // defined.
       for (int32_t s : mine)
         rank.capacity = std::max(rank.capacity, stages[s].a + stages[s].o);
       // Before the first B nothing is freed, so every F started is held at once. While the last B runs, its activation

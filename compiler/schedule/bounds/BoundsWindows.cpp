@@ -2,10 +2,10 @@
 // leaves it less work than they are long.
 //
 // A microbatch goes through the stages of a rank, q = 0 to v - 1 from the first to the last, in one order: F(0) to
-// F(v-1), then B(v-1) to B(0); W(q) any time after B(q). After k of those 2v passes it holds size(k) at least, and of
-// its work at most work(k) has been done, at most left(k) is left, but for the W of B that have been: a context more
-// held for each that is left. So the microbatches that hold memory at a time, C bytes at most, have at most so much
-// work left, or have had so much done, as the best choice of such states with these sizes: a knapsack.
+// F(v-1), then B(v-1) to B(0); W(q) any time after B(q). After k of those 2v passes it holds at least size(k); at most
+// work(k) of its work has been done, and at most left(k) is left. W of backwards that have run are counted apart: each
+// that is left holds one more context. So the most work that can be left, or can have been done, of all microbatches
+// that hold memory at one time, in C bytes, is that of the best choice of such states with these sizes: a knapsack.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 
 #include <algorithm>
@@ -39,7 +39,8 @@ public:
   /// How many microbatches can be between their F and B of q.
   Wide most(size_t q) const { return of(q).holds == 0 ? view.microbatches : rank.capacity / of(q).holds; }
 
-  /// Before the first B of q, only passes before it of any microbatch run; of the first, all of them.
+  /// Before the first B of q, only passes that precede B(q) run, of any microbatch; of the first microbatch all of
+  /// these.
   Wide idleBefore(size_t q) const {
     const size_t k = 2 * v - 1 - q;
     return positive(of(q).headB - of(q).start - work[k] - done(q, rank.capacity - size[k]));
@@ -57,7 +58,7 @@ public:
   Wide leftAfter(size_t q) const { return all - work[q + 1] + left(q, rank.capacity - of(q).holds); }
 
 private:
-  /// Sizes beyond any capacity are all alike, and so their products stay in 128 bits.
+  /// All sizes beyond any capacity are made equal, so that their products stay in 128 bits.
   static constexpr Wide kMostHeld = Wide(1) << 62;
 
   const View &view;

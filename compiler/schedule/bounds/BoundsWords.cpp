@@ -1,12 +1,13 @@
-// All words of one rank, under its memory limit, the other ranks only a way that takes its least time: the shortest of
-// them bounds the step. A search over states that are merged where there are too many, so that it stays small.
+// Goes through all words of one rank under its memory limit. Other ranks are only ways that take their least time. The
+// shortest of these words bounds the step. The search is over states, which are merged where there are too many, so
+// that it stays small.
 //
-// What the rest of a word can be, and how much memory it has, depends on how many letters of each kind have been: a
-// node. When it can run depends on a state of it: the time, and when the inputs come of the microbatches that are
-// between two passes of the rank. A state with no time later than another's can do all that the other can, no later.
-// So of a node only those states count that no other is ahead of; and two may be merged into one with the earlier of
-// each time, which is ahead of both: the end of the best word from there on is then a lower bound. Letters start as
-// early as they can, in the order of the word, since nothing is won by waiting.
+// A node is how many letters of each kind have run: the rest of a word, and how much memory it has, depend on nothing
+// else. When the rest can run depends on the node's state: the time, and when inputs come for microbatches that are
+// between two passes of the rank. A state none of whose times is later than another's can do all that the other can, no
+// later. So of a node only those states count that no other is ahead of. Two states may be merged into one with the
+// earlier of each time, which is ahead of both: the end of the best word from there on is then a lower bound. Letters
+// start as early as they can, in the order of the word, since nothing is won by waiting.
 //
 // The passes of a microbatch on the rank are a chain, F of its stages down, B of them up. W of all stages are one kind,
 // as short as the shortest and freeing as much as the most does: no word takes longer for it.
@@ -31,7 +32,7 @@ using Counts = std::array<int32_t, kKinds>;
 struct State {
   Time now = 0;                // since the rank's first start
   Time span = 0, makespan = 0; // at least, by the last B's
-  // Of the chain's passes but the first, pass by pass in their order: when the input of each that waits comes.
+  // For each pass of the chain but the first, in order: when the inputs come of the microbatches that wait for it.
   std::array<Time, kMostHeld> inputs = {};
   size_t waiting = 0;
 
@@ -45,7 +46,7 @@ struct State {
     inputs[at] = time;
     ++waiting;
   }
-  /// Whether no time of it is later.
+  /// Whether no time of this state is later than the other's.
   bool isAheadOf(const State &other) const {
     if (now > other.now || span > other.span || makespan > other.makespan)
       return false;
@@ -54,7 +55,7 @@ struct State {
         return false;
     return true;
   }
-  /// What the other is later by, in all.
+  /// By how much the other's times are later, summed.
   Wide distance(const State &other) const {
     Wide sum = 0;
     for (size_t i = 0; i < waiting; ++i) {
@@ -100,8 +101,8 @@ public:
     weights = {clamped(weight), 0, -freed, 0, 0};
   }
 
-  /// The least time and span, from the rank's first start on, with so many states of a node; nothing where there are
-  /// more than `most` of all nodes.
+  /// The least time and span, from the rank's first start on, keeping so many states of a node; nothing if all nodes
+  /// together have more than `most`.
   std::optional<State> shortest(size_t newWidth, size_t most) {
     width = newWidth;
     std::map<Counts, std::vector<State>> layer, next;
@@ -131,7 +132,7 @@ public:
     return least;
   }
 
-  /// Whether it found less than the shortest perhaps.
+  /// Whether states were merged, so that the result may be less than the shortest.
   bool isMerged() const { return isAnyMerged; }
 
 private:
@@ -201,7 +202,7 @@ private:
       thin(all);
   }
 
-  /// Merges those next to each other in time that differ least, while there are too many.
+  /// While there are too many states, merges neighbours in time that differ least.
   void thin(std::vector<State> &all) {
     if (all.size() <= width)
       return;
@@ -224,8 +225,9 @@ private:
 
 } // namespace
 
-/// Of the narrowest rank, where it has two stages and holds few microbatches, else the nodes are too many; of one stage
-/// the memory chain is as good. Where memory alone takes far less time than is proven, nothing is found either.
+/// For the narrowest rank, if it has two stages and holds few microbatches: with more there are too many nodes, and
+/// with one stage the memory chain is as good. Where memory alone takes far less time than is proven, there is nothing
+/// to find.
 bool words(const View &view, Best &best) {
   constexpr Wide kNodes = 100'000, kStates = 2 * kNodes;
   const Narrowest narrow = narrowest(view);

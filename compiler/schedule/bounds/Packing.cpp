@@ -1,5 +1,5 @@
-// The revised simplex method with the inverse of its basis kept by columns. Most bins are not full at the end and few
-// on the way, and the columns of those are not stored.
+// The revised simplex method with the inverse of its basis kept by columns. Most bins are not full in the end, and few
+// are on the way; the columns of bins that are not full are not stored.
 #include "compiler/schedule/bounds/Packing.h"
 
 #include <algorithm>
