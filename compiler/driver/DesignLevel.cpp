@@ -1,5 +1,7 @@
 #include "compiler/driver/DesignLevel.h"
 
+#include "compiler/program/Orders.h"
+
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -48,9 +50,9 @@ private:
         links.empty() ? ArrayAttr() : builder.getArrayAttr(links), builder.getDenseI64ArrayAttr(optimizer),
         builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
         problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
-        wordsAttr(), optional(problem.backwardGroup, problem.slices),
+        ordersAttr(), optional(problem.backwardGroup, problem.slices),
         spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr(),
-        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(), transfersAttr(),
+        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(),
         optional(problem.copies, 1), optional(problem.slices, 1), gradientsAttr(), overlappedAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
@@ -91,36 +93,47 @@ private:
     return attributes.empty() ? DictionaryAttr() : builder.getDictionaryAttr(attributes);
   }
 
-  ArrayAttr wordsAttr() {
+  ArrayAttr ordersAttr() {
     if (!order)
       return {};
-    SmallVector<Attribute> words;
-    for (const schedule::Word &word : order->words) {
-      std::vector<int32_t> letters;
-      for (schedule::Op op : word)
-        letters.push_back(op.overlapped ? -1 - 4 * op.stage : 4 * op.stage + int32_t(op.letter));
-      words.push_back(builder.getDenseI32ArrayAttr(letters));
-    }
-    return builder.getArrayAttr(words);
+    SmallVector<Attribute> orders;
+    for (size_t rank = 0; rank != order->words.size(); ++rank)
+      orders.push_back(OrderAttr::get(&context, order->rows.empty() ? actionsOf(order->words[rank])
+                                                                    : rowOf(order->words[rank], order->rows[rank])));
+    return builder.getArrayAttr(orders);
   }
 
-  /// Where the order file places its transfers and its waits for them, if it does.
-  ArrayAttr transfersAttr() {
-    if (!order || order->rows.empty())
-      return {};
-    SmallVector<Attribute> ranks;
-    for (const std::vector<schedule::RowAction> &row : order->rows) {
-      std::vector<int32_t> transfers;
-      int32_t passes = 0;
-      for (const schedule::RowAction &each : row)
-        if (schedule::isPass(each.action))
-          ++passes;
-        else
-          transfers.insert(transfers.end(), {passes, int32_t(each.action) - int32_t(schedule::Action::SendF),
-                                             each.stage, each.microbatch});
-      ranks.push_back(builder.getDenseI32ArrayAttr(transfers));
+  /// Of a row of an order file that places its transfers and its waits for them; its passes are the word's.
+  static std::vector<Action> rowOf(const schedule::Word &word, const std::vector<schedule::RowAction> &row) {
+    const std::vector<Action> passes = actionsOf(word);
+    auto nextPass = passes.begin();
+    std::vector<Action> actions;
+    for (const schedule::RowAction &each : row)
+      actions.push_back(schedule::isPass(each.action) ? *nextPass++ : transferOf(each));
+    return actions;
+  }
+
+  static Action transferOf(const schedule::RowAction &each) {
+    using What = Action::What;
+    auto of = [&each](What what, Letter letter) {
+      return Action{.what = what, .letter = letter, .stage = each.stage, .microbatch = each.microbatch};
+    };
+    switch (each.action) {
+    case schedule::Action::SendF:
+      return of(What::Send, Letter::F);
+    case schedule::Action::RecvF:
+      return of(What::Recv, Letter::F);
+    case schedule::Action::SendB:
+      return of(What::Send, Letter::B);
+    case schedule::Action::RecvB:
+      return of(What::Recv, Letter::B);
+    case schedule::Action::WaitSendF:
+      return of(What::Wait, Letter::F);
+    case schedule::Action::WaitSendB:
+      return of(What::Wait, Letter::B);
+    default:
+      llvm_unreachable("a row has passes, transfers and waits for sends");
     }
-    return builder.getArrayAttr(ranks);
   }
 
   /// A pass's start slot; none where the schedule is no block.

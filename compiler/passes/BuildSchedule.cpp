@@ -1,5 +1,6 @@
 // pipe-build-schedule: from the building block to one straight-line program a rank (Controllable Memory, section 3).
 #include "compiler/passes/Passes.h"
+#include "compiler/program/Orders.h"
 #include "compiler/program/WordStreams.h"
 #include "compiler/program/WriteOps.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
@@ -87,20 +88,10 @@ std::string repeated(const schedule::Problem &problem, const schedule::Block &bl
   return problem.backwardGroup == 1 ? "" : schedule::verify(problem, words);
 }
 
-/// The words that the pipeline states; what is wrong with them.
+/// The words that the pipeline's orders state; what is wrong with them.
 std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words) {
-  for (auto letters : pipeline.getWords()->getAsRange<DenseI32ArrayAttr>()) {
-    schedule::Word &word = words.emplace_back();
-    for (int32_t letter : letters.asArrayRef()) {
-      const bool overlapped = letter < 0;
-      if (overlapped && (letter + 1) % 4 != 0)
-        return "expected letters of at least 0 in the words, or -1 less four times the stage of an overlapped F, "
-               "found " +
-               std::to_string(letter);
-      const int32_t code = overlapped ? -(letter + 1) : letter;
-      word.push_back({code / 4, static_cast<schedule::Letter>(code % 4), overlapped});
-    }
-  }
+  for (auto order : pipeline.getOrders()->getAsRange<OrderAttr>())
+    words.push_back(wordOf(order));
   return schedule::verify(problem, words);
 }
 
@@ -168,7 +159,7 @@ struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
       wrong = "fill_weights needs a split backward, found a fused one";
     if (wrong.empty())
       wrong = pipeline.block().getInterval() ? repeated(problem, block, pipeline.block().getRefilled(), words)
-              : pipeline.getWords()          ? given(pipeline, problem, words)
+              : pipeline.getOrders()         ? given(pipeline, problem, words)
                                              : catalogued(pipeline, problem, words);
     if (!wrong.empty()) {
       pipeline.block().emitError(wrong);

@@ -101,7 +101,7 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         }
     if (failed(findTransfers(problemOf(pipeline), streams)))
       return signalPassFailure();
-    if (pipeline.getTransfers()) {
+    if (pipeline.placesTransfers()) {
       if (failed(placeAsGiven(pipeline, streams)))
         return signalPassFailure();
     } else {
@@ -213,12 +213,12 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
     streams.transfers.push_back(transfer);
   }
 
-  /// Each rank's transfers where the pipeline says; each waits for the pass before it, and all for sends that it says.
+  /// Each rank's transfers where its order says; each waits for the pass before it, and all for sends that it says.
   LogicalResult placeAsGiven(PipelineOp pipeline, Streams &streams) {
-    auto wrong = [&](const Twine &what) { return pipeline.emitError("'transfers': ") << what, failure(); };
-    if (pipeline.getTransfers()->size() != streams.ranks.size())
-      return wrong("expected a list for each rank");
-    for (auto [rank, list] : llvm::enumerate(pipeline.getTransfers()->getAsRange<DenseI32ArrayAttr>())) {
+    auto wrong = [&](const Twine &what) { return pipeline.emitError() << what, failure(); };
+    if (pipeline.getOrders()->size() != streams.ranks.size())
+      return wrong("expected a program for each of its " + Twine(pipeline.getOrders()->size()) + " orders");
+    for (auto [rank, given] : llvm::enumerate(pipeline.getOrders()->getAsRange<OrderAttr>())) {
       Stream &stream = streams.ranks[rank];
       // By kind, payload, stage and microbatch.
       llvm::DenseMap<std::pair<uint64_t, uint32_t>, uint32_t> unplaced;
@@ -253,25 +253,23 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         for (; next != end; ++next, awaited.clear())
           place(next);
       };
-      for (size_t i = 0; i != size_t(list.size()); i += 4) {
-        ArrayRef<int32_t> entry = list.asArrayRef().slice(i);
-        if (entry.size() < 4 || entry[0] < 0 || size_t(entry[0]) >= upTo.size() || upTo[size_t(entry[0])] < next ||
-            entry[1] < 0 || entry[1] > 5)
-          return wrong("expected four numbers a transfer, the first no smaller than of the one before and at most the "
-                       "rank's passes, the second from 0 to 5");
-        placeOwn(upTo[size_t(entry[0])]);
-        if (next >= 2 && stream.kind(stream.records[next - 2]) == plan::Kind::Overlapped)
-          return wrong("expected no transfer between the two of an overlapped pair, found one of rank " + Twine(rank));
-        const bool waits = entry[1] >= 4;
+      size_t passes = 0;
+      for (const Action &action : given.getActions()) {
+        if (action.what == Action::What::Pass) {
+          if (++passes == upTo.size())
+            return wrong("expected the passes of rank " + Twine(rank) + "'s program in its order, found more");
+          continue;
+        }
+        placeOwn(upTo[passes]);
+        const bool waits = action.what == Action::What::Wait, sends = action.what != Action::What::Recv;
         auto &known = waits ? sent : unplaced;
-        const auto key = waits ? keyOf(true, entry[1] == 4, entry[2], entry[3])
-                               : keyOf(entry[1] % 2 == 0, entry[1] < 2, entry[2], entry[3]);
+        const auto key = keyOf(sends, action.letter == Letter::F, action.stage, action.microbatch);
         const auto found = known.find(key);
         if (found == known.end())
-          return waits ? wrong("expected what rank " + Twine(rank) + " waits for to be sent before, found stage " +
-                               Twine(entry[2]) + " microbatch " + Twine(entry[3]))
-                       : wrong("expected each of rank " + Twine(rank) + "'s transfers once, found another of stage " +
-                               Twine(entry[2]) + " microbatch " + Twine(entry[3]));
+          return waits ? wrong("expected what rank " + Twine(rank) + " waits for to be sent before, found " +
+                               text(action))
+                       : wrong("expected each of rank " + Twine(rank) +
+                               "'s transfers once in its order, found another, " + text(action));
         const uint32_t record = found->second;
         known.erase(found);
         if (waits) {
@@ -281,12 +279,12 @@ struct InsertCommunicationPass : pipec::impl::InsertCommunicationBase<InsertComm
         if (next != 0)
           gates.push_back({record, next - 1});
         place(record);
-        if (entry[1] % 2 == 0)
+        if (sends)
           sent[key] = record;
       }
       if (!unplaced.empty())
-        return wrong("expected each of rank " + Twine(rank) + "'s transfers once, " + Twine(unplaced.size()) +
-                     " are missing");
+        return wrong("expected each of rank " + Twine(rank) + "'s transfers once in its order, " +
+                     Twine(unplaced.size()) + " are missing");
       placeOwn(own);
       stream.uses.insert(stream.uses.end(), gates.begin(), gates.end());
       streams.permute(rank, order);

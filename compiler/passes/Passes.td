@@ -6,11 +6,11 @@
 include "mlir/Pass/PassBase.td"
 
 def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
-  let summary = "one straight-line program a rank, from the building block, the words or the catalogue";
+  let summary = "one straight-line program a rank, from the building block, orders or the catalogue";
   let description = [{
     Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and squeezes it: each rank's passes in
     the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages. A block
-    without an interval takes the pipeline's `words`, or those of the catalogue's schedule of the pipeline's name. An F that
+    without an interval takes the pipeline's `orders`, or those of the catalogue's schedule of the pipeline's name. An F that
     runs overlapped with the backward behind it has a `pipe.overlapped` before it.
 
     Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of

@@ -82,12 +82,17 @@ private:
 
   /// Passes for which transfers wait that the pipeline places behind them yield tokens.
   void findGates() {
-    if (!pipeline.getTransfers())
+    if (!pipeline.placesTransfers())
       return;
     gates.resize(size_t(problem.ranks));
-    for (auto [rank, transfers] : llvm::enumerate(pipeline.getTransfers()->getAsRange<DenseI32ArrayAttr>()))
-      for (size_t i = 0; rank < gates.size() && i < size_t(transfers.size()); i += 4)
-        gates[rank].insert(std::max(transfers[i], 0));
+    for (auto [rank, order] : llvm::enumerate(pipeline.getOrders()->getAsRange<OrderAttr>())) {
+      int32_t passes = 0;
+      for (const Action &action : order.getActions())
+        if (action.what == Action::What::Pass)
+          ++passes;
+        else
+          gates[rank].insert(passes);
+    }
   }
 
   void addPattern(Operation *op) {

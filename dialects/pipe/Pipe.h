@@ -11,6 +11,30 @@
 #include "dialects/pipe/PipeDialect.h.inc"
 #include "dialects/pipe/PipeEnums.h.inc"
 
+namespace pipec::pipe {
+
+/// One entry of an order: a pass of a stage or, where the order places its transfers, one of those, or the wait until a
+/// send has ended. A pass has no microbatch: those of one stage and kind are taken in order.
+struct Action {
+  enum class What : uint8_t { Pass, Send, Recv, Wait };
+  What what = What::Pass;
+  /// Of a transfer what it carries: what F of its stage gives or takes, or what B does.
+  Letter letter = Letter::F;
+  bool overlapped = false; // of an F: it runs together with the backward behind it
+  int32_t stage = 0;
+  int32_t microbatch = -1; // of a transfer or a wait
+  bool operator==(const Action &) const = default;
+};
+
+inline llvm::hash_code hash_value(const Action &action) {
+  return llvm::hash_combine(uint8_t(action.what), uint32_t(action.letter), action.overlapped, action.stage,
+                            action.microbatch);
+}
+/// As an order has it: "F0", "send(F0, 3)".
+std::string text(const Action &action);
+
+} // namespace pipec::pipe
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/pipe/PipeAttrs.h.inc"
 

@@ -12,6 +12,32 @@
 using namespace mlir;
 using namespace pipec::pipe;
 
+/// `[`, an order a line, `]`.
+static ParseResult parseOrders(OpAsmParser &parser, ArrayAttr &orders) {
+  SmallVector<Attribute> each;
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                     [&] { return parser.parseAttribute(each.emplace_back()); }))
+    return failure();
+  orders = parser.getBuilder().getArrayAttr(each);
+  return success();
+}
+
+static void printOrders(OpAsmPrinter &printer, Operation *, ArrayAttr orders) {
+  printer << "[";
+  printer.increaseIndent();
+  printer.increaseIndent();
+  llvm::interleave(
+      orders,
+      [&](Attribute order) {
+        printer.printNewline();
+        printer << order;
+      },
+      [&] { printer << ","; });
+  printer.decreaseIndent();
+  printer.decreaseIndent();
+  printer << "]";
+}
+
 #define GET_OP_CLASSES
 #include "dialects/pipe/PipeOps.cpp.inc"
 

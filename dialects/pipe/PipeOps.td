@@ -17,15 +17,15 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
   let summary = "a pipeline: which rank holds which stage, and the building block that is repeated";
   let description = [{
     `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
-    repeated, the links, the optimizer's cost by stage, and each rank's memory. `words`, where they are given, are each rank's
-    passes in order, four times the stage plus 0 for F, 1 for B, 2 for W, 3 for BW, and for an F that runs overlapped with the BW
-    behind it -1 less four times the stage. Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in
-    order. `transfers`, where they are given too, are each rank's transfers in order, four
-    numbers each: how many of its passes stand before it, 0 for a send forward, 1 for a receive of one, 2 and 3 for the same
-    backward, its stage and its microbatch; each then also waits for the pass before it. 4 and 5 stand for no transfer: what
-    comes after in the rank's program waits until its send forward (4) or backward (5) of that stage and microbatch has ended. With `fill_weights` the weight backwards run on a queue of their own, whenever
-    the next of the compute queue waits. With `global_norm` the optimizers wait for an all-reduce of that many picoseconds,
-    which starts when all ranks have done their last backward.
+    repeated, the links, the optimizer's cost by stage, and each rank's memory.
+
+    `orders`, where they are given, are a solution: what each rank does, one `#pipe.order` a rank. Without them the passes
+    come from the block's slots, or from the catalogue under the pipeline's name.
+
+    Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in order. With
+    `fill_weights` the weight backwards run on a queue of their own, whenever the next of the compute queue waits. With
+    `global_norm` the optimizers wait for an all-reduce of that many picoseconds, which starts when all ranks have done their
+    last backward.
 
     With `copies` 2 the placement is of two copies of the stages, one after the other, each a pipeline by itself with its own
     microbatches; the ranks that hold a stage's copies sum their gradients, of `gradients` bytes by stage, before the
@@ -39,6 +39,12 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
         link <-1 to -1 latency 1000 bandwidth 0> {
       pipe.block interval 3 { ... }
     }
+    pipe.pipeline @found placement [0, 1] microbatches 2 communicator per_edge
+        link <-1 to -1 latency 1000 bandwidth 0> orders [
+          #pipe.order<F0 F0 BW0 BW0>,
+          #pipe.order<F1 BW1 F1 BW1>] {
+      pipe.block { ... }
+    }
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DenseI32ArrayAttr:$placement, I32Attr:$microbatches,
@@ -46,16 +52,18 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
                        OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
                        OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
                        OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
-                       OptionalAttr<Pipe_WordArray>:$words, OptionalAttr<I32Attr>:$backward_group, UnitAttr:$fill_weights,
-                       OptionalAttr<I64Attr>:$global_norm, OptionalAttr<Pipe_WordArray>:$transfers,
+                       OptionalAttr<Pipe_OrderArray>:$orders, OptionalAttr<I32Attr>:$backward_group, UnitAttr:$fill_weights,
+                       OptionalAttr<I64Attr>:$global_norm,
                        OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices,
                        OptionalAttr<DenseI64ArrayAttr>:$gradients, OptionalAttr<DenseI64ArrayAttr>:$overlapped);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
-    attr-dict-with-keyword $body
+    (`orders` custom<Orders>($orders)^)? attr-dict-with-keyword $body
   }];
   let extraClassDeclaration = [{
+    /// Whether its orders place the transfers.
+    bool placesTransfers();
     /// Stages count from 0; ranks are 0 to the largest of the placement.
     int32_t ranks();
     /// The one block of the body.
@@ -73,8 +81,8 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
     slot modulo the interval. Values flow between the passes as the microbatch's data do. `refilled`: where ranks wait at
     the beginning and the end, passes that fit move forward, as long as no rank holds more than the fullest one does.
 
-    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: its words are the
-    pipeline's `words`, or come from the catalogue, under the pipeline's name and with its `parameters`.
+    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: what its ranks do are
+    the pipeline's `orders`, or comes from the catalogue, under the pipeline's name and with its `parameters`.
 
     Example:
     ```mlir

@@ -87,6 +87,18 @@ static LogicalResult verifyCopies(PipelineOp op) {
   return success();
 }
 
+bool PipelineOp::placesTransfers() {
+  return getOrders() &&
+         llvm::any_of(getOrders()->getAsRange<OrderAttr>(), [](OrderAttr order) { return order.hasTransfers(); });
+}
+
+static LogicalResult verifyOrders(PipelineOp op) {
+  if (op.getOrders() && int64_t(op.getOrders()->size()) != op.ranks())
+    return op.emitOpError() << "expected an order for each of its " << op.ranks() << " ranks, found "
+                            << op.getOrders()->size();
+  return success();
+}
+
 LogicalResult PipelineOp::verify() {
   if (failed(verifyPlacement(*this)) || failed(verifyCopies(*this)))
     return failure();
@@ -100,7 +112,7 @@ LogicalResult PipelineOp::verify() {
       failed(verifyList(*this, "overlapped", getOverlapped(), getPlacement().size(), limits::kTime, -1)) ||
       failed(verifyList(*this, "static_bytes", getStaticBytes(), ranks, limits::kBytes)) ||
       failed(verifyList(*this, "workspace", getWorkspace(), ranks, limits::kBytes)) ||
-      failed(verifyTime(*this, "global_norm", int64_t(getGlobalNorm().value_or(0)))))
+      failed(verifyTime(*this, "global_norm", int64_t(getGlobalNorm().value_or(0)))) || failed(verifyOrders(*this)))
     return failure();
   Block &body = getBody().front();
   if (!llvm::hasSingleElement(body) || !isa<BlockOp>(body.front()))

@@ -172,17 +172,6 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
-    attributes {words = [array<i32: 0, -2>]} {
-  // expected-error @below {{expected letters of at least 0 in the words, or -1 less four times the stage of an overlapped F, found -2}}
-  pipe.block {
-    %0:2 = pipe.forward stage 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
-    pipe.backward(%0#0, %0#1) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
-  }
-}
-
-// -----
-
 pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
   // expected-error @below {{expected an interval and slots, or the name of a known schedule, found 'p'}}
   pipe.block {

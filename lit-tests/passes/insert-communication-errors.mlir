@@ -99,3 +99,23 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
   // expected-error @below {{F stage 0 microbatch 1 is none of the pipeline's 1 stages and 1 microbatches}}
   %0:2 = pipe.forward stage 0 microbatch 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
 } leave {}
+
+// -----
+
+// expected-error @below {{expected a program for each of its 2 orders}}
+pipe.pipeline @p placement [0, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    orders [#pipe.order<F0 send(F0, 0) BW0>, #pipe.order<F1 BW1>] {
+  pipe.block {}
+}
+pipe.program @rank0 rank 0 communicator per_edge enter {} step {} leave {}
+
+// -----
+
+// expected-error @below {{expected the passes of rank 0's program in its order, found more}}
+pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    orders [#pipe.order<F0 BW0 send(F0, 0)>] {
+  pipe.block {}
+}
+pipe.program @rank0 rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+} leave {}

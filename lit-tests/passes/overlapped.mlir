@@ -6,7 +6,7 @@
 // RUN: sed 's/communicator per_edge/communicator shared/' %s | pipe-opt --pipe-build-schedule --pipe-insert-communication --pipe-overlap-communication --pipe-allocate-slots --pipe-check-deadlock | FileCheck %s
 
 pipe.pipeline @order placement [0, 1] microbatches 3 communicator per_edge link <-1 to -1 latency 1 bandwidth 0>
-    attributes {words = [array<i32: 0, 0, -1, 3, 3, 3>, array<i32: 4, -5, 7, -5, 7, 7>], overlapped = array<i64: 5, 5>} {
+    orders [#pipe.order<F0 F0 (F0 BW0) BW0 BW0>, #pipe.order<F1 (F1 BW1) (F1 BW1) BW1>] attributes {overlapped = array<i64: 5, 5>} {
   pipe.block {
     %0:3 = pipe.forward stage 0 cost 2 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:2 = pipe.forward(%0#0) stage 1 cost 2 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)

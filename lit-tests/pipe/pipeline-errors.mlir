@@ -138,6 +138,14 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
+// expected-error @below {{expected an order for each of its 2 ranks, found 1}}
+pipe.pipeline @p placement [0, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+    orders [#pipe.order<F0 BW0>] {
+  pipe.block {}
+}
+
+// -----
+
 // expected-error @below {{expected exactly one 'pipe.block' as its body}}
 pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {}
 

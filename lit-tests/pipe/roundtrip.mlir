@@ -35,6 +35,22 @@ pipe.pipeline @design placement [0, 1] microbatches 4 communicator per_pair
   }
 }
 
+// A solution: an order a rank, with a pair and with a rank's transfers and waits where they are given.
+// CHECK-LABEL: pipe.pipeline @orders
+// CHECK-SAME: orders [
+// CHECK-NEXT:      #pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>,
+// CHECK-NEXT:      #pipe.order<>]
+// CHECK-SAME: attributes {copies = 2 : i32, slices = 2 : i32} {
+// GENERIC: "pipe.pipeline"() <{
+// GENERIC-SAME: orders = [#pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>, #pipe.order<>]
+pipe.pipeline @orders placement [0, 1] microbatches 2 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+    orders [
+      #pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0)
+                  send(F0, 1) recv(B0, 0) B0 W00>,
+      #pipe.order<>] attributes {copies = 2 : i32, slices = 2 : i32} {
+  pipe.block {}
+}
+
 // CHECK-LABEL: pipe.program @rank0 rank 0 communicator per_edge
 // CHECK-SAME: rings = [#pipe.ring<send 1 slots 1 bytes 8>, #pipe.ring<recv 1 slots 1 bytes 8>]
 // CHECK-SAME: stages = array<i32: 0>
