@@ -1,9 +1,10 @@
-// Time goes on in stretches no longer than the shortest letter, in which the ranks are taken one after the other: what
-// a rank starts in one reaches no other before it ends. What is compared at the end of a stretch is what has been made
-// of the two things that bound any order (Bounds.h): of each rank's time, the letters run, and of its memory, how much
-// of what microbatches must hold for how long at least lies behind them. While a letter of the pipeline's data runs or
-// is handed over, its microbatch holds its share of the rank of each stage whose forward it has done and whose backward
-// not: the letter is worth its length and its hand-over times the sum of these shares, beside its length as work.
+// Time goes on in stretches no longer than the shortest letter. Within a stretch the ranks are taken one after the
+// other, since what a rank starts in it reaches no other rank before the stretch ends. At the end of a stretch states
+// are compared by what they have made of the two things that bound any order (Bounds.h): of each rank's time, by the
+// letters run; of its memory, by how much lies behind them of what microbatches must hold, times how long at least.
+// While a letter runs or its result is handed over, its microbatch holds memory for each stage whose forward it has
+// done and whose backward it has not. So a letter is worth its length as work, and besides its length and hand-over
+// times the sum of the shares of ranks' memory that these stages hold.
 #include "compiler/schedule/construct/Beam.h"
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -53,7 +54,7 @@ public:
 private:
   static constexpr size_t kOver = 4; // times the width that states may be in between
 
-  /// Its ranks' views stand in `rows`.
+  /// Of a state; its ranks' views stand in `rows`.
   struct State {
     Score gained = 0;  // by letters, as memory
     Score wasted = 0;  // time that ranks idle, less what is gained
@@ -96,7 +97,8 @@ private:
       for (const Letter letter : {Letter::F, Letter::B}) {
         const Letter kind = letter == Letter::B && problem.backward == BackwardMode::Fused ? Letter::BW : letter;
         const Score length = Score(costOf(stage, kind)) + views.consumer(int32_t(s), letter).handOver;
-        // A forward begins what later letters need: worth more, by what does best on the grid of test/bench.
+        // A forward begins what later letters need, so it is worth more; how much more does best on the grid of
+        // test/bench.
         const Score begun = letter == Letter::F ? length * 3 / 10 : 0;
         worth[size_t(letter)].push_back(Time(length * shares / kWhole + begun));
       }
@@ -128,7 +130,7 @@ private:
     return views.leastEnd(int32_t(rank), view, now) - heads[rank] >= best;
   }
 
-  /// What states have wasted by the end of the stretch that begins, if no rank starts anything more.
+  /// How much each state will have wasted at the end of this stretch if no rank starts anything more.
   void lookAgain(Time end) {
     for (size_t i = 0; i < states.size(); ++i) {
       states[i].wasted = -states[i].gained;
@@ -137,7 +139,7 @@ private:
     }
   }
 
-  /// All that a rank may do in a stretch, in each state.
+  /// Extends each state by all that one rank may do in this stretch.
   void decide(size_t rank, Time begin, Time end) {
     const size_t count = states.size();
     size_t lost = 0;
@@ -294,7 +296,7 @@ private:
     rows.resize(to * ranks);
   }
 
-  /// What no state needs any more.
+  /// Forgets what no state needs any more.
   void forget() {
     constexpr size_t kSpare = 1 << 20;
     if (views.size() > 2 * lastViews + kSpare) {

@@ -1,11 +1,13 @@
 // What is left out of a rank's choices, without loss for the makespan or the span:
-// - Having waited, a rank takes only what has reached it since: what it could have done before it waited would, done
-//   then, make nothing later, since memory changes only with its own letters.
-// - Nor does it wait so long that a backward or a W which it could have run fits whole: run there, that makes nothing
-//   later, and what it frees is free sooner. Not so a forward, whose bytes others may need.
-// - Of W of equal lengths and bytes the stage with fewest done is taken, as any may change places.
-// - A forward after which a rank cannot go on (Dijkstra's banker, as in ListSchedule.cpp): what is begun below one of
-//   its stages and one microbatch from there on must be held at once some time.
+// - After a wait, a letter that could have started before it. Started then, it would have made nothing later, since the
+//   rank's memory changes only with the rank's own letters.
+// - A wait in which a backward or W that could have run would have fitted whole. Run there, it would have made nothing
+//   later, and its bytes would be free sooner. A forward is not so: others may need its bytes.
+// - Of several W of equal lengths and bytes, all but that of the stage with fewest done, since any two may change
+//   places.
+// - A forward after which the rank cannot go on (Dijkstra's banker, as in ListSchedule.cpp): for each of its stages,
+// what
+//   has begun below that stage, and one microbatch from there on, must be held at once at some time.
 #include "compiler/schedule/construct/BeamRanks.h"
 
 #include "compiler/schedule/model/Random.h"
@@ -132,7 +134,7 @@ bool BeamRanks::mayForward(const RankView &rank, const Draft &view, size_t stage
   return true;
 }
 
-/// What an idle rank may start, but what it refused: `offer(place of the stage, letter)`.
+/// Calls `offer(place of the stage, letter)` for all that an idle rank may start, except what it has refused.
 template <class Function> void BeamRanks::eachOption(const RankView &rank, const Draft &view, Function &&offer) const {
   const auto isRefused = [&](size_t i, int letter) { return (view[kRefused] >> (3 * i + size_t(letter)) & 1) != 0; };
   const size_t count = rank.stages.size();
@@ -153,7 +155,7 @@ template <class Function> void BeamRanks::eachOption(const RankView &rank, const
     offer(weight, Letter::W);
 }
 
-/// Takes in what is under way until a time.
+/// Counts what arrives until a time as here.
 void BeamRanks::receive(const RankView &rank, Draft &view, Time until) const {
   const auto begin = view.begin() + std::ptrdiff_t(underWay(rank));
   auto at = begin;

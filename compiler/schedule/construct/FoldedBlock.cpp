@@ -35,7 +35,7 @@ private:
   Time longest = 1;
 };
 
-/// The fewest that all passes' lengths are nearest to.
+/// The fewest slots for the longest pass at which all passes' lengths are nearest to whole slots.
 int32_t slotsOf(const Problem &problem) {
   constexpr int32_t kMostSlots = 4;
   int32_t best = 1;

@@ -1,10 +1,10 @@
 // Modulo scheduling over ranks. On a rank of V placement four passes of a microbatch stand in an interval: F of the
 // first chunk and B of the second on their way down the ranks, F of the second and B of the first on their way up. From
-// a rank to the next, streams that run towards each other shift against each other by both passes, those that run the
-// same way by the difference, and where two would meet one waits. So all that matters on a rank is where three of them
-// stand against the fourth: a dynamic programme over the ranks, from the turn to the first, finds the least that a
-// microbatch waits in all. Each stream goes on by itself, so a step from a rank to the next is one relaxation along
-// each of the four.
+// a rank to the next, two streams that run towards each other shift against each other by both passes' lengths, two
+// that run the same way by the difference. Where two would meet, one waits. So all that matters on a rank is where
+// three of the streams stand relative to the fourth. A dynamic programme over the ranks, from the last one to the
+// first, finds the least that a microbatch waits in all. Each stream goes on by itself, so a step from a rank to the
+// next is one relaxation along each of the four streams.
 #include "compiler/schedule/construct/FoldedStreams.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ public:
 private:
   using Cost = uint16_t;
   static constexpr Cost kNever = std::numeric_limits<Cost>::max() - 16;
-  // What waits behind F of the second chunk and before its B counts twice on the last ranks, so it costs a little more.
+  // Waiting behind F of the second chunk, or before its B, counts twice on the last ranks, so it costs a little more.
   static constexpr int32_t kOuter = 8, kInner = 9;
   static int32_t priceOf(size_t stream) { return stream == kOut || stream == kHome ? kOuter : kInner; }
 
@@ -66,7 +66,7 @@ private:
     return after >= xLength && n - after >= yLength;
   }
 
-  /// Each W into the first gap behind its B, of the first chunk before the second.
+  /// Puts each W into the first gap behind its B, that of the first chunk before that of the second.
   std::optional<std::array<int32_t, 2>> weightsOf(const Level &level, const std::array<int32_t, 4> &at) const {
     std::array<std::pair<int32_t, int32_t>, 6> busy;
     size_t count = 0;
@@ -123,7 +123,7 @@ private:
     });
   }
 
-  /// All others stand behind the first, so where that one moves they all do, the other way.
+  /// Streams are placed relative to the first one: if that one moves, all others move the other way.
   void relax(std::vector<Cost> &cost, Stream stream, int32_t hop) const {
     const auto price = Cost(priceOf(stream));
     std::vector<Cost> line(static_cast<size_t>(n));

@@ -1,7 +1,7 @@
-// An event for each time a rank may become able to do something. A forward is taken only where its bytes fit and the
-// state stays safe (Dijkstra's banker): for each stage of the rank, once all microbatches that have begun it are done,
-// the others' bytes and those of one microbatch from here to the rank's last stage fit. Then the oldest microbatch not
-// done can always go on, so no order ends in a deadlock.
+// There is an event for each time at which a rank may become able to do something. A forward is taken only where its
+// bytes fit and the state stays safe (Dijkstra's banker): for each stage of the rank, once all microbatches that have
+// begun it are done, the bytes of the others and those of one microbatch from this stage to the rank's last one fit.
+// Then the oldest microbatch not done can always go on, so no order ends in a deadlock.
 #include "compiler/schedule/construct/ListSchedule.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ private:
     return rank.live + stages[size_t(s)].held() <= capacity(r);
   }
 
-  /// The state after a forward of s, looked at from each higher stage of the rank.
+  /// Whether the state after a forward of s is safe, for each higher stage of the rank.
   bool isSafe(int32_t r, int32_t s) const {
     const RankState &rank = ranks[size_t(r)];
     if (rank.stages.size() == 1 || capacities.empty())
@@ -170,7 +170,7 @@ private:
     return choice;
   }
 
-  /// `blocked`: a forward is here but for memory.
+  /// `blocked`: a forward could run if memory held it.
   Choice forwardOf(int32_t r, bool &blocked) const {
     const RankState &rank = ranks[size_t(r)];
     Choice choice;
@@ -246,7 +246,7 @@ private:
       if (mayStart(length, next, forced ? std::max(policy.weightPatience, 50) : policy.weightPatience))
         return start(r, weight, Letter::W);
     }
-    // A forward that would keep a backward waiting waits itself.
+    // A forward that would keep a backward waiting is put off.
     if (const Time next = std::min(backward.ready, forward.ready); next != kUnknown)
       wakeAt(r, next);
   }

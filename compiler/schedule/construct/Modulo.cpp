@@ -1,5 +1,5 @@
-// Modulo scheduling (Rau and Glaeser, 1981; as a pipeline's building block: arXiv 2405.15362, section 3, whose slots
-// are equal where these have their passes' lengths).
+// Modulo scheduling (Rau and Glaeser, 1981). As a pipeline's building block it is that of arXiv 2405.15362, section 3,
+// except that slots there are equal, and here as long as their passes.
 #include "compiler/schedule/construct/Modulo.h"
 
 #include "compiler/schedule/model/Circle.h"
@@ -11,8 +11,8 @@ namespace pipec::schedule {
 
 namespace {
 
-/// The earliest start from `ready` on at which a rank has `length` free in an interval that repeats; takes it. None:
-/// there is no room.
+/// Finds and takes the earliest start from `ready` on at which a rank has `length` free in an interval that repeats.
+/// None: there is no room.
 std::optional<Time> placeOn(Circle &rank, Time ready, Time length, Time interval) {
   const std::optional<Time> start = length > interval ? std::nullopt : rank.earliest(ready, length);
   if (start)

@@ -1,6 +1,6 @@
-// Refilling a repeated block. At both ends of a step a block's slots stand half empty, since the microbatches before
-// the first and after the last are not there; what comes later takes their place. A W in the way is first put off to
-// where memory needs it, and comes back to where a rank waits; whether that pays is tried.
+// Refilling a repeated block. At both ends of a step a block's slots stand half empty, since there are no microbatches
+// before the first and after the last; passes that come later move into them. A W that is in the way is first put off
+// until memory needs it, and then moved back to where the rank waits; whether that pays is tried.
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/improve/LocalSearch.h"
@@ -26,9 +26,9 @@ void deferLast(Words &words) {
   }
 }
 
-/// Words of `problem`, from words of the same with fewer microbatches: in the middle of each rank's, where it runs
-/// every letter once and then the same again, it does so more often. None where some rank never does, or the ranks'
-/// middles do not belong together.
+/// Words of `problem` from words of the same problem with fewer microbatches. In the middle of its word a rank runs
+/// every letter once and then the same again; this stretch is repeated. None where some rank has no such stretch, or
+/// the ranks' stretches do not belong together.
 std::optional<Words> stretch(const Problem &problem, const Words &words, int32_t microbatches) {
   Words result;
   for (const Word &word : words) {
@@ -68,8 +68,8 @@ Problem inSlots(const Problem &problem) {
   return result;
 }
 
-/// What a block's words become when gaps are filled as `problem` has them: with each W where it was first, where memory
-/// or a gap needs it, or, of those that follow a rank's last F, where a gap does.
+/// A block's words with gaps filled by the times of `problem`, in three ways: with each W where the block has it; with
+/// W put off until memory or a gap needs them; or with only those put off that follow a rank's last F.
 std::vector<Words> fillings(const Problem &problem, const Capacities &capacities, const Words &repeated) {
   constexpr int32_t kManyRanks = 48;
   const int64_t passes = problem.ranks < kManyRanks ? 2 : 1; // later ones change hardly anything
@@ -96,7 +96,8 @@ Capacities peaksOf(const Problem &problem, const Words &words) {
   return Capacities(words.size(), most);
 }
 
-/// All fillings: as slots have it, gaps that unequal passes leave filled in their turn, and as the problem has it.
+/// All fillings: by the times of slots, the same and then the gaps that unequal passes leave, and by the problem's
+/// times.
 std::vector<Words> refillings(const Problem &problem, const Block &block) {
   const Words repeated = repeat(problem, block);
   const Capacities capacities = peaksOf(problem, repeated);

@@ -1,4 +1,5 @@
-// Directions by the ranks of neighbours, and the sizes of rounds: so many beats for so many microbatches.
+// A pass's direction follows from the ranks of its neighbours. A round's size is a number of beats (Rounds.cpp) for a
+// number of microbatches.
 #include "compiler/schedule/construct/RoundShape.h"
 
 #include "runtime/plan/Limits.h"
@@ -19,7 +20,8 @@ RoundShape::RoundShape(const Problem &problem)
   };
   const auto isSame = [&](int32_t s, int32_t t) { return problem.rankOf[size_t(s)] == problem.rankOf[size_t(t)]; };
   for (int32_t s = 0; s < count; ++s) {
-    // A pass goes the way its data came; where they were there, the way it sends them on.
+    // A pass goes the way by which its data came; where they come from the same rank, the way by which it sends them
+    // on.
     const bool first = s == 0 || isSame(s - 1, s), last = s + 1 == count || isSame(s, s + 1);
     forwardIsDown.push_back(!first ? goesDown(s - 1, s) : s + 1 < count ? goesDown(s, s + 1) : true);
     backwardIsDown.push_back(!last ? goesDown(s + 1, s) : s > 0 ? goesDown(s, s - 1) : false);

@@ -1,6 +1,6 @@
-// Passes that go down the ranks and those that go up pass each other without waiting where each starts in step with the
-// others of its direction: at times that differ by a multiple of what a pass down and one up take with their transfers,
-// a beat. So a round is so many beats long, each rank has room for a pass down and one up in each of them, and a
+// Passes that go down the ranks and passes that go up meet without waiting if each starts in step with the others of
+// its direction: at times that differ by a multiple of a *beat*, which is what a pass down and one up take with their
+// transfers. So a round is a number of beats long. In each beat each rank has room for a pass down and one up, and a
 // microbatch waits only for a free beat where it turns or begins its next chunk. Where so many beats would be shorter
 // than a rank's work, beats are longer. W go into what is left.
 #include "compiler/schedule/construct/Rounds.h"
@@ -24,7 +24,7 @@ struct Path {
 
 class Round {
 public:
-  /// Takes what it lays from `left`.
+  /// Counts the passes that it lays down from `left`.
   Round(const RoundShape &shape, const Capacities &capacities, const RoundSize &size, int64_t &left)
       : shape(shape), capacities(capacities), left(left), beat(size.beat), beats(size.beats),
         microbatches(size.microbatches), length(beat * beats), circles(size_t(shape.problem.ranks), Circle(length)) {
@@ -33,7 +33,7 @@ public:
     up = beat - down;
   }
 
-  /// How long a round must be for each of its microbatches, so that the capacities hold them all.
+  /// The least length of a round, by microbatch in it, at which the capacities hold them all.
   double leastEach() {
     double most = 0;
     left -= 2 * shape.count;
@@ -48,7 +48,7 @@ public:
     return alone ? most : std::numeric_limits<double>::max();
   }
 
-  /// Each microbatch where it waits least by what that holds on the scarcest rank.
+  /// Lays each microbatch where its waiting takes least of the scarcest rank's memory.
   bool lay() {
     const std::optional<Path> alone = pathFrom(0);
     const Wide least = areaOf(scarce, *alone);
@@ -171,7 +171,7 @@ private:
     return path;
   }
 
-  /// Bytes over time on a rank, W right behind their B.
+  /// The bytes that a rank holds over time, if each W ran right behind its B.
   Wide areaOf(int32_t r, const Path &path) const {
     Wide area = 0;
     for (const int32_t s : shape.stagesByRank[size_t(r)]) {
@@ -182,7 +182,7 @@ private:
     return area;
   }
 
-  /// Each in the first gap behind its B, in the order of those.
+  /// Lays each W into the first gap behind its B, in the order of the B.
   bool layWeights() {
     if (shape.fused)
       return true;

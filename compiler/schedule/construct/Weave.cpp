@@ -1,7 +1,8 @@
-// Microbatches as paths through what the ranks have left. Two streams that run towards each other pass without waiting
-// where their starts differ by a multiple of what a forward and a backward take with their transfers: the first pass
-// that waits brings a microbatch into that phase, and all later ones find it there. So the first start that memory
-// allows is taken, and then moved back as far as its end stays where it is.
+// A microbatch is a path through the gaps that the ranks have left. Forwards and backwards that run towards each other
+// pass without waiting if their starts differ by a multiple of what a forward and a backward take with their transfers.
+// The first pass of a microbatch that has to wait brings the microbatch into this phase, and its later passes find it
+// there. So the first start is taken that memory allows. Then the path's passes are moved as late as its end allows, so
+// that the waiting is done before the microbatch holds memory.
 #include "compiler/schedule/construct/Weave.h"
 
 #include "compiler/schedule/evaluate/Timeline.h"
@@ -119,8 +120,8 @@ private:
   std::vector<Held::Change> changes; // of one rank
   std::vector<Time> own;             // of each rank: where the path's last pass on it ended, or the next one begins
 
-  /// From the end of a stage's F to the start of the next one's, and from the end of that one's B to the start of its
-  /// own.
+  /// From the end of F on stage s to the start of F on the next stage, and from the end of B there to the start of B on
+  /// s.
   std::pair<Time, Time> hops(int32_t s) const {
     const Stage &stage = problem.stages[size_t(s)], &next = problem.stages[size_t(s) + 1];
     const Time on = problem.handOver(s, s + 1), returned = problem.handOver(s + 1, s);
@@ -149,7 +150,7 @@ private:
 
   Timeline &timelineOf(int32_t s) { return timelines[size_t(problem.rankOf[size_t(s)])]; }
 
-  /// As early as it can from `ready` on, its start as late as that allows.
+  /// The path that ends earliest of those from `ready` on, and starts as late as that end allows.
   Path pathFrom(Time ready) {
     Path path;
     path.out.resize(size_t(count));
@@ -176,7 +177,7 @@ private:
     return path;
   }
 
-  /// The first one from `ready` on that memory holds; none after more tries than it ever takes.
+  /// The first path from `ready` on that memory holds; none after more tries than it ever takes.
   std::optional<Path> pathWithin(Time ready) {
     constexpr int kTries = 1'000; // few take more than 20
     Path path = pathFrom(ready);
@@ -191,7 +192,7 @@ private:
     return std::nullopt;
   }
 
-  /// Passes as late as the last one allows: what waits, waits before it starts, where it holds nothing.
+  /// Moves passes as late as the last one allows, so that a microbatch waits before its start, where it holds nothing.
   void tighten(Path &path) {
     own.assign(size_t(problem.ranks), std::numeric_limits<Time>::max() / 2);
     Time due = path.back[0] + back.length[0];
@@ -210,7 +211,8 @@ private:
     }
   }
 
-  /// In order; without what W free, where these are followed, for all but what is to be judged.
+  /// A path's changes of a rank's bytes, ascending in time. Where W are followed, what they free is in it only
+  /// `withWeights`.
   void changesOn(int32_t rank, const Path &path, bool withWeights, std::vector<Held::Change> &changes) const {
     changes.clear();
     for (const int32_t s : stagesByRank[size_t(rank)]) {
@@ -226,7 +228,7 @@ private:
     std::sort(changes.begin(), changes.end());
   }
 
-  /// By how much later it has to start at least, where it would exceed some rank's capacity.
+  /// If the path would exceed some rank's capacity: by how much later it has to start at least.
   std::optional<Time> overAt(const Path &path) {
     for (int32_t i = 0; i < problem.ranks; ++i) {
       const int32_t r = (fullest + i) % problem.ranks;
@@ -249,7 +251,8 @@ private:
     return std::nullopt;
   }
 
-  /// The time for which all of the scarcest rank's memory would hold what the microbatch holds for its while.
+  /// For how long the microbatch would take all of the scarcest rank's memory: bytes times how long it holds them, over
+  /// the capacity.
   double shareOf(const Path &path) const {
     double most = 0;
     for (int32_t r = 0; r < problem.ranks; ++r) {
@@ -280,8 +283,8 @@ private:
     laid.push_back(std::move(path));
   }
 
-  /// Where the W of a rank would go, one after the other, into the first gaps after their B; what is before all that is
-  /// still to come stays there.
+  /// Places the W of a rank, one after the other, into the first gaps after their B. Those that lie before everything
+  /// still to come are settled.
   void layWeights(int32_t rank, const Path &path) {
     Weights &weights = weightsOf[size_t(rank)];
     Held &mine = held[size_t(rank)];

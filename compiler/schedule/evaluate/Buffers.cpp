@@ -1,6 +1,6 @@
-// The words run without times: a letter when what it takes has come and a buffer is free for what it sends, a transfer
-// when one is free where it goes. More buffers never stop anything that ran with fewer, so words that stop go on from
-// there with one more.
+// Runs the words without times. A letter runs when its inputs have come and a buffer is free for what it sends; a
+// transfer runs when a buffer is free at the receiver. More buffers never stop anything that ran with fewer, so where
+// words stop, one more is added and they go on from there.
 #include "compiler/schedule/evaluate/Buffers.h"
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -70,7 +70,7 @@ public:
   }
 
 private:
-  /// What comes to a stage, forwards or backwards: its transfers in the order in which they are made and taken.
+  /// What comes to a stage from one neighbour: its transfers, in the order in which they are made and taken.
   struct Flow {
     int32_t pair = -1; // none: from its own rank
     std::vector<int32_t> transfers;
@@ -99,8 +99,8 @@ private:
                                                                                        : &flows[flowOf(next, forward)];
   }
 
-  /// Transfers are numbered as they are made; a receiver needs room for all from the oldest that it has not taken up to
-  /// the one that it takes.
+  /// Numbers each pair's transfers in the order in which they are made. A receiver needs room for all from the oldest
+  /// that it has not taken up to the one that it takes.
   void outOfOrder() {
     for (const Word &word : words)
       for (const Op &op : word)
@@ -137,7 +137,7 @@ private:
         pairs[size_t(in->pair)].take(in->transfers[in->taken++]);
   }
 
-  /// There and back over the ranks, as passes go.
+  /// Lets all ranks run as far as they can, there and back over the ranks, as passes go.
   bool advanceAll() {
     bool any = false;
     for (size_t r = 0; r < words.size(); ++r)
@@ -171,7 +171,7 @@ private:
     return true;
   }
 
-  /// What a letter, or the two of a pair, make and have no buffer for.
+  /// The flow for whose transfer the next letter (or pair) has no free buffer; null: it has.
   Flow *lacks(const Word &word, size_t at) {
     const Flow *before = nullptr;
     for (size_t with = at; with != at + together(word, at); ++with)
@@ -185,7 +185,7 @@ private:
     return nullptr;
   }
 
-  /// One buffer more where a rank has none for what it makes; false where none waits so.
+  /// Adds one buffer where a rank has none for what its next letter makes; false where no rank waits for a buffer.
   bool grow() {
     size_t best = pairs.size();
     for (size_t r = 0; r < words.size(); ++r) {
@@ -199,7 +199,8 @@ private:
     if (best == pairs.size())
       return false;
     Pair &pair = pairs[best];
-    // Both of an overlapped pair may send to one rank, which takes two buffers even where nothing is left to move.
+    // Both passes of an overlapped pair may send to one rank. That takes two buffers at the sender even if nothing
+    // waits there.
     const bool atSender = pair.made == pair.moved || room[size_t(pair.from)] >= room[size_t(pair.to)];
     ++(atSender ? pair.sends : pair.receives);
     room[size_t(atSender ? pair.from : pair.to)] -= payload[best];

@@ -27,7 +27,8 @@ Step stepOf(const Walk &walk, int32_t ranks) {
   return step;
 }
 
-/// Starts with the walk that released all ranks at 0. Released walks end, and in time, as that one did.
+/// Begins with the walk in which all ranks were released at 0. It ended, and not too late, so walks from other releases
+/// do too.
 Time spanOf(Walk &walk, int32_t ranks) {
   return largestCycleMean(stepOf(walk, ranks), [&](const std::vector<Time> &starts, Step &step) {
     walk.run(starts);

@@ -1,4 +1,4 @@
-// Gaps and levels in sorted lists: what is laid is near their ends.
+// Gaps and levels are sorted lists. They are short to search, since what is laid is near their ends.
 #include "compiler/schedule/evaluate/Timeline.h"
 
 #include <algorithm>

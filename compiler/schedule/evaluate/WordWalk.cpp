@@ -1,6 +1,6 @@
-// Each rank runs its word until a letter's producer has not run; it is then noted at the producer's stage and put back
-// on the list when that stage's next letter is done. Every letter is visited once, so a walk is linear, and what is
-// left when the list is empty stands in a cycle.
+// Each rank runs its word until it comes to a letter whose input is not made yet. The rank is then noted at the stage
+// that makes the input, and put back on the list when that stage's next letter is done. Every letter is visited once,
+// so a walk is linear, and what is left when the list is empty stands in a cycle.
 #include "compiler/schedule/evaluate/WordWalk.h"
 
 #include "runtime/plan/Limits.h"
@@ -120,7 +120,7 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
       state.origin = *origin;
   };
 
-  // Whether what a letter takes is known; else the rank is noted where it will be.
+  // Whether the arrival of a letter's input is known; if not, the rank is noted at the stage that will make it.
   const auto isKnown = [&](const Op &op) {
     StageState &stage = stages[op.stage];
     if (op.letter == Letter::F ? stage.isFirst : op.letter == Letter::W || stage.isLast)

@@ -1,7 +1,7 @@
-// The word formulation for Z3's difference logic. A variable is the start of a pass; microbatches of a stage and kind
-// come in order (no loss: exchanging equals changes no time and no count), so what is left to decide is, for two passes
-// of a rank of different stage or kind, which runs first. Memory and the time that a rank's passes take between them
-// are clauses over these decisions.
+// The problem in Z3's difference logic. A variable is the start of a pass. Microbatches of a stage and kind come in
+// order (no loss: exchanging equals changes no time and no count). So what is left to decide is, for each two passes of
+// a rank of different stage or kind, which runs first. Memory limits, and that a rank runs one pass at a time, are
+// clauses over these decisions.
 #include "compiler/schedule/exact/Decide.h"
 
 #include "compiler/schedule/exact/PassGraph.h"
@@ -148,7 +148,7 @@ private:
           }
   }
 
-  /// x runs before y; said unless a neighbour of theirs says more.
+  /// Says that x runs before y, unless what is said of a neighbouring pass implies it.
   void orderedByWindows(int32_t x, int32_t y) {
     const int32_t m = passes.microbatches();
     if ((y % m > 0 && before(x, y - 1).isTrue()) || (x % m + 1 < m && before(x + 1, y).isTrue()))
@@ -156,8 +156,8 @@ private:
     solver.add(start[size_t(y)] - start[size_t(x)] >= number(passes.length(x)));
   }
 
-  /// A pass starts no earlier than all that its rank runs before it takes, and so with what follows. Said of two lines
-  /// at a time.
+  /// A pass starts no earlier than the time that all passes before it on its rank take; likewise for what follows it.
+  /// Said for two lines at a time.
   void work(int32_t rank) {
     const std::vector<int32_t> &lines = passes.linesOf(rank);
     const int32_t m = passes.microbatches();
@@ -202,7 +202,7 @@ private:
     solver.add(z3::mk_or(terms));
   }
 
-  /// What may be reached at most, each value a literal that is true where it is reached: value -> literal, ascending.
+  /// Sums that may be reached, ascending: value -> the literal that is true if the sum reaches it.
   using Sum = std::map<__int128, Literal>;
 
   /// While a forward runs, its rank holds no more than it may: a totalizer over the lines of the rank (Bailleux and

@@ -1,5 +1,5 @@
-// First asked is whether anything is better than the best order at all: mostly it is not, and then that is the proof. A
-// question that runs out of time is followed by an easier one, nearer to the bound.
+// The first question is whether any order is better than the best one known. Mostly there is none, which is the proof.
+// After a question that runs out of time comes an easier one, nearer to the bound.
 #include "compiler/schedule/exact/Exact.h"
 
 #include "compiler/schedule/construct/Beam.h"
@@ -85,7 +85,8 @@ private:
                          hasPairs(problem)}); // not asked about
   }
 
-  /// Nothing more can be proven: the search goes on, twice as long each time, for as long as that is likely to end.
+  /// If nothing more can be proven, lets the search go on, with twice the effort each time, while there is time for
+  /// that.
   void searchOn() {
     int64_t last = 0;
     for (int64_t effort = 200; best.time > best.bound && passed() + 2 * last < options.milliseconds; effort *= 2) {
@@ -104,14 +105,14 @@ private:
     }
   }
 
-  /// The problem whose bound is all that is known of all.
+  /// The problem whose bound is the least: the bound of all problems together.
   size_t next() const {
     return size_t(
         std::min_element(known.begin(), known.end(), [](const Known &a, const Known &b) { return a.bound < b.bound; }) -
         known.begin());
   }
 
-  /// Where few states of all ranks are left that may come to less, all of them are soon looked at. They have no pairs.
+  /// Tries to prove by a beam that drops no state: quick where few states of all ranks could still come to less.
   void beamAll(size_t i) {
     constexpr size_t kStates = 20'000;
     Known &it = known[i];
@@ -164,7 +165,7 @@ private:
                   {.objective = options.objective, .target = target, .milliseconds = milliseconds}, words);
   }
 
-  /// What a solver says is looked at here.
+  /// The solver is not trusted: its words are verified and timed here.
   bool isBetter(size_t i, Time target, const Words &words) const {
     if (!verify(problems[i], words).empty() || timeOf(problems[i], words, options.objective) > target)
       return false;

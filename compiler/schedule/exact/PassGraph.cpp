@@ -35,7 +35,7 @@ void Passes::connect() {
   const int32_t m = microbatches(), origin = lines() * m, norm = origin + 1;
   const auto line = [&](int32_t s, int32_t kind) { return s * kinds + kind; };
   const auto connect = [&](int32_t from, int32_t to, Time length) { network.push_back({from, to, length}); };
-  // In an order in which every arc leads on.
+  // All passes, such that every arc leads from an earlier one to a later one.
   const auto chain = [&](int32_t of, int32_t j) {
     if (j > 0)
       connect(pass(of, j - 1), pass(of, j), lengths[size_t(of)]);

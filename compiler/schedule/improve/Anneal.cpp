@@ -1,6 +1,6 @@
-// A move takes a letter some places along its rank's word. Within a stage and kind letters keep their order, so each
-// keeps its microbatch, and what a move may pass is seen from the letters it passes alone; so is what it does to
-// memory.
+// A move takes a letter some places along its rank's word. Letters of one stage and kind keep their order, so each
+// letter keeps its microbatch. Whether a move is allowed, and what it does to memory, follows from the letters that it
+// passes.
 #include "compiler/schedule/improve/LocalSearch.h"
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -79,7 +79,8 @@ private:
     return a.stage != b.stage || (a.letter != b.letter && microbatches[rank][early] != microbatches[rank][late]);
   }
 
-  /// Follows a longest path of a step back from its end. Only another order at one of its turns makes it shorter.
+  /// Follows a longest path of a step back from its end. Only another order at one of the path's turns makes it
+  /// shorter.
   void findTurns() {
     turns.clear();
     const std::vector<std::vector<Time>> &starts = timer.starts(words);
@@ -144,7 +145,7 @@ private:
     return fits(move) ? std::optional(move) : std::nullopt;
   }
 
-  /// Levels between the two places shift by what the letter changes; the letter itself is looked at where it goes.
+  /// The bytes held between the two places shift by what the letter changes; the letter itself is judged where it goes.
   bool fits(const Move &move) const {
     if (capacities.empty())
       return true;

@@ -1,5 +1,6 @@
-// Moving letters forward into gaps. Where a rank waits for its next letter, a later one may run first if its input is
-// there, it ends before the wait does, and memory allows it all the way: then no letter starts later than it did.
+// Moving letters forward into gaps. Where a rank waits for its next letter, a later one may run first if the later
+// one's input is there, it ends before the wait does, and memory allows the move all the way. Then no letter starts
+// later than before.
 #include "compiler/schedule/improve/LocalSearch.h"
 
 #include "compiler/schedule/evaluate/WordWalk.h"
@@ -29,8 +30,7 @@ public:
     }
   }
 
-  /// Each letter in turn, those that it needs before it, goes to the earliest gap that takes it. Whether anything
-  /// moved.
+  /// Moves each letter, after those that it needs, to the earliest gap that takes it. Returns whether anything moved.
   bool pass() {
     std::vector<std::vector<Time>> starts;
     for (const Word &word : words)
@@ -68,7 +68,7 @@ private:
   std::vector<RankState> ranks;
   bool moved = false; // anything, in this pass
 
-  /// A rank's letters whose inputs are known. Whether there were any.
+  /// Places a rank's letters whose inputs are known. Returns whether there were any.
   bool advance(size_t rank) {
     size_t &next = ranks[rank].next;
     const size_t before = next;
@@ -106,7 +106,7 @@ private:
     }
   }
 
-  /// When the input of the next letter of its kind is there, and the one before it has run; none: not known yet.
+  /// When the input of the next letter of this kind is there and the letter before it has run; none: not known yet.
   std::optional<Time> readyOf(const Op &op) const {
     const auto s = static_cast<size_t>(op.stage);
     const size_t kind = kindOf(op.letter), n = ends[s][kind].size();
@@ -132,8 +132,8 @@ private:
     return at == 0 ? 0 : ranks[rank].starts[at - 1] + lengthOf(words[rank][at - 1]);
   }
 
-  /// The next letter of a rank to the earliest place where it starts no sooner than `ready`. Whether it moved past
-  /// another. Those behind it are where they were.
+  /// Moves the next letter of a rank to the earliest place where it starts no sooner than `ready`; letters behind stay
+  /// where they were. Returns whether it moved past another.
   bool pull(size_t rank, Time ready) {
     RankState &state = ranks[rank];
     const size_t from = state.next;

@@ -1,6 +1,6 @@
-// A rank stands as before where since then it has run each kind of letter equally often: the same microbatches wait, so
-// the same bytes are held and the same letters may follow. For ranks that stand so at one time all together, what comes
-// next comes as it did; where they do nearly, it is tried.
+// A rank stands as before if since then it has run each kind of letter equally often: as many microbatches wait between
+// the same passes, so the same bytes are held and the same letters may follow. If all ranks stand so at one time, what
+// comes next comes as it did before. If they nearly do, the period is tried.
 #include "compiler/schedule/improve/Grow.h"
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -19,7 +19,7 @@ constexpr int32_t kAnchors = 8; // moments at which one may begin
 
 size_t kindOf(const Op &op) { return 4 * size_t(op.stage) + size_t(op.letter); }
 
-/// The words with the period run so many times more.
+/// The words with the period run `times` times more.
 Words repeated(const Words &words, const Period &period, int32_t microbatches, int32_t times) {
   Words result;
   for (size_t r = 0; r < words.size(); ++r) {
@@ -36,7 +36,7 @@ Words repeated(const Words &words, const Period &period, int32_t microbatches, i
   return result;
 }
 
-/// The words without so many microbatches from one on.
+/// Takes the microbatches from `from` to `from` + `count` - 1 out of the words.
 void leaveOut(Words &words, size_t kinds, int32_t from, int32_t count) {
   for (Word &word : words) {
     std::vector<int32_t> seen(kinds, 0);
@@ -52,7 +52,7 @@ public:
   Finder(const Problem &few, const Words &words, Objective objective)
       : few(few), words(words), objective(objective),
         starts(evaluate(few, words, {.withSpan = false, .withStarts = true}).starts) {
-    // What has run, less so many whole microbatches: equal numbers, equal states.
+    // A hash of what has run, less whole microbatches: equal numbers mean equal states.
     Random random(1);
     std::vector<uint64_t> numbers(4 * few.stages.size());
     for (uint64_t &number : numbers)
@@ -96,7 +96,7 @@ private:
   std::vector<std::vector<uint64_t>> states; // of each rank, before each letter and at the end
   std::vector<Period> found;
 
-  /// Periods of k microbatches, from the middle on backwards.
+  /// Looks for periods of k microbatches, about the middle of the words first.
   void look(int32_t k) {
     const Word &word = words.front();
     const size_t steps = size_t(few.microbatches - k) / 2;
@@ -111,7 +111,7 @@ private:
     }
   }
 
-  /// Where each rank stands as before next to a time.
+  /// Finds for each rank the place nearest to `time` from which a period of k may begin.
   void cut(int32_t k, Time time) {
     Period period{.microbatches = k, .from = {}};
     Time longest = 0;
@@ -135,10 +135,10 @@ private:
     found.push_back(std::move(period));
   }
 
-  /// What periods are compared by.
+  /// The time by which periods are compared.
   double farAhead(const Period &period) const { return period.timeWith(8 * few.microbatches); }
 
-  /// No period, but how fast the first rank goes on in the middle of its word.
+  /// No period, only how fast the first rank goes on in the middle of its word.
   Period middle() const {
     const std::vector<Time> &mine = starts.front();
     const size_t third = mine.size() / 3;

@@ -15,7 +15,7 @@ const char *nameOf(Letter letter) {
   return index < kNames.size() ? kNames[index] : "unknown letter";
 }
 
-/// What a letter is, counted: BW counts as a B, of which there is one kind a mode.
+/// The index by which a letter is counted: BW counts as B.
 enum Kind { Forward, Backward, Weight };
 constexpr size_t kHalves = 3; // of the backwards those that leave a W
 
@@ -74,7 +74,7 @@ std::string verifyAll(const Problem &problem, const Counts &counts) {
   return {};
 }
 
-/// What runs overlapped is an F with a whole backward behind it.
+/// An overlapped letter is an F, and a whole backward stands behind it.
 std::string verifyPair(int32_t rank, size_t position, const Word &word) {
   const Op &op = word[position];
   if (!op.overlapped || (op.letter == Letter::F && position + 1 < word.size() && !word[position + 1].overlapped &&
@@ -133,8 +133,8 @@ private:
     return from >= 0 && done[from][kind] <= done[op.stage][kind] ? from : -1;
   }
 
-  /// The letter at which a rank stands: its next, or, if that can run but for what it is overlapped with, the one
-  /// behind.
+  /// The letter at which a rank stands: its next one, or, if only the other of a pair keeps that from running, the
+  /// other.
   const Op &head(int32_t rank) const {
     const Op &op = words[rank][position[rank]];
     return op.overlapped && missing(op) < 0 ? words[rank][position[rank] + 1] : op;

@@ -1,6 +1,5 @@
 // A move changes the word of one rank: it joins a forward and a backward nearby into a pair, parts one, or takes a
-// letter or a pair some places along. What comes of it is looked at whole, since a pair may bring its W along from
-// anywhere.
+// letter or a pair some places along. The whole new word is checked, since a pair may bring its W along from anywhere.
 #include "compiler/schedule/improve/Annealer.h"
 #include "compiler/schedule/overlap/Pairing.h"
 
@@ -57,10 +56,11 @@ private:
   Time unit = 1;            // about a pass of the largest stage
 
   static size_t lengthAt(const Word &word, size_t at) { return word[at].overlapped ? 2 : 1; }
-  /// Where the item before begins.
+  /// Where the item (a letter, or a pair) before a place begins.
   static size_t previous(const Word &word, size_t at) { return at >= 2 && word[at - 2].overlapped ? at - 2 : at - 1; }
 
-  /// Follows a longest path of a step back from its end. Only another order at one of its turns makes it shorter.
+  /// Follows a longest path of a step back from its end. Only another order at one of the path's turns makes it
+  /// shorter.
   void findTurns() {
     turns.clear();
     const std::vector<std::vector<Time>> &starts = timer.starts(words);
@@ -129,7 +129,7 @@ private:
     return place;
   }
 
-  /// The word after some move of what begins at `at`; empty where that move does not exist.
+  /// The word after a random move of what begins at `at`; empty where that move does not exist.
   Word change(const Word &word, size_t at) {
     if (random.below(2) == 0) {
       if (word[at].overlapped)
@@ -154,7 +154,7 @@ private:
     return result;
   }
 
-  /// With the nearest letter of the other kind, on some side, in the place of either.
+  /// Joins a letter with the nearest one of the other kind before or behind it, in the place of either.
   Word joined(const Word &word, size_t at) {
     const bool later = random.below(2) == 0;
     const bool isForward = word[at].letter == Letter::F;
@@ -210,7 +210,8 @@ private:
     return result;
   }
 
-  /// What a rank alone can see: every backward after its F, no more W than halves to follow, within its capacity.
+  /// Whether a word is right as far as its rank alone can see: every backward behind its F, every W behind its B,
+  /// within the capacity.
   bool isRight(size_t rank, const Word &word) const {
     std::vector<std::array<int32_t, 3>> done(problem.stages.size());
     Level live = 0;

@@ -1,5 +1,5 @@
 // Time goes on from decision to decision: a rank looks at what has arrived when it is free or something arrives for it.
-// A pair runs when both are there; one alone only if the other is not known to come soon.
+// A pair runs when both passes can; one runs alone only if no partner is known to come soon.
 #include "compiler/schedule/overlap/Pairing.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ public:
         stages[s].arrivals[Forward].assign(size_t(problem.microbatches), 0);
   }
 
-  /// None where memory does not hold what has begun.
+  /// Nothing where memory does not hold what has begun.
   std::optional<Words> run() {
     for (int32_t r = 0; r < problem.ranks; ++r)
       wake(r, 0);
@@ -92,7 +92,7 @@ private:
     return n < stage.arrivals[kind].size() ? stage.arrivals[kind][n] : kNever;
   }
 
-  /// Of what is there at `time`, the deepest stage or the oldest microbatch; else what comes first.
+  /// Among what is there at `time`, the deepest stage or the oldest microbatch; if nothing is, what comes first.
   Next next(int32_t rank, Kind kind, Time time) const {
     Next best;
     for (const int32_t s : mine[size_t(rank)]) {

@@ -1,5 +1,5 @@
-// `solve` where passes may run overlapped: from the words of searches that know no pairs, and of what the catalogue
-// pairs, the best that pairing neighbours and local search make.
+// `solve` where passes may run overlapped. It starts from words of searches that know no pairs and from schedules of
+// the catalogue that have pairs, joins neighbours to pairs, improves the words by local search, and takes the best.
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"

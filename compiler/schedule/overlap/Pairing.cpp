@@ -59,7 +59,7 @@ private:
     made.push_back(op);
   }
 
-  /// The next letter but for W that is of the other kind; none if it is not, or has its pair.
+  /// The next letter other than a W, if it is of the other kind and in no pair; else none.
   size_t neighbour(size_t i) const {
     size_t next = i + 1;
     while (next < word.size() && (gone[next] || word[next].letter == Letter::W))
@@ -86,7 +86,7 @@ private:
   }
 };
 
-/// When what each pair takes is there, in a step from nothing.
+/// When the inputs of each pair are there, in a step in which all ranks begin at 0.
 class Arrivals {
 public:
   Arrivals(const Problem &problem, const Words &words, const std::vector<std::vector<Time>> &starts)
@@ -114,7 +114,7 @@ private:
   std::vector<std::array<std::vector<Time>, 2>> ends;
 };
 
-/// Parts pairs for which a rank waits longer than they save. Whether there were any.
+/// Parts pairs for which a rank waits longer than the pair saves. Returns whether there were any.
 bool partLate(const Problem &problem, Words &words) {
   const Evaluation evaluation = evaluate(problem, words, {.withSpan = false, .withStarts = true});
   if (!evaluation.complete)

@@ -27,8 +27,8 @@ std::vector<Candidate> published(const Problem &problem) {
   return result;
 }
 
-/// Per-link slack where transfers cost something and memory does not hold all that would hide them: of the shortest
-/// steady period that it does.
+/// Per-link slack, where memory does not hold the slack that would hide all transfers: for the shortest steady period
+/// that memory allows.
 std::vector<Candidate> slacks(const Problem &problem, const Capacities &capacities) {
   const Entry &entry = *find("slack");
   if (capacities.empty() || !check(entry, problem, {}).empty())
@@ -94,7 +94,7 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
     __int128 left = capacities[r];
     for (const int32_t s : stagesByRank[r])
       left -= held(s);
-    // One more at a time to the stage with the longest hold for each microbatch it may have.
+    // One microbatch more at a time goes to the stage that holds longest, over how many it may have already.
     std::vector<int32_t> open = stagesByRank[r];
     while (!open.empty()) {
       const auto next = std::max_element(open.begin(), open.end(), [&](int32_t x, int32_t y) {
@@ -113,8 +113,8 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
 
 namespace {
 
-/// Places of `all` that between them did best on the grid of test/bench/catalogue.csv at 8 and 16 ranks, each adding
-/// most to those before it; none of the others added anything, or hardly.
+/// Indices into `all` of the policies that together did best on the grid of test/bench/catalogue.csv at 8 and 16 ranks,
+/// in the order of what each adds to those before it; the others added hardly anything.
 std::vector<size_t> bestPolicies(bool single) {
   return single ? std::vector<size_t>{87, 53, 82, 76, 1, 55, 67, 104, 52, 181, 7, 48, 681, 93, 138, 220}
                 : std::vector<size_t>{65, 107, 16, 69,  149, 131, 593, 42,  172, 125, 58, 173,
@@ -168,8 +168,8 @@ std::vector<Policy> policies(const Problem &problem, const Capacities &capacitie
   return result;
 }
 
-/// Ways to weave that between them did best on the grid of test/bench/catalogue.csv, each adding most to those before
-/// it.
+/// Ways to weave that together did best on the grid of test/bench/catalogue.csv, in the order of what each adds to
+/// those before it.
 std::vector<Candidate> woven(const Problem &problem, const Capacities &capacities) {
   using Room = WeaveOptions::Room;
   constexpr WeaveOptions kWays[] = {
@@ -193,7 +193,7 @@ std::vector<Candidate> woven(const Problem &problem, const Capacities &capacitie
   return result;
 }
 
-/// Rounds whose beats have room for a W, for half of one, or only for what passes each other.
+/// Rounds whose beats have room for a W, for half of one, or only for a pass down and one up.
 std::vector<Candidate> inRounds(const Capacities &capacities) {
   std::vector<Candidate> result;
   if (capacities.empty())

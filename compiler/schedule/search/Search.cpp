@@ -1,6 +1,6 @@
-// Candidates are made and timed for the problem itself, or, where it is long, for two short ones first: what a
-// microbatch more costs carries over. The best go on to local improvement; what they do with few microbatches is
-// improved before it is done with all.
+// Candidates are made and timed for the problem itself or, where it has many microbatches, for few of them first
+// (Few.h). The best go on to local improvement; words for few microbatches are improved before they are repeated for
+// all.
 #include "compiler/schedule/search/Search.h"
 
 #include "compiler/schedule/construct/Beam.h"
@@ -84,13 +84,13 @@ private:
     return best;
   }
 
-  /// The best by their guesses: what goes on from fewer of them, then what is made of all of them anew.
+  /// The best candidates by their guesses: first words grown from few microbatches, then words made anew for all.
   std::vector<Trial> screened(int64_t budget, std::vector<Guess> &guesses) {
     for (size_t i = 0; i < trials.candidates.size() && i < mostTried && (guesses.empty() || trials.walked < budget);
          ++i)
       if (std::optional<Guess> each = few.guess(i))
         guesses.push_back(std::move(*each));
-    // What is best of few need not go on as its middle does.
+    // Words that are best for few microbatches need not repeat well.
     const auto shortest = std::min_element(guesses.begin(), guesses.end(),
                                            [](const Guess &a, const Guess &b) { return a.few.time < b.few.time; });
     std::vector<Trial> best;
@@ -112,7 +112,8 @@ private:
     return best;
   }
 
-  /// Words of beams, where the others leave a gap; a little worse than theirs they may still be those that improve.
+  /// Adds words of beams, where all others leave a gap. Words a little worse than the best may still improve to better
+  /// ones.
   void tryBeams(std::vector<Trial> &best) {
     const int64_t width = std::min(kBeamLetters / 100 * options.effort / trials.letters, kMostWidth);
     if (!canBeam(problem) || width < kLeastWidth)
@@ -142,8 +143,9 @@ private:
     return std::move(found.words);
   }
 
-  /// How many microbatches beams let wait at each stage: a narrow one fills the ranks' memory with first chunks, so
-  /// that few get through, unless all stages but each rank's last keep to their shares, or to one more than that.
+  /// How many microbatches beams let wait at each stage. A narrow beam would fill the ranks' memory with first chunks,
+  /// so that few microbatches get through. So all stages but each rank's last keep to their shares, or to one more than
+  /// that.
   std::vector<std::vector<int32_t>> roomsOf(int64_t width) const {
     const std::vector<int32_t> shares = sharesOf(problem, capacities);
     if (shares.empty())

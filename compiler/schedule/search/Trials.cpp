@@ -37,8 +37,9 @@ Trials::Trials(const Problem &problem, const Capacities &capacities, const Solve
     : problem(problem), options(options), letters(lettersOf(problem)), bound(boundOf(problem, options.objective)),
       candidates(candidatesOf(problem, capacities)), capacities(capacities), needsBuffers(needsBuffers) {}
 
-/// What words need in buffers is known when they are there. Where the limit does not hold that, the candidate gets
-/// less on every rank, then and later: words whose ranks differ too much in what they may hold are poor.
+/// How many buffers words need is known only once there are words. If the limit has no room for these, the candidate
+/// gets less capacity, now and later, and less on every rank: words are poor if ranks differ much in what they may
+/// hold.
 std::optional<Trial> Trials::tryOn(const Problem &given, size_t candidate, int tries) {
   Words last;
   for (int i = 0; i < tries; ++i) {
@@ -64,8 +65,8 @@ std::optional<Trial> Trials::tryOn(const Problem &given, size_t candidate, int t
   return std::nullopt;
 }
 
-/// The same with each W where memory needs it or its rank waits, if that is shorter. Not tried where it would have to
-/// be shorter by much to be the shortest.
+/// The trial with each W moved to where memory needs it or its rank waits, if that is shorter. Not tried where even
+/// much shorter words would not be the shortest.
 Trial Trials::withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial) {
   constexpr int64_t kWorth = 105; // hundredths of the shortest
   Time &shortest = shortestOf.try_emplace(given.microbatches, trial.time).first->second;
