@@ -62,8 +62,9 @@ struct Attempts {
   bool waits(schedule::Time part) const { return timeOf(made) - words > words / part; }
 };
 
-/// What a limit leaves beyond the least that does, and less and less of it: powers of two, and where many are tried
-/// also between them, so that a higher limit tries what a lower one does.
+/// Amounts of memory to search in: what a limit leaves beyond the least that does, then less and less. They are powers
+/// of two, and where many are tried also values between, so that under a higher limit all is tried that is under a
+/// lower one.
 std::vector<schedule::Bytes> steps(schedule::Bytes beyond, size_t most) {
   constexpr size_t kMany = 8;
   const std::vector<schedule::Bytes> parts =
@@ -77,8 +78,9 @@ std::vector<schedule::Bytes> steps(schedule::Bytes beyond, size_t most) {
   return result;
 }
 
-/// Words in the limit with one buffer an end, and, of small problems, in less and less memory: where buffers take most
-/// of it, what fills it with words runs worse than what leaves some of it free. How much does is told with little work.
+/// Searches for words within the limit with one buffer at each end, and for small problems in less and less memory.
+/// Where buffers take most of the memory, words that fill it run worse than words that leave some of it free. How much
+/// is best to leave, little work per search tells.
 void compileWithSpare(Attempts &attempts) {
   constexpr schedule::Time kFar = 10;   // a gap of a 10th is much, and
   constexpr schedule::Time kSmall = 50; // of small problems, one of a 50th
@@ -110,7 +112,7 @@ void compileWithSpare(Attempts &attempts) {
   }
 }
 
-/// Words that a search for the other objective finds: in queues and with buffers they may be the shorter ones.
+/// Searches for the other objective: with queues and buffers these words may be the shorter ones.
 void compileByOther(Attempts &attempts) {
   if (attempts.forwards > kLittleForwards || !attempts.hasGap())
     return;
@@ -119,7 +121,7 @@ void compileByOther(Attempts &attempts) {
   attempts.attempt(trial);
 }
 
-/// Words that a search without the limit finds: they may fit, and a limit that they fit into is no reason for others.
+/// Searches without the limit: if those words fit, the limit is no reason for others.
 void compileFreely(Attempts &attempts) {
   const schedule::Bytes limit = attempts.searched.memoryLimit.value;
   if (limit == 0 || attempts.internal || attempts.forwards > kSmallForwards)
@@ -141,9 +143,9 @@ void compileFreely(Attempts &attempts) {
   attempts.attempt(trial);
 }
 
-/// Under a limit, what is left for buffers is what the words do not hold: the search is asked for words that hold
-/// less until they hardly wait for buffers, or, where none compiles, as on shared communicators that need more, until
-/// one does.
+/// Under a limit, buffers get what the words do not hold. So the search is asked for words that hold less and less,
+/// until they hardly wait for buffers; or, where none compiles (shared communicators need more buffers), until one
+/// does.
 Code compileWithRoom(Attempts &attempts) {
   constexpr int kTries = 3;
   constexpr schedule::Time kWorth = 200; // waits of a 200th are not
@@ -161,8 +163,8 @@ Code compileWithRoom(Attempts &attempts) {
   return code;
 }
 
-/// Schedules of the catalogue that could be better than what was found, or fit where nothing was: of large specs only
-/// where the words wait in queues, which the search knows nothing of.
+/// Compiles schedules of the catalogue that could be better than what was found, or that fit where nothing was found.
+/// For large specs only where the words found wait in queues, of which the search knows nothing.
 void compileFromCatalogue(Attempts &attempts) {
   constexpr int64_t kTries = 8, kFewTries = 3; // of the largest plans with several, and of larger ones
   constexpr schedule::Time kQueues = 50;

@@ -160,7 +160,7 @@ private:
     return stop(status.code);
   }
 
-  /// A schedule of the spec's own must go with it, before a search takes its place.
+  /// The schedule that the spec names must go with the spec, also where a search then takes its place.
   bool space(const spec::Spec &spec) {
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
     if (!searches)
@@ -261,7 +261,7 @@ private:
       size_t letters = 0;
       for (const schedule::Word &word : words)
         letters += word.size();
-      // Beside the other passes this holds half as much again.
+      // Run beside the other passes, this would hold half as much memory again.
       const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
       checked = beside(pays, [problem = problemOf(findPipeline(*module)), words = std::move(words)] {
         return crossCheck(problem, words);

@@ -78,8 +78,8 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
     auto payloadOf = [](const schedule::Op &op) {
       return op.letter == schedule::Letter::F ? plan::Payload::Forward : plan::Payload::Backward;
     };
-    // What a pass takes from and yields to elsewhere; of an overlapped pair all that both take stands before its
-    // header, and all that they yield behind it.
+    // Receives before a pass and sends behind it. For an overlapped pair, all that both passes receive stands before
+    // the pair's header, and all that they send behind the pair.
     auto receive = [&](const schedule::Op &op) -> std::optional<plan::Wait> {
       const int32_t from = op.letter == schedule::Letter::F ? problem.before(op.stage) : problem.after(op.stage);
       if (op.letter == schedule::Letter::W || !elsewhere(from))

@@ -11,7 +11,7 @@ namespace pipec {
 
 namespace {
 
-/// Whether F, B and W are of a chunk in it, not of all of a rank's.
+/// Whether F, B and W in a formula are times of one chunk, not of all of a rank's.
 bool isOfChunk(const std::string &formula) {
   for (const char *cost : {"F of ", "B of ", "W of "})
     for (const char *part : {"one chunk", "a chunk", "one of"})
@@ -20,7 +20,7 @@ bool isOfChunk(const std::string &formula) {
   return false;
 }
 
-/// What the symbols of a formula stand for. Formulas are of equal stages: the slowest, where they are not.
+/// The values of a formula's symbols. Formulas are about equal stages; where stages differ, the slowest counts.
 std::vector<emit::Symbol> symbolsOf(const std::string &formula, const schedule::Entry &entry,
                                     const schedule::Problem &problem,
                                     const std::map<std::string, int64_t> &parameters) {

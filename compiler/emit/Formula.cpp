@@ -20,7 +20,7 @@ const Symbol *find(const std::vector<Symbol> &symbols, char name) {
   return found == symbols.end() ? nullptr : &*found;
 }
 
-/// Sums of products, where factors stand side by side, and what compares them.
+/// Evaluates sums of products, in which factors stand side by side, and comparisons of sums.
 class Parser {
 public:
   Parser(std::string_view text, const std::vector<Symbol> &symbols) : text(text), symbols(symbols) {}
@@ -116,7 +116,7 @@ private:
   bool known = true; // so far
 };
 
-/// What stands between commas and semicolons that no bracket holds, and behind each "where".
+/// The clauses of a formula: what stands between commas and semicolons outside of brackets, and behind each "where".
 std::vector<std::string> clausesOf(const std::string &formula) {
   std::vector<std::string> clauses(1);
   int depth = 0;

@@ -46,8 +46,8 @@ const plan::Ring *ringOf(const plan::Program &program, int32_t peer, Direction d
   return nullptr;
 }
 
-/// Transfers of a step with one peer in one direction, or W on the weights queue: more buffers or contexts than that
-/// are for nothing.
+/// How many buffers or contexts could be of use: the transfers of a step with one peer in one direction, or the W on
+/// the weights queue.
 int64_t usesOf(const plan::Program &program, const Limit &limit) {
   int64_t uses = 0;
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
@@ -120,7 +120,7 @@ private:
   const Recording &recording;
 };
 
-/// A wait on W before F or B counts fewer of them: as many more contexts are kept.
+/// Lets F and B wait for fewer W, so that as many more contexts are kept.
 void keepContexts(plan::Program &program, int64_t more) {
   for (plan::Instruction &instruction : program.instructions) {
     if (const Kind kind = program.operations[instruction.operation].kind;

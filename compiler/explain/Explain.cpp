@@ -25,7 +25,7 @@ std::string nameOf(const plan::Variant &variant, const Executed &executed) {
   return text.substr(text.find(": ") + 2);
 }
 
-/// With what it runs overlapped, if it does.
+/// The same with the other pass of an overlapped pair, if it is in one.
 std::string nameOf(const plan::Variant &variant, const simulate::Recording &recording, const Occurrence &place) {
   const std::optional<Occurrence> with = recording.overlappedWith(place);
   if (!with)
@@ -42,7 +42,7 @@ std::optional<Occurrence> runningOrNext(const plan::Program &program, const simu
     if (program.queues[q].kind != plan::QueueKind::Device)
       continue;
     const std::vector<Executed> &own = recording.queue(rank, q, 0);
-    // What takes no time runs at no moment.
+    // An instruction that takes no time runs at no moment.
     auto it = std::partition_point(own.begin(), own.end(), [&](const Executed &e) { return e.end <= at; });
     while (it != own.end() && it->end == it->start)
       ++it;

@@ -72,7 +72,7 @@ private:
     uint32_t queue = 0;
     int64_t ordinal = 0; // in its queue, from 1; 0: nowhere
   };
-  /// What a pass makes or takes: the activation into a stage's F, or the gradient into its backward.
+  /// Names what passes make and take: the activation into a stage's F, or the gradient into its backward.
   using Value = std::tuple<Payload, int32_t, int32_t>; // of a transfer or pass, its stage, its microbatch
   struct Uses {
     std::vector<uint32_t> transfers;
@@ -139,7 +139,8 @@ private:
       wait(waiting, placeOf(it->second), false);
   }
 
-  /// A buffer is taken by the pass that fills it or the receive, and free when the send or the pass that takes it ends.
+  /// A send buffer is taken by the pass that fills it, and free when the send ends. A receive buffer is taken by the
+  /// receive, and free when the pass ends that takes what is in it.
   void reuse(uint32_t i, Instruction &waiting) {
     uint32_t transfer = i;
     if (isPass(of(i).kind)) {
@@ -160,7 +161,7 @@ private:
       wait(waiting, placeOf(it->second), previousStep);
   }
 
-  /// A wait, unless an earlier one of this queue covers it.
+  /// Adds a wait, unless an earlier one of this queue covers it.
   void wait(Instruction &instruction, Place on, bool previousStep) {
     if (on.ordinal == 0 || on.queue == instruction.queue)
       return;

@@ -16,7 +16,7 @@ using trace::Event;
 
 namespace {
 
-/// What is about a microbatch of a stage on a rank happens once in a step.
+/// An instruction's key: each operation about a microbatch of a stage happens once on a rank in a step.
 uint64_t keyOf(int32_t rank, Kind kind, plan::Payload of, int32_t stage, int64_t microbatch) {
   static_assert(limits::kRanks <= 1 << 16 && limits::kStages <= 1 << 20 && limits::kMicrobatches <= 1 << 20);
   static_assert(plan::kKinds <= 1 << 4);
@@ -55,8 +55,8 @@ std::string nameOf(const Event &e) {
   return plan::describe(e.rank, operation, e.microbatch);
 }
 
-/// The first of a step's instructions that the variant would not run there; null: it runs them all, in each queue's
-/// order.
+/// The first of a step's instructions that the variant would not run there; null: the variant runs them all, in each
+/// queue's order.
 const Event *firstOther(const std::vector<const Event *> &events, const Places &places) {
   struct Item {
     int32_t rank;

@@ -24,7 +24,7 @@ struct Timed {
 };
 using Timings = std::map<Identity, Timed>;
 
-/// The header of an overlapped pair is not: its two are.
+/// Whether an operation is drawn. The header of an overlapped pair is not; its two passes are.
 bool isDrawn(plan::Kind kind) { return !plan::isCommunication(kind) && kind != plan::Kind::Overlapped; }
 
 int32_t chunkOf(const plan::Program &program, int32_t stage) {
@@ -104,7 +104,7 @@ Timings operationsOf(const plan::Variant &variant) {
   return operations;
 }
 
-/// A step of the trace by identity. What ran again after a restart counts as it ran last.
+/// A step of the trace, by what identifies its operations. Of what ran again after a restart, the last run counts.
 Timings timingsOf(const std::vector<trace::Event> &events, int64_t step) {
   int32_t attempt = 0;
   for (const trace::Event &event : events)
@@ -117,7 +117,7 @@ Timings timingsOf(const std::vector<trace::Event> &events, int64_t step) {
   return timings;
 }
 
-/// Empty where the step has all that the plan has and nothing else.
+/// What differs between a step and the plan; empty where the step has all that the plan has and nothing else.
 std::string differenceOf(const Timings &wanted, const Timings &found) {
   const auto said = [](const Identity &identity) {
     const auto &[rank, kind, stage, microbatch] = identity;

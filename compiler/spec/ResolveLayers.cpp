@@ -9,7 +9,7 @@
 namespace pipec::spec {
 namespace {
 
-/// What layers add up to may not be said of stages too; the boundary is a default for them.
+/// Costs and sizes that layers add up to must not be given for stages too; a boundary may, as the layers' default.
 void refuseStages(const Lookup &lookup) {
   for (const Key *key : keysOf("layers[]"))
     for (std::string_view map : {"costs", "tensors"})

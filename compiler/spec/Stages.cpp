@@ -161,7 +161,7 @@ void sumUp(Spec &spec, Errors &errors) {
   }
 }
 
-/// The least that any schedule of this spec takes, against what a step may take.
+/// Checks that a step is not too long under any schedule, by the least time that any takes.
 void checkWork(const Spec &spec, Errors &errors) {
   int64_t instructions = 2 * int64_t(spec.stages) * spec.microbatches.value; // F and a backward
   if (instructions > limits::kExecutedInstructions)

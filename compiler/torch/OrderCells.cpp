@@ -177,12 +177,11 @@ private:
       place = {line, cell.column, cell};
   }
 
-  //===--------------------------------------------------------------------===//
-  // Which format and which spelling it is
-  //===--------------------------------------------------------------------===//
+  // ===--------------------------------------------------------------------===// Which format and which spelling it is
+  // ===--------------------------------------------------------------------===//
 
-  /// Passes alone are compute_only. Of the two PyTorch fills in the rest of that one alone, so only it may have idle
-  /// cells.
+  /// A file with passes alone is compute_only. Only of such a file does PyTorch fill in the rest, so only it may have
+  /// idle cells.
   bool settleFormat() {
     const Place *comms = nullptr;
     for (const auto &place : first)

@@ -1,7 +1,7 @@
-// Each rank goes along its row past transfers, which it leaves to their queues, up to a cell whose input is not there.
-// A transfer is done once both its ends are passed like this and both are the heads of their queues; it then lets both
-// ranks go on, and comes to the heads what stood behind it. Nothing chooses, so what is left when nobody can go on
-// would be left in any order.
+// Each rank goes along its row up to a cell whose input is not there; transfers on the way it leaves to their queues. A
+// transfer is done once both ranks have passed its two ends and both ends are the heads of their queues. Then both
+// ranks may go on, and the transfers behind it become the heads. Nothing chooses, so what is left when no rank can go
+// on would be left in any order of events.
 #include "compiler/torch/OrderFlow.h"
 
 #include <map>
@@ -88,7 +88,7 @@ private:
     const Cell &cell = cells.rows[rank][place];
     if (isWaitSend(cell.action))
       return isDone(rank, cell, cell.action == Action::WaitSendF ? Action::SendF : Action::SendB);
-    // What overlaps a pair begins when both have what they take.
+    // An overlapped pair begins when the inputs of both passes are there.
     return hasInput(rank, cell) && (!cell.opensPair || hasInput(rank, cells.rows[rank][place + 1]));
   }
   bool hasInput(size_t rank, const Cell &cell) const {
@@ -115,7 +115,7 @@ private:
     return next[end.rank] >= end.place && queue.head != queue.places.size() && queue.places[queue.head] == end.place;
   }
 
-  /// A transfer that may have become ready, and those that come to the heads by it.
+  /// Does a transfer if it is ready, and then those that become heads by that.
   void start(End first) {
     heads.assign(1, first);
     while (!heads.empty()) {

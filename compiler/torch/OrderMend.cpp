@@ -1,4 +1,4 @@
-// What would mend an order that stops. Nothing is guessed: each way out is tried with the rules and the walk before it
+// What would mend an order that stops. Nothing is guessed: each remedy is tried with the rules and the walk before it
 // is named.
 #include "compiler/torch/OrderPrograms.h"
 

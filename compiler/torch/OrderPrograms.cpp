@@ -56,7 +56,7 @@ void OrderPrograms::add(size_t rank) {
     if (isTransfer(cell.action) && !own[0].empty())
       wait(instruction, own[0].back());
     waitForInput(instruction, cell);
-    // What overlaps a pair begins when both have what they take.
+    // An overlapped pair begins when the inputs of both passes are there.
     if (cell.opensPair)
       waitForInput(instruction, row[i + 1]);
     if (isWaitSend(cell.action)) {

@@ -17,8 +17,9 @@ using schedule::OrderIndex;
 
 namespace {
 
-/// The transfers that PyTorch adds to passes alone, placed so that none waits for more than its tensor: receives before
-/// all else, in the order in which their rank's peers send; a send right after what it sends.
+/// The rows of a compute_only file with the transfers that PyTorch adds, placed so that none waits for more than its
+/// tensor: receives before all else, in the order in which the rank's peers send; a send right after the pass that
+/// makes its tensor.
 OrderCells withTransfers(const OrderCells &cells, const OrderIndex &index) {
   OrderCells made;
   made.format = schedule::OrderFormat::ComputeComms;
@@ -69,7 +70,7 @@ struct Node {
   bool operator==(const Node &) const = default;
 };
 
-/// What a cell that stands still waits for, and in what way: a format of the two names.
+/// What a cell that cannot run waits for, and a format for a message that names both cells.
 struct Step {
   Node next;
   std::string_view why;
@@ -101,7 +102,7 @@ public:
     return {result.makespan, simulate::bubbleRate(result, result.makespan)};
   }
 
-  /// The cycle in which it stops, from its first cell in the file on.
+  /// The cycle in which the order stops, from the cycle's first cell in the file on.
   std::vector<std::pair<Node, Step>> cycle() {
     done.resize(cells.rows.size());
     for (size_t rank = 0; rank != cells.rows.size(); ++rank)
@@ -136,7 +137,7 @@ public:
     return fmt::format("{} ({}:{})", nameOf(cell(node)), node.rank + 1, cell(node).column);
   }
 
-  /// How many cells ran before it came to the cycle.
+  /// How many cells ran before the order stopped.
   size_t ran() const { return count; }
 
   /// The cycle holds none of the transfers that PyTorch adds.

@@ -62,8 +62,8 @@ private:
     });
   }
 
-  /// Microbatches are 0 to m - 1. What m is, most stages say by their largest of a forward or backward: one cell that
-  /// is missing, doubled or wrong does not change it.
+  /// Microbatches are 0 to m - 1. m is what most stages say by the largest microbatch of their forwards or backwards,
+  /// so that one cell that is missing, doubled or wrong does not change m.
   bool microbatchesInRange() {
     std::vector<std::array<int32_t, 2>> most(size_t(index.stages), {0, 0});
     each([&](size_t, const Cell &cell, uint32_t) {
@@ -93,7 +93,7 @@ private:
            enoughForwards();
   }
 
-  /// So that what is kept for each stage and microbatch is no more than the file is long.
+  /// Bounds stages times microbatches by the cells of the file, so that the index is no larger than the file.
   bool enoughForwards() {
     std::vector<int64_t> forwards(size_t(index.stages), 0);
     each([&](size_t, const Cell &cell, uint32_t) {
@@ -185,7 +185,7 @@ private:
     });
   }
 
-  /// Losses are a list appended to as the last stage runs, and found by microbatch.
+  /// PyTorch appends losses to a list as the last stage runs, and looks them up by microbatch.
   bool lossesInOrder() {
     const int32_t last = index.stages - 1;
     for (int32_t j = 1; j < index.microbatches; ++j)

@@ -1,11 +1,12 @@
-// Rows are cut from one order of all passes and transfers, in which every dependence points forward: so no row waits
-// for another in a cycle, whichever transfers share a communicator (OrderProof.h), and what was placed for one queue
-// model also ends on the others. One such order is that of the predicted run, a pass by when it ends, a transfer by
-// when it starts: in PyTorch a transfer also waits for every pass before it in its row, those have ended by then, and
-// it starts as predicted. Others know less of times: that of the plan, the same with a quick start (TorchRows.h), and
-// the first one packed, where a pass that can run overtakes a transfer that cannot yet be done. Of those that last no
-// longer, that is taken which takes the fewest steps in PyTorch's dry run, where everything takes as long; where all
-// transfers share a queue, and one that is late in it makes the others late, of those that last at most a 20th longer.
+// Rows are cut from one order of all passes and transfers in which every dependence points forward. So no row waits for
+// another in a cycle, whichever transfers share a communicator (OrderProof.h), and rows placed for one queue model also
+// end on the others. Several such orders are tried. One is that of the predicted run, a pass by when it ends, a
+// transfer by when it starts: in PyTorch a transfer also waits for every pass before it in its row, but those have
+// ended by then, so the transfer starts as predicted. The others know less of times: the plan's order; the same with a
+// quick start (TorchRows.h); and the first one packed, where a pass that can run overtakes a transfer that cannot yet
+// be done. Taken is the one with the fewest steps in PyTorch's dry run, where everything takes equally long, among
+// those that last no longer than the first. Where all transfers share a queue, in which a late one makes the others
+// late, it may last a 20th longer.
 #include "compiler/torch/TorchCsv.h"
 
 #include "compiler/torch/OrderProof.h"
@@ -86,13 +87,13 @@ private:
     made.push_back({.action = action, .stage = stage, .microbatch = microbatch});
   }
 
-  /// A stage's parameters are gathered when the stage before it is first run; of the first two at once.
+  /// A stage's parameters are gathered when the stage before it is first run; those of the first two stages at once.
   void gather(int32_t stage) {
     for (size_t k = 0; k != 2 && next != byFirstUse.size() && (next == 0 || byFirstUse[next - 1] == stage); ++k)
       add(Action::Unshard, byFirstUse[next++]);
   }
 
-  /// Behind the transfers that follow its last pass, so that none of them waits for the reduction.
+  /// A stage's REDUCE_GRAD stands behind the transfers that follow its last pass, so that none of them waits for it.
   void finishStage() {
     if (finished < 0)
       return;
@@ -192,7 +193,7 @@ void appendCell(std::string &text, const Cell &cell, bool closes) {
   text += cell.opensPair ? ';' : ',';
 }
 
-/// Where the columns of the file come to stand, so that what is said of these cells is said of the file.
+/// Sets the cells' columns as they will be in the file, so that errors about these cells name places in the file.
 void setColumns(schedule::OrderCells &cells) {
   for (std::vector<Cell> &row : cells.rows) {
     std::string text;

@@ -160,7 +160,8 @@ Rows TorchRows::predicted(const simulate::Result *run) const {
 }
 
 Rows TorchRows::quickStart(const Rows &rows) const {
-  // How many passes stand before each on the longest way to it; transfers last none. Any order that can run serves.
+  // level: how many passes stand before a pass on the longest way to it, transfers not counted. Any order that can run
+  // serves to work this out.
   std::vector<uint32_t> level(traffic.passes.size()), rankOf(traffic.passes.size());
   for (uint32_t rank = 0; rank != traffic.ranks(); ++rank)
     std::fill(rankOf.begin() + traffic.first[rank], rankOf.begin() + traffic.first[rank + 1], rank);

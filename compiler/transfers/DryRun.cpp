@@ -12,7 +12,7 @@ public:
       passCan[i] = traffic.passes[i].in == Traffic::kNone;
   }
 
-  // Asked again and again, so what retires says it to what it lets go on.
+  // Asked again and again, so a cell that is done notes it for those that it lets go on.
   bool can(const Cell &cell) const {
     return (cell.kind == Cell::Kind::Pass ? passCan : cell.kind == Cell::Kind::Send ? sendCan : recvCan)[cell.index];
   }
@@ -24,7 +24,8 @@ public:
     else if (const uint32_t out = traffic.passes[cell.index].out; out != Traffic::kNone)
       sendCan[out] = true;
   }
-  /// Lets ranks act in turn, then once more those that had to wait for one behind them, until none can; the steps.
+  /// In each step lets ranks act in turn, then once more those that had to wait for a later rank, until none can.
+  /// Returns the number of steps.
   template <typename Act> int64_t run(Act act) {
     std::vector<uint32_t> idle;
     for (int64_t steps = 0;; ++steps) {

@@ -53,7 +53,7 @@ private:
     return cell.kind == Cell::Kind::Send ? move.sends : move.receives;
   }
 
-  /// As far as it goes; a transfer that it waits for wakes it.
+  /// Runs a row as far as it goes; a transfer that it waits for wakes it.
   void run(uint32_t rank) {
     for (size_t &at = next[rank]; at != rows[rank].size(); ++at) {
       const Cell &cell = rows[rank][at];
@@ -76,7 +76,7 @@ private:
     return queues[queue].next != queues[queue].order.size() && queues[queue].order[queues[queue].next] == move;
   }
 
-  /// A transfer whose ends are both at the heads of their queues, and those that come to the heads by it.
+  /// Does a transfer if both its ends are at the heads of their queues, and then those that become heads by that.
   void start(uint32_t first) {
     heads.assign(1, first);
     while (!heads.empty()) {

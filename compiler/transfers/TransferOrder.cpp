@@ -25,7 +25,7 @@ std::vector<uint32_t> rankOfPasses(const Traffic &traffic) {
   return ranks;
 }
 
-/// What is left behind each transfer: the longest chain of passes and transfers to an end, queues apart.
+/// For each transfer the longest chain of passes and transfers behind it, as if queues were free.
 std::vector<Time> leftBehind(const Traffic &traffic, const TransferOrder &order, const std::vector<uint32_t> &rankOf) {
   std::vector<Time> left(traffic.moves.size()), behindPass(traffic.passes.size());
   for (size_t i = order.size(); i-- != 0;) {
@@ -113,7 +113,7 @@ private:
     events.push({now + traffic.passes[pass].cost, What::PassEnds, next[rank]++});
   }
 
-  /// Starts what can start on the queues that something has happened to.
+  /// Starts what can start on queues on which something has changed.
   void startMoves() {
     ready.clear();
     for (const uint32_t queue : touched)
@@ -154,7 +154,7 @@ private:
   TransferOrder order;
 };
 
-/// The same with no transfer shorter than `least`.
+/// The traffic with no transfer shorter than `least`.
 Traffic slowed(Traffic traffic, Time least) {
   for (Traffic::Move &move : traffic.moves)
     move.cost = std::max(move.cost, least);
@@ -168,7 +168,7 @@ Time meanCost(const Traffic &traffic) {
   return traffic.passes.empty() ? 0 : Time(sum / __int128(traffic.passes.size()));
 }
 
-/// Whether all one after the other, transfers as on a slow network, is within what a Time holds.
+/// Whether Time holds the sum of all passes and transfers, these as long as on a slow network.
 bool fits(const Traffic &traffic) {
   __int128 sum = 0;
   for (const Traffic::Pass &pass : traffic.passes)
@@ -178,7 +178,8 @@ bool fits(const Traffic &traffic) {
   return sum + meanCost(traffic) * __int128(traffic.moves.size()) < std::numeric_limits<Time>::max();
 }
 
-/// The passes and transfers of the first microbatches alone: what is left of a word is a word.
+/// The passes and transfers of the first microbatches alone. What is left of each rank's word is a word of that smaller
+/// problem.
 Traffic firstOf(const Traffic &traffic, int32_t microbatches) {
   Traffic some;
   some.queues = traffic.queues;
@@ -247,14 +248,15 @@ std::array<Time, kNetworks> makespans(const Traffic &traffic, const TransferOrde
   return last;
 }
 
-/// As it is, and on a slow network.
+/// The network as it is, and a slow one.
 template <bool kQueues> std::array<Time, 2> bothMakespans(const Traffic &traffic, const TransferOrder &order) {
   return makespans<kQueues, 2>(traffic, order, {1, simulate::kSlower});
 }
 
 __int128 priceOf(const std::array<Time, 2> &makespans) { return simulate::priceOf(makespans[0], makespans[1]); }
 
-/// All of kLeast, or, where there is much to order, the one that is best for as many microbatches as take little time.
+/// The least lengths to try: all of kLeast, or, where there is much to order, the one that is best for the first few
+/// microbatches.
 std::vector<Time> worthTrying(const Traffic &traffic) {
   constexpr size_t kMuch = size_t(1) << 17;
   std::vector<Time> all(std::begin(kLeast), std::end(kLeast));
