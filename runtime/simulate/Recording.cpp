@@ -122,7 +122,7 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
   }
 }
 
-/// What begins where the header of its pair does is held up by what held up that.
+/// A pass that begins with the header of its pair is held up by what held up the header.
 Occurrence Recording::headOf(const Occurrence &place) const {
   for (int64_t back = 1; back <= std::min<int64_t>(place.index, 2); ++back)
     if (const Occurrence head{place.rank, place.queue, place.step, place.index - back};
@@ -146,7 +146,8 @@ Cause Recording::causeOf(const Occurrence &of) const {
   if (plan::isTransfer(own.operation->kind)) {
     const Occurrence peer = peerOf(place);
     considerSide(best, peer, own.start);
-    // The link: where transfers of a pair are on several queues of one side, its queue does not say.
+    // The link: where transfers of a pair of ranks are on several queues of one side, the queue alone does not say what
+    // held it.
     const bool sends = own.operation->kind == Kind::Send;
     const Occurrence send = sends ? place : peer;
     const auto &all = transfers.at({send.rank, at(send).operation->peer}).sends;

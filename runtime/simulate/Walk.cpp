@@ -133,8 +133,8 @@ void Walk::run(uint32_t q) {
   }
 }
 
-/// Runs the head on its device; when that is free for the next. The header of a pair takes no time and says when the
-/// two behind it end, which both start with it.
+/// Runs the head on its device and returns when the device is free for the next. The header of a pair takes no time; it
+/// says when the two passes behind it end, which both start with the header.
 Time Walk::compute(uint32_t q, Time start) {
   QueueState &queue = queues[q];
   const Work &work = workOf(head(queue));
@@ -207,7 +207,7 @@ void Walk::takeTurn() {
   noteTurn(noted.rank);
 }
 
-/// Lets those go on whose waits are met now.
+/// Wakes the queues whose waits on this one are met now.
 void Walk::wake(QueueState &queue) {
   std::erase_if(queue.waiters, [&](const Waiter &waiter) {
     if (!hasDone(queue, waiter.step, waiter.count))

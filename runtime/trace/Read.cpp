@@ -50,7 +50,7 @@ std::optional<plan::Kind> kindOf(const Json &arguments) {
   return std::nullopt;
 }
 
-/// Whether it says of itself that it is an instruction: other tools' slices have other arguments.
+/// Whether an event is an instruction, by its arguments: other tools' slices have others.
 bool isOurs(const Json &object) {
   const auto phase = object.find("ph"), arguments = object.find("args");
   if (phase == object.end() || *phase != "X" || arguments == object.end() || !arguments->is_object())
@@ -71,7 +71,7 @@ std::string foundIn(const Json &object, const char *key) {
   return text;
 }
 
-/// An instruction; `wrong` says what is not as one has it, where something is.
+/// Reads an instruction; where something is not as an instruction has it, `wrong` says what.
 Event eventOf(const Json &object, std::string &wrong) {
   constexpr int64_t kMostSteps = int64_t(1) << 40;
   const Json &arguments = object["args"];

@@ -116,8 +116,8 @@ int compileCommand(const CommandOptions &options) {
 
 namespace {
 
-/// Of variants without a memory limit (design, section 5). Not of a plan: its certificate holds the spec's bounds, and
-/// with which costs, links and stages others are worked out it does not say.
+/// Bounds at their own memory, for variants without a memory limit (design, section 5). Not for a plan: it holds the
+/// bounds of its spec, and not the costs, links and stages from which others could be worked out.
 void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
   for (size_t v = 0; v != compiled.problems.size(); ++v) {
     schedule::Problem problem = compiled.problems[v];

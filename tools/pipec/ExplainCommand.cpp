@@ -74,8 +74,8 @@ plan::Bytes peakOf(const simulate::Result &result) {
   return peak;
 }
 
-/// One change to the spec, compiled and simulated: of the variant of that name. None where the spec says it another
-/// way, or where the variant no longer fits.
+/// What one change to the spec makes of the variant of that name, compiled and simulated. Nothing where the spec says
+/// it in another way, or where the variant no longer fits.
 std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant &variant, const std::string &change,
                              const std::vector<std::string> &set) {
   std::vector<std::string> all = options.set;

@@ -29,7 +29,8 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
   return any ? printed : int(Code::Check);
 }
 
-/// The plan of a smaller limit fits this one too: where it is the shorter one it stands, under what is proven here.
+/// A plan for a smaller limit fits this limit too. Where that plan is the shorter one it is taken, with the bound of
+/// this limit.
 void keepShorter(const Row &smaller, Row &made, schedule::Objective objective) {
   if (!smaller.wrong.empty() || !made.wrong.empty() ||
       timeOf(smaller.certificate, objective) >= timeOf(made.certificate, objective))

@@ -102,7 +102,7 @@ PipecCall callOf(const HostWork &work) {
 
 } // namespace
 
-/// What either of the two waits for its header waits for, and behind them nothing starts before both have completed
+/// A pair's header waits for what either pass needs, and nothing behind the pair starts before both have completed
 /// (P43).
 void LibraryStage::runPair(const HostWork &header) {
   HostWork forward = header, backward = header;
@@ -128,7 +128,7 @@ HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
     runPair(work);
     return {start, clock.now()};
   }
-  // A plan that came later may use what the library was not asked for.
+  // A plan that was loaded later may need a function that the library was not checked for.
   if (Library::Call *function = functionOf(op.kind)) {
     const PipecCall what = callOf(work);
     if (std::string error = call(function, object, &what); !error.empty())
