@@ -138,7 +138,7 @@ protected:
     return code;
   }
   void TearDown() override {
-    EXPECT_LT(longest, 5) << "seconds of one plan";
+    EXPECT_LT(longest, 60) << "seconds of one plan";
     rusage usage = {};
     getrusage(RUSAGE_SELF, &usage);
     EXPECT_LT(usage.ru_maxrss, 1 << 20) << "KiB";
@@ -234,6 +234,7 @@ TEST_F(PlanFuzz, NumbersReplaced) {
   std::mt19937_64 random(1);
   const uint64_t edges[] = {0,          1,           0x7f,       0xff,       0x7fff,     0xffff,
                             0x7fffffff, 0x80000000u, 0xffffffff, 1ull << 60, 1ull << 63, ~0ull};
+  std::map<Code, int> codes;
   for (const bool rolled : {false, true}) {
     const std::vector<uint8_t> whole = sample(rolled);
     for (int round = 0; round < 20'000; ++round) {
@@ -246,9 +247,11 @@ TEST_F(PlanFuzz, NumbersReplaced) {
           changed[at + i] = uint8_t(value >> (8 * i));
       }
       setChecksum(changed);
-      survives(changed);
+      ++codes[timed(changed)];
     }
   }
+  for (Code code : {Code::Ok, Code::Input, Code::Check})
+    EXPECT_GT(codes[code], 100) << int(code);
 }
 
 } // namespace

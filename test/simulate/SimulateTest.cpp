@@ -251,13 +251,13 @@ TEST(Simulate, TimesAreThoseOfTheEvents) {
 }
 
 // Turns on a shared device that have passed are not kept: what a step takes grows with its instructions, not with their
-// square, which were a minute of these.
+// square, which were many minutes of these.
 TEST(Simulate, SharedDevicesTakeTimeThatGrowsEvenly) {
-  const plan::Variant variant = oneFOneB({.ranks = 16, .microbatches = 2000, .deferred = true});
+  const plan::Variant variant = oneFOneB({.ranks = 16, .microbatches = 8000, .deferred = true});
   const std::clock_t begin = std::clock();
   simulate::Result result;
   ASSERT_TRUE(simulate::simulate(variant, {.steps = 2, .observe = {}}, result).ok());
-  EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 5);
+  EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 200);
 }
 
 // Two sends follow each other on a link: the wire is held for its cost, the data arrive a latency later.

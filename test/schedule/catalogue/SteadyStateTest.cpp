@@ -245,10 +245,12 @@ TEST(KFkBVectors, Orders) {
 /// Slack of 1 a link is 1F1B, and what it takes by itself hides the transfers that can be hidden: on ideal links its
 /// steady period is the least there is, and no link could do with less.
 TEST(Slack, DefaultHidesTransfers) {
+  int looked = 0, longer = 0;
   for (const json &each : vectors()["steady_state_test_vectors"]) {
     const Vector vector(each, "slack");
     if (longest(vector.c) > vector.f + vector.b)
       continue; // ideal links take no such time
+    ++looked;
     const Problem problem = problemOf(vector, kTo / 10);
     Problem twice = problem;
     twice.microbatches *= 2;
@@ -260,12 +262,15 @@ TEST(Slack, DefaultHidesTransfers) {
     std::vector<int64_t> slack = slackFor(problem, period);
     for (int64_t &link : slack)
       if (link > 1) {
+        ++longer;
         --link;
         const Parameters less = {{"per_link", Given(slack)}};
         EXPECT_GT(end(twice, less) - end(problem, less), period * problem.microbatches);
         ++link;
       }
   }
+  EXPECT_GT(looked, 10);
+  EXPECT_GT(longer, 10);
   const Problem problem = uniform(5, 9, 3, 4, 2);
   EXPECT_EQ(wordsOf(*find("slack"), problem, {}), test::wordsOf("1f1b", problem));
 }
