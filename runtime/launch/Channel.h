@@ -5,7 +5,7 @@
 //   start {at} and permit {until, epoch, program, last} … · process: progress {step} …, saved {step, file, …} …,
 //   report {…} · controller: finish;
 // at any time after start, controller: prepare {program, plan}, drop {program} · process: prepared {program, code,
-//   message}, stop; and at any time, process: failed {message} and controller: end {message}, process: clock and
+//   message}, stop {why}; and at any time, process: failed {message} and controller: end {message}, process: clock and
 //   controller: clock {now}.
 // A client says load {path}, swap {variant}, status or stop, and hears done {…} or refused {code, message}.
 #pragma once

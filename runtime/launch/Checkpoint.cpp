@@ -13,6 +13,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sodium.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace pipec::runtime {
@@ -55,6 +57,14 @@ int64_t hashFile(const std::string &path, std::string &hash) {
   crypto_generichash_final(&state, digest.data(), digest.size());
   hash = wire::hex(digest.data(), digest.size());
   return bytes;
+}
+
+/// What processes have saved of steps before `step`.
+void removeStates(const std::string &folder, int64_t step) {
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
+    if (stepOf(entry.path().filename().string()) < step)
+      fs::remove(entry.path(), error);
 }
 
 /// To the disk: of a file its content, of a folder its names.
@@ -115,6 +125,41 @@ Status prepareFolder(const std::string &folder) {
   return {};
 }
 
+FolderHold::~FolderHold() {
+  if (!path.empty())
+    ::unlink(path.c_str());
+  if (file >= 0)
+    ::close(file);
+}
+
+Status FolderHold::take(const std::string &folder) {
+  const std::string name = (fs::path(folder) / "lock").string();
+  struct stat there{}, own{};
+  do { // whoever had it may have removed the file meanwhile
+    if (file >= 0)
+      ::close(file);
+    file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0)
+      return Status::run(fmt::format("{}: cannot be written: {}", name, std::strerror(errno)));
+    if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return Status::run(fmt::format("--checkpoint: another run has its checkpoints in {}", folder));
+    // A file system without locks cannot tell.
+  } while (::fstat(file, &own) != 0 || ::stat(name.c_str(), &there) != 0 || own.st_ino != there.st_ino);
+  path = name;
+  return {};
+}
+
+Status clearFolder(const std::string &folder) {
+  std::error_code error;
+  fs::remove(manifestPath(folder), error);
+  if (error)
+    return Status::run(fmt::format("{}: cannot be removed: {}", manifestPath(folder), error.message()));
+  Status status = syncPath(folder); // before what it names goes
+  if (status.ok())
+    removeStates(folder, INT64_MAX);
+  return status;
+}
+
 Status writeManifest(const std::string &folder, const Manifest &manifest) {
   nlohmann::ordered_json json{{"pipec_checkpoint", kFormat},
                               {"step", manifest.step},
@@ -128,10 +173,7 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
     status = syncPath(folder); // before what the last one named goes
   if (!status.ok())
     return Status::run(status.message);
-  std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
-    if (stepOf(entry.path().filename().string()) < manifest.step) // a fast process may be at the next one already
-      fs::remove(entry.path(), error);
+  removeStates(folder, manifest.step); // a fast process may be at the next one already
   return {};
 }
 

@@ -35,6 +35,22 @@ Status checkState(const std::string &folder, const StateFile &file);
 /// Creates the folder if need be; refused if it cannot be written to.
 Status prepareFolder(const std::string &folder);
 
+/// A run's hold on its folder, which no other run may have meanwhile: until this goes, or the last process that was
+/// forked since has ended, however it ends.
+class FolderHold {
+public:
+  FolderHold() = default;
+  ~FolderHold();
+  FolderHold(const FolderHold &) = delete;
+
+  /// Refused (Code::Run) while another run has it; once, of a folder that is prepared.
+  Status take(const std::string &folder);
+
+private:
+  std::string path; // of a file in the folder; empty: not taken
+  int file = -1;
+};
+
 /// Replaces the folder's manifest; then files of earlier steps go.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
@@ -43,6 +59,9 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
 
 /// Whether the folder has a manifest at all.
 bool hasManifest(const std::string &folder);
+
+/// From now on the folder has nothing to resume from (Code::Run if it cannot go).
+Status clearFolder(const std::string &folder);
 
 /// Which stages each rank of the plan holds.
 std::vector<std::vector<int32_t>> stagesOf(const plan::Plan &plan);

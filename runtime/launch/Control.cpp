@@ -116,7 +116,7 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
   } else if (type == "load") {
     controller.swaps().load(message.value("path", ""), done);
   } else if (type == "stop") {
-    controller.stop([client](const Status &status) {
+    controller.stop("stop", [client](const Status &status) {
       client->send(
           {{"type", status.ok() ? "done" : "refused"}, {"code", int(status.code)}, {"message", status.message}});
     });

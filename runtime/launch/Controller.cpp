@@ -124,7 +124,7 @@ void Controller::hear(int32_t rank, const Message &message) {
     member.channel->send({{"type", "clock"}, {"now", Clock::monotonic()}});
   } else if (type == "ready") {
     member.ready = true;
-    if (all([](const Member &m) { return m.ready; }))
+    if (all([](const Member &m) { return m.ready; }) && !failing())
       begin();
   } else if (type == "progress") {
     conductor.progressed(message.at("step"));
@@ -141,7 +141,7 @@ void Controller::hear(int32_t rank, const Message &message) {
   } else if (type == "report") {
     reported(rank, message);
   } else if (type == "stop") {
-    stop();
+    stop(message.value("why", "stop"));
   } else if (type == "failed") {
     member.failed = true;
     fail(message.value("message", ""), false);
@@ -164,6 +164,9 @@ void Controller::listening(Member &member, const Message &message) {
 /// All start at one instant, by when the message has reached them.
 void Controller::begin() {
   timer.cancel();
+  if (!setup.options.checkpoint.empty() && !setup.resume)
+    if (Status status = clearFolder(setup.options.checkpoint); !status.ok())
+      return fail("the run cannot begin anew: " + status.message, true);
   started = true;
   int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(members.size());
   run.startedAt = at;
@@ -187,8 +190,9 @@ void Controller::advance() {
   swapper->advanced();
 }
 
-void Controller::stop(std::function<void(Status)> done) {
-  stopAsked = true;
+void Controller::stop(const std::string &why, std::function<void(Status)> done) {
+  if (stopAsked.empty())
+    stopAsked = why;
   if (done)
     stoppers.push_back(std::move(done));
   if (finishing)
@@ -237,6 +241,7 @@ void Controller::reported(int32_t rank, const Message &message) {
     return;
   finishing = true;
   run.end = run.reached = conductor.end();
+  run.ended = run.end >= setup.options.steps || stopAsked.empty() ? "done" : stopAsked;
   run.epochs = conductor.epochs();
   run.loaded = swapper->loaded();
   awaitProgress("end after the run", [](const Member &m) { return m.gone; });

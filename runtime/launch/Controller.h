@@ -20,6 +20,7 @@ struct RunResult {
   std::vector<RankReport> ranks; // complete only if the run succeeded
   int64_t first = 0;             // it ran the steps first … end - 1
   int64_t end = 0;
+  std::string ended; // what ended it: "done", or who asked for that before it was: "stop", "SIGINT", "SIGTERM"
   std::vector<Epoch> epochs;
   std::map<int64_t, std::shared_ptr<const plan::Plan>> loaded; // programs that were not in the file
   int64_t reached = 0;                                         // steps known to be complete, also of a run that failed
@@ -61,15 +62,16 @@ public:
   /// Ends the run with an error; `telling` causes are named before others.
   void fail(std::string message, bool telling);
 
-  /// Ends the run in order, as soon as all can end at one step. `done` is called once all have.
-  void stop(std::function<void(Status)> done = {});
+  /// Ends the run in order, as soon as all can end at one step. `why`: as RunResult::ended has it; the first one
+  /// counts. `done` is called once all have ended.
+  void stop(const std::string &why, std::function<void(Status)> done = {});
 
   Swaps &swaps() { return *swapper; }
   /// {"step", "steps", "epoch", "variant", …}: what `piperun --control PATH status` prints.
   Message status() const;
 
   bool failing() const { return !causes.empty(); }
-  bool stopping() const { return stopAsked; }
+  bool stopping() const { return !stopAsked.empty(); }
   /// The process may end: the run is over, or it has said why it ends.
   bool mayEnd(int32_t rank) const { return finishing || members[size_t(rank)].failed; }
   bool allGone() const;
@@ -112,7 +114,7 @@ private:
   asio::steady_timer graceTimer;
   bool started = false;
   bool finishing = false;
-  bool stopAsked = false;
+  std::string stopAsked; // why; empty: nobody did
   struct Saved {
     StateFile file;
     std::vector<trace::Event> events;

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
+#include <iostream>
 #include <sodium.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -46,11 +48,14 @@ void killAll(const std::vector<Process> &processes) {
   } catch (const std::exception &error) {
     spdlog::error("rank {}: {}", identity.rank, error.what());
   }
+  std::cout.flush();
+  std::fflush(stdout); // what a stage library has printed
   _exit(code);
 }
 
 Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> &processes) {
   pid_t launcher = getpid();
+  std::fflush(stdout); // else each child would print what is still to be written
   for (identity.rank = 0; identity.rank < identity.world; ++identity.rank) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -143,7 +148,7 @@ void Launcher::awaitSignal() {
     } else if (interruptions++ == 0) {
       spdlog::info("signal {} ({}): the run ends after the steps that are permitted; a second one ends it at once",
                    signal, strsignal(signal));
-      controller.stop();
+      controller.stop(nameOf(signal));
     } else {
       for (size_t rank = 0; rank < processes.size(); ++rank)
         end(rank);
@@ -254,15 +259,16 @@ Status runLocal(const LocalSetup &given, const std::function<void(const LocalRes
     keepEvents(result, firstStart, status.ok());
     if (status.ok() || result.stopped || result.restarts == setup.restarts)
       break;
-    setup.resume.reset();
+    if (firstStart != 0) // else the folder is as it was
+      setup.resume.reset();
     Manifest manifest;
-    if (hasManifest(setup.options.checkpoint)) {
+    if (firstStart != 0 && hasManifest(setup.options.checkpoint)) {
       Status readable = readManifest(setup.options.checkpoint, *setup.plan, manifest);
       if (!readable.ok())
         return Status::run(status.message + "\n" + readable.message);
       setup.resume = manifest;
     }
-    int64_t from = setup.resume ? manifest.step : 0;
+    int64_t from = setup.resume ? setup.resume->step : 0;
     result.lostSteps += std::max<int64_t>(result.run.reached - from, 0);
     ++result.restarts;
     spdlog::warn("{}", status.message);

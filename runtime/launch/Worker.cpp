@@ -26,6 +26,8 @@ std::string bootId() {
   return id;
 }
 
+const char *nameOf(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
 namespace {
 
 class Worker {
@@ -103,7 +105,7 @@ void Worker::awaitSignal() {
     if (error)
       return;
     spdlog::info("rank {}: signal {} ({}): the run ends after this step", identity.rank, signal, strsignal(signal));
-    channel->send({{"type", "stop"}});
+    channel->send({{"type", "stop"}, {"why", nameOf(signal)}});
     signals.clear();
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);

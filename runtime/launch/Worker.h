@@ -46,6 +46,9 @@ struct WorkerSetup {
 /// objects that are never freed, so the caller ends the process with _exit. A failure has been told to the controller.
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control);
 
+/// "SIGINT" or "SIGTERM", which end a run in order.
+const char *nameOf(int signal);
+
 /// Of this machine since it was started: processes that have the same one read the same clock.
 std::string bootId();
 

@@ -85,6 +85,7 @@ Status simulate(const plan::Variant &variant, const Options &options, Result &re
   Walk walk(variant, options);
   Status status = options.untilRepeats ? advanceUntilRepeats(walk, options.steps) : walk.advance(options.steps);
   finish(variant, walk.result);
+  walk.conclude();
   result = std::move(walk.result);
   return status.ok() ? checkLength(result) : status;
 }

@@ -44,8 +44,8 @@ struct Options {
   /// What the network and the ranks are like instead of what the plan says; outlives the call. A link that it cuts
   /// stops the run (Code::Check).
   const Scenario *scenario = nullptr;
-  /// When, in the scenario's time, the walk begins; at most limits::kTime.
-  plan::Time scenarioStart = 0;
+  /// Of each rank: when it begins, having run another program until then; none: all at 0.
+  std::vector<plan::Time> starts = {};
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
   /// Fills in RankResult::visits.
@@ -63,6 +63,7 @@ struct Visit {
 struct RankResult {
   std::vector<plan::Time> firstStart; // of each step, on a device queue
   std::vector<plan::Time> lastEnd;    // of each step, on a device queue
+  plan::Time over = 0;                // when its last instruction of all is complete, on any queue
   plan::Time busy = 0;                // F, B, W and optimizer time of one step
   plan::Bytes peakActivation = 0;     // most of live activations and contexts; with a weights queue, in any timing
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static

@@ -20,4 +20,33 @@ Status stepTimes(const plan::Variant &variant, const Options &options, std::vect
   return status;
 }
 
+Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times) {
+  times.clear();
+  Options options;
+  options.scenario = scenario;
+  std::vector<plan::Time> ends; // of each rank's last step
+  for (const Stretch &stretch : run) {
+    if (stretch.steps == 0)
+      continue;
+    options.steps = stretch.steps;
+    Result result;
+    if (Status status = simulate(*stretch.variant, options, result); !status.ok())
+      return status;
+    std::vector<plan::Time> part = stepTimes(result, stretch.steps);
+    if (!ends.empty()) { // this step too begins where the one before it ended
+      part.front() = 0;
+      for (size_t r = 0; r < ends.size(); ++r)
+        part.front() = std::max(part.front(), result.ranks[r].lastEnd.front() - ends[r]);
+    }
+    times.insert(times.end(), part.begin(), part.end());
+    ends.clear();
+    options.starts.clear();
+    for (const RankResult &rank : result.ranks) {
+      ends.push_back(rank.lastEnd.back());
+      options.starts.push_back(rank.over);
+    }
+  }
+  return {};
+}
+
 } // namespace pipec::simulate

@@ -15,4 +15,13 @@ std::vector<plan::Time> stepTimes(const Result &result, int64_t steps);
 /// Simulates options.steps steps.
 Status stepTimes(const plan::Variant &variant, const Options &options, std::vector<plan::Time> &times);
 
+/// So many steps of a variant, between two swaps.
+struct Stretch {
+  const plan::Variant *variant = nullptr;
+  int64_t steps = 0;
+};
+/// Of a run of several stretches, all of the same ranks. At a swap each rank completes the old program on all its
+/// queues before it begins the new one, and waits for no other rank.
+Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times);
+
 } // namespace pipec::simulate

@@ -304,6 +304,14 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
     wake(queue);
 }
 
+void Walk::conclude() {
+  for (const QueueState &queue : queues)
+    if (queue.perStep != 0 && queue.step != 0) {
+      Time &over = result.ranks[size_t(queue.rank)].over;
+      over = std::max(over, completions(queue, queue.step - 1)[queue.perStep - 1]);
+    }
+}
+
 uint64_t Walk::signature(int64_t step) const {
   uint64_t hash = 0xcbf29ce484222325u;
   Time base = reference(step);

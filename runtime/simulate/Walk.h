@@ -37,6 +37,9 @@ public:
   /// The reference time of a step: the last end of rank 0.
   plan::Time reference(int64_t step) const { return result.ranks.front().lastEnd[size_t(step)]; }
 
+  /// Fills in RankResult::over, once all steps are finished.
+  void conclude();
+
   bool isTooLong() const { return tooLong; }
 
   Result result;

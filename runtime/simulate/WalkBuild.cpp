@@ -74,6 +74,7 @@ void Walk::build(size_t rank) {
     QueueState &queue = queues[base + q];
     queue.rank = int32_t(rank);
     queue.index = uint32_t(q);
+    queue.free = options.starts.empty() ? 0 : options.starts[rank];
     queue.firstLoop = uint32_t(loops.size());
     uint32_t entry = uint32_t(entries.size()), from = 0;
     int64_t issued = 0; // of all queues, in the segments before

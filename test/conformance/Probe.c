@@ -10,6 +10,8 @@
 __attribute__((constructor)) static void atLoad(void) { abort(); }
 #elif defined(PROBE_LEAVES)
 __attribute__((constructor)) static void atLoad(void) { _exit(0); }
+#elif defined(PROBE_PRINTS)
+__attribute__((constructor)) static void atLoad(void) { printf("loaded\n"); }
 #endif
 
 #if defined(PROBE_UNDEFINED)
@@ -59,7 +61,7 @@ int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *er
 }
 #endif
 
-#if defined(PROBE_BACKWARD) || defined(PROBE_PAIRS)
+#if defined(PROBE_BACKWARD) || defined(PROBE_PAIRS) || defined(PROBE_PRINTS)
 int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error) {
   (void)call, (void)error;
   ++stage->backwards;
@@ -90,6 +92,9 @@ int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares,
 }
 
 int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error) {
+#if defined(PROBE_PRINTS)
+  printf("stage %d step %d\n", (int)call->stage, (int)call->step);
+#endif
   (void)call;
   snprintf(error->message, sizeof error->message, "%d F, %d BW, %d pairs", stage->calls, stage->backwards,
            stage->pairs);

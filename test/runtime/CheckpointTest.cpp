@@ -64,6 +64,29 @@ TEST_F(Checkpoint, LaterStatesStay) {
   EXPECT_TRUE(checkState(folder, ahead).ok());
 }
 
+TEST_F(Checkpoint, AClearedFolderHasNothingToResumeFrom) {
+  write(7);
+  save(9, 2, "of a checkpoint that was never finished");
+  std::ofstream(fs::path(folder) / "notes") << "not ours";
+  ASSERT_TRUE(clearFolder(folder).ok());
+  EXPECT_FALSE(hasManifest(folder));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+  EXPECT_TRUE(clearFolder(folder).ok()); // as it was
+}
+
+TEST_F(Checkpoint, AFolderIsOneRunsAtATime) {
+  {
+    FolderHold one, other;
+    ASSERT_TRUE(one.take(folder).ok());
+    Status status = other.take(folder);
+    EXPECT_EQ(status.code, Code::Run);
+    EXPECT_NE(status.message.find("another run has its checkpoints in " + folder), std::string::npos);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 0);
+  FolderHold later;
+  EXPECT_TRUE(later.take(folder).ok());
+}
+
 TEST_F(Checkpoint, AFolderIsNoManifest) {
   fs::create_directory(fs::path(folder) / "manifest.json");
   Manifest read;

@@ -115,6 +115,7 @@ TEST(Controller, FromTheMeetingToTheReports) {
   ASSERT_TRUE(p.hears(1, "finish"));
   EXPECT_TRUE(p.controller->outcome().ok());
   EXPECT_EQ(p.controller->result().end, 8);
+  EXPECT_EQ(p.controller->result().ended, "done");
 }
 
 TEST(Controller, SwapsOnceAllHaveAgreed) {
@@ -204,14 +205,17 @@ TEST(Controller, StopEndsAtWhatIsPermitted) {
   Played p(2, kLong);
   p.meet();
   bool told = false;
-  p.controller->stop([&](const Status &status) { told = status.ok(); });
+  p.controller->stop("SIGINT", [&](const Status &status) { told = status.ok(); });
   ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
   EXPECT_EQ(p.last(1, "permit").at("until"), 4);
   EXPECT_FALSE(told);
   Message report = toJson(RankReport{});
   report["type"] = "report";
+  p.controller->stop("stop"); // what was asked for already
   p.allSay(report);
   ASSERT_TRUE(p.until([&] { return told; }));
+  EXPECT_EQ(p.controller->result().ended, "SIGINT");
+  EXPECT_EQ(p.controller->result().end, 4);
 }
 
 class ControllerOfCheckpoints : public test::TempFolder {};

@@ -40,7 +40,50 @@ class CheckpointTest(ToolTest):
         steps = {event["args"]["step"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"}
         self.assertEqual(steps, set(range(20, 33)))
         done = self.run_on("--steps", 33, "--resume")
-        self.assertEqual((done["first_step"], done["step_ms"]), (33, []))
+        self.assertEqual((done["first_step"], done["step_ms"], done["steps_asked"], done["ended"]), (33, [], 33, "done"))
+
+    def test_a_run_that_has_nothing_left_to_do_says_so(self):
+        self.run_on("--steps", 4)
+        for steps in (4, 3):
+            done = self.piperun(self.plan, "--local", "--checkpoint", self.states, "--resume", "--steps", steps)
+            self.assertEqual(done.stdout,
+                             f"nothing is left to do: the checkpoint is of 4 steps, {steps} are asked for\n")
+            self.assertEqual(self.manifest()["step"], 4)
+
+    def test_a_checkpoint_is_not_overwritten_unasked(self):
+        self.run_on("--steps", 6, "--every", 2)
+        before = {each.name: each.read_bytes() for each in self.states.iterdir()}
+        for arguments in (["--steps", 2], ["--steps", 9, "--restart", 2]):
+            error = self.run_on(*arguments, code=USAGE)["error"]
+            self.assertIn(f"{self.states} has a checkpoint: go on from it with --resume, or begin anew without it with "
+                          "--overwrite", error)
+            self.assertEqual({each.name: each.read_bytes() for each in self.states.iterdir()}, before)
+        self.run_on("--steps", 2, "--resume", "--overwrite", code=USAGE)
+        # A run that never starts has taken nothing's place.
+        self.run_on("--steps", 2, "--overwrite", "--rendezvous", "0.000001", "--restart", 1, code=RUN)
+        self.assertEqual({each.name: each.read_bytes() for each in self.states.iterdir()}, before)
+        run = self.run_on("--steps", 2, "--overwrite")
+        self.assertEqual((run["first_step"], self.manifest()["step"]), (0, 2))
+        self.assertEqual(sorted(each.name for each in self.states.iterdir()),
+                         sorted(["manifest.json", *(f"step-2-rank-{rank}.state" for rank in range(4))]))
+
+    def test_a_folder_that_another_run_has_is_refused(self):
+        control = self.folder / "control"
+        launcher, pids = self.launch(self.plan, "--steps", 1000000, "--checkpoint", self.states, "--every", 5, "--control",
+                                     control)
+        for arguments in ([], ["--resume"], ["--overwrite"]):
+            self.assertIn(f"another run has its checkpoints in {self.states}",
+                          self.run_on("--steps", 4, *arguments, code=RUN)["error"])
+        self.piperun("--control", control, "stop")
+        self.assertEqual(launcher.wait(timeout=HANG), OK)
+        self.run_on("--steps", self.manifest()["step"] + 2, "--resume")
+        # One that was killed has nothing any more.
+        launcher, pids = self.launch(self.plan, "--steps", 1000000, "--checkpoint", self.states, "--resume")
+        launcher.kill()
+        launcher.wait()
+        self.nobody_is_left(pids.values())
+        self.run_on("--steps", self.manifest()["step"] + 2, "--resume")
+        self.assertFalse((self.states / "lock").exists())
 
     def test_what_cannot_be_resumed_from_is_refused(self):
         self.assertIn("there is no checkpoint", self.run_on("--resume", code=INPUT)["error"])

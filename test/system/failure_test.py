@@ -62,6 +62,7 @@ class FailureTest(ToolTest):
                 self.assertEqual(launcher.returncode, OK, messages)
                 run = json.loads(out)
                 self.assertLess(run["steps"], 1000000)
+                self.assertEqual((run["ended"], run["steps_asked"]), (number.name, 1000000))
                 last = {}
                 for event in json.loads(trace.read_text())["traceEvents"]:
                     if event["ph"] == "X":

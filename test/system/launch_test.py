@@ -111,7 +111,8 @@ class LaunchTest(ToolTest):
         second = [self.start(rank, "--steps", 3, TORCHELASTIC_RUN_ID="job 2") for rank in range(3)]
         self.finish(second, [OK] * 3)
         first[1].send_signal(signal.SIGTERM)  # any process may be told; all end at one step
-        self.finish(first, [OK] * 3)
+        outs, _ = self.finish(first, [OK] * 3)
+        self.assertRegex(outs[0], r"SIGTERM ended the run: \d+ of 100000 steps are done")
 
     def test_what_differs_is_named_on_both_ends(self):
         other = self.folder / "other.pipe"

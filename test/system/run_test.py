@@ -1,12 +1,13 @@
 """Plans run: every shape to its end, with the figures and the trace that the design lists."""
 import json
 import os
+import signal
 import subprocess
 import unittest
 
-from support import SOAK, SPECS, ToolTest
+from support import HANG, OK, SOAK, SPECS, ToolTest
 
-KEYS = {"ranks", "steps", "step_ms", "predicted_ms", "lateness_ms", "swaps", "lost_steps", "epochs"}
+KEYS = {"ranks", "steps", "step_ms", "predicted_ms", "lateness_ms", "swaps", "lost_steps", "epochs", "steps_asked", "ended"}
 SHORT = {"costs__forward": "200us", "costs__backward_input": "200us", "costs__backward_weight": "100us"}
 
 
@@ -49,6 +50,7 @@ class RunTest(ToolTest):
             run = self.run_json(plan, "--steps", 4, "--emulate", mode)
             self.assertLessEqual(KEYS, run.keys())
             self.assertEqual((run["ranks"], run["steps"], run["swaps"], run["lost_steps"]), (4, 4, 0, 0))
+            self.assertEqual((run["steps_asked"], run["ended"]), (4, "done"))
             self.assertEqual((len(run["step_ms"]), len(run["epochs"])), (4, 4))
             self.assertTrue(all(each > 0 for each in run["step_ms"]))
             self.assertEqual(run["predicted_ms"], self.report(plan)["span_ms"])
@@ -57,6 +59,20 @@ class RunTest(ToolTest):
         text = self.piperun(self.compile(SPECS / "1f1b.yaml", **SHORT), "--local", "--steps", 2).stdout
         self.assertIn("measured ms", text)
         self.assertIn("simulated ms", text)
+
+    def test_what_ended_a_run_is_said(self):
+        plan = self.compile(SPECS / "1f1b.yaml", **SHORT)
+        self.assertNotIn("ended", self.piperun(plan, "--local", "--steps", 2).stdout)
+        for end, says in ((lambda launcher: launcher.send_signal(signal.SIGTERM), "SIGTERM"),
+                          (lambda launcher: launcher.send_signal(signal.SIGINT), "SIGINT"),
+                          (lambda launcher: self.piperun("--control", self.folder / "control", "stop"),
+                           "a stop at its control socket")):
+            with self.subTest(says):
+                launcher, _ = self.launch(plan, "--steps", 1000000, "--control", self.folder / "control")
+                end(launcher)
+                out, messages = launcher.communicate(timeout=HANG)
+                self.assertEqual(launcher.returncode, OK, messages)
+                self.assertRegex(out, rf"(?m)^{says} ended the run: \d+ of 1000000 steps are done$")
 
     def test_a_terminal_sees_how_the_run_goes(self):
         plan = self.compile(SPECS / "1f1b.yaml", **SHORT)

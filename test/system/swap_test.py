@@ -186,7 +186,7 @@ class SwapTest(ToolTest):
         out, messages = launcher.communicate(timeout=HANG)
         self.assertEqual(launcher.returncode, OK, messages)
         run = json.loads(out)
-        self.assertEqual((run["swaps"], run["lost_steps"]), (3, 0))
+        self.assertEqual((run["swaps"], run["lost_steps"], run["ended"], run["steps_asked"]), (3, 0, "stop", 100000))
         self.assertEqual(len(run["epochs"]), run["steps"])
         self.assertFalse(control.exists())
         self.assertIn("no run listens", self.ask(control, "status", code=RUN).stderr)

@@ -13,6 +13,7 @@
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/Simulate.h"
+#include "tools/commandline/Standard.h"
 #include "tools/pipec/Inputs.h"
 #include "tools/pipec/VerifyOrder.h"
 
@@ -57,9 +58,9 @@ int writeTorchCsv(const CommandOptions &options, const Compiled &compiled) {
   if (Status status = emit::torchCells(variant, format, release, cells, &compiled.walks.front()); !status.ok())
     return fail(options, options.input, status);
   for (const std::string &note : emit::torchNotes(variant, format, release))
-    fmt::print(stderr, "note: {}\n", note);
+    say("note: {}\n", note);
   if (compiled.plan.variants.size() > 1)
-    fmt::print(stderr, "note: the file is of the first of {} variants\n", compiled.plan.variants.size());
+    say("note: the file is of the first of {} variants\n", compiled.plan.variants.size());
   return write(options, emit::torchCsv(cells));
 }
 
@@ -110,7 +111,7 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, path, status);
   if (options.json)
     fmt::print("{}", emit::reportJson(report));
-  fmt::print(stderr, "{}wrote {}\n", emit::reportText(report), units::escaped(path));
+  say("{}wrote {}\n", emit::reportText(report), units::escaped(path));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
+#include "tools/commandline/Standard.h"
 
 #include <fmt/format.h>
 
@@ -36,7 +37,7 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
     message.remove_prefix(where.size() + 2);
   if (place)
     where += fmt::format(":{}:{}", place->line, place->column);
-  fmt::print(stderr, "{}: error: {}\n", where, message);
+  say("{}: error: {}\n", where, message);
   const simulate::Place known = place.value_or(simulate::Place());
   return fail(options, Failure{status.code, std::string(message), file, unsigned(known.line), unsigned(known.column)});
 }

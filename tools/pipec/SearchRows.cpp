@@ -3,6 +3,7 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "runtime/plan/Text.h"
+#include "tools/commandline/Standard.h"
 #include "tools/pipec/Inputs.h"
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ nlohmann::ordered_json json(const Row &row) {
 
 void Progress::say(const std::string &what) const {
   if (shown)
-    fmt::print(stderr, "\r\x1b[K{}", what);
+    pipec::say("\r\x1b[K{}", what);
 }
 
 bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made) {

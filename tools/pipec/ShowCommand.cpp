@@ -4,6 +4,7 @@
 #include "compiler/pictures/TextTimeline.h"
 #include "runtime/plan/Units.h"
 #include "runtime/trace/Read.h"
+#include "tools/commandline/Standard.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
 
@@ -97,7 +98,7 @@ const std::string &fileOf(const CommandOptions &options, const Status &status, c
 
 int showSvg(const CommandOptions &options, const Compiled &compiled) {
   if (const size_t variants = compiled.plan.variants.size(); variants > 1)
-    fmt::print(stderr, "note: the figure is of the first of {} variants; pipec show has --variant\n", variants);
+    say("note: the figure is of the first of {} variants; pipec show has --variant\n", variants);
   emit::Picture picture;
   if (Status status = section(options, compiled, {}, picture.sections.emplace_back()); !status.ok())
     return fail(options, options.input, status);
@@ -121,7 +122,7 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   if (Status status = emit::html(compiled.plan, figures, events, text, note, network); !status.ok())
     return fail(options, fileOf(options, status, options.input), status);
   if (!note.empty())
-    fmt::print(stderr, "note: {}\n", note);
+    say("note: {}\n", note);
   return write(options, text);
 }
 

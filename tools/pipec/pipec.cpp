@@ -4,14 +4,15 @@
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "tools/commandline/CommandLine.h"
+#include "tools/commandline/Standard.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
 
+#include "llvm/Support/raw_ostream.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <map>
 #include <new>
@@ -198,7 +199,7 @@ int unknownCommand(const std::string &name, bool json) {
   const std::string message = fmt::format("unknown command {}, {}", pipec::units::quoted(name),
                                           near.empty() ? fmt::format("expected one of {}", fmt::join(known, ", "))
                                                        : fmt::format("did you mean '{}'?", near));
-  fmt::print(stderr, "pipec: error: {}\nRun pipec --help for more information.\n", message);
+  pipec::say("pipec: error: {}\nRun pipec --help for more information.\n", message);
   if (json)
     pipec::printFailure(message, kUsage);
   return kUsage;
@@ -228,15 +229,10 @@ int wrongUsage(const CLI::ParseError &error, const CLI::App &app, int argc, char
     message = fmt::format("unexpected argument {}{}", pipec::units::quoted(found),
                           near.empty() ? "" : fmt::format(", did you mean '{}'?", near));
   }
-  fmt::print(stderr, "{}: error: {}\nRun {} --help for more information.\n", name, message, name);
+  pipec::say("{}: error: {}\nRun {} --help for more information.\n", name, message, name);
   if (std::find(argv, argv + argc, std::string_view("--json")) != argv + argc)
     pipec::printFailure(message, kUsage);
   return kUsage;
-}
-
-int outputFailed() {
-  std::fputs("pipec: error: cannot write to standard output\n", stderr);
-  return 4;
 }
 
 /// What describes the command line itself; the exit code.
@@ -262,7 +258,10 @@ int describe(const CLI::App &app, std::string_view command, const std::string &n
 } // namespace
 
 int main(int argc, char **argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
+  pipec::guardStandardStreams();
+  struct Messages {
+    ~Messages() { llvm::errs().clear_error(); } // else it would end the process for a message that nobody got
+  } messages;
   CLI::App app(
       "pipec compiles pipeline-parallel training schedules: a YAML spec becomes a checked plan that piperun runs");
   app.name("pipec");
@@ -289,7 +288,7 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success &asked) { // --help, --version
     app.exit(asked);
-    return std::cout.flush() ? 0 : outputFailed();
+    return pipec::outputWritten() ? 0 : pipec::outputFailed("pipec");
   } catch (const CLI::ParseError &error) {
     return wrongUsage(error, app, argc, argv);
   }
@@ -304,10 +303,10 @@ int main(int argc, char **argv) {
     const Subcommand &chosen = *known.at(app.get_subcommands().front());
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
   } catch (const std::bad_alloc &) {
-    std::fputs("pipec: error: out of memory\n", stderr);
+    pipec::say("pipec: error: out of memory\n");
     return 4;
   } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
-    return outputFailed();
+    return pipec::outputFailed("pipec");
   }
-  return std::fflush(stdout) == 0 && !std::ferror(stdout) ? code : outputFailed();
+  return pipec::outputWritten() ? code : pipec::outputFailed("pipec");
 }

@@ -63,9 +63,15 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--every", a.every, "Steps from one checkpoint to the next")
       ->check(CLI::Range(int64_t(1), kMaxSteps))
       ->needs(checkpoint);
-  app.add_flag("--resume", a.resume,
-               "Go on from the checkpoint in the folder; what torchrun or Slurm restarts does so by itself")
-      ->needs(checkpoint);
+  auto *resume = app.add_flag("--resume", a.resume,
+                              "Go on from the checkpoint in the folder; what torchrun or Slurm restarts does so by "
+                              "itself")
+                     ->needs(checkpoint);
+  app.add_flag("--overwrite", a.overwrite,
+               "Begin anew in a folder that has a checkpoint, which goes; without this or --resume such a folder is "
+               "refused")
+      ->needs(checkpoint)
+      ->excludes(resume);
   app.add_option("--restart", a.restart,
                  "With --local: a run that fails begins again from its last checkpoint, so many times")
       ->check(CLI::Range(int64_t(1), kMaxSteps));

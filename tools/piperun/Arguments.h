@@ -28,6 +28,7 @@ struct Arguments {
   std::string checkpoint;
   int64_t every = 0;
   bool resume = false;
+  bool overwrite = false;
   int64_t restart = 0;
   std::string network; // a scenario's file, or kReal
   std::string control;

@@ -62,6 +62,8 @@ std::string toJson(const Outcome &outcome) {
       {"ranks", outcome.result.run.ranks.size()},
       {"first_step", run.first},
       {"steps", run.end},
+      {"steps_asked", outcome.asked},
+      {"ended", run.ended},
       {"started_at_ns", run.startedAt}, // of CLOCK_MONOTONIC
       {"step_ms", milliseconds(outcome.measured)},
       {"simulated_step_ms", milliseconds(outcome.simulated)},
@@ -80,7 +82,7 @@ std::string toJson(const Outcome &outcome) {
       {"restarts", outcome.result.restarts},
       {"checkpoint_step", run.checkpoint < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(run.checkpoint)},
       {"emulate", nameOf(outcome.pace)},
-      {"device", "host"},
+      {"device", outcome.device},
       {"stage", outcome.stage},
       {"idle_cpu", cpuShares(outcome)},
       {"pids", outcome.result.pids},
@@ -92,7 +94,21 @@ static double deviation(plan::Time measured, plan::Time simulated) {
   return simulated == 0 ? 0 : 100 * (double(measured) - double(simulated)) / double(simulated);
 }
 
+/// What became of the steps that were asked for, where that is not just that they were done.
+static std::string endText(const Outcome &outcome) {
+  const runtime::RunResult &run = outcome.result.run;
+  if (run.first >= outcome.asked)
+    return fmt::format("nothing is left to do: the checkpoint is of {} steps, {} are asked for\n", run.first,
+                       outcome.asked);
+  if (run.ended == "done")
+    return "";
+  return fmt::format("{} ended the run: {} of {} steps are done\n",
+                     run.ended == "stop" ? "a stop at its control socket" : run.ended, run.end, outcome.asked);
+}
+
 std::string toText(const Outcome &outcome) {
+  if (outcome.measured.empty())
+    return endText(outcome);
   constexpr size_t kRows = 20;
   std::string text = fmt::format("{:>6} {:>14} {:>14} {:>10}\n", "step", "measured ms", "simulated ms", "deviation");
   double sum = 0;
@@ -108,15 +124,14 @@ std::string toText(const Outcome &outcome) {
   }
   runtime::Lateness late = latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
-                      sum / double(std::max<size_t>(outcome.measured.size(), 1)),
-                      milliseconds(double(certificateOf(outcome).span)),
+                      sum / double(outcome.measured.size()), milliseconds(double(certificateOf(outcome).span)),
                       milliseconds(double(certificateOf(outcome).makespan)));
   if (outcome.pace == runtime::Pace::Real) // there is no deadline to be late against
-    return text;
+    return text + endText(outcome);
   text += fmt::format("lateness of an operation ({}): mean {:.4f} ms, median {:.4f}, p99 {:.4f}, max {:.4f}\n",
                       nameOf(outcome.pace), milliseconds(late.mean()), milliseconds(late.quantile(0.5)),
                       milliseconds(late.quantile(0.99)), milliseconds(double(late.max())));
-  return text;
+  return text + endText(outcome);
 }
 
 std::string answerJson(const runtime::Message &answer) {

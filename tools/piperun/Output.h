@@ -18,7 +18,8 @@ struct Place {
 struct Outcome {
   std::shared_ptr<const plan::Plan> plan;
   runtime::Pace pace = runtime::Pace::Carry;
-  std::string stage;
+  std::string device, stage;
+  int64_t asked = 0;   // steps
   bool silent = false; // another process prints
   std::vector<plan::Time> measured;
   std::vector<plan::Time> simulated;

@@ -1,8 +1,8 @@
 // One line, written over and over.
 #include "tools/piperun/Progress.h"
 
-#include <cstdio>
-#include <fmt/format.h>
+#include "tools/commandline/Standard.h"
+
 #include <unistd.h>
 
 namespace pipec::piperun {
@@ -30,9 +30,8 @@ void Progress::reached(int64_t step, int64_t steps) {
     return;
   if (shownStep >= 0 && step > shownStep) {
     double each = std::chrono::duration<double, std::milli>(now - shown).count() / double(step - shownStep);
-    fmt::print(stderr, "\r\033[Kstep {} of {}: {:.3f} ms/step, predicted {:.3f}, bubble {:.1f} %", step, steps, each,
-               predicted, 100 * (1 - busy / each));
-    std::fflush(stderr);
+    say("\r\033[Kstep {} of {}: {:.3f} ms/step, predicted {:.3f}, bubble {:.1f} %", step, steps, each, predicted,
+        100 * (1 - busy / each));
   }
   shown = now;
   shownStep = step;
@@ -40,7 +39,7 @@ void Progress::reached(int64_t step, int64_t steps) {
 
 void Progress::clear() {
   if (on)
-    fmt::print(stderr, "\r\033[K");
+    say("\r\033[K");
 }
 
 } // namespace pipec::piperun

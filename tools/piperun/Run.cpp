@@ -3,7 +3,6 @@
 
 #include "runtime/launch/Joined.h"
 #include "runtime/launch/Local.h"
-#include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 #include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Steps.h"
@@ -76,23 +75,15 @@ plan::Time longestStep(const plan::Plan &plan, const simulate::Scenario *network
   return longest;
 }
 
-/// The same steps in virtual time, epoch by epoch.
+/// The same steps in virtual time.
 Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const simulate::Scenario *network,
                    std::vector<plan::Time> &times) {
-  simulate::Options options;
-  options.scenario = network;
+  std::vector<simulate::Stretch> stretches;
   for (size_t e = 0; e < run.epochs.size(); ++e) {
-    int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
-    std::vector<plan::Time> part;
-    options.steps = end - run.epochs[e].from;
-    Status status = simulate::stepTimes(run.variant(plan, run.epochs[e].program), options, part);
-    if (!status.ok())
-      return status;
-    times.insert(times.end(), part.begin(), part.end());
-    for (plan::Time time : part)
-      options.scenarioStart = std::min(options.scenarioStart + time, limits::kTime);
+    const int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
+    stretches.push_back({&run.variant(plan, run.epochs[e].program), end - run.epochs[e].from});
   }
-  return {};
+  return simulate::stepTimes(stretches, network, times);
 }
 
 Status writeTrace(const Arguments &a, const plan::Plan &plan, const std::vector<trace::Event> &events) {
@@ -130,7 +121,9 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   prepared.options.network = network.network;
   prepared.options.realNetwork = network.realNetwork;
   outcome.plan = prepared.plan;
+  outcome.device = a.device;
   outcome.stage = a.stage;
+  outcome.asked = a.steps;
   outcome.pace = prepared.options.pace;
   return {};
 }
@@ -142,16 +135,35 @@ Status gather(const Prepared &prepared, Outcome &outcome) {
   return simulateRun(*prepared.plan, run, prepared.options.network.get(), outcome.simulated);
 }
 
+/// Where a run begins: with the checkpoint in the folder, or, told to overwrite that, anew.
+Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, runtime::FolderHold &hold,
+                  std::optional<runtime::Manifest> &resume) {
+  if (a.checkpoint.empty())
+    return {};
+  Status status = hold.take(a.checkpoint);
+  if (!status.ok())
+    return status;
+  const bool has = runtime::hasManifest(a.checkpoint);
+  if (a.resume || (restarted && has))
+    return runtime::readManifest(a.checkpoint, plan, resume.emplace());
+  if (!has || a.overwrite) // what is there goes once all have met
+    return {};
+  return Status::usage(fmt::format("--checkpoint: {} has a checkpoint: go on from it with --resume, or begin anew "
+                                   "without it with --overwrite",
+                                   a.checkpoint));
+}
+
 Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
   runtime::LocalSetup setup{prepared.plan, prepared.hash, prepared.options, a.swapEvery, {}, a.restart, nullptr, {}};
   Status status = enoughFiles(prepared.plan->ranks());
-  if (status.ok() && a.resume)
-    status = runtime::readManifest(a.checkpoint, *prepared.plan, setup.resume.emplace());
   runtime::ControlSocket control;
   if (status.ok() && !a.control.empty()) {
     status = control.open(a.control);
     setup.control = &control;
   }
+  runtime::FolderHold hold;
+  if (status.ok())
+    status = openFolder(a, *prepared.plan, false, hold, setup.resume);
   Progress progress(*prepared.plan, !a.quiet && !a.verbose);
   setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
   if (status.ok())
@@ -186,9 +198,9 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
   int32_t rank = setup.environment.rank;
   outcome.silent = rank != 0;
   setup.options.attempt = setup.environment.attempt;
-  const bool restarted = setup.environment.attempt > 0 && !a.checkpoint.empty() && runtime::hasManifest(a.checkpoint);
-  if (status.ok() && (a.resume || restarted) && rank == 0)
-    status = runtime::readManifest(a.checkpoint, *prepared.plan, setup.resume.emplace());
+  runtime::FolderHold hold; // rank 0's
+  if (status.ok() && rank == 0)
+    status = openFolder(a, *prepared.plan, setup.environment.attempt > 0, hold, setup.resume);
   if (!status.ok())
     return status;
   spdlog::set_pattern(fmt::format("%n: rank {}: %v", rank));

@@ -1,13 +1,12 @@
 // piperun: runs a plan (design, section 7). Parses the command line, does what it says, and maps the result to what is
 // printed and the exit code.
+#include "tools/commandline/Standard.h"
 #include "tools/piperun/Run.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <system_error>
@@ -17,19 +16,20 @@ namespace {
 
 using namespace pipec;
 
+/// What is printed as a result: not what a stage library prints.
+std::FILE *results = stdout;
+
 int fail(const Status &status, const piperun::Place &place, bool json) {
-  if (json)
-    fmt::print("{}\n", piperun::failureJson(status, place));
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
   std::string_view says = status.message;
   if (ofFile && says.starts_with(place.file + ": ")) // by who read the file
     says.remove_prefix(place.file.size() + 2);
   std::string where = place.line == 0 ? place.file : fmt::format("{}:{}:{}", place.file, place.line, place.column);
-  fmt::print(stderr, "{}: error: {}\n", ofFile ? where : "piperun", says);
-  return int(status.code);
+  say("{}: error: {}\n", ofFile ? where : "piperun", says);
+  if (json)
+    fmt::print(results, "{}\n", piperun::failureJson(status, place));
+  return outputWritten(results) ? int(status.code) : outputFailed("piperun", results);
 }
-
-int outputFailed() { return fail(Status::run("cannot write to standard output"), {}, false); }
 
 int perform(int argc, char **argv, piperun::Arguments &arguments) {
   CLI::App app("Runs a pipec plan: one process for each rank.", "piperun");
@@ -38,7 +38,7 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
     app.parse(argc, argv);
   } catch (const CLI::Success &asked) { // --help, --version
     app.exit(asked);
-    return std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout) ? 0 : outputFailed();
+    return outputWritten() ? 0 : outputFailed("piperun");
   } catch (const CLI::ParseError &error) {
     bool json = std::any_of(argv, argv + argc, [](const char *arg) { return std::string_view(arg) == "--json"; });
     return fail(Status::usage(std::string(error.what()) + "; see piperun --help"), {}, json);
@@ -48,9 +48,12 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
   spdlog::set_level(arguments.verbose ? spdlog::level::info
                     : arguments.quiet ? spdlog::level::err
                                       : spdlog::level::warn);
+  bool asking = !arguments.command().empty();
+  std::setvbuf(stdout, nullptr, _IOLBF, 0); // what a stage library prints is seen when it does, and not lost with it
+  if (arguments.json && !asking)
+    results = setOutputAside();
   piperun::Outcome outcome;
   Status status;
-  bool asking = !arguments.command().empty();
   try {
     status = piperun::check(arguments);
     if (status.ok())
@@ -66,24 +69,22 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
                                              : outcome.wrong,
                 arguments.json);
   if (printing && arguments.json)
-    fmt::print("{}\n", piperun::toJson(outcome));
+    fmt::print(results, "{}\n", piperun::toJson(outcome));
   else if (printing && !arguments.quiet)
     fmt::print("{}", piperun::toText(outcome));
-  if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    return outputFailed();
-  return 0;
+  return outputWritten(results) ? 0 : outputFailed("piperun", results);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a file too large is an error of its write
+  guardStandardStreams();
   piperun::Arguments arguments;
   int code = 0;
   try {
     code = perform(argc, argv, arguments);
   } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
-    code = outputFailed();
+    code = outputFailed("piperun", results);
   }
   if (arguments.local || arguments.words.empty())
     return code;

@@ -1,0 +1,55 @@
+// The times of steps of a run that goes from one variant to another, worked out by hand.
+#include "runtime/simulate/Steps.h"
+#include "test/runtime/Plans.h"
+
+#include <gtest/gtest.h>
+
+using namespace pipec;
+using plan::Time;
+
+namespace {
+
+/// Two ranks and one microbatch: F takes 1, BW 2, a transfer nothing, and the last rank's optimizer `optimizer`.
+plan::Variant variant(Time optimizer) {
+  test::Pipeline pipeline;
+  pipeline.microbatches = 1;
+  pipeline.forward = 1;
+  pipeline.backward = 2;
+  pipeline.wire = pipeline.latency = pipeline.optimizer = 0;
+  plan::Variant made = test::makePlan(pipeline).variants.front();
+  for (plan::Operation &operation : made.programs.back().operations)
+    if (operation.kind == plan::Kind::Optimizer)
+      operation.cost = optimizer;
+  return made;
+}
+
+// Rank 0: F 0-1, BW 4-6. Rank 1: F 1-2, BW 2-4, optimizer 4-14. Then the other variant: rank 0 begins at 6, rank 1 at
+// 14, its F 14-15, BW 15-17, and rank 0's BW 17-19: 13 after it ended. In its second step F 19-20, 20-21, BW 21-23,
+// 23-25.
+TEST(Steps, TheFirstStepBehindASwapBeginsWhereEachRankEnded) {
+  const plan::Variant before = variant(10), after = variant(0);
+  std::vector<Time> times;
+  ASSERT_TRUE(simulate::stepTimes({{&before, 1}, {&after, 2}}, nullptr, times).ok());
+  EXPECT_EQ(times, (std::vector<Time>{13, 13, 6}));
+  ASSERT_TRUE(simulate::stepTimes({{&after, 2}}, nullptr, times).ok());
+  EXPECT_EQ(times, (std::vector<Time>{6, 6}));
+}
+
+TEST(Steps, StretchesWithoutAStepChangeNothing) {
+  const plan::Variant before = variant(10), after = variant(0);
+  std::vector<Time> times;
+  ASSERT_TRUE(simulate::stepTimes({{&after, 0}, {&before, 1}, {&before, 0}, {&after, 1}}, nullptr, times).ok());
+  EXPECT_EQ(times, (std::vector<Time>{13, 13}));
+}
+
+// From 15 on rank 0 takes twice its time: its BW 17-21, then F 21-23, 23-24, BW 24-26, 26-30.
+TEST(Steps, ASwapDoesNotBeginTheScenarioAnew) {
+  const plan::Variant before = variant(10), after = variant(0);
+  simulate::Scenario scenario;
+  scenario.slow[0] = {{15, simulate::kNever, 200}};
+  std::vector<Time> times;
+  ASSERT_TRUE(simulate::stepTimes({{&before, 1}, {&after, 2}}, &scenario, times).ok());
+  EXPECT_EQ(times, (std::vector<Time>{13, 15, 9}));
+}
+
+} // namespace
