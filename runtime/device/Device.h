@@ -50,9 +50,9 @@ public:
   /// recorded after that work.
   virtual void wait(QueueId queue, QueueId of, int64_t count) = 0;
 
-  /// Parks the calling thread until queue `of` has counted `count`. False if the run failed meanwhile (a lost peer, a
-  /// deadline): then nothing that was issued may be relied upon. CUDA: cudaEventSynchronize, by a thread that also
-  /// watches for errors.
+  /// Parks the calling thread until queue `of` has counted `count`, of what was issued on it. False if the run failed
+  /// meanwhile (a lost peer, a deadline): then nothing that was issued may be relied upon. CUDA: cudaEventSynchronize,
+  /// by a thread that also watches for errors.
   virtual bool synchronize(QueueId of, int64_t count) = 0;
 
   /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. Called

@@ -2,8 +2,8 @@
 #include "runtime/launch/Checkpoint.h"
 
 #include "runtime/plan/Write.h"
-#include "runtime/transport/host/Wire.h"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -55,7 +55,9 @@ int64_t hashFile(const std::string &path, std::string &hash) {
     return -1;
   std::array<uint8_t, kHashBytes> digest;
   crypto_generichash_final(&state, digest.data(), digest.size());
-  hash = wire::hex(digest.data(), digest.size());
+  hash.resize(2 * digest.size() + 1); // and an end
+  sodium_bin2hex(hash.data(), hash.size(), digest.data(), digest.size());
+  hash.pop_back();
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 // Messages in, messages out; the numbers are the conductor's, the swaps' and the reports'.
 #include "runtime/launch/Controller.h"
 
-#include "runtime/device/host/Clock.h"
+#include "runtime/device/Clock.h"
 
 #include <algorithm>
 #include <fmt/format.h>

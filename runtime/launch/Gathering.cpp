@@ -1,7 +1,7 @@
 // One question and answer after the other, on the calling thread.
 #include "runtime/launch/Gathering.h"
 
-#include "runtime/device/host/Clock.h"
+#include "runtime/device/Clock.h"
 
 #include <fmt/format.h>
 #include <map>

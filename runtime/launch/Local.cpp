@@ -1,7 +1,7 @@
 // Forking, signals, reaping; and the loop of restarts around it.
 #include "runtime/launch/Local.h"
 
-#include "runtime/device/host/Clock.h"
+#include "runtime/device/Clock.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // Waiting for a permit, and dropping those whose steps have all begun.
 #include "runtime/launch/Permits.h"
 
-#include "runtime/device/host/Clock.h"
+#include "runtime/device/Clock.h"
 
 #include <fmt/format.h>
 

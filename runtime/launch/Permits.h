@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/device/Failure.h"
-#include "runtime/device/host/Recorder.h"
+#include "runtime/device/Recorder.h"
 #include "runtime/interpreter/Pilot.h"
 
 #include <condition_variable>

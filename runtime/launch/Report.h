@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/device/Layout.h"
-#include "runtime/device/host/Recorder.h"
+#include "runtime/device/Recorder.h"
 
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -1,16 +1,16 @@
 // The life of one process.
 #include "runtime/launch/Worker.h"
 
-#include "runtime/device/host/Punctual.h"
+#include "runtime/device/Clock.h"
 #include "runtime/interpreter/Interpreter.h"
+#include "runtime/launch/Backend.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
 #include "runtime/launch/KeptEvents.h"
 #include "runtime/launch/Permits.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
-#include "runtime/stage/MakeStage.h"
-#include "runtime/transport/host/HostTransport.h"
+#include "runtime/launch/Watchdog.h"
 
 #include <csignal>
 #include <fmt/format.h>
@@ -34,10 +34,10 @@ class Worker {
 public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
-        mailbox(identity.rank, failure), clock(Clock::monotonic()), io(io), channel(std::move(control)),
-        layout(layoutOf(*plan, identity.rank)),
-        device(layout, clock, failure, options.trace || !options.ownTrace.empty(), options.pace),
-        memory(options.payload()), preparer(plan, identity.rank, layout, memory), signals(io) {}
+        mailbox(identity.rank, failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
+        backend(makeBackend({*plan, identity.rank, layout, options, io, failure})), memory(options.payload()),
+        preparer(plan, identity.rank, layout, memory), signals(io),
+        watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }) {}
 
   void start(bool catchSignals);
   Status run();
@@ -63,16 +63,16 @@ private:
   const RunOptions options;
   Failure failure;
   Mailbox mailbox;
-  Clock clock;
   asio::io_context &io;
   std::shared_ptr<Channel> channel;
   const Layout layout;
-  HostDevice device;
+  const std::unique_ptr<Backend> backend;
   TransferMemory memory;
   Prepare preparer;
   asio::signal_set signals;
+  Watchdog watchdog;
   std::unique_ptr<Stage> stage;
-  std::unique_ptr<HostTransport> transport;
+  Transport *transport = nullptr; // the backend's
   std::unique_ptr<Permits> permits;
   std::optional<KeptEvents> kept; // with a trace of its own
   int64_t first = 0;
@@ -164,25 +164,21 @@ void Worker::answer(int64_t program, const Status &status) {
 }
 
 std::string Worker::where() const {
-  std::string text = device.describeHead(0);
+  std::string text = backend->head(0);
   return text.empty() ? fmt::format("rank {}", identity.rank) : text;
 }
 
 /// All that needs memory, time or files happens here, before the first step.
 Status Worker::prepareRun(Gathering gathering) {
   const Message &table = gathering.table;
-  Status status = makeStage(options.stage,
-                            {*plan, identity.rank, options.pace, device, clock, failure, options.network.get()}, stage);
+  Status status = backend->makeStage(stage);
   if (!status.ok())
     return status;
-  transport = std::make_unique<HostTransport>(
-      layout, std::move(gathering.sockets), io, device, clock, failure,
-      HostTransport::Options{options.pace, options.deadline, options.network.get(), options.realNetwork, plan->ranks(),
-                             plan->variants.front().partnerOf(identity.rank)});
+  transport = &backend->connect(std::move(gathering.sockets));
   std::vector<const plan::Program *> all;
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(identity.rank)]);
-  status = memory.allocate(device, all);
+  status = memory.allocate(backend->device(), all);
   std::vector<std::shared_ptr<const Executable>> made;
   if (status.ok())
     status = preparer.variants(made);
@@ -221,7 +217,7 @@ bool Worker::save(int64_t step) {
   if (status.ok())
     status = finishState(options.checkpoint, step, identity.rank, file);
   if (status.ok() && kept)
-    status = kept->keep(step, device.takeEvents());
+    status = kept->keep(step, backend->takeEvents());
   if (!status.ok()) {
     dropState(options.checkpoint, step, identity.rank);
     failure.raise(Status::run(
@@ -231,18 +227,19 @@ bool Worker::save(int64_t step) {
   saved = step;
   Message message{{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}};
   if (options.trace) // what a checkpoint covers is done for good, whatever becomes of this attempt
-    message["events"] = packEvents(device.takeEvents());
+    message["events"] = packEvents(backend->takeEvents());
   channel->send(std::move(message));
   return true;
 }
 
 /// The last state, the trace, the report.
 Status Worker::finish() {
-  transport->rest();
+  watchdog.rest();
+  backend->rest();
   int64_t end = permits->end();
   if (!options.checkpoint.empty() && end > first && saved != end && !save(end))
     return failed();
-  RankReport report = summarize(device.recorders());
+  RankReport report = summarize(backend->recorders());
   report.permitWaits = permits->waits();
   if (kept) {
     std::vector<trace::Event> events;
@@ -273,12 +270,11 @@ Status Worker::run() {
   std::optional<Message> start = mailbox.expect("start");
   if (!start)
     return failed();
-  clock = Clock(start->at("at").get<int64_t>() + offset);
   if (!options.ownTrace.empty())
     kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
-  transport->start();
-  device.start();
-  Interpreter interpreter(device, *transport, *stage, layout.queues.size());
+  backend->start(start->at("at").get<int64_t>() + offset);
+  watchdog.start();
+  Interpreter interpreter(backend->device(), *transport, *stage, layout.queues.size());
   if (!interpreter.run(*permits, first))
     return failed();
   status = finish();
@@ -290,7 +286,6 @@ Status Worker::run() {
 } // namespace
 
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control) {
-  bePunctual();
   auto *worker = new Worker(setup, io, control);
   worker->start(setup.catchSignals);
   Status status;

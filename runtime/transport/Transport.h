@@ -28,9 +28,9 @@ public:
   /// place, on the queue's stream and a communicator of all processes.
   virtual void allReduce(QueueId queue, const Label &label, Summand &summand) = 0;
 
-  // A peer that dies, closes its connection, stays silent on the network (3 s) or does not come to a transfer or
-  // a sum within the deadline raises the rank's Failure with a message that names rank, instruction and peer. Nothing
-  // is retried. NCCL: ncclCommGetAsyncError and a deadline, then ncclCommAbort.
+  // A peer that dies, closes its connection or stays silent on the network (3 s) raises the rank's Failure with a
+  // message that names rank, instruction and peer. Nothing is retried. Who does not come in time is the business of
+  // launch's watchdog, which asks. NCCL: ncclCommGetAsyncError, then ncclCommAbort.
 };
 
 } // namespace pipec::runtime

@@ -2,6 +2,7 @@
 #include "test/conformance/Implementations.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -33,16 +34,38 @@ protected:
     if (!IsSkipped())
       under = GetParam().make(program);
   }
+  void TearDown() override { open(); }
+  void issue(QueueId queue, std::function<void()> body) {
+    issued.add(queue);
+    under->issue(queue, std::move(body));
+  }
   void issue(QueueId queue, int number) {
-    under->issue(queue, [this, number] {
+    issue(queue, [this, number] {
       std::lock_guard lock(mutex);
       ran.push_back(number);
     });
   }
+  /// Work that stays until open() is called.
+  void issueGate(QueueId queue) {
+    issue(queue, [this] {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [this] { return opened; });
+    });
+  }
+  void open() {
+    std::lock_guard lock(mutex);
+    opened = true;
+    changed.notify_all();
+  }
+  void wait(QueueId queue, QueueId of, int64_t count) { issued.wait(under->device(), queue, of, count); }
+  bool synchronize(QueueId of, int64_t count) { return issued.synchronize(under->device(), of, count); }
 
   plan::Program program = makeProgram(1000);
   std::mutex mutex;
   std::vector<int> ran;
+  std::condition_variable changed;
+  bool opened = false;
+  Issued issued;
   std::unique_ptr<DeviceUnderTest> under;
 };
 
@@ -50,17 +73,17 @@ TEST_P(DeviceConformance, AQueueRunsInOrder) {
   for (int i = 0; i < 1000; ++i)
     issue(kCompute, i);
   under->start();
-  ASSERT_TRUE(under->device().synchronize(kCompute, 1000));
+  ASSERT_TRUE(synchronize(kCompute, 1000));
   ASSERT_EQ(ran.size(), 1000u);
   EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
 }
 
 TEST_P(DeviceConformance, ACountIsReachedWhenAsManyHaveCompleted) {
   under->start();
-  EXPECT_TRUE(under->device().synchronize(kCompute, 0));
+  EXPECT_TRUE(synchronize(kCompute, 0));
   for (int i = 1; i <= 50; ++i) {
     issue(kCompute, i);
-    ASSERT_TRUE(under->device().synchronize(kCompute, i));
+    ASSERT_TRUE(synchronize(kCompute, i));
     std::lock_guard lock(mutex);
     EXPECT_EQ(ran.size(), size_t(i));
   }
@@ -69,34 +92,40 @@ TEST_P(DeviceConformance, ACountIsReachedWhenAsManyHaveCompleted) {
 TEST_P(DeviceConformance, WhatAnOperationDidIsSeenByWhoWaitedForIt) {
   std::vector<int> plain(1000, 0); // no lock, no atomics: the counters order it
   for (int i = 0; i < 1000; ++i) {
-    under->issue(kCompute, [&plain, i] { plain[size_t(i)] = i + 1; });
-    under->device().wait(kWeights, kCompute, i + 1);
-    under->issue(kWeights, [&plain, i] { plain[size_t(i)] *= 2; });
+    issue(kCompute, [&plain, i] { plain[size_t(i)] = i + 1; });
+    wait(kWeights, kCompute, i + 1);
+    issue(kWeights, [&plain, i] { plain[size_t(i)] *= 2; });
   }
   under->start();
-  ASSERT_TRUE(under->device().synchronize(kWeights, 1000));
+  ASSERT_TRUE(synchronize(kWeights, 1000));
   for (int i = 0; i < 1000; ++i)
     ASSERT_EQ(plain[size_t(i)], 2 * (i + 1));
 }
 
 TEST_P(DeviceConformance, AWaitHoldsWhatFollowsItOnItsQueueAlone) {
   issue(kCompute, 1);
-  under->device().wait(kCompute, kWeights, 2);
-  issue(kCompute, 4);
   issue(kWeights, 2);
   issue(kWeights, 3);
+  wait(kCompute, kWeights, 2);
+  issue(kCompute, 4);
+  issue(kWeights, 5);
   under->start();
-  ASSERT_TRUE(under->device().synchronize(kCompute, 2));
-  EXPECT_EQ(ran, (std::vector<int>{1, 2, 3, 4}));
+  ASSERT_TRUE(synchronize(kCompute, 2));
+  ASSERT_TRUE(synchronize(kWeights, 3));
+  auto place = [&](int number) { return std::find(ran.begin(), ran.end(), number); };
+  EXPECT_LT(place(3), place(4)); // the others are held by nothing but what stands before them
+  EXPECT_LT(place(1), place(4));
+  EXPECT_LT(place(2), place(3));
+  EXPECT_LT(place(3), place(5));
 }
 
 TEST_P(DeviceConformance, AWaitForWhatIsLongDoneHoldsNothing) {
   under->start();
   issue(kWeights, 1);
-  ASSERT_TRUE(under->device().synchronize(kWeights, 1));
-  under->device().wait(kCompute, kWeights, 1);
+  ASSERT_TRUE(synchronize(kWeights, 1));
+  wait(kCompute, kWeights, 1);
   issue(kCompute, 2);
-  EXPECT_TRUE(under->device().synchronize(kCompute, 1));
+  EXPECT_TRUE(synchronize(kCompute, 1));
 }
 
 TEST_P(DeviceConformance, TheHigherOfTwoReadyQueuesGoesFirst) {
@@ -106,7 +135,7 @@ TEST_P(DeviceConformance, TheHigherOfTwoReadyQueuesGoesFirst) {
   issue(kCompute, 1);
   issue(kCompute, 2);
   under->start();
-  ASSERT_TRUE(under->device().synchronize(kWeights, 1));
+  ASSERT_TRUE(synchronize(kWeights, 1));
   EXPECT_EQ(ran, (std::vector<int>{1, 2, 3}));
 }
 
@@ -130,16 +159,21 @@ TEST_P(DeviceConformance, MoreMemoryThanThereIsIsNullptr) {
 }
 
 TEST_P(DeviceConformance, AFailureEndsEveryWait) {
+  issueGate(kCompute);
+  wait(kWeights, kCompute, 1);
+  issue(kWeights, 1);
   under->start();
   std::thread other([&] { under->failure().raise(Status::run("gone")); });
-  EXPECT_FALSE(under->device().synchronize(kCompute, 1));
+  EXPECT_FALSE(synchronize(kCompute, 1));
   other.join();
-  EXPECT_FALSE(under->device().synchronize(kWeights, 1));
+  EXPECT_FALSE(synchronize(kWeights, 1));
+  open();
 }
 
 // More than any queue holds. Nothing can run, so the issuing thread stands still until the failure frees it.
 TEST_P(DeviceConformance, AFailureFreesWhoIssues) {
-  under->device().wait(kCompute, kWeights, 1);
+  issueGate(kWeights);
+  wait(kCompute, kWeights, 1);
   std::atomic<bool> many{false};
   std::thread issuer([&] {
     for (int i = 0; i < 1'000'000 && !under->failure().raised(); ++i) {
@@ -151,6 +185,7 @@ TEST_P(DeviceConformance, AFailureFreesWhoIssues) {
     std::this_thread::yield();
   under->failure().raise(Status::run("enough"));
   issuer.join();
+  open();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceConformance, testing::ValuesIn(deviceImplementations()),

@@ -1,4 +1,5 @@
 // The host's device and transport, and the stages that run on it.
+#include "runtime/launch/Watchdog.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/stage/synthetic/Pattern.h"
 #include "runtime/transport/host/HostTransport.h"
@@ -47,10 +48,11 @@ public:
   HostRank(const plan::Program &program, int32_t ranks, Clock clock, std::unique_ptr<asio::io_context> own,
            Sockets sockets, plan::Time deadline)
       : clock(clock), io(std::move(own)), guard(asio::make_work_guard(*io)), host(program, this->clock, broken, false),
-        sockets(std::make_unique<HostTransport>(
-            program, std::move(sockets), *io, host, this->clock, broken,
-            HostTransport::Options{.pace = Pace::Real, .deadline = deadline, .ranks = ranks})) {
+        sockets(std::make_unique<HostTransport>(program, std::move(sockets), *io, host, this->clock, broken,
+                                                HostTransport::Options{.pace = Pace::Real, .ranks = ranks})),
+        watchdog(*io, deadline, broken, [this](plan::Time limit) { return this->sockets->overdue(limit); }) {
     this->sockets->start();
+    watchdog.start();
     host.start();
     thread = std::thread([this] { io->run(); });
   }
@@ -75,6 +77,7 @@ private:
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   HostDevice host;
   std::unique_ptr<HostTransport> sockets;
+  Watchdog watchdog;
   std::thread thread;
 };
 

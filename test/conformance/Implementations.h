@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 #include <ostream>
 
@@ -81,6 +82,24 @@ struct StageImplementation {
 std::vector<DeviceImplementation> deviceImplementations();
 std::vector<TransportImplementation> transportImplementations();
 std::vector<StageImplementation> stageImplementations();
+
+/// What a test has issued on each queue of a device. It waits for no count beyond that: where counts are events that
+/// are recorded when work is issued, there is no other.
+class Issued {
+public:
+  void add(QueueId queue) { ++counts[queue]; }
+  void wait(Device &device, QueueId queue, QueueId of, int64_t count) {
+    EXPECT_LE(count, counts[of]) << "queue " << of << " was issued no more";
+    device.wait(queue, of, count);
+  }
+  bool synchronize(Device &device, QueueId of, int64_t count) {
+    EXPECT_LE(count, counts[of]) << "queue " << of << " was issued no more";
+    return device.synchronize(of, count);
+  }
+
+private:
+  std::map<QueueId, int64_t> counts;
+};
 
 /// A suite over the implementations of one interface.
 template <typename Implementation> class Conformance : public testing::TestWithParam<Implementation> {

@@ -60,6 +60,7 @@ protected:
     }
     void issue(Kind kind, const Label &label, const StageSlots &slots) {
       Stage &stage = under->stage();
+      issued.add(0);
       if (kind == Kind::Forward)
         stage.forward(0, label, slots);
       else if (kind == Kind::BackwardInput)
@@ -83,7 +84,7 @@ protected:
       }
       Data before(in.data, in.data + in.bytes);
       issue(kind, label, slots);
-      EXPECT_TRUE(under->device().synchronize(0, ++count)) << under->failure().status().message;
+      EXPECT_TRUE(issued.synchronize(under->device(), 0, ++count)) << under->failure().status().message;
       EXPECT_EQ(Data(in.data, in.data + in.bytes), before) << "the input was written";
       return slots.out.data ? Data(out.data, out.data + out.bytes) : Data{};
     }
@@ -104,6 +105,7 @@ protected:
     const plan::Program &program;
     std::unique_ptr<StageUnderTest> under;
     Slot in, out;
+    Issued issued;
     int64_t step = 0;
     int64_t count = 0;
   };
@@ -121,7 +123,7 @@ TEST_P(StageConformance, EveryCallCountsOne) {
   run.issue(Kind::Forward, label, {run.in, run.out});
   run.issue(Kind::BackwardWeight, {run.operation(Kind::BackwardWeight), 0, 0, 0}, {});
   run.issue(Kind::Optimizer, {run.operation(Kind::Optimizer), 0, 0, 0}, {});
-  EXPECT_TRUE(run.under->device().synchronize(0, 3));
+  EXPECT_TRUE(run.issued.synchronize(run.under->device(), 0, 3));
 }
 
 TEST_P(StageConformance, TheSameCallsSendTheSameBytes) {
@@ -222,7 +224,7 @@ TEST_P(StageConformance, WrongInputEndsTheRun) {
   run.under->fillInput(run.in, label);
   run.in.data[run.in.bytes - 1] ^= std::byte(1);
   run.issue(Kind::Forward, label, {run.in, run.out});
-  run.under->device().synchronize(0, 1);
+  run.issued.synchronize(run.under->device(), 0, 1);
   std::string message = run.under->failure().status().message;
   EXPECT_NE(message.find("rank 1: F stage 1 microbatch 2"), std::string::npos) << message;
 }

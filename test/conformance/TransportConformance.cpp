@@ -22,6 +22,7 @@ protected:
   void make(plan::Time deadline = 0) {
     made = makePlan(pipeline);
     ranks = GetParam().make(made, deadline);
+    issued.assign(ranks.size(), {});
     for (auto &rank : ranks)
       slots.push_back({rank->device().allocate(2 * kLarge), kLarge});
   }
@@ -41,6 +42,7 @@ protected:
     const plan::Instruction &i = find(rank, kind, of);
     Label label{&made.variants.front().programs[size_t(rank)].operations[i.operation], microbatch, 0, 0};
     Transport &transport = ranks[size_t(rank)]->transport();
+    issued[size_t(rank)].add(i.queue);
     if (kind == plan::Kind::Send)
       transport.send(i.queue, label, half(rank, of, bytes));
     else
@@ -63,17 +65,19 @@ protected:
     }
   }
   QueueId sum(int32_t rank, int64_t step = 0) { // on the queue of the first transfer
+    issued[size_t(rank)].add(1);
     ranks[size_t(rank)]->transport().allReduce(1, {&allReduce, 0, step, 0}, numbers[size_t(rank)]);
     return 1;
   }
   bool done(int32_t rank, QueueId queue, int64_t count) {
-    return ranks[size_t(rank)]->device().synchronize(queue, count);
+    return issued[size_t(rank)].synchronize(ranks[size_t(rank)]->device(), queue, count);
   }
 
   static constexpr plan::Bytes kLarge = 8 << 20;
   Pipeline pipeline;
   plan::Plan made;
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
+  std::vector<Issued> issued; // by each rank
   std::vector<Slot> slots;
   std::vector<Number> numbers;
   plan::Operation allReduce{plan::Kind::AllReduce, plan::Payload::None, 0, -1, 0, 0, 8, 0, 0};
@@ -146,11 +150,10 @@ TEST_P(TransportConformance, ASendWaitsForItsReceive) {
 TEST_P(TransportConformance, ATransferWaitsForWhatItsQueueWaitsFor) {
   make();
   QueueId sent = find(0, plan::Kind::Send, plan::Payload::Forward).queue;
-  QueueId back = find(0, plan::Kind::Recv, plan::Payload::Backward).queue;
-  ranks[0]->device().wait(sent, back, 1);
+  QueueId back = transfer(0, plan::Kind::Recv, 0, 100, plan::Payload::Backward);
+  issued[0].wait(ranks[0]->device(), sent, back, 1);
   transfer(0, plan::Kind::Send, 0, 100);
   QueueId received = transfer(1, plan::Kind::Recv, 0, 100);
-  transfer(0, plan::Kind::Recv, 0, 100, plan::Payload::Backward);
   transfer(1, plan::Kind::Send, 0, 100, plan::Payload::Backward);
   EXPECT_TRUE(done(1, received, 1));
   EXPECT_TRUE(done(0, sent, 1));

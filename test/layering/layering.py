@@ -55,6 +55,13 @@ EXCEPTIONS = [
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
 ]
 
+# Narrower than folders: what runs a rank names no class of one kind of device. All but the factory of each kind, and
+# where processes meet: launch's own sockets are those of the host's meeting, whatever carries the payloads.
+KINDS = re.compile(r"runtime/(device|transport|stage)/(host|cuda|nccl|ipc)/|runtime/stage/(HostStage|MakeStage)\.h$")
+NAMES_NO_KIND = ("runtime/launch/", "runtime/interpreter/")
+MAKES_A_KIND = re.compile(r"runtime/launch/[A-Z]\w+Backend\.cpp$")
+MEETING = re.compile(r"runtime/transport/host/(Door|Handshake|Meeting|Socket)\.h$")
+
 LIBRARIES = {
     "flatbuffers": r"flatbuffers/|.*_generated\.h$",
     "zlib": r"zlib\.h$",
@@ -93,6 +100,8 @@ def problem(file, quote, included):
         return "stands in no folder of the table"
     folders, libraries = TABLE[own]
     first = included.split("/")[0]
+    if file.startswith(NAMES_NO_KIND) and KINDS.match(included) and not (MAKES_A_KIND.match(file) or MEETING.match(included)):
+        return "this is of one kind of device; runtime/launch/Backend.h has what launch knows of it"
     if first in ALL and quote == '"':
         allowed = [own, *folders, *(what for who, what in EXCEPTIONS if file.startswith(who))]
         if any(inside(included, each) for each in allowed):
@@ -178,6 +187,8 @@ def itself():
     right = [
         ("runtime/plan/Load.cpp", '"', "runtime/plan/Plan.h"), ("runtime/plan/Load.cpp", "<", "zlib.h"),
         ("runtime/launch/Local.cpp", '"', "runtime/transport/host/Meeting.h"), ("runtime/launch/Local.cpp", "<", "sys/wait.h"),
+        ("runtime/launch/HostBackend.cpp", '"', "runtime/device/host/HostDevice.h"),
+        ("runtime/launch/Report.h", '"', "runtime/device/Recorder.h"),
         ("compiler/schedule/model/Problem.cpp", '"', "runtime/plan/Limits.h"),
         ("dialects/pipe/PipeOps.cpp", '"', "runtime/plan/Kinds.h"),
         ("compiler/driver/FromSpec.cpp", '"', "compiler/spec/Spec.h"), ("tools/pipec/pipec.cpp", "<", "CLI/CLI.hpp"),
@@ -185,6 +196,9 @@ def itself():
     ]
     wrong = [
         ("runtime/plan/Load.cpp", '"', "runtime/simulate/Simulate.h"), ("runtime/launch/Local.cpp", '"', "llvm/ADT/ArrayRef.h"),
+        ("runtime/launch/Worker.cpp", '"', "runtime/transport/host/HostTransport.h"),
+        ("runtime/launch/Report.h", '"', "runtime/device/host/Counters.h"),
+        ("runtime/interpreter/Interpreter.cpp", '"', "runtime/stage/HostStage.h"),
         ("runtime/launch/Local.cpp", "<", "yaml-cpp/yaml.h"), ("compiler/schedule/model/Block.cpp", '"', "mlir/IR/Builders.h"),
         ("compiler/schedule/model/Block.cpp", '"', "runtime/plan/Plan.h"), ("compiler/program/Graph.cpp", '"', "compiler/spec/Spec.h"),
         ("dialects/pipe/PipeOps.cpp", '"', "runtime/simulate/Simulate.h"), ("compiler/spec/Tree.cpp", '"', "mlir/IR/Location.h"),

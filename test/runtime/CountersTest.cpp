@@ -1,7 +1,9 @@
 // Counters and parking, under stress: a lost wake-up would hang here.
 #include "runtime/device/host/Counters.h"
-#include "runtime/device/host/Clock.h"
+
+#include "runtime/device/PaceClock.h"
 #include "runtime/device/host/Punctual.h"
+#include "runtime/device/host/QuickClock.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -68,6 +70,17 @@ TEST(Counters, ARingBeforeTheWaitIsNotLost) {
 
 // A thread that loses its processor between two readings is off by as long, then and until the next reading of the real
 // clock; most readings are not.
+TEST(PaceClock, WorkBeginsWhenItCouldOrNow) {
+  constexpr plan::Time kMillisecond = 1'000'000'000;
+  Clock clock(Clock::monotonic() - 1'000'000'000); // a second ago
+  const PaceClock carried(clock, Pace::Carry), naive(clock, Pace::Naive);
+  EXPECT_EQ(carried.begin(5 * kMillisecond), 5 * kMillisecond);
+  EXPECT_GE(naive.begin(5 * kMillisecond), 1000 * kMillisecond);
+  EXPECT_EQ(carried.grace(4 * kMillisecond), kMillisecond);
+  EXPECT_EQ(carried.grace(80 * kMillisecond), 2 * kMillisecond);
+  EXPECT_EQ(naive.grace(4 * kMillisecond), 0);
+}
+
 TEST(QuickClock, GoesWithTheClockAndNeverBack) {
   constexpr plan::Time kMillisecond = 1'000'000'000;
   Clock clock(Clock::monotonic());

@@ -3,6 +3,7 @@
 // section 5).
 #include "runtime/device/host/HostDevice.h"
 
+#include "runtime/device/host/QuickClock.h"
 #include "runtime/plan/Disassemble.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ static std::vector<size_t> historySizes(const Layout &layout, size_t limit) {
 }
 
 HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bool trace, Pace pace)
-    : layout(std::move(queuesOf)), tracing(trace), pace(pace), clock(clock),
+    : layout(std::move(queuesOf)), tracing(trace), paced(clock, pace), clock(clock),
       counters(historySizes(layout, kHistory), layout.queues.size() + 1) {
   for (QueueId q = 0; q < layout.queues.size(); ++q) {
     auto queue = std::make_unique<Queue>(q, counters, clock);
@@ -124,14 +125,6 @@ void HostDevice::finish(QueueId id, const Times &times) {
   queue.pop(1, times.end);
 }
 
-/// Carried times are those of the simulator, where what is known at an instant is known at once; here word of it takes
-/// a while to come. So work of a lower queue is held for a little of its own time, in which a higher queue's head that
-/// was ready by then may still come. Its deadline stays, so that what is held ends no later.
-HostDevice::Time HostDevice::grace(const plan::Operation &operation) const {
-  constexpr Time kMost = 2'000'000'000; // 2 ms, far more than a wake takes on a machine that is not overloaded
-  return pace == Pace::Carry ? std::min(operation.cost / 4, kMost) : 0;
-}
-
 HostDevice::Choice HostDevice::choose(Time free) {
   Choice best;
   bool unknown = false; // a higher queue has no head
@@ -162,7 +155,7 @@ void HostDevice::runQueues() {
       now = quick.now();
       continue;
     }
-    Time begin = next.ready + (next.open ? grace(next.work->operation()) : 0);
+    Time begin = next.ready + (next.open ? paced.grace(next.work->operation().cost) : 0);
     if (begin > now && begin > (now = quick.now())) { // until then a better one may come
       if (alone)
         clock.sleepUntil(begin);

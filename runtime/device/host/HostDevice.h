@@ -5,7 +5,7 @@
 
 #include "runtime/device/Failure.h"
 #include "runtime/device/Layout.h"
-#include "runtime/device/Pace.h"
+#include "runtime/device/PaceClock.h"
 #include "runtime/device/host/HostQueue.h"
 
 #include <cstdlib>
@@ -105,12 +105,11 @@ private:
     return {&queue, work, std::max(ready, free), false};
   }
   Choice choose(Time free);
-  Time grace(const plan::Operation &operation) const;
   void runQueues();
 
   const Layout layout;
   const bool tracing;
-  const Pace pace;
+  const PaceClock paced;
   const Clock &clock;
   Counters counters;
   std::vector<std::unique_ptr<Queue>> queues;

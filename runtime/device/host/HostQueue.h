@@ -3,10 +3,10 @@
 // Another thread finds the head from how many completions have been counted.
 #pragma once
 
+#include "runtime/device/Clock.h"
+#include "runtime/device/Recorder.h"
 #include "runtime/device/Stream.h"
-#include "runtime/device/host/Clock.h"
 #include "runtime/device/host/Counters.h"
-#include "runtime/device/host/Recorder.h"
 
 #include <atomic>
 #include <deque>

@@ -12,7 +12,7 @@
 namespace pipec::runtime {
 
 HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
-  plan::Time start = pace == Pace::Naive ? clock.now() : ready;
+  plan::Time start = paced.begin(ready);
   const Label label = work.label();
   const plan::Operation &op = *label.operation;
   const Slot in = work.in(), out = work.out();

@@ -2,7 +2,7 @@
 // sends: any slot reused too early, any message mixed up, is noticed. To the norm of all gradients rank r adds r + 1.
 #pragma once
 
-#include "runtime/device/Pace.h"
+#include "runtime/device/PaceClock.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/HostStage.h"
 
@@ -13,7 +13,8 @@ public:
   /// All outlive the stage, and the stage the device's thread.
   SyntheticStage(int32_t rank, int32_t ranks, HostDevice &device, const Clock &clock, Failure &failure, Pace pace,
                  const simulate::Scenario *network = nullptr)
-      : HostStage(device), rank(rank), ranks(ranks), clock(clock), failure(failure), pace(pace), network(network) {}
+      : HostStage(device), rank(rank), ranks(ranks), clock(clock), paced(clock, pace), failure(failure),
+        network(network) {}
 
   double gradientNorm(const Label &) override { return rank + 1.0; }
   void setGlobalNorm(const Label &label, double total) override;
@@ -28,8 +29,8 @@ private:
 
   int32_t rank, ranks;
   const Clock &clock;
+  PaceClock paced;
   Failure &failure;
-  Pace pace;
   const simulate::Scenario *network; // may make the rank slow
 };
 

@@ -32,7 +32,7 @@ private:
 HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context &io, HostDevice &device,
                              const Clock &clock, Failure &failure, const Options &options)
     : layout(std::move(queuesOf)), io(io), device(device), clock(clock), failure(failure), options(options),
-      bell(std::make_unique<Doorbell>(io, *this)), watchdog(io) {
+      paced(clock, options.pace), bell(std::make_unique<Doorbell>(io, *this)) {
   std::vector<int32_t> all(size_t(options.ranks));
   std::iota(all.begin(), all.end(), 0);
   norm.emplace(makeReduction(std::move(all)));
@@ -75,7 +75,6 @@ void HostTransport::start() {
       peer.connection->start();
       armCut(rank);
     }
-    watch();
     advanceAll();
   });
 }
@@ -107,8 +106,7 @@ void HostTransport::advance(Stream &stream) {
 /// Lets the other end know of this one.
 void HostTransport::post(Stream &stream) {
   Time now = clock.now();
-  if (options.pace != Pace::Carry)
-    stream.ready = now;
+  stream.ready = paced.begin(stream.ready);
   stream.since = now;
   stream.state = State::Meeting;
   if (stream.isSum())
@@ -142,8 +140,7 @@ void HostTransport::match(Peer &peer) {
   Stream &stream = *peer.sending;
   if (!matches(stream, stream.peer(), *peer.credit))
     return;
-  Time ready = options.pace == Pace::Carry ? std::max(stream.ready, peer.credit->start) : clock.now();
-  stream.start = std::max(ready, peer.linkFree);
+  stream.start = std::max(paced.begin(std::max(stream.ready, peer.credit->start)), peer.linkFree);
   simulate::Scenario::Passage through = passage(stream);
   if (through.lost)
     return; // this end waits for what never comes, as the other does

@@ -9,7 +9,7 @@
 // the plan's cost from when the last rank was ready; on a real network it ends when the total is there.
 #pragma once
 
-#include "runtime/device/Pace.h"
+#include "runtime/device/PaceClock.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/transport/Transport.h"
@@ -30,7 +30,6 @@ public:
 
   struct Options {
     Pace pace = Pace::Carry;
-    Time deadline = 0;                           // of each wait; 0: none
     const simulate::Scenario *network = nullptr; // outlives the transport
     bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
     int32_t ranks = 1;                           // of an all-reduce: all
@@ -49,8 +48,12 @@ public:
 
   void start();
 
-  /// The rank's own steps are done: from now on peers may go and nothing is overdue. From any thread.
+  /// The rank's own steps are done: from now on peers may go. From any thread.
   void rest();
+
+  /// What has waited for longer than `limit`, on any queue of the device, and for whom: "rank 1: recv … from rank 0:
+  /// rank 0 did not come to it". On the thread of the io_context.
+  std::optional<std::string> overdue(Time limit) const;
 
 private:
   enum class State { Idle, Early, Meeting, Wire };
@@ -114,8 +117,7 @@ private:
 
   bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
   std::string where(int32_t peer) const;
-  std::optional<std::string> absent(const Stream &stream) const;
-  void watch();
+  std::optional<std::string> absent(const Stream &stream, Time limit) const;
   void armCut(int32_t peer);
   void cancelTimers();
   void stop();
@@ -126,11 +128,11 @@ private:
   const Clock &clock;
   Failure &failure;
   Options options;
+  const PaceClock paced;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<int32_t, Peer> peers;
   std::optional<Reduction> norm, copySum;
   std::unique_ptr<Doorbell> bell;
-  asio::steady_timer watchdog;
   std::list<asio::steady_timer> cuts; // of links, by the scenario
   std::string reason;                 // why the run ends, passed on to peers
   bool resting = false;

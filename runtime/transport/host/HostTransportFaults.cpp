@@ -4,7 +4,6 @@
 
 #include "runtime/plan/Disassemble.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace pipec::runtime {
@@ -47,36 +46,27 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
 
 /// Who has let a stream wait for too long. Whether the neighbour has come to an all-reduce is known; if it has, its own
 /// neighbour names who has not, and only later this rank says that something is wrong.
-std::optional<std::string> HostTransport::absent(const Stream &stream) const {
+std::optional<std::string> HostTransport::absent(const Stream &stream, Time limit) const {
   if (stream.state != State::Meeting && stream.state != State::Wire)
     return std::nullopt;
   Time waited = clock.now() - (stream.state == State::Meeting ? stream.since : stream.end);
-  if (waited < options.deadline)
+  if (waited < limit)
     return std::nullopt;
   if (!stream.isSum())
     return fmt::format("rank {} did not come to it", stream.peer());
   if (const Reduction &reduction = reductionOf(stream); stream.state == State::Meeting && !reduction.ring.heard())
     return fmt::format("rank {} did not come to it", reduction.before());
-  return waited / 2 < options.deadline ? std::nullopt : std::optional<std::string>("not all ranks came to it");
+  return waited / 2 < limit ? std::nullopt : std::optional<std::string>("not all ranks came to it");
 }
 
-void HostTransport::watch() {
-  if (options.deadline == 0 || resting || stopped)
-    return;
+std::optional<std::string> HostTransport::overdue(Time limit) const {
   std::optional<std::string> late;
-  for (auto &stream : streams)
-    if (std::optional<std::string> who = absent(*stream))
+  for (const auto &stream : streams)
+    if (std::optional<std::string> who = absent(*stream, limit))
       late = fmt::format("{}: {}", device.describeHead(stream->queue), *who);
-  if (!late && !summing()) // else all that waits on this rank waits for that
-    late = device.overdue(options.deadline);
-  if (late)
-    return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(options.deadline) / 1e12)));
-  watchdog.expires_after(
-      std::chrono::nanoseconds(std::clamp<int64_t>(options.deadline / 10'000, 1'000'000, 500'000'000)));
-  watchdog.async_wait([this](std::error_code error) {
-    if (!error)
-      watch();
-  });
+  if (late || summing()) // all that waits on this rank waits for that
+    return late;
+  return device.overdue(limit);
 }
 
 void HostTransport::armCut(int32_t rank) {
@@ -90,7 +80,6 @@ void HostTransport::armCut(int32_t rank) {
 }
 
 void HostTransport::cancelTimers() {
-  watchdog.cancel();
   for (asio::steady_timer &cut : cuts)
     cut.cancel();
 }

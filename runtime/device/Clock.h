@@ -3,14 +3,10 @@
 
 #include "runtime/plan/Plan.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
-#ifdef __x86_64__
-#include <x86intrin.h>
-#endif
 
 namespace pipec::runtime {
 
@@ -46,34 +42,6 @@ public:
 private:
   int64_t nanoseconds(Time time) const { return start + time / 1000 + (time % 1000 > 0); }
   int64_t start;
-};
-
-/// The same clock for one thread that reads it often: between two real readings, a millisecond apart, it goes by the
-/// processor's time stamp counter, if the kernel itself keeps its time by that. Never goes back.
-class QuickClock {
-public:
-  using Time = plan::Time;
-  explicit QuickClock(const Clock &clock) : clock(clock) {}
-
-  Time now() {
-#ifdef __x86_64__
-    uint64_t gone = __rdtsc() - anchor;
-    if (gone < span)
-      return last = std::max(last, anchorTime + Time(gone * rate >> kShift));
-#endif
-    return last = std::max(last, anchored());
-  }
-
-private:
-  static constexpr unsigned kShift = 20;
-  Time anchored();
-
-  const Clock &clock;
-  Time last = INT64_MIN;
-  uint64_t anchor = 0; // counter and clock, read together
-  Time anchorTime = 0;
-  uint64_t span = 0; // counts after the anchor that are not read from the clock; 0 until the rate is known
-  uint64_t rate = 0; // picoseconds a count << kShift
 };
 
 } // namespace pipec::runtime

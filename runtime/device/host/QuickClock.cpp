@@ -1,6 +1,6 @@
 // Setting the counter by the clock. Its rate is the average since the program was loaded, so that the error of a single
 // reading, tens of nanoseconds, counts for less and less.
-#include "runtime/device/host/Clock.h"
+#include "runtime/device/host/QuickClock.h"
 
 #include <fstream>
 #include <string>

@@ -1,5 +1,5 @@
 // Step times, lateness and trace events of a queue.
-#include "runtime/device/host/Recorder.h"
+#include "runtime/device/Recorder.h"
 
 #include <cstdlib>
 #include <new>

@@ -1,0 +1,62 @@
+// Ranks on the host: its device, sockets, and the stages that run on its thread.
+#include "runtime/device/host/HostDevice.h"
+#include "runtime/device/host/Punctual.h"
+#include "runtime/launch/Backend.h"
+#include "runtime/stage/MakeStage.h"
+#include "runtime/transport/host/HostTransport.h"
+
+namespace pipec::runtime {
+
+namespace {
+
+class HostBackend final : public Backend {
+public:
+  explicit HostBackend(const BackendContext &context)
+      : context(context), host(context.layout, clock, context.failure,
+                               context.options.trace || !context.options.ownTrace.empty(), context.options.pace) {}
+
+  Device &device() override { return host; }
+
+  Status makeStage(std::unique_ptr<Stage> &stage) override {
+    const RunOptions &options = context.options;
+    return runtime::makeStage(
+        options.stage, {context.plan, context.rank, options.pace, host, clock, context.failure, options.network.get()},
+        stage);
+  }
+
+  Transport &connect(Sockets connected) override {
+    const RunOptions &options = context.options;
+    sockets.emplace(context.layout, std::move(connected), context.io, host, clock, context.failure,
+                    HostTransport::Options{options.pace, options.network.get(), options.realNetwork,
+                                           context.plan.ranks(),
+                                           context.plan.variants.front().partnerOf(context.rank)});
+    return *sockets;
+  }
+
+  void start(int64_t at) override {
+    clock = Clock(at);
+    sockets->start();
+    host.start();
+  }
+
+  void rest() override { sockets->rest(); }
+  std::string head(QueueId queue) const override { return host.describeHead(queue); }
+  std::optional<std::string> overdue(plan::Time limit) const override { return sockets->overdue(limit); }
+  std::vector<Recorder> recorders() const override { return host.recorders(); }
+  std::vector<trace::Event> takeEvents() override { return host.takeEvents(); }
+
+private:
+  const BackendContext context;
+  Clock clock{Clock::monotonic()};
+  HostDevice host;
+  std::optional<HostTransport> sockets;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> makeBackend(const BackendContext &context) {
+  bePunctual();
+  return std::make_unique<HostBackend>(context);
+}
+
+} // namespace pipec::runtime
