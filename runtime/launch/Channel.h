@@ -34,10 +34,10 @@ public:
     std::string_view type;
     uint64_t most;
   };
-  /// By the number that a header says; the first is of all other types.
+  /// The kinds, by the number in a header; the first stands for all other types.
   static std::span<const Kind> kinds();
 
-  /// Says what comes before it comes.
+  /// Sent before each message: its kind and its size.
   struct Header {
     uint32_t kind = 0;
     uint32_t reserved = 0;

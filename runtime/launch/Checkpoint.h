@@ -26,10 +26,10 @@ struct Manifest {
 /// Where the stage of a rank writes its state; made durable and named by finishState.
 std::string statePath(const std::string &folder, int64_t step, int32_t rank);
 Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file);
-/// What a state that could not be saved has left.
+/// Removes what a state that could not be saved has left.
 void dropState(const std::string &folder, int64_t step, int32_t rank);
 
-/// The file is there and is what was saved (Code::Input otherwise).
+/// Ok if the file is there and is what was saved; else Code::Input.
 Status checkState(const std::string &folder, const StateFile &file);
 
 /// Creates the folder if need be; refused if it cannot be written to.
@@ -51,7 +51,7 @@ private:
   int file = -1;
 };
 
-/// Replaces the folder's manifest; then files of earlier steps go.
+/// Replaces the folder's manifest, then removes the files of earlier steps.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
 /// Code::Input if there is none, if it is torn, or if it is of other ranks or stages than `plan`.

@@ -42,7 +42,7 @@ public:
   void ready(int64_t program) { next = program; }
   bool waiting() const { return next.has_value(); }
 
-  /// No step is begun that is not permitted yet.
+  /// From now on no step is permitted that is not yet.
   void stop();
 
   /// What may be permitted now, in order.
@@ -55,7 +55,7 @@ public:
   const Epoch &current() const { return history.back(); }
 
 private:
-  int64_t boundary() const; // what is permitted must not pass it without a swap, if that can be
+  int64_t boundary() const; // the step that permits must not pass without a swap, if possible
   void give(int64_t until, std::vector<Grant> &out);
 
   Options options;

@@ -1,7 +1,7 @@
 // Sees a run from the meeting of its processes to their reports: hands out the table of endpoints, the start and the
 // permits, has plans prepared and swapped in, collects checkpoints and reports, and on the first sign of failure gives
-// the others a moment to say what they saw, then ends them. It knows processes as channels alone; who starts them, and
-// how they are ended by force, is its owner's matter. Everything runs on the thread of its io_context.
+// the others a moment to say what they saw, then ends them. The controller knows processes as channels alone; its owner
+// starts them, and ends them by force where that must be. Everything runs on the thread of its io_context.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -52,11 +52,11 @@ public:
   Controller(asio::io_context &io, const Setup &setup, Owner owner);
 
   /// The process of a rank is there, at the other end of a channel that is not started. `closed` is called once all
-  /// that it said has been heard, with why the channel closed.
+  /// that the process said has been heard, with why the channel closed.
   void join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string why)> closed);
 
-  /// It has ended, or cannot be reached any more, and all that it said has been heard. `cause`: why, if that was not
-  /// in order.
+  /// The process of a rank has ended, or cannot be reached any more, and all that it said has been heard. `cause`: why,
+  /// if that was not in order.
   void gone(int32_t rank, const std::string &cause);
 
   /// Ends the run with an error; `telling` causes are named before others.

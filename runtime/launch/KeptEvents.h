@@ -12,15 +12,15 @@ namespace pipec::runtime {
 
 class KeptEvents {
 public:
-  /// Of attempt number `attempt`, which begins at step `first`: what attempts before it did from there on is done
-  /// again, so it goes; attempt 0 begins with nothing. `startedAt`: the instant of its time 0, in nanoseconds since
+  /// For attempt number `attempt`, which begins at step `first`. What earlier attempts did from there on is done again,
+  /// so it is dropped; attempt 0 begins with nothing. `startedAt`: the instant of its time 0, in nanoseconds since
   /// 1970, the same on all ranks; times go on from those of the first attempt that anything is kept of.
   KeptEvents(std::string folder, int32_t rank, int32_t attempt, int64_t first, int64_t startedAt);
 
   /// At a checkpoint after `step` steps: what was done since the last one (Code::Run if it cannot be written).
   Status keep(int64_t step, const std::vector<trace::Event> &events) const;
 
-  /// What is kept and then `last`, which is not (Code::Run if a file of it is damaged).
+  /// All that is kept, and then `last` (Code::Run if a kept file is damaged).
   Status all(const std::vector<trace::Event> &last, std::vector<trace::Event> &events) const;
 
   /// Once the trace is written: nothing is kept any more.

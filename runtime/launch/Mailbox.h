@@ -1,4 +1,4 @@
-// What the controller has said to this process and the process has not yet come to, in order.
+// Messages of the controller that this process has not looked at yet, in order.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -19,7 +19,7 @@ public:
   /// From any thread.
   void put(Message message);
 
-  /// The next message, which must be of that type, or the run fails; none if it has.
+  /// Waits for the next message, which must be of that type, or the run fails. None if the run has failed.
   std::optional<Message> expect(const std::string &type);
 
 private:

@@ -42,7 +42,7 @@ public:
 
   /// How long each step waited for its permit.
   const Lateness &waits() const { return waited; }
-  /// Where it ended: all steps before.
+  /// The step before which the run ended.
   int64_t end() const { return ended(); }
 
 private:

@@ -18,7 +18,7 @@ public:
   /// `layout` and `memory` outlive this. What is prepared must place stages as `running` does.
   Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, const TransferMemory &memory)
       : running(std::move(running)), rank(rank), layout(layout), memory(memory) {}
-  ~Prepare(); // after the plan that it is at
+  ~Prepare(); // waits for the plan that is being prepared
 
   /// All variants of the running plan, on the calling thread.
   Status variants(std::vector<std::shared_ptr<const Executable>> &made) const;

@@ -28,8 +28,8 @@ std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &packed, int32
 /// `json` comes from toJson of a process of the same program.
 RankReport fromJson(const nlohmann::json &json, int32_t rank);
 
-/// Of each of the steps [first, end): on the slowest rank, from its last end of the step before, in the first step from
-/// its first start, to its last end.
+/// For each of the steps [first, end) the longest time, over all ranks, from the rank's last end in the step before (in
+/// the first step: its first start) to its last end in this one.
 std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end);
 
 std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end);

@@ -1,7 +1,7 @@
 // Swaps, one after the other: a plan is read and checked here, all processes are asked to prepare it, and once all have
-// agreed the conductor makes it the next epoch's. A refusal or a missing answer changes nothing but that the one who
-// asked is told. Everything runs on the thread of the io_context, but for the reading and checking, which have a thread
-// of low priority.
+// agreed the conductor makes it the next epoch's. After a refusal or a missing answer nothing changes; whoever asked is
+// told. Everything runs on the thread of the io_context, but for the reading and checking, which have a thread of low
+// priority.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -32,7 +32,7 @@ public:
         bool every, Links links);
   ~Swaps();
 
-  /// `variant`: an index or a name. To the running one is a success that changes nothing.
+  /// `variant`: an index or a name. A swap to the running variant succeeds and changes nothing.
   void swap(const std::string &variant, Done done);
   /// The first variant of the plan in a file, which is read once.
   void load(const std::string &path, Done done);
@@ -40,7 +40,7 @@ public:
   /// The run has started: swaps may begin.
   void start();
   void answered(int32_t rank, const Message &message);
-  /// After new permits: has the swap that was ready begun, or can it never?
+  /// Called after new permits: looks whether the swap that was ready has begun, or never can.
   void advanced();
   /// The run ends: what is still asked for is refused with `why`.
   void end(const std::string &why);

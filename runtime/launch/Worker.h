@@ -49,7 +49,7 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
 /// "SIGINT" or "SIGTERM", which end a run in order.
 const char *nameOf(int signal);
 
-/// Of this machine since it was started: processes that have the same one read the same clock.
+/// Identifies this machine since it was started: processes with the same id read the same clock.
 std::string bootId();
 
 } // namespace pipec::runtime

@@ -14,11 +14,11 @@ namespace pipec::runtime {
 
 using Key = std::array<uint8_t, 32>;
 
-/// Argon2id with `job` as its salt: takes about a tenth of a second and 64 MiB, of who guesses secrets too.
+/// Argon2id with `job` as its salt: takes about a tenth of a second and 64 MiB, also for whoever guesses secrets.
 Status stretch(const std::string &secret, const std::array<uint8_t, 16> &job, Key &key);
 
-/// One direction of a connection. Each message is sealed under the next number, so both ends must come to them in the
-/// same order; of a seal there is one, as no number may be used twice.
+/// One direction of a connection. Each message is sealed under the next number, so both ends must come to the messages
+/// in the same order. A seal cannot be copied, since no number may be used twice.
 class Seal {
 public:
   /// Seals nothing: for sockets that never leave the process or the machine.
@@ -27,7 +27,7 @@ public:
   Seal(Seal &&) = default;
   Seal &operator=(Seal &&) = default;
 
-  /// By so many bytes a sealed message is longer.
+  /// How many bytes longer a sealed message is.
   size_t extra() const;
   /// Seals the message that fills all of `bytes` but the last extra().
   void close(std::span<uint8_t> bytes);
@@ -60,7 +60,7 @@ public:
 
   const Key &publicKey() const { return ownPublic; }
 
-  /// `transcript`: all that both have said before, the caller's first. False: `peerPublic` is no key.
+  /// `transcript`: all that both have said before, the caller's first. Returns false if `peerPublic` is no key.
   bool agree(bool caller, const Key &peerPublic, const Key &secret, std::span<const uint8_t> transcript,
              Agreement &agreement) const;
 

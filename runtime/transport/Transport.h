@@ -13,8 +13,8 @@ public:
   virtual ~Transport() = default;
 
   /// Issues the send of `slot` to label.operation->peer on `queue`; returns at once (or when the queue has room). It
-  /// counts as complete when its wire is free; until then `slot` must not be written.
-  /// NCCL: ncclSend on the queue's stream and communicator.
+  /// counts as complete when its wire is free; until then `slot` must not be written. NCCL: ncclSend on the queue's
+  /// stream and communicator.
   virtual void send(QueueId queue, const Label &label, Slot slot) = 0;
 
   /// Issues the receive from label.operation->peer into `slot`, likewise; it counts as complete when the data are
@@ -22,10 +22,10 @@ public:
   /// run ends. NCCL: ncclRecv on the queue's stream and communicator.
   virtual void recv(QueueId queue, const Label &label, Slot slot) = 0;
 
-  /// Issues the sum, over all processes, of one number, which `summand` is asked for when this rank comes to it and
-  /// told when it is done. It starts once all processes have come to it and counts as complete when the total is there.
-  /// All must come to the same one, or the run ends. `summand` outlives it. NCCL: ncclAllReduce of one ncclFloat64, in
-  /// place, on the queue's stream and a communicator of all processes.
+  /// Issues the sum, over all processes, of one number. `summand` is asked for this rank's number when the rank comes
+  /// to the sum, and told the total when it is there. The sum starts once all processes have come to it and counts as
+  /// complete when the total is there. All must come to the same sum, or the run ends. `summand` outlives it. NCCL:
+  /// ncclAllReduce of one ncclFloat64, in place, on the queue's stream and a communicator of all processes.
   virtual void allReduce(QueueId queue, const Label &label, Summand &summand) = 0;
 
   // A peer that dies, closes its connection or stays silent on the network (3 s) raises the rank's Failure with a

@@ -18,7 +18,7 @@ public:
   public:
     virtual ~Handler() = default;
     virtual void onCredit(int32_t peer, const wire::Frame &frame) = 0;
-    /// Where the payload goes; an empty slot if it is not wanted: then the handler has raised a failure.
+    /// Where the payload goes. An empty slot if the payload is not wanted; the handler has then raised a failure.
     virtual Slot onData(int32_t peer, const wire::Frame &frame) = 0;
     virtual void onArrived(int32_t peer, const wire::Frame &frame) = 0;
     /// Here, Sum or Total.
@@ -37,7 +37,7 @@ public:
   /// The network between the two goes silent, for tests.
   void mute();
 
-  /// Says why, as far as that goes without waiting, and closes. The handler hears no more.
+  /// Tells the peer why, as far as that goes without waiting, and closes. The handler hears no more.
   void abort(const std::string &reason);
 
 private:

@@ -1,6 +1,6 @@
-// The one way in for who connects to a port of this job: shakes hands, lets in those that hold the job's secret, and
-// shows all others out without letting them take anything from the job. A port is open to the whole network: scanners,
-// other jobs and the curious come, in any number, and talk nonsense or say nothing.
+// The one way in for whoever connects to a port of this job. It shakes hands, lets in those that hold the job's secret,
+// and shows all others out without letting them take anything from the job. A port is open to the whole network:
+// scanners, other jobs and the curious come, in any number, and talk nonsense or say nothing.
 #pragma once
 
 #include "runtime/transport/host/Handshake.h"
@@ -13,8 +13,8 @@ namespace pipec::runtime {
 
 class Door : public std::enable_shared_from_this<Door> {
 public:
-  /// Of those whose handshake is not over, no more than so many at once, and none for longer: the oldest goes first. An
-  /// honest handshake takes three trips.
+  /// Limits on guests whose handshake is not over: how many at once, the oldest being shown out first, and for how long
+  /// each. An honest handshake takes three trips.
   static constexpr size_t kGuests = 256;
   static constexpr std::chrono::seconds kPatience{3};
 

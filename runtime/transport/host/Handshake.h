@@ -1,8 +1,8 @@
-// How two processes of a job know each other. Both say who they are, then the caller proves that it holds the job's
-// secret, then the listener does: nothing that is derived from the secret leaves it before. The secret itself never
-// travels. Under keys of their own (Seal.h) both then say what they must agree on. Who does not hold the secret, or is
-// of another job, is a stranger and no reason to end anything; who does and differs is a mistake in the job, which ends
-// both ends with the same message, which names both values.
+// How two processes of a job know each other. Both say who they are. Then the caller proves that it holds the job's
+// secret, then the listener does; before the caller's proof nothing derived from the secret leaves the listener. The
+// secret itself never travels. Under keys of their own (Seal.h) both then say what they must agree on. Who does not
+// hold the secret, or is of another job, is a stranger and no reason to end anything. Who holds it and differs is a
+// mistake in the job: both ends then end, with the same message, which names both values.
 #pragma once
 
 #include "runtime/plan/Status.h"

@@ -3,10 +3,11 @@
 //
 // The wire is emulated on top: a transfer that the plan says takes `cost` holds both queues that long, and its data
 // count as arrived a `latency` later. Under Pace::Carry ready times travel with the credit and start and end with the
-// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can. A
-// scenario takes the place of the plan's figures: then payloads are whole, really travel, and end no earlier than it
-// allows. On a real network (Pace::Real is always on one) a transfer takes what the sockets take. An all-reduce takes
-// the plan's cost from when the last rank was ready; on a real network it ends when the total is there.
+// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can. Under
+// a scenario, which takes the place of the plan's figures, payloads are whole, really travel, and end no earlier than
+// the scenario allows. On a real network (Pace::Real is always on one) a transfer takes what the sockets take. An
+// all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
+// there.
 #pragma once
 
 #include "runtime/device/PaceClock.h"

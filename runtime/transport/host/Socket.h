@@ -1,4 +1,4 @@
-// What a connection between processes of a job needs of the kernel.
+// Settings of a socket between processes of a job.
 #pragma once
 
 #include <asio.hpp>

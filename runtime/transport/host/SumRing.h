@@ -1,5 +1,5 @@
 // One number summed over all ranks, as a ring: partial sums go 0 -> 1 -> ... -> n - 1, then the total goes n - 1 -> 0
-// -> 1 -> ... -> n - 2, 2 (n - 1) messages one after the other. Beside the sum each carries when the latest rank so far
+// -> 1 -> ... -> n - 2, 2 (n - 1) messages one after the other. Each message also carries when the latest rank so far
 // was ready, so that in the end all know when the last one was. This is the protocol alone: no clock, no socket.
 #pragma once
 
@@ -25,7 +25,7 @@ public:
   };
   struct Outcome {
     std::optional<Total> total; // the sum is done, for this rank
-    std::string wrong;          // what cannot be, if not empty: said of before()
+    std::string wrong;          // if not empty: what before() has said that cannot be
   };
 
   /// This rank has come to the sum `tag` with `number`; not before the last one is done.
