@@ -144,13 +144,15 @@ PROMISED = ["Comes in", "Goes out"]
 
 
 def unsaid(folder, relative):
-    """What the README.md of a room leaves unsaid."""
+    """What the README.md of a room leaves unsaid, or says of files that are not there."""
     try:
         with open(os.path.join(folder, "README.md"), encoding="utf-8") as text:
             said = text.read()
     except OSError:
         return [f"{relative}: no README.md"]
-    return [f"{relative}/README.md: no **{each}**" for each in PROMISED if f"**{each}**" not in said]
+    files = re.findall(r"`(\w+\.(?:h|cpp|td|fbs|js))`", said.partition("**Files**")[2])
+    return ([f"{relative}/README.md: no **{each}**" for each in PROMISED if f"**{each}**" not in said] +
+            [f"{relative}/README.md: no file {each}" for each in files if not os.path.exists(os.path.join(folder, each))])
 
 
 def house(root):
