@@ -42,13 +42,15 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
   }
 
   std::vector<__int128> room; // of each rank for buffers, under the limit
-  /// What a wait counts is done when the run says that its instruction ends. A queue of both directions may count a
-  /// send's end only with the arrival before it.
+  /// Whether every queue counts an instruction's completion when the predicted run says that the instruction ends. A
+  /// queue that holds both directions may count the end of a send only later, with the arrival of a receive before the
+  /// send.
   bool endsInOrder = true;
 
-  /// Where no order does for the slots that the predicted run takes, or the limit leaves, they are as many as the words
-  /// are known to run to their end with, under the least limit that holds these, or as many as without a limit:
-  /// check-memory then says what they take, if that is above the limit.
+  /// Finds an order of all ops for the rings' sizes. First the sizes that the predicted run takes, or that the limit
+  /// leaves; if no order exists for these, sizes with which the words are known to run to their end, under the least
+  /// limit that holds them; at last the sizes of the run without a limit. Where that needs more than the limit,
+  /// check-memory says so.
   LogicalResult order(Streams &streams, std::vector<Rings> &rings) {
     auto inOrder = [&] {
       return llvm::all_of(rings, [](const Rings &own) {
@@ -118,7 +120,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
       findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank)
       fit(rings[rank], room[rank]); // check-memory says what is missing
-    // Deferred W run by what else is ready: they are walked again.
+    // When deferred W run depends on what else is ready, so such programs are walked again.
     auto defers = [](const Stream &stream) { return ProgramOp(stream.program).getFillWeights(); };
     if (result.repeats && endsInOrder && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
         llvm::none_of(streams.ranks, defers)) {
@@ -133,9 +135,9 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
         rings, [](const auto &entry) { return entry.second.size == entry.second.unlimited && !entry.second.heldUp; });
   }
 
-  /// What the words need to run to their end, in memory that does not hold all that the run would take. Bytes of it
-  /// that a rank has no room for, of the one that lacks most; at least 0. What is needed depends on how the ranks'
-  /// rooms compare, so a higher limit for all changes nothing in it.
+  /// Sets each ring's `least`: slots with which the words run to their end, for memory that does not hold all that the
+  /// predicted run would take. Returns how many bytes these slots lack on the rank that lacks most; at least 0. The
+  /// slots depend on how the ranks' rooms compare, so a higher limit for all ranks gives the same.
   __int128 findLeast(const Streams &streams, std::vector<Rings> &rings) {
     PipelineOp pipeline = findPipeline(getOperation());
     if (!pipeline)
@@ -156,8 +158,8 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return most;
   }
 
-  /// Rings no smaller than what the words are known to run to their end with, as large as the limit leaves them, or the
-  /// least above it that does.
+  /// Makes rings no smaller than their `least`, and as large as the limit allows, or the least higher limit that holds
+  /// these.
   void raise(const Streams &streams, std::vector<Rings> &rings) {
     const __int128 lacking = findLeast(streams, rings);
     for (size_t rank = 0; rank != rings.size(); ++rank) {
@@ -167,7 +169,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     }
   }
 
-  /// One predicted run, by which all rings grow. False if it stops.
+  /// Runs the variant once and grows all rings by that run. False if it stops.
   bool run(const plan::Variant &variant, std::vector<Rings> &rings, simulate::Result &result) {
     simulate::Options options;
     options.steps = 3;
@@ -185,7 +187,7 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return true;
   }
 
-  /// Slots, rings and the tokens of reuse.
+  /// Writes slots, rings and the tokens of reuse into the program.
   LogicalResult assign(Stream &stream, const Rings &rings) {
     mlir::Builder builder(&getContext());
     std::vector<Attribute> attributes;
@@ -218,8 +220,8 @@ struct AllocateSlotsPass : pipec::impl::AllocateSlotsBase<AllocateSlotsPass> {
     return success();
   }
 
-  /// Puts every rank's ops in an order in which a token's use stands after its definition. Queues keep theirs; where
-  /// reuse forbids that, only the transfers of each directed pair do.
+  /// Puts every rank's ops in an order in which a token's use stands after its definition. Queues keep the order of
+  /// their transfers; where reuse forbids that, only the transfers of each directed pair keep theirs.
   LogicalResult settleOrder(Streams &streams, std::vector<Rings> &rings, bool report) {
     if (failed(streams.match()))
       return failure();

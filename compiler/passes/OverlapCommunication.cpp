@@ -28,8 +28,9 @@ struct Numbered {
   std::vector<std::vector<uint32_t>> passOf; // by rank and record
   std::vector<std::vector<uint32_t>> record; // by rank, of each of its passes
   std::vector<std::vector<uint32_t>> tail;   // by rank, records that are left out
-  /// The simulator would find what makespanOf finds: nothing is left out, no W has a queue of its own, and no queue
-  /// counts what came a short way as late as what came a long way before it.
+  /// Whether the simulator would find the makespan that makespanOf finds. That is so if nothing is left out of the
+  /// traffic, no W has a queue of its own, and no queue receives transfers of different latencies: a queue counts
+  /// completions in order, so a transfer with a short latency behind one with a long latency would count too late.
   bool isExact = true;
 
   TransferOrder orderOf(const Dependences &dependences, const std::vector<Graph::Node> &nodes) const {
@@ -89,8 +90,8 @@ void numberPasses(const Stream &stream, Numbered &made) {
   made.traffic.first.push_back(uint32_t(made.traffic.passes.size()));
 }
 
-/// Nothing where transfers wait for more than what they carry, or reach into a tail, or passes run in pairs: such
-/// programs stay as they are.
+/// The programs as arrays. Nothing where transfers wait for more than what they carry, or reach into the tail that is
+/// left out, or passes run in pairs: such programs stay as they are.
 std::optional<Numbered> number(const Streams &streams) {
   Numbered made;
   for (const Stream &stream : streams.ranks) {
@@ -128,7 +129,7 @@ std::optional<Numbered> number(const Streams &streams) {
   return made;
 }
 
-/// What things last in the orders that know no times, from those that repeat most.
+/// How long transfers and passes last in the orders that know no times; the orders that repeat most come first.
 constexpr Dependences::Levels kLevels[] = {{0, 16}, {2, 16}, {3, 16}, {4, 8}}; // the usual ones, and others
 
 struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapCommunicationPass> {
@@ -171,7 +172,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
       rows = std::move(fewer);
     if (isFirst && numbered->stand(rows, streams))
       return;
-    // What was there is the first of the orders, or may be better than all.
+    // The order that was there is the first one to try, or may be better than all.
     if (isFirst && numbered->isExact) {
       arrange(streams, *numbered, rows);
     } else {
@@ -200,7 +201,7 @@ struct OverlapCommunicationPass : pipec::impl::OverlapCommunicationBase<OverlapC
     streams.fixTransfers();
   }
 
-  /// What runs is better than what stops.
+  /// An order that runs is better than one that stops.
   static bool isBetter(const Streams &one, const Streams &other) {
     std::optional<__int128> its = simulate::priceOf(lower(one)), others = simulate::priceOf(lower(other));
     return its && (!others || *its <= *others);

@@ -10,11 +10,12 @@
 
 namespace pipec {
 
-/// When one rank's instructions start and end in a predicted run: a step each. Those after the first say what a step
-/// finds that begins where others stand.
+/// When one rank's instructions start and end in a predicted run, step by step. Steps after the first show what a step
+/// is like that follows others.
 using Times = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
 
-/// One end of a directed pair: its transfers in order, and who holds a buffer for each.
+/// The ring of one end of a directed pair while its size is decided: its transfers in order, and who holds a buffer for
+/// each.
 struct RingPlan {
   struct Use {
     uint32_t first;    // the record whose start takes the buffer
@@ -26,9 +27,9 @@ struct RingPlan {
   uint32_t size = 1;
   uint32_t unlimited = 1; // what the size would be without a memory limit
   uint32_t least = 1;     // with which the words are known to run to their end
-  bool heldUp = false;    // with any size, a step's first users wait for the last ones of the step before
+  bool heldUp = false;    // whatever the size, the first users in a step wait for the last ones of the step before
 
-  /// Grows to the least size at which no use waits for another in this run: buffers come free in order.
+  /// Grows to the least size at which no use waits for a buffer in this run. Buffers come free in order.
   void grow(const Times &times);
 
   /// Whether every slot's next use stands behind its last one.
@@ -40,11 +41,11 @@ private:
 
 using Rings = std::map<std::pair<int32_t, bool>, RingPlan>; // by peer, and whether it sends
 
-/// Takes slots away, from the ring with most bytes first, until all have `room`: first of those with more than their
-/// least, and never the last one.
+/// Takes slots away until all rings together fit into `room`, from the ring with most bytes first. Rings with more than
+/// their `least` give first; no ring gives its last slot.
 void fit(Rings &rings, __int128 room);
 
-/// What all of them take.
+/// The bytes of all rings together.
 __int128 bytesOf(const Rings &rings);
 
 } // namespace pipec

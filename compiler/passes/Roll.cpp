@@ -1,7 +1,7 @@
-// Each instruction becomes a symbol that says what it is relative to what stands before it: its microbatch less the one
-// before of its operation, each wait's count less how many instructions that queue has issued, its place in an
-// overlapped pair, which no segment cuts. A stretch that repeats with evenly advancing microbatches and waits is then a
-// plain repetition of symbols, found by comparing hashes of windows.
+// Each instruction becomes a symbol that describes it relative to those before it: its microbatch less that of the last
+// instruction of the same operation, each wait's count less how many instructions the queue has issued, and its place
+// in an overlapped pair, since no segment cuts a pair. A stretch that repeats with evenly advancing microbatches and
+// waits is then a plain repetition of symbols, found by comparing hashes of windows.
 #include "compiler/passes/Roll.h"
 
 #include <algorithm>

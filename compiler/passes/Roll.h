@@ -6,13 +6,13 @@
 
 namespace pipec {
 
-/// Rolls a program of one segment and one trip; what it executes stays the same, instruction by instruction.
-/// O(n log n) in its instructions.
+/// Rolls a program of one segment and one trip; what it executes stays the same, instruction by instruction. O(n log n)
+/// in its instructions.
 void roll(plan::Program &program);
 
-/// For the programs of a variant that is only walked, one after the other: rolls them, which leaves less memory to
-/// touch, until one stays more than an eighth as long. To roll such takes longer than to walk it, and the others will
-/// be like it.
+/// For the programs of a variant that is only walked. Rolls one after the other, so that the walk touches less memory,
+/// until a program stays more than an eighth as long as it was: to roll such a program takes longer than to walk it,
+/// and the others will be like it.
 class Roller {
 public:
   void operator()(plan::Program &program);

@@ -1,5 +1,5 @@
-// A dependence graph of passes and transfers, and the one order in which they are put: by level (the longest path to a
-// node), ties by a key. It is a linear extension of the graph, so orders cut from it cannot wait for each other in a
+// A dependence graph of passes and transfers, and one order of its nodes: by level (the longest path to a node), ties
+// by a key. The order is a linear extension of the graph, so the ranks' parts of it cannot wait for each other in a
 // cycle.
 #pragma once
 
@@ -28,8 +28,8 @@ public:
     edges.reserve(edgeCount);
   }
 
-  /// All nodes in order. If a cycle prevents that, false, and `order` is the nodes of one cycle.
-  /// O((nodes + edges) log width).
+  /// All nodes in order. If a cycle prevents that, false, and `order` is the nodes of one cycle. O((nodes + edges) log
+  /// width).
   bool sort(std::vector<Node> &order);
 
 private:
