@@ -10,6 +10,7 @@
 #include "compiler/passes/Beside.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/program/ProgramText.h"
 #include "compiler/spec/Reader.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Provider.h"
@@ -17,8 +18,6 @@
 #include "runtime/plan/Write.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Pass/PassInstrumentation.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -51,16 +50,6 @@ public:
 
 private:
   ScopedDiagnosticHandler handler;
-};
-
-/// A failed check is not a wrong file: memory, deadlock and programs that wait for each other end with code 3.
-struct CodeOfFailure : PassInstrumentation {
-  explicit CodeOfFailure(Code &code) : code(code) {}
-  void runAfterPassFailed(Pass *pass, Operation *) override {
-    StringRef name = pass->getArgument();
-    code = name == "pipe-build-schedule" || name == "pipe-check-length" ? Code::Input : Code::Check;
-  }
-  Code &code;
 };
 
 std::string textOf(ModuleOp module) {
@@ -250,30 +239,20 @@ private:
     }
     if (!fits(spec, findPipeline(*module)))
       return Code::Input;
-    PassManager manager(&context);
-    manager.enableVerifier(false); // Every op was made by our own code; pipe-opt and the tests verify.
-    Code code = Code::Ok;
-    manager.addInstrumentation(std::make_unique<CodeOfFailure>(code));
+    pipe::PipelineOp pipeline = findPipeline(*module);
     std::future<std::string> checked;
-    manager.addPass(createBuildSchedule({.ops = until == Stage::Programs, .visits = compiled.keepVisits}));
-    manager.addPass(createTakeWords([&](schedule::Words words) {
-      made.words = words;
-      size_t letters = 0;
-      for (const schedule::Word &word : words)
-        letters += word.size();
+    Lowering lowering = lowerPipeline(pipeline, compiled.keepVisits, [&](const ProgramSet &set) {
+      made.words = wordsOf(set);
       // Run beside the other passes, this would hold half as much memory again.
+      const size_t letters = set.instructions();
       const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
-      checked = beside(pays, [problem = problemOf(findPipeline(*module)), words = std::move(words)] {
-        return crossCheck(problem, words);
-      });
-    }));
-    buildPrograms(manager);
-    buildChecks(manager);
-    std::optional<Lowered> lowered;
-    manager.addPass(createTakeLowered(lowered));
-    if (failed(manager.run(*module)))
-      return code;
+      checked =
+          beside(pays, [problem = problemOf(pipeline), words = made.words] { return crossCheck(problem, words); });
+    });
+    if (lowering.code != Code::Ok)
+      return lowering.code;
     if (until == Stage::Programs) {
+      writePrograms(lowering.set, *module);
       made.text = textOf(*module);
       return Code::Ok;
     }
@@ -282,25 +261,20 @@ private:
       imported.alternatives = std::move(space.problems);
       imported.objective = space.objective;
     }
-    pipe::PipelineOp pipeline = findPipeline(*module);
     made.problem = problemOf(pipeline);
     if (const std::string differs = checked.get(); !differs.empty()) {
       internal = true;
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
     }
-    made.variant = emit::variant(*lowered, made.problem, imported.alternatives, spec.variantName);
+    made.variant = emit::variant(*lowering.lowered, made.problem, imported.alternatives, spec.variantName);
     made.variant.schedule = pipeline.getSymName().str();
-    made.walk = std::move(lowered->result);
+    made.walk = std::move(lowering.lowered->result);
     made.objective = imported.objective;
     if (DictionaryAttr given = pipeline.getParametersAttr())
       for (NamedAttribute each : given)
         if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
           made.parameters[each.getName().str()] = value.getInt();
-    // Where this is not one trial of many, the process ends soon; taking a large module apart would cost more than
-    // making it.
-    if (said == Said::Everything)
-      (void)module.release();
     return Code::Ok;
   }
 

@@ -1,22 +1,16 @@
 // pipe-build-schedule: from the building block to one straight-line program a rank (Controllable Memory, section 3).
 #include "compiler/passes/Passes.h"
+#include "compiler/program/BuildPrograms.h"
 #include "compiler/program/Orders.h"
-#include "compiler/program/WordStreams.h"
-#include "compiler/program/WriteOps.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/model/Block.h"
 
-#include "mlir/IR/Builders.h"
+using namespace mlir;
 
 namespace pipec {
-#define GEN_PASS_DEF_BUILDSCHEDULE
-#include "compiler/passes/Passes.h.inc"
-} // namespace pipec
 
-using namespace mlir;
-using namespace pipec;
-using namespace pipec::pipe;
+using namespace pipe;
 
 namespace {
 
@@ -119,66 +113,25 @@ std::string catalogued(PipelineOp pipeline, schedule::Problem &problem, schedule
   return schedule::verify(problem, words);
 }
 
-/// A program a rank, without ops.
-void makePrograms(PipelineOp pipeline, const schedule::Problem &problem) {
-  OpBuilder at(pipeline);
-  at.setInsertionPointAfter(pipeline);
-  const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
-  auto optionalSize = [&](int64_t value) { return value ? at.getI64IntegerAttr(value) : IntegerAttr(); };
-  for (int32_t rank = 0; rank != problem.ranks; ++rank) {
-    auto program = at.create<ProgramOp>(
-        pipeline.getLoc(), at.getStringAttr("rank" + std::to_string(rank)), at.getI32IntegerAttr(rank),
-        CommunicatorAttr::get(pipeline.getContext(), pipeline.getCommunicator()),
-        at.getDenseI32ArrayAttr(stages[size_t(rank)]), optionalSize(problem.staticBytes[size_t(rank)]),
-        optionalSize(problem.workspace[size_t(rank)]), optionalSize(problem.memoryLimit), ArrayAttr(),
-        pipeline.getFillWeightsAttr(), pipeline.getCopiesAttr(), pipeline.getSlicesAttr());
-    for (Region *region : {&program.getEnter(), &program.getStep(), &program.getLeave()})
-      region->emplaceBlock();
-  }
-}
-
-struct BuildSchedulePass : pipec::impl::BuildScheduleBase<BuildSchedulePass> {
-  explicit BuildSchedulePass(Wanted wanted = {}) : wanted(wanted) {}
-
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
-    PipelineOp pipeline = findPipeline(module);
-    if (!pipeline)
-      return signalPassFailure();
-    if (!module.getOps<ProgramOp>().empty()) {
-      (*module.getOps<ProgramOp>().begin()).emitError("expected no 'pipe.program' yet");
-      return signalPassFailure();
-    }
-    schedule::Block block;
-    if (failed(verifyBlock(pipeline, block)))
-      return signalPassFailure();
-    schedule::Problem problem = problemOf(pipeline);
-    schedule::Words words;
-    std::string wrong = schedule::check(problem);
-    if (wrong.empty() && pipeline.getFillWeights() && problem.backward == schedule::BackwardMode::Fused)
-      wrong = "fill_weights needs a split backward, found a fused one";
-    if (wrong.empty())
-      wrong = pipeline.block().getInterval() ? repeated(problem, block, pipeline.block().getRefilled(), words)
-              : pipeline.getOrders()         ? given(pipeline, problem, words)
-                                             : catalogued(pipeline, problem, words);
-    if (!wrong.empty()) {
-      pipeline.block().emitError(wrong);
-      return signalPassFailure();
-    }
-    makePrograms(pipeline, problem);
-    Streams &streams = getAnalysis<Streams>();
-    streamWords(pipeline, problem, words, streams);
-    if (wanted.ops)
-      writeOps(pipeline, problem, streams);
-    for (Stream &stream : streams.ranks)
-      stream.sortUses();
-    streams.keepVisits = wanted.visits;
-    markAnalysesPreserved<Streams>();
-  }
-
-  const Wanted wanted;
-};
-
 } // namespace
 
-std::unique_ptr<Pass> pipec::createBuildSchedule(Wanted wanted) { return std::make_unique<BuildSchedulePass>(wanted); }
+FailureOr<ProgramSet> buildSchedule(PipelineOp pipeline) {
+  schedule::Block block;
+  if (failed(verifyBlock(pipeline, block)))
+    return failure();
+  schedule::Problem problem = problemOf(pipeline);
+  schedule::Words words;
+  std::string wrong = schedule::check(problem);
+  if (wrong.empty() && pipeline.getFillWeights() && problem.backward == schedule::BackwardMode::Fused)
+    wrong = "fill_weights needs a split backward, found a fused one";
+  if (wrong.empty())
+    wrong = pipeline.block().getInterval() ? repeated(problem, block, pipeline.block().getRefilled(), words)
+            : pipeline.getOrders()         ? given(pipeline, problem, words)
+                                           : catalogued(pipeline, problem, words);
+  if (!wrong.empty())
+    return pipeline.block().emitError(wrong), failure();
+  return buildPrograms(problem, words, PassPlaces(pipeline),
+                       {.communicator = pipeline.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
+}
+
+} // namespace pipec

@@ -1,5 +1,4 @@
 // pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
-#include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/evaluate/Buffers.h"
@@ -8,121 +7,108 @@
 
 #include <algorithm>
 
-namespace pipec {
-#define GEN_PASS_DEF_CHECKMEMORY
-#include "compiler/passes/Passes.h.inc"
-} // namespace pipec
-
 using namespace mlir;
-using namespace pipec;
-using namespace pipec::pipe;
+
+namespace pipec {
+
+using namespace pipe;
 
 namespace {
 
-struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
-  void runOnOperation() override {
-    markAllAnalysesPreserved();
-    const Lowered &lowered = getAnalysis<Lowered>();
-    if (!lowered.valid)
-      return signalPassFailure();
-    const std::vector<Stream> &ranks = getAnalysis<Streams>().ranks;
-    if (!lowered.progress.ok())
-      return; // What stops has no peak; check-deadlock says why it does.
-    // The rank that needs most above its limit speaks for all.
-    size_t worst = ranks.size();
-    int64_t most = 0;
-    for (size_t rank = 0; rank != ranks.size(); ++rank) {
-      const int64_t limit = int64_t(ProgramOp(ranks[rank].program).getMemoryLimit().value_or(limits::kBytes));
-      const int64_t over = lowered.result.ranks[rank].peak - limit;
-      if (over > most) {
-        most = over;
-        worst = rank;
-      }
-    }
-    if (worst == ranks.size())
-      return;
-    report(ranks[worst], worst, lowered);
-    signalPassFailure();
+/// "8 activations and 8 weight contexts": live ranges that cross the record.
+std::string liveAt(const Program &program, uint32_t at) {
+  int64_t activations = 0, contexts = 0;
+  for (uint32_t i = 0; i <= at; ++i) {
+    const plan::Kind kind = program.kind(program.instructions[i]);
+    const bool begins = kind == plan::Kind::Forward, whole = kind == plan::Kind::Backward;
+    activations += begins;
+    contexts += begins;
+    if (i == at)
+      break;
+    activations -= whole || kind == plan::Kind::BackwardInput;
+    contexts -= whole || kind == plan::Kind::BackwardWeight;
   }
+  return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
+}
 
-  void report(const Stream &stream, size_t rank, const Lowered &lowered) {
-    ProgramOp program = stream.program;
-    if (!program.getMemoryLimit()) {
-      program.emitError() << "rank " << rank << " needs more than " << plan::bytesText(limits::kBytes)
-                          << ", which is the most";
-      return;
-    }
-    const simulate::RankResult &result = lowered.result.ranks[rank];
-    const plan::Program &plan = lowered.variant.programs[rank];
-    int64_t rings = 0;
-    for (const plan::Ring &ring : plan.rings)
-      rings += int64_t(ring.size) * ring.slotBytes;
-    int64_t least = 0;
-    for (const simulate::RankResult &each : lowered.result.ranks)
-      least = std::max(least, each.peak);
-    auto error = emitError(placeOf("memory.limit", program.getLoc()))
-                 << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
-                 << plan::bytesText(int64_t(*program.getMemoryLimit()));
-    if (least > limits::kBytes)
-      error << "; no limit would do, the largest is " << plan::bytesText(limits::kBytes);
-    else
-      error << "; the least limit that would do is " << plan::bytesText(least) << " (" << least << "B)";
-    if (result.peakActivation == 0) {
-      error.attachNote(program.getLoc()) << "static " << plan::bytesText(plan.staticBytes) << ", workspace "
-                                         << plan::bytesText(plan.workspace) << ", transfer buffers "
-                                         << plan::bytesText(rings);
-      return;
-    }
-    const auto peak = uint32_t(result.peakIndex);
-    error.attachNote(stream.placeOf(peak))
-        << "the peak is reached at " << stream.nameOf(peak) << ": " << liveAt(stream, peak) << " live ("
-        << plan::bytesText(result.peakActivation) << "), static " << plan::bytesText(plan.staticBytes) << ", workspace "
-        << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(rings);
-    suggest(error);
+/// Which other schedules would fit, with the buffers that they need to run to their end.
+void suggest(InFlightDiagnostic &error, PipelineOp pipeline) {
+  const schedule::Problem problem = problemOf(pipeline);
+  std::string fitting;
+  for (const schedule::Entry &entry : schedule::catalogue()) {
+    if (StringRef(entry.name) == pipeline.getSymName() || !schedule::check(entry, problem, {}).empty())
+      continue;
+    const schedule::Words words = schedule::wordsOf(entry, problem, {});
+    schedule::Problem scheduled = problem;
+    scheduled.backwardGroup = entry.backwardGroup(problem);
+    if (schedule::verify(scheduled, words).empty() && schedule::excessOf(scheduled, words) <= 0)
+      fitting += std::string(entry.name) + ", ";
   }
+  const bool searches = problem.backward == schedule::BackwardMode::Split && problem.copies == 1 && problem.slices == 1;
+  if (searches && problem.memoryLimit >= schedule::leastLimit(problem))
+    fitting += "auto, ";
+  if (fitting.empty())
+    error.attachNote() << "no other schedule fits the limit with this placement and backward";
+  else
+    error.attachNote() << "within the limit: schedule " << StringRef(fitting).drop_back(2);
+}
 
-  /// "8 activations and 8 weight contexts": live ranges that cross the record.
-  std::string liveAt(const Stream &stream, uint32_t at) {
-    int64_t activations = 0, contexts = 0;
-    for (uint32_t i = 0; i <= at; ++i) {
-      const plan::Kind kind = stream.kind(stream.records[i]);
-      const bool begins = kind == plan::Kind::Forward, whole = kind == plan::Kind::Backward;
-      activations += begins;
-      contexts += begins;
-      if (i == at)
-        break;
-      activations -= whole || kind == plan::Kind::BackwardInput;
-      contexts -= whole || kind == plan::Kind::BackwardWeight;
-    }
-    return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
+void report(const Program &program, const Lowered &lowered, PipelineOp pipeline) {
+  const auto rank = size_t(program.rank);
+  if (!program.memoryLimit) {
+    mlir::emitError(program.place) << "rank " << rank << " needs more than " << plan::bytesText(limits::kBytes)
+                                   << ", which is the most";
+    return;
   }
-
-  /// Which other schedules would fit, with the buffers that they need to run to their end.
-  void suggest(InFlightDiagnostic &error) {
-    auto pipelines = getOperation().getOps<PipelineOp>();
-    if (pipelines.empty())
-      return;
-    PipelineOp pipeline = *pipelines.begin();
-    const schedule::Problem problem = problemOf(pipeline);
-    std::string fitting;
-    for (const schedule::Entry &entry : schedule::catalogue()) {
-      if (StringRef(entry.name) == pipeline.getSymName() || !schedule::check(entry, problem, {}).empty())
-        continue;
-      const schedule::Words words = schedule::wordsOf(entry, problem, {});
-      schedule::Problem scheduled = problem;
-      scheduled.backwardGroup = entry.backwardGroup(problem);
-      if (schedule::verify(scheduled, words).empty() && schedule::excessOf(scheduled, words) <= 0)
-        fitting += std::string(entry.name) + ", ";
-    }
-    const bool searches =
-        problem.backward == schedule::BackwardMode::Split && problem.copies == 1 && problem.slices == 1;
-    if (searches && problem.memoryLimit >= schedule::leastLimit(problem))
-      fitting += "auto, ";
-    if (fitting.empty())
-      error.attachNote() << "no other schedule fits the limit with this placement and backward";
-    else
-      error.attachNote() << "within the limit: schedule " << StringRef(fitting).drop_back(2);
+  const simulate::RankResult &result = lowered.result.ranks[rank];
+  const plan::Program &plan = lowered.variant.programs[rank];
+  int64_t rings = 0;
+  for (const plan::Ring &ring : plan.rings)
+    rings += int64_t(ring.size) * ring.slotBytes;
+  int64_t least = 0;
+  for (const simulate::RankResult &each : lowered.result.ranks)
+    least = std::max(least, each.peak);
+  auto error = emitError(placeOf("memory.limit", program.place))
+               << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
+               << plan::bytesText(*program.memoryLimit);
+  if (least > limits::kBytes)
+    error << "; no limit would do, the largest is " << plan::bytesText(limits::kBytes);
+  else
+    error << "; the least limit that would do is " << plan::bytesText(least) << " (" << least << "B)";
+  if (result.peakActivation == 0) {
+    error.attachNote(program.place) << "static " << plan::bytesText(plan.staticBytes) << ", workspace "
+                                    << plan::bytesText(plan.workspace) << ", transfer buffers "
+                                    << plan::bytesText(rings);
+    return;
   }
-};
+  const auto peak = uint32_t(result.peakIndex);
+  error.attachNote(program.placeOf(peak))
+      << "the peak is reached at " << program.nameOf(peak) << ": " << liveAt(program, peak) << " live ("
+      << plan::bytesText(result.peakActivation) << "), static " << plan::bytesText(plan.staticBytes) << ", workspace "
+      << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(rings);
+  if (pipeline)
+    suggest(error, pipeline);
+}
 
 } // namespace
+
+LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, PipelineOp known) {
+  if (!lowered.progress.ok())
+    return success(); // What stops has no peak; check-deadlock says why it does.
+  // The rank that needs most above its limit speaks for all.
+  const Program *worst = nullptr;
+  int64_t most = 0;
+  for (const Program &program : set.programs) {
+    const int64_t over = lowered.result.ranks[size_t(program.rank)].peak - program.memoryLimit.value_or(limits::kBytes);
+    if (over > most) {
+      most = over;
+      worst = &program;
+    }
+  }
+  if (!worst)
+    return success();
+  report(*worst, lowered, known);
+  return failure();
+}
+
+} // namespace pipec

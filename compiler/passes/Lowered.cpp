@@ -7,43 +7,36 @@
 #include <algorithm>
 #include <map>
 
-using namespace mlir;
-
 namespace pipec {
-
-using namespace pipe;
 
 namespace {
 
-/// Lowers one program.
+/// Lowers one program of the set.
 class ProgramLowering {
 public:
-  ProgramLowering(const Stream &stream, const LowerOptions &options, plan::Program &program)
-      : stream(stream), op(stream.program), communicator(options.communicator.value_or(op.getCommunicator())),
-        program(program) {}
+  ProgramLowering(const Program &source, plan::Program &program) : source(source), program(program) {}
 
   void run() {
-    program.rank = int32_t(op.getRank());
-    if (auto stages = op.getStages())
-      program.stages.assign(stages->begin(), stages->end());
-    program.staticBytes = int64_t(op.getStaticBytes().value_or(0));
-    program.workspace = int64_t(op.getWorkspace().value_or(0));
-    program.operations = stream.operations;
-    addQueues();
+    program.rank = source.rank;
+    program.stages = source.stages;
+    program.staticBytes = source.staticBytes;
+    program.workspace = source.workspace;
+    program.operations = source.operations;
     addInstructions();
-    if (op.getRings())
+    if (source.rings)
       addRings();
-    program.waits.reserve(stream.records.size() + stream.uses.size());
-    for (uint32_t i = 0; i != stream.records.size(); ++i) {
+    const auto count = uint32_t(source.instructions.size());
+    program.waits.reserve(count + source.uses.size());
+    for (uint32_t i = 0; i != count; ++i) {
       // Both of a pair start when both can, so its header waits for what either waits for.
-      const uint32_t last = i + (stream.kind(stream.records[i]) == plan::Kind::Overlapped ? 2 : 0);
+      const uint32_t last = i + (source.kind(source.instructions[i]) == plan::Kind::Overlapped ? 2 : 0);
       program.instructions[i].firstWait = uint32_t(program.waits.size());
       for (uint32_t of = i; of <= last; ++of)
         addWaits(of, program.instructions[i]);
       for (; i != last; ++i)
         program.instructions[i + 1].firstWait = uint32_t(program.waits.size());
     }
-    program.step = {{0, uint32_t(stream.records.size()), 1}};
+    program.step = {{0, count, 1}};
   }
 
 private:
@@ -52,56 +45,33 @@ private:
     int64_t ordinal = 0; // in its queue, from 1; 0: nowhere
   };
 
-  void addQueues() {
-    program.queues.push_back({plan::QueueKind::Device, plan::Priority::Compute});
-    // In the order in which the program meets them.
-    constexpr uint32_t kUnknown = ~uint32_t(0);
-    queueOf.assign(stream.operations.size(), kUnknown);
-    std::map<std::pair<int32_t, int>, uint32_t> communicators;
-    std::optional<uint32_t> weights;
-    for (const Record &record : stream.records) {
-      uint32_t &queue = queueOf[record.operation];
-      if (queue != kUnknown)
-        continue;
-      const plan::Operation &operation = stream.of(record);
-      uint32_t added = uint32_t(program.queues.size());
-      if (plan::isCommunication(operation.kind)) {
-        // Of collectives, the whole group's: its own, unless all is one.
-        auto key = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
-        if (operation.kind == plan::Kind::AllReduce && communicator != Communicator::Shared)
-          key.second = 3; // of a peer, neither of the queues of their transfers
-        queue = communicators.try_emplace(key, added).first->second;
-        if (queue == added)
-          program.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
-      } else if (op.getFillWeights() && operation.kind == plan::Kind::BackwardWeight) {
-        if (!weights) {
-          weights = added;
-          program.queues.push_back({plan::QueueKind::Device, plan::Priority::Weights});
-        }
-        queue = *weights;
-      } else {
-        queue = 0;
-      }
-    }
-  }
-
+  /// Queues in the order in which the program meets them, compute first.
   void addInstructions() {
-    std::vector<uint32_t> count(program.queues.size());
-    program.instructions.resize(stream.records.size());
-    ordinals.resize(stream.records.size());
-    for (size_t i = 0; i != stream.records.size(); ++i) {
-      const Record &record = stream.records[i];
+    constexpr uint32_t kUnknown = ~uint32_t(0);
+    std::vector<uint32_t> queueOf(source.queues.size(), kUnknown), count(1);
+    queueOf.front() = 0;
+    program.queues.push_back(source.queues.front().queue);
+    program.instructions.resize(source.instructions.size());
+    ordinals.resize(source.instructions.size());
+    for (size_t i = 0; i != source.instructions.size(); ++i) {
+      const Instruction &own = source.instructions[i];
+      uint32_t &queue = queueOf[own.queue];
+      if (queue == kUnknown) {
+        queue = uint32_t(program.queues.size());
+        program.queues.push_back(source.queues[own.queue].queue);
+        count.push_back(0);
+      }
       plan::Instruction &instruction = program.instructions[i];
-      instruction.operation = record.operation;
-      instruction.queue = queueOf[record.operation];
-      instruction.microbatch = record.microbatch;
-      ordinals[i] = ++count[instruction.queue];
+      instruction.operation = own.operation;
+      instruction.queue = queue;
+      instruction.microbatch = own.microbatch;
+      ordinals[i] = ++count[queue];
     }
     inStep.assign(count.size() * count.size(), 0);
     before.assign(count.size() * count.size(), 0);
   }
 
-  Place placeOf(uint32_t record) const { return {program.instructions[record].queue, ordinals[record]}; }
+  Place placeOf(uint32_t instruction) const { return {program.instructions[instruction].queue, ordinals[instruction]}; }
 
   /// Of each ring, what each slot's last user of a step is, to which the first user of the next step looks back.
   struct LastUsers {
@@ -109,22 +79,20 @@ private:
     size_t noted = 0, asked = 0;
   };
   void addRings() {
-    for (auto ring : op.getRings()->getAsRange<RingAttr>()) {
-      program.rings.push_back({ring.getPeer(), ring.getSends() ? plan::Direction::Send : plan::Direction::Recv,
-                               uint32_t(ring.getSlots()), ring.getBytes()});
-      lastUsers[{ring.getPeer(), ring.getSends()}].users.resize(size_t(ring.getSlots()));
-    }
-    ringOf.resize(stream.operations.size(), nullptr);
-    for (size_t o = 0; o != stream.operations.size(); ++o)
-      if (const plan::Operation &operation = stream.operations[o]; plan::isTransfer(operation.kind))
+    program.rings = *source.rings;
+    for (const plan::Ring &ring : program.rings)
+      lastUsers[{ring.peer, ring.direction == plan::Direction::Send}].users.resize(size_t(ring.size));
+    ringOf.resize(source.operations.size(), nullptr);
+    for (size_t o = 0; o != source.operations.size(); ++o)
+      if (const plan::Operation &operation = source.operations[o]; plan::isTransfer(operation.kind))
         if (auto it = lastUsers.find({operation.peer, operation.kind == plan::Kind::Send}); it != lastUsers.end())
           ringOf[o] = &it->second;
-    for (uint32_t i = 0; i != stream.records.size(); ++i) {
-      const Record &record = stream.records[i];
-      LastUsers *last = ringOf[record.operation];
-      bool sends = stream.kind(record) == plan::Kind::Send;
-      if (last && (sends || record.out != kNone))
-        last->users[last->noted++ % last->users.size()] = placeOf(sends ? i : record.out);
+    for (uint32_t i = 0; i != source.instructions.size(); ++i) {
+      const Instruction &own = source.instructions[i];
+      LastUsers *last = ringOf[own.operation];
+      const bool sends = source.kind(own) == plan::Kind::Send;
+      if (last && (sends || own.out != kNone))
+        last->users[last->noted++ % last->users.size()] = placeOf(sends ? i : own.out);
     }
   }
 
@@ -146,22 +114,22 @@ private:
     program.waits.push_back({on.queue, previousStep, on.ordinal, 0});
   }
 
-  /// Those of a record, on an instruction of its queue.
+  /// Those of one instruction of the set, on an instruction of its queue.
   void addWaits(uint32_t i, plan::Instruction &instruction) {
-    const Record &record = stream.records[i];
-    plan::Kind kind = stream.kind(record);
-    if (kind != plan::Kind::Recv && record.in != kNone)
-      wait(instruction, placeOf(record.in), false);
-    for (; nextUse != stream.uses.size() && stream.uses[nextUse].user == i; ++nextUse)
-      wait(instruction, placeOf(stream.uses[nextUse].definition), false);
+    const Instruction &own = source.instructions[i];
+    const plan::Kind kind = source.kind(own);
+    if (kind != plan::Kind::Recv && own.in != kNone)
+      wait(instruction, placeOf(own.in), false);
+    for (; nextUse != source.uses.size() && source.uses[nextUse].user == i; ++nextUse)
+      wait(instruction, placeOf(source.uses[nextUse].definition), false);
     if (ringOf.empty())
       return;
     // The first users of a slot in this step look back at its last ones of the step before: the receive itself, or the
     // pass that yields what is sent.
     if (kind == plan::Kind::Recv)
-      waitForLast(instruction, ringOf[record.operation]);
-    else if (plan::isCompute(kind) && record.out != kNone)
-      waitForLast(instruction, ringOf[stream.records[record.out].operation]);
+      waitForLast(instruction, ringOf[own.operation]);
+    else if (plan::isCompute(kind) && own.out != kNone)
+      waitForLast(instruction, ringOf[source.instructions[own.out].operation]);
   }
 
   void waitForLast(plan::Instruction &instruction, LastUsers *last) {
@@ -169,11 +137,8 @@ private:
       wait(instruction, last->users[last->asked++], true);
   }
 
-  const Stream &stream;
-  ProgramOp op;
-  Communicator communicator;
+  const Program &source;
   plan::Program &program;
-  std::vector<uint32_t> queueOf;                           // of each operation
   std::vector<uint32_t> ordinals;                          // of each instruction in its queue, from 1
   std::vector<int64_t> inStep, before;                     // covered, by (queue, queue waited for)
   std::map<std::pair<int32_t, bool>, LastUsers> lastUsers; // by peer and direction
@@ -183,59 +148,45 @@ private:
 
 } // namespace
 
-static size_t recordsOf(const Streams &streams) {
-  size_t records = 0;
-  for (const Stream &stream : streams.ranks)
-    records += stream.records.size();
-  return records;
-}
-
-plan::Variant lower(const Streams &streams, const LowerOptions &options) {
+plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
   plan::Variant variant;
-  variant.programs.resize(streams.ranks.size());
+  variant.programs.resize(set.ranks());
   auto lowerSome = [&](size_t first, size_t last) {
     Roller rollToWalk;
     for (size_t rank = first; rank != last; ++rank) {
-      ProgramLowering(streams.ranks[rank], options, variant.programs[rank]).run();
+      ProgramLowering(set.programs[rank], variant.programs[rank]).run();
       if (options.kept)
         roll(variant.programs[rank]);
       else
         rollToWalk(variant.programs[rank]);
     }
   };
-  const size_t half = streams.ranks.size() / 2;
-  std::future<void> others =
-      beside(recordsOf(streams) >= kManyOperations, [&] { lowerSome(half, streams.ranks.size()); });
+  const size_t half = set.ranks() / 2;
+  std::future<void> others = beside(set.instructions() >= kManyOperations, [&] { lowerSome(half, set.ranks()); });
   lowerSome(0, half);
   others.get();
-  for (const Stream &stream : streams.ranks) {
-    variant.copies = std::max(variant.copies, int32_t(ProgramOp(stream.program).getCopies().value_or(1)));
-    variant.slices = std::max(variant.slices, int32_t(ProgramOp(stream.program).getSlices().value_or(1)));
-    for (const plan::Operation &operation : stream.operations)
+  for (const Program &program : set.programs) {
+    variant.copies = std::max(variant.copies, program.copies);
+    variant.slices = std::max(variant.slices, program.slices);
+    for (const plan::Operation &operation : program.operations)
       variant.stages = std::max(variant.stages, operation.stage + 1);
-    for (const Record &record : stream.records)
-      variant.microbatches = std::max(variant.microbatches, record.microbatch + 1);
-    variant.memoryLimit =
-        std::max(variant.memoryLimit, int64_t(ProgramOp(stream.program).getMemoryLimit().value_or(0)));
+    for (const Instruction &own : program.instructions)
+      variant.microbatches = std::max(variant.microbatches, own.microbatch + 1);
+    variant.memoryLimit = std::max(variant.memoryLimit, program.memoryLimit.value_or(0));
   }
   return variant;
 }
 
-Lowered::Lowered(mlir::Operation *, AnalysisManager &analyses) {
-  const Streams &streams = analyses.getAnalysis<Streams>();
-  if (!streams.valid || failed(streams.checkPeers()))
-    return;
-  valid = true;
-  variant = lower(streams);
-  std::future<Status> judged = beside(recordsOf(streams) >= kManyOperations, [this] { return plan::verify(variant); });
-  walk(streams);
+Lowered::Lowered(const ProgramSet &set, bool keepVisits) : variant(lower(set)) {
+  std::future<Status> judged = beside(set.instructions() >= kManyOperations, [this] { return plan::verify(variant); });
+  walk(set, keepVisits);
   rules = judged.get();
 }
 
-void Lowered::walk(const Streams &streams) {
+void Lowered::walk(const ProgramSet &set, bool keepVisits) {
   simulate::Options options;
-  options.keepVisits = streams.keepVisits;
-  if (const std::optional<Streams::Predicted> &known = streams.predicted) {
+  options.keepVisits = keepVisits;
+  if (const std::optional<Predicted> &known = set.predicted) {
     progress = simulate::simulate(variant, options, result);
     span = known->span;
     if (progress.ok() && result.makespan == known->makespan)

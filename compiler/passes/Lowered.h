@@ -1,13 +1,11 @@
-// Programs to plan structs, and the walk over them: the one analysis that the checks and emission share, so that
+// The program set to plan structs, and the walk over them: the one result that the checks and emission share, so that
 // certificate, peak and proof are those of the emitted program.
 #pragma once
 
-#include "compiler/program/Streams.h"
+#include "compiler/program/ProgramSet.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Simulate.h"
-
-#include "mlir/Pass/AnalysisManager.h"
 
 #include <optional>
 #include <vector>
@@ -15,20 +13,19 @@
 namespace pipec {
 
 struct LowerOptions {
-  std::optional<pipe::Communicator> communicator; // in place of the programs' own
-  bool kept = true;                               // and so rolled; else only walked (Roller)
+  bool kept = true; // and so rolled; else only walked (Roller)
 };
 
-/// A variant as the programs say it, without certificate: the i-th instruction that a program executes is record i of
-/// its stream. Waits: a use of what another queue
-/// defines; for the first transfers of a ring, its last users in the step before.
-plan::Variant lower(const Streams &streams, const LowerOptions &options = {});
+/// A variant as the programs say it, without certificate: the i-th instruction that a program executes is instruction i
+/// of the set's. Waits: a use of what another queue defines; for the first transfers of a ring, its last users in the
+/// step before.
+plan::Variant lower(const ProgramSet &set, const LowerOptions &options = {});
 
-/// The analysis: lowered, judged by the plan's rules, and walked.
+/// Lowered, judged by the plan's rules, and walked.
 struct Lowered {
-  Lowered(mlir::Operation *module, mlir::AnalysisManager &analyses);
+  /// `keepVisits`: of the walk that proves the programs, when each instruction runs.
+  explicit Lowered(const ProgramSet &set, bool keepVisits = false);
 
-  bool valid = false;    // the module has programs
   plan::Variant variant; // rolled
   Status rules;          // what plan::verify says
   Status progress;       // what the walk says
@@ -36,7 +33,7 @@ struct Lowered {
   simulate::Result result;
 
 private:
-  void walk(const Streams &streams);
+  void walk(const ProgramSet &set, bool keepVisits);
 };
 
 } // namespace pipec

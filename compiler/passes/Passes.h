@@ -1,50 +1,45 @@
-// The passes (Passes.td) and the pipeline that runs them in order.
+// The passes below the design level, in order: functions on the program set (compiler/program), which the compile owns.
+// Passes.td says of each what it does, needs and leaves; in pipe-opt each goes from text to text.
 #pragma once
 
-#include "compiler/schedule/model/Problem.h"
+#include "compiler/passes/Lowered.h"
+#include "compiler/program/Dependences.h"
+#include "compiler/program/ProgramSet.h"
 #include "dialects/pipe/Pipe.h"
-
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
+#include "runtime/plan/Status.h"
 
 #include <functional>
-#include <memory>
 #include <optional>
 
 namespace pipec {
 
-#define GEN_PASS_DECL
-#include "compiler/passes/Passes.h.inc"
+// Errors go to the MLIR context's diagnostics. `pipeline` is what the programs were made from; by the name of `known`
+// it may be null.
 
-#define GEN_PASS_REGISTRATION
-#include "compiler/passes/Passes.h.inc"
+mlir::FailureOr<ProgramSet> buildSchedule(pipe::PipelineOp pipeline);
 
-/// What is wanted of a compilation besides the plan.
-struct Wanted {
-  /// The programs' ops, for whoever reads or prints them. Passes work on the records beside them (Streams.h), and a
-  /// million ops cost more to make than all else: where they are not wanted, no pass makes any.
-  bool ops = true;
-  /// When each instruction of the proving walk runs (Lowered::result).
-  bool visits = false;
+/// `ordered` becomes the order of all instructions, where that is what orders them, for the next pass.
+mlir::LogicalResult insertCommunication(ProgramSet &set, pipe::PipelineOp pipeline, std::optional<Ordered> &ordered);
+mlir::LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> ordered = {});
+mlir::LogicalResult allocateSlots(ProgramSet &set, pipe::PipelineOp known);
+
+mlir::LogicalResult checkLength(const ProgramSet &set, const Lowered &lowered);
+mlir::LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, pipe::PipelineOp known);
+mlir::LogicalResult checkDeadlock(const ProgramSet &set, const Lowered &lowered, mlir::Location module);
+
+/// What a failed compile of a pipeline says of its input: Input where the spec is wrong, Check where a check failed.
+struct Lowering {
+  ProgramSet set;
+  std::optional<Lowered> lowered; // where all passes went through
+  Code code = Code::Ok;
 };
 
-std::unique_ptr<mlir::Pass> createBuildSchedule(Wanted wanted);
+/// From one pipeline to checked programs: all passes above in order. `built` sees the programs before the others do.
+/// `keepVisits` as of Lowered.
+Lowering lowerPipeline(pipe::PipelineOp pipeline, bool keepVisits = false,
+                       const std::function<void(const ProgramSet &)> &built = {});
 
-/// From one pipeline to checked programs: all passes above, in the order of Passes.td.
-void buildPipeline(mlir::OpPassManager &manager, Wanted wanted = {});
-
-/// What comes after the first: programs that nothing changes any more, and the checks.
-void buildPrograms(mlir::OpPassManager &manager);
-void buildChecks(mlir::OpPassManager &manager);
-
-/// Hands the words on, which no pass changes.
-std::unique_ptr<mlir::Pass> createTakeWords(std::function<void(schedule::Words)> take);
-
-/// Ends a pipeline in which what the checks walked is needed afterwards: takes their analysis out.
-struct Lowered;
-std::unique_ptr<mlir::Pass> createTakeLowered(std::optional<Lowered> &taken);
-
-/// `--pipe-compile` in pipe-opt: the whole pipeline.
-void registerPipelines();
+/// The passes and `--pipe-compile`, all of them in order, for pipe-opt.
+void registerPasses();
 
 } // namespace pipec

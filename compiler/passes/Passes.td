@@ -11,7 +11,7 @@ def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
     Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and squeezes it: each rank's passes in
     the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages. A block
     without an interval takes the pipeline's `orders`, or those of the catalogue's schedule of the pipeline's name. An F that
-    runs overlapped with the backward behind it has a `pipe.overlapped` before it.
+    runs overlapped with the backward behind it stands with it in a `pipe.overlapped`.
 
     Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of
     one rank, nothing yet between ranks. Fails where two passes of a rank start in one slot modulo the interval.
@@ -46,7 +46,7 @@ def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> 
     property cannot stop under rendezvous. An overlapped pair is one in that order: what either of its two takes stands before
     it, what they yield behind it.
 
-    Where the pipeline has `transfers`, they stay where these say, and each waits for the pass before it in its program, as
+    Where the pipeline's orders place transfers, they stay where these say, and each waits for the pass before it in its program, as
     PyTorch issues what it reads from a file.
 
     Needs: programs as `pipe-build-schedule` leaves them, and the pipeline, whose links give wire time and latency. Leaves:
@@ -56,7 +56,7 @@ def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> 
     ```mlir
     %0:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     // rank 1
-    %0:3 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+    %0:2 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
     ```
     After:
     ```mlir

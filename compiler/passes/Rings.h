@@ -1,7 +1,7 @@
 // The transfer buffers of a rank while their number is being decided (design, section 5: slots).
 #pragma once
 
-#include "compiler/program/Streams.h"
+#include "compiler/program/ProgramSet.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>
@@ -18,7 +18,7 @@ using Times = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
 /// each.
 struct RingPlan {
   struct Use {
-    uint32_t first;    // the record whose start takes the buffer
+    uint32_t first;    // the instruction whose start takes the buffer
     uint32_t last;     // whose end frees it
     uint32_t transfer; // the send or receive
   };

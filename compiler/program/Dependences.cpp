@@ -20,10 +20,10 @@ constexpr uint32_t kPassLevels = 8; // of a forward, or half of a split backward
 /// on the microbatch, so that what repeats looks the same every time: by their ranks, and so do passes.
 class Ties {
 public:
-  explicit Ties(const Streams &streams) : peers(streams.ranks.size()) {
+  explicit Ties(const ProgramSet &set) : peers(set.ranks()) {
     for (size_t rank = 0; rank != peers.size(); ++rank) {
       std::set<int32_t> sorted;
-      for (const plan::Operation &operation : streams.ranks[rank].operations)
+      for (const plan::Operation &operation : set.programs[rank].operations)
         if (operation.kind == plan::Kind::Send)
           sorted.insert(operation.peer);
       peers[rank].assign(sorted.begin(), sorted.end());
@@ -43,20 +43,20 @@ private:
 
 } // namespace
 
-Dependences::Dependences(const Streams &streams, Levels levels) {
-  const Ties ties(streams);
+Dependences::Dependences(const ProgramSet &set, Levels levels) {
+  const Ties ties(set);
   size_t count = 0;
-  for (const Stream &stream : streams.ranks)
-    count += stream.records.size();
-  graph.reserve(count, count + 2 * streams.transfers.size());
+  for (const Program &program : set.programs)
+    count += program.instructions.size();
+  graph.reserve(count, count + 2 * set.transfers.size());
   places.reserve(count);
-  nodes.resize(streams.ranks.size());
-  for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
-    const Stream &stream = streams.ranks[rank];
-    nodes[rank].resize(stream.records.size());
+  nodes.resize(set.ranks());
+  for (size_t rank = 0; rank != set.ranks(); ++rank) {
+    const Program &program = set.programs[rank];
+    nodes[rank].resize(program.instructions.size());
     bool first = true;
-    for (uint32_t i = 0; i != stream.records.size(); ++i) {
-      plan::Kind kind = stream.kind(stream.records[i]);
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      plan::Kind kind = program.kind(program.instructions[i]);
       if (plan::isTransfer(kind))
         continue;
       const bool overlaps = kind == plan::Kind::Overlapped;
@@ -72,17 +72,17 @@ Dependences::Dependences(const Streams &streams, Levels levels) {
         graph.edge(node - 1, node);
     }
   }
-  for (const Transfer &transfer : streams.transfers) {
+  for (const Transfer &transfer : set.transfers) {
     Graph::Node node = graph.add(0, ties.of(transfer));
     graph.edge(nodes[size_t(transfer.from)][transfer.producer], node);
     graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
   }
   last(levels);
-  meet(streams);
+  meet(set);
   // What an order file has wait beside: transfers for the passes before them, passes for sends.
-  for (size_t rank = 0; rank != streams.ranks.size(); ++rank)
-    for (const Use &use : streams.ranks[rank].uses)
+  for (size_t rank = 0; rank != set.ranks(); ++rank)
+    for (const Use &use : set.programs[rank].uses)
       if (isTransfer(nodes[rank][use.user]) || isTransfer(nodes[rank][use.definition]))
         graph.edge(nodes[rank][use.definition], nodes[rank][use.user]);
 }
@@ -96,15 +96,15 @@ void Dependences::last(Levels levels) {
 
 /// Where all transfers are in one queue, an all-reduce is in it as well, and holds up what stands behind it until all
 /// of its ranks have come to theirs. So all that those ranks do before it comes before the first of them.
-void Dependences::meet(const Streams &streams) {
+void Dependences::meet(const ProgramSet &set) {
   std::map<std::tuple<int32_t, int32_t, size_t>, Graph::Node> firsts; // by its ranks, and how many of these came before
-  for (size_t rank = 0; rank != streams.ranks.size(); ++rank) {
-    const Stream &stream = streams.ranks[rank];
-    if (ProgramOp(stream.program).getCommunicator() != Communicator::Shared)
+  for (size_t rank = 0; rank != set.ranks(); ++rank) {
+    const Program &program = set.programs[rank];
+    if (program.communicator != Communicator::Shared)
       continue;
     std::map<int32_t, size_t> before; // by peer
-    for (uint32_t i = 0; i != stream.records.size(); ++i) {
-      const plan::Operation &operation = stream.of(stream.records[i]);
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      const plan::Operation &operation = program.of(program.instructions[i]);
       if (operation.kind != plan::Kind::AllReduce)
         continue;
       const int32_t own = operation.peer < 0 ? -1 : int32_t(rank);
@@ -120,50 +120,49 @@ void Dependences::meet(const Streams &streams) {
   }
 }
 
-void Dependences::arrange(Streams &streams, const std::vector<Graph::Node> &order) {
+void Dependences::arrange(ProgramSet &set, const std::vector<Graph::Node> &order) {
   nodes.clear();
-  std::vector<std::vector<uint32_t>> orders(streams.ranks.size());
+  std::vector<std::vector<uint32_t>> orders(set.ranks());
   for (size_t rank = 0; rank != orders.size(); ++rank)
-    orders[rank].reserve(streams.ranks[rank].records.size());
+    orders[rank].reserve(set.programs[rank].instructions.size());
   for (Graph::Node node : order) {
     if (isTransfer(node)) {
-      const Transfer &transfer = streams.transfers[transferAt(node)];
+      const Transfer &transfer = set.transfers[transferAt(node)];
       orders[size_t(transfer.from)].push_back(transfer.send);
       orders[size_t(transfer.to)].push_back(transfer.recv);
     } else {
       const auto [rank, record] = placeOf(node);
-      const Stream &stream = streams.ranks[rank];
-      const bool overlaps = stream.kind(stream.records[record]) == plan::Kind::Overlapped;
+      const Program &program = set.programs[rank];
+      const bool overlaps = program.kind(program.instructions[record]) == plan::Kind::Overlapped;
       places[node].second = uint32_t(orders[rank].size());
       for (uint32_t i = record; i != record + (overlaps ? 3 : 1); ++i)
         orders[rank].push_back(i);
     }
   }
   for (size_t rank = 0; rank != orders.size(); ++rank)
-    streams.permute(rank, orders[rank]);
-  streams.fixTransfers();
+    set.reorder(rank, orders[rank]);
 }
 
-InFlightDiagnostic Dependences::report(const Streams &streams, const std::vector<Graph::Node> &cycle) const {
+InFlightDiagnostic Dependences::report(const ProgramSet &set, const std::vector<Graph::Node> &cycle) const {
   // Of a transfer, that of what it carries.
   auto passOf = [&](Graph::Node node) {
     if (!isTransfer(node))
       return placeOf(node);
-    const Transfer &transfer = streams.transfers[transferAt(node)];
+    const Transfer &transfer = set.transfers[transferAt(node)];
     return std::pair(uint32_t(transfer.from), transfer.producer);
   };
   auto name = [&](Graph::Node node) {
     auto [rank, record] = passOf(node);
-    const std::string pass = streams.ranks[rank].nameOf(record);
+    const std::string pass = set.programs[rank].nameOf(record);
     if (!isTransfer(node))
       return "rank " + std::to_string(rank) + ": " + pass;
-    const Transfer &transfer = streams.transfers[transferAt(node)];
+    const Transfer &transfer = set.transfers[transferAt(node)];
     return "the transfer from rank " + std::to_string(transfer.from) + " to rank " + std::to_string(transfer.to) +
            " after " + pass;
   };
   auto location = [&](Graph::Node node) {
     auto [rank, record] = passOf(node);
-    return streams.ranks[rank].placeOf(record);
+    return set.programs[rank].placeOf(record);
   };
   InFlightDiagnostic error = emitError(location(cycle.front())) << "the programs wait for each other in a cycle of "
                                                                 << cycle.size() << ": " << name(cycle.front());

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "compiler/program/Graph.h"
-#include "compiler/program/Streams.h"
+#include "compiler/program/ProgramSet.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Pass/AnalysisManager.h"
 
 #include <utility>
 #include <vector>
@@ -26,8 +25,8 @@ public:
   };
 
   /// The transfers must be known.
-  explicit Dependences(const Streams &streams, Levels levels);
-  explicit Dependences(const Streams &streams) : Dependences(streams, Levels()) {}
+  explicit Dependences(const ProgramSet &set, Levels levels);
+  explicit Dependences(const ProgramSet &set) : Dependences(set, Levels()) {}
   /// From now on things last so many.
   void last(Levels levels);
 
@@ -44,30 +43,29 @@ public:
 
   /// Puts the records of all ranks in the order of the nodes; ops stay where they are. From then on there is no
   /// nodeOf().
-  void arrange(Streams &streams, const std::vector<Graph::Node> &order);
+  void arrange(ProgramSet &set, const std::vector<Graph::Node> &order);
 
   /// Reports a cycle among nodes, each waiting for the next; notes may be added.
-  mlir::InFlightDiagnostic report(const Streams &streams, const std::vector<Graph::Node> &cycle) const;
+  mlir::InFlightDiagnostic report(const ProgramSet &set, const std::vector<Graph::Node> &cycle) const;
 
 private:
-  void meet(const Streams &streams);
+  void meet(const ProgramSet &set);
 
   Graph graph;
   std::vector<std::pair<uint32_t, uint32_t>> places;
   std::vector<Graph::Node> backwards;          // fused ones, and pairs
-  std::vector<std::vector<Graph::Node>> nodes; // by rank and record
+  std::vector<std::vector<Graph::Node>> nodes; // by rank and instruction
 };
 
-/// The analysis: all nodes in order, at the usual levels. Of records that are in that order too it is what orders them,
-/// which the next pass need not work out again.
+/// All nodes in order, at the usual levels. Of instructions that are in that order too it is what orders them, which
+/// the next pass need not work out again.
 struct Ordered {
-  Ordered(mlir::Operation *, mlir::AnalysisManager &analyses)
-      : dependences(analyses.getAnalysis<Streams>()), sorted(dependences.sort(order)) {}
+  explicit Ordered(const ProgramSet &set) : dependences(set), sorted(dependences.sort(order)) {}
 
   Dependences dependences;
   std::vector<Graph::Node> order; // or a cycle
   bool sorted;
-  bool arranged = false; // the records stand in this order
+  bool arranged = false; // the instructions stand in this order
 };
 
 } // namespace pipec

@@ -26,28 +26,6 @@ PipelineOp findPipeline(ModuleOp module) {
   return found;
 }
 
-FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
-  std::map<uint32_t, ProgramOp> byRank;
-  for (auto program : module.getOps<ProgramOp>()) {
-    auto [it, isNew] = byRank.try_emplace(program.getRank(), program);
-    if (!isNew) {
-      auto error = program.emitError() << "rank " << program.getRank() << " has two programs";
-      error.attachNote(it->second.getLoc()) << "the other is here";
-      return failure();
-    }
-  }
-  if (byRank.empty())
-    return module.emitError("expected a 'pipe.program' for each rank, found none"), failure();
-  std::vector<ProgramOp> programs;
-  for (auto [rank, program] : byRank) {
-    if (rank != programs.size())
-      return program.emitError() << "expected a 'pipe.program' for each rank, found none for rank " << programs.size(),
-             failure();
-    programs.push_back(program);
-  }
-  return programs;
-}
-
 static int64_t bytesOf(Type type) {
   return llvm::TypeSwitch<Type, int64_t>(type)
       .Case<BufferType, ActivationType, ContextType>([](auto sized) { return sized.getBytes(); })
@@ -117,17 +95,6 @@ std::pair<int32_t, int> queueKey(Communicator communicator, int32_t peer, bool s
           communicator == Communicator::PerEdge ? (sends ? 1 : 2) : 0};
 }
 
-Operation *createOp(Location location, OperationName name, TypeRange results, ArrayRef<Value> operands, unsigned room,
-                    Value any, DictionaryAttr none, OpaqueProperties properties) {
-  if (room == 0)
-    return Operation::create(location, name, results, operands, none, properties, BlockRange(), 0);
-  SmallVector<Value, 8> all(operands);
-  all.append(room, any);
-  Operation *op = Operation::create(location, name, results, all, none, properties, BlockRange(), 0);
-  op->eraseOperands(unsigned(operands.size()), room);
-  return op;
-}
-
 Location placeOf(StringRef key, Location location) {
   if (auto fused = dyn_cast<FusedLoc>(location))
     for (Location each : fused.getLocations())
@@ -142,7 +109,7 @@ int32_t stageOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, int32_t>(op)
       .Case<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp, SendOp, RecvOp, OptimizerStepOp>(
           [](auto known) { return int32_t(known.getStage()); })
-      .Case<OverlappedOp>([](OverlappedOp pair) { return stageOf(pair->getNextNode()); })
+      .Case<OverlappedOp>([](OverlappedOp pair) { return stageOf(pair.forward()); })
       .Default([](Operation *) { return -1; });
 }
 

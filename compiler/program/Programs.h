@@ -15,20 +15,11 @@ namespace pipec {
 /// The module's pipeline; an error at the module if there is none or more than one.
 pipe::PipelineOp findPipeline(mlir::ModuleOp module);
 
-/// The module's programs, programs[r] being rank r's; an error where one is missing or doubled, or there is none.
-mlir::FailureOr<std::vector<pipe::ProgramOp>> findPrograms(mlir::ModuleOp module);
-
 /// What the pipeline says, as the scheduler takes it: costs and sizes from the block's ops and types.
 schedule::Problem problemOf(pipe::PipelineOp pipeline);
 
 /// What shares a transfer queue of a rank has equal keys.
 std::pair<int32_t, int> queueKey(pipe::Communicator communicator, int32_t peer, bool sends);
-
-/// An op with room for `room` more operands, so that taking them later allocates nothing. `any` is any value; it is not
-/// taken. `none`: no attributes, made once.
-mlir::Operation *createOp(mlir::Location location, mlir::OperationName name, mlir::TypeRange results,
-                          llvm::ArrayRef<mlir::Value> operands, unsigned room, mlir::Value any,
-                          mlir::DictionaryAttr none, mlir::OpaqueProperties properties);
 
 /// Where the spec states `key`, if the location of what was made from it says so; else the location.
 mlir::Location placeOf(mlir::StringRef key, mlir::Location location);

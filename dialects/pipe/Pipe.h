@@ -43,6 +43,7 @@ std::string text(const Action &action);
 
 namespace pipec::pipe {
 class BlockOp;
+class ForwardOp;
 } // namespace pipec::pipe
 
 #define GET_OP_CLASSES
@@ -57,5 +58,8 @@ template <typename Type> mlir::Value firstOf(mlir::ValueRange values) {
       return value;
   return nullptr;
 }
+
+/// What yields a value: of what a pair hands out, the one of its two that does.
+mlir::Operation *sourceOf(mlir::Value value);
 
 } // namespace pipec::pipe

@@ -75,7 +75,7 @@ static LogicalResult verifyMicrobatch(Operation *op, int32_t microbatch) {
 /// In a block a pass has a slot, in a program a microbatch; it stands nowhere else.
 template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
   bool inBlock = isa_and_nonnull<BlockOp>(op->getParentOp());
-  if (!inBlock && !isa_and_nonnull<ProgramOp>(op->getParentOp()))
+  if (!inBlock && !isa_and_nonnull<ProgramOp, OverlappedOp>(op->getParentOp()))
     return op.emitOpError("expected to stand in a 'pipe.block' or a 'pipe.program'");
   if (inBlock && op.getMicrobatch())
     return op.emitOpError("expected no microbatch in a 'pipe.block'");
@@ -129,7 +129,7 @@ template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   for (Value value : op->getOperands()) {
     if (!isa<ActivationType, ContextType>(value.getType()))
       continue;
-    auto forward = value.getDefiningOp<ForwardOp>();
+    auto forward = dyn_cast_or_null<ForwardOp>(sourceOf(value));
     if (!forward)
       return op.emitOpError("expected its activation and context to come from a 'pipe.forward'");
     if (forward.getStage() != op.getStage() || forward.getMicrobatch() != op.getMicrobatch()) {
@@ -153,7 +153,7 @@ template <typename PassOp> static LogicalResult verifyFlow(PassOp op) {
     return int32_t(from.getStage()) == stage && from.getMicrobatch() == op.getMicrobatch();
   };
   int32_t stage = int32_t(op.getStage());
-  Operation *from = tensor.getDefiningOp();
+  Operation *from = sourceOf(tensor);
   bool right =
       llvm::TypeSwitch<Operation *, bool>(from)
           .Case<ForwardOp>([&](auto pass) { return isForward && same(pass, stage - 1); })
@@ -271,22 +271,43 @@ LogicalResult ProgramOp::verify() {
   return success();
 }
 
+ForwardOp OverlappedOp::forward() { return dyn_cast<ForwardOp>(getBody().front().front()); }
+Operation *OverlappedOp::backward() { return getBody().front().front().getNextNode(); }
+
 /// A pair is a forward and a backward behind it that does not need it, and takes as long as two that run at once can.
 LogicalResult OverlappedOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
     return emitOpError("expected to stand in a 'pipe.program'");
-  auto forward = dyn_cast_or_null<ForwardOp>((*this)->getNextNode());
-  Operation *backward = forward ? forward->getNextNode() : nullptr;
-  if (!isa_and_nonnull<BackwardOp, BackwardInputOp>(backward))
-    return emitOpError("expected a forward and a backward directly behind it");
-  if (llvm::any_of(backward->getOperands(), [&](Value taken) { return taken.getDefiningOp() == forward; }))
+  mlir::Block &body = getBody().front();
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
+  if (!yield || std::distance(body.begin(), body.end()) != 3 || !forward() ||
+      !isa<BackwardOp, BackwardInputOp>(backward()))
+    return emitOpError("expected a forward, a backward and a 'pipe.yield'");
+  if (llvm::any_of(backward()->getOperands(),
+                   [&](Value taken) { return taken.getDefiningOp() == forward().getOperation(); }))
     return emitOpError("expected a backward that takes nothing of the forward, both start at once");
-  const auto first = int64_t(forward.getCost());
-  const int64_t second = backward->getAttrOfType<IntegerAttr>("cost").getInt();
+  SmallVector<Value> all(forward()->getResults());
+  llvm::append_range(all, backward()->getResults());
+  if (!llvm::equal(all, yield.getValues()) || TypeRange(yield.getValues()) != getOutputs().getTypes())
+    return emitOpError("expected to hand out all that its two yield, in order");
+  const auto first = int64_t(forward().getCost());
+  const int64_t second = backward()->getAttrOfType<IntegerAttr>("cost").getInt();
   if (const auto cost = int64_t(getCost()); cost < std::max(first, second) || cost > first + second)
     return emitOpError() << "expected a cost between that of the longer of the two, " << std::max(first, second)
                          << " ps, and of one after the other, " << first + second << " ps, found " << cost;
   return success();
+}
+
+LogicalResult YieldOp::verify() { return success(); }
+
+Operation *pipec::pipe::sourceOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  auto pair = dyn_cast_or_null<OverlappedOp>(op);
+  if (!pair || pair.getBody().front().empty())
+    return op;
+  auto yield = dyn_cast<YieldOp>(pair.getBody().front().back());
+  const unsigned number = cast<OpResult>(value).getResultNumber();
+  return yield && number < yield.getValues().size() ? yield.getValues()[number].getDefiningOp() : op;
 }
 
 template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op, unsigned tensors) {
@@ -312,7 +333,7 @@ template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op
 
 /// What is sent is what the stage's pass of this microbatch yields.
 static LogicalResult verifySent(SendOp op) {
-  Operation *from = firstOf<BufferType>(op.getInputs()).getDefiningOp();
+  Operation *from = sourceOf(firstOf<BufferType>(op.getInputs()));
   auto same = [&](auto pass) { return pass.getStage() == op.getStage() && pass.getMicrobatch() == op.getMicrobatch(); };
   bool forward = op.getOf() == Payload::Forward;
   bool right = llvm::TypeSwitch<Operation *, bool>(from)

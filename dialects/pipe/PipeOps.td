@@ -194,22 +194,40 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
   }];
 }
 
-def Pipe_OverlappedOp : Pipe_Op<"overlapped"> {
-  let summary = "the forward and the backward behind it run together";
+def Pipe_OverlappedOp : Pipe_Op<"overlapped", [SingleBlock, NoRegionArguments]> {
+  let summary = "a forward and a backward that run together";
   let description = [{
-    The two ops behind it, a forward and a fused or input backward that does not take what that forward yields, make a pair:
-    both start when both can, and what both yield is there `cost` later. No less than the longer of the two, no more than one
-    after the other.
+    A pair: a forward and, behind it, a fused or input backward that does not take what that forward yields. Both start when
+    both can, and what both yield is there `cost` later: no less than the longer of the two takes alone, no more than one
+    after the other. The results are all that the two yield.
 
     Example:
     ```mlir
-    pipe.overlapped cost 25000000000
-    %3:3 = pipe.forward(%2) stage 0 microbatch 7 cost 10000000000 : ...
-    %4 = pipe.backward(%act, %ctx, %grad) stage 3 microbatch 1 cost 20000000000 : ...
+    %3:4 = pipe.overlapped cost 25000000000 : !pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8> {
+      %f:3 = pipe.forward(%2) stage 0 microbatch 7 cost 10000000000 : ...
+      %b = pipe.backward(%act, %ctx, %grad) stage 3 microbatch 1 cost 20000000000 : ...
+      pipe.yield %f#0, %f#1, %f#2, %b : !pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>
+    }
     ```
   }];
   let arguments = (ins I64Attr:$cost);
-  let assemblyFormat = "`cost` $cost attr-dict";
+  let results = (outs Variadic<Pipe_Value>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`cost` $cost (`:` type($outputs)^)? attr-dict-with-keyword $body";
+  let extraClassDeclaration = [{
+    ForwardOp forward();
+    /// A pipe.backward or pipe.backward_input.
+    ::mlir::Operation *backward();
+  }];
+}
+
+def Pipe_YieldOp : Pipe_Op<"yield", [Terminator, HasParent<"OverlappedOp">]> {
+  let summary = "hands out what the two of a pair yield";
+  let description = [{
+    Example: `pipe.yield %0#0, %1 : !pipe.activation<4>, !pipe.tensor<8>`
+  }];
+  let arguments = (ins Variadic<Pipe_Value>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 class Pipe_TransferOp<string mnemonic> : Pipe_Op<mnemonic> {

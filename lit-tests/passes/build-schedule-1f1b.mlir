@@ -16,20 +16,20 @@ pipe.pipeline @"1f1b" placement [0, 1] microbatches 3 communicator per_edge
 // CHECK-NEXT: } step {
 // CHECK-NEXT: %[[V0:.*]]:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V1:.*]]:3 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V2:.*]] = pipe.backward(%[[V0]]#1, %[[V0]]#2) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.token
+// CHECK-NEXT: pipe.backward(%[[V0]]#1, %[[V0]]#2) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
 // CHECK-NEXT: %[[V3:.*]]:3 = pipe.forward stage 0 microbatch 2 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V4:.*]] = pipe.backward(%[[V1]]#1, %[[V1]]#2) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.token
-// CHECK-NEXT: %[[V5:.*]] = pipe.backward(%[[V3]]#1, %[[V3]]#2) stage 0 microbatch 2 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.token
+// CHECK-NEXT: pipe.backward(%[[V1]]#1, %[[V1]]#2) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+// CHECK-NEXT: pipe.backward(%[[V3]]#1, %[[V3]]#2) stage 0 microbatch 2 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
 // CHECK-NEXT: pipe.optimizer_step stage 0 cost 7
 // CHECK-NEXT: } leave {
 // CHECK-LABEL: pipe.program @rank1 rank 1 communicator per_edge
 // CHECK-SAME: {memory_limit = 1000 : i64, stages = array<i32: 1>} enter {
 // CHECK-NEXT: } step {
-// CHECK-NEXT: %[[V0:.*]]:3 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V0:.*]]:2 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V1:.*]] = pipe.backward(%[[V0]]#0, %[[V0]]#1) stage 1 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
-// CHECK-NEXT: %[[V2:.*]]:3 = pipe.forward stage 1 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V2:.*]]:2 = pipe.forward stage 1 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V3:.*]] = pipe.backward(%[[V2]]#0, %[[V2]]#1) stage 1 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
-// CHECK-NEXT: %[[V4:.*]]:3 = pipe.forward stage 1 microbatch 2 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V4:.*]]:2 = pipe.forward stage 1 microbatch 2 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V5:.*]] = pipe.backward(%[[V4]]#0, %[[V4]]#1) stage 1 microbatch 2 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
 // CHECK-NEXT: pipe.optimizer_step stage 1 cost 8
 // CHECK-NEXT: } leave {

@@ -17,17 +17,17 @@ pipe.pipeline @gpipe placement [0, 1] microbatches 2 communicator shared link <-
 // CHECK-NEXT: } step {
 // CHECK-NEXT: %[[V0:.*]]:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V1:.*]]:3 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V2:.*]] = pipe.backward_input(%[[V0]]#1) stage 0 microbatch 0 cost 11 : (!pipe.activation<4>) -> !pipe.token
+// CHECK-NEXT: pipe.backward_input(%[[V0]]#1) stage 0 microbatch 0 cost 11 : (!pipe.activation<4>) -> ()
 // CHECK-NEXT: pipe.backward_weight(%[[V0]]#2) stage 0 microbatch 0 cost 9 : (!pipe.context<2>) -> ()
-// CHECK-NEXT: %[[V3:.*]] = pipe.backward_input(%[[V1]]#1) stage 0 microbatch 1 cost 11 : (!pipe.activation<4>) -> !pipe.token
+// CHECK-NEXT: pipe.backward_input(%[[V1]]#1) stage 0 microbatch 1 cost 11 : (!pipe.activation<4>) -> ()
 // CHECK-NEXT: pipe.backward_weight(%[[V1]]#2) stage 0 microbatch 1 cost 9 : (!pipe.context<2>) -> ()
 // CHECK-NEXT: pipe.optimizer_step stage 0 cost 0
 // CHECK-NEXT: } leave {
 // CHECK-LABEL: pipe.program @rank1 rank 1 communicator shared
 // CHECK-SAME: {stages = array<i32: 1>} enter {
 // CHECK-NEXT: } step {
-// CHECK-NEXT: %[[V0:.*]]:3 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
-// CHECK-NEXT: %[[V1:.*]]:3 = pipe.forward stage 1 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V0:.*]]:2 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+// CHECK-NEXT: %[[V1:.*]]:2 = pipe.forward stage 1 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V2:.*]] = pipe.backward_input(%[[V0]]#0) stage 1 microbatch 0 cost 11 : (!pipe.activation<4>) -> !pipe.tensor<8>
 // CHECK-NEXT: pipe.backward_weight(%[[V0]]#1) stage 1 microbatch 0 cost 9 : (!pipe.context<2>) -> ()
 // CHECK-NEXT: %[[V3:.*]] = pipe.backward_input(%[[V1]]#0) stage 1 microbatch 1 cost 11 : (!pipe.activation<4>) -> !pipe.tensor<8>

@@ -18,27 +18,27 @@ pipe.pipeline @v placement [0, 1, 1, 0] microbatches 2 communicator per_edge lin
 // CHECK-SAME: {stages = array<i32: 0, 3>} enter {
 // CHECK-NEXT: } step {
 // CHECK-NEXT: %[[V0:.*]]:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V1:.*]]:3 = pipe.forward stage 3 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V1:.*]]:2 = pipe.forward stage 3 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V2:.*]] = pipe.backward(%[[V1]]#0, %[[V1]]#1) stage 3 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
 // CHECK-NEXT: %[[V3:.*]]:3 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V4:.*]] = pipe.backward(%[[V0]]#1, %[[V0]]#2) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.token
-// CHECK-NEXT: %[[V5:.*]]:3 = pipe.forward stage 3 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: pipe.backward(%[[V0]]#1, %[[V0]]#2) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+// CHECK-NEXT: %[[V5:.*]]:2 = pipe.forward stage 3 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V6:.*]] = pipe.backward(%[[V5]]#0, %[[V5]]#1) stage 3 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
-// CHECK-NEXT: %[[V7:.*]] = pipe.backward(%[[V3]]#1, %[[V3]]#2) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.token
+// CHECK-NEXT: pipe.backward(%[[V3]]#1, %[[V3]]#2) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
 // CHECK-NEXT: pipe.optimizer_step stage 0 cost 0
 // CHECK-NEXT: pipe.optimizer_step stage 3 cost 0
 // CHECK-NEXT: } leave {
 // CHECK-LABEL: pipe.program @rank1 rank 1 communicator per_edge
 // CHECK-SAME: {stages = array<i32: 1, 2>} enter {
 // CHECK-NEXT: } step {
-// CHECK-NEXT: %[[V0:.*]]:4 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V0:.*]]:3 = pipe.forward stage 1 microbatch 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V1:.*]]:3 = pipe.forward(%[[V0]]#0) stage 2 microbatch 0 cost 10 : (!pipe.tensor<8>) -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V2:.*]]:2 = pipe.backward(%[[V1]]#1, %[[V1]]#2) stage 2 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> (!pipe.tensor<8>, !pipe.token)
-// CHECK-NEXT: %[[V3:.*]] = pipe.backward(%[[V0]]#1, %[[V0]]#2, %[[V2]]#0) stage 1 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> !pipe.tensor<8>
-// CHECK-NEXT: %[[V4:.*]]:4 = pipe.forward stage 1 microbatch 1 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>, !pipe.token)
+// CHECK-NEXT: %[[V2:.*]] = pipe.backward(%[[V1]]#1, %[[V1]]#2) stage 2 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+// CHECK-NEXT: %[[V3:.*]] = pipe.backward(%[[V0]]#1, %[[V0]]#2, %[[V2]]) stage 1 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> !pipe.tensor<8>
+// CHECK-NEXT: %[[V4:.*]]:3 = pipe.forward stage 1 microbatch 1 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
 // CHECK-NEXT: %[[V5:.*]]:3 = pipe.forward(%[[V4]]#0) stage 2 microbatch 1 cost 10 : (!pipe.tensor<8>) -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
-// CHECK-NEXT: %[[V6:.*]]:2 = pipe.backward(%[[V5]]#1, %[[V5]]#2) stage 2 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> (!pipe.tensor<8>, !pipe.token)
-// CHECK-NEXT: %[[V7:.*]] = pipe.backward(%[[V4]]#1, %[[V4]]#2, %[[V6]]#0) stage 1 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> !pipe.tensor<8>
+// CHECK-NEXT: %[[V6:.*]] = pipe.backward(%[[V5]]#1, %[[V5]]#2) stage 2 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
+// CHECK-NEXT: %[[V7:.*]] = pipe.backward(%[[V4]]#1, %[[V4]]#2, %[[V6]]) stage 1 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> !pipe.tensor<8>
 // CHECK-NEXT: pipe.optimizer_step stage 1 cost 0
 // CHECK-NEXT: pipe.optimizer_step stage 2 cost 0
 // CHECK-NEXT: } leave {

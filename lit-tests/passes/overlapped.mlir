@@ -1,5 +1,5 @@
-// Forwards that run together with the backward behind them: a header stands before the two, what either takes stands
-// before the header, what they yield behind both; and in the plan the header waits for what either waits for.
+// Forwards that run together with the backward behind them: what either of the two takes stands before the pair, what
+// they yield behind it; and in the plan the pair waits for what either waits for.
 // RUN: pipe-opt %s --pipe-build-schedule --pipe-insert-communication | FileCheck %s
 // RUN: pipe-opt %s --pipe-build-schedule --pipe-insert-communication | pipe-opt --pipe-overlap-communication --pipe-allocate-slots --pipe-check-memory --pipe-check-deadlock | FileCheck %s --check-prefix=SLOTS
 // With one queue for all it ends too.
@@ -21,6 +21,8 @@ pipe.pipeline @order placement [0, 1] microbatches 3 communicator per_edge link 
 // CHECK: pipe.overlapped cost 5
 // CHECK-NEXT: pipe.forward{{.*}} stage 0 microbatch 2
 // CHECK-NEXT: pipe.backward(%[[F0]]#1, %[[F0]]#2, %[[GRAD]]{{.*}}) stage 0 microbatch 0
+// CHECK-NEXT: pipe.yield
+// CHECK-NEXT: }
 // CHECK-NEXT: {{(pipe.send|%.* = pipe.(send|recv))}}
 // CHECK-LABEL: pipe.program @rank1
 // CHECK: %[[IN:.*]] = pipe.recv{{.*}} F stage 1 microbatch 1

@@ -226,32 +226,41 @@ pipe.program @p rank 0 communicator per_edge enter {} step {
 // -----
 
 // expected-error @below {{expected to stand in a 'pipe.program'}}
-pipe.overlapped cost 5
+pipe.overlapped cost 5 {
+  pipe.yield
+}
 
 // -----
 
 pipe.program @p rank 0 communicator per_edge enter {} step {
-  // expected-error @below {{expected a forward and a backward directly behind it}}
-  pipe.overlapped cost 5
-  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
-} leave {}
-
-// -----
-
-pipe.program @p rank 0 communicator per_edge enter {} step {
-  %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  // expected-error @below {{expected a forward and a backward directly behind it}}
-  pipe.overlapped cost 5
-  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  // expected-error @below {{expected a forward, a backward and a 'pipe.yield'}}
+  %0:2 = pipe.overlapped cost 5 : !pipe.activation<4>, !pipe.context<2> {
+    %1:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.yield %1#0, %1#1 : !pipe.activation<4>, !pipe.context<2>
+  }
 } leave {}
 
 // -----
 
 pipe.program @p rank 0 communicator per_edge enter {} step {
   // expected-error @below {{expected a backward that takes nothing of the forward, both start at once}}
-  pipe.overlapped cost 5
+  %0:2 = pipe.overlapped cost 5 : !pipe.activation<4>, !pipe.context<2> {
+    %1:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%1#0, %1#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    pipe.yield %1#0, %1#1 : !pipe.activation<4>, !pipe.context<2>
+  }
+} leave {}
+
+// -----
+
+pipe.program @p rank 0 communicator per_edge enter {} step {
   %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  // expected-error @below {{expected to hand out all that its two yield, in order}}
+  %1 = pipe.overlapped cost 5 : !pipe.activation<4> {
+    %2:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    pipe.yield %2#0 : !pipe.activation<4>
+  }
 } leave {}
 
 // -----
@@ -259,9 +268,11 @@ pipe.program @p rank 0 communicator per_edge enter {} step {
 pipe.program @p rank 0 communicator per_edge enter {} step {
   %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
   // expected-error @below {{expected a cost between that of the longer of the two, 4 ps, and of one after the other, 6 ps, found 3}}
-  pipe.overlapped cost 3
-  %1:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  %1:2 = pipe.overlapped cost 3 : !pipe.activation<4>, !pipe.context<2> {
+    %2:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    pipe.yield %2#0, %2#1 : !pipe.activation<4>, !pipe.context<2>
+  }
 } leave {}
 
 // -----
@@ -269,7 +280,9 @@ pipe.program @p rank 0 communicator per_edge enter {} step {
 pipe.program @p rank 0 communicator per_edge enter {} step {
   %0:2 = pipe.forward stage 0 microbatch 0 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
   // expected-error @below {{expected a cost between that of the longer of the two, 4 ps, and of one after the other, 6 ps, found 7}}
-  pipe.overlapped cost 7
-  %1:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  %1:2 = pipe.overlapped cost 7 : !pipe.activation<4>, !pipe.context<2> {
+    %2:2 = pipe.forward stage 0 microbatch 1 cost 2 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 4 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    pipe.yield %2#0, %2#1 : !pipe.activation<4>, !pipe.context<2>
+  }
 } leave {}

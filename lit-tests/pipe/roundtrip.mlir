@@ -83,15 +83,20 @@ pipe.program @rank0 rank 0 communicator per_edge
 
 // A forward and a backward that run together.
 // CHECK-LABEL: pipe.program @pair rank 2
-// CHECK: pipe.overlapped cost 25
+// CHECK: %[[PAIR:.*]]:2 = pipe.overlapped cost 25
 // CHECK-NEXT: pipe.forward stage 0 microbatch 1 cost 10
 // CHECK-NEXT: pipe.backward({{.*}}) stage 0 microbatch 0 cost 20
-// GENERIC: "pipe.overlapped"() <{cost = 25 : i64}> : () -> ()
+// CHECK-NEXT: pipe.yield
+// CHECK: pipe.backward(%[[PAIR]]#0, %[[PAIR]]#1) stage 0 microbatch 1
+// GENERIC: "pipe.overlapped"() <{cost = 25 : i64}> ({
 pipe.program @pair rank 2 communicator per_edge enter {} step {
   %0:2 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  pipe.overlapped cost 25
-  %1:2 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  %1:2 = pipe.overlapped cost 25 : !pipe.activation<4>, !pipe.context<2> {
+    %2:2 = pipe.forward stage 0 microbatch 1 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+    pipe.yield %2#0, %2#1 : !pipe.activation<4>, !pipe.context<2>
+  }
+  pipe.backward(%1#0, %1#1) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
 } leave {}
 
 // A program of nothing, and the largest numbers that the limits allow.

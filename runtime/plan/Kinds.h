@@ -83,7 +83,7 @@ inline constexpr std::array<Look, 7> kLooks = {{
 
 struct KindRow {
   Kind kind;
-  const char *name;               // in traces, disassembly, orders and messages
+  const char *name; // in traces, disassembly, orders and messages
   Class sort;
   bool supported = true;          // false: the loader refuses it (P6)
   uint8_t does = kNoWork;         // Work

@@ -3,6 +3,7 @@
 #include "compiler/driver/CrossCheck.h"
 #include "compiler/emit/EmitPlan.h"
 #include "compiler/explain/Explain.h"
+#include "compiler/program/ProgramText.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Write.h"
@@ -10,8 +11,10 @@
 #include "runtime/simulate/Simulate.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 
 #include <cstdlib>
 
@@ -24,46 +27,45 @@ int rounds(int usual) {
 
 namespace {
 
-/// What passes have kept beside the ops must be what the ops say.
-struct CheckStreams : mlir::PassWrapper<CheckStreams, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckStreams)
-  void runOnOperation() override {
-    markAllAnalysesPreserved();
-    const Streams &kept = getAnalysis<Streams>();
-    Streams fresh(getOperation());
-    ASSERT_TRUE(mlir::succeeded(fresh.match()));
-    ASSERT_EQ(kept.ranks.size(), fresh.ranks.size());
-    ASSERT_EQ(kept.transfers.size(), fresh.transfers.size());
-    for (size_t rank = 0; rank != kept.ranks.size(); ++rank) {
-      const Stream &one = kept.ranks[rank], &other = fresh.ranks[rank];
-      EXPECT_EQ(one.uses, other.uses);
-      EXPECT_EQ(one.ops, other.ops);
-      ASSERT_EQ(one.records.size(), other.records.size());
-      for (size_t i = 0; i != one.records.size(); ++i) {
-        const Record &a = one.records[i], &b = other.records[i];
-        EXPECT_EQ(one.of(a), other.of(b));
-        EXPECT_EQ(a.microbatch, b.microbatch);
-        if (one.kind(a) != plan::Kind::Recv) {
-          EXPECT_EQ(a.in, b.in);
-        }
-        if (one.kind(a) != plan::Kind::Send) {
-          EXPECT_EQ(a.out, b.out);
-        } else {
-          EXPECT_EQ(kept.transfers[a.out], fresh.transfers[b.out]);
-        }
+/// Two sets say the same, whatever numbers their rows have.
+void expectSame(const ProgramSet &one, const ProgramSet &other) {
+  ASSERT_EQ(one.ranks(), other.ranks());
+  ASSERT_EQ(one.transfers.size(), other.transfers.size());
+  for (size_t rank = 0; rank != one.ranks(); ++rank) {
+    const Program &a = one.programs[rank], &b = other.programs[rank];
+    EXPECT_EQ(a.uses, b.uses);
+    EXPECT_EQ(a.rings, b.rings);
+    EXPECT_EQ(a.stages, b.stages);
+    EXPECT_EQ(a.memoryLimit, b.memoryLimit);
+    ASSERT_EQ(a.instructions.size(), b.instructions.size());
+    for (uint32_t i = 0; i != a.instructions.size(); ++i) {
+      const Instruction &its = a.instructions[i], &others = b.instructions[i];
+      EXPECT_EQ(a.of(its), b.of(others));
+      EXPECT_EQ(its.microbatch, others.microbatch);
+      EXPECT_EQ(a.yieldOf(i), b.yieldOf(i));
+      EXPECT_EQ(a.queues[its.queue], b.queues[others.queue]);
+      if (a.kind(its) != plan::Kind::Recv) {
+        EXPECT_EQ(its.in, others.in);
+      }
+      if (a.kind(its) != plan::Kind::Send) {
+        EXPECT_EQ(its.out, others.out);
+      } else {
+        EXPECT_EQ(one.transfers[its.out], other.transfers[others.out]);
       }
     }
   }
-};
+}
 
 } // namespace
 
 Agreement::Agreement() {
   context.loadDialect<pipe::PipeDialect>();
   context.printOpOnDiagnostic(false);
+  static const bool registered = (registerPasses(), true);
+  (void)registered;
 }
 
-Made Agreement::make(const RandomPipeline &random, Wanted wanted) {
+Made Agreement::make(const RandomPipeline &random) {
   Made made;
   llvm::raw_string_ostream places(made.places);
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
@@ -77,17 +79,48 @@ Made Agreement::make(const RandomPipeline &random, Wanted wanted) {
   made.module = mlir::parseSourceString<mlir::ModuleOp>(random.text(), &context);
   if (!made.module)
     return made;
-  mlir::PassManager manager(&context); // its verifier is on
-  buildPipeline(manager, wanted);
-  if (wanted.ops)
-    manager.addPass(std::make_unique<CheckStreams>());
-  manager.addPass(createTakeWords([&](schedule::Words words) { made.words = std::move(words); }));
-  manager.addPass(createTakeLowered(made.lowered));
-  if (mlir::failed(manager.run(*made.module)))
+  pipe::PipelineOp pipeline = findPipeline(*made.module);
+  Lowering lowering =
+      lowerPipeline(pipeline, /*keepVisits=*/true, [](const ProgramSet &set) { EXPECT_EQ(set.check(), ""); });
+  EXPECT_EQ(lowering.set.check(), "");
+  if (!lowering.lowered)
     return made;
-  made.pipeline = findPipeline(*made.module);
-  made.programs = *findPrograms(*made.module);
+  made.pipeline = pipeline;
+  made.lowered = std::move(lowering.lowered);
+  made.words = wordsOf(lowering.set);
+  made.set = std::move(lowering.set);
+  // Their text is right, and says all of them.
+  writePrograms(made.set, *made.module);
+  EXPECT_TRUE(mlir::succeeded(mlir::verify(*made.module)));
+  mlir::FailureOr<ProgramSet> read = readPrograms(*made.module);
+  EXPECT_TRUE(mlir::succeeded(read) && mlir::succeeded(matchTransfers(*read)));
+  if (mlir::succeeded(read))
+    expectSame(made.set, *read);
+  for (auto program : made.module->getOps<pipe::ProgramOp>())
+    made.programs.push_back(program);
   return made;
+}
+
+std::string Agreement::textOf(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
+std::string Agreement::passByPass(const RandomPipeline &random) {
+  std::string text = random.text(), errors;
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) { errors += diagnostic.str() + "\n"; });
+  for (const char *pass : {"pipe-build-schedule", "pipe-insert-communication", "pipe-overlap-communication",
+                           "pipe-allocate-slots", "pipe-check-length", "pipe-check-memory", "pipe-check-deadlock"}) {
+    mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    mlir::PassManager manager(&context); // its verifier is on
+    if (!module || mlir::failed(mlir::parsePassPipeline(pass, manager)) || mlir::failed(manager.run(*module)))
+      return errors;
+    text = textOf(*module);
+  }
+  return text;
 }
 
 /// The most that is live at once: an activation or context from the op that yields it to the end of its last use.
@@ -105,10 +138,10 @@ static int64_t livePeak(pipe::ProgramOp program) {
     return 0;
   };
   for (mlir::Operation &op : program.getStep().front())
-    for (mlir::Value value : op.getResults()) {
+    for (mlir::Value value : op.getResults()) { // of a pair, all that its two yield
       size_t last = index[&op];
       for (mlir::Operation *user : value.getUsers())
-        last = std::max(last, index[user]);
+        last = std::max(last, index[program.getStep().front().findAncestorOpInBlock(*user)]);
       change[index[&op]] += bytes(value.getType());
       change[last + 1] -= bytes(value.getType());
     }

@@ -17,7 +17,8 @@ int rounds(int usual);
 struct Made {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   pipe::PipelineOp pipeline;
-  std::vector<pipe::ProgramOp> programs;
+  std::vector<pipe::ProgramOp> programs; // the text of `set`
+  ProgramSet set;
   std::optional<Lowered> lowered;
   schedule::Words words;
   std::string errors; // of passes; all else is empty then
@@ -27,7 +28,11 @@ struct Made {
 class Agreement : public testing::Test {
 protected:
   Agreement();
-  Made make(const RandomPipeline &random, Wanted wanted = {});
+  Made make(const RandomPipeline &random);
+  /// The programs after all passes, each of which began with the text that the one before it ended with; the errors
+  /// where one failed.
+  std::string passByPass(const RandomPipeline &random);
+  static std::string textOf(mlir::ModuleOp module);
   void judge(const RandomPipeline &random, Made &made);
   /// The file holds the same plan, and the plan, rolled as it may be, runs as the programs did.
   void judgeFile(const RandomPipeline &random, Made &made);

@@ -6,7 +6,6 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 
 namespace pipec::test {
 
@@ -54,16 +53,7 @@ std::optional<Lowered> lower(mlir::MLIRContext &context, const PyTorchCase &each
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(pipeline.text(), &context);
   if (!module)
     return std::nullopt;
-  std::optional<Lowered> lowered;
-  schedule::Words words;
-  mlir::PassManager manager(&context);
-  manager.enableVerifier(false);
-  buildPipeline(manager);
-  manager.addPass(createTakeWords([&](schedule::Words own) { words = std::move(own); }));
-  manager.addPass(createTakeLowered(lowered));
-  if (mlir::failed(manager.run(*module)))
-    return std::nullopt;
-  return lowered;
+  return lowerPipeline(findPipeline(*module)).lowered;
 }
 
 std::optional<plan::Time> makespanOf(const plan::Variant &variant) {

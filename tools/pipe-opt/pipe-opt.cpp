@@ -10,8 +10,7 @@ int main(int argc, char **argv) {
   pipec::guardStandardStreams();
   mlir::DialectRegistry registry;
   registry.insert<pipec::pipe::PipeDialect>();
-  pipec::registerPipecPasses();
-  pipec::registerPipelines();
+  pipec::registerPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   const int code =

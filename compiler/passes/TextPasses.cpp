@@ -1,0 +1,143 @@
+// The passes in pipe-opt: each reads the module's programs, does its work on the program set, and writes them again.
+#include "compiler/passes/Passes.h"
+#include "compiler/program/ProgramText.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+namespace pipec {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_BUILDSCHEDULE
+#define GEN_PASS_DEF_INSERTCOMMUNICATION
+#define GEN_PASS_DEF_OVERLAPCOMMUNICATION
+#define GEN_PASS_DEF_ALLOCATESLOTS
+#define GEN_PASS_DEF_CHECKLENGTH
+#define GEN_PASS_DEF_CHECKMEMORY
+#define GEN_PASS_DEF_CHECKDEADLOCK
+#include "compiler/passes/Passes.h.inc"
+
+namespace {
+
+using mlir::LogicalResult;
+using mlir::ModuleOp;
+
+/// The module's pipeline, or null.
+pipe::PipelineOp knownPipeline(ModuleOp module) {
+  const auto pipelines = module.getOps<pipe::PipelineOp>();
+  return pipelines.empty() ? pipe::PipelineOp() : *pipelines.begin();
+}
+
+/// Does `work` on the module's programs and writes what it leaves.
+template <typename Work> LogicalResult changePrograms(ModuleOp module, Work work) {
+  mlir::FailureOr<ProgramSet> set = readPrograms(module);
+  if (failed(set) || failed(work(*set)))
+    return mlir::failure();
+  writePrograms(*set, module);
+  return mlir::success();
+}
+
+/// Asks `question` of the module's programs, lowered and walked.
+template <typename Question> LogicalResult askPrograms(ModuleOp module, Question question) {
+  mlir::FailureOr<ProgramSet> set = readPrograms(module);
+  return failed(set) ? mlir::failure() : question(*set, Lowered(*set));
+}
+
+struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    pipe::PipelineOp pipeline = findPipeline(module);
+    if (!pipeline)
+      return signalPassFailure();
+    if (const auto programs = module.getOps<pipe::ProgramOp>(); !programs.empty()) {
+      (*programs.begin()).emitError("expected no 'pipe.program' yet");
+      return signalPassFailure();
+    }
+    mlir::FailureOr<ProgramSet> set = buildSchedule(pipeline);
+    if (failed(set))
+      return signalPassFailure();
+    writePrograms(*set, module);
+  }
+};
+
+struct InsertCommunication : impl::InsertCommunicationBase<InsertCommunication> {
+  void runOnOperation() override {
+    pipe::PipelineOp pipeline = findPipeline(getOperation());
+    if (!pipeline || failed(changePrograms(getOperation(), [&](ProgramSet &set) {
+          std::optional<Ordered> ordered;
+          return insertCommunication(set, pipeline, ordered);
+        })))
+      signalPassFailure();
+  }
+};
+
+struct OverlapCommunication : impl::OverlapCommunicationBase<OverlapCommunication> {
+  void runOnOperation() override {
+    if (failed(changePrograms(getOperation(), [](ProgramSet &set) {
+          return mlir::failed(matchTransfers(set)) ? mlir::failure() : overlapCommunication(set);
+        })))
+      signalPassFailure();
+  }
+};
+
+struct AllocateSlots : impl::AllocateSlotsBase<AllocateSlots> {
+  void runOnOperation() override {
+    if (failed(changePrograms(getOperation(), [&](ProgramSet &set) {
+          return mlir::failed(matchTransfers(set)) ? mlir::failure()
+                                                   : allocateSlots(set, knownPipeline(getOperation()));
+        })))
+      signalPassFailure();
+  }
+};
+
+struct CheckLength : impl::CheckLengthBase<CheckLength> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(askPrograms(getOperation(), checkLength)))
+      signalPassFailure();
+  }
+};
+
+struct CheckMemory : impl::CheckMemoryBase<CheckMemory> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(askPrograms(getOperation(), [&](const ProgramSet &set, const Lowered &lowered) {
+          return checkMemory(set, lowered, knownPipeline(getOperation()));
+        })))
+      signalPassFailure();
+  }
+};
+
+struct CheckDeadlock : impl::CheckDeadlockBase<CheckDeadlock> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (failed(askPrograms(getOperation(), [&](const ProgramSet &set, const Lowered &lowered) {
+          return checkDeadlock(set, lowered, getOperation().getLoc());
+        })))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+void registerPasses() {
+  mlir::PassRegistration<BuildSchedule>();
+  mlir::PassRegistration<InsertCommunication>();
+  mlir::PassRegistration<OverlapCommunication>();
+  mlir::PassRegistration<AllocateSlots>();
+  mlir::PassRegistration<CheckLength>();
+  mlir::PassRegistration<CheckMemory>();
+  mlir::PassRegistration<CheckDeadlock>();
+  mlir::PassPipelineRegistration<>("pipe-compile", "all passes of pipec, in order", [](mlir::OpPassManager &manager) {
+    manager.addPass(std::make_unique<BuildSchedule>());
+    manager.addPass(std::make_unique<InsertCommunication>());
+    manager.addPass(std::make_unique<OverlapCommunication>());
+    manager.addPass(std::make_unique<AllocateSlots>());
+    manager.addPass(std::make_unique<CheckLength>());
+    manager.addPass(std::make_unique<CheckMemory>());
+    manager.addPass(std::make_unique<CheckDeadlock>());
+  });
+}
+
+} // namespace pipec

@@ -1,0 +1,329 @@
+#include "compiler/program/BuildPrograms.h"
+
+#include "compiler/schedule/evaluate/Fill.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <array>
+
+using namespace mlir;
+
+namespace pipec {
+
+using namespace pipe;
+
+
+namespace {
+
+/// The microbatch of each letter: those of one stage and kind are taken in order, W as B left them.
+class Microbatches {
+public:
+  explicit Microbatches(const schedule::Problem &problem) : problem(problem), stages(problem.stages.size()) {}
+
+  int32_t next(schedule::Op op) {
+    Stage &stage = stages[size_t(op.stage)];
+    if (op.letter == schedule::Letter::F)
+      return stage.forwards++;
+    if (op.letter == schedule::Letter::W)
+      return stage.owed[stage.paid++];
+    const int32_t j = problem.backwardOf(stage.backwards++);
+    if (op.letter == schedule::Letter::B)
+      stage.owed.push_back(j);
+    return j;
+  }
+
+private:
+  struct Stage {
+    int32_t forwards = 0, backwards = 0;
+    std::vector<int32_t> owed; // that have had their B
+    size_t paid = 0;           // of them, that have had their W
+  };
+  const schedule::Problem &problem;
+  std::vector<Stage> stages;
+};
+
+constexpr std::array<plan::Kind, 4> kKinds = {plan::Kind::Forward, plan::Kind::BackwardInput,
+                                              plan::Kind::BackwardWeight, plan::Kind::Backward}; // of letters
+
+class Builder {
+public:
+  Builder(const schedule::Problem &problem, const PassPlaces &places, const BuildOptions &options)
+      : problem(problem), places(places), options(options), microbatches(problem) {}
+
+  /// `waits`: of each letter, how many W must have completed; none where W stands in the word.
+  void build(const schedule::Word &word, const std::vector<int32_t> &held, const std::vector<int32_t> *waits,
+             Program &made) {
+    program = &made;
+    describe(held);
+    program->instructions.reserve(word.size() + held.size() + 2);
+    known.assign(problem.stages.size() * kKinds.size(), kNone);
+    weights.clear();
+    inputs.clear();
+    lastWeight.clear();
+    int32_t awaited = 0; // completed W, by the waits of the letters so far
+    for (size_t i = 0; i != word.size(); ++i) {
+      if (word[i].overlapped)
+        add({.kind = plan::Kind::Overlapped,
+             .stage = word[i].stage,
+             .cost = schedule::pairCost(problem, word[i], word[i + 1])},
+            placeOf(word[i].stage, schedule::Letter::F));
+      addPass(word[i]);
+      if (waits && (*waits)[i] > awaited) {
+        awaited = (*waits)[i];
+        use(weights[size_t(awaited - 1)]);
+      }
+    }
+    addEnd(held);
+    program->sortUses();
+  }
+
+private:
+  void describe(const std::vector<int32_t> &held) {
+    const auto rank = size_t(program->rank);
+    program->stages = held;
+    program->communicator = options.communicator;
+    program->fillsWeights = options.fillsWeights;
+    program->copies = problem.copies;
+    program->slices = problem.slices;
+    program->staticBytes = problem.staticBytes.empty() ? 0 : problem.staticBytes[rank];
+    program->workspace = problem.workspace.empty() ? 0 : problem.workspace[rank];
+    if (problem.memoryLimit != 0)
+      program->memoryLimit = problem.memoryLimit;
+  }
+
+  uint32_t last() const { return uint32_t(program->instructions.size()) - 1; }
+  void use(uint32_t definition) { program->uses.push_back({last(), definition}); }
+  Location placeOf(int32_t stage, schedule::Letter letter) const {
+    return places.passes[size_t(stage)][size_t(letter)].value_or(places.whole);
+  }
+
+  /// An instruction of an operation that few others share, if any.
+  void add(const plan::Operation &operation, Location place, plan::Bytes yields = -1) {
+    const uint32_t index = program->indexOf(operation, yields);
+    if (index == program->places.size())
+      program->places.push_back(place);
+    program->instructions.push_back({.operation = index, .queue = program->queueFor(operation), .place = index});
+  }
+
+  void addPass(schedule::Op op) {
+    uint32_t &first = known[size_t(op.stage) * kKinds.size() + size_t(op.letter)];
+    if (first == kNone) {
+      addFirst(op);
+      first = last();
+    } else {
+      const Instruction like = program->instructions[first];
+      program->instructions.push_back({.operation = like.operation, .queue = like.queue, .place = like.place});
+    }
+    const int32_t microbatch = program->instructions.back().microbatch = microbatches.next(op);
+    if (!options.fillsWeights)
+      return;
+    // On a queue of its own a W comes behind its B, and the optimizer behind each stage's last.
+    if (op.letter == schedule::Letter::W) {
+      program->instructions.back().in = inputs.at({op.stage, microbatch});
+      weights.push_back(lastWeight[op.stage] = last());
+    } else if (op.letter != schedule::Letter::F) {
+      inputs[{op.stage, microbatch}] = lastInput = last();
+    }
+  }
+
+  /// The first pass of its stage and kind.
+  void addFirst(schedule::Op op) {
+    const schedule::Stage &stage = problem.stages[size_t(op.stage)];
+    plan::Operation made;
+    made.kind = kKinds[size_t(op.letter)];
+    made.stage = op.stage;
+    made.cost = schedule::costOf(stage, op.letter);
+    made.activation = op.letter == schedule::Letter::W ? 0 : stage.activation;
+    made.context = op.letter == schedule::Letter::B ? 0 : stage.context;
+    const int32_t next = op.letter == schedule::Letter::F   ? problem.after(op.stage)
+                         : op.letter == schedule::Letter::W ? -1
+                                                  : problem.before(op.stage);
+    add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.stages[size_t(std::min(op.stage, next))].boundary);
+  }
+
+  /// The rank's collectives and its stages' optimizer steps.
+  void addEnd(const std::vector<int32_t> &held) {
+    std::vector<uint32_t> ready; // for every optimizer
+    auto reduce = [&](int32_t peer, int64_t bytes, int64_t cost) {
+      std::vector<uint32_t> done{last()};
+      if (ready.empty() && options.fillsWeights)
+        done = {lastInput, weights.back()};
+      add({.kind = plan::Kind::AllReduce, .stage = held.front(), .peer = peer, .cost = cost, .bytes = bytes},
+          places.whole);
+      for (const uint32_t each : done)
+        use(each);
+      ready.push_back(last());
+    };
+    if (const int32_t partner = problem.partnerOf(program->rank); partner >= 0)
+      reduce(partner, schedule::copySumBytes(problem, program->rank), schedule::copySumTime(problem, program->rank));
+    constexpr int64_t kNorm = 8; // bytes
+    if (problem.globalNorm)
+      reduce(-1, kNorm, *problem.globalNorm);
+    for (const int32_t stage : held) {
+      add({.kind = plan::Kind::Optimizer, .stage = stage, .cost = problem.stages[size_t(stage)].optimizer},
+          places.whole);
+      for (const uint32_t each : ready)
+        use(each);
+      if (auto weight = lastWeight.find(stage); weight != lastWeight.end())
+        use(weight->second);
+    }
+  }
+
+  const schedule::Problem &problem;
+  const PassPlaces &places;
+  const BuildOptions &options;
+  Microbatches microbatches;
+  // Of the rank at hand.
+  Program *program = nullptr;
+  std::vector<uint32_t> known; // the first instruction of each stage and letter
+  // Of its W on a queue of their own: all in order, and each stage's last; the B of each; and the last B.
+  std::vector<uint32_t> weights;
+  llvm::DenseMap<int32_t, uint32_t> lastWeight;
+  llvm::DenseMap<std::pair<int32_t, int32_t>, uint32_t> inputs; // by stage and microbatch
+  uint32_t lastInput = kNone;
+};
+
+/// Finds who takes what each pass makes.
+class TransferFinder {
+public:
+  TransferFinder(const schedule::Problem &problem, ProgramSet &set)
+      : problem(problem), set(set), microbatches(size_t(problem.microbatches)),
+        forwards(problem.stages.size() * microbatches, {kNone, kNone}), backwards(forwards) {}
+
+  LogicalResult run() {
+    if (failed(findPasses()))
+      return failure();
+    for (uint32_t rank = 0; rank != set.ranks(); ++rank) {
+      const Program &program = set.programs[rank];
+      std::vector<Hop> hops(program.operations.size());
+      // Transfers are appended behind the rank's own instructions meanwhile.
+      for (uint32_t i = 0; i != own[rank]; ++i) {
+        const Instruction &instruction = program.instructions[i];
+        const int64_t bytes = program.yields[instruction.operation];
+        if (bytes < 0)
+          continue;
+        const plan::Operation &operation = program.of(instruction);
+        const bool forward = operation.kind == plan::Kind::Forward;
+        const int32_t next = forward ? problem.after(operation.stage) : problem.before(operation.stage);
+        const Place consumer =
+            next < 0 ? Place{kNone, kNone}
+                     : (forward ? forwards : backwards)[size_t(next) * microbatches + size_t(instruction.microbatch)];
+        if (consumer.first == kNone)
+          return program.emitError(i) << program.nameOf(i) << " yields a tensor that no stage takes";
+        if (consumer.first != rank)
+          add({rank, i}, consumer, bytes, hops[instruction.operation]);
+      }
+    }
+    return success();
+  }
+
+private:
+  using Place = std::pair<uint32_t, uint32_t>; // rank and instruction
+
+  /// What carries what passes of one operation make.
+  struct Hop {
+    int64_t bytes = -1;
+    int32_t to = -1, stage = -1; // rank and stage that take it
+    uint32_t send = 0, recv = 0; // operations
+  };
+
+  LogicalResult findPasses() {
+    for (uint32_t rank = 0; rank != set.ranks(); ++rank) {
+      Program &program = set.programs[rank];
+      own.push_back(program.instructions.size());
+      size_t most = own.back(); // as many as they may become
+      for (uint32_t i = 0; i != own.back(); ++i) {
+        const Instruction &instruction = program.instructions[i];
+        const plan::Kind kind = program.kind(instruction);
+        if (!plan::isCompute(kind) || kind == plan::Kind::BackwardWeight)
+          continue;
+        most += 2;
+        const size_t stage = size_t(program.of(instruction).stage), microbatch = size_t(instruction.microbatch);
+        if (stage >= problem.stages.size() || microbatch >= microbatches)
+          return program.emitError(i) << program.nameOf(i) << " is none of the pipeline's " << problem.stages.size()
+                                      << " stages and " << microbatches << " microbatches";
+        Place &place = (kind == plan::Kind::Forward ? forwards : backwards)[stage * microbatches + microbatch];
+        if (place.first != kNone)
+          return program.emitError(i) << program.nameOf(i) << " stands twice";
+        place = {rank, i};
+      }
+      program.instructions.reserve(most);
+    }
+    return success();
+  }
+
+  /// `known`: of the same operation of the same rank, in another microbatch.
+  void add(Place producer, Place consumer, int64_t bytes, Hop &known) {
+    Program &from = set.programs[producer.first], &to = set.programs[consumer.first];
+    const int32_t stage = to.of(to.instructions[consumer.second]).stage;
+    if (known.bytes != bytes || known.to != int32_t(consumer.first) || known.stage != stage) {
+      const plan::Operation &made = from.of(from.instructions[producer.second]);
+      const schedule::Link &link = problem.linkBetween(from.rank, to.rank);
+      plan::Operation send;
+      send.kind = plan::Kind::Send;
+      send.of = made.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+      send.stage = made.stage;
+      send.peer = to.rank;
+      send.cost = schedule::wireTime(bytes, link.bandwidth);
+      send.latency = link.latency;
+      send.bytes = bytes;
+      plan::Operation recv = send;
+      recv.kind = plan::Kind::Recv;
+      recv.stage = stage;
+      recv.peer = from.rank;
+      known = {bytes, to.rank, stage, from.indexOf(send), to.indexOf(recv)};
+    }
+    set.addTransfer(from.rank, producer.second, known.send, to.rank, consumer.second, known.recv);
+  }
+
+  const schedule::Problem &problem;
+  ProgramSet &set;
+  const size_t microbatches;
+  std::vector<Place> forwards, backwards; // by stage and microbatch
+  std::vector<size_t> own;                // instructions of each rank before transfers
+};
+
+} // namespace
+
+PassPlaces::PassPlaces(Location place, const schedule::Problem &problem)
+    : whole(place), passes(problem.stages.size()) {}
+
+PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
+  for (Operation &op : pipeline.block().getBody().front()) {
+    const auto stage = size_t(stageOf(&op));
+    if (stage >= passes.size())
+      passes.resize(stage + 1);
+    const schedule::Letter letter = isa<ForwardOp>(op)          ? schedule::Letter::F
+                          : isa<BackwardInputOp>(op)  ? schedule::Letter::B
+                          : isa<BackwardWeightOp>(op) ? schedule::Letter::W
+                                                      : schedule::Letter::BW;
+    passes[stage][size_t(letter)] = op.getLoc();
+  }
+  // Where backwards are split, a word may still have some whole: B and W in one.
+  for (auto &own : passes)
+    if (auto &whole = own[size_t(schedule::Letter::BW)]; !whole)
+      whole = own[size_t(schedule::Letter::B)];
+}
+
+ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words &words, const PassPlaces &places,
+                         const BuildOptions &options) {
+  const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+  std::vector<std::vector<int32_t>> waits;
+  if (options.fillsWeights)
+    waits = schedule::weightWaits(problem, words);
+  ProgramSet set;
+  set.programs.reserve(words.size());
+  Builder builder(problem, places, options);
+  for (size_t rank = 0; rank != words.size(); ++rank) {
+    Program &program = set.programs.emplace_back(places.whole);
+    program.rank = int32_t(rank);
+    builder.build(words[rank], stages[rank], waits.empty() ? nullptr : &waits[rank], program);
+  }
+  return set;
+}
+
+LogicalResult addTransfers(const schedule::Problem &problem, ProgramSet &set) {
+  return TransferFinder(problem, set).run();
+}
+
+} // namespace pipec

@@ -1,0 +1,254 @@
+#include "compiler/program/ProgramSet.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace pipec {
+
+using namespace pipe;
+
+//===----------------------------------------------------------------------===//
+// One program
+//===----------------------------------------------------------------------===//
+
+std::string Program::nameOf(uint32_t instruction) const {
+  const plan::Operation &operation = of(instructions[instruction]);
+  const bool once = operation.kind == plan::Kind::AllReduce || operation.kind == plan::Kind::Optimizer ||
+                    operation.kind == plan::Kind::Overlapped;
+  return pipec::nameOf(operation, once ? std::nullopt : std::optional(instructions[instruction].microbatch));
+}
+
+uint32_t Program::indexOf(const plan::Operation &operation, plan::Bytes yielded) {
+  const uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 |
+                       uint64_t(operation.of) << 1 |
+                       uint64_t(operation.kind == plan::Kind::AllReduce && operation.peer != -1);
+  auto [it, isNew] = index.try_emplace(key, uint32_t(operations.size()));
+  if (!isNew && operations[it->second] == operation && yields[it->second] == yielded)
+    return it->second;
+  it->second = uint32_t(operations.size());
+  operations.push_back(operation);
+  yields.push_back(yielded);
+  return it->second;
+}
+
+uint32_t Program::queueFor(const plan::Operation &operation) {
+  QueueKey key;
+  if (plan::isCommunication(operation.kind)) {
+    key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
+    key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
+    if (operation.kind == plan::Kind::AllReduce && communicator != Communicator::Shared)
+      key.ends.second = 3; // of a collective the whole group's: its own, unless all is one
+  } else if (fillsWeights && operation.kind == plan::Kind::BackwardWeight) {
+    key.queue = {plan::QueueKind::Device, plan::Priority::Weights};
+  }
+  const auto found = llvm::find(queues, key);
+  const auto queue = uint32_t(found - queues.begin());
+  if (found == queues.end())
+    queues.push_back(key);
+  return queue;
+}
+
+void Program::useCommunicator(Communicator other) {
+  communicator = other;
+  queues = {QueueKey()};
+  for (Instruction &instruction : instructions)
+    instruction.queue = queueFor(of(instruction));
+}
+
+void Program::sortUses() {
+  std::vector<uint32_t> first(instructions.size() + 1); // of each user's
+  for (const Use &use : uses)
+    ++first[use.user];
+  for (size_t i = 1; i != first.size(); ++i)
+    first[i] += first[i - 1];
+  std::vector<Use> sorted(uses.size());
+  for (const Use &use : uses)
+    sorted[--first[use.user]] = use;
+  for (size_t i = 0; i != instructions.size(); ++i)
+    if (first[i + 1] - first[i] > 1)
+      std::sort(sorted.begin() + first[i], sorted.begin() + first[i + 1]);
+  uses = std::move(sorted);
+}
+
+//===----------------------------------------------------------------------===//
+// Edits
+//===----------------------------------------------------------------------===//
+
+size_t ProgramSet::instructions() const {
+  size_t count = 0;
+  for (const Program &program : programs)
+    count += program.instructions.size();
+  return count;
+}
+
+/// Links of a rank follow its instructions: the one at i has gone to placed[i], kNone: it is no more.
+void ProgramSet::moved(size_t rank, const std::vector<uint32_t> &placed) {
+  Program &program = programs[rank];
+  auto follow = [&](uint32_t &instruction) {
+    if (instruction != kNone)
+      instruction = placed[instruction];
+  };
+  for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+    Instruction &instruction = program.instructions[i];
+    const plan::Kind kind = program.kind(instruction);
+    if (kind != plan::Kind::Recv)
+      follow(instruction.in);
+    if (kind != plan::Kind::Send)
+      follow(instruction.out);
+    if (kind == plan::Kind::Send && instruction.out != kNone) {
+      transfers[instruction.out].producer = instruction.in;
+      transfers[instruction.out].send = i;
+    } else if (kind == plan::Kind::Recv && instruction.in != kNone) {
+      transfers[instruction.in].consumer = instruction.out;
+      transfers[instruction.in].recv = i;
+    }
+  }
+  for (Use &use : program.uses)
+    use = {placed[use.user], placed[use.definition]};
+  llvm::erase_if(program.uses, [](const Use &use) { return use.user == kNone || use.definition == kNone; });
+  program.sortUses();
+}
+
+void ProgramSet::reorder(size_t rank, const std::vector<uint32_t> &order) {
+  Program &program = programs[rank];
+  std::vector<uint32_t> placed(program.instructions.size(), kNone);
+  std::vector<Instruction> ordered;
+  ordered.reserve(order.size());
+  for (const uint32_t old : order) {
+    placed[old] = uint32_t(ordered.size());
+    ordered.push_back(program.instructions[old]);
+  }
+  program.instructions = std::move(ordered);
+  moved(rank, placed);
+}
+
+void ProgramSet::insert(size_t rank, uint32_t at, const plan::Operation &operation, int32_t microbatch,
+                        Location place) {
+  Program &program = programs[rank];
+  Instruction made;
+  made.operation = program.indexOf(operation);
+  made.microbatch = microbatch;
+  made.queue = program.queueFor(operation);
+  made.place = uint32_t(program.places.size());
+  program.places.push_back(place);
+  std::vector<uint32_t> placed(program.instructions.size());
+  for (uint32_t i = 0; i != placed.size(); ++i)
+    placed[i] = i + (i >= at ? 1 : 0);
+  program.instructions.insert(program.instructions.begin() + at, made);
+  moved(rank, placed);
+}
+
+void ProgramSet::replace(size_t rank, uint32_t at, const plan::Operation &operation) {
+  Program &program = programs[rank];
+  Instruction &instruction = program.instructions[at];
+  instruction.operation = program.indexOf(operation, program.yieldOf(at));
+  instruction.queue = program.queueFor(operation);
+}
+
+void ProgramSet::erase(size_t rank, uint32_t at) {
+  struct Gone {
+    size_t rank;
+    uint32_t at;
+  };
+  SmallVector<Gone, 2> gone{{rank, at}};
+  const Program &program = programs[rank];
+  const Instruction &instruction = program.instructions[at];
+  const plan::Kind kind = program.kind(instruction);
+  uint32_t transfer = kind == plan::Kind::Send ? instruction.out : kind == plan::Kind::Recv ? instruction.in : kNone;
+  if (transfer != kNone) {
+    const Transfer &ends = transfers[transfer];
+    gone.assign({{size_t(ends.from), ends.send}, {size_t(ends.to), ends.recv}});
+  }
+  for (const Gone &each : gone) {
+    std::vector<uint32_t> order;
+    for (uint32_t i = 0; i != programs[each.rank].instructions.size(); ++i)
+      if (i != each.at)
+        order.push_back(i);
+    reorder(each.rank, order);
+  }
+  if (transfer == kNone)
+    return;
+  // The last transfer takes the number that has become free.
+  if (transfer + 1 != transfers.size()) {
+    const Transfer &last = transfers[transfer] = transfers.back();
+    programs[size_t(last.from)].instructions[last.send].out = transfer;
+    programs[size_t(last.to)].instructions[last.recv].in = transfer;
+  }
+  transfers.pop_back();
+}
+
+void ProgramSet::addTransfer(int32_t from, uint32_t producer, uint32_t send, int32_t to, uint32_t consumer,
+                             uint32_t recv) {
+  Program &sender = programs[size_t(from)], &receiver = programs[size_t(to)];
+  const auto transfer = uint32_t(transfers.size());
+  Instruction &made = sender.instructions[producer], &taken = receiver.instructions[consumer];
+  const int32_t microbatch = made.microbatch;
+  made.out = uint32_t(sender.instructions.size());
+  taken.in = uint32_t(receiver.instructions.size());
+  transfers.push_back({from, to, producer, made.out, consumer, taken.in});
+  const uint32_t places[] = {made.place, taken.place};
+  sender.instructions.push_back(
+      {send, microbatch, sender.queueFor(sender.operations[send]), places[0], producer, transfer});
+  receiver.instructions.push_back(
+      {recv, microbatch, receiver.queueFor(receiver.operations[recv]), places[1], transfer, consumer});
+}
+
+//===----------------------------------------------------------------------===//
+// Questions
+//===----------------------------------------------------------------------===//
+
+std::string ProgramSet::check() const {
+  for (size_t rank = 0; rank != programs.size(); ++rank) {
+    const Program &program = programs[rank];
+    auto wrong = [&](uint32_t i, const char *what) {
+      return "rank " + std::to_string(rank) + ": " + program.nameOf(i) + " " + what;
+    };
+    const auto count = uint32_t(program.instructions.size());
+    for (uint32_t i = 0; i != count; ++i) {
+      const Instruction &own = program.instructions[i];
+      if (own.operation >= program.operations.size() || own.queue >= program.queues.size() ||
+          own.place >= program.places.size())
+        return "rank " + std::to_string(rank) + ": instruction " + std::to_string(i) + " names what is not there";
+      const plan::Kind kind = program.kind(own);
+      if (kind == plan::Kind::Send && own.out != kNone &&
+          (own.out >= transfers.size() || transfers[own.out].send != i || transfers[own.out].producer != own.in))
+        return wrong(i, "is not the send of its transfer");
+      if (kind == plan::Kind::Recv && own.in != kNone &&
+          (own.in >= transfers.size() || transfers[own.in].recv != i || transfers[own.in].consumer != own.out))
+        return wrong(i, "is not the receive of its transfer");
+      if (plan::isCompute(kind) && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
+        return wrong(i, "makes what its send does not take");
+      if (kind == plan::Kind::Recv && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
+        return wrong(i, "brings what its pass does not take");
+    }
+    if (!std::is_sorted(program.uses.begin(), program.uses.end()))
+      return "rank " + std::to_string(rank) + ": uses are not in order";
+    for (const Use &use : program.uses)
+      if (use.user >= count || use.definition >= count)
+        return "rank " + std::to_string(rank) + ": a use names what is not there";
+  }
+  return {};
+}
+
+schedule::Words wordsOf(const ProgramSet &set) {
+  schedule::Words words;
+  for (const Program &program : set.programs) {
+    schedule::Word &word = words.emplace_back();
+    bool overlapped = false; // what comes next
+    for (const Instruction &instruction : program.instructions) {
+      const plan::Operation &operation = program.of(instruction);
+      overlapped |= operation.kind == plan::Kind::Overlapped;
+      if (!plan::isCompute(operation.kind))
+        continue;
+      constexpr schedule::Letter kLetters[] = {schedule::Letter::F, schedule::Letter::B, schedule::Letter::W,
+                                               schedule::Letter::BW};
+      word.push_back({operation.stage, kLetters[size_t(operation.kind)], std::exchange(overlapped, false)});
+    }
+  }
+  return words;
+}
+
+} // namespace pipec

@@ -1,0 +1,267 @@
+#include "compiler/program/ProgramText.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace pipec {
+
+using namespace pipe;
+
+namespace {
+
+template <typename Type> int64_t bytesIn(TypeRange types) {
+  for (mlir::Type type : types)
+    if (auto sized = dyn_cast<Type>(type))
+      return sized.getBytes();
+  return 0;
+}
+
+plan::Operation operationOf(Operation *op, ArrayRef<int32_t> stages) {
+  plan::Operation made;
+  auto holds = [&](plan::Kind kind, auto pass, TypeRange types) {
+    made.kind = kind;
+    made.stage = int32_t(pass.getStage());
+    made.cost = int64_t(pass.getCost());
+    made.activation = bytesIn<ActivationType>(types);
+    made.context = bytesIn<ContextType>(types);
+  };
+  auto carries = [&](plan::Kind kind, auto transfer, BufferType type) {
+    made.kind = kind;
+    made.of = transfer.getOf() == Payload::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+    made.stage = int32_t(transfer.getStage());
+    made.peer = int32_t(transfer.getPeer());
+    made.cost = int64_t(transfer.getCost());
+    made.latency = int64_t(transfer.getLatency());
+    made.bytes = type.getBytes();
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<ForwardOp>([&](auto pass) { holds(plan::Kind::Forward, pass, op->getResultTypes()); })
+      .Case<BackwardOp>([&](auto pass) { holds(plan::Kind::Backward, pass, op->getOperandTypes()); })
+      .Case<BackwardInputOp>([&](auto pass) { holds(plan::Kind::BackwardInput, pass, op->getOperandTypes()); })
+      .Case<BackwardWeightOp>([&](auto pass) { holds(plan::Kind::BackwardWeight, pass, op->getOperandTypes()); })
+      .Case<SendOp>([&](SendOp send) {
+        carries(plan::Kind::Send, send, cast<BufferType>(firstOf<BufferType>(send.getInputs()).getType()));
+      })
+      .Case<RecvOp>([&](RecvOp recv) { carries(plan::Kind::Recv, recv, cast<BufferType>(recv.getTensor().getType())); })
+      .Case<OptimizerStepOp>([&](OptimizerStepOp optimizer) {
+        made.kind = plan::Kind::Optimizer;
+        made.stage = int32_t(optimizer.getStage());
+        made.cost = int64_t(optimizer.getCost());
+      })
+      .Case<OverlappedOp>([&](OverlappedOp pair) {
+        made.kind = plan::Kind::Overlapped;
+        made.stage = int32_t(pair.forward().getStage());
+        made.cost = int64_t(pair.getCost());
+      })
+      .Case<AllReduceOp>([&](AllReduceOp reduce) {
+        made.kind = plan::Kind::AllReduce;
+        made.stage = stages.empty() ? 0 : stages.front();
+        made.peer = reduce.getPeer() ? int32_t(*reduce.getPeer()) : -1;
+        made.bytes = int64_t(reduce.getBytes());
+        made.cost = int64_t(reduce.getCost());
+      });
+  return made;
+}
+
+/// Reads one program.
+class Reader {
+public:
+  explicit Reader(ProgramOp op) : op(op), program(op.getLoc()) {}
+
+  Program run() {
+    describe();
+    // Of an overlapped pair its header stands before the two.
+    for (Operation &each : op.getStep().front()) {
+      add(&each);
+      if (auto pair = dyn_cast<OverlappedOp>(each))
+        for (Operation &inner : pair.getBody().front().without_terminator())
+          add(&inner);
+    }
+    for (uint32_t i = 0; i != ops.size(); ++i)
+      link(i);
+    program.sortUses();
+    return std::move(program);
+  }
+
+private:
+  void describe() {
+    program.rank = int32_t(op.getRank());
+    program.communicator = op.getCommunicator();
+    if (auto stages = op.getStages())
+      program.stages.assign(stages->begin(), stages->end());
+    program.fillsWeights = op.getFillWeights();
+    program.copies = int32_t(op.getCopies().value_or(1));
+    program.slices = int32_t(op.getSlices().value_or(1));
+    program.staticBytes = int64_t(op.getStaticBytes().value_or(0));
+    program.workspace = int64_t(op.getWorkspace().value_or(0));
+    if (op.getMemoryLimit())
+      program.memoryLimit = int64_t(*op.getMemoryLimit());
+    if (!op.getRings())
+      return;
+    program.rings.emplace();
+    for (auto ring : op.getRings()->getAsRange<RingAttr>())
+      program.rings->push_back({ring.getPeer(), ring.getSends() ? plan::Direction::Send : plan::Direction::Recv,
+                                uint32_t(ring.getSlots()), ring.getBytes()});
+  }
+
+  void add(Operation *each) {
+    const plan::Operation operation = operationOf(each, program.stages);
+    const bool yields = plan::isCompute(operation.kind) && bool(firstOf<BufferType>(each->getResults()));
+    index[each] = uint32_t(ops.size());
+    ops.push_back(each);
+    program.instructions.push_back(
+        {.operation = program.indexOf(operation, yields ? bytesIn<BufferType>(each->getResultTypes()) : -1),
+         .microbatch = microbatchOf(each),
+         .queue = program.queueFor(operation),
+         .place = uint32_t(program.places.size())});
+    program.places.push_back(each->getLoc());
+  }
+
+  /// Where the data of an instruction come from, and the tokens that it takes.
+  void link(uint32_t i) {
+    Instruction &own = program.instructions[i];
+    const plan::Kind kind = program.kind(own);
+    if (kind == plan::Kind::Overlapped)
+      return; // its two take what it needs
+    for (Value operand : ops[i]->getOperands()) {
+      const auto found = index.find(sourceOf(operand));
+      if (found == index.end())
+        continue;
+      const uint32_t definition = found->second;
+      Instruction &source = program.instructions[definition];
+      const plan::Kind sourceKind = program.kind(source);
+      const bool data = !isa<TokenType>(operand.getType());
+      if (program.onWeightsQueue(own)) {
+        own.in = own.in == kNone ? definition : std::max(own.in, definition);
+      } else if (kind == plan::Kind::Send && data && plan::isCompute(sourceKind)) {
+        own.in = definition;
+        source.out = i;
+      } else if (own.in == kNone && sourceKind == plan::Kind::Recv && operand.hasOneUse() && plan::isCompute(kind)) {
+        own.in = definition;
+        source.out = i;
+      } else if (!data || sourceKind == plan::Kind::Recv) {
+        program.uses.push_back({i, definition});
+      }
+    }
+  }
+
+  ProgramOp op;
+  Program program;
+  std::vector<Operation *> ops;
+  llvm::DenseMap<Operation *, uint32_t> index;
+};
+
+/// The module's programs by rank.
+FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
+  std::map<uint32_t, ProgramOp> byRank;
+  for (auto program : module.getOps<ProgramOp>()) {
+    auto [it, isNew] = byRank.try_emplace(program.getRank(), program);
+    if (!isNew) {
+      auto error = program.emitError() << "rank " << program.getRank() << " has two programs";
+      error.attachNote(it->second.getLoc()) << "the other is here";
+      return failure();
+    }
+  }
+  if (byRank.empty())
+    return module.emitError("expected a 'pipe.program' for each rank, found none"), failure();
+  std::vector<ProgramOp> programs;
+  for (auto [rank, program] : byRank) {
+    if (rank != programs.size())
+      return program.emitError() << "expected a 'pipe.program' for each rank, found none for rank " << programs.size(),
+             failure();
+    programs.push_back(program);
+  }
+  return programs;
+}
+
+LogicalResult checkPeers(const ProgramSet &set) {
+  for (const Program &program : set.programs)
+    for (uint32_t i = 0; i != program.instructions.size(); ++i)
+      if (const int32_t peer = program.of(program.instructions[i]).peer; peer >= int32_t(set.ranks()))
+        return program.emitError(i) << program.nameOf(i) << " names rank " << peer << ", which has no program";
+  return success();
+}
+
+/// Finds the transfers by what they carry.
+class Matcher {
+public:
+  explicit Matcher(ProgramSet &set) : set(set) {}
+
+  LogicalResult run() {
+    collect();
+    for (size_t rank = 0; rank != set.ranks(); ++rank)
+      for (uint32_t i = 0; i != set.programs[rank].instructions.size(); ++i)
+        if (set.programs[rank].kind(set.programs[rank].instructions[i]) == plan::Kind::Send && failed(match(rank, i)))
+          return failure();
+    for (const Program &program : set.programs)
+      for (uint32_t i = 0; left != 0 && i != program.instructions.size(); ++i)
+        if (const Instruction &own = program.instructions[i]; program.kind(own) == plan::Kind::Recv && own.in == kNone)
+          return program.emitError(i) << program.nameOf(i) << " on rank " << program.rank << " has no send on rank "
+                                      << program.of(own).peer;
+    return success();
+  }
+
+private:
+  /// What is carried, as the receiver names it, and the two ranks.
+  using Key = std::pair<uint64_t, uint64_t>;
+  static Key keyOf(const plan::Operation &operation, int32_t stage, int32_t microbatch, int32_t from, int32_t to) {
+    return {uint64_t(uint32_t(stage)) << 32 | uint32_t(microbatch),
+            uint64_t(operation.of) << 62 | uint64_t(uint32_t(from)) << 31 | uint32_t(to)};
+  }
+
+  void collect() {
+    for (const Program &program : set.programs)
+      for (uint32_t i = 0; i != program.instructions.size(); ++i)
+        if (const Instruction &own = program.instructions[i]; program.kind(own) == plan::Kind::Recv) {
+          const plan::Operation &recv = program.of(own);
+          receives[keyOf(recv, recv.stage, own.microbatch, recv.peer, program.rank)] = i;
+          ++left;
+        }
+  }
+
+  LogicalResult match(size_t rank, uint32_t i) {
+    Program &from = set.programs[rank];
+    Instruction &send = from.instructions[i];
+    const plan::Operation &operation = from.of(send);
+    const int32_t stage = operation.stage + (operation.of == plan::Payload::Forward ? 1 : -1);
+    const auto it = receives.find(keyOf(operation, stage, send.microbatch, from.rank, operation.peer));
+    if (it == receives.end() || it->second == kNone)
+      return from.emitError(i) << from.nameOf(i) << " on rank " << rank << " has no receive on rank " << operation.peer;
+    const uint32_t at = std::exchange(it->second, kNone);
+    --left;
+    Program &to = set.programs[size_t(operation.peer)];
+    Instruction &recv = to.instructions[at];
+    if (recv.out == kNone)
+      return to.emitError(at) << to.nameOf(at) << " is expected to have one pass that takes it";
+    send.out = recv.in = uint32_t(set.transfers.size());
+    set.transfers.push_back({from.rank, operation.peer, send.in, i, recv.out, at});
+    return success();
+  }
+
+  ProgramSet &set;
+  llvm::DenseMap<Key, uint32_t> receives;
+  size_t left = 0;
+};
+
+} // namespace
+
+FailureOr<ProgramSet> readPrograms(ModuleOp module) {
+  const auto found = findPrograms(module);
+  if (failed(found))
+    return failure();
+  ProgramSet set;
+  set.programs.reserve(found->size());
+  for (ProgramOp program : *found)
+    set.programs.push_back(Reader(program).run());
+  if (failed(checkPeers(set)))
+    return failure();
+  return set;
+}
+
+LogicalResult matchTransfers(ProgramSet &set) { return Matcher(set).run(); }
+
+} // namespace pipec

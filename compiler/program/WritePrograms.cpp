@@ -1,0 +1,260 @@
+#include "compiler/program/ProgramText.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace pipec {
+
+using namespace pipe;
+
+namespace {
+
+/// Writes one program.
+class Writer {
+public:
+  Writer(const Program &program, OpBuilder &builder)
+      : program(program), builder(builder), token(TokenType::get(builder.getContext())) {}
+
+  void run() {
+    ProgramOp op = makeProgram();
+    findTokens();
+    builder.setInsertionPointToEnd(&op.getStep().front());
+    ops.resize(program.instructions.size());
+    for (uint32_t i = 0; i != ops.size(); ++i) {
+      if (program.kind(program.instructions[i]) != plan::Kind::Overlapped) {
+        ops[i] = make(i);
+        continue;
+      }
+      writePair(i);
+      i += 2;
+    }
+    builder.setInsertionPointAfter(op);
+  }
+
+private:
+  /// What passes of a (stage, microbatch) have yielded for later ones of this program.
+  struct Held {
+    Value activation, context, output, gradient;
+  };
+
+  ProgramOp makeProgram() {
+    const auto optional = [&](plan::Bytes bytes) { return bytes ? builder.getI64IntegerAttr(bytes) : IntegerAttr(); };
+    const auto unless = [&](int32_t value, int32_t usual) {
+      return value == usual ? IntegerAttr() : builder.getI32IntegerAttr(value);
+    };
+    auto op = builder.create<ProgramOp>(
+        program.place, builder.getStringAttr("rank" + std::to_string(program.rank)),
+        builder.getI32IntegerAttr(program.rank), CommunicatorAttr::get(builder.getContext(), program.communicator),
+        program.stages.empty() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(program.stages),
+        optional(program.staticBytes), optional(program.workspace),
+        program.memoryLimit ? builder.getI64IntegerAttr(*program.memoryLimit) : IntegerAttr(), ringsAttr(),
+        program.fillsWeights ? builder.getUnitAttr() : UnitAttr(), unless(program.copies, 1),
+        unless(program.slices, 1));
+    for (Region *region : {&op.getEnter(), &op.getStep(), &op.getLeave()})
+      region->emplaceBlock();
+    return op;
+  }
+
+  ArrayAttr ringsAttr() {
+    if (!program.rings)
+      return {};
+    SmallVector<Attribute> attributes;
+    for (const plan::Ring &ring : *program.rings) {
+      attributes.push_back(RingAttr::get(builder.getContext(), ring.direction == plan::Direction::Send, ring.peer,
+                                         int32_t(ring.size), ring.slotBytes));
+      slots[{ring.peer, ring.direction == plan::Direction::Send}] = {ring.size, 0};
+    }
+    return builder.getArrayAttr(attributes);
+  }
+
+  /// What somebody waits for besides data yields a token; so does what leaves a transfer's buffer when it ends.
+  void findTokens() {
+    yieldsToken.resize(program.instructions.size());
+    for (const Use &use : program.uses)
+      yieldsToken[use.definition] = true;
+    for (const Instruction &instruction : program.instructions) {
+      const plan::Kind kind = program.kind(instruction);
+      if (kind == plan::Kind::Recv && instruction.out != kNone)
+        yieldsToken[instruction.out] = true;
+      if (program.onWeightsQueue(instruction) && instruction.in != kNone)
+        yieldsToken[instruction.in] = true;
+    }
+  }
+
+  IntegerAttr slotOf(const plan::Operation &operation) {
+    const auto found = slots.find({operation.peer, operation.kind == plan::Kind::Send});
+    if (found == slots.end())
+      return {};
+    auto &[size, next] = found->second;
+    return builder.getI32IntegerAttr(int32_t(next++ % size));
+  }
+
+  /// What an instruction waits for besides its data; of a receive that several passes take, the tensor.
+  void addUses(uint32_t i, SmallVectorImpl<Value> &operands) {
+    for (; nextUse != program.uses.size() && program.uses[nextUse].user == i; ++nextUse) {
+      const uint32_t definition = program.uses[nextUse].definition;
+      operands.push_back(valueOf<TokenType>(definition) ? valueOf<TokenType>(definition)
+                                                        : valueOf<BufferType>(definition));
+    }
+  }
+
+  /// The value of a type that an instruction yields, seen from behind a pair that it stands in.
+  template <typename Type> Value valueOf(uint32_t i) { return seen(firstOf<Type>(ops[i]->getResults())); }
+  Value seen(Value value) {
+    const auto found = outer.find(value);
+    return found == outer.end() ? value : found->second;
+  }
+
+  Operation *make(uint32_t i) {
+    const Instruction &instruction = program.instructions[i];
+    const plan::Operation &operation = program.of(instruction);
+    const Location place = program.placeOf(i);
+    SmallVector<Value, 4> operands;
+    switch (operation.kind) {
+    case plan::Kind::Send: {
+      operands.push_back(valueOf<BufferType>(instruction.in));
+      addUses(i, operands);
+      return builder.create<SendOp>(place, token, operands, payloadOf(operation), operation.stage,
+                                    instruction.microbatch, operation.peer, operation.cost, operation.latency,
+                                    slotOf(operation));
+    }
+    case plan::Kind::Recv:
+      addUses(i, operands);
+      return builder.create<RecvOp>(place, BufferType::get(builder.getContext(), operation.bytes), operands,
+                                    payloadOf(operation), operation.stage, instruction.microbatch, operation.peer,
+                                    operation.cost, operation.latency, slotOf(operation));
+    case plan::Kind::AllReduce:
+      addUses(i, operands);
+      return builder.create<AllReduceOp>(
+          place, token, operands, operation.peer < 0 ? IntegerAttr() : builder.getI32IntegerAttr(operation.peer),
+          builder.getI64IntegerAttr(operation.bytes), builder.getI64IntegerAttr(operation.cost));
+    case plan::Kind::Optimizer:
+      addUses(i, operands);
+      return builder.create<OptimizerStepOp>(place, operands, operation.stage, operation.cost);
+    default:
+      return makePass(i);
+    }
+  }
+
+  static Payload payloadOf(const plan::Operation &operation) {
+    return operation.of == plan::Payload::Forward ? Payload::Forward : Payload::Backward;
+  }
+
+  Operation *makePass(uint32_t i) {
+    const Instruction &instruction = program.instructions[i];
+    const plan::Operation &operation = program.of(instruction);
+    const plan::Kind kind = operation.kind;
+    const std::pair<int32_t, int32_t> key{operation.stage, instruction.microbatch};
+    MLIRContext *context = builder.getContext();
+    SmallVector<Value, 4> operands;
+    SmallVector<Type, 4> results;
+    const auto take = [&](Value value) {
+      if (value)
+        operands.push_back(seen(value));
+    };
+    // What the neighbouring stage on this rank yields, or the receive of what that of another one does.
+    const auto takeTensor = [&](int32_t neighbour, Value Held::*tensor) {
+      if (instruction.in != kNone)
+        return take(valueOf<BufferType>(instruction.in));
+      if (const auto found = held.find({neighbour, instruction.microbatch}); found != held.end())
+        take(found->second.*tensor);
+    };
+    Held &own = held[key];
+    if (kind == plan::Kind::Forward) {
+      takeTensor(operation.stage - 1, &Held::output);
+    } else {
+      if (kind != plan::Kind::BackwardWeight)
+        take(own.activation);
+      if (kind != plan::Kind::BackwardInput)
+        take(own.context);
+      if (kind != plan::Kind::BackwardWeight)
+        takeTensor(operation.stage + 1, &Held::gradient);
+      else if (instruction.in != kNone)
+        take(valueOf<TokenType>(instruction.in));
+    }
+    addUses(i, operands);
+    if (const plan::Bytes bytes = program.yields[instruction.operation]; bytes >= 0)
+      results.push_back(BufferType::get(context, bytes));
+    if (kind == plan::Kind::Forward) {
+      results.push_back(ActivationType::get(context, operation.activation));
+      results.push_back(ContextType::get(context, operation.context));
+    }
+    if (yieldsToken[i])
+      results.push_back(token);
+    Operation *made = nullptr;
+    const auto create = [&](auto op) {
+      using Op = decltype(op);
+      made = builder.create<Op>(program.placeOf(i), results, operands, builder.getI32IntegerAttr(operation.stage),
+                                builder.getI32IntegerAttr(instruction.microbatch), IntegerAttr(),
+                                builder.getI64IntegerAttr(operation.cost));
+    };
+    switch (kind) {
+    case plan::Kind::Forward:
+      create(ForwardOp());
+      own.activation = firstOf<ActivationType>(made->getResults());
+      own.context = firstOf<ContextType>(made->getResults());
+      own.output = firstOf<BufferType>(made->getResults());
+      break;
+    case plan::Kind::BackwardInput:
+      create(BackwardInputOp());
+      own.gradient = firstOf<BufferType>(made->getResults());
+      break;
+    case plan::Kind::BackwardWeight:
+      create(BackwardWeightOp());
+      break;
+    default:
+      create(BackwardOp());
+      own.gradient = firstOf<BufferType>(made->getResults());
+      break;
+    }
+    return made;
+  }
+
+  /// A header and the two behind it: one op, whose results are all that the two yield.
+  void writePair(uint32_t header) {
+    mlir::Block body;
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&body);
+      SmallVector<Value, 6> yielded;
+      for (const uint32_t i : {header + 1, header + 2}) {
+        ops[i] = makePass(i);
+        llvm::append_range(yielded, ops[i]->getResults());
+      }
+      builder.create<YieldOp>(program.placeOf(header), yielded);
+    }
+    Operation *last = body.getTerminator();
+    auto pair = builder.create<OverlappedOp>(program.placeOf(header), last->getOperandTypes(),
+                                             program.of(program.instructions[header]).cost);
+    mlir::Block &made = pair.getBody().emplaceBlock();
+    made.getOperations().splice(made.end(), body.getOperations());
+    for (const auto [inner, result] : llvm::zip(last->getOperands(), pair.getResults()))
+      outer[inner] = result;
+    ops[header] = pair;
+  }
+
+  const Program &program;
+  OpBuilder &builder;
+  const Type token;
+  std::vector<Operation *> ops; // of each instruction
+  std::vector<bool> yieldsToken;
+  std::map<std::pair<int32_t, bool>, std::pair<uint32_t, uint32_t>> slots; // by peer and whether it sends: size, next
+  llvm::DenseMap<std::pair<int32_t, int32_t>, Held> held;                  // by stage and microbatch
+  llvm::DenseMap<Value, Value> outer; // what the two of a pair yield, as the pair's results
+  size_t nextUse = 0;
+};
+
+} // namespace
+
+void writePrograms(const ProgramSet &set, ModuleOp module) {
+  for (ProgramOp program : llvm::make_early_inc_range(module.getOps<ProgramOp>()))
+    program.erase();
+  OpBuilder builder(module.getContext());
+  builder.setInsertionPointToEnd(module.getBody());
+  for (const Program &program : set.programs)
+    Writer(program, builder).run();
+}
+
+} // namespace pipec
