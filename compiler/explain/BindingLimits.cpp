@@ -53,7 +53,7 @@ int64_t usesOf(const plan::Program &program, const Limit &limit) {
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
     const Operation &operation = *cursor.at().operation;
     if (limit.kind == Limit::Kind::Contexts)
-      uses += operation.kind == Kind::BackwardWeight;
+      uses += plan::classOf(operation.kind) == plan::Class::Weights;
     else
       uses += operation.peer == limit.peer &&
               operation.kind == (limit.direction == Direction::Send ? Kind::Send : Kind::Recv);
@@ -124,7 +124,7 @@ private:
 void keepContexts(plan::Program &program, int64_t more) {
   for (plan::Instruction &instruction : program.instructions) {
     if (const Kind kind = program.operations[instruction.operation].kind;
-        !plan::isCompute(kind) && kind != Kind::Overlapped)
+        !plan::isCompute(kind) && plan::classOf(kind) != plan::Class::Header)
       continue;
     for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
       plan::Wait &wait = program.waits[w];

@@ -81,13 +81,10 @@ private:
 
   const Operation &of(uint32_t i) const { return program.operations[program.instructions[i].operation]; }
   static Payload payload(const Operation &operation) {
-    if (plan::isTransfer(operation.kind))
-      return operation.of;
-    return operation.kind == Kind::Forward ? Payload::Forward : Payload::Backward;
+    return plan::isTransfer(operation.kind) ? operation.of : plan::rowOf(operation.kind).gives;
   }
-  static bool isPass(Kind kind) {
-    return kind == Kind::Forward || kind == Kind::BackwardInput || kind == Kind::Backward;
-  }
+  /// What makes something of what the neighbouring stage made: no W.
+  static bool isPass(Kind kind) { return plan::rowOf(kind).gives != Payload::None; }
   Value valueOf(uint32_t i) const { return {payload(of(i)), of(i).stage, program.instructions[i].microbatch}; }
   Place placeOf(uint32_t i) const { return {program.instructions[i].queue, ordinals[i]}; }
 

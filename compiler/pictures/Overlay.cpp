@@ -40,7 +40,7 @@ struct Places {
       for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
         const plan::Step at = cursor.at();
         const plan::Operation &o = *at.operation;
-        if (!plan::isTransfer(o.kind) && o.kind != Kind::Overlapped)
+        if (plan::isBusy(o.kind) || plan::isCollective(o.kind))
           byKey[keyOf(program.rank, o.kind, o.of, o.stage, at.microbatch())] = {at.instruction->queue,
                                                                                 next[at.instruction->queue]++};
       }

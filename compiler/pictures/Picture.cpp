@@ -25,7 +25,7 @@ struct Timed {
 using Timings = std::map<Identity, Timed>;
 
 /// Whether an operation is drawn. The header of an overlapped pair is not; its two passes are.
-bool isDrawn(plan::Kind kind) { return !plan::isCommunication(kind) && kind != plan::Kind::Overlapped; }
+bool isDrawn(plan::Kind kind) { return plan::isBusy(kind); }
 
 int32_t chunkOf(const plan::Program &program, int32_t stage) {
   const auto found = std::find(program.stages.begin(), program.stages.end(), stage);
@@ -46,12 +46,13 @@ void settle(Section &section) {
       box.end -= first;
     }
     std::sort(lane.boxes.begin(), lane.boxes.end(), [](const Box &a, const Box &b) {
-      return std::tie(a.start, a.end, a.kind, a.chunk, a.microbatch) <
-             std::tie(b.start, b.end, b.kind, b.chunk, b.microbatch);
+      const size_t one = plan::counterOf(a.kind), other = plan::counterOf(b.kind); // of a pair the F first
+      return std::tie(a.start, a.end, one, a.chunk, a.microbatch) <
+             std::tie(b.start, b.end, other, b.chunk, b.microbatch);
     });
     for (size_t i = 1; i < lane.boxes.size(); ++i) {
       Box &one = lane.boxes[i - 1], &other = lane.boxes[i];
-      if (one.kind != plan::Kind::Forward || one.part != Box::Part::Whole || other.start >= one.end)
+      if (!plan::does(one.kind, plan::kForwardPass) || one.part != Box::Part::Whole || other.start >= one.end)
         continue;
       one.part = Box::Part::Upper;
       other.part = Box::Part::Lower;

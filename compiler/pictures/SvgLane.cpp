@@ -54,7 +54,7 @@ std::string boxes(const Lane &lane, const LaneLook &look) {
     const Cent apart = to - from >= 5 * kPixel ? 70 : to - from >= 2 * kPixel ? 40 : 0;
     const Cent width = std::max<Cent>(to - from - apart, 20);
     paths.rect(keyOf(box), from, top, width, height);
-    if (look.text == 0 || box.kind == plan::Kind::Optimizer || textWidth(box.microbatch, size) > width)
+    if (look.text == 0 || !plan::isCompute(box.kind) || textWidth(box.microbatch, size) > width)
       continue;
     const Colour fill = shade(lookOf(box.kind).fill, box.chunk, look.chunks);
     numbers[{-size, inkOn(fill)}] += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", centText(from + width / 2),

@@ -119,9 +119,9 @@ private:
         ++end;
       if (box && !merged(c)) {
         const std::string letter(lookOf(box->kind).letter);
-        std::string label = box->kind == plan::Kind::Optimizer    ? letter
-                            : box->kind == plan::Kind::Overlapped ? box->label
-                                                                  : letter + box->label;
+        std::string label = box->kind == plan::Kind::Overlapped ? box->label
+                            : plan::isCompute(box->kind)        ? letter + box->label
+                                                                : letter;
         if (label.size() > end - c)
           label = letter;
         for (size_t i = 0; i != end - c; ++i)
@@ -132,13 +132,12 @@ private:
   }
 
   // One of each look, for cells in which many boxes are one.
-  inline static const std::array<Shown, kLooks.size()> kStandIns = {{{{plan::Kind::Forward}, {}},
-                                                                     {{plan::Kind::Backward}, {}},
-                                                                     {{plan::Kind::BackwardWeight}, {}},
-                                                                     {{plan::Kind::Overlapped}, {}},
-                                                                     {{plan::Kind::Optimizer}, {}},
-                                                                     {{plan::Kind::Send}, {}},
-                                                                     {{plan::Kind::AllReduce}, {}}}};
+  inline static const std::array<Shown, kLooks.size()> kStandIns = [] {
+    std::array<Shown, kLooks.size()> shown;
+    for (const plan::KindRow &row : plan::kKindTable)
+      shown[lookIndex(row.kind)].kind = row.kind;
+    return shown;
+  }();
 
   int width;
   plan::Time scale;

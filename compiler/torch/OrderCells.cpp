@@ -14,9 +14,13 @@ namespace pipec::schedule {
 
 namespace {
 
-constexpr std::array<std::string_view, kActions> kSpellings = {
-    "F",      "I",           "W",           "B",       "SEND_F",  "RECV_F",      "SEND_B",
-    "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
+static_assert([] {
+  for (size_t i = 0; i != kActionTable.size(); ++i)
+    if (kActionTable[i].action != Action(i))
+      return false;
+  return true;
+}());
+
 constexpr std::string_view kPair = "OVERLAP_F_B";
 
 bool isOfStage(Action action) { return action >= Action::Unshard; }
@@ -130,11 +134,13 @@ private:
   /// The longest run of capitals and underscores.
   static bool kind(const char *&at, const char *end, Action &action) {
     const char *stop = std::find_if(at, end, [](char c) { return (c < 'A' || c > 'Z') && c != '_'; });
-    auto known = std::find(kSpellings.begin(), kSpellings.end(), std::string_view(at, size_t(stop - at)));
+    const std::string_view spelled(at, size_t(stop - at));
+    auto known = std::find_if(kActionTable.begin(), kActionTable.end(),
+                              [&](const ActionRow &row) { return row.spelling == spelled; });
     at = stop;
-    if (known == kSpellings.end())
+    if (known == kActionTable.end())
       return false;
-    action = static_cast<Action>(known - kSpellings.begin());
+    action = known->action;
     return true;
   }
 
@@ -246,7 +252,7 @@ private:
 
 } // namespace
 
-std::string_view spelling(Action action) { return kSpellings[size_t(action)]; }
+std::string_view spelling(Action action) { return rowOf(action).spelling; }
 
 void appendName(std::string &text, const Cell &cell) {
   char name[48]; // two numbers of at most 11 characters, and the longest spelling

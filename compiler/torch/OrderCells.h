@@ -6,8 +6,11 @@
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
+#include "runtime/plan/Kinds.h"
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,10 +39,48 @@ enum class Action : uint8_t {
 };
 inline constexpr int kActions = 14;
 
-inline bool isPass(Action action) { return action <= Action::B; }
-inline bool isTransfer(Action action) { return action >= Action::SendF && action <= Action::RecvB; }
-inline bool isSend(Action action) { return action == Action::SendF || action == Action::SendB; }
-inline bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }
+/// How an action is spelled, and which instruction does it: FSDP's actions and waits are none's.
+struct ActionRow {
+  Action action;
+  std::string_view spelling;
+  std::optional<plan::Kind> kind = std::nullopt;
+  plan::Payload of = plan::Payload::None; // of a transfer
+};
+/// In the order of Action.
+inline constexpr std::array<ActionRow, kActions> kActionTable = {{
+    {Action::F, plan::rowOf(plan::Kind::Forward).torch, plan::Kind::Forward},
+    {Action::I, plan::rowOf(plan::Kind::BackwardInput).torch, plan::Kind::BackwardInput},
+    {Action::W, plan::rowOf(plan::Kind::BackwardWeight).torch, plan::Kind::BackwardWeight},
+    {Action::B, plan::rowOf(plan::Kind::Backward).torch, plan::Kind::Backward},
+    {Action::SendF, "SEND_F", plan::Kind::Send, plan::Payload::Forward},
+    {Action::RecvF, "RECV_F", plan::Kind::Recv, plan::Payload::Forward},
+    {Action::SendB, "SEND_B", plan::Kind::Send, plan::Payload::Backward},
+    {Action::RecvB, "RECV_B", plan::Kind::Recv, plan::Payload::Backward},
+    {Action::WaitSendF, "WAIT_SEND_F"},
+    {Action::WaitSendB, "WAIT_SEND_B"},
+    {Action::Unshard, "UNSHARD"},
+    {Action::Reshard, "RESHARD"},
+    {Action::ReduceGrad, "REDUCE_GRAD"},
+    {Action::WaitReduceGrad, "WAIT_REDUCE_GRAD"},
+}};
+
+constexpr const ActionRow &rowOf(Action action) { return kActionTable[size_t(action)]; }
+/// The action of a pass or a transfer.
+constexpr Action actionOf(plan::Kind kind, plan::Payload of = plan::Payload::None) {
+  size_t at = 0;
+  while (kActionTable[at].kind != kind || kActionTable[at].of != of)
+    ++at;
+  return kActionTable[at].action;
+}
+
+constexpr bool isPass(Action action) { return rowOf(action).kind && plan::isCompute(*rowOf(action).kind); }
+constexpr bool isTransfer(Action action) { return rowOf(action).kind && plan::isTransfer(*rowOf(action).kind); }
+constexpr bool isSend(Action action) { return rowOf(action).kind == plan::Kind::Send; }
+constexpr bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }
+/// What happens at the other end of a transfer.
+constexpr Action otherEnd(Action transfer) {
+  return actionOf(isSend(transfer) ? plan::Kind::Recv : plan::Kind::Send, rowOf(transfer).of);
+}
 
 /// One action. Its row r is its rank; its line in the file is r + 1, since every line is a row.
 struct Cell {

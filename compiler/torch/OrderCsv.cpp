@@ -78,9 +78,8 @@ private:
                           order.backwardGroup > 1 && order.backwardGroup != order.microbatches
                               ? fmt::format("; backwards of {} slices from the last of them", order.backwardGroup)
                               : ""));
-        constexpr Letter kLetters[] = {Letter::F, Letter::B, Letter::W, Letter::BW}; // in the order of Action
         const bool overlapped = cell.opensPair && cells.rows[rank][at + 1].action == Action::B;
-        word.push_back({cell.stage, kLetters[size_t(cell.action)], overlapped});
+        word.push_back({cell.stage, letterOf(*rowOf(cell.action).kind), overlapped});
       }
     }
     return true;

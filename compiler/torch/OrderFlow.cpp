@@ -104,10 +104,8 @@ private:
 
   End otherEnd(End end) const {
     const Cell &cell = cells.rows[end.rank][end.place];
-    constexpr Action kOthers[] = {Action::RecvF, Action::SendF, Action::RecvB, Action::SendB}; // of SendF, RecvF, …
     const int32_t stage = otherStage(cell);
-    return {size_t(index.rankOf[size_t(stage)]),
-            index.at(kOthers[size_t(cell.action) - size_t(Action::SendF)], stage, cell.microbatch)};
+    return {size_t(index.rankOf[size_t(stage)]), index.at(schedule::otherEnd(cell.action), stage, cell.microbatch)};
   }
 
   bool isReady(End end) const {

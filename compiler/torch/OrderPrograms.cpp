@@ -89,14 +89,11 @@ uint32_t OrderPrograms::operationOf(const Cell &cell) {
   plan::Operation operation;
   operation.stage = cell.stage;
   if (isPass(cell.action)) {
-    constexpr plan::Kind kKinds[] = {plan::Kind::Forward, plan::Kind::BackwardInput, plan::Kind::BackwardWeight,
-                                     plan::Kind::Backward}; // in the order of Action
-    operation.kind = kKinds[size_t(cell.action)];
+    operation.kind = *rowOf(cell.action).kind;
     operation.cost = 1;
   } else if (isTransfer(cell.action)) {
-    const bool forward = cell.action == Action::SendF || cell.action == Action::RecvF;
-    operation.kind = isSend(cell.action) ? plan::Kind::Send : plan::Kind::Recv;
-    operation.of = forward ? plan::Payload::Forward : plan::Payload::Backward;
+    operation.kind = *rowOf(cell.action).kind;
+    operation.of = rowOf(cell.action).of;
     operation.peer = index.rankOf[size_t(schedule::otherStage(cell))];
     operation.cost = 1;
   } else {

@@ -178,9 +178,7 @@ private:
       return missingInput(node);
     if (auto pass = head(node.rank, 0); pass && *pass < node.place)
       return {{node.rank, *pass}, "{} stands behind {} in its row"};
-    constexpr Action kOtherEnds[] = {Action::RecvF, Action::SendF, Action::RecvB, Action::SendB}; // of SendF, RecvF, …
-    return {placeOf(kOtherEnds[size_t(own.action) - size_t(Action::SendF)], otherStage(own), own.microbatch),
-            "{} waits for its other end {}"};
+    return {placeOf(otherEnd(own.action), otherStage(own), own.microbatch), "{} waits for its other end {}"};
   }
 
   /// Of a pass, or a WAIT_SEND, at the head of its row.

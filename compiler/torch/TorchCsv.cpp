@@ -32,8 +32,6 @@ using schedule::TorchRelease;
 
 namespace {
 
-bool hasAction(plan::Kind kind) { return plan::isCompute(kind) || plan::isTransfer(kind); }
-
 /// What a release expects in a row beside passes and transfers.
 class RowFiller {
 public:
@@ -175,10 +173,11 @@ std::string refusal(const plan::Variant &variant) {
   bool backward = false;
   for (const plan::Program &program : variant.programs)
     for (const plan::Operation &operation : program.operations) {
-      if (!hasAction(operation.kind) && operation.kind != plan::Kind::Optimizer &&
-          operation.kind != plan::Kind::AllReduce && operation.kind != plan::Kind::Overlapped)
+      // The caller steps and sums by himself; a pair is two cells.
+      if (*plan::rowOf(operation.kind).torch == 0 && !plan::isOfStage(operation.kind) &&
+          !plan::isCollective(operation.kind))
         return fmt::format("PyTorch's order files have no {}", plan::name(operation.kind));
-      backward |= operation.kind == plan::Kind::Backward || operation.kind == plan::Kind::BackwardInput;
+      backward |= plan::does(operation.kind, plan::kInputGradient);
     }
   return backward ? "" : "PyTorch's order files are of training: each forward in them has a backward, here none has";
 }

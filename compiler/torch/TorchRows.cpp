@@ -34,16 +34,6 @@ private:
   std::vector<uint32_t> moves;
 };
 
-Action actionOf(const plan::Operation &operation) {
-  constexpr Action kPasses[] = {Action::F, Action::I, Action::W, Action::B}; // in the order of plan::Kind
-  if (plan::isCompute(operation.kind))
-    return kPasses[size_t(operation.kind)];
-  const bool forward = operation.of == plan::Payload::Forward;
-  if (operation.kind == plan::Kind::Send)
-    return forward ? Action::SendF : Action::SendB;
-  return forward ? Action::RecvF : Action::RecvB;
-}
-
 } // namespace
 
 TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
@@ -70,11 +60,11 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
       const plan::Operation &operation = *step.operation;
       const bool opensPair =
           !plan::isTransfer(operation.kind) && std::exchange(opens, operation.kind == plan::Kind::Overlapped);
-      const bool hasCell = plan::isCompute(operation.kind) || plan::isTransfer(operation.kind);
+      const bool hasCell = *plan::rowOf(operation.kind).torch != 0;
       places.push_back(hasCell ? uint32_t(row.size()) : kNoCell);
       if (!hasCell)
         return;
-      const schedule::Cell cell{.action = actionOf(operation),
+      const schedule::Cell cell{.action = schedule::actionOf(operation.kind, operation.of),
                                 .opensPair = opensPair,
                                 .stage = operation.stage,
                                 .microbatch = int32_t(step.microbatch())};
@@ -89,11 +79,11 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
         row.push_back({Cell::Kind::Send, index});
         return;
       }
-      const bool forward = plan::isCompute(operation.kind) ? operation.kind == plan::Kind::Forward
-                                                           : operation.of == plan::Payload::Forward;
-      const uint32_t taken = operation.kind == plan::Kind::BackwardWeight
-                                 ? Traffic::kNone
-                                 : moves.to(cell.stage, forward, cell.microbatch);
+      const plan::Payload of =
+          plan::isCompute(operation.kind) ? plan::rowOf(operation.kind).gives : operation.of; // None of a W
+      const bool forward = of == plan::Payload::Forward;
+      const uint32_t taken =
+          of == plan::Payload::None ? Traffic::kNone : moves.to(cell.stage, forward, cell.microbatch);
       if (operation.kind == plan::Kind::Recv) {
         traffic.moves[taken].receives = queue;
         receives[taken] = cell;
@@ -102,7 +92,7 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
       }
       Traffic::Pass pass{operation.cost, cell.microbatch, taken, Traffic::kNone};
       const uint32_t index = uint32_t(traffic.passes.size());
-      if (operation.kind != plan::Kind::BackwardWeight)
+      if (of != plan::Payload::None)
         pass.out = moves.from(cell.stage, forward, cell.microbatch);
       if (pass.in != Traffic::kNone)
         traffic.moves[pass.in].consumer = index;

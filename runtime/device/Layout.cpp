@@ -24,7 +24,7 @@ size_t findFree(const std::vector<std::string> &names, const std::vector<bool> &
 
 bool reduces(const plan::Program &program) {
   return std::any_of(program.operations.begin(), program.operations.end(),
-                     [](const plan::Operation &op) { return op.kind == plan::Kind::AllReduce; });
+                     [](const plan::Operation &op) { return plan::isCollective(op.kind); });
 }
 
 } // namespace

@@ -157,8 +157,7 @@ Status Executable::findSlots(const TransferMemory &memory) {
     const plan::Operation &op = *item.operation;
     if (plan::isTransfer(op.kind)) {
       item.out = slots(item, op.of, directionOf(op));
-    } else if (plan::isCompute(op.kind) && op.kind != Kind::BackwardWeight) {
-      Payload of = op.kind == Kind::Forward ? Payload::Forward : Payload::Backward;
+    } else if (const Payload of = plan::rowOf(op.kind).gives; of != Payload::None) {
       item.in = slots(item, of, Direction::Recv);
       item.out = slots(item, of, Direction::Send);
     }

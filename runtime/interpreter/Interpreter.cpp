@@ -67,38 +67,15 @@ void Interpreter::issue(const Round &round) {
     }
     label.operation = item.operation;
     label.microbatch = walk.microbatch();
-    StageSlots slots{walk.in(), walk.out()};
-    switch (item.operation->kind) {
-    case Kind::Forward:
-      stage.forward(item.queue, label, slots);
-      break;
-    case Kind::BackwardInput:
-      stage.backwardInput(item.queue, label, slots);
-      break;
-    case Kind::BackwardWeight:
-      stage.backwardWeight(item.queue, label);
-      break;
-    case Kind::Backward:
-      stage.backward(item.queue, label, slots);
-      break;
-    case Kind::Overlapped:
-      stage.overlapped(item.queue, label);
-      break;
-    case Kind::Send:
-      transport.send(item.queue, label, slots.out);
-      break;
-    case Kind::Recv:
-      transport.recv(item.queue, label, slots.out);
-      break;
-    case Kind::Optimizer:
-      stage.optimizerStep(item.queue, label);
-      break;
-    case Kind::AllReduce:
+    const Kind kind = item.operation->kind;
+    if (plan::isOfStage(kind))
+      stage.issue(item.queue, label, {walk.in(), walk.out()});
+    else if (plan::isCollective(kind))
       transport.allReduce(item.queue, label, stage);
-      break;
-    default:
-      break; // refused by the loader (P6)
-    }
+    else if (kind == Kind::Send)
+      transport.send(item.queue, label, walk.out());
+    else
+      transport.recv(item.queue, label, walk.out());
   }
 }
 

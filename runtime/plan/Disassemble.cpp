@@ -39,9 +39,9 @@ std::string costText(const Operation &o) {
   if (isCommunication(o.kind))
     text += ", " + bytesText(o.bytes);
   if (o.activation != 0)
-    text += fmt::format(", activation {}{}", o.kind == Kind::Forward ? "+" : "-", bytesText(o.activation));
+    text += fmt::format(", activation {}{}", holds(o.kind) ? "+" : "-", bytesText(o.activation));
   if (o.context != 0)
-    text += fmt::format(", context {}{}", o.kind == Kind::Forward ? "+" : "-", bytesText(o.context));
+    text += fmt::format(", context {}{}", holds(o.kind) ? "+" : "-", bytesText(o.context));
   return text;
 }
 

@@ -201,6 +201,8 @@ template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
   return kinds;
 }
 
+/// The kinds of passes.
+inline constexpr auto kPasses = kindsThat([](const KindRow &row) { return isCompute(row.kind); });
 /// The kinds that do some work: of the gradient of the input B and BW.
 template <Work work> inline constexpr auto kKindsDoing = kindsThat([](const KindRow &row) { return row.does & work; });
 

@@ -18,7 +18,7 @@ public:
       deferred.pop_front();
     }
   }
-  /// A forward starts. True if more is live now than ever before.
+  /// What holds memory starts. True if more is live now than ever before.
   bool hold(const Operation &operation) {
     live += held(operation);
     if (live <= most)
@@ -26,10 +26,10 @@ public:
     most = live;
     return true;
   }
-  /// A backward or W has been issued.
+  /// What frees memory has been issued.
   void release(const Operation &operation, bool onWeightsQueue) {
     if (onWeightsQueue)
-      deferred.push_back(operation.context);
+      deferred.push_back(operation.activation + operation.context);
     else
       live -= held(operation);
   }
@@ -42,7 +42,7 @@ private:
   static __int128 held(const Operation &operation) { return __int128(operation.activation) + operation.context; }
 
   __int128 live = 0, most = 0;
-  std::deque<Bytes> deferred; // contexts
+  std::deque<Bytes> deferred;
   int64_t released = 0;
 };
 

@@ -39,6 +39,12 @@ struct Queue {
   Priority priority = Priority::Compute; // Device only
   bool operator==(const Queue &) const = default;
 };
+/// Which instructions may stand on it (KindRow::queues).
+inline QueueClass classOf(const Queue &queue) {
+  return queue.kind == QueueKind::Communicator ? kCommunicator
+         : queue.priority == Priority::Compute ? kComputeQueue
+                                               : kWeightsQueue;
+}
 
 /// Met once `count` instructions of `queue` have completed since the start of this step or, with previousStep, of the
 /// step before; in the first step the latter is always met. In trip t of the wait's segment, count = base + stride * t.

@@ -20,7 +20,7 @@ RankWalk::RankWalk(const Variant &variant, const Program &program, const rules::
 
 void RankWalk::initialize() {
   for (uint32_t q = 1; q < program.queues.size(); ++q)
-    if (program.queues[q].kind == QueueKind::Device)
+    if (classOf(program.queues[q]) == kWeightsQueue)
       weightsQueue = q;
   for (size_t i = 0; i < stages.size(); ++i) {
     stages[i].before = local(variant.before(program.stages[i]));
@@ -37,31 +37,11 @@ void RankWalk::initialize() {
     if (isCompute(o.kind) || isTransfer(o.kind))
       marks[i].resize(size_t(variant.microbatches));
     Stage &stage = *stageOfOperation[i];
-    const bool forward = o.of == Payload::Forward;
-    switch (o.kind) {
-    case Kind::Forward:
-      stage.forward = i;
-      break;
-    case Kind::BackwardInput:
-      stage.backwardInput = i;
-      break;
-    case Kind::BackwardWeight:
-      stage.backwardWeight = i;
-      break;
-    case Kind::Backward:
-      stage.backward = i;
-      break;
-    case Kind::Send:
-      (forward ? stage.sendForward : stage.sendBackward) = i;
-      break;
-    case Kind::Recv:
-      (forward ? stage.recvForward : stage.recvBackward) = i;
-      break;
-    default:
-      break;
-    }
+    if (isCompute(o.kind))
+      stage.operations[size_t(o.kind)] = i;
     if (!isTransfer(o.kind))
       continue;
+    (o.kind == Kind::Send ? stage.sends : stage.recvs)[size_t(o.of)] = i;
     slotsOf[i] = ringOf.at(rules::endOf(o));
     slots[slotsOf[i]].transfers += facts.operation[i];
   }
@@ -78,7 +58,7 @@ void RankWalk::initialize() {
     const Kind kind = program.operations[instruction.operation].kind;
     if (isTransfer(kind))
       slots[slotsOf[instruction.operation]].queue = instruction.queue;
-    else if (kind == Kind::AllReduce)
+    else if (isCollective(kind))
       reduceOf(program.operations[instruction.operation]).queue = instruction.queue;
     for (uint32_t w = 0; w < instruction.waits; ++w) {
       const Wait &wait = program.waits[instruction.firstWait + w];
@@ -128,45 +108,37 @@ Status RankWalk::once(const Now &now) {
     return {}; // P21, P38
   const uint32_t operation = now.step.instruction->operation;
   bool before = o.kind == Kind::Send ? mark(operation, now) == kSent : mark(operation, now) != 0;
-  if (o.kind == Kind::BackwardInput || o.kind == Kind::Backward)
-    before = backwardPlace(stageOf(now), now) != 0;
+  for (const Kind other : kPasses) // B, W and BW: what one has done the other may not do again
+    if ((rowOf(other).does & rowOf(o.kind).does) != 0)
+      if (const uint32_t done = stageOf(now).of(other); done != kNone)
+        before |= mark(done, now) != 0;
   return before ? Status::check(fmt::format("P25: {} is executed twice", text(now))) : Status{};
 }
 
 Status RankWalk::visit(const Now &now) {
   if (Status status = once(now); !status.ok())
     return status;
+  const Kind kind = now.step.operation->kind;
   Status (RankWalk::*rules[2])(const Now &) = {nullptr, nullptr}; // P42 comes first: the others note what has run
-  switch (now.step.operation->kind) {
-  case Kind::Forward:
+  if (does(kind, kForwardPass)) {
     rules[0] = &RankWalk::sliceOrder;
     rules[1] = &RankWalk::forwardInput;
-    break;
-  case Kind::BackwardInput:
-  case Kind::Backward:
+  } else if (does(kind, kInputGradient)) {
     rules[0] = &RankWalk::sliceOrder;
     rules[1] = &RankWalk::backwardInput;
-    break;
-  case Kind::BackwardWeight:
+  } else if (does(kind, kWeightGradient)) {
     rules[0] = &RankWalk::weightInput;
-    break;
-  case Kind::Send:
-    rules[0] = &RankWalk::sendInput;
-    rules[1] = &RankWalk::sendSlot;
-    break;
-  case Kind::Recv:
-    rules[0] = &RankWalk::recvSlot;
-    break;
-  case Kind::AllReduce:
-    rules[0] = &RankWalk::reduceInput;
-    break;
-  case Kind::Overlapped: // its waits are met, and the two behind it have none of their own
-    return {};
-  default:
+  } else if (does(kind, kUpdate)) {
     rules[0] = &RankWalk::optimizerInput;
     rules[1] = &RankWalk::reduced;
-    break;
-  }
+  } else if (isCollective(kind)) {
+    rules[0] = &RankWalk::reduceInput;
+  } else if (kind == Kind::Send) {
+    rules[0] = &RankWalk::sendInput;
+    rules[1] = &RankWalk::sendSlot;
+  } else if (kind == Kind::Recv) {
+    rules[0] = &RankWalk::recvSlot;
+  } // the header of a pair: its waits are met, and the two behind it have none of their own
   for (const auto rule : rules)
     if (rule)
       if (Status status = (this->*rule)(now); !status.ok())

@@ -10,6 +10,8 @@
 #include "runtime/plan/LiveMemory.h"
 #include "runtime/plan/Rules.h"
 
+#include <array>
+
 namespace pipec::plan {
 
 class RankWalk {
@@ -24,11 +26,16 @@ private:
 
   /// Operations of one stage, kNone where it has none that is executed.
   struct Stage {
-    uint32_t forward = kNone, backwardInput = kNone, backwardWeight = kNone, backward = kNone;
-    uint32_t sendForward = kNone, sendBackward = kNone, recvForward = kNone, recvBackward = kNone;
+    Stage() { operations.fill(kNone), sends.fill(kNone), recvs.fill(kNone); }
+    std::array<uint32_t, kKinds> operations;         // of passes, by kind
+    std::array<uint32_t, 3> sends, recvs;            // by payload
     const Stage *before = nullptr, *after = nullptr; // its neighbours, where they are on this rank
-    // How often B or BW and W have been executed, and the place of its last W on the weights queue.
-    int64_t backwards = 0, weights = 0, lastDeferred = 0;
+    std::array<int64_t, kWorks> done{};              // passes executed, by counterOf
+    int64_t lastDeferred = 0;                        // the place of its last pass on the weights queue
+
+    uint32_t of(Kind kind) const { return operations[size_t(kind)]; }
+    uint32_t send(Payload of) const { return sends[size_t(of)]; }
+    uint32_t recv(Payload of) const { return recvs[size_t(of)]; }
   };
 
   /// What one queue knows of another's completions.
@@ -64,6 +71,8 @@ private:
   /// Whether this instruction waits for so many of a queue of its rank, or comes behind them on it.
   bool awaits(const Now &now, uint32_t queue, int64_t count) const;
   Stage *local(int32_t stage);
+  /// How many passes of the stage that this counter numbers the step has.
+  int64_t due(const Stage &stage, size_t counter) const;
   Stage &stageOf(const Now &now) { return *stageOfOperation[now.step.instruction->operation]; }
   std::string text(const Now &now) const;
   Status once(const Now &now); // P25
@@ -78,7 +87,8 @@ private:
   Status reduced(const Now &now);        // P39, of the optimizer
   Status sliceOrder(const Now &now);     // P42
   Status received(const Now &now, uint32_t recv, const char *label);
-  uint32_t backwardPlace(const Stage &stage, const Now &now);
+  template <Work work> uint32_t placeOf(const Stage &stage, const Now &now);
+  void passed(const Now &now);
 
   // RulesSlots.cpp: transfer buffers.
   void produced(const Now &now, uint32_t send);

@@ -4,48 +4,31 @@
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/Text.h"
 
+#include <array>
 #include <fmt/format.h>
 
 namespace pipec::plan::rules {
 namespace {
 
-/// How often each kind is executed for one stage; transfers by what they carry.
-struct Work {
-  int64_t forward = 0, backwardInput = 0, backwardWeight = 0, backward = 0, optimizer = 0;
-  int64_t sendForward = 0, sendBackward = 0, recvForward = 0, recvBackward = 0;
-  const Operation *holds = nullptr; // F
+/// How often each kind of work is done for one stage a step; transfers by what they carry.
+struct Counts {
+  std::array<int64_t, kWorks> passes{};    // by counterOf: F, B and BW, W, optimizer
+  int64_t weightGradients = 0;             // by W and BW
+  std::array<int64_t, 3> sends{}, recvs{}; // by payload
 
   void add(const Operation &o, int64_t times) {
-    switch (o.kind) {
-    case Kind::Forward:
-      forward += times;
-      break;
-    case Kind::BackwardInput:
-      backwardInput += times;
-      break;
-    case Kind::BackwardWeight:
-      backwardWeight += times;
-      break;
-    case Kind::Backward:
-      backward += times;
-      break;
-    case Kind::Optimizer:
-      optimizer += times;
-      break;
-    case Kind::Send:
-      (o.of == Payload::Forward ? sendForward : sendBackward) += times;
-      break;
-    case Kind::Recv:
-      (o.of == Payload::Forward ? recvForward : recvBackward) += times;
-      break;
-    default:
-      break; // P6
-    }
+    if (isBusy(o.kind))
+      passes[counterOf(o.kind)] += times;
+    if (does(o.kind, kWeightGradient))
+      weightGradients += times;
+    if (isTransfer(o.kind))
+      (o.kind == Kind::Send ? sends : recvs)[size_t(o.of)] += times;
   }
+  int64_t of(Kind kind) const { return passes[counterOf(kind)]; }
 };
 
-std::vector<Work> workOfStages(const Variant &variant, const std::vector<Facts> &facts) {
-  std::vector<Work> work(size_t(variant.stages));
+std::vector<Counts> workOfStages(const Variant &variant, const std::vector<Facts> &facts) {
+  std::vector<Counts> work(size_t(variant.stages));
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const std::vector<Operation> &operations = variant.programs[r].operations;
     for (size_t i = 0; i < operations.size(); ++i)
@@ -54,9 +37,9 @@ std::vector<Work> workOfStages(const Variant &variant, const std::vector<Facts> 
   return work;
 }
 
-bool anyBackward(const std::vector<Work> &work) {
-  for (const Work &w : work)
-    if (w.backward + w.backwardInput + w.backwardWeight > 0)
+bool anyBackward(const std::vector<Counts> &work) {
+  for (const Counts &w : work)
+    if (w.of(Kind::Backward) + w.of(Kind::BackwardWeight) > 0)
       return true;
   return false;
 }
@@ -64,25 +47,25 @@ bool anyBackward(const std::vector<Work> &work) {
 } // namespace
 
 Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
-  const std::vector<Work> work = workOfStages(variant, facts);
+  const std::vector<Counts> work = workOfStages(variant, facts);
   // A plan without any backward is one for evaluation.
   const int64_t m = variant.microbatches, backwards = anyBackward(work) ? m : 0;
   bool optimizer = false;
-  for (const Work &w : work)
-    optimizer |= w.optimizer > 0;
+  for (const Counts &w : work)
+    optimizer |= w.of(Kind::Optimizer) > 0;
   for (size_t s = 0; s < work.size(); ++s) {
-    const Work &w = work[s];
+    const Counts &w = work[s];
     const auto error = [&](const char *what, int64_t found, int64_t expected) {
       return Status::check(fmt::format("P21: stage {} executes {} {} a step, expected {}", s, found, what, expected));
     };
-    if (w.forward != m)
-      return error("F", w.forward, m);
-    if (w.backward + w.backwardInput != backwards)
-      return error("B and BW", w.backward + w.backwardInput, backwards);
-    if (w.backwardWeight != w.backwardInput)
-      return error("W", w.backwardWeight, w.backwardInput);
-    if (w.optimizer != int64_t(optimizer))
-      return error("optimizer steps", w.optimizer, int64_t(optimizer));
+    if (w.of(Kind::Forward) != m)
+      return error("F", w.of(Kind::Forward), m);
+    if (w.of(Kind::Backward) != backwards)
+      return error("B and BW", w.of(Kind::Backward), backwards);
+    if (w.weightGradients != backwards)
+      return error("W and BW", w.weightGradients, backwards);
+    if (w.of(Kind::Optimizer) != int64_t(optimizer))
+      return error("optimizer steps", w.of(Kind::Optimizer), int64_t(optimizer));
   }
   return {};
 }
@@ -98,7 +81,7 @@ Reduces reducesOf(const Program &program, const Facts &facts, bool ofTwo) {
   Reduces own;
   for (size_t i = 0; i < program.operations.size(); ++i)
     if (const Operation &o = program.operations[i];
-        o.kind == Kind::AllReduce && (o.peer != -1) == ofTwo && facts.operation[i] > 0) {
+        isCollective(o.kind) && (o.peer != -1) == ofTwo && facts.operation[i] > 0) {
       own.operation = &o;
       own.count += facts.operation[i];
     }
@@ -133,10 +116,10 @@ Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
 }
 
 Status copySums(const Variant &variant, const std::vector<Facts> &facts) {
-  const std::vector<Work> work = workOfStages(variant, facts);
+  const std::vector<Counts> work = workOfStages(variant, facts);
   bool optimizer = false;
-  for (const Work &w : work)
-    optimizer |= w.optimizer > 0;
+  for (const Counts &w : work)
+    optimizer |= w.of(Kind::Optimizer) > 0;
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const int32_t partner = variant.partnerOf(int32_t(r));
     const int64_t expected = partner >= 0 && optimizer;
@@ -175,8 +158,9 @@ Status neighbours(const Variant &variant) {
 
 Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
   const std::vector<int32_t> rankOf = rankOfStages(variant);
-  const std::vector<Work> work = workOfStages(variant, facts);
+  const std::vector<Counts> work = workOfStages(variant, facts);
   const int64_t m = variant.microbatches, backwards = anyBackward(work) ? m : 0;
+  constexpr auto kForward = size_t(Payload::Forward), kBackward = size_t(Payload::Backward);
   for (size_t s = 0; s + 1 < work.size(); ++s) {
     const bool apart = variant.after(int32_t(s)) >= 0 && rankOf[s] != rankOf[s + 1];
     const auto check = [&](const char *what, size_t stage, int64_t found, int64_t expected) {
@@ -186,9 +170,9 @@ Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
                                              found, what, stage, apart ? expected : 0));
     };
     for (Status status :
-         {check("send F", s, work[s].sendForward, m), check("recv F", s + 1, work[s + 1].recvForward, m),
-          check("send B", s + 1, work[s + 1].sendBackward, backwards),
-          check("recv B", s, work[s].recvBackward, backwards)})
+         {check("send F", s, work[s].sends[kForward], m), check("recv F", s + 1, work[s + 1].recvs[kForward], m),
+          check("send B", s + 1, work[s + 1].sends[kBackward], backwards),
+          check("recv B", s, work[s].recvs[kBackward], backwards)})
       if (!status.ok())
         return status;
   }
@@ -202,7 +186,7 @@ Status released(const Variant &variant, const std::vector<Facts> &facts) {
   std::vector<Held> held(size_t(variant.stages));
   for (const Program &program : variant.programs)
     for (const Operation &o : program.operations)
-      if (o.kind == Kind::Forward)
+      if (holds(o.kind))
         held[size_t(o.stage)] = {o.activation, o.context};
   const bool backwards = anyBackward(workOfStages(variant, facts));
   for (const Program &program : variant.programs)
@@ -212,9 +196,10 @@ Status released(const Variant &variant, const std::vector<Facts> &facts) {
         return Status::check(fmt::format("P33: rank {}: {} of stage {} releases {} of {}, its F holds {}", program.rank,
                                          name(o.kind), o.stage, bytesText(found), what, bytesText(expected)));
       };
-      if ((o.kind == Kind::BackwardInput || o.kind == Kind::Backward) && o.activation != h.activation)
+      const unsigned frees = rowOf(o.kind).frees;
+      if ((frees & kActivation) != 0 && o.activation != h.activation)
         return error("activation", o.activation, h.activation);
-      if ((o.kind == Kind::BackwardWeight || o.kind == Kind::Backward) && o.context != h.context)
+      if ((frees & kContext) != 0 && o.context != h.context)
         return error("context", o.context, h.context);
       if (!backwards && (o.activation != 0 || o.context != 0))
         return Status::check(

@@ -8,10 +8,35 @@
 
 namespace pipec::plan {
 
-/// Where the microbatch's B or BW stands on the compute queue; 0: not yet.
-uint32_t RankWalk::backwardPlace(const Stage &stage, const Now &now) {
-  const uint32_t split = stage.backwardInput == kNone ? 0 : mark(stage.backwardInput, now);
-  return split != 0 || stage.backward == kNone ? split : mark(stage.backward, now);
+/// Where the pass that does this work for the microbatch stands on its queue; 0: not yet.
+template <Work work> uint32_t RankWalk::placeOf(const Stage &stage, const Now &now) {
+  for (const Kind kind : kKindsDoing<work>)
+    if (const uint32_t operation = stage.of(kind); operation != kNone)
+      if (const uint32_t place = mark(operation, now); place != 0)
+        return place;
+  return 0;
+}
+
+int64_t RankWalk::due(const Stage &stage, size_t counter) const {
+  int64_t count = 0;
+  for (const Kind kind : kPasses)
+    if (counterOf(kind) == counter && stage.of(kind) != kNone)
+      count += facts.operation[stage.of(kind)];
+  return count;
+}
+
+/// A pass that keeps all rules: notes it.
+void RankWalk::passed(const Now &now) {
+  const Kind kind = now.step.operation->kind;
+  Stage &stage = stageOf(now);
+  mark(now.step.instruction->operation, now) = now.place;
+  ++stage.done[counterOf(kind)];
+  if (now.queue != 0)
+    stage.lastDeferred = now.place;
+  if (holds(kind))
+    hold(now);
+  else
+    memory.release(*now.step.operation, now.queue != 0);
 }
 
 /// That the compute queue knows the receive of its input to be complete.
@@ -26,57 +51,50 @@ Status RankWalk::received(const Now &now, uint32_t recv, const char *label) {
 
 Status RankWalk::forwardInput(const Now &now) {
   Stage &stage = stageOf(now);
-  if (stage.recvForward != kNone) {
-    if (Status status = received(now, stage.recvForward, "P26"); !status.ok())
+  if (const uint32_t recv = stage.recv(Payload::Forward); recv != kNone) {
+    if (Status status = received(now, recv, "P26"); !status.ok())
       return status;
-    consumed(now, stage.recvForward);
-  } else if (stage.before && mark(stage.before->forward, now) == 0) {
+    consumed(now, recv);
+  } else if (stage.before && placeOf<kForwardPass>(*stage.before, now) == 0) {
     return Status::check(fmt::format("P26: {} comes before F of stage {}", text(now), now.step.operation->stage - 1));
   }
-  mark(stage.forward, now) = now.place;
-  produced(now, stage.sendForward);
-  hold(now);
+  produced(now, stage.send(Payload::Forward));
+  passed(now);
   return {};
 }
 
 Status RankWalk::backwardInput(const Now &now) {
   Stage &stage = stageOf(now);
-  if (mark(stage.forward, now) == 0)
+  if (placeOf<kForwardPass>(stage, now) == 0)
     return Status::check(fmt::format("P27: {} comes before its F", text(now)));
-  if (stage.recvBackward != kNone) {
-    if (Status status = received(now, stage.recvBackward, "P27"); !status.ok())
+  if (const uint32_t recv = stage.recv(Payload::Backward); recv != kNone) {
+    if (Status status = received(now, recv, "P27"); !status.ok())
       return status;
-    consumed(now, stage.recvBackward);
-  } else if (stage.after && backwardPlace(*stage.after, now) == 0) {
+    consumed(now, recv);
+  } else if (stage.after && placeOf<kInputGradient>(*stage.after, now) == 0) {
     return Status::check(
         fmt::format("P27: {} comes before the backward of stage {}", text(now), now.step.operation->stage + 1));
   }
-  mark(now.step.instruction->operation, now) = now.place;
-  ++stage.backwards;
-  produced(now, stage.sendBackward);
-  memory.release(*now.step.operation, now.queue != 0);
+  produced(now, stage.send(Payload::Backward));
+  passed(now);
   return {};
 }
 
 Status RankWalk::weightInput(const Now &now) {
-  Stage &stage = stageOf(now);
-  const uint32_t input = stage.backwardInput == kNone ? 0 : mark(stage.backwardInput, now);
+  const uint32_t input = placeOf<kInputGradient>(stageOf(now), now);
   if (input == 0)
     return Status::check(fmt::format("P28: {} comes before its B", text(now)));
   if (now.queue != 0 && input > knowsCompute[now.queue].now)
     return Status::check(fmt::format("P28: {} does not wait for its B", text(now)));
-  mark(stage.backwardWeight, now) = now.place;
-  ++stage.weights;
-  if (now.queue != 0)
-    stage.lastDeferred = now.place;
-  memory.release(*now.step.operation, now.queue != 0);
+  passed(now);
   return {};
 }
 
 Status RankWalk::sendInput(const Now &now) {
   const Operation &o = *now.step.operation;
   const Stage &stage = stageOf(now);
-  const uint32_t producer = o.of == Payload::Forward ? mark(stage.forward, now) : backwardPlace(stage, now);
+  const uint32_t producer =
+      o.of == Payload::Forward ? placeOf<kForwardPass>(stage, now) : placeOf<kInputGradient>(stage, now);
   if (producer == 0)
     return Status::check(fmt::format("P29: {} comes before what it sends is made", text(now)));
   if (producer > knowsCompute[now.queue].now)
@@ -95,20 +113,10 @@ bool RankWalk::awaits(const Now &now, uint32_t queue, int64_t count) const {
 }
 
 Status RankWalk::reduceInput(const Now &now) {
-  int64_t backwards = 0, weights = 0;
-  for (size_t i = 0; i < program.operations.size(); ++i) {
-    const Kind kind = program.operations[i].kind;
-    if (kind == Kind::BackwardInput || kind == Kind::Backward)
-      backwards += facts.operation[i];
-    else if (kind == Kind::BackwardWeight)
-      weights += facts.operation[i];
-  }
-  for (const Stage &stage : stages) {
-    backwards -= stage.backwards;
-    weights -= stage.weights;
-  }
-  if (backwards > 0 || weights > 0)
-    return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
+  for (const Stage &stage : stages)
+    for (size_t counter = counterOf(Kind::Backward); counter < kWorks; ++counter)
+      if (stage.done[counter] < due(stage, counter))
+        return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
   const Reduce &before = now.step.operation->peer == -1 ? copySum : Reduce{};
   if (before.queue != kNone) { // the norm is that of the sums
     if (before.place == 0 || !awaits(now, before.queue, before.place))
@@ -136,14 +144,14 @@ Status RankWalk::reduced(const Now &now) {
 
 /// Forwards need the slices before them, backwards those behind them, on their own stage.
 Status RankWalk::sliceOrder(const Now &now) {
-  const bool forward = now.step.operation->kind == Kind::Forward;
+  const bool forward = does(now.step.operation->kind, kForwardPass);
   const int64_t slice = now.microbatch % variant.slices;
   if (slice == (forward ? 0 : variant.slices - 1))
     return {};
   Now other = now;
   other.microbatch += forward ? -1 : 1;
   Stage &stage = stageOf(now);
-  if ((forward ? mark(stage.forward, other) : backwardPlace(stage, other)) != 0)
+  if ((forward ? placeOf<kForwardPass>(stage, other) : placeOf<kInputGradient>(stage, other)) != 0)
     return {};
   return Status::check(fmt::format("P42: {} comes before that of slice {} of its sequence", text(now),
                                    other.microbatch % variant.slices));
@@ -151,10 +159,10 @@ Status RankWalk::sliceOrder(const Now &now) {
 
 Status RankWalk::optimizerInput(const Now &now) {
   const Stage &stage = stageOf(now);
-  const auto due = [&](uint32_t operation) { return operation == kNone ? 0 : facts.operation[operation]; };
-  if (stage.backwards < due(stage.backwardInput) + due(stage.backward))
+  constexpr size_t kBackwards = counterOf(Kind::Backward), kWeights = counterOf(Kind::BackwardWeight);
+  if (stage.done[kBackwards] < due(stage, kBackwards))
     return Status::check(fmt::format("P30: {} comes before the last backward of its stage", text(now)));
-  if (stage.weights < due(stage.backwardWeight))
+  if (stage.done[kWeights] < due(stage, kWeights))
     return Status::check(fmt::format("P30: {} comes before the last W of its stage", text(now)));
   if (stage.lastDeferred > 0 && stage.lastDeferred > computeKnows[weightsQueue].now)
     return Status::check(fmt::format("P30: {} does not wait for the last W of its stage", text(now)));

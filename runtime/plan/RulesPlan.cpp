@@ -21,7 +21,7 @@ Status sizeError(const char *what, int64_t found, int64_t least, int64_t most) {
 Status onlySupported(const Variant &variant) {
   for (const Program &program : variant.programs) {
     for (const Operation &o : program.operations)
-      if (o.kind > Kind::AllReduce && o.kind != Kind::Overlapped && int(o.kind) < kKinds)
+      if (isKnown(o.kind) && !rowOf(o.kind).supported)
         return Status::input(
             fmt::format("P6: rank {}: operations of kind {} are not supported yet: a newer pipec is needed",
                         program.rank, name(o.kind)));

@@ -15,6 +15,17 @@ bool holds(const Program &program, int32_t stage) {
   return std::binary_search(program.stages.begin(), program.stages.end(), stage);
 }
 
+/// "the compute queue or the weights queue"
+std::string queuesText(unsigned classes) {
+  constexpr std::pair<QueueClass, const char *> kNames[] = {
+      {kComputeQueue, "the compute queue"}, {kWeightsQueue, "the weights queue"}, {kCommunicator, "a communicator"}};
+  std::string text;
+  for (const auto &[each, name] : kNames)
+    if ((classes & each) != 0)
+      text += (text.empty() ? "" : " or ") + std::string(name);
+  return text;
+}
+
 /// Why an operation's numbers are wrong, or null.
 const char *wrongNumbers(const Operation &o) {
   if (o.cost < 0 || o.cost > limits::kTime || o.latency < 0 || o.latency > limits::kTime)
@@ -27,16 +38,17 @@ const char *wrongNumbers(const Operation &o) {
     return "a latency, which only transfers have";
   if (!isCommunication(o.kind) && o.bytes != 0)
     return "a payload, which only transfers and collectives have";
-  if (o.activation != 0 && o.kind != Kind::Forward && o.kind != Kind::BackwardInput && o.kind != Kind::Backward)
+  const unsigned memory = rowOf(o.kind).holds | rowOf(o.kind).frees;
+  if (o.activation != 0 && (memory & kActivation) == 0)
     return "an activation, which only F, B and BW have";
-  if (o.context != 0 && o.kind != Kind::Forward && o.kind != Kind::BackwardWeight && o.kind != Kind::Backward)
+  if (o.context != 0 && (memory & kContext) == 0)
     return "a context, which only F, W and BW have";
   return nullptr;
 }
 
 /// Why a transfer's other end is wrong, or null.
 const char *wrongPeer(const Operation &o, const Variant &variant, int32_t rank) {
-  if (o.kind == Kind::AllReduce && o.peer != -1)
+  if (isCollective(o.kind) && o.peer != -1)
     return o.of != Payload::None               ? "a payload kind, which only transfers have"
            : o.peer != variant.partnerOf(rank) ? "a peer that holds no copies of its stages"
                                                : nullptr;
@@ -83,14 +95,14 @@ Status operations(const Variant &variant, const Program &program) {
       return Status::input(
           fmt::format("P11: rank {}: operation {} ({} stage {}) has {}", program.rank, i, name(o.kind), o.stage, what));
     };
-    if (int(o.kind) >= kKinds)
+    if (!isKnown(o.kind))
       return error("an unknown kind");
     if (!holds(program, o.stage))
       return error("a stage that is not on this rank");
     for (const char *wrong : {wrongNumbers(o), wrongPeer(o, variant, program.rank)})
       if (wrong)
         return error(wrong);
-    const bool ofTwo = o.kind == Kind::AllReduce && o.peer != -1;
+    const bool ofTwo = isCollective(o.kind) && o.peer != -1;
     const uint64_t key =
         uint64_t(uint32_t(o.stage)) << 16 | uint64_t(o.kind) << 8 | uint64_t(o.of) << 1 | uint64_t(ofTwo);
     if (const auto [at, fresh] = seen.try_emplace(key, i); !fresh)
@@ -147,14 +159,9 @@ Status instructions(const Program &program) {
     if (instruction.queue >= program.queues.size())
       return error(fmt::format("is on queue {}, the program has {}", instruction.queue, program.queues.size()));
     const Operation &o = program.operations[instruction.operation];
-    const bool communicator = program.queues[instruction.queue].kind == QueueKind::Communicator;
-    if (communicator != isCommunication(o.kind))
-      return error(fmt::format("({} stage {}) is on {}", name(o.kind), o.stage,
-                               communicator ? "a communicator, expected a device queue"
-                                            : "a device queue, expected a communicator"));
-    if (!communicator && instruction.queue != 0 && o.kind != Kind::BackwardWeight)
-      return error(
-          fmt::format("({} stage {}) is on the weights queue, expected the compute queue", name(o.kind), o.stage));
+    if (const QueueClass on = classOf(program.queues[instruction.queue]); (rowOf(o.kind).queues & on) == 0)
+      return error(fmt::format("({} stage {}) is on {}, expected {}", name(o.kind), o.stage, queuesText(on),
+                               queuesText(rowOf(o.kind).queues)));
     if (!isTransfer(o.kind))
       continue;
     if (known[instruction.operation] == instruction.queue)
@@ -270,7 +277,7 @@ const char *wrongPair(const Program &program, const Instruction *header, size_t 
   const Instruction &first = header[1], &second = header[2];
   const Operation &pair = program.operations[header->operation];
   const Operation &f = program.operations[first.operation], &b = program.operations[second.operation];
-  if (f.kind != Kind::Forward || (b.kind != Kind::BackwardInput && b.kind != Kind::Backward))
+  if (!does(f.kind, kForwardPass) || !does(b.kind, kInputGradient))
     return "is not followed by an F and a B or BW";
   if (f.stage != pair.stage)
     return "is of another stage than its F";

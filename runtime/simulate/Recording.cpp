@@ -36,7 +36,7 @@ Status Recording::run(const plan::Variant &of, Options options) {
         side.emplace_back(q, index);
       } else {
         transferAt[r][q].push_back(-1);
-        if (step.operation->kind == Kind::AllReduce)
+        if (plan::isCollective(step.operation->kind))
           collectives[keyOf(int32_t(r), *step.operation)].push_back({int32_t(r), q, index});
       }
       queues[q].push_back({step.instruction, step.operation, step.trip});
@@ -103,7 +103,7 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
   const plan::Program &program = variant->programs[size_t(place.rank)];
   const Executed &own = at(place);
   const Kind kind = own.operation->kind;
-  const bool computes = plan::isCompute(kind) || kind == Kind::Overlapped;
+  const bool computes = plan::isCompute(kind) || plan::classOf(kind) == plan::Class::Header;
   const bool device = program.queues[place.queue].kind == plan::QueueKind::Device;
   if (std::optional<Occurrence> previous = before(place))
     consider(best, device ? Why::Order : Why::Queue, *previous, start);
@@ -155,7 +155,7 @@ Cause Recording::causeOf(const Occurrence &of) const {
     if (n > 0)
       consider(best, Why::Queue, {send.rank, all[size_t(n - 1)].first, send.step, all[size_t(n - 1)].second},
                own.start);
-  } else if (own.operation->kind == Kind::AllReduce) {
+  } else if (plan::isCollective(own.operation->kind)) {
     for (const auto &[rank, q, index] : collectives.at(keyOf(place.rank, *own.operation)))
       considerSide(best, {rank, q, place.step, index}, own.start);
   } else if (best.why != Why::Memory) {

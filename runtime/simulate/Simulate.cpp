@@ -28,7 +28,7 @@ void allowedPeak(const plan::Program &program, RankResult &rank) {
          ++w)
       if (const plan::Wait &wait = program.waits[w]; wait.queue == weightsQueue && !wait.previousStep)
         memory.know(wait.base + wait.stride * step.trip);
-    if (step.operation->kind == plan::Kind::Forward) {
+    if (plan::holds(step.operation->kind)) {
       if (memory.hold(*step.operation))
         rank.peakIndex = index;
     } else if (plan::isCompute(step.operation->kind)) {

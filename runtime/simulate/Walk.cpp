@@ -92,7 +92,7 @@ void Walk::run(uint32_t q) {
     if (!ready(q, when))
       return;
     const Work &work = workOf(head(queue));
-    if (work.kind == Kind::AllReduce)
+    if (plan::isCollective(work.kind))
       return join(q, when);
     if (!plan::isTransfer(work.kind)) {
       if (!queue.shares) {
@@ -151,7 +151,7 @@ Time Walk::compute(uint32_t q, Time start) {
 /// Whether a queue has come to an all-reduce.
 bool Walk::stands(uint32_t q, uint32_t collective) const {
   const QueueState &queue = queues[q];
-  return queue.posted && workOf(head(queue)).kind == Kind::AllReduce && workOf(head(queue)).link == collective;
+  return queue.posted && plan::isCollective(workOf(head(queue)).kind) && workOf(head(queue)).link == collective;
 }
 
 /// A rank has come to an all-reduce; the last one lets all go on.
@@ -220,11 +220,11 @@ void Walk::wake(QueueState &queue) {
 /// What a pass holds and how long it takes, in the first step.
 void Walk::count(const QueueState &queue, const Work &work, Time start, Time end) {
   RankResult &rank = result.ranks[size_t(queue.rank)];
-  if ((plan::isCompute(work.kind) && work.inPair != Work::InPair::First) || work.kind == Kind::Optimizer)
+  if (plan::isBusy(work.kind) && work.inPair != Work::InPair::First)
     rank.busy += end - start;
   __int128 &held = live[size_t(queue.rank)];
   const __int128 bytes = __int128(work.operation->activation) + work.operation->context;
-  if (work.kind != Kind::Forward) {
+  if (!plan::holds(work.kind)) {
     held -= bytes;
     return;
   }

@@ -38,7 +38,7 @@ void Walk::build(size_t rank) {
   // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
   for (const Operation &operation : program.operations) {
     works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
-    if (operation.kind == Kind::AllReduce) {
+    if (plan::isCollective(operation.kind)) {
       const bool all = operation.peer == -1;
       const int32_t key = all ? -1 : std::min(int32_t(rank), operation.peer);
       works.back().link = collectiveOf.try_emplace(key, uint32_t(collectives.size())).first->second;
@@ -106,7 +106,7 @@ void Walk::build(size_t rank) {
         const plan::Wait &wait = program.waits[w];
         waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});
       }
-      if (work.kind == Kind::AllReduce)
+      if (plan::isCollective(work.kind))
         if (std::vector<uint32_t> &all = collectives[work.link].queues; all.empty() || all.back() != base + q)
           all.push_back(uint32_t(base + q));
       if (plan::isTransfer(work.kind)) {

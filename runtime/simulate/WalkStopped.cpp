@@ -34,7 +34,7 @@ Status Walk::stopped() const {
     const Work &work = workOf(entry);
     if (queue.posted && plan::isTransfer(work.kind))
       return work.kind == Kind::Send ? links[work.link].recv.queue : links[work.link].send.queue;
-    if (queue.posted && work.kind == Kind::AllReduce)
+    if (queue.posted && plan::isCollective(work.kind))
       for (uint32_t other : collectives[work.link].queues)
         if (!stands(other, work.link))
           return other;

@@ -11,17 +11,11 @@ public:
   /// The device outlives the stage, and the stage the device's work. One stage a device.
   explicit HostStage(HostDevice &device) : device(device) { device.serve(*this, *this); }
 
-  void forward(QueueId queue, const Label &label, const StageSlots &slots) final { submit(queue, label, slots); }
-  void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) final { submit(queue, label, slots); }
-  void backwardWeight(QueueId queue, const Label &label) final { submit(queue, label, {}); }
-  void backward(QueueId queue, const Label &label, const StageSlots &slots) final { submit(queue, label, slots); }
-  void overlapped(QueueId queue, const Label &label) final { submit(queue, label, {}); }
-  void optimizerStep(QueueId queue, const Label &label) final { submit(queue, label, {}); }
-
-private:
-  void submit(QueueId queue, const Label &label, const StageSlots &slots) {
+  void issue(QueueId queue, const Label &label, const StageSlots &slots) final {
     device.submit(queue, label, slots.in, slots.out, this);
   }
+
+private:
   HostDevice &device;
 };
 

@@ -27,23 +27,16 @@ struct StageMemory {
 
 class Stage : public Summand {
 public:
-  // Each call issues the work on `queue` and returns (or when the queue has room): the queue runs it once what was
-  // issued on it before is done, and counts one. label.operation says which stage, label.microbatch which microbatch.
-  // Wrong data or an error of the device raises the rank's Failure. CUDA: kernel launches or a graph on the queue's
-  // stream, never a synchronisation.
-
-  virtual void forward(QueueId queue, const Label &label, const StageSlots &slots) = 0;
-  /// Gradient of the input; ends the activation. The weight context stays.
-  virtual void backwardInput(QueueId queue, const Label &label, const StageSlots &slots) = 0;
-  /// Gradient of the weights; ends the weight context. No slots: nothing of it leaves the rank.
-  virtual void backwardWeight(QueueId queue, const Label &label) = 0;
-  /// Both in one; ends both.
-  virtual void backward(QueueId queue, const Label &label, const StageSlots &slots) = 0;
-  /// The forward and the backward issued next make a pair (plan::Kind::Overlapped): a stage that can run the two at
-  /// once does; one that cannot does nothing here, and runs one after the other.
-  virtual void overlapped(QueueId queue, const Label &label) = 0;
-  /// Once a stage and step; in plans with an all-reduce after setGlobalNorm.
-  virtual void optimizerStep(QueueId queue, const Label &label) = 0;
+  /// Issues the work of an instruction on `queue` and returns (or when the queue has room): the queue runs it once what
+  /// was issued on it before is done, and counts one. label.operation says which kind of work of which stage
+  /// (plan::isOfStage), label.microbatch of which microbatch. Wrong data or an error of the device raises the rank's
+  /// Failure. CUDA: kernel launches or a graph on the queue's stream, never a synchronisation.
+  ///
+  /// What a pass makes and ends stands in the table of kinds (runtime/plan/Kinds.h). A W has no slots: nothing of it
+  /// leaves the rank. After the header of a pair the forward and the backward issued next belong together: a stage that
+  /// can run the two at once does; one that cannot does nothing at the header, and runs one after the other. The
+  /// optimizer's step comes once a stage and step; in plans with an all-reduce of a norm after setGlobalNorm.
+  virtual void issue(QueueId queue, const Label &label, const StageSlots &slots) = 0;
 
   // Between steps only: from the issuing thread, once all that was issued has completed.
 

@@ -44,9 +44,9 @@ std::optional<plan::Kind> kindOf(const Json &arguments) {
   const auto found = arguments.find("kind");
   if (found == arguments.end() || !found->is_string())
     return std::nullopt;
-  for (int kind = 0; kind != plan::kKinds; ++kind)
-    if (found->get_ref<const std::string &>() == plan::name(plan::Kind(kind)))
-      return plan::Kind(kind);
+  for (const plan::KindRow &row : plan::kKindTable)
+    if (found->get_ref<const std::string &>() == row.name)
+      return row.kind;
   return std::nullopt;
 }
 

@@ -96,13 +96,13 @@ private:
   bool first = true;
 };
 
-/// Activations and contexts of a rank over time: F holds from its start, backwards and W release at their end.
+/// Activations and contexts of a rank over time: what holds memory does so from its start, what frees it at its end.
 class LiveBytes {
 public:
   void add(const Event &e) {
     if (e.held == 0)
       return;
-    const bool holds = e.kind == Kind::Forward;
+    const bool holds = plan::holds(e.kind);
     changes[e.rank][holds ? e.start : e.end] += holds ? e.held : -e.held;
   }
   void write(Writer &out) const {

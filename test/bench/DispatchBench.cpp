@@ -43,12 +43,7 @@ public:
   void send(QueueId, const Label &label, Slot) override { take(label); }
   void recv(QueueId, const Label &label, Slot) override { take(label); }
   void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
-  void forward(QueueId, const Label &label, const StageSlots &) override { take(label); }
-  void backwardInput(QueueId, const Label &label, const StageSlots &) override { take(label); }
-  void backwardWeight(QueueId, const Label &label) override { take(label); }
-  void backward(QueueId, const Label &label, const StageSlots &) override { take(label); }
-  void overlapped(QueueId, const Label &label) override { take(label); }
-  void optimizerStep(QueueId, const Label &label) override { take(label); }
+  void issue(QueueId, const Label &label, const StageSlots &) override { take(label); }
   double gradientNorm(const Label &) override { return 0; }
   void setGlobalNorm(const Label &, double) override {}
   Status save(const std::string &, int64_t) override { return {}; }
@@ -109,10 +104,10 @@ void byHand(benchmark::State &state) {
   for (auto _ : state)
     for (int64_t step = 0; step < kSteps; ++step) {
       for (int64_t m = 0; m < state.range(0); ++m)
-        stage.forward(0, {&operations[0], m, step, 0}, {});
+        stage.issue(0, {&operations[0], m, step, 0}, {});
       for (int64_t m = 0; m < state.range(0); ++m)
-        stage.backward(0, {&operations[1], m, step, 0}, {});
-      stage.optimizerStep(0, {&operations[2], 0, step, 0});
+        stage.issue(0, {&operations[1], m, step, 0}, {});
+      stage.issue(0, {&operations[2], 0, step, 0}, {});
     }
   report(state, program);
 }

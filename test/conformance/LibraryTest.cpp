@@ -73,7 +73,7 @@ protected:
     return status;
   }
   std::string forward() {
-    stage->forward(0, {&plan.variants.front().programs[1].operations[1], 3, 0, 0}, {});
+    stage->issue(0, {&plan.variants.front().programs[1].operations[1], 3, 0, 0}, {});
     device.synchronize(0, 1);
     return failure.status().message;
   }
@@ -118,7 +118,7 @@ TEST_F(ProbeTest, AMessageIsMadeOneLineOfPrintableText) {
 TEST_F(ProbeTest, WhatItHasNoFunctionForEndsTheRun) {
   ASSERT_TRUE(make("").ok());
   plan::Operation backward{plan::Kind::Backward, plan::Payload::None, 1, -1, 0, 0, 0, 0, 0};
-  stage->backward(0, {&backward, 0, 0, 0}, {});
+  stage->issue(0, {&backward, 0, 0, 0}, {});
   device.synchronize(0, 1);
   EXPECT_EQ(failure.status().message, "rank 1: BW stage 1 microbatch 0: the stage library has no function for BW");
 }

@@ -42,12 +42,7 @@ public:
   void allReduce(QueueId q, const Label &label, Summand &) override { add(q, label, {}, {}); }
   double gradientNorm(const Label &) override { return 0; }
   void setGlobalNorm(const Label &, double) override {}
-  void forward(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
-  void backwardInput(QueueId q, const Label &l, const StageSlots &slots) override { add(q, l, slots.in, slots.out); }
-  void backwardWeight(QueueId q, const Label &label) override { add(q, label, {}, {}); }
-  void backward(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
-  void overlapped(QueueId q, const Label &label) override { add(q, label, {}, {}); }
-  void optimizerStep(QueueId q, const Label &label) override { add(q, label, {}, {}); }
+  void issue(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
   StageMemory memory() const override { return {}; }

@@ -39,10 +39,7 @@ std::string orderOf(const schedule::Words &words) {
     for (const schedule::Op &op : word) {
       schedule::Cell cell;
       Done &own = done[op.stage];
-      cell.action = op.letter == schedule::Letter::F    ? schedule::Action::F
-                    : op.letter == schedule::Letter::W  ? schedule::Action::W
-                    : op.letter == schedule::Letter::BW ? schedule::Action::B
-                                                        : schedule::Action::I;
+      cell.action = schedule::actionOf(schedule::kindOf(op.letter));
       cell.opensPair = op.overlapped;
       cell.stage = op.stage;
       if (op.letter == schedule::Letter::B)

@@ -15,7 +15,7 @@ Progress::Progress(const plan::Plan &plan, bool wanted) : on(wanted && isatty(ST
     for (const plan::Segment &segment : program.step)
       for (uint32_t i = 0; i < segment.count; ++i) {
         const plan::Operation &op = program.operations[program.instructions[segment.first + i].operation];
-        if (plan::isCompute(op.kind) || op.kind == plan::Kind::Optimizer || op.kind == plan::Kind::Overlapped)
+        if (plan::isOfStage(op.kind))
           sum += double(op.cost) * segment.trips;
         if (op.kind == plan::Kind::Overlapped)
           i += 2; // a pair takes its own time

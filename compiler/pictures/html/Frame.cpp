@@ -111,7 +111,7 @@ private:
           const Occurrence place{int32_t(r), q, step, i};
           if (o.kind == plan::Kind::Send)
             sends[{int32_t(r), o.peer}].push_back(place);
-          else if (o.kind != plan::Kind::Recv && o.kind != plan::Kind::Overlapped) // of a pair, its two are there
+          else if (plan::isBusy(o.kind) || plan::isCollective(o.kind)) // of a pair, its two are there
             (program.queues[q].kind == plan::QueueKind::Device ? device : collectives).push_back(place);
         }
       }

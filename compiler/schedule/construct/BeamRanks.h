@@ -51,7 +51,7 @@ public:
     Time handOver = 0;
   };
   const Consumer &consumer(int32_t stage, Letter letter) const {
-    return stages[size_t(stage)].consumers[letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1];
+    return stages[size_t(stage)].consumers[counterOf(letter)];
   }
   /// The view once it is known that another rank's result reaches the rank at `arrival`.
   View withArrival(View view, const Consumer &consumer, Time arrival);

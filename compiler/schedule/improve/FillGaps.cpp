@@ -81,7 +81,6 @@ private:
     return next > before;
   }
 
-  static size_t kindOf(Letter letter) { return letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1; }
   Time lengthOf(const Op &op) const { return costOf(problem.stages[size_t(op.stage)], op.letter); }
   Level change(const Op &op) const { return changeOf(problem.stages[size_t(op.stage)], op.letter); }
 
@@ -109,7 +108,7 @@ private:
   /// When the input of the next letter of this kind is there and the letter before it has run; none: not known yet.
   std::optional<Time> readyOf(const Op &op) const {
     const auto s = static_cast<size_t>(op.stage);
-    const size_t kind = kindOf(op.letter), n = ends[s][kind].size();
+    const size_t kind = counterOf(op.letter), n = ends[s][kind].size();
     Time ready = n > 0 ? ends[s][kind].back() : 0;
     const auto after = [&](const std::vector<Time> &producers, size_t at, Time handOver) {
       if (at >= producers.size())
@@ -165,7 +164,7 @@ private:
       turn(rank, to);
     if (earliest < start || to < from)
       state.starts[to] = earliest;
-    ends[size_t(op.stage)][kindOf(op.letter)].push_back(state.starts[to] + lengthOf(op));
+    ends[size_t(op.stage)][counterOf(op.letter)].push_back(state.starts[to] + lengthOf(op));
     if (to < from)
       noteGap(rank, to + 1);
     noteGap(rank, to);

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kTried = 4;    // periods, the likeliest
 constexpr int32_t kAnchors = 8; // moments at which one may begin
 
-size_t kindOf(const Op &op) { return 4 * size_t(op.stage) + size_t(op.letter); }
+size_t lineOf(const Op &op) { return kLetters * size_t(op.stage) + size_t(op.letter); }
 
 /// The words with the period run `times` times more.
 Words repeated(const Words &words, const Period &period, int32_t microbatches, int32_t times) {
@@ -41,7 +41,7 @@ void leaveOut(Words &words, size_t kinds, int32_t from, int32_t count) {
   for (Word &word : words) {
     std::vector<int32_t> seen(kinds, 0);
     std::erase_if(word, [&](const Op &op) {
-      const int32_t microbatch = seen[kindOf(op)]++;
+      const int32_t microbatch = seen[lineOf(op)]++;
       return microbatch >= from && microbatch < from + count;
     });
   }
@@ -60,16 +60,16 @@ public:
     for (const Word &word : words) {
       uint64_t all = 0;
       std::vector<bool> isCounted(numbers.size(), false);
-      size_t first = kindOf(word.front());
+      size_t first = lineOf(word.front());
       for (const Op &op : word)
-        if (!isCounted[kindOf(op)]) {
-          isCounted[kindOf(op)] = true;
-          all += numbers[kindOf(op)];
+        if (!isCounted[lineOf(op)]) {
+          isCounted[lineOf(op)] = true;
+          all += numbers[lineOf(op)];
         }
       std::vector<uint64_t> &mine = states.emplace_back(1, 0);
       mine.reserve(word.size() + 1);
       for (const Op &op : word)
-        mine.push_back(mine.back() + numbers[kindOf(op)] - (kindOf(op) == first ? all : 0));
+        mine.push_back(mine.back() + numbers[lineOf(op)] - (lineOf(op) == first ? all : 0));
     }
   }
 
@@ -173,7 +173,7 @@ Words grown(const Problem &problem, const Problem &few, const Words &words, cons
   const int32_t times = (more + period.microbatches - 1) / period.microbatches;
   Words result = repeated(words, period, few.microbatches, times);
   if (const int32_t spare = times * period.microbatches - more; spare > 0)
-    leaveOut(result, 4 * problem.stages.size(), problem.microbatches / 2, spare);
+    leaveOut(result, kLetters * problem.stages.size(), problem.microbatches / 2, spare);
   return result;
 }
 

@@ -3,7 +3,10 @@
 // sizes bytes; both stay within runtime/plan/Limits.h.
 #pragma once
 
+#include "runtime/plan/Kinds.h"
+
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -112,8 +115,40 @@ std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy);
 std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
 
 /// The kind of a pass in a word. Passes of one stage and kind run in a known order of microbatches, so a word names
-/// none.
+/// none. Letters are dense: arrays are indexed by them.
 enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
+inline constexpr size_t kLetters = 4;
+
+namespace detail {
+inline constexpr std::array<plan::Kind, kLetters> kKindOf = {plan::Kind::Forward, plan::Kind::BackwardInput,
+                                                             plan::Kind::BackwardWeight, plan::Kind::Backward};
+/// What follows from a letter's row in the table of kinds.
+struct LetterRow {
+  uint8_t counter = 0;
+  int8_t activation = 0, context = 0; // 1: held from its start, -1: freed at its end
+};
+inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
+  std::array<LetterRow, kLetters> rows{};
+  for (size_t i = 0; i < kLetters; ++i) {
+    const plan::KindRow &row = plan::rowOf(kKindOf[i]);
+    rows[i].counter = uint8_t(plan::counterOf(row.kind));
+    rows[i].activation = int8_t((row.holds & plan::kActivation) != 0) - int8_t((row.frees & plan::kActivation) != 0);
+    rows[i].context = int8_t((row.holds & plan::kContext) != 0) - int8_t((row.frees & plan::kContext) != 0);
+  }
+  return rows;
+}();
+} // namespace detail
+
+constexpr plan::Kind kindOf(Letter letter) { return detail::kKindOf[size_t(letter)]; }
+/// The letter of a pass.
+constexpr Letter letterOf(plan::Kind pass) {
+  size_t letter = 0;
+  while (detail::kKindOf[letter] != pass)
+    ++letter;
+  return Letter(letter);
+}
+/// By what a stage's letters are numbered: 0: its F, 1: its backwards, B and BW, 2: its W.
+constexpr size_t counterOf(Letter letter) { return detail::kLetterTable[size_t(letter)].counter; }
 
 /// One letter of a word: a pass. An `overlapped` F runs together with the backward that follows it in the word: both
 /// start when both can, and end together.
@@ -139,11 +174,8 @@ inline Time pairCost(const Problem &problem, const Op &forward, const Op &backwa
 /// By how many bytes a letter changes what its rank holds: an F adds them at its start, the others free them at their
 /// end. In 128 bits: sizes within the limits times as many microbatches may pass 2^63.
 inline __int128 changeOf(const Stage &stage, Letter letter) {
-  const __int128 activation = stage.activation, context = stage.context;
-  return letter == Letter::F   ? activation + context
-         : letter == Letter::B ? -activation
-         : letter == Letter::W ? -context
-                               : -activation - context;
+  const detail::LetterRow row = detail::kLetterTable[size_t(letter)];
+  return __int128(row.activation * stage.activation) + row.context * stage.context;
 }
 
 /// One rank's compute order; the optimizer follows it.

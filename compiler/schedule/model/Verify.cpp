@@ -9,19 +9,13 @@ namespace pipec::schedule {
 
 namespace {
 
-const char *nameOf(Letter letter) {
-  constexpr std::array<const char *, 4> kNames = {"F", "B", "W", "BW"};
-  const auto index = static_cast<size_t>(letter);
-  return index < kNames.size() ? kNames[index] : "unknown letter";
-}
+const char *nameOf(Letter letter) { return size_t(letter) < kLetters ? plan::name(kindOf(letter)) : "unknown letter"; }
 
-/// The index by which a letter is counted: BW counts as B.
-enum Kind { Forward, Backward, Weight };
+/// The index by which a letter is counted (counterOf): BW counts as B.
+enum Counter : size_t { Forward = 0, Backward = 1, Weight = 2 };
 constexpr size_t kHalves = 3; // of the backwards those that leave a W
 
-Kind kindOf(Letter letter) { return letter == Letter::F ? Forward : letter == Letter::W ? Weight : Backward; }
-
-using Counts = std::vector<std::array<int32_t, 4>>; // of each stage, by kind
+using Counts = std::vector<std::array<int32_t, 4>>; // of each stage, by counter
 
 std::string verifySize(const Problem &problem, const Words &words) {
   if (words.size() != static_cast<size_t>(problem.ranks))
@@ -37,7 +31,7 @@ std::string verifyLetter(const Problem &problem, int32_t rank, size_t position, 
     return fmt::format("letter {} of rank {} is of stage {}, which is on rank {}", position, rank, op.stage,
                        problem.rankOf[op.stage]);
   const bool fused = problem.backward == BackwardMode::Fused;
-  if (op.letter > Letter::BW || (fused && (op.letter == Letter::B || op.letter == Letter::W)))
+  if (size_t(op.letter) >= kLetters || (fused && (op.letter == Letter::B || op.letter == Letter::W)))
     return fmt::format("letter {} of rank {} is {}, expected {}", position, rank, nameOf(op.letter),
                        fused ? "F or BW with a fused backward" : "F, B, W or BW with a split backward");
   return {};
@@ -53,7 +47,7 @@ std::string verifyOnce(const Problem &problem, int32_t rank, const Op &op, int32
 /// `forwards`: of its stage, as far as a backward may count on them.
 std::string verifyPrefix(const Problem &problem, int32_t rank, size_t position, const Op &op,
                          const std::array<int32_t, 4> &counts, int32_t forwards) {
-  if (kindOf(op.letter) == Backward && problem.backwardOf(counts[Backward] - 1) >= forwards)
+  if (counterOf(op.letter) == Backward && problem.backwardOf(counts[Backward] - 1) >= forwards)
     return fmt::format("letter {} of rank {}: {} {} of stage {} comes before its F", position, rank, nameOf(op.letter),
                        problem.backwardOf(counts[Backward] - 1), op.stage);
   if (counts[Weight] > counts[kHalves])
@@ -101,7 +95,7 @@ public:
       isAwake[rank] = false;
       for (; position[rank] < words[rank].size() && missing(rank) < 0; ++position[rank]) {
         const Op &op = words[rank][position[rank]];
-        ++done[op.stage][kindOf(op.letter)];
+        ++done[op.stage][counterOf(op.letter)];
         const int32_t next = op.letter == Letter::W   ? -1
                              : op.letter == Letter::F ? problem.after(op.stage)
                                                       : problem.before(op.stage);
@@ -128,7 +122,7 @@ private:
   /// The stage whose letter a letter waits for; -1 if none. A prefix is in order on its own rank, so only neighbours
   /// matter.
   int32_t missing(const Op &op) const {
-    const Kind kind = kindOf(op.letter);
+    const size_t kind = counterOf(op.letter);
     const int32_t from = kind == Weight ? -1 : kind == Forward ? problem.before(op.stage) : problem.after(op.stage);
     return from >= 0 && done[from][kind] <= done[op.stage][kind] ? from : -1;
   }
@@ -154,7 +148,7 @@ private:
       const int32_t from = missing(rank);
       if (++shown <= 8)
         text += fmt::format("{} rank {} at {} {} of stage {} waits for {} of stage {}", shown == 1 ? ":" : ";", rank,
-                            nameOf(op.letter), done[op.stage][kindOf(op.letter)], op.stage, nameOf(op.letter), from);
+                            nameOf(op.letter), done[op.stage][counterOf(op.letter)], op.stage, nameOf(op.letter), from);
       rank = problem.rankOf[from];
     } while (rank != first);
     return shown <= 8 ? text : text + fmt::format("; and {} more", shown - 8);
@@ -172,7 +166,7 @@ std::string verify(const Problem &problem, const Words &words) {
       const Op &op = words[rank][position];
       if (std::string wrong = verifyLetter(problem, rank, position, op); !wrong.empty())
         return wrong;
-      const int32_t count = ++counts[op.stage][kindOf(op.letter)];
+      const int32_t count = ++counts[op.stage][counterOf(op.letter)];
       counts[op.stage][kHalves] += op.letter == Letter::B;
       if (std::string wrong = verifyOnce(problem, rank, op, count); !wrong.empty())
         return wrong;

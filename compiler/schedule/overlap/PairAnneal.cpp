@@ -17,8 +17,6 @@ struct Place {
   size_t rank = 0, at = 0; // of a pair, its F
 };
 
-size_t kindOf(Letter letter) { return letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1; }
-
 class PairAnnealer {
 public:
   PairAnnealer(const Problem &problem, const Capacities &capacities, Words &words, const Annealing &annealing)
@@ -78,7 +76,7 @@ private:
       for (size_t at = 0; at < word.size(); at += lengthAt(word, at)) {
         for (size_t i = at; i != at + lengthAt(word, at); ++i)
           if (word[i].letter != Letter::W)
-            places[size_t(word[i].stage)][kindOf(word[i].letter)].push_back({rank, at});
+            places[size_t(word[i].stage)][counterOf(word[i].letter)].push_back({rank, at});
         if (end({rank, at}) > latest) {
           latest = end({rank, at});
           place = {rank, at};
@@ -96,7 +94,7 @@ private:
       const Place here = place;
       for (size_t i = here.at; i != here.at + lengthAt(word, here.at); ++i)
         if (const Op &op = word[i]; op.letter != Letter::W) {
-          const size_t kind = kindOf(op.letter);
+          const size_t kind = counterOf(op.letter);
           const int32_t source = kind == 0 ? problem.before(op.stage) : problem.after(op.stage);
           if (source < 0)
             continue;

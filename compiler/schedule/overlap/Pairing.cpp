@@ -12,8 +12,6 @@ namespace {
 
 using Wide = __int128;
 
-size_t kindOf(Letter letter) { return letter == Letter::F ? 0 : letter == Letter::W ? 2 : 1; }
-
 Time backwardOf(const Problem &problem, const Stage &stage) {
   return problem.backwardTime(stage) + problem.weightTime(stage);
 }
@@ -54,7 +52,7 @@ private:
 
   void take(const Op &op) {
     if (op.letter != Letter::W)
-      ++done[size_t(op.stage)][kindOf(op.letter)];
+      ++done[size_t(op.stage)][counterOf(op.letter)];
     live += changeOf(problem.stages[size_t(op.stage)], op.letter);
     made.push_back(op);
   }
@@ -99,7 +97,7 @@ public:
                           : second      ? pairCost(problem, words[r][i - 1], op)
                                         : costOf(problem.stages[size_t(op.stage)], op.letter);
         if (op.letter != Letter::W)
-          ends[size_t(op.stage)][kindOf(op.letter)].push_back(starts[r][i] + cost);
+          ends[size_t(op.stage)][counterOf(op.letter)].push_back(starts[r][i] + cost);
       }
   }
 
@@ -129,7 +127,7 @@ bool partLate(const Problem &problem, Words &words) {
       const Op &op = words[r][i];
       const size_t s = size_t(op.stage);
       if (op.letter != Letter::W)
-        ++done[s][kindOf(op.letter)];
+        ++done[s][counterOf(op.letter)];
       if (!op.overlapped) {
         made.push_back(op);
         free = evaluation.starts[r][i] + costOf(problem.stages[s], op.letter);

@@ -2,6 +2,7 @@
 #include "runtime/stage/library/Facts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -16,16 +17,15 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
   // Forward comes in and backward goes out at the stage's beginning; the other two at its end.
   if (plan::isTransfer(op.kind))
     raise((op.kind == Kind::Recv) == (op.of == Payload::Forward) ? facts.input_bytes : facts.output_bytes, op.bytes);
-  if (op.kind == Kind::Forward)
-    raise(facts.forward_time, op.cost);
-  else if (op.kind == Kind::BackwardInput)
-    raise(facts.backward_input_time, op.cost);
-  else if (op.kind == Kind::BackwardWeight)
-    raise(facts.backward_weight_time, op.cost);
-  else if (op.kind == Kind::Backward)
-    raise(facts.backward_time, op.cost);
-  else if (op.kind == Kind::Optimizer)
-    raise(facts.optimizer_time, op.cost);
+  constexpr std::pair<Kind, int64_t PipecStageFacts::*> kTimes[] = {
+      {Kind::Forward, &PipecStageFacts::forward_time},
+      {Kind::BackwardInput, &PipecStageFacts::backward_input_time},
+      {Kind::BackwardWeight, &PipecStageFacts::backward_weight_time},
+      {Kind::Backward, &PipecStageFacts::backward_time},
+      {Kind::Optimizer, &PipecStageFacts::optimizer_time}};
+  for (const auto &[kind, time] : kTimes)
+    if (kind == op.kind)
+      raise(facts.*time, op.cost);
 }
 
 std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank) {

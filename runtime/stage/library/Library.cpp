@@ -59,8 +59,8 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
   };
   need("pipec_stage_create", f.create);
   need("pipec_stage_destroy", f.destroy);
-  need("pipec_stage_forward", f.forward);
-  need("pipec_stage_optimizer_step", f.optimizerStep);
+  for (const Kind kind : {Kind::Forward, Kind::Optimizer})
+    need(plan::rowOf(kind).call, f.calls[size_t(kind)]);
   need("pipec_stage_save", f.save);
   need("pipec_stage_load", f.load);
   need("pipec_stage_memory", f.memory);
@@ -70,21 +70,14 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
   find(handle, "pipec_stage_gradient_norm", f.gradientNorm);
   find(handle, "pipec_stage_set_global_norm", f.setGlobalNorm);
 
-  auto needFor = [&](Kind kind, const char *name, Library::Call *&function) {
-    if (!find(handle, name, function) && !missing && uses(plan, kind))
-      missing = name;
-    return missing ? Status::input(fmt::format("{}: the stage library has no {}, and the plan has {} operations", path,
-                                               name, plan::name(kind)))
-                   : Status{};
-  };
-  Status status = needFor(Kind::BackwardInput, "pipec_stage_backward_input", f.backwardInput);
-  if (status.ok())
-    status = needFor(Kind::BackwardWeight, "pipec_stage_backward_weight", f.backwardWeight);
-  if (status.ok())
-    status = needFor(Kind::Backward, "pipec_stage_backward", f.backward);
-  if (status.ok())
-    library = f;
-  return status;
+  for (const plan::KindRow &row : plan::kKindTable) {
+    if (*row.call == 0 || find(handle, row.call, f.calls[size_t(row.kind)]) || !uses(plan, row.kind))
+      continue;
+    return Status::input(
+        fmt::format("{}: the stage library has no {}, and the plan has {} operations", path, row.call, row.name));
+  }
+  library = f;
+  return {};
 }
 
 namespace {

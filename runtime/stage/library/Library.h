@@ -5,6 +5,7 @@
 #include "runtime/plan/Status.h"
 #include "runtime/stage/pipec_stage.h"
 
+#include <array>
 #include <string>
 
 namespace pipec::runtime {
@@ -15,14 +16,10 @@ struct Library {
   decltype(pipec_stage_version) *version = nullptr;
   decltype(pipec_stage_create) *create = nullptr;
   decltype(pipec_stage_destroy) *destroy = nullptr;
-  Call *forward = nullptr;
-  Call *backwardInput = nullptr; // these three: nullptr where the library has none, which no plan that it runs needs
-  Call *backwardWeight = nullptr;
-  Call *backward = nullptr;
+  std::array<Call *, plan::kKinds> calls{}; // by kind; nullptr: it has none, and no plan that it runs needs it
   decltype(pipec_stage_forward_backward) *forwardBackward = nullptr; // nullptr: the two are called by themselves
   decltype(pipec_stage_gradient_norm) *gradientNorm = nullptr;       // these two likewise, or not asked for
   decltype(pipec_stage_set_global_norm) *setGlobalNorm = nullptr;
-  Call *optimizerStep = nullptr;
   decltype(pipec_stage_save) *save = nullptr;
   decltype(pipec_stage_load) *load = nullptr;
   decltype(pipec_stage_memory) *memory = nullptr;

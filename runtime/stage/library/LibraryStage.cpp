@@ -71,23 +71,6 @@ LibraryStage::~LibraryStage() {
     library.destroy(object);
 }
 
-Library::Call *LibraryStage::functionOf(Kind kind) const {
-  switch (kind) {
-  case Kind::Forward:
-    return library.forward;
-  case Kind::BackwardInput:
-    return library.backwardInput;
-  case Kind::BackwardWeight:
-    return library.backwardWeight;
-  case Kind::Backward:
-    return library.backward;
-  case Kind::Optimizer:
-    return library.optimizerStep;
-  default:
-    return nullptr; // no work of a stage
-  }
-}
-
 void LibraryStage::fail(const Label &label, const std::string &why) const {
   failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, *label.operation, label.microbatch), why)));
 }
@@ -129,7 +112,7 @@ HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
     return {start, clock.now()};
   }
   // A plan that was loaded later may need a function that the library was not checked for.
-  if (Library::Call *function = functionOf(op.kind)) {
+  if (Library::Call *function = library.calls[size_t(op.kind)]) {
     const PipecCall what = callOf(work);
     if (std::string error = call(function, object, &what); !error.empty())
       fail(label, error);

@@ -31,7 +31,6 @@ private:
   Span run(const HostWork &work, plan::Time ready) override;
   /// The two behind a pair's header, in one call.
   void runPair(const HostWork &header);
-  Library::Call *functionOf(plan::Kind kind) const;
 
   Library library;
   PipecStage *object = nullptr;

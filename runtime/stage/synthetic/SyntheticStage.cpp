@@ -17,7 +17,7 @@ HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
   const plan::Operation &op = *label.operation;
   const Slot in = work.in(), out = work.out();
   plan::Time end = network ? network->computeEnd(rank, start, op.cost) : start + op.cost;
-  plan::Payload of = op.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
+  const plan::Payload of = plan::rowOf(op.kind).gives;
   if (in.data) {
     int32_t producer = of == plan::Payload::Forward ? op.stage - 1 : op.stage + 1;
     int64_t wrong = firstWrong(in, {producer, of, label.microbatch, label.step});

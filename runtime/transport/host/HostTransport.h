@@ -72,7 +72,7 @@ private:
     Time arrival = 0; // of the data
     bool written = false;
     asio::steady_timer timer;
-    bool isSum() const { return work.operation().kind == plan::Kind::AllReduce; }
+    bool isSum() const { return plan::isCollective(work.operation().kind); }
     bool isSend() const { return work.operation().kind == plan::Kind::Send; }
     int32_t peer() const { return work.operation().peer; }
   };

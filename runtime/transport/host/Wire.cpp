@@ -8,7 +8,7 @@ namespace pipec::runtime::wire {
 // Stage s + 1 consumes stage s, so a receive knows its sender's stage.
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
-  if (op.kind == plan::Kind::AllReduce)
+  if (plan::isCollective(op.kind))
     return {label.epoch, label.step, op.peer != -1};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
