@@ -20,6 +20,9 @@ endforeach()
 
 add_library(pipec_llvm INTERFACE)
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+if(PIPEC_PRECOMPILE) # what old C++ needed for C's <stdint.h>: with it no other target's precompiled headers would do
+  list(FILTER llvm_definitions EXCLUDE REGEX "__STDC_(CONSTANT|FORMAT|LIMIT)_MACROS")
+endif()
 target_compile_options(pipec_llvm INTERFACE ${llvm_definitions})
 target_include_directories(pipec_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 
