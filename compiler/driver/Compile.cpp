@@ -80,18 +80,19 @@ public:
     context.printOpOnDiagnostic(false);
   }
 
-  bool run(const std::string &path, const std::vector<std::string> &set) {
+  bool run(const std::string &input, const std::vector<std::string> &set) {
+    const std::string path = nameOf(input);
     auto begin = std::chrono::steady_clock::now();
     std::vector<spec::Spec> specs;
     std::vector<spec::Diagnostic> diagnostics;
-    bool read = readSpecs(path, set, specs, diagnostics);
+    bool read = readSpecs(input, set, specs, diagnostics);
     report(diagnostics, context);
     if (!read)
       return stop(Code::Input);
     compiled.stages = specs.front().stages;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
-        if (Status status = plan::keepsInputs(compiled.output, {file}, "-o"); !status.ok())
+        if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
           return stop(path, status);
     if (until <= Stage::Space)
       return specs.front().ofVariants
@@ -145,13 +146,13 @@ private:
 
   static bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,
                         std::vector<spec::Diagnostic> &diagnostics) {
-    const Kept *kept = keptOf(path, limits::kSpecBytes);
+    const Kept *kept = keptOf(path);
     if (!kept)
       return spec::readSpecs(path, set, specs, diagnostics);
     if (!kept->status.ok())
-      return diagnostics.push_back({path, 1, 1, kept->status.message, {}}), false;
-    return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, path, set,
-                               specs, diagnostics);
+      return diagnostics.push_back({nameOf(path), 1, 1, withoutName(kept->status.message, path), {}}), false;
+    return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, nameOf(path),
+                               set, specs, diagnostics);
   }
 
   /// What is wrong with the file as a whole.
@@ -268,7 +269,10 @@ private:
       });
     }));
     buildPrograms(manager);
-    buildChecks(manager);
+    buildChecks(
+        manager, said != Said::Everything ? OtherSchedules() : [&] {
+          return fittingSchedules(spec, problemOf(findPipeline(*module)).stagesOfCopy(), context);
+        });
     std::optional<Lowered> lowered;
     manager.addPass(createTakeLowered(lowered));
     if (failed(manager.run(*module)))

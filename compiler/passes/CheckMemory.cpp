@@ -1,8 +1,6 @@
 // pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/schedule/catalogue/Catalogue.h"
-#include "compiler/schedule/evaluate/Buffers.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
@@ -20,6 +18,8 @@ using namespace pipec::pipe;
 namespace {
 
 struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
+  explicit CheckMemoryPass(OtherSchedules others = {}) : others(std::move(others)) {}
+
   void runOnOperation() override {
     markAllAnalysesPreserved();
     const Lowered &lowered = getAnalysis<Lowered>();
@@ -97,32 +97,21 @@ struct CheckMemoryPass : pipec::impl::CheckMemoryBase<CheckMemoryPass> {
     return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
   }
 
-  /// Which other schedules would fit, with the buffers that they need to run to their end.
+  /// Which other schedules would fit, where somebody knows the spec.
   void suggest(InFlightDiagnostic &error) {
-    auto pipelines = getOperation().getOps<PipelineOp>();
-    if (pipelines.empty())
+    if (!others)
       return;
-    PipelineOp pipeline = *pipelines.begin();
-    const schedule::Problem problem = problemOf(pipeline);
-    std::string fitting;
-    for (const schedule::Entry &entry : schedule::catalogue()) {
-      if (StringRef(entry.name) == pipeline.getSymName() || !schedule::check(entry, problem, {}).empty())
-        continue;
-      const schedule::Words words = schedule::wordsOf(entry, problem, {});
-      schedule::Problem scheduled = problem;
-      scheduled.backwardGroup = entry.backwardGroup(problem);
-      if (schedule::verify(scheduled, words).empty() && schedule::excessOf(scheduled, words) <= 0)
-        fitting += std::string(entry.name) + ", ";
-    }
-    const bool searches =
-        problem.backward == schedule::BackwardMode::Split && problem.copies == 1 && problem.slices == 1;
-    if (searches && problem.memoryLimit >= schedule::leastLimit(problem))
-      fitting += "auto, ";
-    if (fitting.empty())
-      error.attachNote() << "no other schedule fits the limit with this placement and backward";
+    if (const std::string fitting = others(); fitting.empty())
+      error.attachNote() << "no other schedule of as many stages fits the limit";
     else
-      error.attachNote() << "within the limit: schedule " << StringRef(fitting).drop_back(2);
+      error.attachNote() << "within the limit: schedule " << fitting;
   }
+
+  const OtherSchedules others;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> pipec::createCheckMemory(OtherSchedules others) {
+  return std::make_unique<CheckMemoryPass>(std::move(others));
+}

@@ -30,12 +30,16 @@ struct Wanted {
 
 std::unique_ptr<mlir::Pass> createBuildSchedule(Wanted wanted);
 
+/// Names the schedules that would fit the limit, "1f1b, auto": who knows the spec knows, the programs do not.
+using OtherSchedules = std::function<std::string()>;
+std::unique_ptr<mlir::Pass> createCheckMemory(OtherSchedules others);
+
 /// From one pipeline to checked programs: all passes above, in the order of Passes.td.
 void buildPipeline(mlir::OpPassManager &manager, Wanted wanted = {});
 
 /// What comes after the first: programs that nothing changes any more, and the checks.
 void buildPrograms(mlir::OpPassManager &manager);
-void buildChecks(mlir::OpPassManager &manager);
+void buildChecks(mlir::OpPassManager &manager, OtherSchedules others = {});
 
 /// Hands the words on, which no pass changes.
 std::unique_ptr<mlir::Pass> createTakeWords(std::function<void(schedule::Words)> take);

@@ -41,9 +41,9 @@ void buildPrograms(mlir::OpPassManager &manager) {
   manager.addPass(createAllocateSlots());
 }
 
-void buildChecks(mlir::OpPassManager &manager) {
+void buildChecks(mlir::OpPassManager &manager, OtherSchedules others) {
   manager.addPass(createCheckLength());
-  manager.addPass(createCheckMemory());
+  manager.addPass(createCheckMemory(std::move(others)));
   manager.addPass(createCheckDeadlock());
 }
 

@@ -17,8 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 
 namespace pipec {
 
@@ -38,7 +36,7 @@ int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code
     auto at = [&](int line, int column) -> mlir::Location {
       if (line == 0)
         return mlir::UnknownLoc::get(&context);
-      return mlir::FileLineColLoc::get(&context, options.input, unsigned(line), unsigned(column));
+      return mlir::FileLineColLoc::get(&context, nameOf(options.input), unsigned(line), unsigned(column));
     };
     mlir::InFlightDiagnostic error = mlir::emitError(at(stop.error.line, stop.error.column)) << stop.error.message;
     for (const emit::OrderNote &note : stop.notes)
@@ -52,9 +50,9 @@ int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code
       notes.push_back({{"message", note.message}});
     else
       notes.push_back({{"line", note.line}, {"column", note.column}, {"message", note.message}});
-  nlohmann::ordered_json object = {{"error", stop.error.message}, {"code", int(code)},
-                                   {"file", options.input},       {"line", stop.error.line},
-                                   {"column", stop.error.column}, {"notes", std::move(notes)}};
+  nlohmann::ordered_json object = {{"error", stop.error.message},   {"code", int(code)},
+                                   {"file", nameOf(options.input)}, {"line", stop.error.line},
+                                   {"column", stop.error.column},   {"notes", std::move(notes)}};
   fmt::print("{}", jsonText(object));
   return int(code);
 }
@@ -76,22 +74,11 @@ int64_t pairsOf(const schedule::OrderCells &cells) {
 
 } // namespace
 
-bool isOrder(const std::string &path) {
-  std::string suffix = std::filesystem::path(path).extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (suffix == ".csv")
-    return true;
-  const std::string first = beginningOf(path, 1, limits::kOrderBytes);
-  return !first.empty() && (std::isdigit(static_cast<unsigned char>(first[0])) || first[0] == '(');
-}
-
 int verifyOrderCommand(const CommandOptions &options) {
   emit::OrderStop stop;
   std::vector<uint8_t> bytes;
   if (Status status = readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
-    // What reads files names the file itself.
-    const std::string name = units::escaped(options.input);
-    stop.error.message = status.message.substr(status.message.starts_with(name) ? name.size() + 2 : 0);
+    stop.error.message = withoutName(status.message, options.input);
     return refuse(options, stop, status.code);
   }
   schedule::OrderCells cells;
@@ -106,7 +93,7 @@ int verifyOrderCommand(const CommandOptions &options) {
   const std::string_view format = comms ? "compute_comms" : "compute_only";
   const emit::OrderTime time = emit::timeOrder(cells, index, communicator);
   if (options.json) {
-    nlohmann::ordered_json object = {{"file", options.input}, {"format", format}};
+    nlohmann::ordered_json object = {{"file", nameOf(options.input)}, {"format", format}};
     if (comms)
       object["torch"] = nameOf(cells.release);
     object["ranks"] = cells.rows.size();
@@ -124,7 +111,7 @@ int verifyOrderCommand(const CommandOptions &options) {
   }
   fmt::print(
       "{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers{}: every rule holds, every run ends{}\n",
-      units::escaped(options.input), format,
+      units::escaped(nameOf(options.input)), format,
       comms ? fmt::format(" as release {} spells it", nameOf(cells.release)) : "", cells.rows.size(), index.stages,
       index.microbatches, transfersOf(index), cells.pairs ? fmt::format(", {} overlapped pairs", pairsOf(cells)) : "",
       comms ? fmt::format(" (communicator {})", emit::name(communicator)) : " where PyTorch places the transfers");

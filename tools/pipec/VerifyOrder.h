@@ -5,9 +5,6 @@
 
 namespace pipec {
 
-/// Whether a file is meant as an order: by its suffix, or because it begins like one.
-bool isOrder(const std::string &path);
-
 int verifyOrderCommand(const CommandOptions &options);
 
 } // namespace pipec

@@ -1,4 +1,5 @@
 // The compiler's command line: options here, work in Commands.cpp. Exit codes as in runtime/plan/Status.h.
+#include "compiler/driver/Files.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Units.h"
@@ -295,11 +296,12 @@ int main(int argc, char **argv) {
   }
   int code = 0;
   try {
-    if (const pipec::Status status = pipec::plan::keepsInputs(
-            options.output, {options.input, options.second, options.trace, options.network}, "-o");
+    if (const pipec::Status status =
+            pipec::keepsInputs(options.output, {options.input, options.second, options.trace, options.network});
         !status.ok())
       return pipec::fail(options, options.input, status);
-    if (const pipec::Status status = pipec::plan::canWrite(options.output); !status.ok())
+    if (const pipec::Status status = pipec::plan::canWrite(options.output == pipec::kStandard ? "" : options.output);
+        !status.ok())
       return pipec::fail(options, options.output, status);
     const Subcommand &chosen = *known.at(app.get_subcommands().front());
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
