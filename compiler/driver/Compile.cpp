@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Auto.h"
 #include "compiler/driver/CrossCheck.h"
+#include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
 #include "compiler/driver/FromSpec.h"
@@ -23,6 +24,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <set>
 #include <unistd.h>
 
 using namespace mlir;
@@ -89,7 +91,7 @@ public:
     report(diagnostics, context);
     if (!read)
       return stop(Code::Input);
-    compiled.stages = specs.front().stages;
+    compiled.stages = specs.front().layers && !specs.front().stagesGiven ? 0 : specs.front().stages;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
@@ -122,6 +124,7 @@ public:
     }
     if (until != Stage::Plan)
       return true;
+    warnOfLinks(specs);
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
     compiled.plan = emit::plan(std::move(variants), specs.front().hash, std::move(provider));
@@ -142,6 +145,21 @@ private:
   bool stop(Code code) {
     failure.code = code;
     return false;
+  }
+
+  /// Of a link with figures of its own that no variant uses: what it says changes nothing.
+  void warnOfLinks(const std::vector<spec::Spec> &specs) {
+    if (said != Said::Everything)
+      return;
+    std::set<std::pair<int32_t, int32_t>> known; // used, or warned of
+    for (const schedule::Problem &each : compiled.problems)
+      known.merge(each.linksUsed());
+    for (const spec::Spec &spec : specs)
+      for (const spec::LinkException &link : spec.links)
+        if (known.emplace(link.from, link.to).second)
+          emitWarning(locationOf(spec, link.mark, context))
+              << "costs.links: nothing goes from rank " << link.from << " to rank " << link.to
+              << (specs.size() > 1 ? " in any variant" : "") << ", so this link changes nothing";
   }
 
   static bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,

@@ -15,16 +15,19 @@
 
 namespace pipec {
 
+static std::map<std::string, Kept> all;
+
+void keep(const std::string &name, const std::string &text) { all[name] = {{}, {text.begin(), text.end()}}; }
+
 const Kept *keptOf(const std::string &path) {
-  static std::map<std::string, Kept> all;
+  if (const auto known = all.find(path); known != all.end())
+    return &known->second;
   std::error_code error;
   if (path != kStandard && !std::filesystem::is_fifo(path, error))
     return nullptr;
-  const auto [at, first] = all.try_emplace(path);
-  Kept &kept = at->second;
-  if (first)
-    kept.status = path == kStandard ? plan::readStandardInput(nameOf(path), limits::kOrderBytes, kept.bytes)
-                                    : plan::readFile(path, limits::kOrderBytes, kept.bytes);
+  Kept &kept = all[path];
+  kept.status = path == kStandard ? plan::readStandardInput(nameOf(path), limits::kOrderBytes, kept.bytes)
+                                  : plan::readFile(path, limits::kOrderBytes, kept.bytes);
   return &kept;
 }
 

@@ -18,16 +18,19 @@ inline constexpr std::string_view kStandard = "-";
 /// What messages call a file that is read.
 inline std::string nameOf(const std::string &path) { return path == kStandard ? "<stdin>" : path; }
 
-/// The bytes of a file that cannot be read twice: all of a plan, of another at most one more than an order file may have.
-/// Null for a file that can be, and for what is no file.
+/// The bytes of a file that cannot be read twice: all of a plan, of another at most one more than an order file may
+/// have. Null for a file that can be, and for what is no file.
 struct Kept {
   Status status;
   std::vector<uint8_t> bytes;
 };
 const Kept *keptOf(const std::string &path);
 
-/// What a file is, by how it begins, or by the suffix .csv. Unknown: it cannot be read, or is none of them; whoever reads
-/// it then says what is wrong with it.
+/// Has keptOf find this text under a name, as if it had been read.
+void keep(const std::string &name, const std::string &text);
+
+/// What a file is, by how it begins, or by the suffix .csv. Unknown: it cannot be read, or is none of them; whoever
+/// reads it then says what is wrong with it.
 enum class FileKind : uint8_t { Unknown, Spec, Plan, Order };
 FileKind kindOf(const std::string &path);
 inline bool isPlan(const std::string &path) { return kindOf(path) == FileKind::Plan; }

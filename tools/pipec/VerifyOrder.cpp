@@ -2,9 +2,6 @@
 
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
-#include "compiler/torch/OrderProof.h"
-#include "compiler/torch/OrderRules.h"
-#include "runtime/plan/Limits.h"
 #include "runtime/plan/Status.h"
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Inputs.h"
@@ -29,14 +26,14 @@ emit::Communicator communicatorOf(const CommandOptions &options) {
 }
 
 /// Says what is wrong with the file, the cell under a caret, and in JSON too where asked; the exit code.
-int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code) {
+int refuse(const CommandOptions &options, const std::string &path, const emit::OrderStop &stop, Code code) {
   {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) { print(diagnostic); });
     auto at = [&](int line, int column) -> mlir::Location {
       if (line == 0)
         return mlir::UnknownLoc::get(&context);
-      return mlir::FileLineColLoc::get(&context, nameOf(options.input), unsigned(line), unsigned(column));
+      return mlir::FileLineColLoc::get(&context, nameOf(path), unsigned(line), unsigned(column));
     };
     mlir::InFlightDiagnostic error = mlir::emitError(at(stop.error.line, stop.error.column)) << stop.error.message;
     for (const emit::OrderNote &note : stop.notes)
@@ -50,9 +47,9 @@ int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code
       notes.push_back({{"message", note.message}});
     else
       notes.push_back({{"line", note.line}, {"column", note.column}, {"message", note.message}});
-  nlohmann::ordered_json object = {{"error", stop.error.message},   {"code", int(code)},
-                                   {"file", nameOf(options.input)}, {"line", stop.error.line},
-                                   {"column", stop.error.column},   {"notes", std::move(notes)}};
+  nlohmann::ordered_json object = {{"error", stop.error.message}, {"code", int(code)},
+                                   {"file", nameOf(path)},        {"line", stop.error.line},
+                                   {"column", stop.error.column}, {"notes", std::move(notes)}};
   fmt::print("{}", jsonText(object));
   return int(code);
 }
@@ -74,21 +71,24 @@ int64_t pairsOf(const schedule::OrderCells &cells) {
 
 } // namespace
 
-int verifyOrderCommand(const CommandOptions &options) {
+bool obtainOrder(const CommandOptions &options, const std::string &path, emit::Communicator communicator,
+                 OrderFile &order, int &code) {
   emit::OrderStop stop;
-  std::vector<uint8_t> bytes;
-  if (Status status = readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
-    stop.error.message = withoutName(status.message, options.input);
-    return refuse(options, stop, status.code);
-  }
-  schedule::OrderCells cells;
-  schedule::OrderIndex index;
-  const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-  const emit::Communicator communicator = communicatorOf(options);
-  if (!schedule::readCells(text, cells, stop.error) || !schedule::checkCells(cells, index, stop.error) ||
-      !emit::proveOrder(cells, index, communicator, stop))
-    return refuse(options, stop, stop.error.readable ? Code::Check : Code::Input);
+  Code wrong = Code::Ok;
+  if (readOrderFile(path, communicator, order, stop, wrong))
+    return true;
+  code = refuse(options, path, stop, wrong);
+  return false;
+}
 
+int verifyOrderCommand(const CommandOptions &options) {
+  OrderFile order;
+  int code = 0;
+  const emit::Communicator communicator = communicatorOf(options);
+  if (!obtainOrder(options, options.input, communicator, order, code))
+    return code;
+  const schedule::OrderCells &cells = order.cells;
+  const schedule::OrderIndex &index = order.index;
   const bool comms = cells.format == schedule::OrderFormat::ComputeComms;
   const std::string_view format = comms ? "compute_comms" : "compute_only";
   const emit::OrderTime time = emit::timeOrder(cells, index, communicator);
