@@ -28,7 +28,6 @@ nlohmann::ordered_json json(const Row &row) {
     return object;
   }
   const plan::Certificate &certificate = row.certificate;
-  object["backward"] = backwardOf(row);
   object["span_ms"] = milliseconds(certificate.span);
   object["span_lower_bound_ms"] = milliseconds(certificate.spanLowerBound);
   object["span_gap"] = gap(certificate.span, certificate.spanLowerBound);
@@ -37,6 +36,7 @@ nlohmann::ordered_json json(const Row &row) {
   object["gap"] = gap(certificate.makespan, certificate.lowerBound);
   object["span_bubble_rate"] = row.bubble;
   object["peak_bytes"] = row.peak;
+  object["backward"] = backwardOf(row); // whose bounds these are
   if (row.limit != 0)
     object["memory_limit_bytes"] = row.limit;
   return object;
