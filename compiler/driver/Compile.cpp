@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Auto.h"
 #include "compiler/driver/CrossCheck.h"
+#include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
 #include "compiler/driver/FromSpec.h"
@@ -22,6 +23,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <set>
 #include <unistd.h>
 
 using namespace mlir;
@@ -69,18 +71,19 @@ public:
     context.printOpOnDiagnostic(false);
   }
 
-  bool run(const std::string &path, const std::vector<std::string> &set) {
+  bool run(const std::string &input, const std::vector<std::string> &set) {
+    const std::string path = nameOf(input);
     auto begin = std::chrono::steady_clock::now();
     std::vector<spec::Spec> specs;
     std::vector<spec::Diagnostic> diagnostics;
-    bool read = readSpecs(path, set, specs, diagnostics);
+    bool read = readSpecs(input, set, specs, diagnostics);
     report(diagnostics, context);
     if (!read)
       return stop(Code::Input);
-    compiled.stages = specs.front().stages;
+    compiled.stages = specs.front().layers && !specs.front().stagesGiven ? 0 : specs.front().stages;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
-        if (Status status = plan::keepsInputs(compiled.output, {file}, "-o"); !status.ok())
+        if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
           return stop(path, status);
     if (until <= Stage::Space)
       return specs.front().ofVariants
@@ -110,6 +113,7 @@ public:
     }
     if (until != Stage::Plan)
       return true;
+    warnOfLinks(specs);
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
     compiled.plan = emit::plan(std::move(variants), specs.front().hash, std::move(provider));
@@ -132,15 +136,30 @@ private:
     return false;
   }
 
+  /// Of a link with figures of its own that no variant uses: what it says changes nothing.
+  void warnOfLinks(const std::vector<spec::Spec> &specs) {
+    if (said != Said::Everything)
+      return;
+    std::set<std::pair<int32_t, int32_t>> known; // used, or warned of
+    for (const schedule::Problem &each : compiled.problems)
+      known.merge(each.linksUsed());
+    for (const spec::Spec &spec : specs)
+      for (const spec::LinkException &link : spec.links)
+        if (known.emplace(link.from, link.to).second)
+          emitWarning(locationOf(spec, link.mark, context))
+              << "costs.links: nothing goes from rank " << link.from << " to rank " << link.to
+              << (specs.size() > 1 ? " in any variant" : "") << ", so this link changes nothing";
+  }
+
   static bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,
                         std::vector<spec::Diagnostic> &diagnostics) {
-    const Kept *kept = keptOf(path, limits::kSpecBytes);
+    const Kept *kept = keptOf(path);
     if (!kept)
       return spec::readSpecs(path, set, specs, diagnostics);
     if (!kept->status.ok())
-      return diagnostics.push_back({path, 1, 1, kept->status.message, {}}), false;
-    return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, path, set,
-                               specs, diagnostics);
+      return diagnostics.push_back({nameOf(path), 1, 1, withoutName(kept->status.message, path), {}}), false;
+    return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, nameOf(path),
+                               set, specs, diagnostics);
   }
 
   /// What is wrong with the file as a whole.
@@ -241,14 +260,19 @@ private:
       return Code::Input;
     pipe::PipelineOp pipeline = findPipeline(*module);
     std::future<std::string> checked;
-    Lowering lowering = lowerPipeline(pipeline, compiled.keepVisits, [&](const ProgramSet &set) {
+    LowerPipelineOptions options;
+    options.keepVisits = compiled.keepVisits;
+    options.built = [&](const ProgramSet &set) {
       made.words = wordsOf(set);
       // Run beside the other passes, this would hold half as much memory again.
       const size_t letters = set.instructions();
       const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
       checked =
           beside(pays, [problem = problemOf(pipeline), words = made.words] { return crossCheck(problem, words); });
-    });
+    };
+    if (said == Said::Everything)
+      options.others = [&] { return fittingSchedules(spec, problemOf(pipeline).stagesOfCopy(), context); };
+    Lowering lowering = lowerPipeline(pipeline, options);
     if (lowering.code != Code::Ok)
       return lowering.code;
     if (until == Stage::Programs) {

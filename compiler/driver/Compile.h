@@ -39,7 +39,7 @@ struct Compiled {
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
   schedule::Bytes leastLimit = 0;                            // Stage::Least
-  int32_t stages = 0;                                        // that the spec says, or the first of its variants
+  int32_t stages = 0; // that the spec says, or the first of its variants; 0: of layers, which any number cuts
   double milliseconds = 0;
 };
 

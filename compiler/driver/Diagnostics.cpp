@@ -1,5 +1,6 @@
 #include "compiler/driver/Diagnostics.h"
 
+#include "compiler/driver/Files.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Units.h"
 
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 using namespace mlir;
@@ -36,18 +38,27 @@ std::string shown(std::string text) {
   return text;
 }
 
-/// A line of a regular file, from 1; empty if there is none.
+std::string lineOf(std::istream &text, unsigned number) {
+  std::string line;
+  for (unsigned at = 0; at != number; ++at)
+    if (!std::getline(text, line))
+      return {};
+  return line;
+}
+
+/// A line of a regular file or of standard input, from 1; empty if there is none.
 std::string lineOf(const std::string &path, unsigned number) {
+  if (path == nameOf(std::string(kStandard))) {
+    const std::vector<uint8_t> &bytes = keptOf(std::string(kStandard))->bytes;
+    std::istringstream text(std::string(bytes.begin(), bytes.end()));
+    return lineOf(text, number);
+  }
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error) ||
       std::filesystem::file_size(path, error) > uintmax_t(limits::kSpecBytes) || error)
     return {};
   std::ifstream file(path, std::ios::binary);
-  std::string line;
-  for (unsigned at = 0; at != number; ++at)
-    if (!std::getline(file, line))
-      return {};
-  return line;
+  return lineOf(file, number);
 }
 
 /// The line and a caret; of a long one, what is around the column.

@@ -8,6 +8,8 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 
 namespace pipec {
@@ -32,6 +34,8 @@ OwningOpRef<ModuleOp> Import::module() {
     return nullptr;
   if (entry && entry->block)
     block = entry->block(problem);
+  else if (block && failed(checkBlock()))
+    return nullptr;
   if (failed(checkPairs()) || (objective && failed(search())) || failed(checkLength()))
     return nullptr;
   return designLevel(spec, *this, context);
@@ -118,6 +122,13 @@ LogicalResult Import::checkParameters() {
   return success();
 }
 
+LogicalResult Import::checkBlock() {
+  std::string wrong = schedule::check(problem);
+  if (wrong.empty())
+    wrong = schedule::check(problem, *block);
+  return wrong.empty() ? success() : LogicalResult(error(spec.schedule.mark) << wrong);
+}
+
 LogicalResult Import::checkPairs() {
   auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
     const schedule::Stage &stage = problem.stages[size_t(forward)];
@@ -196,6 +207,10 @@ Imported fromSpec(const spec::Spec &spec, MLIRContext &context, SearchRoom room)
 
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {
   return Import(spec, context, {1}).catalogueTimes();
+}
+
+std::string fittingSchedules(const spec::Spec &spec, int32_t stages, MLIRContext &context) {
+  return llvm::join(Import(spec, context, {1}).fitting(stages), ", ");
 }
 
 schedule::Bytes leastLimitOf(const spec::Spec &spec, MLIRContext &context) {

@@ -46,6 +46,10 @@ struct CatalogueTime {
 /// buffers that they need, the fastest first.
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context);
 
+/// For a spec whose schedule does not fit into memory, the schedules that would, with the buffers that they need, if
+/// `schedule: NAME` replaced it: "1f1b, v-half, auto". Where costs are of a stage, only those of as many stages.
+std::string fittingSchedules(const spec::Spec &spec, int32_t stages, mlir::MLIRContext &context);
+
 /// Whether `auto` only chooses from the catalogue for this spec: the search makes no words with slices or two copies.
 bool choosesFromCatalogue(const spec::Spec &spec);
 

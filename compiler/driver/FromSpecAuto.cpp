@@ -70,6 +70,29 @@ std::vector<CatalogueTime> Import::catalogueTimes() {
   return times;
 }
 
+std::vector<std::string> Import::fitting(int32_t stages) {
+  objective = schedule::Objective::Span;
+  std::vector<std::string> names;
+  const schedule::Entry *own = schedule::find(spec.schedule.name);
+  const bool anyStages = spec.layers && !spec.stagesGiven; // cut into others they are the same model
+  for (const schedule::Entry &each : schedule::catalogue()) {
+    const bool same = own && own->name == each.name;
+    if (same && spec.schedule.parameters.empty())
+      continue;
+    if (const std::optional<Taken> found = takenBy(each);
+        found && found->excess <= 0 && (anyStages || found->stages == size_t(stages)))
+      names.push_back(std::string(each.name) + (same ? " without parameters" : ""));
+  }
+  if (spec.schedule.name == "auto" || !(anyStages || spec.stages == stages) || choosesFromCatalogue(spec))
+    return names;
+  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+  const std::vector<schedule::Problem> problems = space().problems;
+  if (std::any_of(problems.begin(), problems.end(),
+                  [](const schedule::Problem &each) { return each.memoryLimit >= schedule::leastLimit(each); }))
+    names.push_back("auto");
+  return names;
+}
+
 std::optional<spec::Spec> Import::withEntry() {
   if (failed(autoParameters()))
     return std::nullopt;

@@ -22,6 +22,7 @@ public:
   std::optional<spec::Spec> withEntry();
   std::vector<CatalogueTime> catalogueTimes();
   schedule::Bytes leastLimit();
+  std::vector<std::string> fitting(int32_t stages);
 
 private:
   /// What a schedule of the catalogue needs for this spec.
@@ -72,6 +73,8 @@ private:
   mlir::LogicalResult fillAndCheck();
   /// Checks each parameter by itself, so that an error names its place.
   mlir::LogicalResult checkParameters();
+  /// Checks that the spec's own block can be repeated.
+  mlir::LogicalResult checkBlock();
   /// Checks `overlapped`: two passes at once take no less than the longer one, and no more than one after the other.
   mlir::LogicalResult checkPairs();
   /// Checks that a step of this order does not take too long, on links that never queue. Looks only where all work in a

@@ -1,4 +1,5 @@
 // Where the passes of a spec come from: a schedule of the catalogue, its own block, an order file.
+#include "compiler/driver/Files.h"
 #include "compiler/driver/FromSpecImport.h"
 #include "compiler/spec/Reader.h"
 #include "compiler/torch/OrderCsv.h"
@@ -158,7 +159,7 @@ LogicalResult Import::orderFile() {
     return error(file ? file->mark : spec.schedule.mark) << "schedule 'order' needs one file", failure();
   const std::string path = spec::orderFileOf(spec);
   std::vector<uint8_t> bytes;
-  if (Status status = plan::readBytes(path, limits::kOrderBytes, bytes); !status.ok())
+  if (Status status = readBytes(path, limits::kOrderBytes, bytes); !status.ok())
     return error(file->mark) << status.message, failure();
   order.emplace();
   problem.copies = spec.placement && spec.placement->kind == spec::PlacementKind::Bidirectional ? 2 : 1;

@@ -147,13 +147,11 @@ const char *name(Why why) {
   return "";
 }
 
-Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation &explanation) {
-  constexpr size_t kLimits = 4; // each is one more run
+/// The last link, whose start the limits may hold up.
+static Status explainIn(const plan::Variant &variant, const simulate::Recording &recording, int32_t rank, Time at,
+                        Explanation &explanation, Occurrence &last) {
   if (rank < 0 || size_t(rank) >= variant.programs.size())
     return Status::usage(fmt::format("there is no rank {}: the ranks are 0 to {}", rank, variant.programs.size() - 1));
-  simulate::Recording recording;
-  if (Status status = recording.run(variant, {}); !status.ok())
-    return status;
   explanation = {};
   explanation.rank = rank;
   explanation.at = at;
@@ -164,24 +162,39 @@ Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation 
   const plan::Program &program = variant.programs[size_t(rank)];
   const std::optional<Occurrence> place = runningOrNext(program, recording, rank, at);
   explanation.from = idleSince(program, recording, rank, at);
-  if (!place) {
-    explanation.to = explanation.makespan;
-    const std::vector<Occurrence> path = recording.criticalPath(0);
-    explanation.chain = chainTo(variant, recording, path.back());
-    explanation.chain.insert(explanation.chain.begin(),
-                             linkOf(variant, recording, path.back(), recording.causeOf(path.back()).why));
-    return gains(variant, recording, path.back(), kLimits, explanation.gains);
+  last = place ? *place : recording.criticalPath(0).back();
+  explanation.to = explanation.makespan;
+  if (place) {
+    const Executed &executed = recording.at(*place);
+    explanation.busy = executed.start <= at;
+    explanation.next = nameOf(variant, recording, *place);
+    explanation.to = explanation.busy ? executed.end : executed.start;
+    if (explanation.busy)
+      explanation.from = executed.start;
   }
-  const Executed &executed = recording.at(*place);
-  explanation.busy = executed.start <= at;
-  explanation.next = nameOf(variant, recording, *place);
-  explanation.to = explanation.busy ? executed.end : executed.start;
-  if (explanation.busy)
-    explanation.from = executed.start;
-  explanation.chain.push_back(linkOf(variant, recording, *place, recording.causeOf(*place).why));
-  for (CauseLink &link : chainTo(variant, recording, *place))
+  explanation.chain.push_back(linkOf(variant, recording, last, recording.causeOf(last).why));
+  for (CauseLink &link : chainTo(variant, recording, last))
     explanation.chain.push_back(std::move(link));
-  return gains(variant, recording, *place, kLimits, explanation.gains);
+  return {};
+}
+
+Status explain(const plan::Variant &variant, int32_t rank, Time at, Explanation &explanation) {
+  constexpr size_t kLimits = 4; // each is one more run
+  simulate::Recording recording;
+  if (Status status = recording.run(variant, {}); !status.ok())
+    return status;
+  Occurrence last;
+  if (Status status = explainIn(variant, recording, rank, at, explanation, last); !status.ok())
+    return status;
+  return gains(variant, recording, last, kLimits, explanation.gains);
+}
+
+Status explainRun(const plan::Variant &variant, const simulate::Recording &run, int32_t rank, Time at,
+                  Explanation &explanation) {
+  Occurrence last;
+  const Status status = explainIn(variant, run, rank, at, explanation, last);
+  explanation.measured = true;
+  return status;
 }
 
 std::string explanationJson(const Explanation &explanation) {
@@ -264,7 +277,7 @@ std::string explanationText(const Explanation &explanation, size_t links) {
   if (explanation.chain.size() > links)
     text += fmt::format("  … and {} more, back to {} (all with --json)\n", explanation.chain.size() - links,
                         plan::timeText(explanation.chain.back().start));
-  return text + gainsText(explanation);
+  return explanation.measured ? text : text + gainsText(explanation);
 }
 
 } // namespace pipec::emit

@@ -30,10 +30,14 @@ struct Explanation {
   std::vector<CauseLink> chain; // latest first; each ends when the one before it in the list starts
   std::vector<Gain> gains;      // of raising the limits that hold up the chain longest
   plan::Time makespan = 0;
+  bool measured = false; // of a real run
 };
 
 /// `at` counts from the start of the step; a rank or time that the step does not have is an error (Code::Usage).
 Status explain(const plan::Variant &variant, int32_t rank, plan::Time at, Explanation &explanation);
+/// The same of a step of a real run (Recording::replay); what would change it is not tried.
+Status explainRun(const plan::Variant &variant, const simulate::Recording &run, int32_t rank, plan::Time at,
+                  Explanation &explanation);
 
 /// "data", "order", …
 const char *name(simulate::Why why);

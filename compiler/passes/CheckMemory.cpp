@@ -1,7 +1,5 @@
 // pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
 #include "compiler/passes/Passes.h"
-#include "compiler/schedule/catalogue/Catalogue.h"
-#include "compiler/schedule/evaluate/Buffers.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
@@ -10,8 +8,6 @@
 using namespace mlir;
 
 namespace pipec {
-
-using namespace pipe;
 
 namespace {
 
@@ -31,29 +27,17 @@ std::string liveAt(const Program &program, uint32_t at) {
   return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
 }
 
-/// Which other schedules would fit, with the buffers that they need to run to their end.
-void suggest(InFlightDiagnostic &error, PipelineOp pipeline) {
-  const schedule::Problem problem = problemOf(pipeline);
-  std::string fitting;
-  for (const schedule::Entry &entry : schedule::catalogue()) {
-    if (StringRef(entry.name) == pipeline.getSymName() || !schedule::check(entry, problem, {}).empty())
-      continue;
-    const schedule::Words words = schedule::wordsOf(entry, problem, {});
-    schedule::Problem scheduled = problem;
-    scheduled.backwardGroup = entry.backwardGroup(problem);
-    if (schedule::verify(scheduled, words).empty() && schedule::excessOf(scheduled, words) <= 0)
-      fitting += std::string(entry.name) + ", ";
-  }
-  const bool searches = problem.backward == schedule::BackwardMode::Split && problem.copies == 1 && problem.slices == 1;
-  if (searches && problem.memoryLimit >= schedule::leastLimit(problem))
-    fitting += "auto, ";
-  if (fitting.empty())
-    error.attachNote() << "no other schedule fits the limit with this placement and backward";
+/// Which other schedules would fit, where somebody knows the spec.
+void suggest(InFlightDiagnostic &error, const OtherSchedules &others) {
+  if (!others)
+    return;
+  if (const std::string fitting = others(); fitting.empty())
+    error.attachNote() << "no other schedule of as many stages fits the limit";
   else
-    error.attachNote() << "within the limit: schedule " << StringRef(fitting).drop_back(2);
+    error.attachNote() << "within the limit: schedule " << fitting;
 }
 
-void report(const Program &program, const Lowered &lowered, PipelineOp pipeline) {
+void report(const Program &program, const Lowered &lowered, const OtherSchedules &others) {
   const auto rank = size_t(program.rank);
   if (!program.memoryLimit) {
     mlir::emitError(program.place) << "rank " << rank << " needs more than " << plan::bytesText(limits::kBytes)
@@ -86,13 +70,12 @@ void report(const Program &program, const Lowered &lowered, PipelineOp pipeline)
       << "the peak is reached at " << program.nameOf(peak) << ": " << liveAt(program, peak) << " live ("
       << plan::bytesText(result.peakActivation) << "), static " << plan::bytesText(plan.staticBytes) << ", workspace "
       << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(rings);
-  if (pipeline)
-    suggest(error, pipeline);
+  suggest(error, others);
 }
 
 } // namespace
 
-LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, PipelineOp known) {
+LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, const OtherSchedules &others) {
   if (!lowered.progress.ok())
     return success(); // What stops has no peak; check-deadlock says why it does.
   // The rank that needs most above its limit speaks for all.
@@ -107,7 +90,7 @@ LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, Pipelin
   }
   if (!worst)
     return success();
-  report(*worst, lowered, known);
+  report(*worst, lowered, others);
   return failure();
 }
 

@@ -24,7 +24,9 @@ mlir::LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered>
 mlir::LogicalResult allocateSlots(ProgramSet &set, pipe::PipelineOp known);
 
 mlir::LogicalResult checkLength(const ProgramSet &set, const Lowered &lowered);
-mlir::LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, pipe::PipelineOp known);
+/// Names the schedules that would fit the limit, "1f1b, auto": who knows the spec knows, the programs do not.
+using OtherSchedules = std::function<std::string()>;
+mlir::LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, const OtherSchedules &others = {});
 mlir::LogicalResult checkDeadlock(const ProgramSet &set, const Lowered &lowered, mlir::Location module);
 
 /// What a failed compile of a pipeline says of its input: Input where the spec is wrong, Check where a check failed.
@@ -34,10 +36,14 @@ struct Lowering {
   Code code = Code::Ok;
 };
 
-/// From one pipeline to checked programs: all passes above in order. `built` sees the programs before the others do.
-/// `keepVisits` as of Lowered.
-Lowering lowerPipeline(pipe::PipelineOp pipeline, bool keepVisits = false,
-                       const std::function<void(const ProgramSet &)> &built = {});
+struct LowerPipelineOptions {
+  bool keepVisits = false;                       // as of Lowered
+  std::function<void(const ProgramSet &)> built; // sees the programs before any other pass does
+  OtherSchedules others;
+};
+
+/// From one pipeline to checked programs: all passes above in order.
+Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &options = {});
 
 /// The passes and `--pipe-compile`, all of them in order, for pipe-opt.
 void registerPasses();

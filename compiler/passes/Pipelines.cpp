@@ -2,8 +2,7 @@
 
 namespace pipec {
 
-Lowering lowerPipeline(pipe::PipelineOp pipeline, bool keepVisits,
-                       const std::function<void(const ProgramSet &)> &built) {
+Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &options) {
   Lowering made;
   const auto fails = [&](mlir::LogicalResult result, Code code) {
     if (mlir::failed(result))
@@ -14,16 +13,16 @@ Lowering lowerPipeline(pipe::PipelineOp pipeline, bool keepVisits,
   if (fails(set, Code::Input))
     return made;
   made.set = std::move(*set);
-  if (built)
-    built(made.set);
+  if (options.built)
+    options.built(made.set);
   std::optional<Ordered> ordered;
   if (fails(insertCommunication(made.set, pipeline, ordered), Code::Check) ||
       fails(overlapCommunication(made.set, std::move(ordered)), Code::Check) ||
       fails(allocateSlots(made.set, pipeline), Code::Check))
     return made;
-  const Lowered &lowered = made.lowered.emplace(made.set, keepVisits);
+  const Lowered &lowered = made.lowered.emplace(made.set, options.keepVisits);
   if (fails(checkLength(made.set, lowered), Code::Input) ||
-      fails(checkMemory(made.set, lowered, pipeline), Code::Check) ||
+      fails(checkMemory(made.set, lowered, options.others), Code::Check) ||
       fails(checkDeadlock(made.set, lowered, pipeline->getParentOp()->getLoc()), Code::Check))
     made.lowered.reset();
   return made;

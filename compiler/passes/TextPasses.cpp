@@ -102,9 +102,8 @@ struct CheckLength : impl::CheckLengthBase<CheckLength> {
 struct CheckMemory : impl::CheckMemoryBase<CheckMemory> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
-    if (failed(askPrograms(getOperation(), [&](const ProgramSet &set, const Lowered &lowered) {
-          return checkMemory(set, lowered, knownPipeline(getOperation()));
-        })))
+    if (failed(askPrograms(getOperation(),
+                           [](const ProgramSet &set, const Lowered &lowered) { return checkMemory(set, lowered); })))
       signalPassFailure();
   }
 };

@@ -12,7 +12,6 @@ namespace pipec {
 
 using namespace pipe;
 
-
 namespace {
 
 /// The microbatch of each letter: those of one stage and kind are taken in order, W as B left them.
@@ -137,7 +136,7 @@ private:
     made.context = op.letter == schedule::Letter::B ? 0 : stage.context;
     const int32_t next = op.letter == schedule::Letter::F   ? problem.after(op.stage)
                          : op.letter == schedule::Letter::W ? -1
-                                                  : problem.before(op.stage);
+                                                            : problem.before(op.stage);
     add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.stages[size_t(std::min(op.stage, next))].boundary);
   }
 
@@ -294,9 +293,9 @@ PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
     if (stage >= passes.size())
       passes.resize(stage + 1);
     const schedule::Letter letter = isa<ForwardOp>(op)          ? schedule::Letter::F
-                          : isa<BackwardInputOp>(op)  ? schedule::Letter::B
-                          : isa<BackwardWeightOp>(op) ? schedule::Letter::W
-                                                      : schedule::Letter::BW;
+                                    : isa<BackwardInputOp>(op)  ? schedule::Letter::B
+                                    : isa<BackwardWeightOp>(op) ? schedule::Letter::W
+                                                                : schedule::Letter::BW;
     passes[stage][size_t(letter)] = op.getLoc();
   }
   // Where backwards are split, a word may still have some whole: B and W in one.

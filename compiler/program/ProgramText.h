@@ -12,8 +12,8 @@ namespace pipec {
 /// program is missing or doubled, or an instruction names a rank that has none.
 mlir::FailureOr<ProgramSet> readPrograms(mlir::ModuleOp module);
 
-/// Finds the transfers of programs that were read, by what they carry (payload, stage, microbatch). An error where a send
-/// has no receive or the other way round, or no pass at its end.
+/// Finds the transfers of programs that were read, by what they carry (payload, stage, microbatch). An error where a
+/// send has no receive or the other way round, or no pass at its end.
 mlir::LogicalResult matchTransfers(ProgramSet &set);
 
 /// Puts these programs behind the module's pipeline, in place of those that it has.

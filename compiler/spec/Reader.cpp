@@ -135,15 +135,17 @@ bool readVariantsText(std::string_view text, const std::string &name, const std:
   return right;
 }
 
-/// At most one byte more than a spec may have, so that neither a huge file nor a device is read to its end. What went
+/// At most one byte more than a spec may have, so that no huge file is read to its end. What went
 /// wrong, empty if nothing did.
 std::string readAll(const std::string &path, std::string &text) {
   std::error_code error;
   std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found)
     return "no such file";
-  if (std::filesystem::is_directory(status))
-    return "is a directory; expected a file";
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) && !std::filesystem::is_fifo(status))
+    return fmt::format("is a {}; expected a file", std::filesystem::is_directory(status) ? "directory"
+                                                   : std::filesystem::is_socket(status)  ? "socket"
+                                                                                         : "device");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)

@@ -79,6 +79,14 @@ void readStages(const Lookup &lookup, Spec &spec) {
       (lookup.given("pipeline.stages_per_rank") && !spec.stagesPerRank))
     return; // known, or not to be known
   bool back = spec.placement && spec.placement->kind == PlacementKind::V;
+  if (back && spec.stagesPerRank && spec.stagesPerRank->value == 1) {
+    lookup.errors.add(
+        spec.placement->mark,
+        "pipeline.placement: v goes there and back over the ranks, which takes two stages a rank or more, "
+        "found stages_per_rank: 1",
+        spec.stagesPerRank->mark, "stages_per_rank is given here");
+    return;
+  }
   int64_t stages = int64_t(spec.ranks.value) * (spec.stagesPerRank ? spec.stagesPerRank->value : back ? 2 : 1);
   if (stages > limits::kStages)
     lookup.errors.add(lookup.markOf("pipeline.stages_per_rank"),

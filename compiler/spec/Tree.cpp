@@ -210,87 +210,6 @@ bool checkText(std::string_view text, int source, Errors &errors) {
   return true;
 }
 
-/// Of a map that was changed.
-void recount(Node &map) {
-  map.values = 1 + static_cast<int64_t>(map.names.size());
-  map.height = 1;
-  for (const NodePtr &item : map.items) {
-    map.values += item->values;
-    map.height = std::max(map.height, 1 + item->height);
-  }
-}
-
-NodePtr overlayAt(const Node &map, std::string_view path, std::string_view whole, NodePtr value, Mark mark,
-                  Errors &errors) {
-  size_t dot = path.find('.');
-  std::string_view name = path.substr(0, dot);
-  auto copy = std::make_shared<Node>(map);
-  size_t at = std::find_if(map.names.begin(), map.names.end(), [&](const auto &known) { return known.text == name; }) -
-              map.names.begin();
-  if (at == map.names.size()) {
-    copy->names.push_back({std::string(name), mark});
-    copy->items.push_back(nullptr);
-  }
-  if (dot != std::string_view::npos) {
-    Node empty;
-    empty.kind = Node::Kind::Map;
-    empty.mark = mark;
-    const Node *inner = at < map.items.size() && map.items[at]->kind != Node::Kind::Null ? map.items[at].get() : &empty;
-    if (!inner->isMap()) {
-      errors.add(mark,
-                 fmt::format("{}: expected a map to set {} in, found {}; set it whole instead",
-                             whole.substr(0, path.data() + dot - whole.data()), quoted(path.substr(dot + 1)),
-                             describe(*inner)),
-                 inner->mark, "given here");
-      return nullptr;
-    }
-    value = overlayAt(*inner, path.substr(dot + 1), whole, std::move(value), mark, errors);
-    if (!value)
-      return nullptr;
-  }
-  copy->items[at] = std::move(value);
-  recount(*copy);
-  return copy;
-}
-
-/// "1f1b" as {name: 1f1b}, so that parameters can be laid over it.
-NodePtr scheduleMap(const NodePtr &schedule) {
-  if (!schedule->isScalar())
-    return schedule;
-  auto map = std::make_shared<Node>();
-  map->kind = Node::Kind::Map;
-  map->mark = schedule->mark;
-  map->names.push_back({"name", schedule->mark});
-  map->items.push_back(schedule);
-  recount(*map);
-  return map;
-}
-
-NodePtr layOverAt(const NodePtr &base, const NodePtr &over, bool whole) {
-  if (!base->isMap() || !over->isMap())
-    return over;
-  auto copy = std::make_shared<Node>(*base);
-  std::unordered_map<std::string_view, size_t> known;
-  for (size_t i = 0; i < base->names.size(); ++i)
-    known.emplace(base->names[i].text, i);
-  for (size_t i = 0; i < over->names.size(); ++i) {
-    const NodePtr &item = over->items[i];
-    auto at = known.find(over->names[i].text);
-    if (at == known.end()) {
-      copy->names.push_back(over->names[i]);
-      copy->items.push_back(item);
-      continue;
-    }
-    const NodePtr &old = base->items[at->second];
-    bool schedule = whole && at->first == "schedule";
-    copy->items[at->second] = !schedule                              ? layOverAt(old, item, false)
-                              : item->isMap() && !item->find("name") ? layOverAt(scheduleMap(old), item, false)
-                                                                     : item;
-  }
-  recount(*copy);
-  return copy;
-}
-
 } // namespace
 
 const Node *Node::find(std::string_view name) const {
@@ -320,30 +239,6 @@ NodePtr parseTree(std::string_view text, int source, Errors &errors) {
   if (!builder.root)
     errors.add({1, 1, source}, "holds no value");
   return builder.root;
-}
-
-NodePtr overlay(const NodePtr &root, std::string_view path, NodePtr value, Mark mark, Errors &errors) {
-  if (path.empty() || path.front() == '.' || path.back() == '.' || path.find("..") != std::string_view::npos ||
-      std::count(path.begin(), path.end(), '.') >= kTreeDepth) {
-    errors.add(mark, fmt::format("expected the path of a key, such as costs.forward, found {}", quoted(path)));
-    return nullptr;
-  }
-  return overlayAt(*root, path, path, std::move(value), mark, errors);
-}
-
-NodePtr layOver(const NodePtr &base, const NodePtr &over) { return layOverAt(base, over, true); }
-
-NodePtr without(const NodePtr &map, std::string_view name) {
-  auto copy = std::make_shared<Node>();
-  copy->kind = Node::Kind::Map;
-  copy->mark = map->mark;
-  for (size_t i = 0; i < map->names.size(); ++i)
-    if (map->names[i].text != name) {
-      copy->names.push_back(map->names[i]);
-      copy->items.push_back(map->items[i]);
-    }
-  recount(*copy);
-  return copy;
 }
 
 int64_t textBytes(const Node &node, int64_t enough) {

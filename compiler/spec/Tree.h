@@ -44,8 +44,8 @@ inline constexpr int kTreeLines = 2 << 20;
 /// What the text holds; null after an error that leaves nothing to read. `source` goes into the marks.
 NodePtr parseTree(std::string_view text, int source, Errors &errors);
 
-/// Lays `value` over the item at `path` ("costs.forward"), adding maps where there are none. The root, maybe new; null
-/// after an error.
+/// Lays `value` over the item at `path` ("costs.forward", "layers[2].forward"), adding maps where there are none, but
+/// no entries of lists. The root, maybe new; null after an error.
 NodePtr overlay(const NodePtr &root, std::string_view path, NodePtr value, Mark mark, Errors &errors);
 
 /// Lays a partial map over a whole one: maps are laid over maps key by key, anything else replaces. If `over` names a

@@ -1,4 +1,5 @@
-// Cells are split at commas; the format has no quoting to undo. A row is a line, whether it ends in \n or \r\n.
+// Cells are split at commas, which no action has; a cell may stand in quotes, as spreadsheets write it. A row is a
+// line, whether it ends in \n or \r\n.
 #include "compiler/torch/OrderCells.h"
 
 #include "runtime/plan/Limits.h"
@@ -77,6 +78,8 @@ private:
       std::string_view cell = row.substr(at, end - at);
       int column = int(at) + 1;
       at = end + 1;
+      if (cell.starts_with('"') && !unquote(cell, line, column))
+        return false;
       trim(cell, column);
       if (cell.empty()) {
         if (!empty)
@@ -88,6 +91,15 @@ private:
       if (cell.front() == '(' ? !parsePair(cell, line, column) : !parseOne(cell, line, column))
         return false;
     }
+    return true;
+  }
+
+  /// A quote counts where the cell begins with it, as for Python's csv, with which PyTorch reads.
+  bool unquote(std::string_view &cell, int line, int &column) {
+    if (cell.size() < 2 || !cell.ends_with('"'))
+      return fail(line, column, fmt::format("expected a closing quote at the end of the cell, found {}", shown(cell)));
+    cell = cell.substr(1, cell.size() - 2);
+    ++column;
     return true;
   }
 

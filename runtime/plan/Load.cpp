@@ -53,21 +53,38 @@ int readAll(int file, size_t size, const Most &most, std::vector<uint8_t> &bytes
   return 0;
 }
 
-Status read(const std::string &path, const Most &most, std::vector<uint8_t> &bytes) {
-  bytes.clear();
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return readError(path, errno);
+/// What stands there in place of something that ends and can be opened only to be read: a file or a pipe.
+Status refuseSpecial(const std::string &path) {
+  struct stat about = {};
+  if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode))
+    return {};
+  const char *what = S_ISDIR(about.st_mode) ? "directory" : S_ISSOCK(about.st_mode) ? "socket" : "device";
+  return Status::input(fmt::format("{}: is a {}; expected a file", units::escaped(path), what));
+}
+
+/// All that an open file holds; `path` is for messages.
+Status readOpen(int file, const std::string &path, const Most &most, std::vector<uint8_t> &bytes) {
   struct stat about = {};
   const bool regular = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
   const int64_t size = regular ? int64_t(about.st_size) : 0, longest = std::max(most.ofPlan, most.ofOthers);
   const int error = size > longest ? 0 : readAll(file, size_t(size), most, bytes);
-  ::close(file);
-  if (error != 0)
+  if (error != 0) {
     bytes.clear();
-  if (error != 0)
     return readError(path, error);
+  }
   return size > longest || int64_t(bytes.size()) > longest ? tooLong(path, longest) : Status();
+}
+
+Status read(const std::string &path, const Most &most, std::vector<uint8_t> &bytes) {
+  bytes.clear();
+  if (Status status = refuseSpecial(path); !status.ok())
+    return status;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return readError(path, errno);
+  const Status status = readOpen(file, path, most, bytes);
+  ::close(file);
+  return status;
 }
 
 } // namespace
@@ -80,6 +97,11 @@ Status readFile(const std::string &path, std::vector<uint8_t> &bytes) { return r
 
 Status readFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes) {
   return read(path, {limits::kPlanBytes, most}, bytes);
+}
+
+Status readStandardInput(const std::string &name, int64_t most, std::vector<uint8_t> &bytes) {
+  bytes.clear();
+  return readOpen(STDIN_FILENO, name, {limits::kPlanBytes, most}, bytes);
 }
 
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes) {

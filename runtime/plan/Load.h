@@ -22,10 +22,12 @@ Status verify(const Plan &plan);
 Status verify(const Variant &variant);
 
 /// A plan's file → bytes, at most limits::kPlanBytes. If the file does not begin as a plan does, only its beginning is
-/// read, so that neither a large file nor a device is read to its end only to be refused.
+/// read, so that no large file is read to its end only to be refused. A directory, a device or a socket is refused.
 Status readFile(const std::string &path, std::vector<uint8_t> &bytes);
 /// The same, but a file that does not begin as a plan is read up to one byte over `most`, which is no error.
 Status readFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
+/// The same for standard input; `name` stands for it in messages.
+Status readStandardInput(const std::string &name, int64_t most, std::vector<uint8_t> &bytes);
 /// Any file → bytes, at most `most`.
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 

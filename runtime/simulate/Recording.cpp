@@ -1,6 +1,10 @@
 #include "runtime/simulate/Recording.h"
 
+#include "runtime/plan/Disassemble.h"
+
 #include <algorithm>
+#include <fmt/format.h>
+#include <tuple>
 
 namespace pipec::simulate {
 
@@ -12,9 +16,9 @@ static int32_t keyOf(int32_t rank, const plan::Operation &reduce) {
   return reduce.peer == -1 ? -1 : std::min(rank, reduce.peer);
 }
 
-Status Recording::run(const plan::Variant &of, Options options) {
+void Recording::prepare(const plan::Variant &of, int64_t steps) {
   variant = &of;
-  stepCount = options.steps;
+  stepCount = steps;
   ranks.assign(of.programs.size(), {});
   transferAt.assign(of.programs.size(), {});
   collectives.clear();
@@ -44,6 +48,11 @@ Status Recording::run(const plan::Variant &of, Options options) {
     for (std::vector<Executed> &queue : queues)
       ranks[r].emplace_back(size_t(stepCount), queue);
   }
+}
+
+Status Recording::run(const plan::Variant &of, Options options) {
+  prepare(of, options.steps);
+  measured = false;
   // Events come in the order of each queue.
   std::vector<std::vector<std::pair<int64_t, size_t>>> next(ranks.size()); // step and index of each queue
   for (size_t r = 0; r != ranks.size(); ++r)
@@ -65,6 +74,34 @@ Status Recording::run(const plan::Variant &of, Options options) {
   return simulate(of, options, result);
 }
 
+Status Recording::replay(const plan::Variant &of, const Ran &ran) {
+  prepare(of, 1);
+  measured = true;
+  result = {};
+  for (size_t r = 0; r != ranks.size(); ++r)
+    for (size_t q = 0; q != ranks[r].size(); ++q) {
+      std::vector<Executed> &queue = ranks[r][q][0];
+      for (size_t i = queue.size(); i-- != 0;) { // a pair's header, which no trace has, begins with what follows it
+        Executed &executed = queue[i];
+        if (executed.operation->kind == Kind::Overlapped && i + 1 != queue.size()) {
+          executed.start = executed.end = queue[i + 1].start;
+          continue;
+        }
+        const auto times = ran(int32_t(r), *executed.operation, executed.microbatch());
+        if (!times)
+          return Status::input(fmt::format("has no {}, which the plan has",
+                                           plan::describe(int32_t(r), *executed.operation, executed.microbatch())));
+        std::tie(executed.start, executed.end) = *times;
+      }
+      Time completed = 0;
+      for (Executed &executed : queue)
+        completed = executed.completed = std::max(completed, executed.end);
+      if (of.programs[r].queues[q].kind == plan::QueueKind::Device)
+        result.makespan = std::max(result.makespan, completed);
+    }
+  return {};
+}
+
 Occurrence Recording::peerOf(const Occurrence &transfer) const {
   const plan::Operation &operation = *at(transfer).operation;
   const bool sends = operation.kind == Kind::Send;
@@ -79,7 +116,9 @@ void Recording::consider(Cause &best, Why why, Occurrence by, Time start) const 
   // A receive ends with its data's arrival; its queue and link are free when its send ends.
   if (why == Why::Queue && at(by).operation->kind == Kind::Recv)
     by = peerOf(by);
-  if (at(by).end == start && (best.why == Why::Begin || why < best.why))
+  const Time end = at(by).end, latest = measured && best.by ? at(*best.by).end : end;
+  if (measured ? !best.by || end > latest || (end == latest && why < best.why)
+               : end == start && (best.why == Why::Begin || why < best.why))
     best = {why, by};
 }
 
@@ -113,9 +152,9 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
     if (count <= 0 || step < 0)
       continue;
     Occurrence waited{place.rank, wait.queue, step, count - 1};
-    if (at(waited).completed != start)
+    if (!measured && at(waited).completed != start)
       continue;
-    waited = meets(waited, start);
+    waited = meets(waited, at(waited).completed);
     const bool weights = program.queues[wait.queue].priority == plan::Priority::Weights;
     const bool reuses = wait.previousStep || kind == Kind::Recv || at(waited).operation->kind == Kind::Send;
     consider(best, reuses ? Why::Buffer : weights && computes ? Why::Memory : Why::Data, waited, start);
@@ -170,7 +209,12 @@ Cause Recording::causeOf(const Occurrence &of) const {
         const std::vector<Executed> &other = queue(place.rank, q, step);
         auto it = std::lower_bound(other.begin(), other.end(), own.start,
                                    [](const Executed &e, Time time) { return e.end < time; });
-        if (it != other.end() && it->end == own.start && it->start < own.start)
+        if (measured && (it == other.end() || it->end > own.start)) {
+          if (it == other.begin())
+            continue;
+          --it;
+        }
+        if (it != other.end() && (measured || it->end == own.start) && it->start < own.start)
           consider(best, Why::Order, {place.rank, q, step, it - other.begin()}, own.start);
       }
     }

@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -54,6 +55,13 @@ public:
   /// `observe` are not used.
   Status run(const plan::Variant &variant, Options options);
 
+  /// From when to when an instruction really ran; nothing if it did not.
+  using Ran = std::function<std::optional<std::pair<plan::Time, plan::Time>>(
+      int32_t rank, const plan::Operation &operation, int64_t microbatch)>;
+  /// Takes the times of one step of a real run, which is step 0 here, in place of simulated ones. The cause of a start
+  /// is then what ended last of all that it waited for. An instruction that did not run is an error.
+  Status replay(const plan::Variant &variant, const Ran &ran);
+
   int64_t steps() const { return stepCount; }
   /// What a queue ran in a step, in order.
   const std::vector<Executed> &queue(int32_t rank, uint32_t queue, int64_t step) const {
@@ -77,6 +85,7 @@ public:
   Result result;
 
 private:
+  void prepare(const plan::Variant &of, int64_t steps);
   void consider(Cause &best, Why why, Occurrence by, plan::Time start) const;
   void considerSide(Cause &best, const Occurrence &place, plan::Time start) const;
   Occurrence headOf(const Occurrence &place) const;
@@ -86,6 +95,7 @@ private:
 
   const plan::Variant *variant = nullptr;
   int64_t stepCount = 0;
+  bool measured = false; // the times are a real run's: what waits starts a little after what it has waited for
   std::vector<std::vector<std::vector<std::vector<Executed>>>> ranks; // by rank, queue, step
   struct Ends {
     std::vector<std::pair<uint32_t, int64_t>> sends, recvs; // queue and index, in order

@@ -80,8 +80,10 @@ Made Agreement::make(const RandomPipeline &random) {
   if (!made.module)
     return made;
   pipe::PipelineOp pipeline = findPipeline(*made.module);
-  Lowering lowering =
-      lowerPipeline(pipeline, /*keepVisits=*/true, [](const ProgramSet &set) { EXPECT_EQ(set.check(), ""); });
+  LowerPipelineOptions options;
+  options.keepVisits = true;
+  options.built = [](const ProgramSet &set) { EXPECT_EQ(set.check(), ""); };
+  Lowering lowering = lowerPipeline(pipeline, options);
   EXPECT_EQ(lowering.set.check(), "");
   if (!lowering.lowered)
     return made;

@@ -265,13 +265,32 @@ TEST(Diagnostics, settings) {
            {"costs.forward=[1ms", "1:1: error: not valid YAML: end of sequence flow not found"},
            {"costs.forward=", "1:1: error: holds no value"},
            {"costs.forward", "1:1: error: expected key.path=value, found no '='"},
-           {"=1", "1:1: error: expected the path of a key, such as costs.forward, found ''"},
-           {"costs..forward=1",
-            "1:1: error: expected the path of a key, such as costs.forward, found 'costs..forward'"},
+           {"=1", "1:1: error: expected the path of a key, such as costs.forward or layers[2].forward, found ''"},
+           {"costs..forward=1", "1:1: error: expected the path of a key, such as costs.forward or layers[2].forward, "
+                                "found 'costs..forward'"},
+           {"layers[x].forward=1ms", "1:1: error: expected the path of a key, such as costs.forward or "
+                                     "layers[2].forward, found 'layers[x].forward'"},
+           {"layers[-1]=1ms", "1:1: error: expected the path of a key, such as costs.forward or layers[2].forward, "
+                              "found 'layers[-1]'"},
+           {"layers[1]2=1ms", "1:1: error: expected the path of a key, such as costs.forward or layers[2].forward, "
+                              "found 'layers[1]2'"},
+           {"[1]=1ms", "1:1: error: expected the path of a key, such as costs.forward or layers[2].forward, "
+                       "found '[1]'"},
+           {"layers[0].forward=1ms",
+            "1:1: error: layers: expected a list to set '[0].forward' in, found nothing; set it whole instead"},
+           {"schedule[0]=1", "1:1: error: schedule: expected a list to set '[0]' in, found '1f1b'; set it whole "
+                             "instead\nspec.yaml:3:11: note: given here"},
            {"schedule.k=2", "1:1: error: schedule: expected a map to set 'k' in, found '1f1b'; set it whole instead\n"
                             "spec.yaml:3:11: note: given here"},
        })
     EXPECT_EQ(wrong(text, {c.line}), "--set " + c.line + ":" + c.message);
+  const std::string list = Lines().set("forward", "[1ms, 2ms, 3ms, 4ms]").text();
+  EXPECT_EQ(wrong(list, {"costs.forward[4]=1ms"}),
+            "--set costs.forward[4]=1ms:1:1: error: costs.forward: a list of 4, the first is 0, has no entry 4\n"
+            "spec.yaml:5:12: note: given here");
+  EXPECT_EQ(wrong(list, {"costs.forward[1].fixed=1ms"}),
+            "--set costs.forward[1].fixed=1ms:1:1: error: costs.forward[1]: expected a map to set 'fixed' in, found "
+            "'2ms'; set it whole instead\nspec.yaml:5:18: note: given here");
   // A place is one line, whatever was set.
   EXPECT_EQ(wrong(text, {"x\ny"}), "--set x\\x0ay:1:1: error: expected key.path=value, found no '='");
 }
@@ -360,7 +379,7 @@ TEST(Diagnostics, files) {
   std::ofstream(huge) << "a: 1\n";
   std::filesystem::resize_file(huge, 100'000'000); // a hole
   EXPECT_EQ(of(huge), huge + ":1:1: error: larger than a spec may be (16 MiB)");
-  EXPECT_EQ(of("/dev/zero"), "/dev/zero:1:1: error: larger than a spec may be (16 MiB)");
+  EXPECT_EQ(of("/dev/zero"), "/dev/zero:1:1: error: is a device; expected a file");
   EXPECT_EQ(of(folder), folder.string() + ":1:1: error: is a directory; expected a file");
   EXPECT_EQ(of(folder / "none.yaml"), (folder / "none.yaml").string() + ":1:1: error: no such file");
   std::filesystem::remove_all(folder);

@@ -162,6 +162,23 @@ TEST(Reader, settingsAreLaidOver) {
   EXPECT_EQ(spec.schedule.parameters.at("k").values, std::vector<std::string>{"3"});
 }
 
+TEST(Reader, settingsReachIntoLists) {
+  const Spec spec = read(kSmall, {"costs.forward=[1ms, 2ms, 3ms, 4ms]", "costs.forward[2]=7ms",
+                                  "costs.links=[{from: 0, to: 1}, {from: 1, to: 0}]", "costs.links[1].latency=5ms"});
+  EXPECT_EQ(spec.forward[2], 7'000'000'000);
+  EXPECT_EQ(spec.forward[3], 4'000'000'000);
+  EXPECT_EQ(spec.sources[spec.forward.markOf(2).source], "--set costs.forward[2]=7ms");
+  EXPECT_EQ(spec.links[0].link.latency, 0);
+  EXPECT_EQ(spec.links[1].link.latency, 5'000'000'000);
+  // Variants are entries of a list too; what an alias repeats is changed in one place alone.
+  std::vector<Spec> variants;
+  std::vector<Diagnostic> diagnostics;
+  const std::string text = std::string(kSmall) + "variants: [&a {schedule: 1f1b}, *a]\n";
+  ASSERT_TRUE(readSpecsText(text, "spec.yaml", {"variants[1].schedule=gpipe"}, variants, diagnostics));
+  EXPECT_EQ(variants[0].schedule.name, "1f1b");
+  EXPECT_EQ(variants[1].schedule.name, "gpipe");
+}
+
 TEST(Reader, hashIsOfBytesAndSettings) {
   // FNV-1a 64: offset basis, xor, times the prime.
   uint64_t hash = 14695981039346656037u;

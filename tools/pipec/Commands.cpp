@@ -79,13 +79,19 @@ int compileCommand(const CommandOptions &options) {
   if (options.json && options.emit != "plan")
     return fail(options, options.input,
                 Status::usage(fmt::format("--json reports on a plan; --emit={} prints something else", options.emit)));
-  if (isPlan(options.input))
-    return fail(options, options.input, Status::input("expected a spec, found a plan"));
+  if (Status status = expectKind(options.input, "a spec", {FileKind::Spec}); !status.ok())
+    return fail(options, options.input, status);
   if (Status status = checkTorch(options); !status.ok())
     return fail(options, options.input, status);
   compiled.keepVisits = isTorchCsv(options);
   compiled.encodes = !isTorchCsv(options);
   const bool isFile = options.emit == "plan"; // others go to standard output where no name is given
+  if (isFile && options.output.empty() && options.input == kStandard)
+    return fail(options, options.input,
+                Status::usage("standard input has no name to write a plan beside: say where with -o, or -o - for "
+                              "standard output"));
+  if (options.json && options.output == kStandard)
+    return fail(options, options.input, Status::usage("--json and -o - both write to standard output"));
   const std::string path = isFile && options.output.empty() ? besideSpec(options.input) : options.output;
   compiled.output = path;
   if (!compile(options.input, options.set, until, compiled, failure))
@@ -107,11 +113,12 @@ int compileCommand(const CommandOptions &options) {
   emit::PlanReport report;
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
-  if (Status status = plan::writeFile(path, compiled.bytes); !status.ok())
-    return fail(options, path, status);
+  if (const int code = write(options, path, compiled.bytes); code != 0)
+    return code;
   if (options.json)
     fmt::print("{}", emit::reportJson(report));
-  say("{}wrote {}\n", emit::reportText(report), units::escaped(path));
+  say("{}wrote {}
+", emit::reportText(report), path == kStandard ? std::string("<stdout>") : units::escaped(path));
   return 0;
 }
 
@@ -199,8 +206,11 @@ int schedulesCommand(const CommandOptions &options) {
 }
 
 int verifyCommand(const CommandOptions &options) {
-  if (isOrder(options.input))
+  if (kindOf(options.input) == FileKind::Order)
     return verifyOrderCommand(options);
+  if (Status status = expectKind(options.input, "a plan or an order file", {FileKind::Plan, FileKind::Order});
+      !status.ok())
+    return fail(options, options.input, status);
   if (!options.communicator.empty())
     return fail(options, options.input, Status::usage("--communicator is for an order file; a plan says its own"));
   plan::Plan plan;
@@ -208,16 +218,21 @@ int verifyCommand(const CommandOptions &options) {
   if (!status.ok())
     return fail(options, options.input, status);
   if (options.json)
-    fmt::print("{}", jsonText({{"file", options.input}, {"ranks", plan.ranks()}, {"variants", plan.variants.size()}}));
+    fmt::print(
+        "{}", jsonText({{"file", nameOf(options.input)}, {"ranks", plan.ranks()}, {"variants", plan.variants.size()}}));
   else
-    fmt::print("{}: {} ranks, {} variant{}: every rule holds, every run ends\n", units::escaped(options.input),
+    fmt::print("{}: {} ranks, {} variant{}: every rule holds, every run ends\n", units::escaped(nameOf(options.input)),
                plan.ranks(), plan.variants.size(), plan.variants.size() == 1 ? "" : "s");
   return 0;
 }
 
 int disasmCommand(const CommandOptions &options) {
   plan::Plan plan;
-  if (Status status = plan::load(options.input, plan); !status.ok())
+  std::vector<uint8_t> bytes;
+  Status status = expectKind(options.input, "a plan", {FileKind::Plan});
+  if (status.ok())
+    status = loadPlan(options.input, plan, bytes);
+  if (!status.ok())
     return fail(options, options.input, status);
   if (options.rank >= plan.ranks() || options.variant >= int(plan.variants.size()))
     return fail(

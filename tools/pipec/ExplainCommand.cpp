@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Formulas.h"
+#include "compiler/driver/Traces.h"
 #include "compiler/emit/ScheduleReport.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
@@ -237,11 +238,29 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
   return 0;
 }
 
+/// The moment in the run of --trace.
+Status explainRun(const CommandOptions &options, const Compiled &compiled, plan::Time at,
+                  emit::Explanation &explanation) {
+  const plan::Variant &variant = compiled.plan.variants[variantOf(options)];
+  std::vector<trace::Event> events;
+  simulate::Recording run;
+  Status status = readTraces(options.trace, events);
+  if (status.ok())
+    status = haveAllRanks(events, compiled.plan.ranks());
+  if (status.ok())
+    status = replay(variant, events, options.step, run);
+  return status.ok() ? emit::explainRun(variant, run, options.rank, at, explanation) : status;
+}
+
 } // namespace
 
 int explainCommand(const CommandOptions &options) {
   if ((options.rank < 0) != options.at.empty())
     return fail(options, options.input, Status::usage("a moment needs both --rank and --at"));
+  if (!options.trace.empty() && options.at.empty())
+    return fail(options, options.input, Status::usage("--trace is for a moment: --rank and --at say which"));
+  if (options.step >= 0 && options.trace.empty())
+    return fail(options, options.input, Status::usage("--step is of the run of --trace"));
   plan::Time at = 0;
   if (!options.at.empty()) {
     units::Quantity time = units::parseDuration(options.at);
@@ -261,8 +280,10 @@ int explainCommand(const CommandOptions &options) {
   if (options.at.empty())
     return explainAll(options, compiled);
   emit::Explanation explanation;
-  if (Status status = emit::explain(compiled.plan.variants[v], options.rank, at, explanation); !status.ok())
-    return fail(options, options.input, status);
+  if (Status status = options.trace.empty() ? emit::explain(compiled.plan.variants[v], options.rank, at, explanation)
+                                            : explainRun(options, compiled, at, explanation);
+      !status.ok())
+    return fail(options, status.code == Code::Input && !options.trace.empty() ? options.trace : options.input, status);
   constexpr size_t kLinks = 40;
   fmt::print("{}", options.json ? emit::explanationJson(explanation) : emit::explanationText(explanation, kLinks));
   return 0;

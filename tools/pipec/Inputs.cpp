@@ -30,27 +30,26 @@ int fail(const CommandOptions &options, const Failure &failure) {
 
 int fail(const CommandOptions &options, const std::string &file, const Status &status,
          std::optional<simulate::Place> place) {
-  // What loads files names the file itself.
-  std::string_view message = status.message;
-  std::string where = units::escaped(file);
-  if (message.starts_with(where + ": "))
-    message.remove_prefix(where.size() + 2);
+  const std::string message = withoutName(status.message, file), name = nameOf(file);
+  std::string where = units::escaped(name);
   if (place)
     where += fmt::format(":{}:{}", place->line, place->column);
   say("{}: error: {}\n", where, message);
   const simulate::Place known = place.value_or(simulate::Place());
-  return fail(options, Failure{status.code, std::string(message), file, unsigned(known.line), unsigned(known.column)});
+  return fail(options, Failure{status.code, message, name, unsigned(known.line), unsigned(known.column)});
+}
+
+Status loadPlan(const std::string &path, plan::Plan &plan, std::vector<uint8_t> &bytes) {
+  Status status = readPlan(path, bytes);
+  if (status.ok())
+    status = plan::decode(bytes, plan);
+  return status.ok() ? plan::verify(plan) : status;
 }
 
 /// Loads a plan with every rule and the walk.
 Status loadChecked(const std::string &path, plan::Plan &plan) {
   std::vector<uint8_t> bytes;
-  Status status = readPlan(path, bytes);
-  if (status.ok())
-    status = plan::decode(bytes, plan);
-  if (status.ok())
-    status = plan::verify(plan);
-  if (!status.ok())
+  if (Status status = loadPlan(path, plan, bytes); !status.ok())
     return status;
   for (const plan::Variant &variant : plan.variants) {
     simulate::Result result;
@@ -62,6 +61,10 @@ Status loadChecked(const std::string &path, plan::Plan &plan) {
 
 /// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
+  if (Status status = expectKind(path, "a spec or a plan", {FileKind::Spec, FileKind::Plan}); !status.ok()) {
+    code = fail(options, path, status);
+    return false;
+  }
   if (!isPlan(path)) {
     Failure failure;
     compiled.output = options.output;
@@ -70,12 +73,8 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
     code = fail(options, failure);
     return false;
   }
-  Status status =
-      options.set.empty() ? readPlan(path, compiled.bytes) : Status::usage("--set changes a spec; this is a plan");
-  if (status.ok())
-    status = plan::decode(compiled.bytes, compiled.plan);
-  if (status.ok())
-    status = plan::verify(compiled.plan);
+  const Status status = options.set.empty() ? loadPlan(path, compiled.plan, compiled.bytes)
+                                            : Status::usage("--set changes a spec; this is a plan");
   compiled.milliseconds = -1;
   if (status.ok())
     return true;
@@ -101,14 +100,17 @@ Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {
   return {};
 }
 
-/// To a file, atomically, or to standard output where none is named.
-int write(const CommandOptions &options, const std::string &text) {
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+int write(const CommandOptions &options, const std::string &path, std::span<const uint8_t> bytes) {
+  if (path.empty() || path == kStandard) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout); // main says whether that went well
     return 0;
   }
-  Status status = plan::writeFile(options.output, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
-  return status.ok() ? 0 : fail(options, options.output, status);
+  const Status status = plan::writeFile(path, bytes);
+  return status.ok() ? 0 : fail(options, path, status);
+}
+
+int write(const CommandOptions &options, const std::string &text) {
+  return write(options, options.output, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
 }
 
 } // namespace pipec

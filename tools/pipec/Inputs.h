@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace pipec {
@@ -21,7 +22,9 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
 /// Text for --json: bytes that are no UTF-8, as a file's name may have, are replaced.
 std::string jsonText(const nlohmann::ordered_json &json);
 
-/// Loads a plan with every rule and the walk.
+/// Loads a plan with every rule; its bytes too.
+Status loadPlan(const std::string &path, plan::Plan &plan, std::vector<uint8_t> &bytes);
+/// The same, and the walk.
 Status loadChecked(const std::string &path, plan::Plan &plan);
 
 /// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
@@ -30,7 +33,9 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
 /// The scenario of --network, for a plan of so many ranks; false after saying what is wrong with it.
 bool readNetwork(const CommandOptions &options, int32_t ranks, simulate::Scenario &network, int &code);
 
-/// To the file of -o, atomically, or to standard output where none is named; the exit code.
+/// To a file, atomically, or to standard output where `path` is empty or `-`; the exit code.
+int write(const CommandOptions &options, const std::string &path, std::span<const uint8_t> bytes);
+/// To the file of -o.
 int write(const CommandOptions &options, const std::string &text);
 /// `--emit=svg` of what has been compiled.
 int showSvg(const CommandOptions &options, const Compiled &compiled);

@@ -104,8 +104,10 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
 } // namespace
 
 int searchCommand(const CommandOptions &options) {
-  if (isPlan(options.input))
-    return fail(options, options.input, Status::input("expected a spec, found a plan"));
+  if (Status status = expectKind(options.input, "a spec", {FileKind::Spec}); !status.ok())
+    return fail(options, options.input, status);
+  if (options.output == kStandard)
+    return fail(options, options.input, Status::usage("the table goes to standard output; name a file with -o"));
   if (options.exact)
     return searchExactly(options);
   // What is wrong with the spec itself is said once, as for every command.

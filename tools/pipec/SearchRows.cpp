@@ -17,6 +17,11 @@ namespace pipec {
 
 namespace {
 
+/// Which bound a row stands under depends on it.
+const char *backwardOf(const Row &row) {
+  return row.problem.backward == schedule::BackwardMode::Fused ? "fused" : "split";
+}
+
 nlohmann::ordered_json json(const Row &row) {
   nlohmann::ordered_json object = {{"name", row.name}};
   if (!row.wrong.empty()) {
@@ -32,6 +37,7 @@ nlohmann::ordered_json json(const Row &row) {
   object["gap"] = gap(certificate.makespan, certificate.lowerBound);
   object["span_bubble_rate"] = row.bubble;
   object["peak_bytes"] = row.peak;
+  object["backward"] = backwardOf(row); // whose bounds these are
   if (row.limit != 0)
     object["memory_limit_bytes"] = row.limit;
   return object;
@@ -85,7 +91,7 @@ std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective
     made.name = name;
     if (!row(options, {name == "auto" ? autoFor(objective) : "schedule=" + name}, made))
       continue;
-    if (made.wrong.empty() && made.stages != stages)
+    if (made.wrong.empty() && stages != 0 && made.stages != stages)
       made.wrong =
           fmt::format("is of {} stages, the spec of {}: the same costs would be another model's", made.stages, stages);
     rows.push_back(std::move(made));
@@ -101,15 +107,28 @@ void sortRows(std::vector<Row> &rows, schedule::Objective objective) {
 }
 
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective) {
-  std::string table =
-      fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}\n", "schedule", "span", "bubble", "makespan", "peak", "gap");
+  const Row *first = nullptr;
+  bool several = false; // rows stand under bounds of their own
   for (const Row &each : rows)
-    table += each.wrong.empty()
-                 ? fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %\n", each.name,
-                               plan::timeText(each.certificate.span), 100 * each.bubble,
-                               plan::timeText(each.certificate.makespan), plan::bytesText(each.peak),
-                               100 * gap(timeOf(each.certificate, objective), boundOf(each.certificate, objective)))
-                 : fmt::format("{:<18} {}\n", each.name, each.wrong);
+    if (each.wrong.empty()) {
+      first = first ? first : &each;
+      several |= boundOf(each.certificate, objective) != boundOf(first->certificate, objective) ||
+                 each.problem.backward != first->problem.backward;
+    }
+  std::string table = fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}{}\n", "schedule", "span", "bubble",
+                                  "makespan", "peak", "gap", several ? "  of its bound" : "");
+  for (const Row &each : rows) {
+    if (!each.wrong.empty()) {
+      table += fmt::format("{:<18} {}\n", each.name, each.wrong);
+      continue;
+    }
+    const plan::Time bound = boundOf(each.certificate, objective);
+    table +=
+        fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}\n", each.name,
+                    plan::timeText(each.certificate.span), 100 * each.bubble, plan::timeText(each.certificate.makespan),
+                    plan::bytesText(each.peak), 100 * gap(timeOf(each.certificate, objective), bound),
+                    several ? fmt::format("  {}, {}", plan::timeText(bound), backwardOf(each)) : "");
+  }
   return table;
 }
 

@@ -1,12 +1,15 @@
 // `pipec show`: one plan, two on one time scale, or a real run under its prediction, in the terminal or as SVG.
+#include "compiler/driver/Files.h"
+#include "compiler/driver/OrderFile.h"
+#include "compiler/driver/Traces.h"
 #include "compiler/pictures/Html.h"
 #include "compiler/pictures/Svg.h"
 #include "compiler/pictures/TextTimeline.h"
 #include "runtime/plan/Units.h"
-#include "runtime/trace/Read.h"
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
+#include "tools/pipec/VerifyOrder.h"
 
 #include <fmt/format.h>
 
@@ -47,6 +50,21 @@ int columnsOf(const CommandOptions &options) {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<int>(size.ws_col, kLeast) : kUsual;
 }
 
+/// Of an order file the plan of a spec that has nothing else; of others as obtain().
+bool obtainShown(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
+  if (kindOf(path) != FileKind::Order)
+    return obtain(options, path, compiled, code);
+  OrderFile order;
+  if (!obtainOrder(options, path, emit::Communicator::PerEdge, order, code))
+    return false;
+  if (options.set.empty())
+    fmt::print(stderr,
+               "note: an order says no times: F, B and W take {} each, transfers none; --set costs.forward=... "
+               "says otherwise\n",
+               kOrderUnit);
+  return obtain(options, specOf(path, order), compiled, code);
+}
+
 /// The scenario of --network, if one is asked for; false after saying what is wrong with it.
 bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simulate::Scenario &scenario,
                    emit::Network &network, int &code) {
@@ -68,7 +86,10 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
   if (options.trace.empty())
     return emit::predicted(compiled.plan.variants[variant], std::max(0LL, options.step), section, network);
   std::vector<trace::Event> events;
-  if (Status status = trace::read(options.trace, events); !status.ok())
+  Status status = readTraces(options.trace, events);
+  if (status.ok())
+    status = haveAllRanks(events, compiled.plan.ranks());
+  if (!status.ok())
     return status;
   return emit::compared(compiled.plan.variants[variant], events, options.step, section, network);
 }
@@ -110,9 +131,12 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   if (Status status = figuresOf(compiled, figures); !status.ok())
     return fail(options, options.input, status);
   std::vector<trace::Event> events;
-  if (!options.trace.empty())
-    if (Status status = trace::read(options.trace, events); !status.ok())
+  if (!options.trace.empty()) {
+    if (Status status = readTraces(options.trace, events); !status.ok())
       return fail(options, options.trace, status);
+    if (const std::string missing = missingRanks(events, compiled.plan.ranks()); !missing.empty())
+      fmt::print(stderr, "note: the trace has nothing of {}\n", missing);
+  }
   simulate::Scenario scenario;
   emit::Network network;
   int code = 0;
@@ -132,7 +156,7 @@ int showCommand(const CommandOptions &options) {
   if (options.emit == "html") {
     Compiled compiled;
     int code = 0;
-    return obtain(options, options.input, compiled, code) ? showPage(options, compiled) : code;
+    return obtainShown(options, options.input, compiled, code) ? showPage(options, compiled) : code;
   }
   std::vector<std::string> paths{options.input};
   if (!options.second.empty())
@@ -141,7 +165,7 @@ int showCommand(const CommandOptions &options) {
   for (const std::string &path : paths) {
     Compiled compiled;
     int code = 0;
-    if (!obtain(options, path, compiled, code))
+    if (!obtainShown(options, path, compiled, code))
       return code;
     simulate::Scenario scenario;
     emit::Network network;
@@ -151,7 +175,7 @@ int showCommand(const CommandOptions &options) {
     if (Status status = section(options, compiled, network, drawn); !status.ok())
       return fail(options, fileOf(options, status, path), status);
     if (options.emit != "svg")
-      drawn.title = units::escaped(path); // in a figure the schedule's name says more
+      drawn.title = units::escaped(nameOf(path)); // in a figure the schedule's name says more
   }
   if (options.emit == "svg")
     return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));

@@ -2,9 +2,6 @@
 
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
-#include "compiler/torch/OrderProof.h"
-#include "compiler/torch/OrderRules.h"
-#include "runtime/plan/Limits.h"
 #include "runtime/plan/Status.h"
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Inputs.h"
@@ -17,8 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 
 namespace pipec {
 
@@ -31,14 +26,14 @@ emit::Communicator communicatorOf(const CommandOptions &options) {
 }
 
 /// Says what is wrong with the file, the cell under a caret, and in JSON too where asked; the exit code.
-int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code) {
+int refuse(const CommandOptions &options, const std::string &path, const emit::OrderStop &stop, Code code) {
   {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) { print(diagnostic); });
     auto at = [&](int line, int column) -> mlir::Location {
       if (line == 0)
         return mlir::UnknownLoc::get(&context);
-      return mlir::FileLineColLoc::get(&context, options.input, unsigned(line), unsigned(column));
+      return mlir::FileLineColLoc::get(&context, nameOf(path), unsigned(line), unsigned(column));
     };
     mlir::InFlightDiagnostic error = mlir::emitError(at(stop.error.line, stop.error.column)) << stop.error.message;
     for (const emit::OrderNote &note : stop.notes)
@@ -53,7 +48,7 @@ int refuse(const CommandOptions &options, const emit::OrderStop &stop, Code code
     else
       notes.push_back({{"line", note.line}, {"column", note.column}, {"message", note.message}});
   nlohmann::ordered_json object = {{"error", stop.error.message}, {"code", int(code)},
-                                   {"file", options.input},       {"line", stop.error.line},
+                                   {"file", nameOf(path)},        {"line", stop.error.line},
                                    {"column", stop.error.column}, {"notes", std::move(notes)}};
   fmt::print("{}", jsonText(object));
   return int(code);
@@ -76,37 +71,29 @@ int64_t pairsOf(const schedule::OrderCells &cells) {
 
 } // namespace
 
-bool isOrder(const std::string &path) {
-  std::string suffix = std::filesystem::path(path).extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (suffix == ".csv")
+bool obtainOrder(const CommandOptions &options, const std::string &path, emit::Communicator communicator,
+                 OrderFile &order, int &code) {
+  emit::OrderStop stop;
+  Code wrong = Code::Ok;
+  if (readOrderFile(path, communicator, order, stop, wrong))
     return true;
-  const std::string first = beginningOf(path, 1, limits::kOrderBytes);
-  return !first.empty() && (std::isdigit(static_cast<unsigned char>(first[0])) || first[0] == '(');
+  code = refuse(options, path, stop, wrong);
+  return false;
 }
 
 int verifyOrderCommand(const CommandOptions &options) {
-  emit::OrderStop stop;
-  std::vector<uint8_t> bytes;
-  if (Status status = readBytes(options.input, limits::kOrderBytes, bytes); !status.ok()) {
-    // What reads files names the file itself.
-    const std::string name = units::escaped(options.input);
-    stop.error.message = status.message.substr(status.message.starts_with(name) ? name.size() + 2 : 0);
-    return refuse(options, stop, status.code);
-  }
-  schedule::OrderCells cells;
-  schedule::OrderIndex index;
-  const std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  OrderFile order;
+  int code = 0;
   const emit::Communicator communicator = communicatorOf(options);
-  if (!schedule::readCells(text, cells, stop.error) || !schedule::checkCells(cells, index, stop.error) ||
-      !emit::proveOrder(cells, index, communicator, stop))
-    return refuse(options, stop, stop.error.readable ? Code::Check : Code::Input);
-
+  if (!obtainOrder(options, options.input, communicator, order, code))
+    return code;
+  const schedule::OrderCells &cells = order.cells;
+  const schedule::OrderIndex &index = order.index;
   const bool comms = cells.format == schedule::OrderFormat::ComputeComms;
   const std::string_view format = comms ? "compute_comms" : "compute_only";
   const emit::OrderTime time = emit::timeOrder(cells, index, communicator);
   if (options.json) {
-    nlohmann::ordered_json object = {{"file", options.input}, {"format", format}};
+    nlohmann::ordered_json object = {{"file", nameOf(options.input)}, {"format", format}};
     if (comms)
       object["torch"] = nameOf(cells.release);
     object["ranks"] = cells.rows.size();
@@ -124,7 +111,7 @@ int verifyOrderCommand(const CommandOptions &options) {
   }
   fmt::print(
       "{}: {}{}, {} ranks, {} stages, {} microbatches, {} transfers{}: every rule holds, every run ends{}\n",
-      units::escaped(options.input), format,
+      units::escaped(nameOf(options.input)), format,
       comms ? fmt::format(" as release {} spells it", nameOf(cells.release)) : "", cells.rows.size(), index.stages,
       index.microbatches, transfersOf(index), cells.pairs ? fmt::format(", {} overlapped pairs", pairsOf(cells)) : "",
       comms ? fmt::format(" (communicator {})", emit::name(communicator)) : " where PyTorch places the transfers");

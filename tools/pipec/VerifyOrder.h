@@ -1,12 +1,15 @@
-// Order files of torch.distributed.pipelining on the command line: `pipec verify ORDER.csv`.
+// Order files of torch.distributed.pipelining on the command line: `pipec verify ORDER.csv`, `pipec show ORDER.csv`.
 #pragma once
 
+#include "compiler/driver/OrderFile.h"
 #include "tools/pipec/Commands.h"
 
 namespace pipec {
 
-/// Whether a file is meant as an order: by its suffix, or because it begins like one.
-bool isOrder(const std::string &path);
+/// Reads and proves an order file; false after saying what is wrong, the cell under a caret. `code` is the exit code
+/// then.
+bool obtainOrder(const CommandOptions &options, const std::string &path, emit::Communicator communicator,
+                 OrderFile &order, int &code);
 
 int verifyOrderCommand(const CommandOptions &options);
 

@@ -1,4 +1,6 @@
 // The compiler's command line: options here, work in Commands.cpp. Exit codes as in runtime/plan/Status.h.
+#include "compiler/driver/Files.h"
+#include "compiler/driver/Traces.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Units.h"
@@ -99,15 +101,19 @@ const Subcommand kSubcommands[] = {
     {"show", "the timeline in the terminal or as a figure; two plans on one scale; a real run under its prediction",
      "pipec show specs/1f1b.yaml specs/gpipe.yaml\n"
      "pipec show specs/1f1b.yaml --network specs/networks/slow-link.json\n"
+     "pipec show specs/pytorch/zb-v.csv\n"
      "pipec show specs/v-half.yaml --emit=svg -o v-half.svg\n"
      "pipec show specs/v-half.yaml --emit=html -o v-half.html\n"
      "pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local --steps 3 --trace run.json\n"
      "pipec show 1f1b.pipe --trace run.json",
      [](CLI::App &app, pipec::CommandOptions &options) {
-       input(app, options, "a spec or a plan");
+       input(app, options, "a spec, a plan or an order file");
        app.add_option("OTHER", options.second, "a second one, drawn below on the same scale")->check(pipec::fileName());
        set(app, options);
-       app.add_option("--trace", options.trace, "a run of the plan (piperun --trace), drawn under what was predicted")
+       app.add_option(
+              "--trace", options.trace,
+              "a run of the plan (piperun --trace), drawn under what was predicted; 'run.*.json': of a launched "
+              "run, a file a rank")
            ->check(pipec::fileName());
        app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
            ->check(CLI::Range(0, 1'000'000));
@@ -148,13 +154,21 @@ const Subcommand kSubcommands[] = {
      pipec::verifyCommand},
     {"explain", "why a rank is idle or busy at a moment; without one, what the schedule's time is made of",
      "pipec explain specs/1f1b.yaml\n"
-     "pipec explain specs/1f1b.yaml --rank 1 --at 30ms",
+     "pipec explain specs/1f1b.yaml --rank 1 --at 30ms\n"
+     "pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local --steps 3 --trace run.json\n"
+     "pipec explain 1f1b.pipe --trace run.json --rank 1 --at 30ms",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        set(app, options);
        app.add_option("--rank", options.rank, "the rank")->check(CLI::Range(0, 65535));
        app.add_option("--at", options.at, "the moment, from the start of the first step (30ms)");
        app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
+       app.add_option("--trace", options.trace,
+                      "of a run (piperun --trace) instead, what really held the rank up; 'run.*.json': of a launched "
+                      "run, a file a rank")
+           ->check(pipec::fileName());
+       app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
+           ->check(CLI::Range(0, 1'000'000));
        json(app, options);
      },
      pipec::explainCommand},
@@ -294,11 +308,14 @@ int main(int argc, char **argv) {
   }
   int code = 0;
   try {
-    if (const pipec::Status status = pipec::plan::keepsInputs(
-            options.output, {options.input, options.second, options.trace, options.network}, "-o");
+    std::vector<std::string> read;
+    (void)pipec::traceFiles(options.trace, read); // whoever reads them says what is wrong
+    read.insert(read.end(), {options.input, options.second, options.network});
+    for (const std::string &file : read)
+      if (const pipec::Status status = pipec::keepsInputs(options.output, {file}); !status.ok())
+        return pipec::fail(options, options.input, status);
+    if (const pipec::Status status = pipec::plan::canWrite(options.output == pipec::kStandard ? "" : options.output);
         !status.ok())
-      return pipec::fail(options, options.input, status);
-    if (const pipec::Status status = pipec::plan::canWrite(options.output); !status.ok())
       return pipec::fail(options, options.output, status);
     const Subcommand &chosen = *known.at(app.get_subcommands().front());
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);

@@ -1,4 +1,4 @@
-// Finding a published schedule by its name, PyTorch's class name, or something near either.
+// The published schedules: finding one by its name or PyTorch's class name, and what they allow.
 #include "compiler/schedule/catalogue/Catalogue.h"
 
 #include "compiler/schedule/catalogue/Entries.h"
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
-#include <numeric>
 
 namespace pipec::schedule {
 
@@ -16,22 +15,6 @@ std::string lowered(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
   return result;
-}
-
-/// Levenshtein's: insertions, deletions and replacements, each one.
-size_t editDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t(0));
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 const char *wayOf(const Entry &entry) {
@@ -60,29 +43,6 @@ const Entry *find(std::string_view name) {
         return &entry;
   }
   return nullptr;
-}
-
-std::string_view nearest(std::string_view name, std::span<const std::string_view> others) {
-  constexpr size_t kLongestName = 64; // a longer one is near nothing
-  if (name.size() > kLongestName)
-    return {};
-  const std::string wanted = lowered(name);
-  std::string_view best;
-  size_t bestDistance = std::max<size_t>(1, wanted.size() / 3) + 1;
-  const auto look = [&](std::string_view known, std::string_view spelled) {
-    if (const size_t distance = editDistance(wanted, lowered(spelled)); distance < bestDistance) {
-      best = known;
-      bestDistance = distance;
-    }
-  };
-  for (const Entry &entry : catalogue()) {
-    look(entry.name, entry.name);
-    for (std::string_view alias : entry.aliases)
-      look(entry.name, alias);
-  }
-  for (std::string_view other : others)
-    look(other, other);
-  return best;
 }
 
 int64_t numberOf(const Parameters &parameters, std::string_view name, int64_t otherwise) {

@@ -85,7 +85,8 @@ std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stag
 const std::vector<Entry> &catalogue();
 /// By name or alias, in any case; null if unknown.
 const Entry *find(std::string_view name);
-/// The nearest known name, of the catalogue or of those given, for a suggestion; empty if nothing is near.
+/// The known name that was probably meant, of the catalogue or of those given: by what a name means (Nearest.cpp), by
+/// its spelling, or as a part of it; empty if nothing is near.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> others = {});
 
 } // namespace pipec::schedule

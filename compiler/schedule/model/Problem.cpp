@@ -178,6 +178,22 @@ const Link &Problem::linkBetween(int32_t from, int32_t to) const {
   return exception == links.end() ? link : exception->second;
 }
 
+std::set<std::pair<int32_t, int32_t>> Problem::linksUsed() const {
+  std::set<std::pair<int32_t, int32_t>> used;
+  for (int32_t stage = 0; stage != int32_t(stages.size()); ++stage)
+    if (const int32_t next = after(stage); next >= 0) {
+      const int32_t rank = rankOf[size_t(stage)], other = rankOf[size_t(next)];
+      used.insert({{rank, other}, {other, rank}});
+    }
+  for (int32_t rank = 0; rank != ranks; ++rank) {
+    if (partnerOf(rank) >= 0)
+      used.emplace(rank, partnerOf(rank));
+    if (globalNorm)
+      used.emplace(rank, (rank + 1) % ranks);
+  }
+  return used;
+}
+
 std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
   std::vector<std::vector<int32_t>> result(ranks);
   for (size_t s = 0; s < rankOf.size(); ++s)

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,8 @@ struct Problem {
   int32_t partnerOf(int32_t rank) const;
 
   const Link &linkBetween(int32_t from, int32_t to) const;
+  /// The (from, to) between which activations, gradients or collectives go.
+  std::set<std::pair<int32_t, int32_t>> linksUsed() const;
   /// Stages of every rank, ascending.
   std::vector<std::vector<int32_t>> stagesByRank() const;
   /// From the end of a pass of stage `from` to the earliest start of the pass of its neighbour `to` that takes the

@@ -83,7 +83,23 @@ TEST(Catalogue, SuggestsTheNearest) {
   EXPECT_EQ(nearest("1B1F"), "");
   EXPECT_EQ(nearest("gpip"), "gpipe");
   EXPECT_EQ(nearest("ScheduelGPipe"), "gpipe");
-  EXPECT_EQ(nearest("pipedream"), "");
+  EXPECT_EQ(nearest("xyzzy"), "");
+  // By meaning, where spelling says nothing or something else.
+  EXPECT_EQ(nearest("interleaved"), "interleaved-1f1b");
+  EXPECT_EQ(nearest("Zero Bubble"), "zb-h1");
+  EXPECT_EQ(nearest("PipeDream_Flush"), "1f1b");
+  EXPECT_EQ(nearest("breadth-first"), "looped-bfs");
+  // What stands at the beginning, or anywhere in the name or PyTorch's.
+  EXPECT_EQ(nearest("eager"), "eager-1f1b");
+  EXPECT_EQ(nearest("half"), "v-half");
+  EXPECT_EQ(nearest("ScheduleInter"), "interleaved-1f1b");
+  EXPECT_EQ(nearest("1f"), "");
+  EXPECT_EQ(nearest("v-"), "");
+  // What is no schedule of the catalogue, only where it is known too.
+  const std::string_view others[] = {"auto", "order"};
+  EXPECT_EQ(nearest("search", others), "auto");
+  EXPECT_EQ(nearest("csv", others), "order");
+  EXPECT_EQ(nearest("csv"), "");
   EXPECT_EQ(nearest(""), "");
   EXPECT_EQ(nearest(std::string(1'000'000, 'a')), "");
 }
