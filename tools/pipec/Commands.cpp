@@ -117,8 +117,7 @@ int compileCommand(const CommandOptions &options) {
     return code;
   if (options.json)
     fmt::print("{}", emit::reportJson(report));
-  say("{}wrote {}
-", emit::reportText(report), path == kStandard ? std::string("<stdout>") : units::escaped(path));
+  say("{}wrote {}\n", emit::reportText(report), path == kStandard ? std::string("<stdout>") : units::escaped(path));
   return 0;
 }
 

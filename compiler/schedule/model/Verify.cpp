@@ -60,7 +60,7 @@ std::string verifyAll(const Problem &problem, const Counts &counts) {
   const bool fused = problem.backward == BackwardMode::Fused;
   const std::array<const char *, 3> names = {"F", fused ? "BW" : "B", "W"};
   for (size_t s = 0; s < counts.size(); ++s)
-    for (int kind = Forward; kind <= Weight; ++kind)
+    for (size_t kind = Forward; kind <= Weight; ++kind)
       if (const int32_t expected = kind == Weight ? counts[s][kHalves] : problem.microbatches;
           counts[s][kind] < expected)
         return fmt::format("rank {} has {} {} of stage {}, expected {}", problem.rankOf[s], counts[s][kind],
