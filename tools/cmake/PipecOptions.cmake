@@ -17,6 +17,7 @@ add_library(pipec_options INTERFACE)
 target_include_directories(pipec_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_include_directories(pipec_options SYSTEM INTERFACE ${PROJECT_BINARY_DIR})
 target_compile_options(pipec_options INTERFACE -Wall -Wextra $<$<BOOL:${PIPEC_WERROR}>:-Werror>)
+option(PIPEC_PRECOMPILE "Compile the headers that many files share once; tools/test does" OFF)
 if(PIPEC_SANITIZE)
   target_compile_options(pipec_options INTERFACE -fsanitize=${PIPEC_SANITIZE} -fno-sanitize-recover=undefined
                                                  -fno-omit-frame-pointer)
@@ -36,12 +37,12 @@ function(pipec_test name)
   cmake_parse_arguments(arg "SOAKS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE pipec_options ${arg_LINK} GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE PIPEC_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             PIPEC_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_compile_definitions(${name} PRIVATE PIPEC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(properties TIMEOUT 1800) # hangs end there, and nothing else
   if(arg_SOAKS)
     list(APPEND properties LABELS soak)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+  set_property(GLOBAL APPEND PROPERTY pipec_tests ${name})
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 600
     PROPERTIES ${properties} ENVIRONMENT "ASAN_OPTIONS=allow_user_poisoning=0")
 endfunction()
