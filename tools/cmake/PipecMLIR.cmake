@@ -25,13 +25,11 @@ if(PIPEC_PRECOMPILE) # what old C++ needed for C's <stdint.h>: with it no other 
 endif()
 target_compile_options(pipec_llvm INTERFACE ${llvm_definitions})
 target_include_directories(pipec_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-add_library(pipec_mlir INTERFACE)
-target_include_directories(pipec_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS})
-target_link_libraries(pipec_mlir INTERFACE pipec_llvm)
 
 # pipec_link_mlir(target MLIRIR MLIRPass …)
 function(pipec_link_mlir target)
-  target_link_libraries(${target} PUBLIC pipec_mlir pipec_options ${ARGN})
+  target_include_directories(${target} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS})
+  target_link_libraries(${target} PUBLIC pipec_llvm pipec_options ${ARGN})
 endfunction()
 
 # pipec_reference(name generated committed): the test reference-name fails where the two differ; update-reference copies.

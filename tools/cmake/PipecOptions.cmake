@@ -43,6 +43,11 @@ function(pipec_test name)
     list(APPEND properties LABELS soak)
   endif()
   set_property(GLOBAL APPEND PROPERTY pipec_tests ${name})
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 600
-    PROPERTIES ${properties} ENVIRONMENT "ASAN_OPTIONS=allow_user_poisoning=0")
+  list(APPEND properties ENVIRONMENT "ASAN_OPTIONS=allow_user_poisoning=0")
+  if(PIPEC_SANITIZE) # where a process for each test would cost more than most tests
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES ${properties})
+  else()
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 600 PROPERTIES ${properties})
+  endif()
 endfunction()

@@ -35,7 +35,8 @@ if(PIPEC_PRECOMPILE)
                    PipecOverlap PipecExact PipecTorch PipecTransfers PipecEmit PipecExplain PipecPictures pipec)
       target_precompile_headers(${target} REUSE_FROM precompiled-plain)
     endforeach()
-    pipec_precompiled(mlir LINK fmt::fmt pipec_mlir
+    target_link_libraries(PipecPipe PUBLIC fmt::fmt) # only for the macro that says how fmt is linked
+    pipec_precompiled(mlir LINK fmt::fmt pipec_llvm
       HEADERS ${plain} <mlir/Bytecode/BytecodeOpInterface.h> <mlir/IR/Builders.h> <mlir/IR/BuiltinAttributes.h>
               <mlir/IR/BuiltinOps.h> <mlir/IR/Diagnostics.h> <mlir/IR/DialectImplementation.h>
               <mlir/IR/OpImplementation.h> <mlir/IR/RegionKindInterface.h> <mlir/IR/SymbolTable.h> <mlir/Pass/Pass.h>
