@@ -1,8 +1,7 @@
 #include "compiler/program/BuildPrograms.h"
 
+#include "compiler/program/Orders.h"
 #include "compiler/schedule/evaluate/Fill.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
 
@@ -11,7 +10,6 @@ using namespace mlir;
 namespace pipec {
 
 using namespace pipe;
-
 
 namespace {
 
@@ -137,7 +135,7 @@ private:
     made.context = op.letter == schedule::Letter::B ? 0 : stage.context;
     const int32_t next = op.letter == schedule::Letter::F   ? problem.after(op.stage)
                          : op.letter == schedule::Letter::W ? -1
-                                                  : problem.before(op.stage);
+                                                            : problem.before(op.stage);
     add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.stages[size_t(std::min(op.stage, next))].boundary);
   }
 
@@ -293,10 +291,7 @@ PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
     const auto stage = size_t(stageOf(&op));
     if (stage >= passes.size())
       passes.resize(stage + 1);
-    const schedule::Letter letter = isa<ForwardOp>(op)          ? schedule::Letter::F
-                          : isa<BackwardInputOp>(op)  ? schedule::Letter::B
-                          : isa<BackwardWeightOp>(op) ? schedule::Letter::W
-                                                      : schedule::Letter::BW;
+    const schedule::Letter letter = letterOf(cast<InstructionOpInterface>(op).kind());
     passes[stage][size_t(letter)] = op.getLoc();
   }
   // Where backwards are split, a word may still have some whole: B and W in one.

@@ -33,12 +33,12 @@ module attributes {a = !pipe.buffer<1>} {}
 
 // -----
 
-// expected-error @below {{expected ranks between 0 and 65535 (or -1 to -1 for the default), found 0 to 65536}}
+// expected-error @below {{expected ranks between 0 and 65535 (or no ranks for the default), found 0 to 65536}}
 module attributes {a = #pipe.link<0 to 65536 latency 0 bandwidth 0>} {}
 
 // -----
 
-// expected-error @below {{expected ranks between 0 and 65535 (or -1 to -1 for the default), found -1 to 1}}
+// expected-error @below {{expected ranks between 0 and 65535 (or no ranks for the default), found -1 to 1}}
 module attributes {a = #pipe.link<-1 to 1 latency 0 bandwidth 0>} {}
 
 // -----
