@@ -18,9 +18,11 @@
 #include "runtime/plan/Write.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cassert>
 #include <chrono>
 #include <unistd.h>
 
@@ -253,6 +255,7 @@ private:
       return lowering.code;
     if (until == Stage::Programs) {
       writePrograms(lowering.set, *module);
+      assert(succeeded(verify(*module)) && "programs are written as pipe-opt reads them");
       made.text = textOf(*module);
       return Code::Ok;
     }

@@ -205,3 +205,13 @@ pipe.pipeline @"looped-bfs" problem <placement = [0, 1, 1], microbatches = 1> {
     pipe.backward(%0#1, %0#2, %4) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
   }
 }
+
+// -----
+
+pipe.pipeline @p problem <placement = [0], microbatches = 1, weights = fill> {
+  // expected-error @below {{weights = fill needs a split backward, found a fused one}}
+  pipe.block interval 6 {
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  }
+}

@@ -95,3 +95,13 @@ module attributes {a = #pipe.ring<send 1 bytes 8>} {}
 
 // expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'communicator' [per_edge, per_pair, shared]}}
 pipe.program @rank0 rank 0 communicator none enter {} step {} leave {}
+
+// -----
+
+// expected-error @below {{expected 'to'}}
+module attributes {a = #pipe.link<0 latency 3>} {}
+
+// -----
+
+// expected-error @below {{expected 'latency'}}
+module attributes {a = #pipe.link<0 to 1 bandwidth 3>} {}
