@@ -19,9 +19,11 @@
 #include "runtime/plan/Write.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cassert>
 #include <chrono>
 #include <set>
 #include <unistd.h>
@@ -277,6 +279,7 @@ private:
       return lowering.code;
     if (until == Stage::Programs) {
       writePrograms(lowering.set, *module);
+      assert(succeeded(verify(*module)) && "programs are written as pipe-opt reads them");
       made.text = textOf(*module);
       return Code::Ok;
     }

@@ -3,6 +3,7 @@
 #include "compiler/program/Orders.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
 
 using namespace mlir;
 
@@ -21,20 +22,13 @@ public:
   OwningOpRef<ModuleOp> run() {
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
     builder.setInsertionPointToEnd(module->getBody());
-    buildPipeline();
-    return module;
+    return succeeded(buildPipeline()) && succeeded(verify(*module)) ? std::move(module) : OwningOpRef<ModuleOp>();
   }
 
 private:
   Location at(const spec::Mark &mark) { return locationOf(spec, mark, context); }
 
-  void buildPipeline() {
-    SmallVector<Attribute> links;
-    for (const auto &[pair, link] : problem.links)
-      links.push_back(LinkAttr::get(&context, pair.first, pair.second, link.latency, link.bandwidth));
-    std::vector<int64_t> optimizer;
-    for (const schedule::Stage &stage : problem.stages)
-      optimizer.push_back(stage.optimizer);
+  LogicalResult buildPipeline() {
     auto named = [&](StringRef key, const spec::Mark &mark) -> Location {
       return NameLoc::get(builder.getStringAttr(key), at(mark));
     };
@@ -42,46 +36,54 @@ private:
     if (problem.memoryLimit)
       places.push_back(named("memory.limit", spec.memoryLimit.mark));
     const Location location = FusedLoc::get(&context, places);
+    const ProblemAttr made = problemAttr(location);
+    if (!made)
+      return failure();
     auto pipeline = builder.create<PipelineOp>(
-        location, builder.getStringAttr(entry ? std::string(entry->name) : spec.schedule.name),
-        builder.getDenseI32ArrayAttr(problem.rankOf), builder.getI32IntegerAttr(problem.microbatches),
-        CommunicatorAttr::get(&context, static_cast<Communicator>(spec.communicator.value)),
-        LinkAttr::get(&context, -1, -1, problem.link.latency, problem.link.bandwidth),
-        links.empty() ? ArrayAttr() : builder.getArrayAttr(links), builder.getDenseI64ArrayAttr(optimizer),
-        builder.getDenseI64ArrayAttr(problem.staticBytes), builder.getDenseI64ArrayAttr(problem.workspace),
-        problem.memoryLimit ? builder.getI64IntegerAttr(problem.memoryLimit) : IntegerAttr(), parametersAttr(),
-        ordersAttr(), optional(problem.backwardGroup, problem.slices),
-        spec.weights.value == spec::Weights::Fill ? builder.getUnitAttr() : UnitAttr(),
-        problem.globalNorm ? builder.getI64IntegerAttr(*problem.globalNorm) : IntegerAttr(),
-        optional(problem.copies, 1), optional(problem.slices, 1), gradientsAttr(), overlappedAttr());
+        location, builder.getStringAttr(entry ? std::string(entry->name) : spec.schedule.name), made, ordersAttr(),
+        parametersAttr());
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr(),
                                            block && !entry ? builder.getUnitAttr() : UnitAttr());
     builder.createBlock(&blockOp.getBody());
     buildPasses();
+    return success();
   }
 
-  /// Nothing where it is what goes without saying.
-  IntegerAttr optional(int32_t value, int32_t usual) {
-    return value == usual ? IntegerAttr() : builder.getI32IntegerAttr(value);
+  /// Null after an error. What is as usual is left out.
+  ProblemAttr problemAttr(Location location) {
+    const LinkAttr link = problem.link.latency == 0 && problem.link.bandwidth == 0
+                              ? LinkAttr()
+                              : LinkAttr::get(&context, -1, -1, problem.link.latency, problem.link.bandwidth);
+    SmallVector<Attribute> links;
+    for (const auto &[pair, each] : problem.links)
+      links.push_back(LinkAttr::get(&context, pair.first, pair.second, each.latency, each.bandwidth));
+    auto byStage = [&](auto of) {
+      std::vector<int64_t> values;
+      for (const schedule::Stage &stage : problem.stages)
+        values.push_back(of(stage));
+      return values;
+    };
+    return ProblemAttr::getChecked(
+        [&] { return emitError(location); }, &context, builder.getDenseI32ArrayAttr(problem.rankOf),
+        problem.microbatches, problem.copies, problem.slices,
+        problem.backwardGroup == problem.slices ? std::optional<int32_t>() : problem.backwardGroup,
+        static_cast<Communicator>(spec.communicator.value),
+        spec.weights.value == spec::Weights::Fill ? Weights::Fill : Weights::Ordered, link,
+        links.empty() ? ArrayAttr() : builder.getArrayAttr(links),
+        listOf(byStage([](const schedule::Stage &stage) { return stage.optimizer; })),
+        listOf(byStage([&](const schedule::Stage &stage) { return problem.copies == 1 ? 0 : stage.gradients; })),
+        listOf(byStage([](const schedule::Stage &stage) { return stage.overlapped.value_or(-1); }), -1),
+        listOf(problem.staticBytes), listOf(problem.workspace),
+        listOf(std::vector<int64_t>(size_t(problem.ranks), problem.memoryLimit)), problem.globalNorm);
   }
 
-  /// What the stages' copies sum; nothing where there are none.
-  DenseI64ArrayAttr gradientsAttr() {
-    std::vector<int64_t> gradients;
-    for (const schedule::Stage &stage : problem.stages)
-      gradients.push_back(stage.gradients);
-    return problem.copies == 1 ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(gradients);
-  }
-
-  /// What pairs take; nothing where there are none.
-  DenseI64ArrayAttr overlappedAttr() {
-    std::vector<int64_t> overlapped;
-    for (const schedule::Stage &stage : problem.stages)
-      overlapped.push_back(stage.overlapped.value_or(-1));
-    return llvm::all_of(overlapped, [](int64_t time) { return time == -1; }) ? DenseI64ArrayAttr()
-                                                                             : builder.getDenseI64ArrayAttr(overlapped);
+  /// Nothing where all are as usual.
+  DenseI64ArrayAttr listOf(ArrayRef<int64_t> values, int64_t usual = 0) {
+    return llvm::all_of(values, [usual](int64_t value) { return value == usual; })
+               ? DenseI64ArrayAttr()
+               : builder.getDenseI64ArrayAttr(values);
   }
 
   DictionaryAttr parametersAttr() {
@@ -114,26 +116,14 @@ private:
   }
 
   static Action transferOf(const schedule::RowAction &each) {
-    using What = Action::What;
-    auto of = [&each](What what, Letter letter) {
-      return Action{.what = what, .letter = letter, .stage = each.stage, .microbatch = each.microbatch};
-    };
-    switch (each.action) {
-    case schedule::Action::SendF:
-      return of(What::Send, Letter::F);
-    case schedule::Action::RecvF:
-      return of(What::Recv, Letter::F);
-    case schedule::Action::SendB:
-      return of(What::Send, Letter::B);
-    case schedule::Action::RecvB:
-      return of(What::Recv, Letter::B);
-    case schedule::Action::WaitSendF:
-      return of(What::Wait, Letter::F);
-    case schedule::Action::WaitSendB:
-      return of(What::Wait, Letter::B);
-    default:
-      llvm_unreachable("a row has passes, transfers and waits for sends");
-    }
+    Action action{.stage = each.stage, .microbatch = each.microbatch};
+    action.kind =
+        schedule::isSend(each.action) || schedule::isWaitSend(each.action) ? plan::Kind::Send : plan::Kind::Recv;
+    const bool forward = llvm::is_contained(
+        {schedule::Action::SendF, schedule::Action::RecvF, schedule::Action::WaitSendF}, each.action);
+    action.of = forward ? plan::Payload::Forward : plan::Payload::Backward;
+    action.waits = schedule::isWaitSend(each.action);
+    return action;
   }
 
   /// A pass's start slot; none where the schedule is no block.

@@ -1,4 +1,4 @@
-// The design level of a spec whose schedule has been chosen: `pipe.pipeline` with its block or words.
+// The design level of a spec whose schedule has been chosen: `pipe.pipeline` with its block or orders.
 #pragma once
 
 #include "compiler/schedule/catalogue/Catalogue.h"
@@ -25,7 +25,8 @@ struct Design {
 /// A place in the spec.
 mlir::Location locationOf(const spec::Spec &spec, const spec::Mark &mark, mlir::MLIRContext &context);
 
-/// A module with one `pipe.pipeline`, locations pointing into the spec.
+/// A module with one `pipe.pipeline`, locations pointing into the spec, verified. Null after an error: then the design
+/// is none, which no spec brings about.
 mlir::OwningOpRef<mlir::ModuleOp> designLevel(const spec::Spec &spec, const Design &design, mlir::MLIRContext &context);
 
 } // namespace pipec

@@ -123,15 +123,20 @@ FailureOr<ProgramSet> buildSchedule(PipelineOp pipeline) {
   schedule::Words words;
   std::string wrong = schedule::check(problem);
   if (wrong.empty() && pipeline.getFillWeights() && problem.backward == schedule::BackwardMode::Fused)
-    wrong = "fill_weights needs a split backward, found a fused one";
+    wrong = "weights = fill needs a split backward, found a fused one";
   if (wrong.empty())
     wrong = pipeline.block().getInterval() ? repeated(problem, block, pipeline.block().getRefilled(), words)
             : pipeline.getOrders()         ? given(pipeline, problem, words)
                                            : catalogued(pipeline, problem, words);
   if (!wrong.empty())
     return pipeline.block().emitError(wrong), failure();
-  return buildPrograms(problem, words, PassPlaces(pipeline),
-                       {.communicator = pipeline.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
+  const ProblemAttr given = pipeline.getProblem();
+  ProgramSet set = buildPrograms(problem, words, PassPlaces(pipeline),
+                                 {.communicator = given.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
+  if (given.getMemoryLimit())
+    for (Program &program : set.programs)
+      program.memoryLimit = given.getMemoryLimit()[program.rank];
+  return set;
 }
 
 } // namespace pipec

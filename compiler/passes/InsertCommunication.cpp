@@ -54,24 +54,24 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
     };
     size_t passes = 0;
     for (const Action &action : given.getActions()) {
-      if (action.what == Action::What::Pass) {
+      if (plan::isCompute(action.kind)) {
         if (++passes == upTo.size())
           return wrong("expected the passes of rank " + Twine(rank) + "'s program in its order, found more");
         continue;
       }
       placeOwn(upTo[passes]);
-      const bool waits = action.what == Action::What::Wait, sends = action.what != Action::What::Recv;
-      auto &known = waits ? sent : unplaced;
-      const auto key = keyOf(sends, action.letter == Letter::F, action.stage, action.microbatch);
+      const bool sends = action.kind == plan::Kind::Send;
+      auto &known = action.waits ? sent : unplaced;
+      const auto key = keyOf(sends, action.of == plan::Payload::Forward, action.stage, action.microbatch);
       const auto found = known.find(key);
       if (found == known.end())
-        return waits
+        return action.waits
                    ? wrong("expected what rank " + Twine(rank) + " waits for to be sent before, found " + text(action))
                    : wrong("expected each of rank " + Twine(rank) + "'s transfers once in its order, found another, " +
                            text(action));
       const uint32_t record = found->second;
       known.erase(found);
-      if (waits) {
+      if (action.waits) {
         awaited.push_back(record);
         continue;
       }

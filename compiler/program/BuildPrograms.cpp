@@ -1,8 +1,7 @@
 #include "compiler/program/BuildPrograms.h"
 
+#include "compiler/program/Orders.h"
 #include "compiler/schedule/evaluate/Fill.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
 
@@ -292,10 +291,7 @@ PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
     const auto stage = size_t(stageOf(&op));
     if (stage >= passes.size())
       passes.resize(stage + 1);
-    const schedule::Letter letter = isa<ForwardOp>(op)          ? schedule::Letter::F
-                                    : isa<BackwardInputOp>(op)  ? schedule::Letter::B
-                                    : isa<BackwardWeightOp>(op) ? schedule::Letter::W
-                                                                : schedule::Letter::BW;
+    const schedule::Letter letter = letterOf(cast<InstructionOpInterface>(op).kind());
     passes[stage][size_t(letter)] = op.getLoc();
   }
   // Where backwards are split, a word may still have some whole: B and W in one.

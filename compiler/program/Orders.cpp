@@ -1,42 +1,31 @@
 #include "compiler/program/Orders.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace pipec {
 
 using namespace pipe;
 
-static schedule::Letter letterOf(Letter letter) {
-  switch (letter) {
-  case Letter::F:
-    return schedule::Letter::F;
-  case Letter::B:
-    return schedule::Letter::B;
-  case Letter::W:
-    return schedule::Letter::W;
-  case Letter::BW:
-    return schedule::Letter::BW;
-  }
-  llvm_unreachable("no such letter");
+static constexpr std::pair<schedule::Letter, plan::Kind> kLetters[] = {
+    {schedule::Letter::F, plan::Kind::Forward},
+    {schedule::Letter::B, plan::Kind::BackwardInput},
+    {schedule::Letter::W, plan::Kind::BackwardWeight},
+    {schedule::Letter::BW, plan::Kind::Backward},
+};
+
+schedule::Letter letterOf(plan::Kind kind) {
+  return llvm::find_if(kLetters, [kind](const auto &each) { return each.second == kind; })->first;
 }
 
-static Letter letterOf(schedule::Letter letter) {
-  switch (letter) {
-  case schedule::Letter::F:
-    return Letter::F;
-  case schedule::Letter::B:
-    return Letter::B;
-  case schedule::Letter::W:
-    return Letter::W;
-  case schedule::Letter::BW:
-    return Letter::BW;
-  }
-  llvm_unreachable("no such letter");
+plan::Kind kindOf(schedule::Letter letter) {
+  return llvm::find_if(kLetters, [letter](const auto &each) { return each.first == letter; })->second;
 }
 
 schedule::Word wordOf(OrderAttr order) {
   schedule::Word word;
   for (const Action &action : order.getActions())
-    if (action.what == Action::What::Pass)
-      word.push_back({action.stage, letterOf(action.letter), action.overlapped});
+    if (plan::isCompute(action.kind))
+      word.push_back({action.stage, letterOf(action.kind), action.overlapped});
   return word;
 }
 
@@ -44,7 +33,7 @@ std::vector<Action> actionsOf(const schedule::Word &word) {
   std::vector<Action> actions;
   actions.reserve(word.size());
   for (const schedule::Op &op : word)
-    actions.push_back({.letter = letterOf(op.letter), .overlapped = op.overlapped, .stage = op.stage});
+    actions.push_back({.kind = kindOf(op.letter), .overlapped = op.overlapped, .stage = op.stage});
   return actions;
 }
 

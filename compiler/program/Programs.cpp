@@ -1,7 +1,6 @@
 #include "compiler/program/Programs.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -26,67 +25,77 @@ PipelineOp findPipeline(ModuleOp module) {
   return found;
 }
 
-static int64_t bytesOf(Type type) {
-  return llvm::TypeSwitch<Type, int64_t>(type)
-      .Case<BufferType, ActivationType, ContextType>([](auto sized) { return sized.getBytes(); })
-      .Default([](Type) { return 0; });
+/// Of the value of a type among an op's results; 0 without one.
+template <typename Sized> static int64_t bytesOf(Operation *op) {
+  Value value = firstOf<Sized>(op->getResults());
+  return value ? cast<Sized>(value.getType()).getBytes() : 0;
+}
+
+/// What a pass of the block says of its stage.
+static void add(InstructionOpInterface pass, schedule::Stage &stage) {
+  switch (pass.kind()) {
+  case plan::Kind::Forward:
+    stage.forward = pass.duration();
+    stage.boundary = bytesOf<BufferType>(pass);
+    stage.activation = bytesOf<ActivationType>(pass);
+    stage.context = bytesOf<ContextType>(pass);
+    break;
+  case plan::Kind::BackwardInput:
+    stage.backwardInput = pass.duration();
+    break;
+  case plan::Kind::BackwardWeight:
+    stage.backwardWeight = pass.duration();
+    break;
+  default:
+    stage.backward = pass.duration();
+  }
+}
+
+static schedule::Link linkOf(LinkAttr link) {
+  return link ? schedule::Link{link.getLatency(), link.getBandwidth()} : schedule::Link{};
 }
 
 schedule::Problem problemOf(PipelineOp pipeline) {
+  const ProblemAttr given = pipeline.getProblem();
   schedule::Problem problem;
-  problem.ranks = pipeline.ranks();
-  problem.microbatches = int32_t(pipeline.getMicrobatches());
-  problem.copies = int32_t(pipeline.getCopies().value_or(1));
-  problem.slices = int32_t(pipeline.getSlices().value_or(1));
-  problem.backwardGroup = int32_t(pipeline.getBackwardGroup().value_or(uint32_t(problem.slices)));
-  problem.rankOf.assign(pipeline.getPlacement().begin(), pipeline.getPlacement().end());
+  problem.ranks = given.ranks();
+  problem.microbatches = given.getMicrobatches();
+  problem.copies = given.getCopies();
+  problem.slices = given.getSlices();
+  problem.backwardGroup = given.getBackwardGroup().value_or(problem.slices);
+  problem.rankOf = given.getPlacement().asArrayRef().vec();
+  problem.link = linkOf(given.getLink());
+  if (given.getLinks())
+    for (auto link : given.getLinks().getAsRange<LinkAttr>())
+      problem.links[{link.getFrom(), link.getTo()}] = linkOf(link);
   problem.stages.resize(problem.rankOf.size());
-  problem.link = {pipeline.getLink().getLatency(), pipeline.getLink().getBandwidth()};
-  if (auto links = pipeline.getLinks())
-    for (auto link : links->getAsRange<LinkAttr>())
-      problem.links[{link.getFrom(), link.getTo()}] = {link.getLatency(), link.getBandwidth()};
   problem.backward = schedule::BackwardMode::Fused;
-  for (Operation &op : pipeline.block().getBody().front()) {
-    if (size_t(stageOf(&op)) >= problem.stages.size())
-      continue;
-    schedule::Stage &stage = problem.stages[size_t(stageOf(&op))];
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case<ForwardOp>([&](ForwardOp forward) {
-          stage.forward = int64_t(forward.getCost());
-          if (Value value = firstOf<BufferType>(forward.getOutputs()))
-            stage.boundary = bytesOf(value.getType());
-          stage.activation = bytesOf(firstOf<ActivationType>(forward.getOutputs()).getType());
-          stage.context = bytesOf(firstOf<ContextType>(forward.getOutputs()).getType());
-        })
-        .Case<BackwardOp>([&](BackwardOp backward) { stage.backward = int64_t(backward.getCost()); })
-        .Case<BackwardInputOp>([&](BackwardInputOp backward) {
-          problem.backward = schedule::BackwardMode::Split;
-          stage.backwardInput = int64_t(backward.getCost());
-        })
-        .Case<BackwardWeightOp>([&](BackwardWeightOp backward) { stage.backwardWeight = int64_t(backward.getCost()); });
+  for (auto pass : pipeline.block().getBody().getOps<InstructionOpInterface>()) {
+    if (pass.kind() == plan::Kind::BackwardInput)
+      problem.backward = schedule::BackwardMode::Split;
+    if (size_t(pass.stage()) < problem.stages.size())
+      add(pass, problem.stages[size_t(pass.stage())]);
   }
-  if (problem.backward == schedule::BackwardMode::Split)
-    for (schedule::Stage &stage : problem.stages)
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    schedule::Stage &stage = problem.stages[s];
+    if (problem.backward == schedule::BackwardMode::Split)
       stage.backward = stage.backwardInput + stage.backwardWeight;
-  if (auto gradients = pipeline.getGradients())
-    for (size_t s = 0; s != problem.stages.size(); ++s)
-      problem.stages[s].gradients = (*gradients)[s];
-  if (auto overlapped = pipeline.getOverlapped())
-    for (size_t s = 0; s != problem.stages.size(); ++s)
-      if ((*overlapped)[s] >= 0)
-        problem.stages[s].overlapped = (*overlapped)[s];
-  if (auto optimizer = pipeline.getOptimizer())
-    for (size_t s = 0; s != problem.stages.size(); ++s)
-      problem.stages[s].optimizer = (*optimizer)[s];
-  auto perRank = [&](std::optional<ArrayRef<int64_t>> values) {
-    return values ? std::vector<int64_t>(values->begin(), values->end())
-                  : std::vector<int64_t>(size_t(problem.ranks), 0);
+    if (given.getGradients())
+      stage.gradients = given.getGradients()[s];
+    if (given.getOverlapped() && given.getOverlapped()[s] >= 0)
+      stage.overlapped = given.getOverlapped()[s];
+    if (given.getOptimizer())
+      stage.optimizer = given.getOptimizer()[s];
+  }
+  auto perRank = [&](DenseI64ArrayAttr values) {
+    return values ? values.asArrayRef().vec() : std::vector<int64_t>(size_t(problem.ranks), 0);
   };
-  problem.staticBytes = perRank(pipeline.getStaticBytes());
-  problem.workspace = perRank(pipeline.getWorkspace());
-  problem.memoryLimit = int64_t(pipeline.getMemoryLimit().value_or(0));
-  if (auto norm = pipeline.getGlobalNorm())
-    problem.globalNorm = int64_t(*norm);
+  problem.staticBytes = perRank(given.getStaticBytes());
+  problem.workspace = perRank(given.getWorkspace());
+  // The scheduler knows one limit: what fits the smallest fits all.
+  if (given.getMemoryLimit())
+    problem.memoryLimit = *llvm::min_element(given.getMemoryLimit().asArrayRef());
+  problem.globalNorm = given.getGlobalNorm();
   return problem;
 }
 
@@ -103,22 +112,19 @@ Location placeOf(StringRef key, Location location) {
   return location;
 }
 
-bool isPass(Operation *op) { return isa<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp>(op); }
+bool isPass(Operation *op) {
+  auto instruction = dyn_cast<InstructionOpInterface>(op);
+  return instruction && plan::isCompute(instruction.kind());
+}
 
 int32_t stageOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, int32_t>(op)
-      .Case<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp, SendOp, RecvOp, OptimizerStepOp>(
-          [](auto known) { return int32_t(known.getStage()); })
-      .Case<OverlappedOp>([](OverlappedOp pair) { return stageOf(pair.forward()); })
-      .Default([](Operation *) { return -1; });
+  auto instruction = dyn_cast<InstructionOpInterface>(op);
+  return instruction ? instruction.stage() : -1;
 }
 
 int32_t microbatchOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, int32_t>(op)
-      .Case<ForwardOp, BackwardInputOp, BackwardWeightOp, BackwardOp>(
-          [](auto pass) { return int32_t(pass.getMicrobatch().value_or(0)); })
-      .Case<SendOp, RecvOp>([](auto transfer) { return int32_t(transfer.getMicrobatch()); })
-      .Default([](Operation *) { return 0; });
+  auto instruction = dyn_cast<InstructionOpInterface>(op);
+  return instruction ? instruction.microbatch().value_or(0) : 0;
 }
 
 std::string nameOf(const plan::Operation &operation, std::optional<int32_t> microbatch) {
@@ -132,27 +138,13 @@ std::string nameOf(const plan::Operation &operation, std::optional<int32_t> micr
 }
 
 std::string nameOf(Operation *op) {
+  auto instruction = cast<InstructionOpInterface>(op);
   plan::Operation named;
-  named.stage = stageOf(op);
-  auto isOf = [&](plan::Kind kind, Payload of) {
-    named.kind = kind;
-    named.of = of == Payload::Forward ? plan::Payload::Forward : plan::Payload::Backward;
-  };
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<ForwardOp>([&](auto) { named.kind = plan::Kind::Forward; })
-      .Case<BackwardInputOp>([&](auto) { named.kind = plan::Kind::BackwardInput; })
-      .Case<BackwardWeightOp>([&](auto) { named.kind = plan::Kind::BackwardWeight; })
-      .Case<BackwardOp>([&](auto) { named.kind = plan::Kind::Backward; })
-      .Case<OverlappedOp>([&](auto) { named.kind = plan::Kind::Overlapped; })
-      .Case<SendOp>([&](SendOp send) { isOf(plan::Kind::Send, send.getOf()); })
-      .Case<RecvOp>([&](RecvOp recv) { isOf(plan::Kind::Recv, recv.getOf()); })
-      .Case<AllReduceOp>([&](AllReduceOp reduce) {
-        named.kind = plan::Kind::AllReduce;
-        named.peer = int32_t(reduce.getPeer().value_or(uint32_t(-1)));
-      })
-      .Default([&](auto) { named.kind = plan::Kind::Optimizer; });
-  // A pass in a block has no microbatch.
-  return nameOf(named, op->hasAttr("microbatch") ? std::optional(microbatchOf(op)) : std::nullopt);
+  named.kind = instruction.kind();
+  named.of = instruction.payload();
+  named.stage = instruction.stage();
+  named.peer = instruction.peerRank();
+  return nameOf(named, instruction.microbatch());
 }
 
 } // namespace pipec

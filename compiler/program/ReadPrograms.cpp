@@ -1,7 +1,6 @@
 #include "compiler/program/ProgramText.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
 
@@ -20,50 +19,23 @@ template <typename Type> int64_t bytesIn(TypeRange types) {
   return 0;
 }
 
-plan::Operation operationOf(Operation *op, ArrayRef<int32_t> stages) {
+plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages) {
   plan::Operation made;
-  auto holds = [&](plan::Kind kind, auto pass, TypeRange types) {
-    made.kind = kind;
-    made.stage = int32_t(pass.getStage());
-    made.cost = int64_t(pass.getCost());
-    made.activation = bytesIn<ActivationType>(types);
-    made.context = bytesIn<ContextType>(types);
-  };
-  auto carries = [&](plan::Kind kind, auto transfer, BufferType type) {
-    made.kind = kind;
-    made.of = transfer.getOf() == Payload::Forward ? plan::Payload::Forward : plan::Payload::Backward;
-    made.stage = int32_t(transfer.getStage());
-    made.peer = int32_t(transfer.getPeer());
-    made.cost = int64_t(transfer.getCost());
-    made.latency = int64_t(transfer.getLatency());
-    made.bytes = type.getBytes();
-  };
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<ForwardOp>([&](auto pass) { holds(plan::Kind::Forward, pass, op->getResultTypes()); })
-      .Case<BackwardOp>([&](auto pass) { holds(plan::Kind::Backward, pass, op->getOperandTypes()); })
-      .Case<BackwardInputOp>([&](auto pass) { holds(plan::Kind::BackwardInput, pass, op->getOperandTypes()); })
-      .Case<BackwardWeightOp>([&](auto pass) { holds(plan::Kind::BackwardWeight, pass, op->getOperandTypes()); })
-      .Case<SendOp>([&](SendOp send) {
-        carries(plan::Kind::Send, send, cast<BufferType>(firstOf<BufferType>(send.getInputs()).getType()));
-      })
-      .Case<RecvOp>([&](RecvOp recv) { carries(plan::Kind::Recv, recv, cast<BufferType>(recv.getTensor().getType())); })
-      .Case<OptimizerStepOp>([&](OptimizerStepOp optimizer) {
-        made.kind = plan::Kind::Optimizer;
-        made.stage = int32_t(optimizer.getStage());
-        made.cost = int64_t(optimizer.getCost());
-      })
-      .Case<OverlappedOp>([&](OverlappedOp pair) {
-        made.kind = plan::Kind::Overlapped;
-        made.stage = int32_t(pair.forward().getStage());
-        made.cost = int64_t(pair.getCost());
-      })
-      .Case<AllReduceOp>([&](AllReduceOp reduce) {
-        made.kind = plan::Kind::AllReduce;
-        made.stage = stages.empty() ? 0 : stages.front();
-        made.peer = reduce.getPeer() ? int32_t(*reduce.getPeer()) : -1;
-        made.bytes = int64_t(reduce.getBytes());
-        made.cost = int64_t(reduce.getCost());
-      });
+  made.kind = op.kind();
+  // What is of no stage is listed under the rank's first.
+  made.stage = op.stage() >= 0 || stages.empty() ? std::max(op.stage(), 0) : stages.front();
+  made.peer = op.peerRank();
+  made.cost = op.duration();
+  if (plan::isCompute(made.kind)) {
+    // What a forward keeps it yields; the others take it.
+    const TypeRange held = plan::holds(made.kind) ? TypeRange(op->getResultTypes()) : TypeRange(op->getOperandTypes());
+    made.activation = bytesIn<ActivationType>(held);
+    made.context = bytesIn<ContextType>(held);
+  } else if (plan::isCommunication(made.kind)) {
+    made.of = op.payload();
+    made.latency = op.latency();
+    made.bytes = op.carried();
+  }
   return made;
 }
 
@@ -109,7 +81,7 @@ private:
   }
 
   void add(Operation *each) {
-    const plan::Operation operation = operationOf(each, program.stages);
+    const plan::Operation operation = operationOf(cast<InstructionOpInterface>(each), program.stages);
     const bool yields = plan::isCompute(operation.kind) && bool(firstOf<BufferType>(each->getResults()));
     index[each] = uint32_t(ops.size());
     ops.push_back(each);

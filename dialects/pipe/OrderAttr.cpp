@@ -4,16 +4,29 @@
 #include "runtime/plan/Limits.h"
 
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace pipec::pipe;
 
+namespace plan = pipec::plan;
+
+static constexpr auto kPasses = plan::kindsThat([](const plan::KindRow &row) { return plan::isCompute(row.kind); });
+
+/// "F, B, W or BW"
+static std::string letters() {
+  std::string all;
+  for (size_t i = 0; i != kPasses.count; ++i)
+    all += std::string(i == 0 ? "" : i + 1 == kPasses.count ? " or " : ", ") + plan::name(kPasses.list[i]);
+  return all;
+}
+
 std::string pipec::pipe::text(const Action &action) {
-  std::string pass = stringifyLetter(action.letter).str() + std::to_string(action.stage);
-  StringRef what = action.what == Action::What::Send ? "send" : action.what == Action::What::Recv ? "recv" : "wait";
-  return action.what == Action::What::Pass ? pass
-                                           : what.str() + "(" + pass + ", " + std::to_string(action.microbatch) + ")";
+  const std::string stage = std::to_string(action.stage);
+  if (plan::isCompute(action.kind))
+    return plan::name(action.kind) + stage;
+  return (action.waits ? "wait" : plan::name(action.kind)) +
+         std::string(action.of == plan::Payload::Forward ? "(F" : "(B") + stage + ", " +
+         std::to_string(action.microbatch) + ")";
 }
 
 //===----------------------------------------------------------------------===//
@@ -43,21 +56,30 @@ private:
     StringRef word;
     if (failed(parser.parseOptionalKeyword(&word)))
       return parser.emitError(at, "expected a pass such as F0, a pair such as (F0 BW1), 'send', 'recv', 'wait' or '>'");
-    const auto what = llvm::StringSwitch<Action::What>(word)
-                          .Case("send", Action::What::Send)
-                          .Case("recv", Action::What::Recv)
-                          .Case("wait", Action::What::Wait)
-                          .Default(Action::What::Pass);
     Action action;
-    action.what = what;
-    if (what == Action::What::Pass) {
+    action.waits = word == "wait";
+    action.kind = word == "recv" ? plan::Kind::Recv : plan::Kind::Send;
+    if (word != "send" && word != "recv" && !action.waits) {
       if (understand(at, word, action))
         return failure();
-    } else if (parser.parseLParen() || parsePass(action) || parser.parseComma() ||
+    } else if (parser.parseLParen() || parseCarried(action) || parser.parseComma() ||
                parser.parseInteger(action.microbatch) || parser.parseRParen()) {
       return failure();
     }
     actions.push_back(action);
+    return success();
+  }
+
+  /// What a transfer carries is what a pass gives, or takes of its neighbour.
+  ParseResult parseCarried(Action &action) {
+    const SMLoc at = parser.getCurrentLocation();
+    Action pass;
+    if (parsePass(pass))
+      return failure();
+    if (pass.kind != plan::Kind::Forward && pass.kind != plan::Kind::BackwardInput)
+      return parser.emitError(at, "expected a transfer of what F or B gives, found '") << text(pass) << "'";
+    action.of = plan::rowOf(pass.kind).gives;
+    action.stage = pass.stage;
     return success();
   }
 
@@ -75,16 +97,17 @@ private:
     const SMLoc at = parser.getCurrentLocation();
     StringRef word;
     if (failed(parser.parseOptionalKeyword(&word)))
-      return parser.emitError(at, "expected a letter F, B, W or BW and a stage");
+      return parser.emitError(at, "expected a letter ") << letters() << " and a stage";
     return understand(at, word, action);
   }
 
   ParseResult understand(SMLoc at, StringRef word, Action &action) {
-    const size_t digits = word.find_first_of("0123456789");
-    const std::optional<Letter> letter = symbolizeLetter(word.take_front(digits));
-    if (!letter || digits == StringRef::npos || word.drop_front(digits).getAsInteger(10, action.stage))
-      return parser.emitError(at, "expected a letter F, B, W or BW and a stage, found '") << word << "'";
-    action.letter = *letter;
+    const size_t digits = std::min(word.find_first_of("0123456789"), word.size());
+    const auto *kind =
+        llvm::find_if(kPasses, [&](plan::Kind each) { return word.take_front(digits) == plan::name(each); });
+    if (kind == kPasses.end() || word.drop_front(digits).getAsInteger(10, action.stage))
+      return parser.emitError(at, "expected a letter ") << letters() << " and a stage, found '" << word << "'";
+    action.kind = *kind;
     return success();
   }
 
@@ -115,28 +138,21 @@ void OrderAttr::print(AsmPrinter &printer) const {
 // Rules
 //===----------------------------------------------------------------------===//
 
-/// Transfers carry what a forward or a backward for the input gives, of a microbatch; passes have none.
 static LogicalResult verifyAction(llvm::function_ref<InFlightDiagnostic()> emitError, const Action &action) {
   if (action.stage < 0 || action.stage >= pipec::limits::kStages)
     return emitError() << "expected stages between 0 and " << pipec::limits::kStages - 1 << " in an order, found "
                        << text(action);
-  if (action.what == Action::What::Pass)
-    return success();
-  if (action.microbatch < 0 || action.microbatch >= pipec::limits::kMicrobatches)
+  if (!plan::isCompute(action.kind) && (action.microbatch < 0 || action.microbatch >= pipec::limits::kMicrobatches))
     return emitError() << "expected microbatches between 0 and " << pipec::limits::kMicrobatches - 1
                        << " in an order, found " << text(action);
-  if (action.letter != Letter::F && action.letter != Letter::B)
-    return emitError() << "expected transfers of what F or B gives, found " << text(action);
   return success();
 }
 
 /// The two of a pair are a forward and, next to it, a backward.
 static LogicalResult verifyPair(llvm::function_ref<InFlightDiagnostic()> emitError, const Action &forward,
                                 const Action *backward) {
-  auto isPass = [](const Action &action, std::initializer_list<Letter> letters) {
-    return action.what == Action::What::Pass && llvm::is_contained(letters, action.letter);
-  };
-  if (isPass(forward, {Letter::F}) && backward && isPass(*backward, {Letter::B, Letter::BW}) && !backward->overlapped)
+  if (forward.kind == plan::Kind::Forward && backward && plan::isCompute(backward->kind) &&
+      plan::does(backward->kind, plan::kInputGradient) && !backward->overlapped)
     return success();
   return emitError() << "expected a forward and a backward as a pair, found " << text(forward) << " and "
                      << (backward ? text(*backward) : "nothing");
@@ -152,5 +168,5 @@ LogicalResult OrderAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
 }
 
 bool OrderAttr::hasTransfers() const {
-  return llvm::any_of(getActions(), [](const Action &action) { return action.what != Action::What::Pass; });
+  return llvm::any_of(getActions(), [](const Action &action) { return !plan::isCompute(action.kind); });
 }

@@ -1,6 +1,8 @@
 // The dialect `pipe`: types, attributes and ops of both levels. See PipeOps.td; the reference is generated from it.
 #pragma once
 
+#include "runtime/plan/Kinds.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
@@ -16,10 +18,9 @@ namespace pipec::pipe {
 /// One entry of an order: a pass of a stage or, where the order places its transfers, one of those, or the wait until a
 /// send has ended. A pass has no microbatch: those of one stage and kind are taken in order.
 struct Action {
-  enum class What : uint8_t { Pass, Send, Recv, Wait };
-  What what = What::Pass;
-  /// Of a transfer what it carries: what F of its stage gives or takes, or what B does.
-  Letter letter = Letter::F;
+  plan::Kind kind = plan::Kind::Forward;  // of a wait, that of what it waits for, a send
+  plan::Payload of = plan::Payload::None; // of a transfer or a wait
+  bool waits = false;
   bool overlapped = false; // of an F: it runs together with the backward behind it
   int32_t stage = 0;
   int32_t microbatch = -1; // of a transfer or a wait
@@ -27,9 +28,10 @@ struct Action {
 };
 
 inline llvm::hash_code hash_value(const Action &action) {
-  return llvm::hash_combine(uint8_t(action.what), uint32_t(action.letter), action.overlapped, action.stage,
+  return llvm::hash_combine(uint8_t(action.kind), uint8_t(action.of), action.waits, action.overlapped, action.stage,
                             action.microbatch);
 }
+
 /// As an order has it: "F0", "send(F0, 3)".
 std::string text(const Action &action);
 
@@ -45,6 +47,8 @@ namespace pipec::pipe {
 class BlockOp;
 class ForwardOp;
 } // namespace pipec::pipe
+
+#include "dialects/pipe/PipeInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/pipe/PipeOps.h.inc"

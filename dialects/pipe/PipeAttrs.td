@@ -1,4 +1,4 @@
-// Attributes: directions, communicators, links, rings, orders.
+// Attributes: the problem of a pipeline, orders, which are its solution, links and rings.
 
 #ifndef PIPEC_DIALECTS_PIPE_ATTRS
 #define PIPEC_DIALECTS_PIPE_ATTRS
@@ -21,23 +21,89 @@ def Pipe_Communicator : I32EnumAttr<"Communicator", "what shares a transfer queu
   let cppNamespace = "::pipec::pipe";
 }
 
-def Pipe_Letter : I32EnumAttr<"Letter", "a kind of pass of a stage, as an order names it", [
-  I32EnumAttrCase<"F", 0>,
-  I32EnumAttrCase<"B", 1>,
-  I32EnumAttrCase<"W", 2>,
-  I32EnumAttrCase<"BW", 3>
+def Pipe_Weights : I32EnumAttr<"Weights", "when weight backwards run", [
+  I32EnumAttrCase<"Ordered", 0, "ordered">,
+  I32EnumAttrCase<"Fill", 1, "fill">
 ]> {
   let cppNamespace = "::pipec::pipe";
-  let genSpecializedAttr = 0;
 }
 
 def Pipe_LinkAttr : AttrDef<Pipe_Dialect, "Link"> {
   let mnemonic = "link";
-  let summary = "one directed pair of ranks: latency in picoseconds, bandwidth in bytes per second (0: unlimited)";
-  let description = [{Example: `#pipe.link<0 to 1 latency 20000000 bandwidth 12500000000>`. From and to are -1 in a default.}];
+  let summary = "one directed pair of ranks: latency in picoseconds, bandwidth in bytes per second";
+  let description = [{
+    Without a bandwidth it is unlimited (0); without ranks (-1) it is the default of all pairs. Examples:
+
+    ```mlir
+    #pipe.link<0 to 1 latency 20000000 bandwidth 12500000000>
+    #pipe.link<latency 20000000>
+    ```
+  }];
   let parameters = (ins "int32_t":$from, "int32_t":$to, "int64_t":$latency, "int64_t":$bandwidth);
-  let assemblyFormat = "`<` $from `to` $to `latency` $latency `bandwidth` $bandwidth `>`";
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isDefault() const { return getFrom() == -1 && getTo() == -1; }
+  }];
+}
+
+class Pipe_DefaultEnum<EnumAttrInfo which, string value> : EnumParameter<which> {
+  let defaultValue = value;
+}
+class Pipe_Default<string type, string value, string what> : DefaultValuedParameter<type, value, what>;
+class Pipe_OptionalInt<string type, string what> : OptionalParameter<"::std::optional<" # type # ">", what> {
+  let parser = "::mlir::FieldParser<" # type # ">::parse($_parser)";
+}
+class Pipe_List<string what> : OptionalParameter<"::mlir::DenseI64ArrayAttr", what>;
+
+def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
+  let mnemonic = "problem";
+  let summary = "what is to be scheduled, but for the passes: placement, microbatches, links, memory, variants";
+  let description = [{
+    Costs and sizes of the passes stand on the ops of the pipeline's block. Of the rest a problem prints what is not as usual;
+    only the placement and the number of microbatches are always there:
+
+    ```mlir
+    #pipe.problem<placement = [0, 1], microbatches = 4>
+    #pipe.problem<placement = [0, 1, 1, 0], microbatches = 8, communicator = per_pair,
+                  link = <latency 20000000 bandwidth 12500000000>, links = [#pipe.link<0 to 1 latency 5>],
+                  optimizer = [7, 8, 8, 7], memory_limit = [1024, 2048]>
+    ```
+
+    Ranks are 0 to the largest of the placement, stages its places from 0. `link` is of all directed pairs of ranks but those
+    that have a link of their own in `links`; without either a transfer takes no time.
+
+    With `weights = fill` the weight backwards run on a queue of their own, whenever the next of the compute queue waits.
+    With `copies = 2` the placement is of two copies of the stages, one after the other: each copy is a pipeline by itself
+    with its own microbatches, and the ranks that hold the copies of a stage sum its `gradients` before the optimizer.
+  }];
+  let parameters = (ins
+    AttrParameter<"::mlir::DenseI32ArrayAttr", "the rank of each stage">:$placement,
+    AttrParameter<"int32_t", "how often the block is repeated (in each copy)">:$microbatches,
+    Pipe_Default<"int32_t", "1", "copies of the stages, 1 or 2">:$copies,
+    Pipe_Default<"int32_t", "1", "so many microbatches in a row are the slices of one sequence">:$slices,
+    Pipe_OptionalInt<"int32_t", "backwards run in groups of so many microbatches, the last of a group first; none: of as many as there are slices">:$backward_group,
+    Pipe_DefaultEnum<Pipe_Communicator, "Communicator::PerEdge">:$communicator,
+    Pipe_DefaultEnum<Pipe_Weights, "Weights::Ordered">:$weights,
+    OptionalParameter<"::pipec::pipe::LinkAttr", "of all pairs of ranks; none: free">:$link,
+    OptionalParameter<"::mlir::ArrayAttr", "pairs of ranks that have one of their own">:$links,
+    Pipe_List<"by stage, picoseconds of its optimizer step; none: 0">:$optimizer,
+    Pipe_List<"by stage, bytes of the gradients of its weights; none: 0">:$gradients,
+    Pipe_List<"by stage, picoseconds of its forward together with a whole backward, -1 where the two never run at once; "
+              "none: -1">:$overlapped,
+    Pipe_List<"by rank, bytes that are always held; none: 0">:$static_bytes,
+    Pipe_List<"by rank, bytes of workspace; none: 0">:$workspace,
+    Pipe_List<"by rank, the bytes it may hold; none: no limit">:$memory_limit,
+    Pipe_OptionalInt<"int64_t", "picoseconds of the all-reduce of a gradient norm, which starts when all ranks have done "
+                     "their last backward and for which all optimizers wait; none: there is none">:$global_norm);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int32_t ranks() const;
+    /// The stage before (after) a stage in its copy; -1: there is none.
+    int32_t before(int32_t stage) const;
+    int32_t after(int32_t stage) const;
+  }];
 }
 
 def Pipe_RingAttr : AttrDef<Pipe_Dialect, "Ring"> {
@@ -84,6 +150,5 @@ def Pipe_OrderAttr : AttrDef<Pipe_Dialect, "Order"> {
   }];
 }
 def Pipe_OrderArray : TypedArrayAttrBase<Pipe_OrderAttr, "an order for each rank">;
-def Pipe_LinkArray : TypedArrayAttrBase<Pipe_LinkAttr, "links">;
 
 #endif

@@ -50,22 +50,6 @@ LogicalResult ContextType::verify(llvm::function_ref<InFlightDiagnostic()> emitE
   return verifyBytes(emitError, bytes);
 }
 
-LogicalResult LinkAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int32_t from, int32_t to,
-                               int64_t latency, int64_t bandwidth) {
-  auto isRank = [](int32_t rank) { return rank >= 0 && rank < pipec::limits::kRanks; };
-  bool isDefault = from == -1 && to == -1;
-  if (!isDefault && (!isRank(from) || !isRank(to)))
-    return emitError() << "expected ranks between 0 and " << pipec::limits::kRanks - 1
-                       << " (or -1 to -1 for the default), found " << from << " to " << to;
-  if (!isDefault && from == to)
-    return emitError() << "expected two ranks, found " << from << " to itself";
-  if (latency < 0 || latency > pipec::limits::kTime)
-    return emitError() << "expected a latency between 0 and " << pipec::limits::kTime << " ps, found " << latency;
-  if (bandwidth < 0)
-    return emitError() << "expected a bandwidth of 0 (unlimited) or more bytes per second, found " << bandwidth;
-  return success();
-}
-
 LogicalResult RingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, bool, int32_t peer, int32_t slots,
                                int64_t bytes) {
   if (peer < 0 || peer >= pipec::limits::kRanks || slots < 1)

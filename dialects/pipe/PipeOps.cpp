@@ -4,13 +4,14 @@
 #include "runtime/plan/Limits.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 #include <set>
 
 using namespace mlir;
 using namespace pipec::pipe;
+
+namespace plan = pipec::plan;
 
 /// `[`, an order a line, `]`.
 static ParseResult parseOrders(OpAsmParser &parser, ArrayAttr &orders) {
@@ -37,6 +38,8 @@ static void printOrders(OpAsmPrinter &printer, Operation *, ArrayAttr orders) {
   printer.decreaseIndent();
   printer << "]";
 }
+
+#include "dialects/pipe/PipeInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/pipe/PipeOps.cpp.inc"
@@ -143,30 +146,26 @@ template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   return success();
 }
 
+/// Whether a tensor is that of such a payload, stage and microbatch, by what yields it.
+static bool isTensorOf(InstructionOpInterface from, plan::Payload payload, int32_t stage,
+                       std::optional<int32_t> microbatch) {
+  return from && payload != plan::Payload::None && from.payload() == payload && from.stage() == stage &&
+         from.microbatch() == microbatch;
+}
+
 /// A tensor comes from the neighbouring stage's pass of the same direction and microbatch, or from its receive.
-template <typename PassOp> static LogicalResult verifyFlow(PassOp op) {
-  bool isForward = isa<ForwardOp>(op);
+static LogicalResult verifyFlow(InstructionOpInterface op) {
   Value tensor = firstOf<BufferType>(op->getOperands());
   if (!tensor)
     return success();
-  auto same = [&](auto from, int32_t stage) {
-    return int32_t(from.getStage()) == stage && from.getMicrobatch() == op.getMicrobatch();
-  };
-  int32_t stage = int32_t(op.getStage());
+  const int32_t neighbour = op.stage() + (op.payload() == plan::Payload::Forward ? -1 : 1);
   Operation *from = sourceOf(tensor);
-  bool right =
-      llvm::TypeSwitch<Operation *, bool>(from)
-          .Case<ForwardOp>([&](auto pass) { return isForward && same(pass, stage - 1); })
-          .template Case<BackwardOp, BackwardInputOp>([&](auto pass) { return !isForward && same(pass, stage + 1); })
-          .template Case<RecvOp>([&](RecvOp recv) {
-            return recv.getOf() == (isForward ? Payload::Forward : Payload::Backward) && same(recv, stage);
-          })
-          .Default([](Operation *) { return false; });
-  if (right)
+  auto instruction = dyn_cast_or_null<InstructionOpInterface>(from);
+  const bool received = instruction && instruction.kind() == plan::Kind::Recv;
+  if (isTensorOf(instruction, op.payload(), received ? op.stage() : neighbour, op.microbatch()))
     return success();
-  InFlightDiagnostic error = op.emitOpError()
-                             << "expected its tensor to be that of stage " << (isForward ? stage - 1 : stage + 1)
-                             << " in the same direction and microbatch";
+  InFlightDiagnostic error = op->emitOpError() << "expected its tensor to be that of stage " << neighbour
+                                               << " in the same direction and microbatch";
   error.attachNote(from->getLoc()) << "it comes from here";
   return error;
 }
@@ -177,7 +176,8 @@ static LogicalResult verifyPass(PassOp op, unsigned takenActivations, unsigned t
                  (!op.getMicrobatch() || succeeded(verifyMicrobatch(op, *op.getMicrobatch()))) &&
                  succeeded(verifyTime(op, "cost", op.getCost())) &&
                  succeeded(verifyTakes(op, takenActivations, takenContexts)) &&
-                 succeeded(verifyYields(op, kept, kept)) && succeeded(verifyHeld(op)) && succeeded(verifyFlow(op)));
+                 succeeded(verifyYields(op, kept, kept)) && succeeded(verifyHeld(op)) &&
+                 succeeded(verifyFlow(cast<InstructionOpInterface>(op.getOperation()))));
 }
 
 //===----------------------------------------------------------------------===//
@@ -240,11 +240,10 @@ LogicalResult ProgramOp::verifyRegions() {
       rings[{ring.getPeer(), ring.getSends()}] = ring;
   for (Operation &op : getStep().front()) {
     if (auto send = dyn_cast<SendOp>(op)) {
-      auto tensor = cast<BufferType>(firstOf<BufferType>(send.getInputs()).getType());
-      if (failed(verifySlot(send, rings, next, bool(getRings()), tensor.getBytes())))
+      if (failed(verifySlot(send, rings, next, bool(getRings()), send.carried())))
         return failure();
     } else if (auto recv = dyn_cast<RecvOp>(op)) {
-      if (failed(verifySlot(recv, rings, next, bool(getRings()), recv.getTensor().getType().getBytes())))
+      if (failed(verifySlot(recv, rings, next, bool(getRings()), recv.carried())))
         return failure();
     }
   }
@@ -265,8 +264,7 @@ LogicalResult ProgramOp::verify() {
     if (!region->front().empty())
       return emitOpError("work that crosses steps ('enter' and 'leave') is not supported yet");
   for (Operation &op : getStep().front())
-    if (!isa<ForwardOp, BackwardOp, BackwardInputOp, BackwardWeightOp, OverlappedOp, SendOp, RecvOp, AllReduceOp,
-             OptimizerStepOp>(op))
+    if (!isa<InstructionOpInterface>(op))
       return op.emitOpError("expected only passes, communication and optimizer steps in a 'pipe.program'");
   return success();
 }
@@ -334,19 +332,18 @@ template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op
 /// What is sent is what the stage's pass of this microbatch yields.
 static LogicalResult verifySent(SendOp op) {
   Operation *from = sourceOf(firstOf<BufferType>(op.getInputs()));
-  auto same = [&](auto pass) { return pass.getStage() == op.getStage() && pass.getMicrobatch() == op.getMicrobatch(); };
-  bool forward = op.getOf() == Payload::Forward;
-  bool right = llvm::TypeSwitch<Operation *, bool>(from)
-                   .Case<ForwardOp>([&](auto pass) { return forward && same(pass); })
-                   .Case<BackwardOp, BackwardInputOp>([&](auto pass) { return !forward && same(pass); })
-                   .Default([](Operation *) { return false; });
-  if (right)
+  auto pass = dyn_cast_or_null<InstructionOpInterface>(from);
+  if (pass && plan::isCompute(pass.kind()) && isTensorOf(pass, op.payload(), op.stage(), op.microbatch()))
     return success();
-  InFlightDiagnostic error = op.emitOpError() << "expected the tensor of its stage's "
-                                              << (forward ? "forward" : "backward") << " of this microbatch";
+  InFlightDiagnostic error = op.emitOpError()
+                             << "expected the tensor of its stage's "
+                             << (op.getOf() == Payload::Forward ? "forward" : "backward") << " of this microbatch";
   error.attachNote(from->getLoc()) << "it comes from here";
   return error;
 }
+
+int64_t SendOp::carried() { return cast<BufferType>(firstOf<BufferType>(getInputs()).getType()).getBytes(); }
+int64_t RecvOp::carried() { return getTensor().getType().getBytes(); }
 
 LogicalResult SendOp::verify() { return success(succeeded(verifyTransfer(*this, 1)) && succeeded(verifySent(*this))); }
 LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }

@@ -5,6 +5,7 @@
 #define PIPEC_DIALECTS_PIPE_OPS
 
 include "dialects/pipe/PipeAttrs.td"
+include "dialects/pipe/PipeInterfaces.td"
 include "dialects/pipe/PipeTypes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/IR/RegionKindInterface.td"
@@ -14,63 +15,49 @@ include "mlir/IR/RegionKindInterface.td"
 //===----------------------------------------------------------------------===//
 
 def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments]> {
-  let summary = "a pipeline: which rank holds which stage, and the building block that is repeated";
+  let summary = "a problem, the building block that is repeated, and the solution where there is one";
   let description = [{
-    `placement` names the rank of each stage. What the block does not say and a program needs is here: how often it is
-    repeated, the links, the optimizer's cost by stage, and each rank's memory.
+    Its name is the schedule's. `problem` is what the passes of the block do not say: which rank holds which stage, how many
+    microbatches there are, links, memory. The block holds the passes of one microbatch with their costs and sizes.
 
-    `orders`, where they are given, are a solution: what each rank does, one `#pipe.order` a rank. Without them the passes
-    come from the block's slots, or from the catalogue under the pipeline's name.
+    What the ranks do comes from one of three:
+    * the block's slots, where it has an interval: `pipe-build-schedule` repeats it for each microbatch;
+    * `orders`, one `#pipe.order` a rank: a solution of the problem, as a search or an order file has it;
+    * the catalogue, for schedules that are no block at one interval, under the pipeline's name and with its `parameters`.
 
-    Backwards run in groups of `backward_group` microbatches, the last of a group first; without it in order. With
-    `fill_weights` the weight backwards run on a queue of their own, whenever the next of the compute queue waits. With
-    `global_norm` the optimizers wait for an all-reduce of that many picoseconds, which starts when all ranks have done their
-    last backward.
-
-    With `copies` 2 the placement is of two copies of the stages, one after the other, each a pipeline by itself with its own
-    microbatches; the ranks that hold a stage's copies sum their gradients, of `gradients` bytes by stage, before the
-    optimizer. With `slices` so many microbatches, one after the other, are the slices of one sequence. `overlapped` is by
-    stage what its forward takes together with a whole backward, where the schedule runs the two of a pair at once; -1: it
-    does not.
-
-    Example:
     ```mlir
-    pipe.pipeline @"1f1b" placement [0, 1] microbatches 4 communicator per_edge
-        link <-1 to -1 latency 1000 bandwidth 0> {
+    pipe.pipeline @"1f1b" problem <placement = [0, 1], microbatches = 4, link = <latency 1000>> {
       pipe.block interval 3 { ... }
     }
-    pipe.pipeline @found placement [0, 1] microbatches 2 communicator per_edge
-        link <-1 to -1 latency 1000 bandwidth 0> orders [
-          #pipe.order<F0 F0 BW0 BW0>,
-          #pipe.order<F1 BW1 F1 BW1>] {
+    pipe.pipeline @found problem <placement = [0, 1], microbatches = 2> orders [
+        #pipe.order<F0 F0 BW0 BW0>,
+        #pipe.order<F1 BW1 F1 BW1>] {
+      pipe.block { ... }
+    }
+    pipe.pipeline @kfkb problem <placement = [0, 1], microbatches = 8> parameters {k = 2 : i64} {
       pipe.block { ... }
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, DenseI32ArrayAttr:$placement, I32Attr:$microbatches,
-                       Pipe_Communicator:$communicator, Pipe_LinkAttr:$link,
-                       OptionalAttr<Pipe_LinkArray>:$links, OptionalAttr<DenseI64ArrayAttr>:$optimizer,
-                       OptionalAttr<DenseI64ArrayAttr>:$static_bytes, OptionalAttr<DenseI64ArrayAttr>:$workspace,
-                       OptionalAttr<I64Attr>:$memory_limit, OptionalAttr<DictionaryAttr>:$parameters,
-                       OptionalAttr<Pipe_OrderArray>:$orders, OptionalAttr<I32Attr>:$backward_group, UnitAttr:$fill_weights,
-                       OptionalAttr<I64Attr>:$global_norm,
-                       OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices,
-                       OptionalAttr<DenseI64ArrayAttr>:$gradients, OptionalAttr<DenseI64ArrayAttr>:$overlapped);
+  let arguments = (ins SymbolNameAttr:$sym_name, Pipe_ProblemAttr:$problem, OptionalAttr<Pipe_OrderArray>:$orders,
+                       OptionalAttr<DictionaryAttr>:$parameters);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `placement` $placement `microbatches` $microbatches `communicator` $communicator `link` $link
-    (`orders` custom<Orders>($orders)^)? attr-dict-with-keyword $body
+    $sym_name `problem` $problem (`orders` custom<Orders>($orders)^)? (`parameters` $parameters^)?
+    attr-dict-with-keyword $body
   }];
   let extraClassDeclaration = [{
-    /// Whether its orders place the transfers.
-    bool placesTransfers();
-    /// Stages count from 0; ranks are 0 to the largest of the placement.
-    int32_t ranks();
     /// The one block of the body.
     ::pipec::pipe::BlockOp block();
-    /// The stage before (after) a stage in its copy; -1: there is none.
-    int32_t before(int32_t stage);
-    int32_t after(int32_t stage);
+    /// Whether its orders place the transfers.
+    bool placesTransfers();
+    // Of its problem.
+    int32_t ranks() { return getProblem().ranks(); }
+    int32_t before(int32_t stage) { return getProblem().before(stage); }
+    int32_t after(int32_t stage) { return getProblem().after(stage); }
+    ::llvm::ArrayRef<int32_t> getPlacement() { return getProblem().getPlacement(); }
+    int32_t getMicrobatches() { return getProblem().getMicrobatches(); }
+    bool getFillWeights() { return getProblem().getWeights() == ::pipec::pipe::Weights::Fill; }
   }];
 }
 
@@ -101,7 +88,19 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
 // Passes of a stage
 //===----------------------------------------------------------------------===//
 
-class Pipe_PassOp<string mnemonic> : Pipe_Op<mnemonic> {
+/// An op that is an instruction, of a kind of runtime/plan/Kinds.h; `own` is what else it says of itself.
+class Pipe_Instruction<string mnemonic, string kind, string own, list<Trait> traits = []>
+    : Pipe_Op<mnemonic, !listconcat([Pipe_InstructionOpInterface], traits)> {
+  let extraClassDeclaration = "::pipec::plan::Kind kind() { return ::pipec::plan::Kind::" # kind # "; }" #
+                              "int64_t duration() { return int64_t(getCost()); }" # own;
+}
+
+class Pipe_PassOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kind, [{
+    int32_t stage() { return int32_t(getStage()); }
+    ::std::optional<int32_t> microbatch() {
+      return getMicrobatch() ? ::std::optional(int32_t(*getMicrobatch())) : ::std::nullopt;
+    }
+  }]> {
   let arguments = (ins Variadic<Pipe_Value>:$inputs, I32Attr:$stage, OptionalAttr<I32Attr>:$microbatch,
                        OptionalAttr<I64Attr>:$at, I64Attr:$cost);
   let results = (outs Variadic<Pipe_Value>:$outputs);
@@ -111,7 +110,7 @@ class Pipe_PassOp<string mnemonic> : Pipe_Op<mnemonic> {
   }];
 }
 
-def Pipe_ForwardOp : Pipe_PassOp<"forward"> {
+def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
   let summary = "F: the forward of one stage and one microbatch";
   let description = [{
     Takes the tensor of the stage before (the first stage: none) and tokens of buffers that it reuses; yields, in this order,
@@ -126,7 +125,7 @@ def Pipe_ForwardOp : Pipe_PassOp<"forward"> {
   }];
 }
 
-def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input"> {
+def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input", "BackwardInput"> {
   let summary = "B: the backward for the input of one stage and one microbatch";
   let description = [{
     Takes the activation of its forward, the gradient from the next stage (the last stage: none) and tokens; yields the
@@ -140,7 +139,7 @@ def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input"> {
   }];
 }
 
-def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight"> {
+def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight", "BackwardWeight"> {
   let summary = "W: the backward for the weights of one stage and one microbatch";
   let description = [{
     Takes the context of its forward; runs after the backward for the input. Nothing waits for it but the optimizer.
@@ -153,7 +152,7 @@ def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight"> {
   }];
 }
 
-def Pipe_BackwardOp : Pipe_PassOp<"backward"> {
+def Pipe_BackwardOp : Pipe_PassOp<"backward", "Backward"> {
   let summary = "BW: the fused backward of one stage and one microbatch";
   let description = [{
     B and W in one: takes the activation, the context, the gradient and tokens; yields what B yields.
@@ -194,7 +193,12 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
   }];
 }
 
-def Pipe_OverlappedOp : Pipe_Op<"overlapped", [SingleBlock, NoRegionArguments]> {
+def Pipe_OverlappedOp : Pipe_Instruction<"overlapped", "Overlapped", [{
+    int32_t stage() { return forward().stage(); }
+    ForwardOp forward();
+    /// A pipe.backward or pipe.backward_input.
+    ::mlir::Operation *backward();
+  }], [SingleBlock, NoRegionArguments]> {
   let summary = "a forward and a backward that run together";
   let description = [{
     A pair: a forward and, behind it, a fused or input backward that does not take what that forward yields. Both start when
@@ -214,11 +218,6 @@ def Pipe_OverlappedOp : Pipe_Op<"overlapped", [SingleBlock, NoRegionArguments]> 
   let results = (outs Variadic<Pipe_Value>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`cost` $cost (`:` type($outputs)^)? attr-dict-with-keyword $body";
-  let extraClassDeclaration = [{
-    ForwardOp forward();
-    /// A pipe.backward or pipe.backward_input.
-    ::mlir::Operation *backward();
-  }];
 }
 
 def Pipe_YieldOp : Pipe_Op<"yield", [Terminator, HasParent<"OverlappedOp">]> {
@@ -230,12 +229,21 @@ def Pipe_YieldOp : Pipe_Op<"yield", [Terminator, HasParent<"OverlappedOp">]> {
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
-class Pipe_TransferOp<string mnemonic> : Pipe_Op<mnemonic> {
+class Pipe_TransferOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kind, [{
+    int32_t stage() { return int32_t(getStage()); }
+    ::std::optional<int32_t> microbatch() { return int32_t(getMicrobatch()); }
+    ::pipec::plan::Payload payload() {
+      return getOf() == Payload::Forward ? ::pipec::plan::Payload::Forward : ::pipec::plan::Payload::Backward;
+    }
+    int32_t peerRank() { return int32_t(getPeer()); }
+    int64_t latency() { return int64_t(getLatency()); }
+    int64_t carried();
+  }]> {
   let arguments = (ins Variadic<Pipe_Value>:$inputs, Pipe_Payload:$of, I32Attr:$stage, I32Attr:$microbatch, I32Attr:$peer,
                        I64Attr:$cost, I64Attr:$latency, OptionalAttr<I32Attr>:$slot);
 }
 
-def Pipe_SendOp : Pipe_TransferOp<"send"> {
+def Pipe_SendOp : Pipe_TransferOp<"send", "Send"> {
   let summary = "sends a tensor to another rank";
   let description = [{
     `stage` is the sender's. Holds its queue and the link for `cost`; the data arrive `latency` later. The token says that the
@@ -253,7 +261,7 @@ def Pipe_SendOp : Pipe_TransferOp<"send"> {
   }];
 }
 
-def Pipe_RecvOp : Pipe_TransferOp<"recv"> {
+def Pipe_RecvOp : Pipe_TransferOp<"recv", "Recv"> {
   let summary = "receives a tensor from another rank";
   let description = [{
     `stage` is the receiver's. Takes the tokens of whoever used its buffer before.
@@ -267,7 +275,10 @@ def Pipe_RecvOp : Pipe_TransferOp<"recv"> {
   }];
 }
 
-def Pipe_AllReduceOp : Pipe_Op<"all_reduce"> {
+def Pipe_AllReduceOp : Pipe_Instruction<"all_reduce", "AllReduce", [{
+    int32_t peerRank() { return int32_t(getPeer().value_or(uint32_t(-1))); }
+    int64_t carried() { return int64_t(getBytes()); }
+  }]> {
   let summary = "a sum over all ranks, or over two, once a step";
   let description = [{
     Starts when all its ranks have come to it, and takes `cost` from then. `bytes` is what each rank adds. Over all ranks it is a
@@ -284,7 +295,9 @@ def Pipe_AllReduceOp : Pipe_Op<"all_reduce"> {
   }];
 }
 
-def Pipe_OptimizerStepOp : Pipe_Op<"optimizer_step"> {
+def Pipe_OptimizerStepOp : Pipe_Instruction<"optimizer_step", "Optimizer", [{
+    int32_t stage() { return int32_t(getStage()); }
+  }]> {
   let summary = "the optimizer of one stage, once a step";
   let description = [{
     Runs after every backward of its stage. It takes the token of the all-reduce before it, if there is one, and, where the

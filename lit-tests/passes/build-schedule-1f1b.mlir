@@ -1,8 +1,7 @@
 // 1F1B on two ranks, three microbatches, fused: rank 0 runs F F B F B B, rank 1 F B F B F B; each ends with its optimizer.
 // RUN: pipe-opt %s --pipe-build-schedule | FileCheck %s
-pipe.pipeline @"1f1b" placement [0, 1] microbatches 3 communicator per_edge
-    link <-1 to -1 latency 5 bandwidth 8000000000000>
-    attributes {optimizer = array<i64: 7, 8>, static_bytes = array<i64: 100, 0>, memory_limit = 1000 : i64} {
+pipe.pipeline @"1f1b" problem <placement = [0, 1], microbatches = 3, link = <latency 5 bandwidth 8000000000000>,
+      optimizer = [7, 8], static_bytes = [100, 0], memory_limit = [1000, 1000]> {
   pipe.block interval 3 {
     %0:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 10 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)

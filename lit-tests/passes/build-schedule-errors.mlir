@@ -6,17 +6,17 @@ module {}
 // -----
 
 // expected-note @below {{here}}
-pipe.pipeline @a placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @a problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 // expected-error @below {{expected one 'pipe.pipeline' in the module, found another}}
-pipe.pipeline @b placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @b problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 // expected-error @below {{expected no 'pipe.program' yet}}
@@ -24,14 +24,14 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {} leave {}
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   // expected-error @below {{expected a backward for each stage, found none}}
   pipe.block interval 3 {}
 }
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {
     // expected-error @below {{F stage 1 is not in the placement, which has 1 stage}}
     %0:2 = pipe.forward stage 1 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -40,7 +40,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {
     // expected-note @below {{the other is here}}
     %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -51,7 +51,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 0], microbatches = 1> {
   // expected-error @below {{expected all backwards fused or all split, found both}}
   pipe.block interval 6 {
     %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -64,7 +64,7 @@ pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   // expected-error @below {{expected a forward and a backward for each stage, stage 0 lacks its weight backward}}
   pipe.block interval 6 {
     %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -74,7 +74,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 0], microbatches = 1> {
   // expected-error @below {{expected a forward and a backward for each stage, stage 1 lacks its forward}}
   pipe.block interval 6 {
     %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -84,7 +84,7 @@ pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 
 
 // -----
 
-pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 0], microbatches = 1> {
   // expected-error @below {{expected a forward and a backward for each stage, stage 1 lacks its backward}}
   pipe.block interval 6 {
     %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -95,7 +95,7 @@ pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 6 {
     // expected-error @below {{F stage 0 yields a tensor, but there is no next stage}}
     %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -105,7 +105,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 0], microbatches = 1> {
   pipe.block interval 6 {
     // expected-error @below {{F stage 0 yields no tensor for the next stage}}
     %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -118,7 +118,7 @@ pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 6 {
     %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
     // expected-error @below {{BW stage 0 yields a gradient, but there is no stage before}}
@@ -128,7 +128,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 0], microbatches = 1> {
   pipe.block interval 6 {
     %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 1 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
@@ -142,7 +142,7 @@ pipe.pipeline @p placement [0, 0] microbatches 1 communicator per_edge link <-1 
 
 // What compiler/schedule finds wrong with a block: order, range, two passes in one slot.
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   // expected-error @below {{the backward of stage 0 is in slot 2, expected after slot 2, the forward of stage 0}}
   pipe.block interval 6 {
     %0:2 = pipe.forward stage 0 at 2 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -152,7 +152,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   // expected-error @below {{on rank 0 the forward of stage 0 and the backward of stage 0 both fall on slot 1 modulo 2, expected different slots}}
   pipe.block interval 2 {
     %0:2 = pipe.forward stage 0 at 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -162,7 +162,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   // expected-error @below {{the forward slot of stage 0 is -1, expected 0 to 1000000000000000000}}
   pipe.block interval 2 {
     %0:2 = pipe.forward stage 0 at -1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -172,7 +172,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   // expected-error @below {{expected an interval and slots, or the name of a known schedule, found 'p'}}
   pipe.block {
     %0:2 = pipe.forward stage 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -182,7 +182,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @"1f1b" placement [1, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @"1f1b" problem <placement = [1, 0], microbatches = 1> {
   // expected-error @below {{schedule '1f1b' places stages in a loop, stage 0 on rank 0; found it on rank 1}}
   pipe.block {
     %0:3 = pipe.forward stage 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -194,7 +194,7 @@ pipe.pipeline @"1f1b" placement [1, 0] microbatches 1 communicator per_edge link
 
 // -----
 
-pipe.pipeline @"looped-bfs" placement [0, 1, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @"looped-bfs" problem <placement = [0, 1, 1], microbatches = 1> {
   // expected-error @below {{schedule 'looped-bfs' has equally many stages on each rank, found 3 stages on 2 ranks}}
   pipe.block {
     %0:3 = pipe.forward stage 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -203,5 +203,15 @@ pipe.pipeline @"looped-bfs" placement [0, 1, 1] microbatches 1 communicator per_
     %3 = pipe.backward(%2#0, %2#1) stage 2 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.tensor<8>
     %4 = pipe.backward(%1#1, %1#2, %3) stage 1 cost 1 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> !pipe.tensor<8>
     pipe.backward(%0#1, %0#2, %4) stage 0 cost 1 : (!pipe.activation<4>, !pipe.context<2>, !pipe.tensor<8>) -> ()
+  }
+}
+
+// -----
+
+pipe.pipeline @p problem <placement = [0], microbatches = 1, weights = fill> {
+  // expected-error @below {{weights = fill needs a split backward, found a fused one}}
+  pipe.block interval 6 {
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward(%0#0, %0#1) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
   }
 }

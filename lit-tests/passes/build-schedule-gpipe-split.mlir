@@ -1,7 +1,6 @@
 // GPipe with a split backward: all forwards, then B and W in turn, W directly after its B.
 // RUN: pipe-opt %s --pipe-build-schedule | FileCheck %s
-pipe.pipeline @gpipe placement [0, 1] microbatches 2 communicator shared link <-1 to -1 latency 0 bandwidth 0>
-    attributes {workspace = array<i64: 3, 0>} {
+pipe.pipeline @gpipe problem <placement = [0, 1], microbatches = 2, communicator = shared, workspace = [3, 0]> {
   pipe.block interval 100 {
     %0:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 10 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)

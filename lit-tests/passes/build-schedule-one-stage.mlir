@@ -1,6 +1,6 @@
 // One stage: nothing flows. The example of the pass's description.
 // RUN: pipe-opt %s --pipe-build-schedule | FileCheck %s
-pipe.pipeline @one placement [0] microbatches 2 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @one problem <placement = [0], microbatches = 2> {
   pipe.block interval 3 {
     %0:2 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>)
     pipe.backward(%0#0, %0#1) stage 0 at 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()

@@ -1,7 +1,7 @@
 // Two stages a rank, there and back: what flows between stages of one rank stays a value, what comes from another rank is
 // taken later, and leaves a token.
 // RUN: pipe-opt %s --pipe-build-schedule | FileCheck %s
-pipe.pipeline @v placement [0, 1, 1, 0] microbatches 2 communicator per_edge link <-1 to -1 latency 5 bandwidth 0> {
+pipe.pipeline @v problem <placement = [0, 1, 1, 0], microbatches = 2, link = <latency 5>> {
   pipe.block interval 6 {
     %0:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:3 = pipe.forward(%0#0) stage 1 at 1 cost 10 : (!pipe.tensor<8>) -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)

@@ -15,8 +15,7 @@ pipe.program @rank0 rank 0 communicator per_edge
 
 // GPipe's order of two microbatches on one rank holds 12 bytes; 1F1B on it holds 6.
 
-pipe.pipeline @one placement [0] microbatches 2 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
-    attributes {memory_limit = 7 : i64} {
+pipe.pipeline @one problem <placement = [0], microbatches = 2, memory_limit = [7]> {
   pipe.block interval 100 {
     %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
     pipe.backward(%0#0, %0#1) stage 0 at 199 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()

@@ -9,14 +9,14 @@ module {
 
 // expected-error @below {{expected a 'pipe.program' for each rank, found none}}
 module {
-  pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+  pipe.pipeline @p problem <placement = [0], microbatches = 1> {
     pipe.block interval 3 {}
   }
 }
 
 // -----
 
-pipe.pipeline @p placement [0, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 1> {
   pipe.block interval 3 {}
 }
 // expected-error @below {{expected a 'pipe.program' for each rank, found none for rank 0}}
@@ -24,7 +24,7 @@ pipe.program @rank1 rank 1 communicator per_edge enter {} step {} leave {}
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 // expected-note @below {{the other is here}}
@@ -34,7 +34,7 @@ pipe.program @two rank 0 communicator per_edge enter {} step {} leave {}
 
 // -----
 
-pipe.pipeline @p placement [0, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 1> {
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
@@ -45,7 +45,7 @@ pipe.program @rank1 rank 1 communicator per_edge enter {} step {} leave {}
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
@@ -56,7 +56,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
@@ -69,7 +69,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 // Rank 0 asks for the gradient of microbatch 0 before it sends the activation of microbatch 1, rank 1 wants that first: no
 // order of the transfers lets this end. The cycle is named, each waiting for the next.
 
-pipe.pipeline @p placement [0, 1] microbatches 2 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 2> {
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
@@ -92,7 +92,7 @@ pipe.program @rank1 rank 1 communicator per_edge enter {} step {
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {}
 }
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
@@ -103,7 +103,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 // -----
 
 // expected-error @below {{expected a program for each of its 2 orders}}
-pipe.pipeline @p placement [0, 1] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 1>
     orders [#pipe.order<F0 send(F0, 0) BW0>, #pipe.order<F1 BW1>] {
   pipe.block {}
 }
@@ -112,7 +112,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {} leave {}
 // -----
 
 // expected-error @below {{expected the passes of rank 0's program in its order, found more}}
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @p problem <placement = [0], microbatches = 1>
     orders [#pipe.order<F0 BW0 send(F0, 0)>] {
   pipe.block {}
 }

@@ -10,7 +10,7 @@
 // CHECK: pipe.recv F stage 1 microbatch 0
 // CHECK-NEXT: %[[G0:.*]]:3 = pipe.forward
 // CHECK-NEXT: pipe.recv(%[[G0]]#2) F stage 1 microbatch 1
-pipe.pipeline @order placement [0, 1] microbatches 2 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @order problem <placement = [0, 1], microbatches = 2, communicator = shared>
     orders [
       #pipe.order<F0 F0 send(F0, 0) send(F0, 1) recv(B0, 0) BW0 recv(B0, 1) BW0>,
       #pipe.order<recv(F1, 0) F1 recv(F1, 1) BW1 send(B1, 0) F1 BW1 send(B1, 1)>] {
@@ -25,7 +25,7 @@ pipe.pipeline @order placement [0, 1] microbatches 2 communicator shared link <-
 // -----
 
 // expected-error @below {{expected each of rank 0's transfers once in its order, found another, send(F0, 1)}}
-pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @order problem <placement = [0, 1], microbatches = 1, communicator = shared>
     orders [
       #pipe.order<F0 send(F0, 1) BW0>,
       #pipe.order<recv(F1, 0) F1 BW1 send(B1, 0)>] {
@@ -40,7 +40,7 @@ pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-
 // -----
 
 // expected-error @below {{expected each of rank 0's transfers once in its order, 1 are missing}}
-pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @order problem <placement = [0, 1], microbatches = 1, communicator = shared>
     orders [
       #pipe.order<F0 send(F0, 0) BW0>,
       #pipe.order<recv(F1, 0) F1 BW1 send(B1, 0)>] {
@@ -55,7 +55,7 @@ pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-
 // -----
 
 // expected-error @below {{expected what rank 0 waits for to be sent before, found wait(F0, 0)}}
-pipe.pipeline @order placement [0, 1] microbatches 1 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @order problem <placement = [0, 1], microbatches = 1, communicator = shared>
     orders [
       #pipe.order<F0 wait(F0, 0) send(F0, 0) recv(B0, 0) BW0>,
       #pipe.order<recv(F1, 0) F1 BW1 send(B1, 0)>] {

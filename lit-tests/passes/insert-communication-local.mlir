@@ -1,6 +1,6 @@
 // Stages on one rank hand over without a transfer: of six hand-overs a microbatch, the two between stages 1 and 2 are local.
 // RUN: pipe-opt %s --pipe-build-schedule --pipe-insert-communication | FileCheck %s
-pipe.pipeline @v placement [0, 1, 1, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 5 bandwidth 0> {
+pipe.pipeline @v problem <placement = [0, 1, 1, 0], microbatches = 1, link = <latency 5>> {
   pipe.block interval 6 {
     %0:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:3 = pipe.forward(%0#0) stage 1 at 1 cost 10 : (!pipe.tensor<8>) -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)

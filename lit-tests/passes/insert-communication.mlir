@@ -1,8 +1,8 @@
 // Every tensor that a stage on another rank consumes gets a send and a receive; wire time is bytes over bandwidth (8 bytes
 // at 8 bytes a picosecond), and the exception from 1 to 0 has a latency of its own and no wire time.
 // RUN: pipe-opt %s --pipe-insert-communication | FileCheck %s
-pipe.pipeline @p placement [0, 1] microbatches 2 communicator per_edge link <-1 to -1 latency 5 bandwidth 8000000000000>
-    attributes {links = [#pipe.link<1 to 0 latency 7 bandwidth 0>]} {
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 2, link = <latency 5 bandwidth 8000000000000>,
+      links = [#pipe.link<1 to 0 latency 7>]> {
   pipe.block interval 3 {
     %0:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:2 = pipe.forward(%0#0) stage 1 at 1 cost 10 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)

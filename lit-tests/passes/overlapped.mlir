@@ -5,8 +5,8 @@
 // With one queue for all it ends too.
 // RUN: sed 's/communicator per_edge/communicator shared/' %s | pipe-opt --pipe-build-schedule --pipe-insert-communication --pipe-overlap-communication --pipe-allocate-slots --pipe-check-deadlock | FileCheck %s
 
-pipe.pipeline @order placement [0, 1] microbatches 3 communicator per_edge link <-1 to -1 latency 1 bandwidth 0>
-    orders [#pipe.order<F0 F0 (F0 BW0) BW0 BW0>, #pipe.order<F1 (F1 BW1) (F1 BW1) BW1>] attributes {overlapped = array<i64: 5, 5>} {
+pipe.pipeline @order problem <placement = [0, 1], microbatches = 3, link = <latency 1>, overlapped = [5, 5]>
+    orders [#pipe.order<F0 F0 (F0 BW0) BW0 BW0>, #pipe.order<F1 (F1 BW1) (F1 BW1) BW1>] {
   pipe.block {
     %0:3 = pipe.forward stage 0 cost 2 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
     %1:2 = pipe.forward(%0#0) stage 1 cost 2 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)

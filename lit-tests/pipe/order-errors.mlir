@@ -75,7 +75,7 @@ module attributes {order = #pipe.order<send(F0)>} {}
 
 // -----
 
-// expected-error @below {{expected transfers of what F or B gives, found recv(BW0, 1)}}
+// expected-error @below {{expected a transfer of what F or B gives, found 'BW0'}}
 module attributes {order = #pipe.order<recv(BW0, 1)>} {}
 
 // -----

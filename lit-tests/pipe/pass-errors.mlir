@@ -20,7 +20,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {
     // expected-error @below {{expected no microbatch in a 'pipe.block'}}
     %0:2 = pipe.forward stage 0 microbatch 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -29,7 +29,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block interval 3 {
     // expected-error @below {{expected a slot ('at') in a 'pipe.block' with an interval, and none in one without}}
     %0:2 = pipe.forward stage 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -38,7 +38,7 @@ pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to 
 
 // -----
 
-pipe.pipeline @p placement [0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0], microbatches = 1> {
   pipe.block {
     // expected-error @below {{expected a slot ('at') in a 'pipe.block' with an interval, and none in one without}}
     %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
@@ -194,7 +194,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 
 // -----
 
-pipe.pipeline @p placement [0, 0, 0] microbatches 1 communicator per_edge link <-1 to -1 latency 0 bandwidth 0> {
+pipe.pipeline @p problem <placement = [0, 0, 0], microbatches = 1> {
   pipe.block interval 8 {
     // expected-note @below {{it comes from here}}
     %0:3 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)

@@ -4,20 +4,16 @@
 // RUN: pipe-opt %s --emit-bytecode | pipe-opt | FileCheck %s
 // RUN: pipe-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
 
-// CHECK-LABEL: pipe.pipeline @design placement [0, 1] microbatches 4 communicator per_pair
-// CHECK-SAME: link <-1 to -1 latency 1000 bandwidth 12500000000>
-// CHECK-SAME: links = [#pipe.link<0 to 1 latency 5 bandwidth 0>]
-// CHECK-SAME: memory_limit = 1024 : i64
-// CHECK-SAME: optimizer = array<i64: 7, 8>
-// CHECK-SAME: static_bytes = array<i64: 100, 200>
-// CHECK-SAME: workspace = array<i64: 1, 2>
+// A problem prints what is not as usual.
+// CHECK-LABEL: pipe.pipeline @design problem <placement = [0, 1], microbatches = 4, communicator = per_pair,
+// CHECK-SAME: {{^}} link = <latency 1000 bandwidth 12500000000>, links = [#pipe.link<0 to 1 latency 5>],
+// CHECK-SAME: {{^}} optimizer = [7, 8], static_bytes = [100, 200], workspace = [1, 2], memory_limit = [1024, 2048]> {
 // GENERIC: "pipe.pipeline"() <{
-// GENERIC-SAME: communicator = 1 : i32
-// GENERIC-SAME: link = #pipe.link<-1 to -1 latency 1000 bandwidth 12500000000>
-pipe.pipeline @design placement [0, 1] microbatches 4 communicator per_pair
-    link <-1 to -1 latency 1000 bandwidth 12500000000>
-    attributes {links = [#pipe.link<0 to 1 latency 5 bandwidth 0>], optimizer = array<i64: 7, 8>,
-                static_bytes = array<i64: 100, 200>, workspace = array<i64: 1, 2>, memory_limit = 1024 : i64} {
+// GENERIC-SAME: problem = #pipe.problem<placement = [0, 1], microbatches = 4, communicator = per_pair,
+pipe.pipeline @design problem <link = #pipe.link<latency 1000 bandwidth 12500000000>, slices = 1, copies = 1,
+      placement = [0, 1], microbatches = 4, communicator = per_pair, weights = ordered,
+      links = [#pipe.link<0 to 1 latency 5 bandwidth 0>], optimizer = [7, 8],
+      static_bytes = [100, 200], workspace = [1, 2], memory_limit = [1024, 2048]> {
   // CHECK: pipe.block interval 3 {
   pipe.block interval 3 {
     // CHECK-NEXT: %[[F0:.*]]:3 = pipe.forward stage 0 at 0 cost 10 : () -> (!pipe.tensor<8>, !pipe.activation<4>, !pipe.context<2>)
@@ -35,19 +31,28 @@ pipe.pipeline @design placement [0, 1] microbatches 4 communicator per_pair
   }
 }
 
-// A solution: an order a rank, with a pair and with a rank's transfers and waits where they are given.
-// CHECK-LABEL: pipe.pipeline @orders
-// CHECK-SAME: orders [
-// CHECK-NEXT:      #pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>,
-// CHECK-NEXT:      #pipe.order<>]
-// CHECK-SAME: attributes {copies = 2 : i32, slices = 2 : i32} {
+// A solution: an order a rank, with a pair and with a rank's transfers and waits where they are given; of two copies of a
+// stage, with slices.
+// CHECK-LABEL: pipe.pipeline @orders problem <placement = [0, 1], microbatches = 2, copies = 2, slices = 2,
+// CHECK-SAME: {{^}} communicator = shared, gradients = [5, 5], overlapped = [-1, 20]> orders [
+// CHECK-NEXT: {{^ *}}#pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>,
+// CHECK-NEXT: {{^ *}}#pipe.order<>] {
 // GENERIC: "pipe.pipeline"() <{
 // GENERIC-SAME: orders = [#pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>, #pipe.order<>]
-pipe.pipeline @orders placement [0, 1] microbatches 2 communicator shared link <-1 to -1 latency 0 bandwidth 0>
+pipe.pipeline @orders problem <placement = [0, 1], microbatches = 2, communicator = shared, copies = 2, slices = 2,
+      gradients = [5, 5], overlapped = [-1, 20]>
     orders [
       #pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0)
                   send(F0, 1) recv(B0, 0) B0 W00>,
-      #pipe.order<>] attributes {copies = 2 : i32, slices = 2 : i32} {
+      #pipe.order<>] {
+  pipe.block {}
+}
+
+// What else a problem may say, and a schedule's own parameters.
+// CHECK-LABEL: pipe.pipeline @"1f1b" problem <placement = [0], microbatches = 6, slices = 3, backward_group = 6,
+// CHECK-SAME: {{^}} weights = fill, global_norm = 0> parameters {k = 2 : i64, list = array<i64: 1, 2>} {
+pipe.pipeline @"1f1b" problem <placement = [0], microbatches = 6, slices = 3, backward_group = 6, weights = fill,
+      global_norm = 0> parameters {k = 2 : i64, list = array<i64: 1, 2>} {
   pipe.block {}
 }
 

@@ -33,12 +33,12 @@ module attributes {a = !pipe.buffer<1>} {}
 
 // -----
 
-// expected-error @below {{expected ranks between 0 and 65535 (or -1 to -1 for the default), found 0 to 65536}}
+// expected-error @below {{expected ranks between 0 and 65535 (or no ranks for the default), found 0 to 65536}}
 module attributes {a = #pipe.link<0 to 65536 latency 0 bandwidth 0>} {}
 
 // -----
 
-// expected-error @below {{expected ranks between 0 and 65535 (or -1 to -1 for the default), found -1 to 1}}
+// expected-error @below {{expected ranks between 0 and 65535 (or no ranks for the default), found -1 to 1}}
 module attributes {a = #pipe.link<-1 to 1 latency 0 bandwidth 0>} {}
 
 // -----
@@ -95,3 +95,13 @@ module attributes {a = #pipe.ring<send 1 bytes 8>} {}
 
 // expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'communicator' [per_edge, per_pair, shared]}}
 pipe.program @rank0 rank 0 communicator none enter {} step {} leave {}
+
+// -----
+
+// expected-error @below {{expected 'to'}}
+module attributes {a = #pipe.link<0 latency 3>} {}
+
+// -----
+
+// expected-error @below {{expected 'latency'}}
+module attributes {a = #pipe.link<0 to 1 bandwidth 3>} {}

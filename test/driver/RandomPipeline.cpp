@@ -10,49 +10,43 @@ using schedule::BackwardMode;
 
 std::string RandomPipeline::text() const {
   size_t stages = problem.stages.size();
-  std::string text = fmt::format("pipe.pipeline @\"{}\" placement [{}] microbatches {} communicator {} "
-                                 "link <-1 to -1 latency {} bandwidth {}> attributes {{",
-                                 entry ? entry->name : "random", fmt::join(problem.rankOf, ", "), problem.microbatches,
-                                 communicator, problem.link.latency, problem.link.bandwidth);
+  std::string text =
+      fmt::format("pipe.pipeline @\"{}\" problem <placement = [{}], microbatches = {}, communicator = {}, copies = {}, "
+                  "slices = {}, link = <latency {} bandwidth {}>",
+                  entry ? entry->name : "random", fmt::join(problem.rankOf, ", "), problem.microbatches, communicator,
+                  problem.copies, problem.slices, problem.link.latency, problem.link.bandwidth);
   std::vector<std::string> links;
   for (const auto &[pair, link] : problem.links)
     links.push_back(fmt::format("#pipe.link<{} to {} latency {} bandwidth {}>", pair.first, pair.second, link.latency,
                                 link.bandwidth));
-  std::vector<schedule::Time> optimizer;
-  for (const schedule::Stage &stage : problem.stages)
+  std::vector<int64_t> optimizer, gradients, overlapped;
+  for (const schedule::Stage &stage : problem.stages) {
     optimizer.push_back(stage.optimizer);
-  text += fmt::format("links = [{}], optimizer = array<i64: {}>, static_bytes = array<i64: {}>, workspace = array<i64: "
-                      "{}>",
-                      fmt::join(links, ", "), fmt::join(optimizer, ", "), fmt::join(problem.staticBytes, ", "),
+    gradients.push_back(stage.gradients);
+    overlapped.push_back(stage.overlapped.value_or(-1));
+  }
+  text += fmt::format(", links = [{}], optimizer = [{}], gradients = [{}], overlapped = [{}], static_bytes = [{}], "
+                      "workspace = [{}]",
+                      fmt::join(links, ", "), fmt::join(optimizer, ", "), fmt::join(gradients, ", "),
+                      fmt::join(overlapped, ", "), fmt::join(problem.staticBytes, ", "),
                       fmt::join(problem.workspace, ", "));
   if (problem.memoryLimit)
-    text += fmt::format(", memory_limit = {} : i64", problem.memoryLimit);
+    text += fmt::format(", memory_limit = [{}]",
+                        fmt::join(std::vector<int64_t>(size_t(problem.ranks), problem.memoryLimit), ", "));
+  if (fillWeights)
+    text += ", weights = fill";
+  if (problem.globalNorm)
+    text += fmt::format(", global_norm = {}", *problem.globalNorm);
+  text += ">";
   if (!parameters.empty()) {
     std::vector<std::string> given;
     for (const auto &[name, value] : parameters)
       given.push_back(value.list ? fmt::format("{} = array<i64: {}>", name, fmt::join(value.values, ", "))
                                  : fmt::format("{} = {} : i64", name, value.values.front()));
-    text += fmt::format(", parameters = {{{}}}", fmt::join(given, ", "));
+    text += fmt::format(" parameters {{{}}}", fmt::join(given, ", "));
   }
-  if (problem.copies > 1) {
-    std::vector<schedule::Bytes> gradients;
-    for (const schedule::Stage &stage : problem.stages)
-      gradients.push_back(stage.gradients);
-    text += fmt::format(", copies = {} : i32, gradients = array<i64: {}>", problem.copies, fmt::join(gradients, ", "));
-  }
-  std::vector<schedule::Time> overlapped;
-  for (const schedule::Stage &stage : problem.stages)
-    overlapped.push_back(stage.overlapped.value_or(-1));
-  if (*std::max_element(overlapped.begin(), overlapped.end()) >= 0)
-    text += fmt::format(", overlapped = array<i64: {}>", fmt::join(overlapped, ", "));
-  if (problem.slices > 1)
-    text += fmt::format(", slices = {} : i32", problem.slices);
-  if (fillWeights)
-    text += ", fill_weights";
-  if (problem.globalNorm)
-    text += fmt::format(", global_norm = {} : i64", *problem.globalNorm);
   bool slots = !block.forward.empty();
-  text += fmt::format("}} {{\n  pipe.block {}{{\n", slots ? fmt::format("interval {} ", block.interval) : "");
+  text += fmt::format(" {{\n  pipe.block {}{{\n", slots ? fmt::format("interval {} ", block.interval) : "");
   auto at = [&](const std::vector<int64_t> &offsets, size_t s) {
     return slots ? fmt::format("at {} ", offsets[s]) : std::string();
   };

@@ -46,6 +46,10 @@ Status run(const plan::Plan &plan, const RunOptions &options, LocalResult &resul
   return runLocal(setup, started, result);
 }
 
+// Deadlines to try one after the other: a machine may be so busy that a rank is late for the first.
+constexpr plan::Time kSecond = 1'000'000'000'000;
+constexpr std::initializer_list<plan::Time> kDeadlines = {kSecond, 10 * kSecond, 100 * kSecond};
+
 /// A step is off by no more than an operation was late; how late they may be, system.timing asks.
 void expectSimulated(const plan::Plan &plan, int64_t steps) {
   LocalResult result;
@@ -209,17 +213,22 @@ TEST(LocalRun, ARankThatDoesNotComeToTheAllReduceIsNamed) {
     if (first.operations[i.operation].kind == plan::Kind::Backward)
       last = &i;
   plan::Operation slow = first.operations[last->operation];
-  slow.cost = 60'000'000'000'000;
+  slow.cost = 9'000 * kSecond;
   last->operation = uint32_t(first.operations.size());
   first.operations.push_back(slow);
+  const std::regex named(
+      "rank 1: all_reduce: rank 0 did not come to it within|rank 0: all_reduce waits for \"rank 0: BW");
   RunOptions o = options(1);
-  o.deadline = 2'000'000'000'000;
-  LocalResult result;
-  Status status = run(plan, o, result);
-  EXPECT_EQ(status.code, Code::Run);
-  EXPECT_TRUE(status.message.find("rank 1: all_reduce: rank 0 did not come to it within 2 s") != std::string::npos ||
-              status.message.find("rank 0: all_reduce waits for \"rank 0: BW") != std::string::npos)
-      << status.message;
+  Status status;
+  for (const plan::Time deadline : kDeadlines) {
+    o.deadline = deadline;
+    LocalResult result;
+    status = run(plan, o, result);
+    EXPECT_EQ(status.code, Code::Run);
+    if (std::regex_search(status.message, named))
+      break;
+  }
+  EXPECT_TRUE(std::regex_search(status.message, named)) << status.message;
 }
 
 TEST(LocalRun, LongLatencyAndOneSlot) {
@@ -300,14 +309,19 @@ TEST(LocalRun, StuckRankEndsTheOthersAtTheDeadline) {
   p.ranks = 3;
   p.microbatches = 1000;
   RunOptions o = options(100);
-  o.deadline = 2'000'000'000'000;
-  LocalResult result;
   auto stop = [](const LocalResult &r) { ::kill(r.pids[1], SIGSTOP); };
-  Status status = run(makePlan(p), o, result, stop);
-  EXPECT_EQ(status.code, Code::Run);
-  expectEnds(result, 1);
-  EXPECT_NE(status.message.find("rank 1 (pid"), std::string::npos) << status.message;
-  EXPECT_NE(status.message.find("rank 1 did not come to it within 2 s"), std::string::npos) << status.message;
+  Status status;
+  for (const plan::Time deadline : kDeadlines) {
+    o.deadline = deadline;
+    LocalResult result;
+    status = run(makePlan(p), o, result, stop);
+    EXPECT_EQ(status.code, Code::Run);
+    expectEnds(result, 1);
+    EXPECT_NE(status.message.find("rank 1 (pid"), std::string::npos) << status.message;
+    if (status.message.find("rank 1 did not come to it within") != std::string::npos)
+      break;
+  }
+  EXPECT_NE(status.message.find("rank 1 did not come to it within"), std::string::npos) << status.message;
 }
 
 // All ranks agree on the last step, and the run is a good one.

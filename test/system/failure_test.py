@@ -39,7 +39,7 @@ class FailureTest(ToolTest):
                 self.assertRegex(messages, rf"error: .*rank {victim}\b.*\b(9|Killed)\b")
 
     def test_a_stuck_rank_ends_all(self):
-        launcher, pids = self.start(4, deadline=DEADLINE)
+        launcher, pids = self.start(4, "--rendezvous", HANG, deadline=DEADLINE)
         begin = time.monotonic()
         os.kill(pids[2], signal.SIGSTOP)
         messages = self.ends(launcher, pids)  # noticed by the deadline, then ended by force
