@@ -291,7 +291,7 @@ PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
     const auto stage = size_t(stageOf(&op));
     if (stage >= passes.size())
       passes.resize(stage + 1);
-    const schedule::Letter letter = letterOf(cast<InstructionOpInterface>(op).kind());
+    const schedule::Letter letter = schedule::letterOf(cast<InstructionOpInterface>(op).kind());
     passes[stage][size_t(letter)] = op.getLoc();
   }
   // Where backwards are split, a word may still have some whole: B and W in one.

@@ -6,10 +6,6 @@
 
 namespace pipec {
 
-/// The letter of a pass, and the kind of a letter.
-schedule::Letter letterOf(plan::Kind kind);
-plan::Kind kindOf(schedule::Letter letter);
-
 /// The passes of an order; without its transfers.
 schedule::Word wordOf(pipe::OrderAttr order);
 

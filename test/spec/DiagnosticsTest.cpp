@@ -284,10 +284,12 @@ TEST(Diagnostics, settings) {
                             "spec.yaml:3:11: note: given here"},
        })
     EXPECT_EQ(wrong(text, {c.line}), "--set " + c.line + ":" + c.message);
-  const std::string list = Lines().set("forward", "[1ms, 2ms, 3ms, 4ms]").text();
+  Lines lines;
+  lines.costs = "costs: {forward: [1ms, 2ms, 3ms, 4ms], backward: 4ms}";
+  const std::string list = lines.text();
   EXPECT_EQ(wrong(list, {"costs.forward[4]=1ms"}),
             "--set costs.forward[4]=1ms:1:1: error: costs.forward: a list of 4, the first is 0, has no entry 4\n"
-            "spec.yaml:5:12: note: given here");
+            "spec.yaml:2:18: note: given here");
   EXPECT_EQ(wrong(list, {"costs.forward[1].fixed=1ms"}),
             "--set costs.forward[1].fixed=1ms:1:1: error: costs.forward[1]: expected a map to set 'fixed' in, found "
             "'2ms'; set it whole instead\nspec.yaml:5:18: note: given here");

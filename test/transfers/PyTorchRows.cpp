@@ -12,7 +12,7 @@ using schedule::Problem;
 
 namespace {
 
-Kind kindOf(Letter letter) { return letter == Letter::F ? Kind::F : letter == Letter::W ? Kind::W : Kind::B; }
+Kind torchKindOf(Letter letter) { return letter == Letter::F ? Kind::F : letter == Letter::W ? Kind::W : Kind::B; }
 
 /// The words' letters with their microbatches.
 TorchRows numbered(const schedule::Words &words) {
@@ -21,7 +21,7 @@ TorchRows numbered(const schedule::Words &words) {
     std::map<std::pair<int32_t, Letter>, int32_t> counts;
     std::vector<Action> &row = rows.emplace_back();
     for (const schedule::Op &op : word)
-      row.push_back({kindOf(op.letter), op.stage, counts[{op.stage, op.letter}]++});
+      row.push_back({torchKindOf(op.letter), op.stage, counts[{op.stage, op.letter}]++});
   }
   return rows;
 }
