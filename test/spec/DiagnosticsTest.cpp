@@ -292,7 +292,7 @@ TEST(Diagnostics, settings) {
             "spec.yaml:2:18: note: given here");
   EXPECT_EQ(wrong(list, {"costs.forward[1].fixed=1ms"}),
             "--set costs.forward[1].fixed=1ms:1:1: error: costs.forward[1]: expected a map to set 'fixed' in, found "
-            "'2ms'; set it whole instead\nspec.yaml:5:18: note: given here");
+            "'2ms'; set it whole instead\nspec.yaml:2:24: note: given here");
   // A place is one line, whatever was set.
   EXPECT_EQ(wrong(text, {"x\ny"}), "--set x\\x0ay:1:1: error: expected key.path=value, found no '='");
 }

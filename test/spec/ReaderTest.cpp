@@ -7,7 +7,7 @@ using namespace pipec::spec;
 
 namespace {
 
-constexpr std::string_view kSmall = "pipeline: {ranks: 4, microbatches: 8}\n"
+const std::string kSmall = "pipeline: {ranks: 4, microbatches: 8}\n"
                                     "costs:\n"
                                     "  forward: 2ms\n"
                                     "  backward: 4ms\n"
@@ -115,7 +115,7 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
 }
 
 TEST(Reader, whatDoesNotRunYetIsReadAllTheSame) {
-  Spec spec = read(std::string(kSmall) + "weights: fill\n"
+  Spec spec = read(kSmall + "weights: fill\n"
                                          "data_parallel: {degree: 1, collective: decoupled, fusion: 25MB}\n",
                    {"costs.optimizer={time: 1ms, global_norm: true}"});
   EXPECT_EQ(spec.weights.value, Weights::Fill);
@@ -173,7 +173,7 @@ TEST(Reader, settingsReachIntoLists) {
   // Variants are entries of a list too; what an alias repeats is changed in one place alone.
   std::vector<Spec> variants;
   std::vector<Diagnostic> diagnostics;
-  const std::string text = std::string(kSmall) + "variants: [&a {schedule: 1f1b}, *a]\n";
+  const std::string text = kSmall + "variants: [&a {schedule: 1f1b}, *a]\n";
   ASSERT_TRUE(readSpecsText(text, "spec.yaml", {"variants[1].schedule=gpipe"}, variants, diagnostics));
   EXPECT_EQ(variants[0].schedule.name, "1f1b");
   EXPECT_EQ(variants[1].schedule.name, "gpipe");
@@ -186,7 +186,7 @@ TEST(Reader, hashIsOfBytesAndSettings) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   EXPECT_EQ(read(kSmall).hash, hash);
   EXPECT_NE(read(kSmall, {"memory.limit=8GiB"}).hash, hash);
-  EXPECT_NE(read(std::string(kSmall) + "# a comment\n").hash, hash);
+  EXPECT_NE(read(kSmall + "# a comment\n").hash, hash);
 }
 
 TEST(Reader, aliasesAndOtherNotation) {
