@@ -58,10 +58,9 @@ bool obtainShown(const CommandOptions &options, const std::string &path, Compile
   if (!obtainOrder(options, path, emit::Communicator::PerEdge, order, code))
     return false;
   if (options.set.empty())
-    say(
-               "note: an order says no times: F, B and W take {} each, transfers none; --set costs.forward=... "
-               "says otherwise\n",
-               kOrderUnit);
+    say("note: an order says no times: F, B and W take {} each, transfers none; --set costs.forward=... "
+        "says otherwise\n",
+        kOrderUnit);
   return obtain(options, specOf(path, order), compiled, code);
 }
 
@@ -135,7 +134,7 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
     if (Status status = readTraces(options.trace, events); !status.ok())
       return fail(options, options.trace, status);
     if (const std::string missing = missingRanks(events, compiled.plan.ranks()); !missing.empty())
-      say( "note: the trace has nothing of {}\n", missing);
+      say("note: the trace has nothing of {}\n", missing);
   }
   simulate::Scenario scenario;
   emit::Network network;
