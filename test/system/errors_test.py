@@ -142,7 +142,7 @@ class ErrorsTest(ToolTest):
             "empty": ("", "1:1", "empty"),
             "binary": (bytes(range(256)), "1:1", "expected an action"),
             "a byte order mark": ("\ufeff0F0,0B0\n1F0,1B0\n", "1:1", "byte order mark"),
-            "an open quote": ('0F0,0B0\n1F0,1B0,"\n', "2:9", "expected an action"),
+            "an open quote": ('0F0,0B0\n1F0,1B0,"\n', "2:9", "expected a closing quote"),
             "a huge number": ("0F99999999999999999999,0B0\n1F0,1B0\n", "1:1", "expected an action"),
             "one line of commas": ("," * 10_000_000, "1:1", "no action"),
         }
