@@ -175,7 +175,7 @@ std::string refusal(const plan::Variant &variant) {
     for (const plan::Operation &operation : program.operations) {
       // The caller steps and sums by himself; a pair is two cells.
       if (*plan::rowOf(operation.kind).torch == 0 && !plan::isOfStage(operation.kind) &&
-          !plan::isCollective(operation.kind))
+          operation.kind != plan::Kind::AllReduce)
         return fmt::format("PyTorch's order files have no {}", plan::name(operation.kind));
       backward |= plan::does(operation.kind, plan::kInputGradient);
     }

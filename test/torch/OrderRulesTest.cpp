@@ -78,10 +78,10 @@ TEST(OrderCells, AByteOrderMark) {
 
 TEST(OrderCells, WhatIsNoAction) {
   for (const char *cell :
-       {"0f0",     "0 F0",    "F0",           "0F",           "00F0",    "0F00",         "-1F0",      "0F-1",
-        "0F0junk", "0F0;0F1", "0F0 1F0",      "0F0#c",        "0X0",     "+0F0",         "0F+0",      "\"0F0",
-        "\"",      "rank",    "# made by",    "0SEND0",       "0SEND_F", "0WAIT_SEND_F", "0UNSHARD0", "0REDUCE_GRAD1",
-        "0F0\r",   "0FF0",    "0OVERLAP_F_B", "1F99999999999"}) {
+       {"0f0",           "0 F0",    "F0",        "0F",           "00F0",         "0F00",         "-1F0",
+        "0F-1",          "0F0junk", "0F0;0F1",   "0F0 1F0",      "0F0#c",        "0X0",          "+0F0",
+        "0F+0",          "rank",    "# made by", "0SEND0",       "0SEND_F",      "0WAIT_SEND_F", "0UNSHARD0",
+        "0REDUCE_GRAD1", "0F0\r",   "0FF0",      "0OVERLAP_F_B", "1F99999999999"}) {
     std::string shown;
     for (const char *c = cell; *c; ++c)
       shown += *c >= ' ' && *c < 127 ? *c : '?';
@@ -90,6 +90,9 @@ TEST(OrderCells, WhatIsNoAction) {
                "of one), found '" +
                    shown + "'");
   }
+  for (const char *cell : {"\"0F0", "\""})
+    unreadable(std::string("0F0,") + cell + "\n", 1, 5,
+               std::string("expected a closing quote at the end of the cell, found '") + cell + "'");
   unreadable("2000000F0\n", 1, 1, "'2000000F0' is beyond 1048576 stages or 1048576 microbatches");
 }
 
