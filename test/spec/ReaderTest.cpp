@@ -8,10 +8,10 @@ using namespace pipec::spec;
 namespace {
 
 const std::string kSmall = "pipeline: {ranks: 4, microbatches: 8}\n"
-                                    "costs:\n"
-                                    "  forward: 2ms\n"
-                                    "  backward: 4ms\n"
-                                    "schedule: 1f1b\n";
+                           "costs:\n"
+                           "  forward: 2ms\n"
+                           "  backward: 4ms\n"
+                           "schedule: 1f1b\n";
 
 Spec read(std::string_view text, const std::vector<std::string> &set = {}) {
   Spec spec;
@@ -116,7 +116,7 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
 
 TEST(Reader, whatDoesNotRunYetIsReadAllTheSame) {
   Spec spec = read(kSmall + "weights: fill\n"
-                                         "data_parallel: {degree: 1, collective: decoupled, fusion: 25MB}\n",
+                            "data_parallel: {degree: 1, collective: decoupled, fusion: 25MB}\n",
                    {"costs.optimizer={time: 1ms, global_norm: true}"});
   EXPECT_EQ(spec.weights.value, Weights::Fill);
   EXPECT_EQ(spec.weights.mark.line, 6);
