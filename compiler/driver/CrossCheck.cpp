@@ -126,14 +126,15 @@ plan::Variant idealVariant(const schedule::Problem &problem, const schedule::Wor
     std::optional<plan::Wait> reduced;
     if (int32_t partner = problem.partnerOf(rank); partner >= 0) {
       // Its stage tells it from the other all-reduce.
-      reduced = append(plan::Kind::AllReduce, {}, own.back(), plan::Wait{0, false, computed, 0},
+      reduced = append(plan::Kind::AllReduce, plan::Payload::Gradients, own.back(), plan::Wait{0, false, computed, 0},
                        [&](plan::Operation &reduce) {
-                         reduce.peer = partner;
+                         reduce.group = std::min(rank, partner);
                          reduce.cost = schedule::copySumTime(problem, rank);
                        });
     }
     if (problem.globalNorm)
-      reduced = append(plan::Kind::AllReduce, {}, own.front(), reduced ? *reduced : plan::Wait{0, false, computed, 0},
+      reduced = append(plan::Kind::AllReduce, plan::Payload::Norm, own.front(),
+                       reduced ? *reduced : plan::Wait{0, false, computed, 0},
                        [&](plan::Operation &reduce) { reduce.cost = *problem.globalNorm; });
     for (const int32_t stage : own)
       append(plan::Kind::Optimizer, {}, stage, reduced,

@@ -50,6 +50,7 @@ plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vec
   made.specHash = specHash;
   made.provider = std::move(provider);
   made.variants = std::move(variants);
+  made.groups = plan::groupsOf(made.variants);
   for (int32_t rank = 0; rank != made.ranks(); ++rank)
     made.processes.push_back({rank, 0, 0});
   return made;

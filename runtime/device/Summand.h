@@ -1,6 +1,6 @@
 // What a rank brings to an all-reduce and takes from it: one number, for clipping by the norm of all gradients. In the
-// all-reduce of two ranks (label.operation->peer) that hold copies of the same stages, this number stands for the
-// gradients themselves, which no stage hands over yet.
+// all-reduce of gradients (label.operation->of), over a group of ranks with copies of the same stages, this number
+// stands for the gradients themselves, which no stage hands over yet.
 #pragma once
 
 #include "runtime/device/Device.h"

@@ -28,8 +28,7 @@ public:
     const RunOptions &options = context.options;
     sockets.emplace(context.layout, std::move(connected), context.io, host, clock, context.failure,
                     HostTransport::Options{options.pace, options.network.get(), options.realNetwork,
-                                           context.plan.ranks(),
-                                           context.plan.variants.front().partnerOf(context.rank)});
+                                           context.plan.ranks(), context.plan.groups});
     return *sockets;
   }
 

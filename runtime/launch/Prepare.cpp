@@ -32,6 +32,8 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
       return Status::check(fmt::format("the plan holds stages {} on rank {}, the one that runs {}: weights do not move",
                                        fmt::join(theirs, ", "), rank, fmt::join(ours, ", ")));
   }
+  if (!plan.groups.empty() && plan.groups != running.groups)
+    return Status::check("the plan has other groups of ranks for its collectives than the one that runs");
   return {};
 }
 

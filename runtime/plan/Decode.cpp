@@ -7,9 +7,12 @@
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/plan_generated.h"
 
+#include <algorithm>
 #include <cstring>
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
+#include <map>
+#include <utility>
 #include <zlib.h>
 
 namespace pipec::plan {
@@ -61,26 +64,35 @@ Status unsupported(const char *what) {
 /// Turns verified FlatBuffers into structs and keeps the first failure.
 class Reader {
 public:
-  explicit Reader(size_t fileBytes) : budget(fileBytes) {}
+  Reader(size_t fileBytes, uint64_t minor) : budget(fileBytes), minor(minor) {}
   Status status;
 
   void read(const file::Plan &in, Plan &out) {
-    if (in.groups() && in.groups()->size() > 0)
-      return fail(unsupported("collectives of some processes are"));
     if (in.costs() && in.costs()->size() > 0)
       return fail(unsupported("cost overrides are"));
     out.specHash = in.spec_hash();
     rows(in.processes(), out.processes,
          [](const file::Process &p) { return Process{p.rank(), p.replica(), p.shard()}; });
+    tables(
+        in.groups(), out.groups,
+        [this](const file::Group &g, Group &to) {
+          if (g.members() && take(uint64_t(g.members()->size()) * 4))
+            to.members.assign(g.members()->begin(), g.members()->end());
+        },
+        12);
     if (in.provider() && take(in.provider()->size()))
       out.provider.assign(in.provider()->begin(), in.provider()->end());
     tables(in.variants(), out.variants, [this](const file::Variant &v, Variant &to) { read(v, to); });
+    if (status.ok() && minor < kWithGroups)
+      addGroups(out);
     if (status.ok() && in.names())
       readNames(*in.names(), out);
   }
 
 private:
   size_t budget;
+  const uint64_t minor;
+  static constexpr uint64_t kWithGroups = 3; // the first minor version in which collectives have them
 
   void fail(Status failure) {
     if (status.ok())
@@ -113,9 +125,9 @@ private:
   }
 
   template <typename Table, typename Ours, typename Convert>
-  void tables(const flatbuffers::Vector<flatbuffers::Offset<Table>> *in, std::vector<Ours> &out, Convert convert) {
-    constexpr uint64_t kLeast = 32; // bytes of a variant or a program that says anything
-    if (!in || !take(uint64_t(in->size()) * kLeast))
+  void tables(const flatbuffers::Vector<flatbuffers::Offset<Table>> *in, std::vector<Ours> &out, Convert convert,
+              uint64_t least = 32) { // bytes of a table that says anything: of a variant or a program
+    if (!in || !take(uint64_t(in->size()) * least))
       return;
     out.resize(in->size());
     for (uint32_t i = 0; i < in->size() && status.ok(); ++i)
@@ -160,12 +172,28 @@ private:
       fail(unsupported("operations on a part of a microbatch are"));
     if (o.byte_begin() != 0 || o.byte_end() != 0)
       fail(unsupported("transfers of a byte range are"));
-    if (o.first_layer() != 0 || o.layers() != 0)
-      fail(unsupported("operations on some layers of a stage are"));
-    if (o.group() != -1)
-      fail(unsupported("collectives are"));
-    return {Kind(o.kind()), Payload(o.of()), o.stage(),      o.peer(),   o.cost(),
-            o.latency(),    o.bytes(),       o.activation(), o.context()};
+    return {Kind(o.kind()), Payload(o.of()), o.stage(),   o.peer(),  o.cost(),        o.latency(),
+            o.bytes(),      o.activation(),  o.context(), o.group(), o.first_layer(), o.layers()};
+  }
+
+  /// Before 1.3 an all-reduce was of a norm over all ranks, or, with a peer, of the gradients of the two.
+  static void addGroups(Plan &plan) {
+    std::map<std::pair<int32_t, int32_t>, size_t> index;
+    for (Variant &variant : plan.variants)
+      for (Program &program : variant.programs)
+        for (Operation &o : program.operations) {
+          if (!isCollective(o.kind) || o.of != Payload::None)
+            continue;
+          o.of = o.peer == -1 ? Payload::Norm : Payload::Gradients;
+          if (o.peer == -1)
+            continue;
+          const int32_t peer = std::exchange(o.peer, -1);
+          const std::pair both(std::min(program.rank, peer), std::max(program.rank, peer));
+          const auto [at, fresh] = index.try_emplace(both, plan.groups.size());
+          if (fresh)
+            plan.groups.push_back({{both.first, both.second}});
+          o.group = int32_t(at->second);
+        }
   }
 
   void readNames(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *in, std::string Variant::*name,
@@ -187,13 +215,13 @@ private:
 };
 
 /// P4: offsets stay in the buffer, and no part of it is read twice.
-Status readBuffer(std::span<const uint8_t> buffer, Plan &plan) {
+Status readBuffer(std::span<const uint8_t> buffer, uint64_t minor, Plan &plan) {
   constexpr flatbuffers::uoffset_t kDepth = 8; // plan, variant, program, rows
   const auto mostTables = flatbuffers::uoffset_t(buffer.size() / 8 + 1);
   flatbuffers::Verifier verifier(buffer.data(), buffer.size(), kDepth, mostTables);
   if (!verifier.VerifyBuffer<file::Plan>(nullptr))
     return Status::input("P4: the file is damaged: its tables point outside of it");
-  Reader reader(buffer.size());
+  Reader reader(buffer.size(), minor);
   reader.read(*flatbuffers::GetRoot<file::Plan>(buffer.data()), plan);
   return reader.status;
 }
@@ -206,13 +234,14 @@ Status decode(std::span<const uint8_t> file, Plan &plan) {
     if (Status status = check(file); !status.ok())
       return status;
   const std::span<const uint8_t> buffer = file.subspan(kHeaderBytes);
+  const uint64_t minor = getLittle(file, kMinorAt, 2);
   Plan read;
   Status status;
   if (reinterpret_cast<uintptr_t>(buffer.data()) % alignof(std::max_align_t) == 0) {
-    status = readBuffer(buffer, read);
+    status = readBuffer(buffer, minor, read);
   } else { // its rows are read in place, so they must lie aligned
     const std::vector<uint8_t> aligned(buffer.begin(), buffer.end());
-    status = readBuffer(aligned, read);
+    status = readBuffer(aligned, minor, read);
   }
   if (status.ok())
     status = checkTables(read);

@@ -4,6 +4,7 @@
 #include "runtime/plan/Text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 
 namespace pipec::plan {
@@ -18,17 +19,16 @@ std::string affine(int64_t base, int64_t stride) {
   return factor == 1 ? fmt::format("{}{}t", base, sign) : fmt::format("{}{}{}t", base, sign, factor);
 }
 
-const char *payloadName(Payload of) { return of == Payload::Forward ? "F" : of == Payload::Backward ? "B" : "?"; }
-
 std::string operationText(const Operation &o, const std::string &microbatch) {
   if (isTransfer(o.kind))
-    return fmt::format("{} {} stage {} microbatch {} {} rank {}", name(o.kind), payloadName(o.of), o.stage, microbatch,
+    return fmt::format("{} {} stage {} microbatch {} {} rank {}", name(o.kind), name(o.of), o.stage, microbatch,
                        o.kind == Kind::Send ? "to" : "from", o.peer);
   if (isCompute(o.kind))
     return fmt::format("{} stage {} microbatch {}", name(o.kind), o.stage, microbatch);
-  if (o.kind == Kind::AllReduce && o.peer != -1)
-    return fmt::format("{} with rank {}", name(o.kind), o.peer);
-  return o.kind == Kind::AllReduce ? name(o.kind) : fmt::format("{} stage {}", name(o.kind), o.stage);
+  if (isCollective(o.kind))
+    return fmt::format("{}{}{}", name(o.kind), o.of == Payload::None ? "" : fmt::format(" {}", name(o.of)),
+                       o.group == -1 ? "" : fmt::format(" group {}", o.group));
+  return fmt::format("{} stage {}", name(o.kind), o.stage);
 }
 
 /// What an instruction of this operation takes and holds.
@@ -104,13 +104,13 @@ private:
 
 /// Who a communicator's queue talks to, and how.
 struct Traffic {
-  int32_t peer = -1, partner = -1;
+  int32_t peer = -1, group = -1;
   bool several = false, sends = false, receives = false, reduces = false;
 
   void add(const Operation &o) {
     if (!isTransfer(o.kind)) {
       reduces = true;
-      partner = o.peer;
+      group = o.group;
       return;
     }
     several |= peer != -1 && peer != o.peer;
@@ -119,7 +119,7 @@ struct Traffic {
   }
   std::string name() const {
     if (reduces && peer == -1)
-      return partner == -1 ? "collectives" : fmt::format("collectives with {}", partner);
+      return group == -1 ? "collectives" : fmt::format("collectives of group {}", group);
     if (several || peer == -1 || reduces)
       return "transfers";
     if (sends && receives)
@@ -155,6 +155,8 @@ std::string queueName(const Program &program, uint32_t queue) { return queueName
 std::string disassemble(const Plan &plan, const DisassembleOptions &options) {
   Writer out;
   out.line(0, "plan: {} ranks, {} variants, spec {:016x}", plan.ranks(), plan.variants.size(), plan.specHash);
+  for (size_t g = 0; g < plan.groups.size(); ++g)
+    out.line(0, "group {}: ranks {}", g, fmt::join(plan.groups[g].members, " "));
   for (size_t v = 0; v < plan.variants.size(); ++v) {
     if (options.variant >= 0 && size_t(options.variant) != v)
       continue;

@@ -9,7 +9,7 @@ namespace pipec::plan {
 
 inline constexpr std::string_view kMagic = "PIPEPLAN";
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 2;
+inline constexpr uint16_t kMinor = 3;
 // Where the fields stand; each little endian.
 inline constexpr size_t kMajorAt = 8;
 inline constexpr size_t kMinorAt = 10;

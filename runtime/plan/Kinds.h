@@ -51,8 +51,30 @@ inline constexpr size_t kWorks = 4;
 /// What a pass keeps for later passes of its stage and microbatch. A set of them is a sum.
 enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2 };
 
-/// What is passed on from stage to stage: an activation forward or a gradient backward.
-enum class Payload : uint8_t { None = 0, Forward = 1, Backward = 2 };
+/// What a pass or a transfer hands on from stage to stage, and what a collective carries.
+enum class Payload : uint8_t {
+  None = 0,
+  Forward = 1,   // an activation
+  Backward = 2,  // a gradient of one
+  Norm = 3,      // the square of the norm of all gradients, a number
+  Gradients = 4, // of weights
+};
+/// "F", "B", "norm", "gradients"; "?" of nothing and of what is unknown.
+constexpr const char *name(Payload of) {
+  switch (of) {
+  case Payload::Forward:
+    return "F";
+  case Payload::Backward:
+    return "B";
+  case Payload::Norm:
+    return "norm";
+  case Payload::Gradients:
+    return "gradients";
+  case Payload::None:
+    break;
+  }
+  return "?";
+}
 
 /// Where an instruction may stand. A set of them is a sum.
 enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator = 4 };

@@ -2,6 +2,7 @@
 // (design, section 6).
 #include "runtime/plan/Plan.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace pipec::plan {
@@ -10,6 +11,22 @@ const char *name(Bound bound) {
   static constexpr const char *kNames[] = {"none",         "critical path", "work",        "warm-up",
                                            "memory chain", "area",          "last device", "exact"};
   return size_t(bound) < std::size(kNames) ? kNames[size_t(bound)] : "unknown";
+}
+
+std::vector<Group> groupsOf(const std::vector<Variant> &variants) {
+  std::vector<Group> groups;
+  for (const Variant &variant : variants)
+    for (const Program &program : variant.programs)
+      for (const Operation &o : program.operations) {
+        if (o.group < 0)
+          continue;
+        groups.resize(std::max(groups.size(), size_t(o.group) + 1));
+        std::vector<int32_t> &members = groups[size_t(o.group)].members;
+        if (const auto at = std::lower_bound(members.begin(), members.end(), program.rank);
+            at == members.end() || *at != program.rank)
+          members.insert(at, program.rank);
+      }
+  return groups;
 }
 
 int64_t executed(const Program &program) {

@@ -18,15 +18,18 @@ using Bytes = int64_t; // bytes
 /// One kind of work of a program; instructions refer to it and add the microbatch.
 struct Operation {
   Kind kind = Kind::Forward;
-  Payload of = Payload::None; // transfers only
+  Payload of = Payload::None; // transfers and collectives: what they carry
   int32_t stage = 0;          // of a transfer: the stage on this side (the sender's for Send, the receiver's for Recv)
-  int32_t peer = -1;          // transfers, all-reduces of two: the rank at the other end; else -1
-  Time cost = 0;        // compute: its duration (of an F and a backward in a pair, when alone; of a pair's header,
-                        // that of both together); transfer: how long it holds its link (bytes / bandwidth)
-  Time latency = 0;     // transfers: from the wire's end to the data's arrival
-  Bytes bytes = 0;      // transfers and collectives: the payload
-  Bytes activation = 0; // Forward: yielded, held from its start; BackwardInput and Backward: released at their end
-  Bytes context = 0;    // Forward: yielded, held from its start; BackwardWeight and Backward: released at their end
+  int32_t peer = -1;          // transfers: the rank at the other end; else -1
+  Time cost = 0;          // compute: its duration (of an F and a backward in a pair, when alone; of a pair's header,
+                          // that of both together); transfer: how long it holds its link (bytes / bandwidth)
+  Time latency = 0;       // transfers: from the wire's end to the data's arrival
+  Bytes bytes = 0;        // transfers and collectives: the payload
+  Bytes activation = 0;   // Forward: yielded, held from its start; BackwardInput and Backward: released at their end
+  Bytes context = 0;      // Forward: yielded, held from its start; BackwardWeight and Backward: released at their end
+  int32_t group = -1;     // collectives: who takes part, an index into Plan::groups; -1: all processes
+  int32_t firstLayer = 0; // of the stage, where the operation is about some of its layers alone
+  int32_t layers = 0;     // how many; 0: all of the stage's (of a collective: of all stages of the rank)
   bool operator==(const Operation &) const = default;
 };
 
@@ -165,15 +168,26 @@ struct Process {
   bool operator==(const Process &) const = default;
 };
 
+/// Who takes part in a collective: world ranks, ascending.
+struct Group {
+  std::vector<int32_t> members;
+  bool operator==(const Group &) const = default;
+};
+
 struct Plan {
   uint64_t specHash = 0;
   std::vector<Process> processes;
+  std::vector<Group> groups;     // of collectives
   std::vector<uint8_t> provider; // a FlexBuffer for the stage library; empty: none
   std::vector<Variant> variants; // never empty; variant 0 runs first
   bool operator==(const Plan &) const = default;
 
   int32_t ranks() const { return int32_t(variants.front().programs.size()); }
 };
+
+/// The table of groups that the collectives of some variants ask for, if a process is a rank: who has a collective of a
+/// group is a member of it.
+std::vector<Group> groupsOf(const std::vector<Variant> &variants);
 
 /// What one executed instruction is: the operation, and what the trip adds.
 struct Step {

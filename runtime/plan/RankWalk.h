@@ -122,7 +122,7 @@ private:
     uint32_t place = 0;     // on it, from 1; 0: not yet
   };
   Reduce copySum, norm; // with the rank that holds its stages' copies; over all ranks
-  Reduce &reduceOf(const Operation &o) { return o.peer == -1 ? norm : copySum; }
+  Reduce &reduceOf(const Operation &o) { return o.of == Payload::Norm ? norm : copySum; }
   LiveMemory memory;
   const Operation *mostOperation = nullptr; // where its peak is first reached
   int64_t mostMicrobatch = 0;

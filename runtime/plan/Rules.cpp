@@ -95,7 +95,9 @@ Status checkTables(const Plan &plan) {
     return status;
   if (Status status = provider(plan); !status.ok())
     return status;
-  return forEachVariant(plan, checkVariant);
+  if (Status status = forEachVariant(plan, checkVariant); !status.ok())
+    return status;
+  return groups(plan);
 }
 
 Status checkWhole(const Variant &variant) {

@@ -50,6 +50,7 @@ Status processes(const Plan &plan);           // P8
 Status stages(const Variant &variant);        // P9
 Status certificate(const Variant &variant);   // P19
 Status provider(const Plan &plan);            // P20
+Status groups(const Plan &plan);              // P44, which needs all others of tables
 
 // Of a program's tables: RulesTables.cpp, RulesWaits.cpp.
 Status queues(const Program &program);                                                   // P10

@@ -72,16 +72,15 @@ Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
 
 namespace {
 
-/// The all-reduces that a rank executes a step, over all ranks or with its partner.
+/// The all-reduces of a norm or of gradients that a rank executes a step.
 struct Reduces {
   const Operation *operation = nullptr;
   int64_t count = 0;
 };
-Reduces reducesOf(const Program &program, const Facts &facts, bool ofTwo) {
+Reduces reducesOf(const Program &program, const Facts &facts, Payload of) {
   Reduces own;
   for (size_t i = 0; i < program.operations.size(); ++i)
-    if (const Operation &o = program.operations[i];
-        isCollective(o.kind) && (o.peer != -1) == ofTwo && facts.operation[i] > 0) {
+    if (const Operation &o = program.operations[i]; isCollective(o.kind) && o.of == of && facts.operation[i] > 0) {
       own.operation = &o;
       own.count += facts.operation[i];
     }
@@ -89,6 +88,9 @@ Reduces reducesOf(const Program &program, const Facts &facts, bool ofTwo) {
 }
 
 Status alike(const Operation &one, size_t rank, const Operation &other, size_t otherRank, const char *rule) {
+  if (one.group != other.group)
+    return Status::check(fmt::format("{}: rank {} reduces in group {}, rank {} in group {}", rule, rank, one.group,
+                                     otherRank, other.group));
   if (one.bytes == other.bytes && one.cost == other.cost)
     return {};
   return Status::check(fmt::format("{}: rank {} reduces {} in {}, rank {} {} in {}", rule, rank, bytesText(one.bytes),
@@ -100,7 +102,7 @@ Status alike(const Operation &one, size_t rank, const Operation &other, size_t o
 Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
   const Operation *first = nullptr;
   for (size_t r = 0; r < variant.programs.size(); ++r) {
-    const auto [own, count] = reducesOf(variant.programs[r], facts[r], false);
+    const auto [own, count] = reducesOf(variant.programs[r], facts[r], Payload::Norm);
     if (count > 1)
       return Status::check(fmt::format("P38: rank {} executes {} all-reduces a step, expected at most one", r, count));
     if (r == 0)
@@ -123,13 +125,14 @@ Status copySums(const Variant &variant, const std::vector<Facts> &facts) {
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const int32_t partner = variant.partnerOf(int32_t(r));
     const int64_t expected = partner >= 0 && optimizer;
-    const auto [own, count] = reducesOf(variant.programs[r], facts[r], true);
+    const auto [own, count] = reducesOf(variant.programs[r], facts[r], Payload::Gradients);
     if (count != expected)
       return Status::check(fmt::format(
           "P41: rank {} executes {} all-reduces of its copies' gradients a step, expected {}", r, count, expected));
     if (own && size_t(partner) < r)
       if (Status status =
-              alike(*own, r, *reducesOf(variant.programs[size_t(partner)], facts[size_t(partner)], true).operation,
+              alike(*own, r,
+                    *reducesOf(variant.programs[size_t(partner)], facts[size_t(partner)], Payload::Gradients).operation,
                     size_t(partner), "P41");
           !status.ok())
         return status;

@@ -117,7 +117,7 @@ Status RankWalk::reduceInput(const Now &now) {
     for (size_t counter = counterOf(Kind::Backward); counter < kWorks; ++counter)
       if (stage.done[counter] < due(stage, counter))
         return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
-  const Reduce &before = now.step.operation->peer == -1 ? copySum : Reduce{};
+  const Reduce &before = now.step.operation->of == Payload::Norm ? copySum : Reduce{};
   if (before.queue != kNone) { // the norm is that of the sums
     if (before.place == 0 || !awaits(now, before.queue, before.place))
       return Status::check(fmt::format("P39: {} does not wait for the sum of its copies' gradients", text(now)));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <flatbuffers/flexbuffers.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace pipec::plan::rules {
 namespace {
@@ -20,11 +21,16 @@ Status sizeError(const char *what, int64_t found, int64_t least, int64_t most) {
 
 Status onlySupported(const Variant &variant) {
   for (const Program &program : variant.programs) {
-    for (const Operation &o : program.operations)
+    for (const Operation &o : program.operations) {
       if (isKnown(o.kind) && !rowOf(o.kind).supported)
         return Status::input(
             fmt::format("P6: rank {}: operations of kind {} are not supported yet: a newer pipec is needed",
                         program.rank, name(o.kind)));
+      if (o.layers != 0)
+        return Status::input(fmt::format("P6: rank {}: operations on some layers of a stage ({} stage {}) are not "
+                                         "supported yet: a newer pipec is needed",
+                                         program.rank, name(o.kind), o.stage));
+    }
     for (const Queue &q : program.queues)
       if (q.priority == Priority::Jobs)
         return Status::input(fmt::format(
@@ -90,6 +96,54 @@ Status processes(const Plan &plan) {
   if (plan.processes.size() != plan.variants.front().programs.size())
     return Status::input(fmt::format("P8: {} processes for {} ranks, expected one each", plan.processes.size(),
                                      plan.variants.front().programs.size()));
+  return {};
+}
+
+namespace {
+
+/// Why a group is none, or empty.
+std::string wrongMembers(const Group &group, size_t processes) {
+  if (group.members.size() < 2)
+    return fmt::format("{} members, expected two or more", group.members.size());
+  for (size_t i = 0; i < group.members.size(); ++i) {
+    if (!within(group.members[i], 0, int64_t(processes) - 1))
+      return fmt::format("process {}, the plan has 0 to {}", group.members[i], int64_t(processes) - 1);
+    if (i > 0 && group.members[i] <= group.members[i - 1])
+      return fmt::format("process {} after process {}, expected ascending", group.members[i], group.members[i - 1]);
+  }
+  return {};
+}
+
+/// Which ranks have operations of each group.
+std::vector<std::vector<int32_t>> usersOf(const Variant &variant, size_t groups) {
+  std::vector<std::vector<int32_t>> users(groups);
+  for (const Program &program : variant.programs)
+    for (const Operation &o : program.operations)
+      if (o.group >= 0 && size_t(o.group) < groups)
+        if (std::vector<int32_t> &own = users[size_t(o.group)]; own.empty() || own.back() != program.rank)
+          own.push_back(program.rank);
+  return users;
+}
+
+} // namespace
+
+Status groups(const Plan &plan) {
+  for (size_t g = 0; g < plan.groups.size(); ++g)
+    if (std::string wrong = wrongMembers(plan.groups[g], plan.processes.size()); !wrong.empty())
+      return Status::input(fmt::format("P44: group {} has {}", g, wrong));
+  for (const Variant &variant : plan.variants) {
+    for (const Program &program : variant.programs)
+      for (const Operation &o : program.operations)
+        if (o.group >= 0 && size_t(o.group) >= plan.groups.size())
+          return Status::input(fmt::format("P44: rank {}: an operation ({} stage {}) is of group {}, the plan has {}",
+                                           program.rank, name(o.kind), o.stage, o.group, plan.groups.size()));
+    // P8: a process is a rank.
+    const std::vector<std::vector<int32_t>> users = usersOf(variant, plan.groups.size());
+    for (size_t g = 0; g < users.size(); ++g)
+      if (!users[g].empty() && users[g] != plan.groups[g].members)
+        return Status::input(fmt::format("P44: ranks {} have collectives of group {}, which is of {}",
+                                         fmt::join(users[g], ", "), g, fmt::join(plan.groups[g].members, ", ")));
+  }
   return {};
 }
 

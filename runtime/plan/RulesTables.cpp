@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <string>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace pipec::plan::rules {
 namespace {
@@ -46,19 +50,37 @@ const char *wrongNumbers(const Operation &o) {
   return nullptr;
 }
 
-/// Why a transfer's other end is wrong, or null.
-const char *wrongPeer(const Operation &o, const Variant &variant, int32_t rank) {
-  if (isCollective(o.kind) && o.peer != -1)
-    return o.of != Payload::None               ? "a payload kind, which only transfers have"
-           : o.peer != variant.partnerOf(rank) ? "a peer that holds no copies of its stages"
-                                               : nullptr;
+/// Why the other ends of a transfer or a collective, or what it carries, are wrong, or null.
+const char *wrongEnds(const Operation &o, const Variant &variant, int32_t rank) {
+  if (o.group < -1 || (o.group != -1 && !isCollective(o.kind)))
+    return "a group, which only collectives have";
+  if (!isTransfer(o.kind) && o.peer != -1)
+    return "a peer, which only transfers have";
+  if (isCollective(o.kind)) {
+    if (o.of != Payload::Norm && o.of != Payload::Gradients)
+      return "an unknown payload kind, expected a norm or gradients";
+    if (o.of == Payload::Norm && o.group != -1)
+      return "a group, expected a norm over all processes";
+    if (o.of == Payload::Gradients && o.group == -1)
+      return "no group, expected those whose gradients are summed";
+    return nullptr;
+  }
   if (!isTransfer(o.kind))
-    return o.peer != -1 || o.of != Payload::None ? "a peer or payload kind, which only transfers have" : nullptr;
+    return o.of != Payload::None ? "a payload kind, which only transfers and collectives have" : nullptr;
   if (o.peer < 0 || size_t(o.peer) >= variant.programs.size())
     return "a peer that the plan has not";
   if (o.peer == rank)
     return "its own rank as peer";
   return o.of != Payload::Forward && o.of != Payload::Backward ? "an unknown payload kind" : nullptr;
+}
+
+/// Why the layers that an operation is about are wrong, or null.
+const char *wrongLayers(const Operation &o) {
+  if (o.firstLayer < 0 || o.layers < 0 || (o.layers == 0 && o.firstLayer != 0))
+    return "layers out of range";
+  if (o.layers != 0 && !isBusy(o.kind) && !isCollective(o.kind))
+    return "layers, which only passes, updates and collectives have";
+  return nullptr;
 }
 
 } // namespace
@@ -88,7 +110,7 @@ Status queues(const Program &program) {
 }
 
 Status operations(const Variant &variant, const Program &program) {
-  std::unordered_map<uint64_t, size_t> seen;
+  std::map<std::tuple<int32_t, Kind, Payload, int32_t, int32_t>, size_t> seen;
   for (size_t i = 0; i < program.operations.size(); ++i) {
     const Operation &o = program.operations[i];
     const auto error = [&](const std::string &what) {
@@ -99,13 +121,10 @@ Status operations(const Variant &variant, const Program &program) {
       return error("an unknown kind");
     if (!holds(program, o.stage))
       return error("a stage that is not on this rank");
-    for (const char *wrong : {wrongNumbers(o), wrongPeer(o, variant, program.rank)})
+    for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o)})
       if (wrong)
         return error(wrong);
-    const bool ofTwo = isCollective(o.kind) && o.peer != -1;
-    const uint64_t key =
-        uint64_t(uint32_t(o.stage)) << 16 | uint64_t(o.kind) << 8 | uint64_t(o.of) << 1 | uint64_t(ofTwo);
-    if (const auto [at, fresh] = seen.try_emplace(key, i); !fresh)
+    if (const auto [at, fresh] = seen.try_emplace({o.stage, o.kind, o.of, o.firstLayer, o.layers}, i); !fresh)
       return error(fmt::format("the kind and stage of operation {}", at->second));
   }
   return {};

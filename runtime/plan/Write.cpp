@@ -36,9 +36,8 @@ Offset<flatbuffers::Vector<const Row *>> writeRows(FlatBufferBuilder &builder, c
 template <typename File, typename Ours> File same(Ours value) { return File(uint8_t(value)); }
 
 file::Operation writeOperation(const Operation &o) {
-  const int32_t noGroup = -1;
   return file::Operation(o.cost, o.latency, o.bytes, o.activation, o.context, /*byte_begin=*/0, /*byte_end=*/0, o.stage,
-                         o.peer, noGroup, /*first_layer=*/0, /*layers=*/0, /*part=*/0, same<file::Kind>(o.kind),
+                         o.peer, o.group, o.firstLayer, o.layers, /*part=*/0, same<file::Kind>(o.kind),
                          same<file::Payload>(o.of));
 }
 
@@ -111,10 +110,21 @@ Offset<file::Names> writeNames(FlatBufferBuilder &builder, const Plan &plan) {
                                                  : file::CreateNames(builder, variants, schedules);
 }
 
+/// Absent where there is none.
+Offset<flatbuffers::Vector<Offset<file::Group>>> writeGroups(FlatBufferBuilder &builder, const Plan &plan) {
+  std::vector<Offset<file::Group>> groups;
+  for (const Group &group : plan.groups)
+    groups.push_back(file::CreateGroup(
+        builder, builder.CreateVector(std::vector<uint32_t>(group.members.begin(), group.members.end()))));
+  return groups.empty() ? Offset<flatbuffers::Vector<Offset<file::Group>>>() : builder.CreateVector(groups);
+}
+
 /// More than encode() needs for it: rows, and a generous allowance for each table.
 uint64_t sizeEstimate(const Plan &plan) {
   constexpr uint64_t kTable = 256;
   uint64_t bytes = kTable + plan.processes.size() * sizeof(file::Process) + plan.provider.size();
+  for (const Group &group : plan.groups)
+    bytes += kTable + group.members.size() * sizeof(uint32_t);
   for (const Variant &variant : plan.variants) {
     bytes += kTable + variant.name.size() + variant.schedule.size();
     for (const Program &p : variant.programs)
@@ -197,6 +207,7 @@ std::vector<uint8_t> encode(const Plan &plan) {
   FlatBufferBuilder builder{size_t(most)}; // all at once: growing would copy it again and again
   const auto processes = writeRows<file::Process>(
       builder, plan.processes, [](const Process &p) { return file::Process(p.rank, p.replica, p.shard); });
+  const auto groups = writeGroups(builder, plan);
   const auto provider =
       plan.provider.empty() ? Offset<flatbuffers::Vector<uint8_t>>() : builder.CreateVector(plan.provider);
   std::vector<Offset<file::Variant>> variants;
@@ -207,6 +218,7 @@ std::vector<uint8_t> encode(const Plan &plan) {
   file::PlanBuilder out(builder);
   out.add_spec_hash(plan.specHash);
   out.add_processes(processes);
+  out.add_groups(groups);
   out.add_provider(provider);
   out.add_variants(variantsOffset);
   out.add_names(names);

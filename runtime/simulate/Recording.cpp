@@ -11,11 +11,6 @@ namespace pipec::simulate {
 using plan::Kind;
 using plan::Time;
 
-/// Which all-reduce it is: of all ranks, or of two, by the lower one.
-static int32_t keyOf(int32_t rank, const plan::Operation &reduce) {
-  return reduce.peer == -1 ? -1 : std::min(rank, reduce.peer);
-}
-
 void Recording::prepare(const plan::Variant &of, int64_t steps) {
   variant = &of;
   stepCount = steps;
@@ -41,7 +36,7 @@ void Recording::prepare(const plan::Variant &of, int64_t steps) {
       } else {
         transferAt[r][q].push_back(-1);
         if (plan::isCollective(step.operation->kind))
-          collectives[keyOf(int32_t(r), *step.operation)].push_back({int32_t(r), q, index});
+          collectives[step.operation->group].push_back({int32_t(r), q, index});
       }
       queues[q].push_back({step.instruction, step.operation, step.trip});
     }
@@ -195,7 +190,7 @@ Cause Recording::causeOf(const Occurrence &of) const {
       consider(best, Why::Queue, {send.rank, all[size_t(n - 1)].first, send.step, all[size_t(n - 1)].second},
                own.start);
   } else if (plan::isCollective(own.operation->kind)) {
-    for (const auto &[rank, q, index] : collectives.at(keyOf(place.rank, *own.operation)))
+    for (const auto &[rank, q, index] : collectives.at(own.operation->group))
       considerSide(best, {rank, q, place.step, index}, own.start);
   } else if (best.why != Why::Memory) {
     // A device that queues share. (A W whose memory is waited for holds it too.)

@@ -107,7 +107,7 @@ private:
     uint32_t queue;
     int64_t index;
   };
-  std::map<int32_t, std::vector<Member>> collectives; // by the lower of two ranks; -1: of all
+  std::map<int32_t, std::vector<Member>> collectives; // by group; -1: of all
 };
 
 } // namespace pipec::simulate

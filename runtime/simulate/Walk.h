@@ -185,7 +185,7 @@ private:
   std::vector<uint32_t> firstQueue; // of a rank, in queues; and the end
   std::vector<Link> links;
   std::vector<Collective> collectives;
-  std::map<int32_t, uint32_t> collectiveOf; // by the lower of two ranks; -1: of all
+  std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all
   bool stands(uint32_t queue, uint32_t collective) const;
   std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
   std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63

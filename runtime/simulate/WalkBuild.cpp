@@ -39,11 +39,9 @@ void Walk::build(size_t rank) {
   for (const Operation &operation : program.operations) {
     works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
     if (plan::isCollective(operation.kind)) {
-      const bool all = operation.peer == -1;
-      const int32_t key = all ? -1 : std::min(int32_t(rank), operation.peer);
-      works.back().link = collectiveOf.try_emplace(key, uint32_t(collectives.size())).first->second;
+      works.back().link = collectiveOf.try_emplace(operation.group, uint32_t(collectives.size())).first->second;
       if (works.back().link == collectives.size())
-        collectives.emplace_back().ranks = all ? variant.programs.size() : 2;
+        collectives.emplace_back().ranks = operation.group == -1 ? variant.programs.size() : 0;
     }
     if (!plan::isTransfer(operation.kind))
       continue;
@@ -106,9 +104,13 @@ void Walk::build(size_t rank) {
         const plan::Wait &wait = program.waits[w];
         waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});
       }
-      if (plan::isCollective(work.kind))
-        if (std::vector<uint32_t> &all = collectives[work.link].queues; all.empty() || all.back() != base + q)
-          all.push_back(uint32_t(base + q));
+      if (plan::isCollective(work.kind)) {
+        Collective &collective = collectives[work.link];
+        if (collective.queues.empty() || collective.queues.back() != base + q)
+          collective.queues.push_back(uint32_t(base + q));
+        if (work.operation->group != -1) // P44: its members are those who have it
+          collective.ranks = collective.queues.size();
+      }
       if (plan::isTransfer(work.kind)) {
         Link &link = links[work.link];
         (work.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);

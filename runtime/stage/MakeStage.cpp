@@ -23,8 +23,8 @@ Status checkStage(const std::string &choice, const plan::Plan &plan) {
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage) {
   if (choice == kSynthetic) {
-    stage = std::make_unique<SyntheticStage>(context.rank, context.plan.ranks(), context.device, context.clock,
-                                             context.failure, context.pace, context.network);
+    stage = std::make_unique<SyntheticStage>(context.rank, context.plan, context.device, context.clock, context.failure,
+                                             context.pace, context.network);
     return {};
   }
   Library library;

@@ -96,8 +96,11 @@ Event eventOf(const Json &object, std::string &wrong) {
   event.end = event.start + need(duration, object, "dur", "microseconds from 0 on, of at most 11 days,");
   event.epoch = numberOf(arguments, "epoch", kMostSteps).value_or(0);
   event.attempt = int32_t(numberOf(arguments, "attempt", limits::kRanks).value_or(0));
+  const Json of = arguments.value("of", Json());
   if (plan::isTransfer(event.kind))
-    event.of = arguments.value("of", Json()) == "B" ? plan::Payload::Backward : plan::Payload::Forward;
+    event.of = of == "B" ? plan::Payload::Backward : plan::Payload::Forward;
+  else if (plan::isCollective(event.kind)) // traces of before 1.3 do not say
+    event.of = of == "gradients" ? plan::Payload::Gradients : plan::Payload::Norm;
   return event;
 }
 

@@ -27,12 +27,10 @@ std::string microseconds(Time time) {
   return fmt::format("{}{}.{:06}", negative ? "-" : "", size / kMicrosecond, size % kMicrosecond);
 }
 
-const char *payloadName(Payload of) { return of == Payload::Forward ? "F" : "B"; }
-
 /// "F3", "send F3", "optimizer"; `number` is the microbatch's.
 std::string sliceName(const Event &e, int64_t number) {
   if (plan::isTransfer(e.kind))
-    return fmt::format("{} {}{}", plan::name(e.kind), payloadName(e.of), number);
+    return fmt::format("{} {}{}", plan::name(e.kind), plan::name(e.of), number);
   return plan::isCompute(e.kind) ? fmt::format("{}{}", plan::name(e.kind), number) : plan::name(e.kind);
 }
 
@@ -77,7 +75,7 @@ public:
           R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}{}}}}})",
           sliceName(e, number), transfer ? "transfer" : "compute", e.rank, thread, microseconds(e.start),
           microseconds(e.end - e.start), e.step, e.stage, plan::name(e.kind),
-          transfer ? fmt::format("\"of\":\"{}\",", payloadName(e.of)) : "", e.microbatch, e.epoch,
+          e.of != Payload::None ? fmt::format("\"of\":\"{}\",", plan::name(e.of)) : "", e.microbatch, e.epoch,
           e.attempt > 0 ? fmt::format(",\"attempt\":{}", e.attempt) : "");
     if (!transfer)
       return;

@@ -167,11 +167,6 @@ template <typename Add> std::vector<uint8_t> fileWithProgram(Add add) {
 
 TEST_F(PlanFile, P5Reserved) {
   refusedBy(fileWith([](auto &builder) {
-              const auto group = file::CreateGroup(builder);
-              return file::CreatePlan(builder, 0, 0, builder.CreateVector(std::vector{group}));
-            }),
-            "P5");
-  refusedBy(fileWith([](auto &builder) {
               const auto costs = builder.CreateVectorOfStructs(std::vector<file::CostOverride>(1));
               return file::CreatePlan(builder, 0, 0, 0, costs);
             }),
@@ -187,10 +182,10 @@ TEST_F(PlanFile, P5Reserved) {
             }),
             "P5");
   // cost, latency, bytes, activation, context, byte_begin, byte_end, stage, peer, group, first_layer, layers, part
-  for (int field = 0; field < 6; ++field) {
+  for (int field = 0; field < 3; ++field) {
     const auto set = [&](int which, int value) { return field == which ? value : 0; };
-    const file::Operation operation(0, 0, 0, 0, 0, set(0, 1), set(1, 1), 0, -1, field == 2 ? 0 : -1, set(3, 1),
-                                    set(4, 1), set(5, 1), file::Kind::Forward, file::Payload::None);
+    const file::Operation operation(0, 0, 0, 0, 0, set(0, 1), set(1, 1), 0, -1, -1, 0, 0, set(2, 1),
+                                    file::Kind::Forward, file::Payload::None);
     refusedBy(fileWithProgram([&](auto &builder) {
                 const auto operations = builder.CreateVectorOfStructs(std::vector{operation});
                 return file::CreateProgram(builder, 0, 0, 0, 0, operations);

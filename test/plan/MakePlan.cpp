@@ -98,7 +98,7 @@ private:
   uint32_t operation(Kind kind, int32_t stage, Payload of = Payload::None, int32_t peer = -1) {
     Operation o;
     o.kind = kind;
-    o.of = of;
+    o.of = isCollective(kind) ? Payload::Norm : of;
     o.stage = stage;
     o.peer = peer;
     const Time costs[] = {
@@ -327,18 +327,18 @@ Plan makeCopies() {
   }
   for (Operation &o : one.operations)
     if (o.kind == Kind::AllReduce) {
-      o.peer = 1;
+      o.of = Payload::Gradients;
+      o.group = 0;
       o.bytes = Bytes(1) << 30;
     }
   Program other = one;
   other.rank = 1;
   other.stages = {1};
-  for (Operation &o : other.operations) {
+  for (Operation &o : other.operations)
     o.stage = 1;
-    o.peer = o.kind == Kind::AllReduce ? 0 : -1;
-  }
   variant.programs.push_back(std::move(other));
   plan.processes = {{0, 0, 0}, {1, 0, 0}};
+  plan.groups = {{{0, 1}}};
   const Time step = 4 * (make.forward + make.backwardInput + make.backwardWeight) + make.normCost + make.optimizerCost;
   variant.certificate = {step, step, step, step, Bound::Work, Bound::Work};
   return plan;

@@ -23,10 +23,11 @@ inline void expectRefused(const Plan &plan, const std::string &label, Code code)
   EXPECT_EQ(fromFile.message, inMemory.message);
 }
 
-/// The first instruction of a kind (and payload) of a rank.
+/// The first instruction of a kind of a rank, of a payload if one is named.
 inline Instruction &firstOf(Program &program, Kind kind, Payload of = Payload::None) {
   for (Instruction &i : program.instructions)
-    if (program.operations[i.operation].kind == kind && program.operations[i.operation].of == of)
+    if (program.operations[i.operation].kind == kind &&
+        (of == Payload::None || program.operations[i.operation].of == of))
       return i;
   throw std::logic_error("no such instruction");
 }

@@ -1,5 +1,6 @@
 // Rules P5 to P20, each broken in a plan that is right otherwise.
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Rules.h"
 #include "test/plan/Refused.h"
 
 #include <flatbuffers/flexbuffers.h>
@@ -69,6 +70,9 @@ TEST_F(TableRules, P6Supported) {
   }
   plan = makePlan({});
   rank(0).queues.push_back({QueueKind::Device, Priority::Jobs});
+  refused("P6");
+  plan = makePlan({});
+  operationOf(rank(1), Kind::Forward).layers = 1;
   refused("P6");
 }
 
@@ -153,8 +157,69 @@ TEST_F(TableRules, P11Operations) {
                          change(sendAt, [](Operation &o) { o.latency = -1; }),
                          change(sendAt, [](Operation &o) { o.activation = 1; }),
                          change(sendAt, [](Operation &o) { o.context = 1; }),
+                         change(fAt, [](Operation &o) { o.group = 0; }),
+                         change(fAt, [](Operation &o) { o.firstLayer = 1; }),
+                         change(sendAt, [](Operation &o) { o.of = Payload::Gradients; }),
+                         change(sendAt, [](Operation &o) { o.group = 0; }),
                          [&] { rank(1).operations.push_back(rank(1).operations[0]); },
                      });
+  Make norm;
+  norm.norm = true;
+  plan = makePlan(norm);
+  const auto reduce = [&](auto how) { return [=, this] { how(operationOf(rank(1), Kind::AllReduce)); }; };
+  eachRefused("P11", {
+                         reduce([](Operation &o) { o.of = Payload::None; }),
+                         reduce([](Operation &o) { o.of = Payload::Forward; }),
+                         reduce([](Operation &o) { o.of = Payload(9); }),
+                         reduce([](Operation &o) { o.of = Payload::Gradients; }), // of whom
+                         reduce([](Operation &o) { o.group = 0; }),
+                         reduce([](Operation &o) { o.group = -2; }),
+                         reduce([](Operation &o) { o.peer = 0; }),
+                     });
+}
+
+// The loader refuses all of them (P6); what tells operations apart and what has layers is settled.
+TEST_F(TableRules, P11OperationsOfOneStageDifferInTheirLayers) {
+  Program &p = rank(1);
+  const auto ofLayers = [&](Kind kind, int32_t first, int32_t count, int32_t otherFirst, int32_t otherCount) {
+    Program changed = p;
+    Operation &one = operationOf(changed, kind);
+    one.firstLayer = first;
+    one.layers = count;
+    Operation other = one;
+    other.firstLayer = otherFirst;
+    other.layers = otherCount;
+    changed.operations.push_back(other);
+    return rules::operations(variant(), changed);
+  };
+  for (const Kind kind : {Kind::Forward, Kind::Backward, Kind::Optimizer}) {
+    EXPECT_TRUE(ofLayers(kind, 0, 2, 2, 3).ok());
+    EXPECT_TRUE(ofLayers(kind, 1, 2, 1, 3).ok());
+    for (const Status &status : {ofLayers(kind, 1, 2, 1, 2), ofLayers(kind, 0, 0, 0, 0), ofLayers(kind, -1, 2, 1, 2),
+                                 ofLayers(kind, 0, -2, 1, 2)})
+      EXPECT_EQ(status.message.substr(0, 4), "P11:");
+  }
+  EXPECT_EQ(ofLayers(Kind::Send, 0, 2, 2, 3).message.substr(0, 4), "P11:");
+}
+
+TEST_F(TableRules, P44Groups) {
+  plan = makeCopies();
+  eachRefused("P44", {
+                         [&] { plan.groups.clear(); },
+                         [&] { plan.groups[0].members = {0}; },
+                         [&] { plan.groups[0].members = {1, 0}; },
+                         [&] { plan.groups[0].members = {0, 0, 1}; },
+                         [&] { plan.groups[0].members = {0, 2}; },
+                         [&] { plan.groups[0].members = {-1, 0}; },
+                         [&] { plan.groups.push_back({}); },
+                         [&] { operationOf(rank(1), Kind::AllReduce).group = 1; },
+                         [&] { // of which rank 1 is no member, and rank 0 has nothing
+                           plan.groups.push_back({{0, 1}});
+                           operationOf(rank(1), Kind::AllReduce).group = 1;
+                         },
+                     });
+  plan.groups.push_back({{0, 1}}); // which nobody uses
+  EXPECT_TRUE(checkTables(plan).ok());
 }
 
 TEST_F(TableRules, P12Streams) {

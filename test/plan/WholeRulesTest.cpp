@@ -349,9 +349,11 @@ TEST_F(WholeRules, P41CopySums) {
   plan = makeCopies();
   operationOf(rank(1), Kind::AllReduce).cost += 1;
   refused("P41");
-  plan = makeCopies(); // over all ranks, which is not the same
-  for (int32_t r : {0, 1})
-    operationOf(rank(r), Kind::AllReduce).peer = -1;
+  plan = makeCopies(); // a norm over all ranks, which is not the same
+  for (int32_t r : {0, 1}) {
+    operationOf(rank(r), Kind::AllReduce).of = Payload::Norm;
+    operationOf(rank(r), Kind::AllReduce).group = -1;
+  }
   refused("P41");
 }
 

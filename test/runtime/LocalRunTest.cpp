@@ -217,7 +217,7 @@ TEST(LocalRun, ARankThatDoesNotComeToTheAllReduceIsNamed) {
   last->operation = uint32_t(first.operations.size());
   first.operations.push_back(slow);
   const std::regex named(
-      "rank 1: all_reduce: rank 0 did not come to it within|rank 0: all_reduce waits for \"rank 0: BW");
+      "rank 1: all_reduce norm: rank 0 did not come to it within|rank 0: all_reduce norm waits for \"rank 0: BW");
   RunOptions o = options(1);
   Status status;
   for (const plan::Time deadline : kDeadlines) {

@@ -72,7 +72,7 @@ class CollectiveTest(ToolTest):
                 self.assertEqual(sums, {step: dict.fromkeys(range(4), 1 - epochs[step] % 2) for step in range(steps)})
 
     def test_a_rank_that_does_not_come_is_named(self):
-        said = "rank 1: all_reduce: rank 0 did not come to it|rank 0: .* waits for .rank 0: BW"
+        said = "rank 1: all_reduce norm: rank 0 did not come to it|rank 0: .* waits for .rank 0: BW"
         for deadline in (2, 20, 200):  # where a busy machine makes another one late for it, longer
             begin = time.monotonic()
             messages = self.piperun(self.slow(), "--local", "--deadline", deadline, "--rendezvous", HANG, code=RUN).stderr
@@ -82,7 +82,7 @@ class CollectiveTest(ToolTest):
         self.assertRegex(messages, said)
 
     def test_a_rank_killed_while_the_others_wait_ends_the_run(self):
-        said = "rank [123]: all_reduce: lost rank 0"
+        said = "rank [123]: all_reduce norm: lost rank 0"
         for seconds in (2, 10, 50, 250):  # long enough for three ranks to start and come to it
             launcher, pids = self.launch(self.slow(), "--deadline", 10 * HANG)
             time.sleep(seconds)

@@ -33,11 +33,16 @@ HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
 }
 
 void SyntheticStage::setGlobalNorm(const Label &label, double total) {
-  const int32_t peer = label.operation->peer;
-  double expected = peer != -1 ? rank + peer + 2.0 : 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
+  const int32_t group = label.operation->group;
+  double expected = 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
+  if (group != -1) {
+    expected = 0;
+    for (const int32_t member : groups[size_t(group)].members)
+      expected += member + 1.0;
+  }
   if (total != expected)
     failure.raise(Status::run(fmt::format("{}: the sum over {} ranks is {} in step {}, expected {}",
-                                          plan::describe(rank, *label.operation, 0), peer != -1 ? "two" : "all", total,
+                                          plan::describe(rank, *label.operation, 0), group != -1 ? "its" : "all", total,
                                           label.step, expected)));
 }
 

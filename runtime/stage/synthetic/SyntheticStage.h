@@ -11,10 +11,10 @@ namespace pipec::runtime {
 class SyntheticStage final : public HostStage {
 public:
   /// All outlive the stage, and the stage the device's thread.
-  SyntheticStage(int32_t rank, int32_t ranks, HostDevice &device, const Clock &clock, Failure &failure, Pace pace,
-                 const simulate::Scenario *network = nullptr)
-      : HostStage(device), rank(rank), ranks(ranks), clock(clock), paced(clock, pace), failure(failure),
-        network(network) {}
+  SyntheticStage(int32_t rank, const plan::Plan &plan, HostDevice &device, const Clock &clock, Failure &failure,
+                 Pace pace, const simulate::Scenario *network = nullptr)
+      : HostStage(device), rank(rank), ranks(plan.ranks()), groups(plan.groups), clock(clock), paced(clock, pace),
+        failure(failure), network(network) {}
 
   double gradientNorm(const Label &) override { return rank + 1.0; }
   void setGlobalNorm(const Label &label, double total) override;
@@ -28,6 +28,7 @@ private:
   Span run(const HostWork &work, plan::Time ready) override;
 
   int32_t rank, ranks;
+  const std::vector<plan::Group> groups;
   const Clock &clock;
   PaceClock paced;
   Failure &failure;

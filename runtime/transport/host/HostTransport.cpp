@@ -35,9 +35,11 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
       paced(clock, options.pace), bell(std::make_unique<Doorbell>(io, *this)) {
   std::vector<int32_t> all(size_t(options.ranks));
   std::iota(all.begin(), all.end(), 0);
-  norm.emplace(makeReduction(std::move(all)));
-  if (options.partner != -1)
-    copySum.emplace(makeReduction({std::min(layout.rank, options.partner), std::max(layout.rank, options.partner)}));
+  reductions.emplace(-1, makeReduction(std::move(all)));
+  for (size_t g = 0; g < options.groups.size(); ++g)
+    if (const std::vector<int32_t> &members = options.groups[g].members;
+        std::binary_search(members.begin(), members.end(), layout.rank))
+      reductions.emplace(int32_t(g), makeReduction(members));
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (layout.queues[q].kind == plan::QueueKind::Communicator) {
       streams.push_back(std::make_unique<Stream>(q, io));
@@ -49,6 +51,13 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
 }
 
 HostTransport::~HostTransport() = default;
+
+const HostTransport::Stream *HostTransport::summing() const {
+  for (const auto &[group, reduction] : reductions)
+    if (reduction.stream)
+      return reduction.stream;
+  return nullptr;
+}
 
 HostTransport::Reduction HostTransport::makeReduction(std::vector<int32_t> members) {
   const auto own = std::find(members.begin(), members.end(), layout.rank) - members.begin();
@@ -174,10 +183,10 @@ void HostTransport::joinSum(Stream &stream) {
 void HostTransport::onSum(int32_t rank, const wire::Frame &frame) {
   if (stopped)
     return;
-  std::optional<Reduction> &reduction = frame.tag.microbatch != 0 ? copySum : norm;
-  if (!reduction || rank != reduction->before())
+  const auto found = reductions.find(wire::groupOf(frame.tag));
+  if (found == reductions.end() || rank != found->second.before())
     return onLost(rank, "it is no neighbour in the ring of the all_reduce");
-  conclude(*reduction, reduction->ring.hear(frame));
+  conclude(found->second, found->second.ring.hear(frame));
 }
 
 void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outcome) {

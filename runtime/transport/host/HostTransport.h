@@ -34,7 +34,7 @@ public:
     const simulate::Scenario *network = nullptr; // outlives the transport
     bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
     int32_t ranks = 1;                           // of an all-reduce: all
-    int32_t partner = -1;                        // who holds copies of this rank's stages; -1: none
+    std::vector<plan::Group> groups;             // of other collectives
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
@@ -75,6 +75,7 @@ private:
     bool isSum() const { return plan::isCollective(work.operation().kind); }
     bool isSend() const { return work.operation().kind == plan::Kind::Send; }
     int32_t peer() const { return work.operation().peer; }
+    int32_t group() const { return work.operation().group; }
   };
   struct Peer {
     std::unique_ptr<Connection> connection;
@@ -89,7 +90,7 @@ private:
   void advance(Stream &stream);
   void post(Stream &stream);
   void match(Peer &peer);
-  /// An all-reduce of all ranks, or of this one and its partner.
+  /// An all-reduce of all ranks, or of a group.
   struct Reduction {
     SumRing ring;
     std::vector<int32_t> members; // ranks; the ring numbers them from 0
@@ -97,10 +98,10 @@ private:
     int32_t before() const { return members[size_t(ring.before())]; }
   };
   Reduction makeReduction(std::vector<int32_t> members);
-  Reduction &reductionOf(const Stream &stream) { return stream.peer() == -1 ? *norm : *copySum; }
-  const Reduction &reductionOf(const Stream &stream) const { return stream.peer() == -1 ? *norm : *copySum; }
+  Reduction &reductionOf(const Stream &stream) { return reductions.at(stream.group()); }
+  const Reduction &reductionOf(const Stream &stream) const { return reductions.at(stream.group()); }
   /// The stream at an all-reduce that is not done, if there is one.
-  const Stream *summing() const { return norm->stream || !copySum ? norm->stream : copySum->stream; }
+  const Stream *summing() const;
   void joinSum(Stream &stream);
   void conclude(Reduction &reduction, const SumRing::Outcome &outcome);
   bool real() const { return !options.network && (options.realNetwork || options.pace == Pace::Real); }
@@ -132,7 +133,7 @@ private:
   const PaceClock paced;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<int32_t, Peer> peers;
-  std::optional<Reduction> norm, copySum;
+  std::map<int32_t, Reduction> reductions; // by group, those with this rank; -1: of all
   std::unique_ptr<Doorbell> bell;
   std::list<asio::steady_timer> cuts; // of links, by the scenario
   std::string reason;                 // why the run ends, passed on to peers

@@ -9,7 +9,7 @@ namespace pipec::runtime::wire {
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
   if (plan::isCollective(op.kind))
-    return {label.epoch, label.step, op.peer != -1};
+    return {label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
     stage += op.of == plan::Payload::Forward ? -1 : 1;
@@ -17,12 +17,12 @@ Tag tagOf(const Label &label) {
 }
 
 std::string describe(const Tag &tag) {
-  if (tag.of == uint32_t(plan::Payload::None))
-    return fmt::format("the all_reduce{} in step {} epoch {}", tag.microbatch != 0 ? " of two ranks" : "", tag.step,
-                       tag.epoch);
-  return fmt::format("{} of stage {} microbatch {} in step {} epoch {}",
-                     tag.of == uint32_t(plan::Payload::Forward) ? "F" : "B", tag.stage, tag.microbatch, tag.step,
-                     tag.epoch);
+  const auto of = tag.of <= UINT8_MAX ? plan::Payload(tag.of) : plan::Payload::None;
+  if (of != plan::Payload::Forward && of != plan::Payload::Backward)
+    return fmt::format("the all_reduce{} in step {} epoch {}",
+                       tag.microbatch == 0 ? "" : fmt::format(" of group {}", tag.microbatch - 1), tag.step, tag.epoch);
+  return fmt::format("{} of stage {} microbatch {} in step {} epoch {}", plan::name(of), tag.stage, tag.microbatch,
+                     tag.step, tag.epoch);
 }
 
 std::string hex(const uint8_t *bytes, size_t count) {

@@ -60,9 +60,9 @@ static_assert(sizeof(Terms) == 48);
 struct Tag {
   int64_t epoch = 0;
   int64_t step = 0;
-  int64_t microbatch = 0; // of an all-reduce: 1 where it is of two ranks
+  int64_t microbatch = 0; // of an all-reduce: its group's number from 1; 0: it is of all ranks
   int32_t stage = 0;      // the sender's
-  uint32_t of = 0;        // plan::Payload; None: an all-reduce
+  uint32_t of = 0;        // plan::Payload
   bool operator==(const Tag &) const = default;
 };
 
@@ -90,6 +90,10 @@ static_assert(sizeof(Frame) == 80);
 inline constexpr uint64_t kAbortBytes = 4096; // of its text, at most
 
 Tag tagOf(const Label &label);
+/// Of the tag of an all-reduce, whoever sent it: its group; -1: all ranks, -2: it can be none's.
+inline int32_t groupOf(const Tag &tag) {
+  return tag.microbatch < 0 || tag.microbatch > INT32_MAX ? -2 : int32_t(tag.microbatch - 1);
+}
 std::string describe(const Tag &tag);
 std::string hex(const uint8_t *bytes, size_t count);
 
