@@ -49,11 +49,24 @@ Json looks() {
   return list;
 }
 
-/// By number: the name of a kind, and its look.
+/// By number: what the page asks of the table of kinds. `payloads`: of the transfers that bring it its data and take
+/// what it makes.
 Json kinds() {
   Json list = Json::array();
-  for (int kind = 0; kind != plan::kKinds; ++kind)
-    list.push_back({{"name", plan::name(plan::Kind(kind))}, {"look", lookIndex(plan::Kind(kind))}});
+  for (int number = 0; number != plan::kKinds; ++number) {
+    const auto kind = plan::Kind(number);
+    const bool pair = plan::classOf(kind) == plan::Class::Header;
+    Json payloads = Json::array();
+    for (const plan::Payload of : {plan::Payload::Forward, plan::Payload::Backward})
+      if (pair || plan::rowOf(kind).gives == of)
+        payloads.push_back(int(of));
+    list.push_back({{"name", plan::name(kind)},
+                    {"look", lookIndex(kind)},
+                    {"passes", pair || plan::isCompute(kind)},
+                    {"transfers", plan::isTransfer(kind)},
+                    {"holds", plan::holds(kind)},
+                    {"payloads", payloads}});
+  }
   return list;
 }
 

@@ -118,7 +118,7 @@ function idleShares(frame, idle) {
 /** Bytes a box takes at its start and gives back at its end. */
 function heldBy(operation) {
   const all = operation.activation + operation.context;
-  return operation.kind === FORWARD ? all : -all;
+  return data.kinds[operation.kind].holds ? all : -all;
 }
 
 /** Of a rank: `bytes[i]` are held from `time[i]` on, everything counted. */

@@ -1,10 +1,8 @@
 // The frames of the page (compiler/pictures/html/Frame.h is their format) as typed arrays. A frame is one simulated step of
 // a variant, with the same step of a real run where there is one. Times are numbers of picoseconds.
 
-const FORWARD = 0, BACKWARD_INPUT = 1, BACKWARD_WEIGHT = 2, BACKWARD = 3;
-const OVERLAPPED = 13;
 /** Whether a kind is work on a microbatch of a stage; the rest is about a rank's step. */
-const isOfMicrobatch = (kind) => kind <= BACKWARD || kind === OVERLAPPED;
+const isOfMicrobatch = (kind) => data.kinds[kind].passes;
 const NOTHING = 0, BOX = 1, SEND = 2, RECV = 3; // what a cause refers to
 
 /** Bytes of a base64 text of zlib's format. */

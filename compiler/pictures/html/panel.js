@@ -76,9 +76,9 @@ function fillLegend() {
     c.lineTo(18, 6);
     c.stroke();
   };
-  const drawn = ({kind, cost}) => cost > 0 && (view.bands.transfers || (kind !== 4 && kind !== 5));
+  const drawn = ({kind, cost}) => cost > 0 && (view.bands.transfers || !data.kinds[kind].transfers);
   const used = new Set(operations.filter(drawn).map(({kind}) => data.kinds[kind].look));
-  const shaded = new Set(operations.filter(({kind}) => isOfMicrobatch(kind) && kind !== 4 && kind !== 5)
+  const shaded = new Set(operations.filter(({kind}) => isOfMicrobatch(kind))
     .map(({kind}) => data.kinds[kind].look));
   const shades = (n) => (c) => {
     for (let chunk = 0; chunk < painter.chunks; ++chunk) {

@@ -48,7 +48,7 @@ class Surface {
       : `lighter: later chunk (of ${chunks})`;
     this.bins = [...new Set(this.colours)].sort((a, b) => a - b); // those in use
     this.binOf = this.fills.map((_, colour) => this.bins.indexOf(colour));
-    this.transferFill = this.data.looks[this.data.kinds[4].look].fill;
+    this.transferFill = this.data.looks[this.data.kinds.find(({transfers}) => transfers).look].fill;
     this.linksOf = frame.ranks.map((_, rank) => frame.links.filter((link) => link.from === rank));
     this.memory = frame.ranks.map((rank) => memoryCurve(frame, rank));
     this.mostMemory = Math.max(...this.memory.map((curve) => curve.most), ...frame.ranks.map((rank) => rank.peak),

@@ -76,9 +76,7 @@ class Words {
       }
     }
     const {kind, stage} = operations[boxes.operation[box]];
-    if (kind === BACKWARD_WEIGHT || !isOfMicrobatch(kind)) return [];
-    const of = kind === FORWARD ? [1] : kind <= BACKWARD ? [2] : [1, 2];
-    return of.map((each) => key(boxes.group[box], each, stage, boxes.microbatch[box]))
+    return this.data.kinds[kind].payloads.map((each) => key(boxes.group[box], each, stage, boxes.microbatch[box]))
       .flatMap((each) => [this.transferIndex.in.get(each), this.transferIndex.out.get(each)])
       .filter((transfer) => transfer !== undefined);
   }
