@@ -1,9 +1,6 @@
 #include "compiler/program/BuildPrograms.h"
 
-#include "compiler/program/Orders.h"
 #include "compiler/schedule/evaluate/Fill.h"
-
-#include <array>
 
 using namespace mlir;
 
@@ -40,9 +37,6 @@ private:
   std::vector<Stage> stages;
 };
 
-constexpr std::array<plan::Kind, 4> kKinds = {plan::Kind::Forward, plan::Kind::BackwardInput,
-                                              plan::Kind::BackwardWeight, plan::Kind::Backward}; // of letters
-
 class Builder {
 public:
   Builder(const schedule::Problem &problem, const PassPlaces &places, const BuildOptions &options)
@@ -54,7 +48,7 @@ public:
     program = &made;
     describe(held);
     program->instructions.reserve(word.size() + held.size() + 2);
-    known.assign(problem.stages.size() * kKinds.size(), kNone);
+    known.assign(problem.stages.size() * schedule::kLetters, kNone);
     weights.clear();
     inputs.clear();
     lastWeight.clear();
@@ -104,7 +98,7 @@ private:
   }
 
   void addPass(schedule::Op op) {
-    uint32_t &first = known[size_t(op.stage) * kKinds.size() + size_t(op.letter)];
+    uint32_t &first = known[size_t(op.stage) * schedule::kLetters + size_t(op.letter)];
     if (first == kNone) {
       addFirst(op);
       first = last();
@@ -128,11 +122,12 @@ private:
   void addFirst(schedule::Op op) {
     const schedule::Stage &stage = problem.stages[size_t(op.stage)];
     plan::Operation made;
-    made.kind = kKinds[size_t(op.letter)];
+    made.kind = schedule::kindOf(op.letter);
     made.stage = op.stage;
     made.cost = schedule::costOf(stage, op.letter);
-    made.activation = op.letter == schedule::Letter::W ? 0 : stage.activation;
-    made.context = op.letter == schedule::Letter::B ? 0 : stage.context;
+    const unsigned memory = plan::rowOf(made.kind).holds | plan::rowOf(made.kind).frees;
+    made.activation = (memory & plan::kActivation) != 0 ? stage.activation : 0;
+    made.context = (memory & plan::kContext) != 0 ? stage.context : 0;
     const int32_t next = op.letter == schedule::Letter::F   ? problem.after(op.stage)
                          : op.letter == schedule::Letter::W ? -1
                                                             : problem.before(op.stage);

@@ -16,8 +16,7 @@ using namespace pipe;
 
 std::string Program::nameOf(uint32_t instruction) const {
   const plan::Operation &operation = of(instructions[instruction]);
-  const bool once = operation.kind == plan::Kind::AllReduce || operation.kind == plan::Kind::Optimizer ||
-                    operation.kind == plan::Kind::Overlapped;
+  const bool once = !plan::isCompute(operation.kind) && !plan::isTransfer(operation.kind);
   return pipec::nameOf(operation, once ? std::nullopt : std::optional(instructions[instruction].microbatch));
 }
 
@@ -41,7 +40,7 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
     if (operation.kind == plan::Kind::AllReduce && communicator != Communicator::Shared)
       key.ends.second = 3; // of a collective the whole group's: its own, unless all is one
-  } else if (fillsWeights && operation.kind == plan::Kind::BackwardWeight) {
+  } else if (fillsWeights && (plan::rowOf(operation.kind).queues & plan::kWeightsQueue) != 0) {
     key.queue = {plan::QueueKind::Device, plan::Priority::Weights};
   }
   const auto found = llvm::find(queues, key);
@@ -243,9 +242,7 @@ schedule::Words wordsOf(const ProgramSet &set) {
       overlapped |= operation.kind == plan::Kind::Overlapped;
       if (!plan::isCompute(operation.kind))
         continue;
-      constexpr schedule::Letter kLetters[] = {schedule::Letter::F, schedule::Letter::B, schedule::Letter::W,
-                                               schedule::Letter::BW};
-      word.push_back({operation.stage, kLetters[size_t(operation.kind)], std::exchange(overlapped, false)});
+      word.push_back({operation.stage, schedule::letterOf(operation.kind), std::exchange(overlapped, false)});
     }
   }
   return words;
