@@ -75,8 +75,15 @@ private:
         listOf(byStage([](const schedule::Stage &stage) { return stage.optimizer; })),
         listOf(byStage([&](const schedule::Stage &stage) { return problem.copies == 1 ? 0 : stage.gradients; })),
         listOf(byStage([](const schedule::Stage &stage) { return stage.overlapped.value_or(-1); }), -1),
-        listOf(problem.staticBytes), listOf(problem.workspace),
-        listOf(std::vector<int64_t>(size_t(problem.ranks), problem.memoryLimit)), problem.globalNorm);
+        listOf(problem.staticBytes), listOf(problem.workspace), listOf(limits()), problem.globalNorm);
+  }
+
+  /// The memory limit of each rank; 0: none.
+  std::vector<int64_t> limits() const {
+    std::vector<int64_t> byRank;
+    for (int32_t rank = 0; rank != problem.ranks; ++rank)
+      byRank.push_back(problem.limitOf(rank));
+    return byRank;
   }
 
   /// Nothing where all are as usual.

@@ -71,7 +71,10 @@ void Import::fillProblem(schedule::Problem &problem) {
     problem.globalNorm = schedule::globalNormTime(problem);
   problem.staticBytes.assign(size_t(problem.ranks), 0);
   problem.workspace.assign(size_t(problem.ranks), spec.workspace.value);
-  problem.memoryLimit = spec.memoryLimit.value;
+  if (spec.memoryLimits.empty())
+    problem.memoryLimit = spec.memoryLimit.value;
+  else
+    problem.limitRanks(spec.memoryLimits);
   // A slice's part of a time is rounded half up, of a size up.
   auto time = [&](int64_t whole) { return (whole + problem.slices / 2) / problem.slices; };
   auto size = [&](int64_t whole) { return (whole + problem.slices - 1) / problem.slices; };

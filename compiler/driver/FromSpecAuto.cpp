@@ -51,7 +51,12 @@ schedule::Bytes Import::leastLimit() {
     for (const schedule::Problem &each : space().problems)
       least = std::min<__int128>(least, schedule::leastLimit(each));
   } else if (succeeded(autoParameters())) {
-    spec.memoryLimit.value = 1;
+    // Under the lowest limits, as far apart as the spec's.
+    const schedule::Bytes smallest =
+        spec.memoryLimits.empty() ? spec.memoryLimit.value : *llvm::min_element(spec.memoryLimits);
+    spec.memoryLimit.value -= smallest - 1;
+    for (int64_t &limit : spec.memoryLimits)
+      limit -= smallest - 1;
     for (const auto &[found, name] : takenByAll())
       least = std::min(least, found.excess + spec.memoryLimit.value);
   }
@@ -189,12 +194,19 @@ LogicalResult Import::search() {
   }
   if (!best) {
     code = Code::Check;
-    schedule::Bytes least = schedule::leastLimit(problem);
-    for (const schedule::Problem &each : problems)
-      least = std::min(least, schedule::leastLimit(each));
-    return error(spec.memoryLimit.mark) << "no order fits into the limit of " << plan::bytesText(problem.memoryLimit)
-                                        << " a rank; " << plan::bytesText(least) << " (" << least
-                                        << "B) is the least that does, with one microbatch at a time",
+    const schedule::Problem &nearest = *std::min_element(
+        problems.begin(), problems.end(), [](const schedule::Problem &one, const schedule::Problem &other) {
+          return schedule::leastLimit(one) < schedule::leastLimit(other);
+        });
+    const int32_t rank = schedule::tightestRank(nearest);
+    const schedule::Bytes limit = nearest.limitOf(rank),
+                          least = schedule::leastLimit(nearest) - (nearest.memoryLimit - limit);
+    return error(spec.memoryLimit.mark) << "no order fits into the limit of " << plan::bytesText(limit)
+                                        << (nearest.withheld.empty() ? " a rank; "
+                                                                     : " of rank " + std::to_string(rank) + "; ")
+                                        << plan::bytesText(least) << " (" << least << "B) is the least that does"
+                                        << (nearest.withheld.empty() ? "" : " there")
+                                        << ", with one microbatch at a time",
            failure();
   }
   std::swap(problem, problems[chosen]);

@@ -166,6 +166,8 @@ bool Limit::sameAs(const Limit &other) const {
 plan::Variant raised(const plan::Variant &variant, const Limit &limit) {
   plan::Variant made = variant;
   made.memoryLimit = 0;
+  for (plan::Program &program : made.programs)
+    program.memoryLimit = 0;
   made.certificate = {};
   plan::Program &own = made.programs[size_t(limit.rank)];
   switch (limit.kind) {

@@ -131,12 +131,8 @@ FailureOr<ProgramSet> buildSchedule(PipelineOp pipeline) {
   if (!wrong.empty())
     return pipeline.block().emitError(wrong), failure();
   const ProblemAttr given = pipeline.getProblem();
-  ProgramSet set = buildPrograms(problem, words, PassPlaces(pipeline),
-                                 {.communicator = given.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
-  if (given.getMemoryLimit())
-    for (Program &program : set.programs)
-      program.memoryLimit = given.getMemoryLimit()[program.rank];
-  return set;
+  return buildPrograms(problem, words, PassPlaces(pipeline),
+                       {.communicator = given.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
 }
 
 } // namespace pipec

@@ -49,9 +49,11 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
   int64_t rings = 0;
   for (const plan::Ring &ring : plan.rings)
     rings += int64_t(ring.size) * ring.slotBytes;
+  // Of ranks that share a limit, the least that would do for all of them.
   int64_t least = 0;
-  for (const simulate::RankResult &each : lowered.result.ranks)
-    least = std::max(least, each.peak);
+  for (size_t each = 0; each != lowered.result.ranks.size(); ++each)
+    if (lowered.variant.limitOf(lowered.variant.programs[each]) == *program.memoryLimit)
+      least = std::max(least, lowered.result.ranks[each].peak);
   auto error = emitError(placeOf("memory.limit", program.place))
                << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
                << plan::bytesText(*program.memoryLimit);

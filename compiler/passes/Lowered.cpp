@@ -181,6 +181,9 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
       variant.microbatches = std::max(variant.microbatches, own.microbatch + 1);
     variant.memoryLimit = std::max(variant.memoryLimit, program.memoryLimit.value_or(0));
   }
+  for (const Program &program : set.programs)
+    if (program.memoryLimit && *program.memoryLimit != variant.memoryLimit)
+      variant.programs[size_t(program.rank)].memoryLimit = *program.memoryLimit;
   return variant;
 }
 

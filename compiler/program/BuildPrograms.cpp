@@ -80,7 +80,7 @@ private:
     program->staticBytes = problem.staticBytes.empty() ? 0 : problem.staticBytes[rank];
     program->workspace = problem.workspace.empty() ? 0 : problem.workspace[rank];
     if (problem.memoryLimit != 0)
-      program->memoryLimit = problem.memoryLimit;
+      program->memoryLimit = problem.limitOf(program->rank);
   }
 
   uint32_t last() const { return uint32_t(program->instructions.size()) - 1; }

@@ -92,9 +92,8 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   };
   problem.staticBytes = perRank(given.getStaticBytes());
   problem.workspace = perRank(given.getWorkspace());
-  // The scheduler knows one limit: what fits the smallest fits all.
   if (given.getMemoryLimit())
-    problem.memoryLimit = *llvm::min_element(given.getMemoryLimit().asArrayRef());
+    problem.limitRanks(given.getMemoryLimit().asArrayRef().vec());
   problem.globalNorm = given.getGlobalNorm();
   return problem;
 }

@@ -234,8 +234,9 @@ const std::vector<Key> &table() {
       {.path = "memory", .description = "Memory of one rank"},
       {.path = "memory.limit",
        .type = Type::Size,
-       .description = "At most so many bytes, everything counted",
+       .description = "At most so many bytes on a rank, everything counted",
        .fallback = "no limit",
+       .perRank = true,
        .least = 1},
 
       {.path = "schedule",

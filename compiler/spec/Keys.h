@@ -36,6 +36,7 @@ struct Key {
   std::string_view description = {}; // one sentence, no full stop
   std::string_view fallback = {};    // what holds if it is absent, for people
   bool perStage = false;             // one value for all stages, or a list of one for each
+  bool perRank = false;              // the same of ranks
   bool perSample = false;            // may be {fixed, per_sample}
   bool required = false;
   int64_t least = 0;

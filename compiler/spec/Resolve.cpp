@@ -4,6 +4,7 @@
 #include "compiler/spec/Tree.h"
 #include "runtime/plan/Limits.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <utility>
@@ -86,7 +87,22 @@ void readTensors(const Lookup &lookup, Spec &spec) {
   if (lookup.get("tensors.workspace"))
     spec.workspace = {lookup.ofMicrobatch("tensors.workspace", spec, limits::kBytes),
                       lookup.markOf("tensors.workspace")};
-  lookup.single("memory.limit", spec.memoryLimit);
+}
+
+void readMemory(const Lookup &lookup, Spec &spec) {
+  const Value *value = lookup.get("memory.limit");
+  if (!value)
+    return;
+  std::vector<int64_t> limits;
+  for (const Number &number : value->numbers)
+    limits.push_back(number.fixed);
+  spec.memoryLimit = {*std::max_element(limits.begin(), limits.end()), value->mark};
+  if (!value->node->isSequence())
+    return;
+  if (spec.ranks.value > 0 && limits.size() != size_t(spec.ranks.value))
+    lookup.errors.add(value->mark, fmt::format("memory.limit: expected {} values, one for each rank, found {}",
+                                               spec.ranks.value, limits.size()));
+  spec.memoryLimits = std::move(limits);
 }
 
 Parameter parameter(const Node &node) {
@@ -155,6 +171,7 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   readCosts(lookup, spec);
   readLinks(lookup, spec);
   readTensors(lookup, spec);
+  readMemory(lookup, spec);
   resolveLayers(lookup, spec);
   readSchedule(lookup, spec);
   readTarget(lookup, spec);

@@ -71,7 +71,7 @@ Json schemaOf(const Key &key, bool partial) {
   Json forms = Json::array({one});
   if (key.perSample)
     forms.push_back(sampled(key));
-  if (key.perStage) {
+  if (key.perStage || key.perRank) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
     forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
   }

@@ -129,8 +129,9 @@ struct Spec {
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
 
   PerStage boundary, activation, weightContext, gradients, staticBytes;
-  Marked<int64_t> workspace;   // once a rank
-  Marked<int64_t> memoryLimit; // of one rank; 0: none
+  Marked<int64_t> workspace;         // once a rank
+  Marked<int64_t> memoryLimit;       // of the rank that may hold most; 0: none
+  std::vector<int64_t> memoryLimits; // of each rank, where a list gives them; empty: memoryLimit is each rank's
 
   Schedule schedule;
   std::optional<Marked<Backward>> backwardMode; // absent: the schedule's own

@@ -83,7 +83,7 @@ private:
     case Type::Choice:
       break;
     }
-    if (key.perStage && node.isSequence())
+    if ((key.perStage || key.perRank) && node.isSequence())
       return list(key, path, node, numbers);
     if (node.isMap() && !keysOf(key.path).empty()) // costs.optimizer
       return map(node, key.path, path), true;
@@ -175,7 +175,8 @@ private:
 
   bool list(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
     if (node.items.empty()) {
-      errors.add(node.mark, fmt::format("{}: expected one value for each stage, found an empty list", path));
+      errors.add(node.mark, fmt::format("{}: expected one value for each {}, found an empty list", path,
+                                        key.perRank ? "rank" : "stage"));
       return false;
     }
     bool valid = true;

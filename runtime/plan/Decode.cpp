@@ -165,6 +165,7 @@ private:
     rows(in.step(), out.step, [](const file::Segment &s) { return Segment{s.first(), s.count(), s.trips()}; });
     out.staticBytes = in.static_bytes();
     out.workspace = in.workspace();
+    out.memoryLimit = in.memory_limit();
   }
 
   Operation operation(const file::Operation &o) {

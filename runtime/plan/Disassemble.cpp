@@ -69,8 +69,8 @@ public:
     std::string stages;
     for (int32_t stage : p.stages)
       stages += fmt::format(" {}", stage);
-    line(1, "rank {}: stages{}, static {}, workspace {}, {} instructions", p.rank, stages, bytesText(p.staticBytes),
-         bytesText(p.workspace), executed(p));
+    line(1, "rank {}: stages{}, static {}, workspace {}{}, {} instructions", p.rank, stages, bytesText(p.staticBytes),
+         bytesText(p.workspace), p.memoryLimit == 0 ? "" : ", memory limit " + bytesText(p.memoryLimit), executed(p));
     const std::vector<std::string> queues = queueNames(p);
     for (size_t q = 0; q < queues.size(); ++q)
       line(2, "queue {}: {}", q, queues[q]);

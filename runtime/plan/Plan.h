@@ -104,6 +104,7 @@ struct Program {
   std::vector<Segment> step;
   Bytes staticBytes = 0;
   Bytes workspace = 0;
+  Bytes memoryLimit = 0; // where it is less than the variant's; 0: the variant's
   bool operator==(const Program &) const = default;
 };
 
@@ -138,7 +139,7 @@ struct Variant {
   int32_t microbatches = 0; // of one copy; each slice is one
   int32_t copies = 1;       // pipelines side by side, their stages one after the other
   int32_t slices = 1;       // so many microbatches, one after the other, are the slices of one sequence
-  Bytes memoryLimit = 0;    // of one rank; 0: none
+  Bytes memoryLimit = 0;    // of the rank that may hold most; 0: none
   std::vector<Program> programs;
   Certificate certificate;
   bool operator==(const Variant &) const = default;
@@ -152,6 +153,8 @@ struct Variant {
     const auto last = int32_t(programs.size()) - 1;
     return copies == 1 || 2 * rank == last ? -1 : last - rank;
   }
+  /// A rank's own memory limit; 0: none.
+  Bytes limitOf(const Program &program) const { return program.memoryLimit == 0 ? memoryLimit : program.memoryLimit; }
   /// A microbatch's number as people count them: those of a second copy go on from the first's.
   int64_t numberOf(int32_t stage, int64_t microbatch) const {
     return microbatch + int64_t(stage / std::max(1, stagesOfCopy())) * microbatches;

@@ -34,13 +34,13 @@ Status RankWalk::peak() {
   for (const Ring &ring : program.rings)
     rings += __int128(ring.size) * ring.slotBytes;
   const __int128 bytes = memory.peak() + rings + program.workspace + program.staticBytes;
-  if (variant.memoryLimit == 0 || bytes <= variant.memoryLimit)
+  const Bytes limit = variant.limitOf(program);
+  if (limit == 0 || bytes <= limit)
     return {};
   return Status::check(fmt::format(
       "P35: rank {} needs {}, {} over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} "
       "static",
-      program.rank, sizeText(bytes), sizeText(bytes - variant.memoryLimit), sizeText(variant.memoryLimit),
-      sizeText(memory.peak()),
+      program.rank, sizeText(bytes), sizeText(bytes - limit), sizeText(limit), sizeText(memory.peak()),
       mostOperation ? describe(program.rank, *mostOperation, mostMicrobatch) : "no instruction", sizeText(rings),
       sizeText(program.workspace), sizeText(program.staticBytes)));
 }

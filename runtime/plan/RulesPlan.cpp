@@ -79,6 +79,8 @@ Status variantSizes(const Variant &v) {
       return sizeError("static bytes", program.staticBytes, 0, limits::kBytes);
     if (!within(program.workspace, 0, limits::kBytes))
       return sizeError("bytes of workspace", program.workspace, 0, limits::kBytes);
+    if (!within(program.memoryLimit, 0, v.memoryLimit))
+      return sizeError("bytes of a rank's own memory limit", program.memoryLimit, 0, v.memoryLimit);
   }
   return {};
 }

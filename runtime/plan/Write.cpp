@@ -68,6 +68,7 @@ Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &pr
   out.add_step(step);
   out.add_static_bytes(program.staticBytes);
   out.add_workspace(program.workspace);
+  out.add_memory_limit(program.memoryLimit);
   return out.Finish();
 }
 

@@ -118,6 +118,18 @@ TEST_F(Agreement, memoryLimits) {
         EXPECT_LE(rank.peak, each.problem.memoryLimit);
       ++kept;
     }
+    std::vector<int64_t> limits; // by rank
+    for (const simulate::RankResult &rank : free.lowered->result.ranks)
+      limits.push_back(std::max<int64_t>(1, rank.peak));
+    each.problem.limitRanks(limits);
+    const Made own = make(each);
+    EXPECT_EQ(own.errors, "");
+    if (HasFailure())
+      return;
+    judgeFile(each, own);
+    for (size_t rank = 0; rank != limits.size(); ++rank)
+      EXPECT_LE(own.lowered->result.ranks[rank].peak, limits[rank]);
+    each.problem.withheld.clear();
     if (least > 1) {
       each.problem.memoryLimit = least - 1;
       Made tooLittle = make(each);

@@ -30,9 +30,11 @@ std::string RandomPipeline::text() const {
                       fmt::join(links, ", "), fmt::join(optimizer, ", "), fmt::join(gradients, ", "),
                       fmt::join(overlapped, ", "), fmt::join(problem.staticBytes, ", "),
                       fmt::join(problem.workspace, ", "));
+  std::vector<int64_t> limits;
+  for (int32_t rank = 0; rank != problem.ranks; ++rank)
+    limits.push_back(problem.limitOf(rank));
   if (problem.memoryLimit)
-    text += fmt::format(", memory_limit = [{}]",
-                        fmt::join(std::vector<int64_t>(size_t(problem.ranks), problem.memoryLimit), ", "));
+    text += fmt::format(", memory_limit = [{}]", fmt::join(limits, ", "));
   if (fillWeights)
     text += ", weights = fill";
   if (problem.globalNorm)

@@ -72,17 +72,25 @@ TEST(Golden, Format12) {
   EXPECT_EQ(plan, golden12());
 }
 
-/// What test/golden/format-1.3.plan holds: two copies of one stage, whose gradients are summed in a group of the plan.
-/// Before, as in format-1.1.plan, an all-reduce named its peer; both are read alike.
+/// What test/golden/format-1.3.plan holds: two copies of one stage, whose gradients are summed in a group of the plan
+/// (before, as in format-1.1.plan, an all-reduce named its peer; both are read alike); and a rank with a memory limit
+/// of its own.
+Plan golden13() {
+  Plan plan = makeCopies();
+  plan.variants[0].memoryLimit = Bytes(64) << 30;
+  plan.variants[0].programs[1].memoryLimit = Bytes(40) << 30;
+  return plan;
+}
+
 TEST(Golden, Format13) {
   const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.3.plan";
   if (std::getenv("PIPEC_WRITE_GOLDEN")) {
-    ASSERT_TRUE(writeFile(path, encode(makeCopies())).ok());
+    ASSERT_TRUE(writeFile(path, encode(golden13())).ok());
   }
   Plan plan;
   const Status status = load(path, plan);
   ASSERT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(plan, makeCopies());
+  EXPECT_EQ(plan, golden13());
   ASSERT_EQ(plan.groups.size(), 1u);
   EXPECT_EQ(plan.groups[0].members, (std::vector<int32_t>{0, 1}));
 }

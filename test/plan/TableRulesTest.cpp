@@ -92,6 +92,7 @@ TEST_F(TableRules, P7Sizes) {
                         [&] { variant().slices = 16; },
                         [&] { rank(1).staticBytes = -1; },
                         [&] { rank(1).workspace = limits::kBytes + 1; },
+                        [&] { rank(1).memoryLimit = 1; }, // the variant has none
                         [&] {
                           Make other;
                           other.stagesPerRank = 2;

@@ -378,6 +378,17 @@ TEST_F(WholeRules, P35Memory) {
   EXPECT_NE(verify(plan).message.find("rank 0: F stage 0 microbatch 3"), std::string::npos) << verify(plan).message;
 }
 
+TEST_F(WholeRules, P35MemoryOfARankWithItsOwnLimit) {
+  Make fits = straight();
+  const Bytes needed = 4 * (fits.activation + fits.context) + 4 * fits.boundary + fits.staticBytes + fits.workspace;
+  fits.memoryLimit = limits::kBytes;
+  make(fits);
+  rank(0).memoryLimit = needed;
+  EXPECT_TRUE(verify(plan).ok()) << verify(plan).message;
+  rank(0).memoryLimit = needed - 1;
+  refused("P35");
+}
+
 TEST_F(WholeRules, P35DeferredWeightsAreLiveUntilTheComputeQueueKnowsBetter) {
   Make deferred = straight();
   deferred.deferred = true;

@@ -203,6 +203,9 @@ TEST(Diagnostics, theRest) {
            {"tensors: {workspace: [1B, 1B, 1B, 1B]}", "4:22: error: tensors.workspace: expected a size with a unit (B, "
                                                       "kB, MB, GB, TB, KiB, MiB, GiB, TiB), found "
                                                       "a list"},
+           {"memory: {limit: [1B, 1B]}", "4:17: error: memory.limit: expected 4 values, one for each rank, found 2"},
+           {"memory: {limit: [1B, 0B, 1B, 1B]}", "4:22: error: memory.limit[1]: expected at least 1B, found '0B'"},
+           {"memory: {limit: []}", "4:17: error: memory.limit: expected one value for each rank, found an empty list"},
            {"tensors: {static: [1B, 1B]}", "4:19: error: tensors.static: expected 4 values, one for each stage "
                                            "(stages_per_rank is 1 unless given), found 2"},
            {"backward: spilt", "4:11: error: backward: expected fused, split, found 'spilt'; did you mean 'split'?"},

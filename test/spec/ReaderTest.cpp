@@ -162,6 +162,16 @@ TEST(Reader, settingsAreLaidOver) {
   EXPECT_EQ(spec.schedule.parameters.at("k").values, std::vector<std::string>{"3"});
 }
 
+TEST(Reader, eachRankMayHaveItsOwnMemoryLimit) {
+  Spec spec = read(kSmall, {"memory.limit=[1GiB, 4GiB, 2GiB, 2GiB]", "memory.limit[2]=3GiB"});
+  EXPECT_EQ(spec.memoryLimit.value, int64_t(4) << 30);
+  EXPECT_EQ(spec.memoryLimits,
+            (std::vector<int64_t>{int64_t(1) << 30, int64_t(4) << 30, int64_t(3) << 30, int64_t(2) << 30}));
+  spec = read(kSmall, {"memory.limit=[1GiB, 4GiB, 2GiB, 2GiB]", "memory.limit=2GiB"});
+  EXPECT_EQ(spec.memoryLimit.value, int64_t(2) << 30);
+  EXPECT_TRUE(spec.memoryLimits.empty());
+}
+
 TEST(Reader, settingsReachIntoLists) {
   const Spec spec = read(kSmall, {"costs.forward=[1ms, 2ms, 3ms, 4ms]", "costs.forward[2]=7ms",
                                   "costs.links=[{from: 0, to: 1}, {from: 1, to: 0}]", "costs.links[1].latency=5ms"});

@@ -12,6 +12,7 @@
 #include "tools/pipec/Inputs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -65,15 +66,10 @@ struct WhatIf {
   std::vector<std::string> set;
   plan::Time span = 0;
   int64_t microbatches = 0;
-  plan::Bytes peak = 0;
-};
+  std::vector<plan::Bytes> peaks; // by rank
 
-plan::Bytes peakOf(const simulate::Result &result) {
-  plan::Bytes peak = 0;
-  for (const simulate::RankResult &rank : result.ranks)
-    peak = std::max(peak, rank.peak);
-  return peak;
-}
+  plan::Bytes peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
+};
 
 /// What one change to the spec makes of the variant of that name, compiled and simulated. Nothing where the spec says
 /// it in another way, or where the variant no longer fits.
@@ -91,22 +87,40 @@ std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant 
   if (v == compiled.plan.variants.size())
     return std::nullopt;
   const plan::Variant &made = compiled.plan.variants[v];
-  return WhatIf{change, set, made.certificate.span, made.wholeMicrobatches(), peakOf(compiled.walks[v])};
+  WhatIf result{change, set, made.certificate.span, made.wholeMicrobatches(), {}};
+  for (const simulate::RankResult &rank : compiled.walks[v].ranks)
+    result.peaks.push_back(rank.peak);
+  return result;
 }
 
-/// As much memory as the spec would use without a limit, in whole MiB; none where it has that much.
+/// As much memory as the spec would use without a limit, in whole MiB; none where it has that much. Where the spec has
+/// a limit for each rank, each gets its own.
 std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Variant &variant) {
   constexpr plan::Bytes kMebibyte = plan::Bytes(1) << 20;
   if (variant.memoryLimit == 0)
     return std::nullopt;
   const std::optional<WhatIf> free = whatIf(options, variant, "no memory limit", {"memory.limit=1048576TiB"});
-  if (!free || free->peak <= variant.memoryLimit)
+  if (!free)
     return std::nullopt;
-  const plan::Bytes enough = (free->peak - 1) / kMebibyte + 1;
+  const bool byRank = std::any_of(variant.programs.begin(), variant.programs.end(),
+                                  [](const plan::Program &program) { return program.memoryLimit != 0; });
+  std::vector<std::string> given, enough, set;
+  bool more = false;
+  for (size_t rank = 0; rank != (byRank ? free->peaks.size() : 1); ++rank) {
+    const plan::Bytes limit = variant.limitOf(variant.programs[rank]);
+    const plan::Bytes peak = byRank ? free->peaks[rank] : free->peak();
+    const plan::Bytes needed = peak <= limit ? limit : ((peak - 1) / kMebibyte + 1) * kMebibyte;
+    more |= peak > limit;
+    given.push_back(plan::bytesText(limit));
+    enough.push_back(plan::bytesText(needed));
+    set.push_back(needed % kMebibyte == 0 ? fmt::format("{}MiB", needed / kMebibyte) : fmt::format("{}B", needed));
+  }
+  if (!more)
+    return std::nullopt;
   return whatIf(options, variant,
-                fmt::format("a memory limit of {}, not {}", plan::bytesText(enough * kMebibyte),
-                            plan::bytesText(variant.memoryLimit)),
-                {fmt::format("memory.limit={}MiB", enough)});
+                byRank ? fmt::format("memory limits of {}, not {}", fmt::join(enough, ", "), fmt::join(given, ", "))
+                       : fmt::format("a memory limit of {}, not {}", enough.front(), given.front()),
+                {byRank ? fmt::format("memory.limit=[{}]", fmt::join(set, ", ")) : "memory.limit=" + set.front()});
 }
 
 /// Every link like this, those with figures of their own too.
@@ -193,7 +207,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
                                    {"set", each.set},
                                    {"span_ms", milliseconds(each.span)},
                                    {"microbatches", each.microbatches},
-                                   {"peak_bytes", each.peak},
+                                   {"peak_bytes", each.peak()},
                                    {"gain", gain(each)}});
     fmt::print("{}", jsonText(object));
     return 0;
@@ -230,7 +244,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
       useless += (useless.empty() ? "" : ", ") + each.change;
     else
       text += fmt::format("  with {}: {:+.2f} % time per microbatch, a peak of {} (simulated: --set {})\n", each.change,
-                          -100 * gain(each), plan::bytesText(each.peak), shellText(each.set));
+                          -100 * gain(each), plan::bytesText(each.peak()), shellText(each.set));
   }
   if (!useless.empty())
     text += fmt::format("  no gain from: {}\n", useless);

@@ -38,8 +38,12 @@ nlohmann::ordered_json json(const Row &row) {
   object["span_bubble_rate"] = row.bubble;
   object["peak_bytes"] = row.peak;
   object["backward"] = backwardOf(row); // whose bounds these are
-  if (row.limit != 0)
-    object["memory_limit_bytes"] = row.limit;
+  const schedule::Problem &problem = row.problem;
+  if (problem.memoryLimit != 0 && problem.withheld.empty())
+    object["memory_limit_bytes"] = problem.memoryLimit;
+  else if (problem.memoryLimit != 0) // a list by rank
+    for (int32_t rank = 0; rank != problem.ranks; ++rank)
+      object["memory_limit_bytes"].push_back(problem.limitOf(rank));
   return object;
 }
 
@@ -71,7 +75,6 @@ bool row(const CommandOptions &options, const std::vector<std::string> &over, Ro
   made.problem = std::move(compiled.problems.front());
   made.words = std::move(compiled.words.front());
   made.stages = made.problem.stagesOfCopy();
-  made.limit = compiled.plan.variants.front().memoryLimit;
   return true;
 }
 

@@ -18,7 +18,7 @@ struct Row {
   std::string name;
   plan::Certificate certificate;
   double bubble = 0; // of the span
-  plan::Bytes peak = 0, limit = 0;
+  plan::Bytes peak = 0;
   int32_t stages = 0;
   schedule::Problem problem;
   schedule::Words words; // that its plan runs

@@ -132,7 +132,8 @@ private:
                        {"static", program.staticBytes},
                        {"workspace", program.workspace},
                        {"rings", rings},
-                       {"peak", result.peak}});
+                       {"peak", result.peak},
+                       {"limit", variant.limitOf(program)}});
       for (const std::vector<Occurrence> *each : {&device, &collectives})
         for (const Occurrence &place : *each)
           add(boxes, place, r);

@@ -36,7 +36,7 @@ function fillFigures() {
     causes.map(([share, why]) => `${IDLE[why].name} ${percentText(share, 1)}`).join(" · ") || "no idle time");
   const peaks = ranks.map((rank) => rank.peak), most = Math.max(...peaks);
   figure("peak memory", bytesText(most), `on rank ${peaks.indexOf(most)}` +
-    (variant.limit > 0 ? `, limit ${bytesText(variant.limit)}` : ", no limit"));
+    (variant.limit > 0 ? `, limit ${bytesText(ranks[peaks.indexOf(most)].limit)}` : ", no limit"));
   if (frame.run) {
     let worst = 0;
     for (let box = 0; box < frame.boxes.count; ++box) {

@@ -191,8 +191,9 @@ class Rows extends Surface {
     c.fillStyle = theme.line;
     c.fill();
     if (view.heights.memory >= 16) outline();
-    if (this.frame.variant.limit > 0) {
-      const y = this.snap(this.memoryY(view, rank, this.frame.variant.limit)) + 0.5;
+    const {limit} = this.frame.ranks[rank];
+    if (limit > 0) {
+      const y = this.snap(this.memoryY(view, rank, limit)) + 0.5;
       this.dashed(theme.limit, [4, 3], 1, view.x(Math.max(0, from)), y, end, y);
     }
   }

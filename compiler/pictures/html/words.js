@@ -86,8 +86,8 @@ class Words {
     const curve = this.memory.get(rank);
     return curve.bytes[Math.max(0, firstAfter(curve.time, time, 0, curve.time.length) - 1)];
   }
-  ofLimit(bytes) {
-    const {limit} = this.frame.variant;
+  ofLimit(rank, bytes) {
+    const {limit} = this.frame.ranks[rank];
     return limit > 0 ? `${bytesText(bytes)} of ${bytesText(limit)}` : bytesText(bytes);
   }
 
@@ -104,7 +104,7 @@ class Words {
     if (held > 0) rows.push(["holds", `${bytesText(held)} from its start`]);
     if (held < 0) rows.push(["frees", `${bytesText(-held)} at its end`]);
     const then = held > 0 ? boxes.start[box] : boxes.end[box];
-    if (held !== 0) rows.push(["held then", this.ofLimit(this.memoryAt(rank, then))]);
+    if (held !== 0) rows.push(["held then", this.ofLimit(rank, this.memoryAt(rank, then))]);
     if (operation.bytes > 0) rows.push(["bytes", bytesText(operation.bytes)]);
     if (this.onPath.has(box)) rows.push(CRITICAL);
     if (run) rows.push(...this.ofRun(run.boxes.start[box], run.boxes.end[box], boxes.start[box], boxes.end[box]));
@@ -160,10 +160,10 @@ class Words {
   ofMemory(rank, time) {
     const {static: fixed, workspace, rings, peak} = this.frame.ranks[rank];
     const held = this.memoryAt(rank, Math.max(0, Math.min(time, this.frame.end)));
-    const rows = [["held", this.ofLimit(held)], ["static", bytesText(fixed)]];
+    const rows = [["held", this.ofLimit(rank, held)], ["static", bytesText(fixed)]];
     if (workspace > 0) rows.push(["workspace", bytesText(workspace)]);
     if (rings > 0) rows.push(["transfer buffers", bytesText(rings)]);
-    rows.push(["activations", bytesText(held - this.frame.ranks[rank].base)], ["peak", this.ofLimit(peak)]);
+    rows.push(["activations", bytesText(held - this.frame.ranks[rank].base)], ["peak", this.ofLimit(rank, peak)]);
     return {title: "memory", place: `rank ${rank} at ${timeText(Math.max(0, time))}`, rows};
   }
 

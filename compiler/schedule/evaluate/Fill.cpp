@@ -1,6 +1,7 @@
 #include "compiler/schedule/evaluate/Fill.h"
 
 #include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/model/Capacity.h"
 
 #include <algorithm>
 #include <deque>
@@ -25,13 +26,12 @@ std::vector<std::vector<int32_t>> weightWaits(const Problem &problem, const Word
   Bytes most = 0;
   for (const Word &word : words)
     most = std::max(most, peakOf(problem, word));
-  const std::vector<__int128> buffers = bufferBytes(problem);
+  const std::vector<__int128> always = heldAlways(problem, 0), buffers = bufferBytes(problem);
   std::vector<std::vector<int32_t>> waits;
   for (size_t rank = 0; rank != words.size(); ++rank) {
     __int128 allowance = most;
     if (problem.memoryLimit != 0)
-      allowance = std::min(allowance, __int128(problem.memoryLimit) - problem.staticBytes[rank] -
-                                          problem.workspace[rank] - buffers[rank]);
+      allowance = std::min(allowance, __int128(problem.memoryLimit) - always[rank] - buffers[rank]);
     std::vector<int32_t> &own = waits.emplace_back();
     std::deque<Bytes> deferred; // contexts of W that need not have run yet
     __int128 live = 0;

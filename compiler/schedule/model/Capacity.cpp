@@ -25,18 +25,29 @@ std::map<BufferEnd, Bytes> payloads(const Problem &problem) {
 std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
   std::vector<__int128> held(size_t(problem.ranks), 0);
   for (size_t r = 0; r != held.size(); ++r)
-    held[r] = __int128(problem.staticBytes.empty() ? 0 : problem.staticBytes[r]) +
-              (problem.workspace.empty() ? 0 : problem.workspace[r]);
+    for (const std::vector<Bytes> *bytes : {&problem.staticBytes, &problem.workspace, &problem.withheld})
+      held[r] += bytes->empty() ? 0 : (*bytes)[r];
   for (const auto &[end, bytes] : payloads(problem))
     held[size_t(end.rank)] += __int128(buffers) * bytes;
   return held;
 }
 
-Bytes leastLimit(const Problem &problem) {
+/// By rank, the least memoryLimit under which it can hold one microbatch.
+static std::vector<__int128> leastLimits(const Problem &problem) {
   std::vector<__int128> need = heldAlways(problem, 1);
   for (size_t s = 0; s != problem.stages.size(); ++s)
     need[size_t(problem.rankOf[s])] += __int128(problem.stages[s].activation) + problem.stages[s].context;
+  return need;
+}
+
+Bytes leastLimit(const Problem &problem) {
+  const std::vector<__int128> need = leastLimits(problem);
   return static_cast<Bytes>(std::min<__int128>(*std::max_element(need.begin(), need.end()), limits::kBytes));
+}
+
+int32_t tightestRank(const Problem &problem) {
+  const std::vector<__int128> need = leastLimits(problem);
+  return static_cast<int32_t>(std::max_element(need.begin(), need.end()) - need.begin());
 }
 
 Capacities capacitiesOf(const Problem &problem, int32_t buffers) {

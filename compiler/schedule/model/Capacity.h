@@ -19,14 +19,17 @@ struct BufferEnd {
 /// For each end of each pair of ranks that talk: the bytes of the pair's largest transfer.
 std::map<BufferEnd, Bytes> payloads(const Problem &problem);
 
-/// What each rank holds in any order: static memory, workspace, and `buffers` transfer buffers of the largest payload
-/// at each end of each directed pair of ranks that talk.
+/// What of the memory limit no order can use on each rank: what is withheld from it, static memory, workspace, and
+/// `buffers` transfer buffers of the largest payload at each end of each directed pair of ranks that talk.
 std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers);
 
-/// The least memory limit of a rank under which an order exists, with one buffer for each direction of each pair of
-/// ranks. It is that of the order in which one microbatch goes all the way before the next starts. Every order needs as
-/// much, since between a microbatch's last F and first B a rank holds all that its stages keep of that microbatch.
+/// The least `memoryLimit` under which an order exists, `withheld` being as it is, with one buffer for each direction
+/// of each pair of ranks. It is that of the order in which one microbatch goes all the way before the next starts.
+/// Every order needs as much, since between a microbatch's last F and first B a rank holds all that its stages keep of
+/// that microbatch.
 Bytes leastLimit(const Problem &problem);
+/// The rank for which that much is needed.
+int32_t tightestRank(const Problem &problem);
 
 /// Bytes of activations and contexts that each rank may hold; empty: no limit.
 using Capacities = std::vector<Bytes>;

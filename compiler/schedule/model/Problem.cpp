@@ -122,6 +122,14 @@ std::string checkMemory(const Problem &problem) {
     return wrong;
   if (problem.memoryLimit < 0 || problem.memoryLimit > limits::kBytes)
     return fmt::format("a memory limit of {} bytes, expected 0 (none) to {}", problem.memoryLimit, limits::kBytes);
+  if (problem.memoryLimit == 0) // then there is nothing to withhold of
+    return {};
+  if (std::string wrong = checkRankBytes(problem.withheld, "withheld memory", problem.ranks); !wrong.empty())
+    return wrong;
+  for (int32_t r = 0; r != problem.ranks; ++r)
+    if (problem.limitOf(r) < 1)
+      return fmt::format("a memory limit of {} bytes on rank {}, expected 1 to {}", problem.limitOf(r), r,
+                         limits::kBytes);
   return {};
 }
 
@@ -228,6 +236,14 @@ std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy) {
   for (int32_t s = 0; s != stagesOfCopy; ++s)
     rankOf.push_back(ranks - 1 - rankOf[size_t(s)]);
   return rankOf;
+}
+
+void Problem::limitRanks(const std::vector<Bytes> &limits) {
+  memoryLimit = *std::max_element(limits.begin(), limits.end());
+  withheld.clear();
+  if (std::any_of(limits.begin(), limits.end(), [this](Bytes limit) { return limit != memoryLimit; }))
+    for (const Bytes limit : limits)
+      withheld.push_back(memoryLimit - limit);
 }
 
 int32_t Problem::partnerOf(int32_t rank) const { return copies == 1 || 2 * rank == ranks - 1 ? -1 : ranks - 1 - rank; }

@@ -63,7 +63,10 @@ struct Problem {
   std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to) → exception
   std::vector<Bytes> staticBytes;                    // a rank each; empty: zero bytes
   std::vector<Bytes> workspace;                      // a rank each; empty: zero bytes
-  Bytes memoryLimit = 0;                             // of one rank; 0: none
+  Bytes memoryLimit = 0;                             // of the rank that may hold most; 0: none
+  /// A rank each, how much less than memoryLimit it may hold; empty: nothing. So a limit by rank is, to all that knows
+  /// what a rank holds in any order (`heldAlways`), one limit.
+  std::vector<Bytes> withheld = {};
   // Time of the all-reduce of a gradient norm; absent: there is none. It starts when all ranks have done their last
   // backward, and all optimizers wait for it.
   std::optional<Time> globalNorm;
@@ -84,6 +87,13 @@ struct Problem {
   Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
   /// The rank that holds the other copies of a rank's stages; -1: there are none, or the rank itself holds them.
   int32_t partnerOf(int32_t rank) const;
+
+  /// Gives each rank its own memory limit, of one byte or more.
+  void limitRanks(const std::vector<Bytes> &limits);
+  /// A rank's own memory limit; 0: none.
+  Bytes limitOf(int32_t rank) const {
+    return memoryLimit == 0 || withheld.empty() ? memoryLimit : memoryLimit - withheld[size_t(rank)];
+  }
 
   const Link &linkBetween(int32_t from, int32_t to) const;
   /// The (from, to) between which activations, gradients or collectives go.

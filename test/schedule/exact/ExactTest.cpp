@@ -37,6 +37,8 @@ TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
     }
     if (pick(random, 0, 3) == 0)
       problem.globalNorm = pick(random, 0, 9);
+    for (int32_t r = 0; n % 3 == 2 && r < problem.ranks; ++r) // then a limit for each rank
+      problem.withheld.push_back(pick(random, 0, 9));
     if (n % 3 != 0)
       problem.memoryLimit = std::max<Bytes>(leastLimit(problem) + pick(random, 0, 9), 1);
     const Objective objective = n % 2 ? Objective::Span : Objective::Makespan;

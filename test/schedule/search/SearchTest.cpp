@@ -61,11 +61,12 @@ TEST(Search, WordsFitAnyProblem) {
     Problem problem = randomProblem(random, 4, 8, 9);
     if (n % 3 != 0) { // a limit between one microbatch and all
       const Evaluation evaluation = evaluate(problem, randomWords(random, problem));
-      problem.memoryLimit = 0;
-      for (int32_t r = 0; r < problem.ranks; ++r)
-        problem.memoryLimit =
-            std::max(problem.memoryLimit,
-                     evaluation.peak[size_t(r)] + problem.staticBytes[size_t(r)] + problem.workspace[size_t(r)]);
+      std::vector<Bytes> limits;
+      for (size_t r = 0; r < size_t(problem.ranks); ++r)
+        limits.push_back(std::max<Bytes>(1, evaluation.peak[r] + problem.staticBytes[r] + problem.workspace[r]));
+      if (n % 3 == 1) // the largest for all
+        limits.assign(limits.size(), *std::max_element(limits.begin(), limits.end()));
+      problem.limitRanks(limits);
     }
     const Bytes least = leastLimit(problem);
     if (n % 5 == 0 && least > 1)
@@ -73,10 +74,15 @@ TEST(Search, WordsFitAnyProblem) {
     const Objective objective = n % 2 ? Objective::Span : Objective::Makespan;
     const std::optional<Solution> solution = solve(problem, {objective, 2});
     ASSERT_EQ(solution.has_value(), problem.memoryLimit == 0 || problem.memoryLimit >= least) << n;
-    if (solution)
-      expectRight(problem, *solution, objective);
-    else
+    if (!solution) {
       ++refused;
+      continue;
+    }
+    expectRight(problem, *solution, objective);
+    const Evaluation evaluation = evaluate(problem, solution->words);
+    for (int32_t r = 0; problem.memoryLimit != 0 && r < problem.ranks; ++r)
+      EXPECT_LE(evaluation.peak[size_t(r)] + problem.staticBytes[size_t(r)] + problem.workspace[size_t(r)],
+                problem.limitOf(r));
   }
   EXPECT_GT(refused, 20);
 }
