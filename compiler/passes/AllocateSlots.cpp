@@ -226,7 +226,7 @@ private:
   /// Whether an all-reduce shares a queue with transfers, among which it may move.
   static bool queuesAllReduce(const Program &program) {
     return program.communicator == Communicator::Shared &&
-           llvm::any_of(program.operations, [](const auto &each) { return each.kind == plan::Kind::AllReduce; });
+           llvm::any_of(program.operations, [](const auto &each) { return plan::isCollective(each.kind); });
   }
 
   /// Edges between the transfers that share a queue.

@@ -23,12 +23,6 @@ public:
     program.staticBytes = source.staticBytes;
     program.workspace = source.workspace;
     program.operations = source.operations;
-    for (plan::Operation &operation : program.operations)
-      if (plan::isCollective(operation.kind)) { // in the set, with a peer, of the gradients of the two's copies
-        operation.of = operation.peer == -1 ? plan::Payload::Norm : plan::Payload::Gradients;
-        if (operation.peer != -1)
-          operation.group = std::min(program.rank, std::exchange(operation.peer, -1));
-      }
     addInstructions();
     if (source.rings)
       addRings();

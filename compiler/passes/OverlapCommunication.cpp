@@ -71,7 +71,7 @@ void numberPasses(const Program &program, Numbered &made) {
     const plan::Operation &operation = program.of(program.instructions[i]);
     if (plan::isTransfer(operation.kind))
       continue;
-    if (operation.kind == plan::Kind::AllReduce || !tail.empty()) {
+    if (plan::isCollective(operation.kind) || !tail.empty()) {
       tail.push_back(i);
       continue;
     }

@@ -39,8 +39,8 @@ private:
 
 class Builder {
 public:
-  Builder(const schedule::Problem &problem, const PassPlaces &places, const BuildOptions &options)
-      : problem(problem), places(places), options(options), microbatches(problem) {}
+  Builder(const schedule::Problem &problem, const PassPlaces &places, const BuildOptions &options, ProgramSet &set)
+      : problem(problem), places(places), options(options), set(set), microbatches(problem) {}
 
   /// `waits`: of each letter, how many W must have completed; none where W stands in the word.
   void build(const schedule::Word &word, const std::vector<int32_t> &held, const std::vector<int32_t> *waits,
@@ -137,21 +137,28 @@ private:
   /// The rank's collectives and its stages' optimizer steps.
   void addEnd(const std::vector<int32_t> &held) {
     std::vector<uint32_t> ready; // for every optimizer
-    auto reduce = [&](int32_t peer, int64_t bytes, int64_t cost) {
+    auto reduce = [&](plan::Payload of, int32_t group, int64_t bytes, int64_t cost) {
       std::vector<uint32_t> done{last()};
       if (ready.empty() && options.fillsWeights)
         done = {lastInput, weights.back()};
-      add({.kind = plan::Kind::AllReduce, .stage = held.front(), .peer = peer, .cost = cost, .bytes = bytes},
+      add({.kind = plan::Kind::AllReduce,
+           .of = of,
+           .stage = held.front(),
+           .cost = cost,
+           .bytes = bytes,
+           .group = group},
           places.whole);
       for (const uint32_t each : done)
         use(each);
       ready.push_back(last());
     };
-    if (const int32_t partner = problem.partnerOf(program->rank); partner >= 0)
-      reduce(partner, schedule::copySumBytes(problem, program->rank), schedule::copySumTime(problem, program->rank));
+    const int32_t rank = program->rank, partner = problem.partnerOf(rank);
+    if (partner >= 0)
+      reduce(plan::Payload::Gradients, set.groupOf({std::min(rank, partner), std::max(rank, partner)}),
+             schedule::copySumBytes(problem, rank), schedule::copySumTime(problem, rank));
     constexpr int64_t kNorm = 8; // bytes
     if (problem.globalNorm)
-      reduce(-1, kNorm, *problem.globalNorm);
+      reduce(plan::Payload::Norm, -1, kNorm, *problem.globalNorm);
     for (const int32_t stage : held) {
       add({.kind = plan::Kind::Optimizer, .stage = stage, .cost = problem.stages[size_t(stage)].optimizer},
           places.whole);
@@ -165,6 +172,7 @@ private:
   const schedule::Problem &problem;
   const PassPlaces &places;
   const BuildOptions &options;
+  ProgramSet &set;
   Microbatches microbatches;
   // Of the rank at hand.
   Program *program = nullptr;
@@ -303,7 +311,7 @@ ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words
     waits = schedule::weightWaits(problem, words);
   ProgramSet set;
   set.programs.reserve(words.size());
-  Builder builder(problem, places, options);
+  Builder builder(problem, places, options, set);
   for (size_t rank = 0; rank != words.size(); ++rank) {
     Program &program = set.programs.emplace_back(places.whole);
     program.rank = int32_t(rank);

@@ -97,20 +97,18 @@ void Dependences::last(Levels levels) {
 /// Where all transfers are in one queue, an all-reduce is in it as well, and holds up what stands behind it until all
 /// of its ranks have come to theirs. So all that those ranks do before it comes before the first of them.
 void Dependences::meet(const ProgramSet &set) {
-  std::map<std::tuple<int32_t, int32_t, size_t>, Graph::Node> firsts; // by its ranks, and how many of these came before
+  std::map<std::pair<int32_t, size_t>, Graph::Node> firsts; // by its group, and how many of it came before
   for (size_t rank = 0; rank != set.ranks(); ++rank) {
     const Program &program = set.programs[rank];
     if (program.communicator != Communicator::Shared)
       continue;
-    std::map<int32_t, size_t> before; // by peer
+    std::map<int32_t, size_t> before; // by group
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Operation &operation = program.of(program.instructions[i]);
-      if (operation.kind != plan::Kind::AllReduce)
+      if (!plan::isCollective(operation.kind))
         continue;
-      const int32_t own = operation.peer < 0 ? -1 : int32_t(rank);
-      const auto [low, high] = std::minmax(own, operation.peer);
       const Graph::Node node = nodes[rank][i];
-      const auto [first, isNew] = firsts.try_emplace({low, high, before[operation.peer]++}, node);
+      const auto [first, isNew] = firsts.try_emplace({operation.group, before[operation.group]++}, node);
       if (isNew)
         continue;
       graph.edge(first->second, node);

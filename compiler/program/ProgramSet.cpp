@@ -21,9 +21,8 @@ std::string Program::nameOf(uint32_t instruction) const {
 }
 
 uint32_t Program::indexOf(const plan::Operation &operation, plan::Bytes yielded) {
-  const uint64_t key = uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 |
-                       uint64_t(operation.of) << 1 |
-                       uint64_t(operation.kind == plan::Kind::AllReduce && operation.peer != -1);
+  const uint64_t key =
+      uint64_t(uint32_t(operation.stage)) << 16 | uint64_t(operation.kind) << 8 | uint64_t(operation.of);
   auto [it, isNew] = index.try_emplace(key, uint32_t(operations.size()));
   if (!isNew && operations[it->second] == operation && yields[it->second] == yielded)
     return it->second;
@@ -38,8 +37,8 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
   if (plan::isCommunication(operation.kind)) {
     key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
-    if (operation.kind == plan::Kind::AllReduce && communicator != Communicator::Shared)
-      key.ends.second = 3; // of a collective the whole group's: its own, unless all is one
+    if (plan::isCollective(operation.kind) && communicator != Communicator::Shared)
+      key.ends = {operation.group, 3}; // a group has its own, unless all is one
   } else if (fillsWeights && (plan::rowOf(operation.kind).queues & plan::kWeightsQueue) != 0) {
     key.queue = {plan::QueueKind::Device, plan::Priority::Weights};
   }
@@ -75,6 +74,15 @@ void Program::sortUses() {
 //===----------------------------------------------------------------------===//
 // Edits
 //===----------------------------------------------------------------------===//
+
+int32_t ProgramSet::groupOf(std::vector<int32_t> ranks) {
+  const plan::Group group{std::move(ranks)};
+  const auto found = llvm::find(groups, group);
+  const auto index = int32_t(found - groups.begin());
+  if (found == groups.end())
+    groups.push_back(group);
+  return index;
+}
 
 size_t ProgramSet::instructions() const {
   size_t count = 0;

@@ -103,12 +103,15 @@ struct Predicted {
 };
 
 struct ProgramSet {
-  std::vector<Program> programs; // programs[r] is rank r's
+  std::vector<Program> programs;   // programs[r] is rank r's
+  std::vector<plan::Group> groups; // of collectives, by ranks; what an operation's group is an index of
   std::vector<Transfer> transfers;
   std::optional<Predicted> predicted;
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;
+  /// The index of the group of these ranks, added if there is none. Ascending.
+  int32_t groupOf(std::vector<int32_t> ranks);
 
   //===--------------------------------------------------------------------===//
   // Edits. Each keeps uses, hand-overs and transfers right: they name what they named before.

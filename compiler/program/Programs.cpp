@@ -127,11 +127,11 @@ int32_t microbatchOf(Operation *op) {
 }
 
 std::string nameOf(const plan::Operation &operation, std::optional<int32_t> microbatch) {
-  if (operation.kind == plan::Kind::AllReduce)
-    return operation.peer >= 0 ? "all_reduce with rank " + std::to_string(operation.peer) : "all_reduce";
   std::string what = plan::name(operation.kind);
-  if (plan::isTransfer(operation.kind))
-    what += operation.of == plan::Payload::Forward ? " F" : " B";
+  if (plan::isCommunication(operation.kind))
+    what += std::string(" ") + plan::name(operation.of);
+  if (plan::isCollective(operation.kind))
+    return what;
   what += " stage " + std::to_string(operation.stage);
   return microbatch ? what + " microbatch " + std::to_string(*microbatch) : what;
 }

@@ -19,7 +19,7 @@ template <typename Type> int64_t bytesIn(TypeRange types) {
   return 0;
 }
 
-plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages) {
+plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages, ProgramSet &set) {
   plan::Operation made;
   made.kind = op.kind();
   // What is of no stage is listed under the rank's first.
@@ -35,6 +35,8 @@ plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages)
     made.of = op.payload();
     made.latency = op.latency();
     made.bytes = op.carried();
+    if (!op.group().empty())
+      made.group = set.groupOf(op.group().vec());
   }
   return made;
 }
@@ -42,7 +44,7 @@ plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages)
 /// Reads one program.
 class Reader {
 public:
-  explicit Reader(ProgramOp op) : op(op), program(op.getLoc()) {}
+  Reader(ProgramOp op, ProgramSet &set) : op(op), set(set), program(op.getLoc()) {}
 
   Program run() {
     describe();
@@ -81,7 +83,7 @@ private:
   }
 
   void add(Operation *each) {
-    const plan::Operation operation = operationOf(cast<InstructionOpInterface>(each), program.stages);
+    const plan::Operation operation = operationOf(cast<InstructionOpInterface>(each), program.stages, set);
     const bool yields = plan::isCompute(operation.kind) && bool(firstOf<BufferType>(each->getResults()));
     index[each] = uint32_t(ops.size());
     ops.push_back(each);
@@ -122,6 +124,7 @@ private:
   }
 
   ProgramOp op;
+  ProgramSet &set;
   Program program;
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, uint32_t> index;
@@ -150,11 +153,25 @@ FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
   return programs;
 }
 
+/// Each rank that an instruction names has a program, and each rank of a group a collective of it.
 LogicalResult checkPeers(const ProgramSet &set) {
+  std::vector<std::vector<bool>> has(set.groups.size(), std::vector<bool>(set.ranks()));
   for (const Program &program : set.programs)
-    for (uint32_t i = 0; i != program.instructions.size(); ++i)
-      if (const int32_t peer = program.of(program.instructions[i]).peer; peer >= int32_t(set.ranks()))
-        return program.emitError(i) << program.nameOf(i) << " names rank " << peer << ", which has no program";
+    for (const plan::Operation &operation : program.operations)
+      if (operation.group >= 0)
+        has[size_t(operation.group)][size_t(program.rank)] = true;
+  for (const Program &program : set.programs)
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      const plan::Operation &operation = program.of(program.instructions[i]);
+      const auto named = operation.group < 0 ? ArrayRef<int32_t>(operation.peer)
+                                             : ArrayRef<int32_t>(set.groups[size_t(operation.group)].members);
+      for (const int32_t rank : named) {
+        if (rank >= int32_t(set.ranks()))
+          return program.emitError(i) << program.nameOf(i) << " names rank " << rank << ", which has no program";
+        if (operation.group >= 0 && !has[size_t(operation.group)][size_t(rank)])
+          return program.emitError(i) << program.nameOf(i) << " is over rank " << rank << " too, which has none of it";
+      }
+    }
   return success();
 }
 
@@ -228,7 +245,7 @@ FailureOr<ProgramSet> readPrograms(ModuleOp module) {
   ProgramSet set;
   set.programs.reserve(found->size());
   for (ProgramOp program : *found)
-    set.programs.push_back(Reader(program).run());
+    set.programs.push_back(Reader(program, set).run());
   if (failed(checkPeers(set)))
     return failure();
   return set;

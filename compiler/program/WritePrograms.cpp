@@ -14,8 +14,8 @@ namespace {
 /// Writes one program.
 class Writer {
 public:
-  Writer(const Program &program, OpBuilder &builder)
-      : program(program), builder(builder), token(TokenType::get(builder.getContext())) {}
+  Writer(const Program &program, const std::vector<plan::Group> &groups, OpBuilder &builder)
+      : program(program), groups(groups), builder(builder), token(TokenType::get(builder.getContext())) {}
 
   void run() {
     ProgramOp op = makeProgram();
@@ -128,7 +128,9 @@ private:
     case plan::Kind::AllReduce:
       addUses(i, operands);
       return builder.create<AllReduceOp>(
-          place, token, operands, operation.peer < 0 ? IntegerAttr() : builder.getI32IntegerAttr(operation.peer),
+          place, token, operands, static_cast<Summand>(operation.of),
+          operation.group < 0 ? DenseI32ArrayAttr()
+                              : builder.getDenseI32ArrayAttr(groups[size_t(operation.group)].members),
           builder.getI64IntegerAttr(operation.bytes), builder.getI64IntegerAttr(operation.cost));
     case plan::Kind::Optimizer:
       addUses(i, operands);
@@ -236,6 +238,7 @@ private:
   }
 
   const Program &program;
+  const std::vector<plan::Group> &groups;
   OpBuilder &builder;
   const Type token;
   std::vector<Operation *> ops; // of each instruction
@@ -254,7 +257,7 @@ void writePrograms(const ProgramSet &set, ModuleOp module) {
   OpBuilder builder(module.getContext());
   builder.setInsertionPointToEnd(module.getBody());
   for (const Program &program : set.programs)
-    Writer(program, builder).run();
+    Writer(program, set.groups, builder).run();
 }
 
 } // namespace pipec

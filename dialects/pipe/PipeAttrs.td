@@ -13,6 +13,13 @@ def Pipe_Payload : I32EnumAttr<"Payload", "what a transfer carries: an activatio
   let cppNamespace = "::pipec::pipe";
 }
 
+def Pipe_Summand : I32EnumAttr<"Summand", "what a collective adds up", [
+  I32EnumAttrCase<"Norm", 3, "norm">,
+  I32EnumAttrCase<"Gradients", 4, "gradients">
+]> {
+  let cppNamespace = "::pipec::pipe";
+}
+
 def Pipe_Communicator : I32EnumAttr<"Communicator", "what shares a transfer queue", [
   I32EnumAttrCase<"PerEdge", 0, "per_edge">,
   I32EnumAttrCase<"PerPair", 1, "per_pair">,

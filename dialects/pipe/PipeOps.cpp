@@ -351,10 +351,18 @@ LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
 LogicalResult AllReduceOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
     return emitOpError("expected to stand in a 'pipe.program'");
-  if (getPeer() && (int32_t(*getPeer()) < 0 || *getPeer() >= limits::kRanks))
-    return emitOpError() << "expected a peer between 0 and " << limits::kRanks - 1 << ", found " << int32_t(*getPeer());
-  if (getPeer() && *getPeer() == cast<ProgramOp>((*this)->getParentOp()).getRank())
-    return emitOpError("expected another rank as its peer, found its own");
+  if (getRanks().has_value() != (getOf() == Summand::Gradients))
+    return emitOpError(getRanks() ? "expected a norm over all ranks"
+                                  : "expected the ranks that gradients are summed over");
+  if (getRanks()) {
+    const ArrayRef<int32_t> ranks = *getRanks();
+    if (ranks.size() < 2 || ranks.front() < 0 || ranks.back() >= limits::kRanks ||
+        !llvm::is_sorted(ranks, [](int32_t one, int32_t next) { return one <= next; }))
+      return emitOpError() << "expected two or more ranks between 0 and " << limits::kRanks - 1
+                           << ", ascending, found [" << ranks << "]";
+    if (!llvm::is_contained(ranks, int32_t(cast<ProgramOp>((*this)->getParentOp()).getRank())))
+      return emitOpError("expected its own rank among its ranks");
+  }
   return success(succeeded(verifyTime(*this, "cost", getCost())) && succeeded(verifyBytes(*this, "bytes", getBytes())));
 }
 

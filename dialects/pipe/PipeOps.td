@@ -276,22 +276,28 @@ def Pipe_RecvOp : Pipe_TransferOp<"recv", "Recv"> {
 }
 
 def Pipe_AllReduceOp : Pipe_Instruction<"all_reduce", "AllReduce", [{
-    int32_t peerRank() { return int32_t(getPeer().value_or(uint32_t(-1))); }
+    ::pipec::plan::Payload payload() { return static_cast<::pipec::plan::Payload>(getOf()); }
+    ::llvm::ArrayRef<int32_t> group() { return getRanks().value_or(::llvm::ArrayRef<int32_t>()); }
     int64_t carried() { return int64_t(getBytes()); }
   }]> {
-  let summary = "a sum over all ranks, or over two, once a step";
+  let summary = "a sum over all ranks, or over some, once a step";
   let description = [{
-    Starts when all its ranks have come to it, and takes `cost` from then. `bytes` is what each rank adds. Over all ranks it is a
-    norm's; `with` another rank, of the gradients of the stages of which the two hold copies. It takes the tokens of the rank's
+    Starts when all its ranks have come to it, and takes `cost` from then. `bytes` is what each rank adds: to a `norm`, over all
+    ranks, or the `gradients` of the stages of which the ranks that it is `over` hold copies. It takes the tokens of the rank's
     last backward and, where the program says `fill_weights`, of its last W; or that of the all-reduce before it. The optimizer
     steps take its own.
 
-    Example: `%1 = pipe.all_reduce(%0 : !pipe.token) bytes 8 cost 120000000 : !pipe.token`
+    Example:
+    ```mlir
+    %1 = pipe.all_reduce gradients over [0, 3] (%0 : !pipe.token) bytes 4096 cost 120000000 : !pipe.token
+    %2 = pipe.all_reduce norm (%1 : !pipe.token) bytes 8 cost 120000000 : !pipe.token
+    ```
   }];
-  let arguments = (ins Variadic<Pipe_Token>:$inputs, OptionalAttr<I32Attr>:$peer, I64Attr:$bytes, I64Attr:$cost);
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, Pipe_Summand:$of, OptionalAttr<DenseI32ArrayAttr>:$ranks, I64Attr:$bytes,
+                       I64Attr:$cost);
   let results = (outs Pipe_Token:$token);
   let assemblyFormat = [{
-    (`(` $inputs^ `:` type($inputs) `)`)? (`with` $peer^)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
+    $of (`over` $ranks^)? (`(` $inputs^ `:` type($inputs) `)`)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
   }];
 }
 
