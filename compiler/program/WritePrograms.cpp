@@ -127,11 +127,11 @@ private:
                                     operation.cost, operation.latency, slotOf(operation));
     case plan::Kind::AllReduce:
       addUses(i, operands);
-      return builder.create<AllReduceOp>(
-          place, token, operands, static_cast<Summand>(operation.of),
-          operation.group < 0 ? DenseI32ArrayAttr()
-                              : builder.getDenseI32ArrayAttr(groups[size_t(operation.group)].members),
-          builder.getI64IntegerAttr(operation.bytes), builder.getI64IntegerAttr(operation.cost));
+      return builder.create<AllReduceOp>(place, token, operands, static_cast<Summand>(operation.of),
+                                         operation.group < 0
+                                             ? DenseI32ArrayAttr()
+                                             : builder.getDenseI32ArrayAttr(groups[size_t(operation.group)].members),
+                                         uint64_t(operation.bytes), uint64_t(operation.cost));
     case plan::Kind::Optimizer:
       addUses(i, operands);
       return builder.create<OptimizerStepOp>(place, operands, operation.stage, operation.cost);

@@ -122,7 +122,7 @@ TEST_F(Agreement, memoryLimits) {
     for (const simulate::RankResult &rank : free.lowered->result.ranks)
       limits.push_back(std::max<int64_t>(1, rank.peak));
     each.problem.limitRanks(limits);
-    const Made own = make(each);
+    Made own = make(each);
     EXPECT_EQ(own.errors, "");
     if (HasFailure())
       return;

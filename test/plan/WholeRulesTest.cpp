@@ -1,4 +1,5 @@
 // Rules P21 to P35, each broken in a plan that is right otherwise.
+#include "runtime/plan/Limits.h"
 #include "test/plan/Refused.h"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ public:
     const simulate::Scenario *network = nullptr; // outlives the transport
     bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
     int32_t ranks = 1;                           // of an all-reduce: all
-    std::vector<plan::Group> groups;             // of other collectives
+    std::vector<plan::Group> groups = {};        // of other collectives
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
