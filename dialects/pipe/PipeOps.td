@@ -289,8 +289,8 @@ def Pipe_AllReduceOp : Pipe_Instruction<"all_reduce", "AllReduce", [{
 
     Example:
     ```mlir
-    %1 = pipe.all_reduce gradients over [0, 3] (%0 : !pipe.token) bytes 4096 cost 120000000 : !pipe.token
-    %2 = pipe.all_reduce norm (%1 : !pipe.token) bytes 8 cost 120000000 : !pipe.token
+    %1 = pipe.all_reduce gradients over [0, 3](%0 : !pipe.token) bytes 4096 cost 120000000 : !pipe.token
+    %2 = pipe.all_reduce norm(%1 : !pipe.token) bytes 8 cost 120000000 : !pipe.token
     ```
   }];
   let arguments = (ins Variadic<Pipe_Token>:$inputs, Pipe_Summand:$of, OptionalAttr<DenseI32ArrayAttr>:$ranks, I64Attr:$bytes,

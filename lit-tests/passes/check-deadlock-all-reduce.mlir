@@ -33,3 +33,14 @@ module {
     %2 = pipe.all_reduce norm bytes 8 cost 1 : !pipe.token
   } leave {}
 }
+
+// -----
+
+// A group names a rank that never adds anything.
+module {
+  pipe.program @rank0 rank 0 communicator per_edge attributes {stages = array<i32: 0>} enter {} step {
+    // expected-error @below {{all_reduce gradients is over rank 1 too, which has none of it}}
+    %0 = pipe.all_reduce gradients over [0, 1] bytes 8 cost 1 : !pipe.token
+  } leave {}
+  pipe.program @rank1 rank 1 communicator per_edge attributes {stages = array<i32: 1>} enter {} step {} leave {}
+}

@@ -146,6 +146,12 @@ INSTANTIATE_TEST_SUITE_P(
                "rank 2 has workspace of -1 bytes, expected 0 to 1152921504606846976"},
         Broken{"Limit", [](Problem &p) { p.memoryLimit = -1; },
                "a memory limit of -1 bytes, expected 0 (none) to 1152921504606846976"},
+        Broken{"RankLimit",
+               [](Problem &p) {
+                 p.memoryLimit = 8;
+                 p.withheld = {0, 8, 0, 0};
+               },
+               "a memory limit of 0 bytes on rank 1, expected 1 to 1152921504606846976"},
         Broken{"Transfer",
                [](Problem &p) {
                  p.link.bandwidth = 1;
