@@ -4,13 +4,13 @@
 // A receiver sends a credit when its receive is ready, and the sender answers a credit with the data (Wire.h). The wire
 // of the plan is emulated on top. A transfer that costs `cost` in the plan holds both queues that long, and its data
 // count as arrived a `latency` later. How that is timed depends on the pace and the network:
-//   Pace::Carry: the credit carries when the receive was ready, the data when the transfer starts and ends. So the times
-//     are those of runtime/simulate.
+//   Pace::Carry: the credit carries when the receive was ready, the data when the transfer starts and ends; so the
+//     times are those of runtime/simulate.
 //   Pace::Naive: a transfer starts when it really can.
-//   A scenario takes the place of the plan's figures. Payloads are whole, really travel, and end no earlier than the
-//     scenario allows.
-//   A real network (Pace::Real or Options::realNetwork, and no scenario): nothing is emulated, a transfer takes what the
-//     sockets take.
+//   With a scenario, which takes the place of the plan's figures: payloads are whole, really travel, and end no earlier
+//     than the scenario allows.
+//   On a real network (Pace::Real or Options::realNetwork, and no scenario): nothing is emulated, a transfer takes what
+//     the sockets take.
 //
 // An all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
 // there.
