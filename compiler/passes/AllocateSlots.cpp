@@ -92,7 +92,8 @@ private:
     simulate::Result result;
     if (!run(variant, result))
       return false;
-    // If a pass takes no time, the run does not say in which order its slots are freed. So run again with a picosecond.
+    // If passes take no time, the run does not say in which order slots are freed. So run again, with a picosecond
+    // each.
     bool anyFree = false;
     for (plan::Program &program : variant.programs)
       for (plan::Operation &operation : program.operations)

@@ -54,7 +54,8 @@ public:
   }
 
   size_t size() const { return prefix.size() - 1; }
-  /// Whether an instruction is the F or the backward of a pair, behind the header. No segment may begin there.
+  /// Whether an instruction is the F or the backward of a pair, behind the header. No segment may begin there. It is
+  /// enough to ask this of a first trip: equal symbols have the same place in a pair.
   bool isInPair(size_t i) const { return inPair[i]; }
   uint64_t window(size_t from, size_t length) const { return prefix[from + length] - prefix[from] * power[length]; }
 
