@@ -1,5 +1,4 @@
-// pipe-allocate-slots: rings as large as the predicted run holds at once, and the waits of their reuse (design, section
-// 5).
+// pipe-allocate-slots: makes rings as large as the predicted run needs at once, and adds the waits of their reuse.
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Rings.h"
 #include "compiler/program/Dependences.h"
@@ -37,18 +36,17 @@ public:
 
 private:
   ProgramSet &set;
-  PipelineOp pipeline;        // or null
+  PipelineOp pipeline;        // null: not known
   std::vector<Rings> rings;   // by rank
-  std::vector<__int128> room; // of each rank for buffers, under the limit
-  /// Whether every queue counts an instruction's completion when the predicted run says that the instruction ends. A
+  std::vector<__int128> room; // by rank, bytes that the memory limit leaves for rings
+  /// Whether, in the predicted run, every queue counts the completion of an instruction at the instruction's end. A
   /// queue that holds both directions may count the end of a send only later, with the arrival of a receive before the
   /// send.
   bool endsInOrder = true;
 
-  /// Finds an order of all instructions for the rings' sizes. First the sizes that the predicted run takes, or that the
-  /// limit leaves; if no order exists for these, sizes with which the words are known to run to their end, under the
-  /// least limit that holds them; at last the sizes of the run without a limit. Where that needs more than the limit,
-  /// check-memory says so.
+  /// Finds an order of all instructions for the sizes of the rings. It tries three sizes: those that predict() chose;
+  /// then sizes with which the words are known to run to their end, under the least limit that holds them; at last
+  /// those of the run without a limit. Where the rings need more than the limit, check-memory says so.
   LogicalResult order() {
     auto inOrder = [&] {
       return llvm::all_of(rings, [](const Rings &own) {
@@ -87,13 +85,15 @@ private:
     return success();
   }
 
-  /// Runs with unlimited buffers and sizes every ring by it; false if it stops.
+  /// Simulates with unlimited buffers and chooses the size of every ring: what that run needs, less what does not fit
+  /// the memory limit. False if the run stops.
   bool predict() {
     plan::Variant variant = lower(set, {.kept = false});
     simulate::Result result;
     if (!run(variant, result))
       return false;
-    // Passes that take no time would leave the order of a reuse to chance; a picosecond does not.
+    // If passes take no time, the run does not say in which order slots are freed. So run again, with a picosecond
+    // each.
     bool anyFree = false;
     for (plan::Program &program : variant.programs)
       for (plan::Operation &operation : program.operations)
@@ -113,7 +113,8 @@ private:
       findLeast();
     for (size_t rank = 0; rank != rings.size(); ++rank)
       fit(rings[rank], room[rank]); // check-memory says what is missing
-    // When deferred W run depends on what else is ready, so such programs are walked again.
+    // When deferred W (weights = fill) run depends on what else is ready, and so on rings. Such programs are walked
+    // again.
     auto defers = [](const Program &program) { return program.fillsWeights; };
     if (result.repeats && endsInOrder && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
         llvm::none_of(set.programs, defers)) {
@@ -128,9 +129,9 @@ private:
         rings, [](const auto &entry) { return entry.second.size == entry.second.unlimited && !entry.second.heldUp; });
   }
 
-  /// Sets each ring's `least`: slots with which the words run to their end, for memory that does not hold all that the
-  /// predicted run would take. Returns how many bytes these slots lack on the rank that lacks most; at least 0. The
-  /// slots depend on how the ranks' rooms compare, so a higher limit for all ranks gives the same.
+  /// Sets each ring's `least`: a size with which the words run to their end, for memory that does not hold all that the
+  /// predicted run needs. Returns how many bytes these sizes need beyond its room on the rank that lacks most, or 0.
+  /// The sizes depend only on how the ranks' rooms compare: a limit that is higher by as much for all gives the same.
   __int128 findLeast() {
     if (!pipeline)
       return 0;
@@ -150,8 +151,8 @@ private:
     return most;
   }
 
-  /// Makes rings no smaller than their `least`, and as large as the limit allows, or the least higher limit that holds
-  /// these.
+  /// Makes each ring as large as the memory limit allows, and no smaller than its `least`. If the limit does not hold
+  /// these, it is raised for all ranks by as little as does.
   void raise() {
     const __int128 lacking = findLeast();
     for (size_t rank = 0; rank != rings.size(); ++rank) {
@@ -161,7 +162,7 @@ private:
     }
   }
 
-  /// Runs the variant once and grows all rings by that run. False if it stops.
+  /// Simulates the variant and grows all rings to what that run needs. False if the run stops.
   bool run(const plan::Variant &variant, simulate::Result &result) {
     simulate::Options options;
     options.steps = 3;
@@ -170,7 +171,7 @@ private:
     if (!simulate::simulate(variant, options, result).ok())
       return false;
     endsInOrder &= !result.overtaken;
-    // A send ends when its wire is free, and so is its buffer then; a received one when the pass that takes it ends.
+    // RingPlan::Use says which end frees a slot: that of the send, or that of the pass that takes what was received.
     for (size_t rank = 0; rank != rings.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
         ring.grow(result.ranks[rank].times);
@@ -179,7 +180,7 @@ private:
     return true;
   }
 
-  /// Writes rings, and the waits of their reuse, into the program.
+  /// Writes the rings into the program, and a use for each reuse of a slot.
   static void assign(Program &program, const Rings &rings) {
     program.rings.emplace();
     for (const auto &[key, ring] : rings) {
@@ -191,8 +192,9 @@ private:
     program.sortUses();
   }
 
-  /// Puts every rank's instructions in an order in which each use stands after its definition. Queues keep the order of
-  /// their transfers; where reuse forbids that, only the transfers of each directed pair keep theirs.
+  /// Puts every rank's instructions in an order in which each use of a slot stands behind the last. Queues keep the
+  /// order of their transfers. Where there is no such order, only the transfers of each directed pair keep theirs. An
+  /// error is emitted only if `report`.
   LogicalResult settleOrder(bool report) {
     for (bool pairsAlone : {false, true}) {
       Dependences dependences(set);
@@ -223,13 +225,13 @@ private:
     return failure();
   }
 
-  /// Whether an all-reduce shares a queue with transfers, among which it may move.
+  /// Whether an all-reduce shares a queue with transfers. Its place among these may change.
   static bool queuesAllReduce(const Program &program) {
     return program.communicator == Communicator::Shared &&
            llvm::any_of(program.operations, [](const auto &each) { return plan::isCollective(each.kind); });
   }
 
-  /// Edges between the transfers that share a queue.
+  /// Adds edges that keep the order of transfers of one queue, or, if `pairsAlone`, of one peer and direction.
   static void keepOrder(const Program &program, size_t rank, bool pairsAlone, Dependences &dependences) {
     std::map<std::pair<int32_t, int>, Graph::Node> last;
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {

@@ -8,8 +8,8 @@
 
 namespace pipec {
 
-/// The result of `work`, which runs on a thread of its own where that pays and the system allows one, else when the
-/// result is asked for. `work` must not touch what its caller changes meanwhile, nor make or change IR.
+/// Runs `work` on a thread of its own if that pays and the system has one; else when the result is asked for. `work`
+/// must not touch what its caller changes meanwhile, nor make or change IR.
 template <typename Work> auto beside(bool pays, Work work) -> std::future<decltype(work())> {
   if (pays)
     try {
@@ -19,7 +19,7 @@ template <typename Work> auto beside(bool pays, Work work) -> std::future<declty
   return std::async(std::launch::deferred, std::move(work));
 }
 
-/// From this many operations on a thread pays.
+/// From so many instructions on a thread pays.
 inline constexpr size_t kManyOperations = size_t(1) << 14;
 
 } // namespace pipec

@@ -1,4 +1,5 @@
-// pipe-build-schedule: from the building block to one straight-line program a rank (Controllable Memory, section 3).
+// pipe-build-schedule: from a building block, orders or a catalogue's schedule to one straight-line program a rank.
+// Building blocks are those of Controllable Memory (arXiv 2405.15362), section 3.
 #include "compiler/passes/Passes.h"
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/Orders.h"
@@ -14,7 +15,8 @@ using namespace pipe;
 
 namespace {
 
-/// Every stage has a forward, and either a backward or both of its halves, all stages alike.
+/// Checks that every stage has a forward, and that all have a fused backward or all both halves of one. Fills `block`
+/// with the slots of the passes.
 LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
   size_t stages = pipeline.getPlacement().size();
   std::vector<Operation *> forward(stages), backward(stages), weight(stages);
@@ -71,25 +73,27 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
   return success();
 }
 
-/// The block's words; what is wrong if it cannot be repeated.
+// The next three make words from one source each. They return what is wrong; empty: nothing.
+
+/// From the block, repeated every interval.
 std::string repeated(const schedule::Problem &problem, const schedule::Block &block, bool refilled,
                      schedule::Words &words) {
   std::string wrong = schedule::check(problem, block);
   if (!wrong.empty())
     return wrong;
   words = refilled ? schedule::refill(problem, block) : schedule::repeat(problem, block);
-  // Slots in the order of data say enough where backwards run in order.
+  // check() has found slots in the order of the data, which proves the words right unless backwards run in groups.
   return problem.backwardGroup == 1 ? "" : schedule::verify(problem, words);
 }
 
-/// The words that the pipeline's orders state; what is wrong with them.
+/// From the pipeline's orders.
 std::string given(PipelineOp pipeline, const schedule::Problem &problem, schedule::Words &words) {
   for (auto order : pipeline.getOrders()->getAsRange<OrderAttr>())
     words.push_back(wordOf(order));
   return schedule::verify(problem, words);
 }
 
-/// The words of the schedule of the pipeline's name; what is wrong if there is none or it does not fit.
+/// From the catalogue's schedule of the pipeline's name.
 std::string catalogued(PipelineOp pipeline, schedule::Problem &problem, schedule::Words &words) {
   const schedule::Entry *entry = schedule::find(pipeline.getSymName());
   if (!entry)

@@ -1,4 +1,4 @@
-// pipe-check-deadlock: the programs end, transfers match, every use waits for its definition.
+// pipe-check-deadlock: checks that programs end, transfers match, and every use waits for its definition.
 #include "compiler/passes/Passes.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -14,7 +14,7 @@ using namespace pipe;
 
 namespace {
 
-/// Where the instructions that lines name come from; of lines that name none, nowhere.
+/// For each line of a message: the place of the instruction that it names; nothing if it names none.
 llvm::StringMap<std::optional<Location>> placesOf(ArrayRef<StringRef> lines, const ProgramSet &set) {
   llvm::StringMap<std::optional<Location>> places;
   for (StringRef line : lines)
@@ -30,7 +30,7 @@ llvm::StringMap<std::optional<Location>> placesOf(ArrayRef<StringRef> lines, con
   return places;
 }
 
-/// A communicator with more queues under which the programs end, from that with the fewest; nothing if there is none.
+/// The communicator with the fewest queues under which the programs would end; nothing if there is none.
 std::optional<Communicator> wouldRunWith(const ProgramSet &set) {
   for (Communicator communicator : {Communicator::PerPair, Communicator::PerEdge}) {
     ProgramSet other = set;
@@ -46,7 +46,7 @@ std::optional<Communicator> wouldRunWith(const ProgramSet &set) {
 } // namespace
 
 LogicalResult checkDeadlock(const ProgramSet &set, const Lowered &lowered, Location module) {
-  // The walk first: a cycle explains more than the rule that it breaks.
+  // The walk comes first: the cycle that it prints explains more than the rule that the programs break.
   for (const Status *status : {&lowered.progress, &lowered.rules}) {
     if (status->ok())
       continue;

@@ -1,4 +1,4 @@
-// pipe-check-length: a step takes no longer than can be counted.
+// pipe-check-length: checks that a step takes no longer than limits::kTime.
 #include "compiler/passes/Passes.h"
 #include "runtime/plan/Limits.h"
 
@@ -6,7 +6,7 @@ namespace pipec {
 
 mlir::LogicalResult checkLength(const ProgramSet &set, const Lowered &lowered) {
   if (lowered.progress.code != Code::Input)
-    return mlir::success(); // what is wrong otherwise the other checks say
+    return mlir::success(); // all else that the walk may find is for check-deadlock to say
   return mlir::emitError(placeOf("costs", set.programs.front().place))
          << "a step takes longer than " << limits::kTime
          << " ps (about 11 days), the longest step: fewer microbatches, shorter costs or faster links";

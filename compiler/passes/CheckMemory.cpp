@@ -1,4 +1,5 @@
-// pipe-check-memory: no rank needs more than the limit; if one does, what is live and what would do.
+// pipe-check-memory: checks that no rank needs more than its limit. The error says what is live at the peak, and which
+// limit would do.
 #include "compiler/passes/Passes.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
@@ -11,7 +12,7 @@ namespace pipec {
 
 namespace {
 
-/// "8 activations and 8 weight contexts": live ranges that cross the record.
+/// "8 activations and 8 weight contexts": what is live while the instruction `at` runs.
 std::string liveAt(const Program &program, uint32_t at) {
   int64_t activations = 0, contexts = 0;
   for (uint32_t i = 0; i <= at; ++i) {
@@ -27,7 +28,7 @@ std::string liveAt(const Program &program, uint32_t at) {
   return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
 }
 
-/// Which other schedules would fit, where somebody knows the spec.
+/// Adds a note that names the schedules that would fit, if the caller can tell.
 void suggest(InFlightDiagnostic &error, const OtherSchedules &others) {
   if (!others)
     return;
@@ -49,7 +50,7 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
   int64_t rings = 0;
   for (const plan::Ring &ring : plan.rings)
     rings += int64_t(ring.size) * ring.slotBytes;
-  // Of ranks that share a limit, the least that would do for all of them.
+  // Ranks with the same limit may share one value in the spec. The message names the least that would do for all these.
   int64_t least = 0;
   for (size_t each = 0; each != lowered.result.ranks.size(); ++each)
     if (lowered.variant.limitOf(lowered.variant.programs[each]) == *program.memoryLimit)
@@ -79,8 +80,8 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
 
 LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, const OtherSchedules &others) {
   if (!lowered.progress.ok())
-    return success(); // What stops has no peak; check-deadlock says why it does.
-  // The rank that needs most above its limit speaks for all.
+    return success(); // Programs that stop have no peak; check-deadlock says why they do.
+  // The error is about the rank that needs most above its limit.
   const Program *worst = nullptr;
   int64_t most = 0;
   for (const Program &program : set.programs) {

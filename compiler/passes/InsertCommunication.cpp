@@ -1,4 +1,4 @@
-// pipe-insert-communication: sends and receives for what flows between ranks, in one order of all transfers.
+// pipe-insert-communication: adds sends and receives for what flows between ranks, in one common order of all ranks.
 #include "compiler/passes/Passes.h"
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/Dependences.h"
@@ -13,20 +13,21 @@ using namespace pipe;
 
 namespace {
 
-/// Each rank's transfers where its order says; each waits for the pass before it, and all for sends that it says.
+/// Puts each rank's transfers where the rank's order has them. Each transfer then waits for the pass before it, and
+/// what stands behind a wait of the order waits for that send.
 LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
   auto wrong = [&](const Twine &what) { return pipeline.emitError() << what, failure(); };
   if (pipeline.getOrders()->size() != set.ranks())
     return wrong("expected a program for each of its " + Twine(pipeline.getOrders()->size()) + " orders");
   for (auto [rank, given] : llvm::enumerate(pipeline.getOrders()->getAsRange<OrderAttr>())) {
     Program &program = set.programs[rank];
-    // By kind, payload, stage and microbatch.
+    // The transfers that the order has not placed yet, by kind, payload, stage and microbatch.
     llvm::DenseMap<std::pair<uint64_t, uint32_t>, uint32_t> unplaced;
     auto keyOf = [](bool sends, bool forward, int32_t stage, int32_t microbatch) {
       return std::pair(uint64_t(uint32_t(stage)) << 2 | uint64_t(sends) << 1 | uint64_t(forward), uint32_t(microbatch));
     };
-    std::vector<uint32_t> upTo{0}; // so many records with the first passes of each number
-    uint32_t own = 0;              // all but transfers
+    std::vector<uint32_t> upTo{0}; // upTo[n]: how many instructions there are up to the n-th pass
+    uint32_t own = 0;              // how many instructions are no transfers
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Operation &operation = program.of(program.instructions[i]);
       own += !plan::isTransfer(operation.kind);
@@ -36,18 +37,18 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
         unplaced[keyOf(operation.kind == plan::Kind::Send, operation.of == plan::Payload::Forward, operation.stage,
                        program.instructions[i].microbatch)] = i;
     }
-    std::vector<uint32_t> order, awaited; // awaited: sends
-    std::vector<Use> gates;
-    decltype(unplaced) sent;
-    uint32_t next = 0;
+    std::vector<uint32_t> order, awaited; // awaited: sends that the next instructions wait for
+    std::vector<Use> gates;               // the waits that the order adds
+    decltype(unplaced) sent;              // sends that are placed and not waited for
+    uint32_t next = 0;                    // the first instruction, transfers aside, that is not placed
     auto place = [&](uint32_t record) {
-      // Of an overlapped pair the F says what its header waits for.
+      // The header of an overlapped pair has no uses of its own: the pair's F has them.
       const bool overlaps = program.kind(program.instructions[record]) == plan::Kind::Overlapped;
       for (const uint32_t send : awaited)
         gates.push_back({record + (overlaps ? 1 : 0), send});
       order.push_back(record);
     };
-    // What stands behind a pass waits for what the pass waits for.
+    // Places instructions up to `end`. Only the first needs the waits: those behind it run behind it.
     auto placeOwn = [&](uint32_t end) {
       for (; next != end; ++next, awaited.clear())
         place(next);

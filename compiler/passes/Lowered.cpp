@@ -29,7 +29,7 @@ public:
     const auto count = uint32_t(source.instructions.size());
     program.waits.reserve(count + source.uses.size());
     for (uint32_t i = 0; i != count; ++i) {
-      // Both of a pair start when both can, so its header waits for what either waits for.
+      // The two passes of a pair start when both can, so the pair's header waits for what either of them waits for.
       const uint32_t last = i + (source.kind(source.instructions[i]) == plan::Kind::Overlapped ? 2 : 0);
       program.instructions[i].firstWait = uint32_t(program.waits.size());
       for (uint32_t of = i; of <= last; ++of)
@@ -43,10 +43,10 @@ public:
 private:
   struct Place {
     uint32_t queue = 0;
-    int64_t ordinal = 0; // in its queue, from 1; 0: nowhere
+    int64_t ordinal = 0; // in its queue, from 1; 0: no instruction
   };
 
-  /// Queues in the order in which the program meets them, compute first.
+  /// Adds instructions and queues. Queues are numbered as the program meets them, the compute queue first.
   void addInstructions() {
     constexpr uint32_t kUnknown = ~uint32_t(0);
     std::vector<uint32_t> queueOf(source.queues.size(), kUnknown), count(1);
@@ -74,10 +74,10 @@ private:
 
   Place placeOf(uint32_t instruction) const { return {program.instructions[instruction].queue, ordinals[instruction]}; }
 
-  /// Of each ring, what each slot's last user of a step is, to which the first user of the next step looks back.
+  /// The last user of each slot of a ring in a step, for which the slot's first user in the next step waits.
   struct LastUsers {
-    std::vector<Place> users; // by slot
-    size_t noted = 0, asked = 0;
+    std::vector<Place> users;    // by slot
+    size_t noted = 0, asked = 0; // transfers of the ring seen so far, and first users that got their wait
   };
   void addRings() {
     program.rings = *source.rings;
@@ -97,7 +97,7 @@ private:
     }
   }
 
-  /// A wait, unless an earlier one of this queue covers it.
+  /// Adds a wait, unless an earlier instruction of the same queue has waited for as much.
   void wait(plan::Instruction &instruction, Place on, bool previousStep) {
     if (on.ordinal == 0 || on.queue == instruction.queue)
       return;
@@ -105,7 +105,8 @@ private:
     if (covered >= on.ordinal)
       return;
     covered = on.ordinal;
-    if (program.operations[instruction.operation].kind == plan::Kind::Overlapped) // of two the later one is enough
+    // A header has the waits of two passes. Of two waits on one queue the later is enough.
+    if (program.operations[instruction.operation].kind == plan::Kind::Overlapped)
       for (uint32_t w = instruction.firstWait; w != program.waits.size(); ++w)
         if (plan::Wait &other = program.waits[w]; other.queue == on.queue && other.previousStep == previousStep) {
           other.base = on.ordinal;
@@ -115,7 +116,7 @@ private:
     program.waits.push_back({on.queue, previousStep, on.ordinal, 0});
   }
 
-  /// Those of one instruction of the set, on an instruction of its queue.
+  /// Adds the waits of instruction i of the set to `instruction`: its own lowered one, or the header of its pair.
   void addWaits(uint32_t i, plan::Instruction &instruction) {
     const Instruction &own = source.instructions[i];
     const plan::Kind kind = source.kind(own);
@@ -125,8 +126,8 @@ private:
       wait(instruction, placeOf(source.uses[nextUse].definition), false);
     if (ringOf.empty())
       return;
-    // The first users of a slot in this step look back at its last ones of the step before: the receive itself, or the
-    // pass that yields what is sent.
+    // The first users of slots in this step wait for the last ones of the step before. A slot's user is a receive, or
+    // the pass whose result is sent.
     if (kind == plan::Kind::Recv)
       waitForLast(instruction, ringOf[own.operation]);
     else if (plan::isCompute(kind) && own.out != kNone)
@@ -140,10 +141,11 @@ private:
 
   const Program &source;
   plan::Program &program;
-  std::vector<uint32_t> ordinals;                          // of each instruction in its queue, from 1
-  std::vector<int64_t> inStep, before;                     // covered, by (queue, queue waited for)
-  std::map<std::pair<int32_t, bool>, LastUsers> lastUsers; // by peer and direction
-  std::vector<LastUsers *> ringOf;                         // of each operation
+  std::vector<uint32_t> ordinals; // of each instruction in its queue, from 1
+  /// The largest ordinal waited for so far, in this step and in the step before, by (queue, queue waited for).
+  std::vector<int64_t> inStep, before;
+  std::map<std::pair<int32_t, bool>, LastUsers> lastUsers; // by peer and whether it sends
+  std::vector<LastUsers *> ringOf;                         // by operation; null: no transfer
   size_t nextUse = 0;
 };
 

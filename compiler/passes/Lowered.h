@@ -1,5 +1,5 @@
-// The program set to plan structs, and the walk over them: the one result that the checks and emission share, so that
-// certificate, peak and proof are those of the emitted program.
+// From a program set to the structs of a plan, and the simulator's walk over them. The checks and the emitter share
+// this one result, so that certificate, memory peak and proof are those of the plan that is written.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
@@ -13,24 +13,24 @@
 namespace pipec {
 
 struct LowerOptions {
-  bool kept = true; // and so rolled; else only walked (Roller)
+  bool kept = true; // whether the variant is kept, and so rolled; else it is only walked (Roller)
 };
 
-/// A variant as the programs say it, without certificate: the i-th instruction that a program executes is instruction i
-/// of the set's. Waits: a use of what another queue defines; for the first transfers of a ring, its last users in the
-/// step before.
+/// The programs as a variant of a plan, without certificate. The i-th instruction that a rank executes is instruction i
+/// of its program in the set. An instruction gets a wait for each hand-over and each use from another queue. The first
+/// users of a ring's slots also wait for the slots' last users in the step before.
 plan::Variant lower(const ProgramSet &set, const LowerOptions &options = {});
 
-/// Lowered, judged by the plan's rules, and walked.
+/// Programs lowered, judged by the rules of plans, and walked.
 struct Lowered {
-  /// `keepVisits`: of the walk that proves the programs, when each instruction runs.
+  /// `keepVisits`: whether `result` says when each instruction runs.
   explicit Lowered(const ProgramSet &set, bool keepVisits = false);
 
-  plan::Variant variant; // rolled
-  Status rules;          // what plan::verify says
-  Status progress;       // what the walk says
-  plan::Time span = 0;
-  simulate::Result result;
+  plan::Variant variant;   // rolled
+  Status rules;            // of plan::verify
+  Status progress;         // of the walk: whether the programs run to their end
+  plan::Time span = 0;     // time of a step among others (simulate::span)
+  simulate::Result result; // of the walk
 
 private:
   void walk(const ProgramSet &set, bool keepVisits);

@@ -1,4 +1,4 @@
-// pipe-overlap-communication: the order of transfers that share a queue, with the simulator as its judge.
+// pipe-overlap-communication: chooses the order of transfers that share a queue; the simulator judges it.
 #include "compiler/passes/Passes.h"
 #include "compiler/program/Dependences.h"
 #include "compiler/transfers/DryRun.h"
@@ -17,16 +17,16 @@ using namespace pipe;
 
 namespace {
 
-/// The programs as arrays, and the way back. An all-reduce, which all ranks run at once, and what stands behind it are
-/// left out: they stay at the end.
+/// The programs as plain arrays (compiler/transfers/Traffic.h), and the way back. An all-reduce, which several ranks
+/// run at once, and the instructions behind it are left out; they stay at the end.
 struct Numbered {
   Traffic traffic;
-  std::vector<std::vector<uint32_t>> passOf; // by rank and instruction
-  std::vector<std::vector<uint32_t>> record; // by rank, of each of its passes
-  std::vector<std::vector<uint32_t>> tail;   // by rank, records that are left out
-  /// Whether the simulator would find the makespan that makespanOf finds. That is so if nothing is left out of the
-  /// traffic, no W has a queue of its own, and no queue receives transfers of different latencies: a queue counts
-  /// completions in order, so a transfer with a short latency behind one with a long latency would count too late.
+  std::vector<std::vector<uint32_t>> passOf; // pass of the traffic, by rank and instruction; kNone: it is none
+  std::vector<std::vector<uint32_t>> record; // instruction, by rank and pass
+  std::vector<std::vector<uint32_t>> tail;   // by rank, the instructions that are left out
+  /// Whether makespanOf finds the same makespan as the simulator would. It does if nothing is left out, no W has a
+  /// queue of its own, and no queue receives transfers of different latencies. A queue counts completions in order, so
+  /// a transfer with a short latency counts too late if it stands behind one with a long latency.
   bool isExact = true;
 
   TransferOrder orderOf(const Dependences &dependences, const std::vector<Graph::Node> &nodes) const {
@@ -40,7 +40,7 @@ struct Numbered {
     return order;
   }
 
-  /// Whether the programs are these rows.
+  /// Whether the programs already stand in the order of `rows`.
   bool stand(const Rows &rows, const ProgramSet &set) const {
     for (size_t rank = 0; rank != set.ranks(); ++rank) {
       const Program &program = set.programs[rank];
@@ -77,7 +77,7 @@ void numberPasses(const Program &program, Numbered &made) {
     }
     passOf[i] = uint32_t(made.traffic.passes.size());
     records.push_back(i);
-    // On a queue of its own a W takes what time is left over.
+    // A W on a queue of its own takes time that is left over.
     const bool isFree = fills && operation.kind == plan::Kind::BackwardWeight;
     made.isExact &= !isFree;
     made.traffic.passes.push_back({isFree ? 0 : operation.cost, program.instructions[i].microbatch});
@@ -86,8 +86,8 @@ void numberPasses(const Program &program, Numbered &made) {
   made.traffic.first.push_back(uint32_t(made.traffic.passes.size()));
 }
 
-/// The programs as arrays. Nothing where transfers wait for more than what they carry, or reach into the tail that is
-/// left out, or passes run in pairs: such programs stay as they are.
+/// The programs as arrays. Nothing where passes run in pairs, where a transfer has a wait besides its data, or where a
+/// pass behind an all-reduce has a transfer: such programs stay as they are.
 std::optional<Numbered> number(const ProgramSet &set) {
   Numbered made;
   for (const Program &program : set.programs) {
@@ -99,7 +99,7 @@ std::optional<Numbered> number(const ProgramSet &set) {
     numberPasses(program, made);
   }
   Traffic &traffic = made.traffic;
-  std::map<std::pair<int32_t, uint32_t>, uint32_t> queues; // by rank and its queue
+  std::map<std::pair<int32_t, uint32_t>, uint32_t> queues; // (rank, queue of the rank) → number over all ranks
   auto queueOf = [&](const Program &program, uint32_t transfer) {
     return queues.try_emplace({program.rank, program.instructions[transfer].queue}, uint32_t(queues.size()))
         .first->second;
@@ -117,7 +117,7 @@ std::optional<Numbered> number(const ProgramSet &set) {
         {producer, consumer, queueOf(from, transfer.send), queueOf(to, transfer.recv), send.cost, send.latency});
   }
   traffic.queues = uint32_t(queues.size());
-  std::vector<plan::Time> latencies(queues.size(), -1); // of what each receives
+  std::vector<plan::Time> latencies(queues.size(), -1); // of the last transfer that each queue receives
   for (const Traffic::Move &move : traffic.moves) {
     const plan::Time other = std::exchange(latencies[move.receives], move.latency);
     made.isExact &= other < 0 || other == move.latency;
@@ -125,8 +125,9 @@ std::optional<Numbered> number(const ProgramSet &set) {
   return made;
 }
 
-/// How long transfers and passes last in the orders that know no times; the orders that repeat most come first.
-constexpr Dependences::Levels kLevels[] = {{0, 16}, {2, 16}, {3, 16}, {4, 8}}; // the usual ones, and others
+/// How long transfers and fused backwards last in the orders that know no times. The first are the usual levels; orders
+/// that repeat most come first.
+constexpr Dependences::Levels kLevels[] = {{0, 16}, {2, 16}, {3, 16}, {4, 8}};
 
 void arrange(ProgramSet &set, const Numbered &numbered, const Rows &rows) {
   for (size_t rank = 0; rank != rows.size(); ++rank) {
@@ -142,7 +143,7 @@ void arrange(ProgramSet &set, const Numbered &numbered, const Rows &rows) {
   }
 }
 
-/// What runs is better than what stops.
+/// Whether `one` runs to its end, and `other` does not or has no lower price.
 bool isBetter(const ProgramSet &one, const ProgramSet &other) {
   std::optional<__int128> its = simulate::priceOf(lower(one)), others = simulate::priceOf(lower(other));
   return its && (!others || *its <= *others);
@@ -159,7 +160,7 @@ std::optional<plan::Time> makespan(const ProgramSet &set) {
 
 LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> ordered) {
   if (llvm::all_of(set.programs, [](const Program &program) { return program.communicator == Communicator::PerEdge; }))
-    return success(); // in the order of their producers none is in another's way
+    return success(); // a queue has one direction, and transfers in the order of their producers hold up none
   const std::optional<Numbered> numbered = number(set);
   if (!numbered)
     return success();
@@ -189,7 +190,8 @@ LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> order
     rows = std::move(fewer);
   if (isFirst && numbered->stand(rows, set))
     return success();
-  // What was there is the first of the orders, or may be better than all.
+  // If the programs stand in the first of these orders, bestOrder has judged them too. If not, or if its makespans are
+  // not exact, the simulator compares old and new.
   if (isFirst && numbered->isExact) {
     arrange(set, *numbered, rows);
   } else {

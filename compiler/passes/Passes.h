@@ -1,5 +1,5 @@
-// The passes below the design level, in order: functions on the program set (compiler/program), which the compile owns.
-// Passes.td says of each what it does, needs and leaves; in pipe-opt each goes from text to text.
+// The passes, in order: functions on the program set (compiler/program), which the compile owns. Passes.td says of each
+// what it does, needs and leaves. pipe-opt runs each from text to text.
 #pragma once
 
 #include "compiler/passes/Lowered.h"
@@ -13,39 +13,41 @@
 
 namespace pipec {
 
-// Errors go to the MLIR context's diagnostics. `pipeline` is what the programs were made from; by the name of `known`
-// it may be null.
+// All errors are MLIR diagnostics. `pipeline` is the one that the programs were made from.
 
 mlir::FailureOr<ProgramSet> buildSchedule(pipe::PipelineOp pipeline);
 
-/// `ordered` becomes the order of all instructions, where that is what orders them, for the next pass.
+/// Sets `ordered` to the order in which the instructions then stand; absent where the pipeline's orders place
+/// transfers.
 mlir::LogicalResult insertCommunication(ProgramSet &set, pipe::PipelineOp pipeline, std::optional<Ordered> &ordered);
+/// `ordered`: from insertCommunication, if known.
 mlir::LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> ordered = {});
+/// `known`: the pipeline; null if there is none.
 mlir::LogicalResult allocateSlots(ProgramSet &set, pipe::PipelineOp known);
 
 mlir::LogicalResult checkLength(const ProgramSet &set, const Lowered &lowered);
-/// Names the schedules that would fit the limit, "1f1b, auto": who knows the spec knows, the programs do not.
+/// Names the schedules that would fit the memory limit: "1f1b, auto". Only a caller who has the spec can know these.
 using OtherSchedules = std::function<std::string()>;
 mlir::LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, const OtherSchedules &others = {});
 mlir::LogicalResult checkDeadlock(const ProgramSet &set, const Lowered &lowered, mlir::Location module);
 
-/// What a failed compile of a pipeline says of its input: Input where the spec is wrong, Check where a check failed.
+/// What lowerPipeline makes.
 struct Lowering {
   ProgramSet set;
-  std::optional<Lowered> lowered; // where all passes went through
-  Code code = Code::Ok;
+  std::optional<Lowered> lowered; // absent if a pass failed
+  Code code = Code::Ok;           // Input: the spec is wrong. Check: a later pass or a check failed.
 };
 
 struct LowerPipelineOptions {
-  bool keepVisits = false;                       // as of Lowered
-  std::function<void(const ProgramSet &)> built; // sees the programs before any other pass does
+  bool keepVisits = false;                       // as in Lowered
+  std::function<void(const ProgramSet &)> built; // called with the programs as buildSchedule leaves them
   OtherSchedules others;
 };
 
-/// From one pipeline to checked programs: all passes above in order.
+/// From a pipeline to checked programs: all passes above in order, up to the first that fails.
 Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &options = {});
 
-/// The passes and `--pipe-compile`, all of them in order, for pipe-opt.
+/// Makes the passes known to pipe-opt, and `--pipe-compile`, which is all of them in order.
 void registerPasses();
 
 } // namespace pipec

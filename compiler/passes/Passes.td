@@ -8,10 +8,10 @@ include "mlir/Pass/PassBase.td"
 def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
   let summary = "one straight-line program a rank, from the building block, orders or the catalogue";
   let description = [{
-    Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and squeezes it: each rank's passes in
-    the order of their start slots become a `pipe.program`, followed by the optimizer step of each of its stages. A block
-    without an interval takes the pipeline's `orders`, or those of the catalogue's schedule of the pipeline's name. An F that
-    runs overlapped with the backward behind it stands with it in a `pipe.overlapped`.
+    Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and leaves out the gaps: each rank's
+    passes in the order of their start slots become a `pipe.program`, followed by its collectives and the optimizer step of
+    each of its stages. If the block has no interval, the passes come from the pipeline's `orders`, or from the schedule of the
+    pipeline's name in the catalogue. A forward and a backward that run at once stand together in a `pipe.overlapped`.
 
     Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of
     one rank, nothing yet between ranks. Fails where two passes of a rank start in one slot modulo the interval.
@@ -40,17 +40,17 @@ def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
 def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> {
   let summary = "sends and receives what flows between stages on different ranks";
   let description = [{
-    For each tensor that a stage on another rank consumes, a `pipe.send` on one side and a `pipe.recv` on the other. All
-    ranks' orders become projections of one order of all transfers: the passes of all ranks and the transfers are sorted by
-    their level (the longest path to them, in passes), never by time, so that regular words stay regular. An order with that
-    property cannot stop under rendezvous. An overlapped pair is one in that order: what either of its two takes stands before
-    it, what they yield behind it.
+    Adds a `pipe.send` on one rank and a `pipe.recv` on the other for each tensor that a stage on another rank consumes. The
+    passes of all ranks and the transfers get one common order, and each rank's program is its part of it; so ranks cannot
+    wait for each other in a cycle, even where a send completes only while its receive runs. The common order sorts by level
+    (the longest path to a pass or transfer, counted in passes), never by time, so that regular programs stay regular. An
+    overlapped pair is one element of it: what its two passes take stands before the pair, what they yield behind.
 
-    Where the pipeline's orders place transfers, they stay where these say, and each waits for the pass before it in its program, as
-    PyTorch issues what it reads from a file.
+    Where the pipeline's orders place transfers, the transfers stay there. Each then waits for the pass before it in its
+    program, as it does when PyTorch runs an order file.
 
     Needs: programs as `pipe-build-schedule` leaves them, and the pipeline, whose links give wire time and latency. Leaves:
-    programs in issue order, every tensor with its consumer. Fails where the programs wait for each other in a cycle.
+    programs in issue order, in which every tensor has its consumer. Fails where the programs wait for each other in a cycle.
 
     Before, on rank 0 and rank 1:
     ```mlir
@@ -73,14 +73,19 @@ def InsertCommunication : Pass<"pipe-insert-communication", "::mlir::ModuleOp"> 
 def OverlapCommunication : Pass<"pipe-overlap-communication", "::mlir::ModuleOp"> {
   let summary = "orders transfers that share a queue so that none holds up another needlessly";
   let description = [{
-    A transfer placed too early blocks those behind it in its queue (communicator `per_pair` or `shared`: also those of other
-    directions and ranks), one placed too late exposes its time. Tries several orders: by levels, as
-    `pipe-insert-communication` makes them, with transfers that last from none to half a forward; PyTorch's; and served by
-    time, the most urgent first. The best has the least price: 10 times the makespan plus the makespan with transfers ten
-    times as long, as if in one step of eleven the network were that slow; none is longer than PyTorch's. What knows no times
-    repeats most, so of the others only what saves a hundredth is taken. Where it is notably shorter, receives then stand
-    behind the passes that their rank has time for. The simulator has the last word: at a higher price than before, or where
-    only the old order runs, nothing moves. Nor with `per_edge`, where transfers in the order of their producers hold up none.
+    A transfer placed too early blocks those behind it in its queue; with the communicators `per_pair` and `shared` these are
+    also transfers of other directions and ranks. One placed too late makes its rank wait. The pass tries several orders of
+    transfers: by levels, as `pipe-insert-communication` makes them, with transfers that last from no level to half a forward;
+    PyTorch's; and served by time, the most urgent first.
+
+    It takes the order with the least price: 10 times the makespan plus the makespan with transfers ten times as long, as if
+    the network were that slow in one step of eleven. An order whose makespan is longer than with PyTorch's is not taken. An
+    order that knows no times repeats most, which makes small plans; so one served by time must save a hundredth. Then
+    receives move behind passes that their rank can run meanwhile, where that shortens PyTorch's dry run of the order by more
+    than a 64th.
+
+    The simulator has the last word: if the programs had a lower price before, or only they run to their end, nothing moves.
+    With `per_edge` nothing moves either, since transfers in the order of their producers hold up none.
 
     Needs: programs with communication. Leaves: the same ops; only their order changes, and it stays free of cycles.
   }];
@@ -89,12 +94,14 @@ def OverlapCommunication : Pass<"pipe-overlap-communication", "::mlir::ModuleOp"
 def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
   let summary = "gives each transfer a slot of its ring";
   let description = [{
-    Each directed pair of ranks has a ring of buffers at either end; the n-th transfer of a step uses slot n modulo the ring's
-    size, which is what the predicted run with unlimited buffers holds at once, or, where that breaks the memory limit, the
-    most that fits. A send's slot is held from its producer's start to the send's end, a receive's from the transfer's start
-    to its consumer's end. Reuse becomes an operand: the token of the slot's last user. Receives that a token holds up move
-    down, all ranks' orders staying projections of one order; where a queue's order forbids that (rings that the memory limit
-    made small), only the order of each directed pair is kept.
+    Each directed pair of ranks has a ring of buffers (slots) at either end. The n-th transfer of a step uses slot n modulo the
+    ring's size. A ring is as large as the predicted run with unlimited buffers needs at once, or, where that breaks the memory
+    limit, as large as fits. A send's slot is held from its producer's start to the send's end, a receive's from the start of
+    the transfer to its consumer's end. Reuse of a slot becomes an operand: the token of the slot's last user.
+
+    A receive that a token holds up moves down in its program; all programs stay parts of one common order. Where the order of
+    a queue forbids that, as it may with rings that the memory limit made small, only the transfers of each directed pair keep
+    their order.
 
     Needs: programs with communication and without slots. Leaves: `slot` on each transfer, `rings` on each program.
   }];
@@ -104,8 +111,8 @@ def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
 def CheckLength : Pass<"pipe-check-length", "::mlir::ModuleOp"> {
   let summary = "proves that a step takes no longer than can be counted";
   let description = [{
-    Of the predicted run, in which transfers also wait for those before them in their queues: over 10^18 ps (about 11 days) it is an
-    error at the spec's costs.
+    An error, at the costs in the spec, if a step of the predicted run takes longer than 10^18 ps (about 11 days). In that run
+    transfers also wait for those before them in their queues.
 
     Needs: programs with slots. Changes nothing.
   }];
@@ -114,8 +121,9 @@ def CheckLength : Pass<"pipe-check-length", "::mlir::ModuleOp"> {
 def CheckMemory : Pass<"pipe-check-memory", "::mlir::ModuleOp"> {
   let summary = "proves that no rank needs more memory than the limit";
   let description = [{
-    Counts, at every instruction of every rank, live activations and contexts, rings as allocated, workspace and static memory.
-    Over the limit it is an error that says on which rank and op, what is live there, and the least limit that would do.
+    Adds up, at every instruction of every rank, live activations and contexts, rings as allocated, workspace and static
+    memory. Over the limit it is an error that says on which rank and op, what is live there, and the least limit that would
+    do.
 
     Needs: programs with slots. Changes nothing.
   }];

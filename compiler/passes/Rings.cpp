@@ -6,7 +6,7 @@ namespace pipec {
 
 void RingPlan::grow(const Times &times) {
   for (const auto &step : times) {
-    std::vector<plan::Time> earliest(uses.size()); // of this use's start and all later ones
+    std::vector<plan::Time> earliest(uses.size()); // by use, the earliest start of it and all behind it
     for (size_t n = uses.size(); n-- != 0;)
       earliest[n] =
           n + 1 == uses.size() ? step[uses[n].first].first : std::min(step[uses[n].first].first, earliest[n + 1]);
@@ -24,7 +24,7 @@ void RingPlan::grow(const Times &times) {
   heldUp |= size >= uses.size() && !crossesSteps(times);
 }
 
-/// Whether each slot is free when the next step takes it over.
+/// Whether each slot is free by the time of its first use in the next step.
 bool RingPlan::crossesSteps(const Times &times) const {
   for (size_t step = 0; step + 1 != times.size(); ++step)
     for (size_t n = 0; n != size; ++n) {

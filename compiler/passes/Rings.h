@@ -1,4 +1,5 @@
-// The transfer buffers of a rank while their number is being decided (design, section 5: slots).
+// The rings of a rank while their sizes are being decided. A ring is the transfer buffers (slots) of a rank for one
+// peer and one direction; the n-th transfer of a step uses slot n modulo the ring's size.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
@@ -10,29 +11,28 @@
 
 namespace pipec {
 
-/// When one rank's instructions start and end in a predicted run, step by step. Steps after the first show what a step
-/// is like that follows others.
+/// Start and end of one rank's instructions in a predicted run, by step and instruction. There are several steps
+/// because a step behind another differs from the first.
 using Times = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
 
-/// The ring of one end of a directed pair while its size is decided: its transfers in order, and who holds a buffer for
-/// each.
+/// One ring: its transfers in order, and from when to when each holds its slot.
 struct RingPlan {
   struct Use {
-    uint32_t first;    // the instruction whose start takes the buffer
-    uint32_t last;     // whose end frees it
+    uint32_t first;    // the instruction whose start takes the slot
+    uint32_t last;     // the instruction whose end frees it
     uint32_t transfer; // the send or receive
   };
   std::vector<Use> uses;
-  int64_t bytes = 0;
-  uint32_t size = 1;
-  uint32_t unlimited = 1; // what the size would be without a memory limit
-  uint32_t least = 1;     // with which the words are known to run to their end
-  bool heldUp = false;    // whatever the size, the first users in a step wait for the last ones of the step before
+  int64_t bytes = 0;      // of one slot
+  uint32_t size = 1;      // slots
+  uint32_t unlimited = 1; // the size without a memory limit
+  uint32_t least = 1;     // a size with which the words are known to run to their end
+  bool heldUp = false;    // whether first uses in a step wait for last uses of the step before, whatever the size
 
-  /// Grows to the least size at which no use waits for a buffer in this run. Buffers come free in order.
+  /// Grows to the least size at which no use in this run waits for a slot. Slots are freed in the order of their uses.
   void grow(const Times &times);
 
-  /// Whether every slot's next use stands behind its last one.
+  /// Whether each use of a slot begins, in the program's order, behind the end of the use before.
   bool inOrder() const;
 
 private:
@@ -41,8 +41,8 @@ private:
 
 using Rings = std::map<std::pair<int32_t, bool>, RingPlan>; // by peer, and whether it sends
 
-/// Takes slots away until all rings together fit into `room`, from the ring with most bytes first. Rings with more than
-/// their `least` give first; no ring gives its last slot.
+/// Takes slots away until all rings together fit into `room` bytes, each time one from the ring with most bytes. Rings
+/// go below their `least` only when all are down to it. Every ring keeps one slot, so they may still not fit.
 void fit(Rings &rings, __int128 room);
 
 /// The bytes of all rings together.

@@ -1,7 +1,7 @@
-// Each instruction becomes a symbol that describes it relative to those before it: its microbatch less that of the last
-// instruction of the same operation, each wait's count less how many instructions the queue has issued, and its place
-// in an overlapped pair, since no segment cuts a pair. A stretch that repeats with evenly advancing microbatches and
-// waits is then a plain repetition of symbols, found by comparing hashes of windows.
+// Each instruction becomes a symbol that describes it relative to those before it. The symbol holds the microbatch less
+// that of the last instruction of the same operation, and for each wait its count less what the queue waited for has
+// issued. It also holds the place in an overlapped pair, since no segment cuts a pair. A stretch in which microbatches
+// and waits advance evenly is then a plain repetition of symbols, and comparing hashes of windows of symbols finds it.
 #include "compiler/passes/Roll.h"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-/// The symbols, and polynomial hashes of their prefixes modulo 2^64: quick, and equal hashes are proven in the end.
+/// The symbols of a program, as polynomial hashes of their prefixes modulo 2^64. Equal hashes may lie; executesSame()
+/// has the last word.
 class Symbols {
 public:
   explicit Symbols(const Program &program) {
@@ -32,7 +33,7 @@ public:
     power.reserve(program.instructions.size() + 1);
     prefix.push_back(0);
     power.push_back(1);
-    unsigned left = 0; // of a pair, the one at hand included
+    unsigned left = 0; // instructions of a pair from the one at hand on
     for (const Instruction &i : program.instructions) {
       uint64_t symbol =
           mix(mix(i.operation, i.queue), uint64_t(i.microbatch - std::exchange(last[i.operation], i.microbatch)));
@@ -53,12 +54,12 @@ public:
   }
 
   size_t size() const { return prefix.size() - 1; }
-  /// Whether an instruction is the F or the backward of a pair: a segment may not begin there. Where one begins, all
-  /// that follow with the same symbol may.
+  /// Whether an instruction is the F or the backward of a pair, behind the header. No segment may begin there. It is
+  /// enough to ask this of a first trip: equal symbols have the same place in a pair.
   bool isInPair(size_t i) const { return inPair[i]; }
   uint64_t window(size_t from, size_t length) const { return prefix[from + length] - prefix[from] * power[length]; }
 
-  /// How far the symbols from `a` equal those from `b` > a; 0 if that is less than `least`.
+  /// How many symbols from `a` on equal those from `b` on, where b > a; 0 if fewer than `least`.
   size_t common(size_t a, size_t b, size_t least) const {
     if (size() - b < least || window(a, least) != window(b, least))
       return 0;
@@ -79,13 +80,14 @@ private:
   std::vector<bool> inPair;
 };
 
-/// For windows of one length: where the same window comes next.
+/// For each window of `length` symbols, where the same window comes next; 0: nowhere. `seen` is memory to work in.
 std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length, std::vector<uint32_t> &seen) {
   std::vector<uint32_t> next(symbols.size(), 0);
   if (symbols.size() < length)
     return next;
   const size_t windows = symbols.size() + 1 - length;
-  // Open addressing: where each window was seen last, plus 1. The high bits of a hash are its good ones.
+  // A hash table with open addressing: window → where it was seen last, plus 1. It is indexed by the high bits of the
+  // hash, which are its good ones.
   const int bits = std::bit_width(windows + windows / 4);
   seen.assign(size_t(1) << bits, 0);
   for (size_t i = windows; i-- != 0;) {
@@ -100,7 +102,8 @@ std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length, std::vecto
   return next;
 }
 
-/// Copies the body, with the strides that its second trip shows.
+/// Copies a body. If it repeats, microbatches and waits get as strides what they advance by from the first to the
+/// second trip.
 void appendBody(const Program &from, Program &to, uint32_t first, uint32_t count, bool repeats) {
   for (uint32_t i = first; i != first + count; ++i) {
     Instruction made = from.instructions[i];
@@ -116,7 +119,7 @@ void appendBody(const Program &from, Program &to, uint32_t first, uint32_t count
   }
 }
 
-/// Whether the rolled program executes the straight one, instruction by instruction. Hashes only propose.
+/// Whether the rolled program executes the same as the straight one, instruction by instruction.
 bool executesSame(const Program &straight, const Program &rolled) {
   size_t at = 0;
   for (const plan::Segment &segment : rolled.step)
@@ -142,7 +145,7 @@ bool executesSame(const Program &straight, const Program &rolled) {
 
 void roll(Program &program) {
   Symbols symbols(program);
-  // A body may itself repeat something shorter; longer windows see past that to the longer period.
+  // A body may itself contain a shorter repetition. Windows longer than that show the body's own period.
   constexpr size_t kWindows[] = {1, 6, 48, 384, 3072};
   std::vector<std::vector<uint32_t>> next;
   std::vector<uint32_t> seen;
@@ -158,7 +161,7 @@ void roll(Program &program) {
     segments.push_back({uint32_t(rolled.instructions.size()), count, trips});
     appendBody(program, rolled, first, count, trips > 1);
   };
-  size_t straight = 0; // where the stretch that does not repeat began
+  size_t straight = 0; // where the instructions begin that are not yet in a segment
   for (size_t i = 0; i < symbols.size();) {
     size_t length = 0, saved = 0, trips = 1;
     for (const auto &candidate : next) {

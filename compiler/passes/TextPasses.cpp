@@ -1,4 +1,4 @@
-// The passes in pipe-opt: each reads the module's programs, does its work on the program set, and writes them again.
+// The passes as pipe-opt runs them: each reads the module's programs, works on the program set, and writes that again.
 #include "compiler/passes/Passes.h"
 #include "compiler/program/ProgramText.h"
 
@@ -23,13 +23,13 @@ namespace {
 using mlir::LogicalResult;
 using mlir::ModuleOp;
 
-/// The module's pipeline, or null.
+/// The module's first pipeline; null if it has none.
 pipe::PipelineOp knownPipeline(ModuleOp module) {
   const auto pipelines = module.getOps<pipe::PipelineOp>();
   return pipelines.empty() ? pipe::PipelineOp() : *pipelines.begin();
 }
 
-/// Does `work` on the module's programs and writes what it leaves.
+/// Reads the module's programs, does `work` on them, and writes them again.
 template <typename Work> LogicalResult changePrograms(ModuleOp module, Work work) {
   mlir::FailureOr<ProgramSet> set = readPrograms(module);
   if (failed(set) || failed(work(*set)))
@@ -38,7 +38,7 @@ template <typename Work> LogicalResult changePrograms(ModuleOp module, Work work
   return mlir::success();
 }
 
-/// Asks `question` of the module's programs, lowered and walked.
+/// Reads, lowers and walks the module's programs, and asks `question` about them.
 template <typename Question> LogicalResult askPrograms(ModuleOp module, Question question) {
   mlir::FailureOr<ProgramSet> set = readPrograms(module);
   return failed(set) ? mlir::failure() : question(*set, Lowered(*set));

@@ -10,7 +10,8 @@ using namespace pipe;
 
 namespace {
 
-/// The microbatch of each letter: those of one stage and kind are taken in order, W as B left them.
+/// Counts the microbatches of a word, whose letters name none. The F of a stage take them in order. Backwards take them
+/// in the order of their groups, and W in the order of the B before them.
 class Microbatches {
 public:
   explicit Microbatches(const schedule::Problem &problem) : problem(problem), stages(problem.stages.size()) {}
@@ -30,8 +31,8 @@ public:
 private:
   struct Stage {
     int32_t forwards = 0, backwards = 0;
-    std::vector<int32_t> owed; // that have had their B
-    size_t paid = 0;           // of them, that have had their W
+    std::vector<int32_t> owed; // microbatches whose B has run, in its order
+    size_t paid = 0;           // how many of these have had their W
   };
   const schedule::Problem &problem;
   std::vector<Stage> stages;
@@ -42,7 +43,8 @@ public:
   Builder(const schedule::Problem &problem, const PassPlaces &places, const BuildOptions &options, ProgramSet &set)
       : problem(problem), places(places), options(options), set(set), microbatches(problem) {}
 
-  /// `waits`: of each letter, how many W must have completed; none where W stands in the word.
+  /// Fills the program `made`. `held` are the rank's stages. `waits` says for each letter how many W must have
+  /// completed before it starts (schedule::weightWaits); null where W run in the order of the word.
   void build(const schedule::Word &word, const std::vector<int32_t> &held, const std::vector<int32_t> *waits,
              Program &made) {
     program = &made;
@@ -52,7 +54,7 @@ public:
     weights.clear();
     inputs.clear();
     lastWeight.clear();
-    int32_t awaited = 0; // completed W, by the waits of the letters so far
+    int32_t awaited = 0; // how many W the letters so far have waited for
     for (size_t i = 0; i != word.size(); ++i) {
       if (word[i].overlapped)
         add({.kind = plan::Kind::Overlapped,
@@ -89,7 +91,7 @@ private:
     return places.passes[size_t(stage)][size_t(letter)].value_or(places.whole);
   }
 
-  /// An instruction of an operation that few others share, if any.
+  /// Adds an instruction; looks its operation up among those that the program has.
   void add(const plan::Operation &operation, Location place, plan::Bytes yields = -1) {
     const uint32_t index = program->indexOf(operation, yields);
     if (index == program->places.size())
@@ -109,7 +111,7 @@ private:
     const int32_t microbatch = program->instructions.back().microbatch = microbatches.next(op);
     if (!options.fillsWeights)
       return;
-    // On a queue of its own a W comes behind its B, and the optimizer behind each stage's last.
+    // On another queue, order says nothing: a W there waits for its B, and a stage's optimizer for the stage's last W.
     if (op.letter == schedule::Letter::W) {
       program->instructions.back().in = inputs.at({op.stage, microbatch});
       weights.push_back(lastWeight[op.stage] = last());
@@ -118,7 +120,7 @@ private:
     }
   }
 
-  /// The first pass of its stage and kind.
+  /// Adds the first pass of its stage and kind, with the operation that all later ones share.
   void addFirst(schedule::Op op) {
     const schedule::Stage &stage = problem.stages[size_t(op.stage)];
     plan::Operation made;
@@ -134,9 +136,9 @@ private:
     add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.stages[size_t(std::min(op.stage, next))].boundary);
   }
 
-  /// The rank's collectives and its stages' optimizer steps.
+  /// Adds the rank's collectives and its stages' optimizer steps.
   void addEnd(const std::vector<int32_t> &held) {
-    std::vector<uint32_t> ready; // for every optimizer
+    std::vector<uint32_t> ready; // all-reduces that every optimizer waits for
     auto reduce = [&](plan::Payload of, int32_t group, int64_t bytes, int64_t cost) {
       std::vector<uint32_t> done{last()};
       if (ready.empty() && options.fillsWeights)
@@ -174,17 +176,17 @@ private:
   const BuildOptions &options;
   ProgramSet &set;
   Microbatches microbatches;
-  // Of the rank at hand.
+  // From here on: about the rank whose program is being built.
   Program *program = nullptr;
   std::vector<uint32_t> known; // the first instruction of each stage and letter
-  // Of its W on a queue of their own: all in order, and each stage's last; the B of each; and the last B.
-  std::vector<uint32_t> weights;
-  llvm::DenseMap<int32_t, uint32_t> lastWeight;
-  llvm::DenseMap<std::pair<int32_t, int32_t>, uint32_t> inputs; // by stage and microbatch
-  uint32_t lastInput = kNone;
+  // Used only where W run on a queue of their own.
+  std::vector<uint32_t> weights;                                // all W in order
+  llvm::DenseMap<int32_t, uint32_t> lastWeight;                 // the last W of each stage
+  llvm::DenseMap<std::pair<int32_t, int32_t>, uint32_t> inputs; // the B of each stage and microbatch
+  uint32_t lastInput = kNone;                                   // the last B
 };
 
-/// Finds who takes what each pass makes.
+/// Finds the pass that takes each tensor, and adds a transfer if that pass is on another rank.
 class TransferFinder {
 public:
   TransferFinder(const schedule::Problem &problem, ProgramSet &set)
@@ -197,7 +199,7 @@ public:
     for (uint32_t rank = 0; rank != set.ranks(); ++rank) {
       const Program &program = set.programs[rank];
       std::vector<Hop> hops(program.operations.size());
-      // Transfers are appended behind the rank's own instructions meanwhile.
+      // Up to own[rank]: this loop appends transfers behind the rank's own instructions.
       for (uint32_t i = 0; i != own[rank]; ++i) {
         const Instruction &instruction = program.instructions[i];
         const int64_t bytes = program.yields[instruction.operation];
@@ -221,18 +223,18 @@ public:
 private:
   using Place = std::pair<uint32_t, uint32_t>; // rank and instruction
 
-  /// What carries what passes of one operation make.
+  /// The send and the receive that passes of one operation share, each in its microbatch.
   struct Hop {
     int64_t bytes = -1;
-    int32_t to = -1, stage = -1; // rank and stage that take it
-    uint32_t send = 0, recv = 0; // operations
+    int32_t to = -1, stage = -1; // the rank and the stage that take the tensor
+    uint32_t send = 0, recv = 0; // indices of their operations
   };
 
   LogicalResult findPasses() {
     for (uint32_t rank = 0; rank != set.ranks(); ++rank) {
       Program &program = set.programs[rank];
       own.push_back(program.instructions.size());
-      size_t most = own.back(); // as many as they may become
+      size_t most = own.back(); // instructions, once transfers are added
       for (uint32_t i = 0; i != own.back(); ++i) {
         const Instruction &instruction = program.instructions[i];
         const plan::Kind kind = program.kind(instruction);
@@ -253,7 +255,7 @@ private:
     return success();
   }
 
-  /// `known`: of the same operation of the same rank, in another microbatch.
+  /// `known`: what the last transfer of the same operation used; often this one can use it too.
   void add(Place producer, Place consumer, int64_t bytes, Hop &known) {
     Program &from = set.programs[producer.first], &to = set.programs[consumer.first];
     const int32_t stage = to.of(to.instructions[consumer.second]).stage;
@@ -297,7 +299,7 @@ PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
     const schedule::Letter letter = schedule::letterOf(cast<InstructionOpInterface>(op).kind());
     passes[stage][size_t(letter)] = op.getLoc();
   }
-  // Where backwards are split, a word may still have some whole: B and W in one.
+  // In a word with split backwards some may still be whole (BW). The block states none; they take the place of its B.
   for (auto &own : passes)
     if (auto &whole = own[size_t(schedule::Letter::BW)]; !whole)
       whole = own[size_t(schedule::Letter::B)];

@@ -1,32 +1,35 @@
-// Orders to programs: the one place in which a rank's word becomes instructions.
+// From words to programs. A word is a rank's compute order (compiler/schedule/model/Problem.h); a program is the rank's
+// instructions in issue order. Only the code here makes programs of words.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
 
 namespace pipec {
 
-/// Of a pass of a stage: where the design level states it.
+/// The place of each pass of a stage in the source: that of its op in the pipeline's block. Instructions and the errors
+/// about them carry these places.
 struct PassPlaces {
   explicit PassPlaces(pipe::PipelineOp pipeline);
-  /// All at one place.
+  /// Gives all passes the same place.
   PassPlaces(mlir::Location place, const schedule::Problem &problem);
 
-  mlir::Location whole;                                             // of all else
+  mlir::Location whole; // of collectives, optimizer steps, and passes without a place of their own
   std::vector<std::array<std::optional<mlir::Location>, 4>> passes; // by stage and letter
 };
 
 struct BuildOptions {
   pipe::Communicator communicator = pipe::Communicator::PerEdge;
-  bool fillsWeights = false; // W on a queue of their own
+  bool fillsWeights = false; // whether W run on a queue of their own, when the compute queue waits
 };
 
-/// Each rank's word, then its collectives and its stages' optimizer steps; no transfers yet. `words` are right
-/// (schedule::verify). O(letters).
+/// Makes a program for each rank: the passes of its word, its collectives, and the optimizer steps of its stages.
+/// Transfers are not among them yet. Needs schedule::verify(problem, words) to have passed. O(letters).
 ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words &words, const PassPlaces &places,
                          const BuildOptions &options);
 
-/// A transfer for each tensor that a pass on another rank takes, behind all else of its ranks. An error where a pass is
-/// none of the problem's or stands twice, or a tensor that no pass takes is made.
+/// Adds a transfer for each tensor that one rank makes and another takes. Its send and its receive stand behind all
+/// other instructions of their ranks until a reorder() puts them in their places. An error if the problem has no such
+/// pass, if a pass stands twice, or if no pass takes a tensor that another makes.
 mlir::LogicalResult addTransfers(const schedule::Problem &problem, ProgramSet &set);
 
 } // namespace pipec

@@ -14,10 +14,11 @@ namespace pipec {
 
 namespace {
 
-constexpr uint32_t kPassLevels = 8; // of a forward, or half of a split backward
+constexpr uint32_t kPassLevels = 8; // how long a forward lasts, and either half of a split backward
 
-/// At one level, transfers come before passes (which may take what they bring), in a fixed order that does not depend
-/// on the microbatch, so that what repeats looks the same every time: by their ranks, and so do passes.
+/// The order of nodes that start at one level. Transfers come before passes, since a pass may take what a transfer of
+/// the same level brings. Transfers are ordered by their ranks, passes too, and never by microbatch: so an order that
+/// repeats looks the same every time.
 class Ties {
 public:
   explicit Ties(const ProgramSet &set) : peers(set.ranks()) {
@@ -37,8 +38,8 @@ public:
   uint32_t ofPasses(size_t rank) const { return first.back() + uint32_t(rank); }
 
 private:
-  std::vector<std::vector<int32_t>> peers; // that a rank sends to
-  std::vector<uint32_t> first = {0};
+  std::vector<std::vector<int32_t>> peers; // of each rank, those that it sends to
+  std::vector<uint32_t> first = {0};       // of each rank, the tie of its first peer
 };
 
 } // namespace
@@ -65,7 +66,7 @@ Dependences::Dependences(const ProgramSet &set, Levels levels) {
         backwards.push_back(node);
       places.emplace_back(uint32_t(rank), i);
       nodes[rank][i] = node;
-      // A pair is one node: neither starts before both can.
+      // Header, forward and backward of a pair are one node: neither pass starts before both can.
       for (uint32_t with = overlaps ? 2 : 0; with != 0; --with)
         nodes[rank][++i] = node;
       if (!std::exchange(first, false))
@@ -80,7 +81,7 @@ Dependences::Dependences(const ProgramSet &set, Levels levels) {
   }
   last(levels);
   meet(set);
-  // What an order file has wait beside: transfers for the passes before them, passes for sends.
+  // Waits that an order file adds: of transfers for the passes before them, and of passes for sends.
   for (size_t rank = 0; rank != set.ranks(); ++rank)
     for (const Use &use : set.programs[rank].uses)
       if (isTransfer(nodes[rank][use.user]) || isTransfer(nodes[rank][use.definition]))
@@ -94,15 +95,17 @@ void Dependences::last(Levels levels) {
     graph.setWeight(Graph::Node(node), levels.transfer);
 }
 
-/// Where all transfers are in one queue, an all-reduce is in it as well, and holds up what stands behind it until all
-/// of its ranks have come to theirs. So all that those ranks do before it comes before the first of them.
+/// Adds the edges of all-reduces that share a queue with transfers. Such an all-reduce holds up what stands behind it
+/// until all ranks of its group have come to theirs. So whatever these ranks do before it must come before the node of
+/// any of them; the edges say so through the node of the first rank.
 void Dependences::meet(const ProgramSet &set) {
-  std::map<std::pair<int32_t, size_t>, Graph::Node> firsts; // by its group, and how many of it came before
+  // The first rank's node, by group and by how many all-reduces of the group stand before it.
+  std::map<std::pair<int32_t, size_t>, Graph::Node> firsts;
   for (size_t rank = 0; rank != set.ranks(); ++rank) {
     const Program &program = set.programs[rank];
     if (program.communicator != Communicator::Shared)
       continue;
-    std::map<int32_t, size_t> before; // by group
+    std::map<int32_t, size_t> before; // all-reduces of this rank so far, by group
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Operation &operation = program.of(program.instructions[i]);
       if (!plan::isCollective(operation.kind))
@@ -142,7 +145,7 @@ void Dependences::arrange(ProgramSet &set, const std::vector<Graph::Node> &order
 }
 
 InFlightDiagnostic Dependences::report(const ProgramSet &set, const std::vector<Graph::Node> &cycle) const {
-  // Of a transfer, that of what it carries.
+  // Rank and record of a node; of a transfer, those of the pass whose tensor it carries.
   auto passOf = [&](Graph::Node node) {
     if (!isTransfer(node))
       return placeOf(node);

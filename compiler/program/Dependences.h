@@ -1,5 +1,5 @@
-// What waits for what in the programs, whatever the times: the graph from which one order of all ops and transfers is
-// cut (design, section 5).
+// Which instruction waits for which, whatever the times. From this graph comes one order of all passes and transfers of
+// all ranks; each program is that order restricted to its rank.
 #pragma once
 
 #include "compiler/program/Graph.h"
@@ -12,60 +12,61 @@
 
 namespace pipec {
 
-/// A node for each op that is no transfer (an overlapped pair is one, with its header), in the order of ranks and
-/// records, then one for each transfer. Edges: each
-/// rank's word, and from producer to transfer to consumer.
+/// The graph of a program set. Its first nodes are the instructions that are no transfers, rank by rank in issue order;
+/// an overlapped pair and its header are one node. Then comes a node for each transfer, which stands for the send and
+/// the receive. Edges follow each rank's word, and lead from the pass that makes a tensor to its transfer and on to the
+/// pass that takes it. A "record" is the index of an instruction in its program.
 class Dependences {
 public:
-  /// How many levels things last; a forward, or half of a split backward, always lasts 8. Where transfers last none,
-  /// what repeats is shortest; the longer they last, the more room the order leaves for them.
+  /// How many levels a node lasts. A forward always lasts 8, and so does either half of a split backward. Where
+  /// transfers last 0, the order repeats after the fewest instructions. The longer they last, the later the order has
+  /// the passes that take what they bring.
   struct Levels {
     uint32_t transfer = 0;
     uint32_t backward = 16; // fused
   };
 
-  /// The transfers must be known.
+  /// Needs a set whose transfers are found (addTransfers or matchTransfers).
   explicit Dependences(const ProgramSet &set, Levels levels);
   explicit Dependences(const ProgramSet &set) : Dependences(set, Levels()) {}
-  /// From now on things last so many.
+  /// Changes how many levels nodes last.
   void last(Levels levels);
 
   Graph::Node nodeOf(size_t rank, uint32_t record) const { return nodes[rank][record]; }
   void edge(Graph::Node from, Graph::Node to) { graph.edge(from, to); }
 
-  /// One order of all nodes; if a cycle prevents that, false, and `order` is the cycle's.
+  /// Finds one order of all nodes. Returns false if there is a cycle; `order` then holds its nodes.
   bool sort(std::vector<Graph::Node> &order) { return graph.sort(order); }
 
   bool isTransfer(Graph::Node node) const { return node >= places.size(); }
   size_t transferAt(Graph::Node node) const { return node - places.size(); }
-  /// Rank and record of a node that is no transfer.
+  /// Rank and record of a node that is no transfer; of a pair, the record of its header.
   std::pair<uint32_t, uint32_t> placeOf(Graph::Node node) const { return places[node]; }
 
-  /// Puts the records of all ranks in the order of the nodes; ops stay where they are. From then on there is no
-  /// nodeOf().
+  /// Puts the instructions of all ranks in the order of the nodes. nodeOf() must not be called afterwards.
   void arrange(ProgramSet &set, const std::vector<Graph::Node> &order);
 
-  /// Reports a cycle among nodes, each waiting for the next; notes may be added.
+  /// Reports a cycle of nodes, each of which waits for the next. The caller may add notes.
   mlir::InFlightDiagnostic report(const ProgramSet &set, const std::vector<Graph::Node> &cycle) const;
 
 private:
   void meet(const ProgramSet &set);
 
   Graph graph;
-  std::vector<std::pair<uint32_t, uint32_t>> places;
-  std::vector<Graph::Node> backwards;          // fused ones, and pairs
-  std::vector<std::vector<Graph::Node>> nodes; // by rank and instruction
+  std::vector<std::pair<uint32_t, uint32_t>> places; // rank and record, by node
+  std::vector<Graph::Node> backwards;                // fused backwards, and pairs
+  std::vector<std::vector<Graph::Node>> nodes;       // by rank and record
 };
 
-/// All nodes in order, at the usual levels. Of instructions that are in that order too it is what orders them, which
-/// the next pass need not work out again.
+/// A graph and the order of its nodes at the usual levels. A pass that arranges instructions by it hands it on, so that
+/// the next pass need not work it out again.
 struct Ordered {
   explicit Ordered(const ProgramSet &set) : dependences(set), sorted(dependences.sort(order)) {}
 
   Dependences dependences;
-  std::vector<Graph::Node> order; // or a cycle
+  std::vector<Graph::Node> order; // all nodes; if not `sorted`, the nodes of a cycle
   bool sorted;
-  bool arranged = false; // the instructions stand in this order
+  bool arranged = false; // whether the instructions stand in this order
 };
 
 } // namespace pipec

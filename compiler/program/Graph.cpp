@@ -30,12 +30,12 @@ void Graph::findSuccessors() {
 bool Graph::sort(std::vector<Node> &order) {
   if (std::exchange(changed, false))
     findSuccessors();
-  // What a visit to a node reads and writes lies together: visits go all over the graph.
+  // Visits go all over the graph, so what one visit reads and writes lies together.
   struct State {
     uint32_t tie;
-    uint32_t waiting; // predecessors that are not in the order yet
-    uint32_t level;   // at least
-    uint32_t first;   // of its successors
+    uint32_t waiting; // how many predecessors are not in the order yet
+    uint32_t level;   // the largest that the predecessors in the order ask for
+    uint32_t first;   // where its successors begin
     uint32_t weight;
   };
   std::vector<State> states;
@@ -47,11 +47,11 @@ bool Graph::sort(std::vector<Node> &order) {
   }
   states.push_back({0, 0, 0, uint32_t(successors.size()), 0});
 
-  // Levels never decrease: what becomes ready starts no earlier than what made it so, and at most `longest` later. Most
-  // wait for a later level; only those of the level at hand are kept in order.
-  using Entry = uint64_t; // tie, node
+  // A node that becomes ready starts at the level of the node that made it ready, or at most `longest` levels later. So
+  // longest + 1 lists hold all that is ready, and only the list of the level at hand needs to be ordered: a heap.
+  using Entry = uint64_t; // tie in the high half, node in the low
   std::vector<std::vector<Entry>> byLevel(size_t(longest) + 1);
-  size_t left = 0; // in byLevel
+  size_t left = 0; // how many entries byLevel holds
   auto note = [&](Node node) {
     byLevel[states[node].level % byLevel.size()].push_back(uint64_t(states[node].tie) << 32 | node);
     ++left;
@@ -72,7 +72,8 @@ bool Graph::sort(std::vector<Node> &order) {
       std::pop_heap(ready.begin(), ready.end(), std::greater<>());
       ready.pop_back();
       order.push_back(node);
-      // What is added one after the other mostly comes one after the other, in more strands than a processor follows.
+      // Nodes mostly come in the order in which they were added, but on many ranks at once: in more strands than a
+      // processor's prefetcher follows.
       __builtin_prefetch(states.data() + std::min(size_t(node) + kAhead, nodes.size()));
       const uint32_t end = now + states[node].weight;
       for (uint32_t s = states[node].first; s != states[node + 1].first; ++s) {
@@ -92,7 +93,7 @@ bool Graph::sort(std::vector<Node> &order) {
   if (order.size() == nodes.size())
     return true;
 
-  // Every node that is left has a predecessor that is left: going backwards from one of them closes a cycle.
+  // Every node that is left has a predecessor that is left, so going backwards from any of them closes a cycle.
   std::vector<Node> predecessor(nodes.size(), ~Node(0));
   for (auto [from, to] : edges)
     if (states[from].waiting != 0 && states[to].waiting != 0)

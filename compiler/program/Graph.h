@@ -1,6 +1,6 @@
-// A dependence graph of passes and transfers, and one order of its nodes: by level (the longest path to a node), ties
-// by a key. The order is a linear extension of the graph, so the ranks' parts of it cannot wait for each other in a
-// cycle.
+// A dependence graph, and one order of its nodes. A node's level is the length of the longest path to it. Nodes are
+// ordered by level, those of one level by a tie. Each node stands behind all that it depends on. So if every rank keeps
+// to this order, ranks cannot wait for each other in a cycle.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Graph {
 public:
   using Node = uint32_t;
 
-  /// A node that lasts `weight` levels. At one level, smaller ties come first.
+  /// Adds a node that lasts `weight` levels. Among nodes of one level, smaller ties come first.
   Node add(uint32_t weight, uint32_t tie);
   void setWeight(Node node, uint32_t weight) { nodes[node].weight = weight; }
   /// `to` starts no earlier than `from` ends.
@@ -28,8 +28,8 @@ public:
     edges.reserve(edgeCount);
   }
 
-  /// All nodes in order. If a cycle prevents that, false, and `order` is the nodes of one cycle. O((nodes + edges) log
-  /// width).
+  /// Puts all nodes in order. Returns false if there is a cycle; `order` then holds the nodes of one, each waiting for
+  /// the next. O((nodes + edges) log width), where the width is the most nodes of one level.
   bool sort(std::vector<Node> &order);
 
 private:
@@ -37,13 +37,13 @@ private:
 
   struct Data {
     uint32_t weight, tie;
-    uint32_t before = 0; // predecessors
-    uint32_t first = 0;  // of its successors
+    uint32_t before = 0; // how many predecessors it has
+    uint32_t first = 0;  // where its successors begin in `successors`
   };
   std::vector<Data> nodes;
   std::vector<std::pair<Node, Node>> edges;
-  std::vector<Node> successors; // by node
-  bool changed = false;         // since they were found
+  std::vector<Node> successors; // those of each node in a row
+  bool changed = false;         // nodes or edges were added since `successors` was made
 };
 
 } // namespace pipec

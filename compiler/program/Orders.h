@@ -1,4 +1,4 @@
-// Orders of the dialect and words of the scheduler, one made of the other.
+// Between an order of the dialect (#pipe.order) and a word of the scheduler: both are one rank's passes in order.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -6,7 +6,7 @@
 
 namespace pipec {
 
-/// The passes of an order; without its transfers.
+/// The passes of an order; its transfers are left out.
 schedule::Word wordOf(pipe::OrderAttr order);
 
 std::vector<pipe::Action> actionsOf(const schedule::Word &word);

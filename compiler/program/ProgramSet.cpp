@@ -38,7 +38,7 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
     key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
     if (plan::isCollective(operation.kind) && communicator != Communicator::Shared)
-      key.ends = {operation.group, 3}; // a group has its own, unless all is one
+      key.ends = {operation.group, 3}; // 3 tells a group from a peer (queueKey gives 0 to 2)
   } else if (fillsWeights && (plan::rowOf(operation.kind).queues & plan::kWeightsQueue) != 0) {
     key.queue = {plan::QueueKind::Device, plan::Priority::Weights};
   }
@@ -57,7 +57,7 @@ void Program::useCommunicator(Communicator other) {
 }
 
 void Program::sortUses() {
-  std::vector<uint32_t> first(instructions.size() + 1); // of each user's
+  std::vector<uint32_t> first(instructions.size() + 1); // where the uses by each instruction begin
   for (const Use &use : uses)
     ++first[use.user];
   for (size_t i = 1; i != first.size(); ++i)
@@ -91,7 +91,7 @@ size_t ProgramSet::instructions() const {
   return count;
 }
 
-/// Links of a rank follow its instructions: the one at i has gone to placed[i], kNone: it is no more.
+/// Makes links follow the instructions of a rank that have moved. What was at i is now at placed[i]; kNone: it is gone.
 void ProgramSet::moved(size_t rank, const std::vector<uint32_t> &placed) {
   Program &program = programs[rank];
   auto follow = [&](uint32_t &instruction) {
@@ -178,7 +178,7 @@ void ProgramSet::erase(size_t rank, uint32_t at) {
   }
   if (transfer == kNone)
     return;
-  // The last transfer takes the number that has become free.
+  // The last transfer takes the index that has become free.
   if (transfer + 1 != transfers.size()) {
     const Transfer &last = transfers[transfer] = transfers.back();
     programs[size_t(last.from)].instructions[last.send].out = transfer;
@@ -244,7 +244,7 @@ schedule::Words wordsOf(const ProgramSet &set) {
   schedule::Words words;
   for (const Program &program : set.programs) {
     schedule::Word &word = words.emplace_back();
-    bool overlapped = false; // what comes next
+    bool overlapped = false; // whether the next pass is the F of a pair
     for (const Instruction &instruction : program.instructions) {
       const plan::Operation &operation = program.of(instruction);
       overlapped |= operation.kind == plan::Kind::Overlapped;

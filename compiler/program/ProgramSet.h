@@ -1,6 +1,6 @@
-// The programs of all ranks as one value, the program set: what every pass below the design level reads and edits. It
-// is to the dialect what machine functions are to LLVM IR: dense arrays, because a walk over a million ops costs a
-// cache miss or two at each. Its text is `pipe.program` (ProgramText.h).
+// The program set: the programs of all ranks as one value, which every pass below the design level reads and edits. It
+// is to the dialect what machine functions are to LLVM IR. It is made of dense arrays, because a walk over a million
+// MLIR ops costs a cache miss or two at each. `pipe.program` ops are its text (ProgramText.h).
 #pragma once
 
 #include "compiler/program/Programs.h"
@@ -16,51 +16,54 @@ namespace pipec {
 
 inline constexpr uint32_t kNone = ~uint32_t(0);
 
-/// One instruction of a program: what it does in one microbatch, where it runs, what it takes and what it makes. Both
-/// ends of a hand-over name each other; of what stays on its queue the order says it all.
+/// One instruction of a program: what it does in one microbatch, where it runs, and what it hands over to or takes from
+/// another queue. The two ends of such a hand-over name each other. Between instructions of one queue nothing is said,
+/// since their order says it all.
 struct Instruction {
-  uint32_t operation = 0; // its kind, stage, layers, group and cost: in Program::operations
+  uint32_t operation = 0; // in Program::operations: all that does not depend on the microbatch
   int32_t microbatch = 0;
   uint32_t queue = 0; // in Program::queues
   uint32_t place = 0; // in Program::places
-  /// What it takes from another queue: of a pass the receive, of a send the pass, of a W on the weights queue its B or
-  /// F, whichever stands later. Of a receive: the transfer, in ProgramSet::transfers. kNone: nothing.
+  /// The instruction whose result it takes from another queue: for a pass its receive, for a send its pass, for a W on
+  /// the weights queue its B or F, whichever stands later. For a receive: its index in ProgramSet::transfers. kNone:
+  /// nothing.
   uint32_t in = kNone;
-  /// What it makes for another queue: of a pass the send, of a receive the pass. Of a send: the transfer.
+  /// The instruction that takes its result on another queue: for a pass its send, for a receive its pass. For a send:
+  /// its index in ProgramSet::transfers. kNone: none.
   uint32_t out = kNone;
 };
 
-/// What an instruction waits for besides `in`.
+/// A wait besides `in`: `user` starts after `definition` has completed. Both are instructions of one program.
 struct Use {
-  uint32_t user = 0, definition = 0; // instructions of one program
+  uint32_t user = 0, definition = 0;
   auto operator<=>(const Use &) const = default;
 };
 
-/// What shares a queue of a rank: its class and, of transfers and collectives, with whom it talks.
+/// Instructions of a rank with equal keys share a queue.
 struct QueueKey {
   plan::Queue queue;
-  std::pair<int32_t, int> ends; // as queueKey() says; of device queues {}
+  std::pair<int32_t, int> ends; // with whom a communicator talks (queueKey()); {} for the device's own queues
   bool operator==(const QueueKey &) const = default;
 };
 
 /// The program of one rank.
 struct Program {
   int32_t rank = 0;
-  mlir::Location place; // of the program as a whole
+  mlir::Location place; // for errors about the program as a whole
   pipe::Communicator communicator = pipe::Communicator::PerEdge;
   std::vector<int32_t> stages;
-  bool fillsWeights = false; // W run on a queue of their own, whenever the compute queue waits
-  int32_t copies = 1, slices = 1;
+  bool fillsWeights = false;      // W run on a queue of their own, whenever the compute queue waits
+  int32_t copies = 1, slices = 1; // as in schedule::Problem
   plan::Bytes staticBytes = 0, workspace = 0;
   std::optional<plan::Bytes> memoryLimit;
-  std::optional<std::vector<plan::Ring>> rings; // once slots are allocated
+  std::optional<std::vector<plan::Ring>> rings; // transfer buffers; absent until slots are allocated
 
-  std::vector<QueueKey> queues = {QueueKey()}; // row 0: compute
-  std::vector<plan::Operation> operations;     // what differs in no more than the microbatch is one
-  std::vector<plan::Bytes> yields;             // of operations: bytes of the tensor that a pass yields; -1: none
+  std::vector<QueueKey> queues = {QueueKey()}; // the first is the compute queue
+  std::vector<plan::Operation> operations;     // one for all instructions that differ in the microbatch alone
+  std::vector<plan::Bytes> yields;             // by operation: bytes of the tensor that a pass yields; -1: none
   std::vector<mlir::Location> places;
   std::vector<Instruction> instructions; // in issue order
-  std::vector<Use> uses;                 // in ascending order
+  std::vector<Use> uses;                 // ascending
 
   explicit Program(mlir::Location place) : place(place) {}
 
@@ -75,18 +78,20 @@ struct Program {
   mlir::InFlightDiagnostic emitError(uint32_t instruction) const { return mlir::emitError(placeOf(instruction)); }
   plan::Bytes yieldOf(uint32_t instruction) const { return yields[instructions[instruction].operation]; }
 
-  /// The index of an equal operation, added if there is none.
+  /// The index in `operations` of an equal operation, which is added if there is none.
   uint32_t indexOf(const plan::Operation &operation, plan::Bytes yielded = -1);
-  /// The queue on which an operation of this program runs, added if there is none: the only place where the
-  /// communicator and `fillsWeights` become queues.
+  /// The index in `queues` of the queue on which an operation runs, which is added if there is none. Only this function
+  /// turns the communicator and `fillsWeights` into queues.
   uint32_t queueFor(const plan::Operation &operation);
-  /// What shares a transfer queue from now on; every instruction goes to the queue that follows from it.
+  /// Changes which transfers share a queue; every instruction moves to the queue that follows.
   void useCommunicator(pipe::Communicator other);
-  /// Puts uses that were appended into order.
+  /// Puts `uses` in ascending order after some were appended.
   void sortUses();
 
 private:
-  llvm::DenseMap<uint64_t, uint32_t> index; // by stage, kind and payload: mostly that is all
+  /// The last operation added of each stage, kind and payload. Mostly there is one; indexOf() may add an equal one
+  /// where several alternate.
+  llvm::DenseMap<uint64_t, uint32_t> index;
 };
 
 /// One transfer, by the instructions at its ends.
@@ -97,46 +102,50 @@ struct Transfer {
   bool operator==(const Transfer &) const = default;
 };
 
-/// The predicted run of programs in which no slot is ever waited for, so that slots change no time of it.
+/// The times of a predicted run. A set has them where the run never waited for a slot, so that they hold whether slots
+/// are allocated or not.
 struct Predicted {
   plan::Time makespan = 0, span = 0;
 };
 
 struct ProgramSet {
   std::vector<Program> programs;   // programs[r] is rank r's
-  std::vector<plan::Group> groups; // of collectives, by ranks; what an operation's group is an index of
+  std::vector<plan::Group> groups; // ranks of collectives; plan::Operation::group is an index of it
   std::vector<Transfer> transfers;
   std::optional<Predicted> predicted;
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;
-  /// The index of the group of these ranks, added if there is none. Ascending.
+  /// The index of the group of these ranks (ascending), which is added if there is none.
   int32_t groupOf(std::vector<int32_t> ranks);
 
   //===--------------------------------------------------------------------===//
-  // Edits. Each keeps uses, hand-overs and transfers right: they name what they named before.
+  // Edits. Instructions move; uses, hand-overs and transfers go on naming the same ones.
   //===--------------------------------------------------------------------===//
 
-  /// Puts an instruction before the one at `at`; it takes and makes nothing yet. O(instructions of the rank).
+  /// Puts an instruction before the one at `at`. It has no hand-over and no use. O(instructions of the rank).
   void insert(size_t rank, uint32_t at, const plan::Operation &operation, int32_t microbatch, mlir::Location place);
-  /// Another operation at this place, in the same microbatch, on the queue that goes with it.
+  /// Gives the instruction another operation and the queue that goes with that; its microbatch and links stay.
   void replace(size_t rank, uint32_t at, const plan::Operation &operation);
-  /// Takes an instruction out, with all uses of it; of a transfer both ends. O(instructions of the ranks).
+  /// Takes an instruction out, with all uses by it and of it. For a send or receive, takes out the other end as well.
+  /// O(instructions of the ranks).
   void erase(size_t rank, uint32_t at);
-  /// Puts a rank's instructions in this order, given by their indices. O(instructions and uses of the rank).
+  /// Puts a rank's instructions in the order of `order`, which holds their indices; those left out are gone.
+  /// O(instructions and uses of the rank).
   void reorder(size_t rank, const std::vector<uint32_t> &order);
-  /// Sends what `producer` of rank `from` makes to `consumer` of rank `to`. Both ends stand behind all else of their
-  /// ranks until reorder() puts them in their places. `send` and `recv` are operations of the two programs.
+  /// Adds the send and the receive of what `producer` on rank `from` makes and `consumer` on rank `to` takes. Both
+  /// stand behind all else of their ranks until reorder() puts them in their places. `send` and `recv` are indices of
+  /// operations of the two programs.
   void addTransfer(int32_t from, uint32_t producer, uint32_t send, int32_t to, uint32_t consumer, uint32_t recv);
 
-  /// What is wrong with the links between instructions, for tests and assertions; empty: nothing.
+  /// What is wrong with the links between instructions; empty: nothing. For tests and assertions.
   std::string check() const;
 
 private:
   void moved(size_t rank, const std::vector<uint32_t> &placed);
 };
 
-/// The words of the programs.
+/// Each rank's word: the passes of its program in order.
 schedule::Words wordsOf(const ProgramSet &set);
 
 } // namespace pipec

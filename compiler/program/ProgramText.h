@@ -1,5 +1,5 @@
-// The text of a program set, `pipe.program` ops: read and written here and nowhere else. Reading what was written gives
-// the same set; writing what was read gives the same text where that was written here.
+// Between a program set and its text, `pipe.program` ops; no other code reads or writes these. Reading what was written
+// gives the same set. Writing what was read gives the same text, if that text was written by this code.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
@@ -8,15 +8,15 @@
 
 namespace pipec {
 
-/// The programs of a module whose ops the verifier has passed; transfers are not matched yet. An error where a rank's
-/// program is missing or doubled, or an instruction names a rank that has none.
+/// The programs of a module that MLIR's verifier has passed. Sends and receives are not matched yet. An error if a rank
+/// has no program or two, or if an instruction names a rank that has none.
 mlir::FailureOr<ProgramSet> readPrograms(mlir::ModuleOp module);
 
-/// Finds the transfers of programs that were read, by what they carry (payload, stage, microbatch). An error where a
-/// send has no receive or the other way round, or no pass at its end.
+/// Finds the transfers of programs that were read: a send and a receive match if payload, stage and microbatch do. An
+/// error if a send has no receive, a receive no send, or if no single pass takes what a receive brings.
 mlir::LogicalResult matchTransfers(ProgramSet &set);
 
-/// Puts these programs behind the module's pipeline, in place of those that it has.
+/// Writes the programs at the end of the module, in place of those that it has.
 void writePrograms(const ProgramSet &set, mlir::ModuleOp module);
 
 } // namespace pipec

@@ -25,13 +25,13 @@ PipelineOp findPipeline(ModuleOp module) {
   return found;
 }
 
-/// Of the value of a type among an op's results; 0 without one.
+/// The bytes of an op's result of the type `Sized`; 0: it has none.
 template <typename Sized> static int64_t bytesOf(Operation *op) {
   Value value = firstOf<Sized>(op->getResults());
   return value ? cast<Sized>(value.getType()).getBytes() : 0;
 }
 
-/// What a pass of the block says of its stage.
+/// Takes over what a pass of the block says of its stage.
 static void add(InstructionOpInterface pass, schedule::Stage &stage) {
   switch (pass.kind()) {
   case plan::Kind::Forward:

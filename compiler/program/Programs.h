@@ -1,4 +1,5 @@
-// The ops of a module as passes ask for them: the pipeline, the programs by rank, what an op is called in a message.
+// What passes ask of the ops of a module: its pipeline as the scheduler's problem, and what an op is called in a
+// message.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -12,22 +13,24 @@
 
 namespace pipec {
 
-/// The module's pipeline; an error at the module if there is none or more than one.
+/// The module's pipeline; null after an error if there is none or more than one.
 pipe::PipelineOp findPipeline(mlir::ModuleOp module);
 
-/// What the pipeline says, as the scheduler takes it: costs and sizes from the block's ops and types.
+/// The scheduler's problem: the pipeline's attributes, with costs and sizes from the ops and types of its block.
 schedule::Problem problemOf(pipe::PipelineOp pipeline);
 
-/// What shares a transfer queue of a rank has equal keys.
+/// Transfers of a rank share a queue if their keys are equal. `sends`: whether it sends to the peer or receives from
+/// it.
 std::pair<int32_t, int> queueKey(pipe::Communicator communicator, int32_t peer, bool sends);
 
-/// Where the spec states `key`, if the location of what was made from it says so; else the location.
+/// Where the spec states `key`, if `location` knows that; else `location`.
 mlir::Location placeOf(mlir::StringRef key, mlir::Location location);
 
-/// F, B, W, BW; not transfers or optimizer steps.
+/// Whether an op is F, B, W or BW.
 bool isPass(mlir::Operation *op);
+/// The stage of an instruction; -1: it has none.
 int32_t stageOf(mlir::Operation *op);
-/// Of a pass or a transfer.
+/// The microbatch of a pass or a transfer; 0 for all other ops.
 int32_t microbatchOf(mlir::Operation *op);
 /// "F stage 3 microbatch 7"
 std::string nameOf(mlir::Operation *op);

@@ -22,12 +22,12 @@ template <typename Type> int64_t bytesIn(TypeRange types) {
 plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages, ProgramSet &set) {
   plan::Operation made;
   made.kind = op.kind();
-  // What is of no stage is listed under the rank's first.
+  // An all-reduce has no stage; the plan lists it under the rank's first.
   made.stage = op.stage() >= 0 || stages.empty() ? std::max(op.stage(), 0) : stages.front();
   made.peer = op.peerRank();
   made.cost = op.duration();
   if (plan::isCompute(made.kind)) {
-    // What a forward keeps it yields; the others take it.
+    // A forward yields what it keeps; the other passes take it.
     const TypeRange held = plan::holds(made.kind) ? TypeRange(op->getResultTypes()) : TypeRange(op->getOperandTypes());
     made.activation = bytesIn<ActivationType>(held);
     made.context = bytesIn<ContextType>(held);
@@ -48,7 +48,7 @@ public:
 
   Program run() {
     describe();
-    // Of an overlapped pair its header stands before the two.
+    // An overlapped pair becomes a header and its two passes behind it.
     for (Operation &each : op.getStep().front()) {
       add(&each);
       if (auto pair = dyn_cast<OverlappedOp>(each))
@@ -95,12 +95,12 @@ private:
     program.places.push_back(each->getLoc());
   }
 
-  /// Where the data of an instruction come from, and the tokens that it takes.
+  /// Turns the operands of an instruction into hand-overs and uses.
   void link(uint32_t i) {
     Instruction &own = program.instructions[i];
     const plan::Kind kind = program.kind(own);
     if (kind == plan::Kind::Overlapped)
-      return; // its two take what it needs
+      return; // its two passes have the operands
     for (Value operand : ops[i]->getOperands()) {
       const auto found = index.find(sourceOf(operand));
       if (found == index.end())
@@ -130,7 +130,7 @@ private:
   llvm::DenseMap<Operation *, uint32_t> index;
 };
 
-/// The module's programs by rank.
+/// The module's programs, rank 0's first.
 FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
   std::map<uint32_t, ProgramOp> byRank;
   for (auto program : module.getOps<ProgramOp>()) {
@@ -153,7 +153,7 @@ FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
   return programs;
 }
 
-/// Each rank that an instruction names has a program, and each rank of a group a collective of it.
+/// Checks that each rank that an instruction names has a program, and each rank of a group a collective of that group.
 LogicalResult checkPeers(const ProgramSet &set) {
   std::vector<std::vector<bool>> has(set.groups.size(), std::vector<bool>(set.ranks()));
   for (const Program &program : set.programs)
@@ -175,7 +175,7 @@ LogicalResult checkPeers(const ProgramSet &set) {
   return success();
 }
 
-/// Finds the transfers by what they carry.
+/// Matches sends and receives by what they carry.
 class Matcher {
 public:
   explicit Matcher(ProgramSet &set) : set(set) {}
@@ -195,7 +195,7 @@ public:
   }
 
 private:
-  /// What is carried, as the receiver names it, and the two ranks.
+  /// What a transfer carries, as the receiver names it, and its two ranks.
   using Key = std::pair<uint64_t, uint64_t>;
   static Key keyOf(const plan::Operation &operation, int32_t stage, int32_t microbatch, int32_t from, int32_t to) {
     return {uint64_t(uint32_t(stage)) << 32 | uint32_t(microbatch),

@@ -34,7 +34,7 @@ public:
   }
 
 private:
-  /// What passes of a (stage, microbatch) have yielded for later ones of this program.
+  /// What the passes of one stage and microbatch have yielded for later passes of this program.
   struct Held {
     Value activation, context, output, gradient;
   };
@@ -69,7 +69,8 @@ private:
     return builder.getArrayAttr(attributes);
   }
 
-  /// What somebody waits for besides data yields a token; so does what leaves a transfer's buffer when it ends.
+  /// Finds the instructions that yield a token: those that others wait for without taking data of them, and the pass
+  /// behind each receive, at whose end the receive's buffer is free.
   void findTokens() {
     yieldsToken.resize(program.instructions.size());
     for (const Use &use : program.uses)
@@ -91,7 +92,7 @@ private:
     return builder.getI32IntegerAttr(int32_t(next++ % size));
   }
 
-  /// What an instruction waits for besides its data; of a receive that several passes take, the tensor.
+  /// Adds the operands of an instruction's uses: tokens, or the tensor of a receive that several passes take.
   void addUses(uint32_t i, SmallVectorImpl<Value> &operands) {
     for (; nextUse != program.uses.size() && program.uses[nextUse].user == i; ++nextUse) {
       const uint32_t definition = program.uses[nextUse].definition;
@@ -100,7 +101,8 @@ private:
     }
   }
 
-  /// The value of a type that an instruction yields, seen from behind a pair that it stands in.
+  /// The value of the type `Type` that an instruction yields. If the instruction stands in a pair, that is the pair's
+  /// result, as ops behind the pair see it.
   template <typename Type> Value valueOf(uint32_t i) { return seen(firstOf<Type>(ops[i]->getResults())); }
   Value seen(Value value) {
     const auto found = outer.find(value);
@@ -156,7 +158,7 @@ private:
       if (value)
         operands.push_back(seen(value));
     };
-    // What the neighbouring stage on this rank yields, or the receive of what that of another one does.
+    // A pass takes the tensor of the neighbouring stage: from its receive if that stage is on another rank.
     const auto takeTensor = [&](int32_t neighbour, Value Held::*tensor) {
       if (instruction.in != kNone)
         return take(valueOf<BufferType>(instruction.in));
@@ -214,7 +216,7 @@ private:
     return made;
   }
 
-  /// A header and the two behind it: one op, whose results are all that the two yield.
+  /// Writes a header and the two passes behind it as one op, whose results are all that the two yield.
   void writePair(uint32_t header) {
     mlir::Block body;
     {
@@ -241,11 +243,12 @@ private:
   const std::vector<plan::Group> &groups;
   OpBuilder &builder;
   const Type token;
-  std::vector<Operation *> ops; // of each instruction
+  std::vector<Operation *> ops; // by instruction
   std::vector<bool> yieldsToken;
-  std::map<std::pair<int32_t, bool>, std::pair<uint32_t, uint32_t>> slots; // by peer and whether it sends: size, next
-  llvm::DenseMap<std::pair<int32_t, int32_t>, Held> held;                  // by stage and microbatch
-  llvm::DenseMap<Value, Value> outer; // what the two of a pair yield, as the pair's results
+  /// Size of a ring and its next transfer's number, by peer and whether it sends.
+  std::map<std::pair<int32_t, bool>, std::pair<uint32_t, uint32_t>> slots;
+  llvm::DenseMap<std::pair<int32_t, int32_t>, Held> held; // by stage and microbatch
+  llvm::DenseMap<Value, Value> outer;                     // value inside a pair → the pair's result
   size_t nextUse = 0;
 };
 

@@ -1,4 +1,4 @@
-// The text of `#pipe.order`, as a person writes an order, and what holds of one alone.
+// The text of `#pipe.order`, as a person writes an order, and the rules that hold for one order by itself.
 #include "dialects/pipe/Pipe.h"
 
 #include "runtime/plan/Limits.h"
@@ -12,7 +12,7 @@ namespace plan = pipec::plan;
 
 static constexpr auto kPasses = plan::kindsThat([](const plan::KindRow &row) { return plan::isCompute(row.kind); });
 
-/// "F, B, W or BW"
+/// "F, B, W or BW", for messages.
 static std::string letters() {
   std::string all;
   for (size_t i = 0; i != kPasses.count; ++i)
@@ -38,7 +38,7 @@ class OrderParser {
 public:
   explicit OrderParser(AsmParser &parser) : parser(parser) {}
 
-  /// What stands between `<` and `>`, and the second.
+  /// Parses what stands behind `<`, up to and with `>`.
   ParseResult parse() {
     while (failed(parser.parseOptionalGreater()))
       if (parseEntry())
@@ -70,7 +70,7 @@ private:
     return success();
   }
 
-  /// What a transfer carries is what a pass gives, or takes of its neighbour.
+  /// Parses "F0" or "B0", which names what a transfer carries: a send what that pass gives, a receive what it takes.
   ParseResult parseCarried(Action &action) {
     const SMLoc at = parser.getCurrentLocation();
     Action pass;
@@ -83,7 +83,7 @@ private:
     return success();
   }
 
-  /// Behind its `(`.
+  /// Parses a pair behind its `(`.
   ParseResult parsePair() {
     Action forward, backward;
     if (parsePass(forward) || parsePass(backward) || parser.parseRParen())
@@ -126,7 +126,7 @@ Attribute OrderAttr::parse(AsmParser &parser, Type) {
 
 void OrderAttr::print(AsmPrinter &printer) const {
   printer << "<";
-  bool paired = false; // with the forward before
+  bool paired = false; // whether this entry is the backward of a pair
   for (auto [i, action] : llvm::enumerate(getActions())) {
     printer << (i == 0 ? "" : " ") << (action.overlapped ? "(" : "") << text(action) << (paired ? ")" : "");
     paired = action.overlapped;
@@ -148,7 +148,7 @@ static LogicalResult verifyAction(llvm::function_ref<InFlightDiagnostic()> emitE
   return success();
 }
 
-/// The two of a pair are a forward and, next to it, a backward.
+/// A pair is a forward and, next to it, a backward that makes the gradient of the input.
 static LogicalResult verifyPair(llvm::function_ref<InFlightDiagnostic()> emitError, const Action &forward,
                                 const Action *backward) {
   if (forward.kind == plan::Kind::Forward && backward && plan::isCompute(backward->kind) &&

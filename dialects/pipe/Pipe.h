@@ -15,13 +15,14 @@
 
 namespace pipec::pipe {
 
-/// One entry of an order: a pass of a stage or, where the order places its transfers, one of those, or the wait until a
-/// send has ended. A pass has no microbatch: those of one stage and kind are taken in order.
+/// One entry of an order (#pipe.order). Mostly it is a pass of a stage, which names no microbatch: passes of one stage
+/// and kind take theirs in order. An order that places its transfers also has sends, receives, and waits for the end of
+/// a send.
 struct Action {
-  plan::Kind kind = plan::Kind::Forward;  // of a wait, that of what it waits for, a send
-  plan::Payload of = plan::Payload::None; // of a transfer or a wait
-  bool waits = false;
-  bool overlapped = false; // of an F: it runs together with the backward behind it
+  plan::Kind kind = plan::Kind::Forward;  // for a wait: Send
+  plan::Payload of = plan::Payload::None; // what a transfer carries, or the send that a wait is for
+  bool waits = false;                     // whether it is a wait
+  bool overlapped = false;                // for an F: it runs together with the backward behind it
   int32_t stage = 0;
   int32_t microbatch = -1; // of a transfer or a wait
   bool operator==(const Action &) const = default;
@@ -32,7 +33,7 @@ inline llvm::hash_code hash_value(const Action &action) {
                             action.microbatch);
 }
 
-/// As an order has it: "F0", "send(F0, 3)".
+/// An entry as the text of an order has it: "F0", "send(F0, 3)".
 std::string text(const Action &action);
 
 } // namespace pipec::pipe
@@ -55,7 +56,7 @@ class ForwardOp;
 
 namespace pipec::pipe {
 
-/// The one value of a type among operands or results; null if there is none.
+/// The first value of the type `Type` among operands or results; null if there is none.
 template <typename Type> mlir::Value firstOf(mlir::ValueRange values) {
   for (mlir::Value value : values)
     if (mlir::isa<Type>(value.getType()))
@@ -63,7 +64,7 @@ template <typename Type> mlir::Value firstOf(mlir::ValueRange values) {
   return nullptr;
 }
 
-/// What yields a value: of what a pair hands out, the one of its two that does.
+/// The op that makes a value. For a result of a pair (pipe.overlapped) that is one of the two passes in it.
 mlir::Operation *sourceOf(mlir::Value value);
 
 } // namespace pipec::pipe

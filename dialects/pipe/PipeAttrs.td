@@ -1,4 +1,4 @@
-// Attributes: the problem of a pipeline, orders, which are its solution, links and rings.
+// Attributes: the problem of a pipeline and its links; orders, which are a solution of it; the rings of a program.
 
 #ifndef PIPEC_DIALECTS_PIPE_ATTRS
 #define PIPEC_DIALECTS_PIPE_ATTRS
@@ -39,7 +39,7 @@ def Pipe_LinkAttr : AttrDef<Pipe_Dialect, "Link"> {
   let mnemonic = "link";
   let summary = "one directed pair of ranks: latency in picoseconds, bandwidth in bytes per second";
   let description = [{
-    Without a bandwidth it is unlimited (0); without ranks (-1) it is the default of all pairs. Examples:
+    A link without a bandwidth (0) has an unlimited one. A link without ranks (-1) is the default of all pairs. Examples:
 
     ```mlir
     #pipe.link<0 to 1 latency 20000000 bandwidth 12500000000>
@@ -67,8 +67,8 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
   let mnemonic = "problem";
   let summary = "what is to be scheduled, but for the passes: placement, microbatches, links, memory, variants";
   let description = [{
-    Costs and sizes of the passes stand on the ops of the pipeline's block. Of the rest a problem prints what is not as usual;
-    only the placement and the number of microbatches are always there:
+    Costs and sizes of the passes stand on the ops of the pipeline's block; all else is here. The placement and the number of
+    microbatches are always printed, the rest only where it differs from its default:
 
     ```mlir
     #pipe.problem<placement = [0, 1], microbatches = 4>
@@ -77,12 +77,14 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
                   optimizer = [7, 8, 8, 7], memory_limit = [1024, 2048]>
     ```
 
-    Ranks are 0 to the largest of the placement, stages its places from 0. `link` is of all directed pairs of ranks but those
-    that have a link of their own in `links`; without either a transfer takes no time.
+    The placement gives the rank of each stage. Stages are numbered by their place in it, ranks from 0 to the largest in it.
+    `link` is the link of every directed pair of ranks that has none of its own in `links`. Without either a transfer takes
+    no time.
 
-    With `weights = fill` the weight backwards run on a queue of their own, whenever the next of the compute queue waits.
-    With `copies = 2` the placement is of two copies of the stages, one after the other: each copy is a pipeline by itself
-    with its own microbatches, and the ranks that hold the copies of a stage sum its `gradients` before the optimizer.
+    With `weights = fill` the weight backwards run on a queue of their own, whenever the next instruction of the compute
+    queue has to wait. With `copies = 2` the placement lists two copies of the stages, one after the other. Each copy is a
+    pipeline by itself with its own microbatches. The ranks that hold the copies of a stage sum its `gradients` before the
+    optimizer.
   }];
   let parameters = (ins
     AttrParameter<"::mlir::DenseI32ArrayAttr", "the rank of each stage">:$placement,
@@ -128,9 +130,9 @@ def Pipe_OrderAttr : AttrDef<Pipe_Dialect, "Order"> {
   let summary = "what one rank does in a step, in order";
   let description = [{
     A solution as IR: the passes of one rank, each a letter and a stage. `F` is a forward, `B` a backward for the input, `W` one
-    for the weights, `BW` both in one. An order names no microbatches: those of one stage and letter are taken in order, from 0
-    (backwards of a group from its last). The last rank of 1F1B with three microbatches, and a rank of two stages with split
-    backwards:
+    for the weights, `BW` both in one. A pass names no microbatch: those of one stage and letter take the microbatches in
+    order, from 0; where backwards run in groups, those of a group from its last. The last rank of 1F1B with three
+    microbatches, and a rank of two stages with split backwards:
 
     ```mlir
     #pipe.order<F3 BW3 F3 BW3 F3 BW3>
@@ -139,10 +141,10 @@ def Pipe_OrderAttr : AttrDef<Pipe_Dialect, "Order"> {
 
     A forward and a backward in parentheses are a pair that runs at once: `(F0 BW3)`.
 
-    An order may place the rank's transfers too, as PyTorch's `compute_comms` files do: `send(F0, 1)` sends on what F of stage 0
-    gave of microbatch 1, `recv(F1, 1)` receives it for F of stage 1; `send(B1, 1)` and `recv(B0, 1)` do the same for its
-    gradient. A transfer waits for the pass before it in the order. What stands behind `wait(F0, 1)` waits until `send(F0, 1)`
-    has ended. Where no order of a pipeline has a transfer, `pipe-insert-communication` places them.
+    An order may place the rank's transfers too, as PyTorch's `compute_comms` files do. `send(F0, 1)` sends what F of stage 0
+    made of microbatch 1, and `recv(F1, 1)` receives that for F of stage 1. `send(B1, 1)` and `recv(B0, 1)` do the same for
+    its gradient. A transfer waits for the pass before it in the order. Whatever stands behind `wait(F0, 1)` waits until
+    `send(F0, 1)` has ended. Where no order of a pipeline has a transfer, `pipe-insert-communication` places them.
 
     ```mlir
     #pipe.order<F0 send(F0, 0) F0 send(F0, 1) recv(B0, 0) BW0 wait(F0, 1) recv(B0, 1) BW0>
@@ -152,7 +154,7 @@ def Pipe_OrderAttr : AttrDef<Pipe_Dialect, "Order"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Whether it places transfers, or waits for one.
+    /// Whether this order places transfers or waits for one.
     bool hasTransfers() const;
   }];
 }

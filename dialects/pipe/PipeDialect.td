@@ -14,7 +14,7 @@ def Pipe_Dialect : Dialect {
 
     At the *design level* a `pipe.pipeline` has a problem and one `pipe.block`: the passes of one microbatch on all stages,
     with their costs and sizes. Where the schedule is a building block (Controllable Memory, arXiv 2405.15362, section 3),
-    each pass has a start slot; a solution that a search or an order file gave stands there as orders, one a rank:
+    each pass has a start slot. Where a search or an order file has found a solution, the pipeline has an order for each rank:
 
     ```mlir
     pipe.pipeline @found problem <placement = [0, 1], microbatches = 2> orders [
@@ -29,10 +29,10 @@ def Pipe_Dialect : Dialect {
     }
     ```
 
-    At the *program level* there is a `pipe.program` for each rank: straight-line ops in issue order, whose activations,
-    weight contexts and transferred tensors are SSA values, so that a lifespan is a live range and a wait is a use whose
-    definition runs on another queue. The begin of rank 1's, made of the above by `pipe-build-schedule` and
-    `pipe-insert-communication`:
+    At the *program level* there is a `pipe.program` for each rank: straight-line ops in issue order. Activations, weight
+    contexts and transferred tensors are SSA values. So a lifespan is a live range, and a wait is a use whose definition runs
+    on another queue. `pipe-build-schedule` and `pipe-insert-communication` make of the above, for rank 1, a program that
+    begins like this:
 
     ```mlir
     pipe.program @rank1 rank 1 communicator per_edge attributes {stages = array<i32: 1>} enter {
@@ -47,7 +47,7 @@ def Pipe_Dialect : Dialect {
       ...
     ```
 
-    Costs are picoseconds and sizes bytes throughout, and stand on the ops and in the types. Locations point into the spec.
+    Costs are picoseconds and stand on the ops; sizes are bytes and stand in the types. Locations point into the spec.
   }];
   let cppNamespace = "::pipec::pipe";
   let useDefaultTypePrinterParser = 1;

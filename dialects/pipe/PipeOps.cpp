@@ -1,4 +1,4 @@
-// Verifiers of the ops of a program, one function a rule.
+// Verifiers of passes and of the ops of a program, one function a rule.
 #include "dialects/pipe/Verify.h"
 
 #include "runtime/plan/Limits.h"
@@ -13,7 +13,7 @@ using namespace pipec::pipe;
 
 namespace plan = pipec::plan;
 
-/// `[`, an order a line, `]`.
+/// Orders stand in brackets; they are printed one a line.
 static ParseResult parseOrders(OpAsmParser &parser, ArrayAttr &orders) {
   SmallVector<Attribute> each;
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
@@ -75,7 +75,7 @@ static LogicalResult verifyMicrobatch(Operation *op, int32_t microbatch) {
   return success();
 }
 
-/// In a block a pass has a slot, in a program a microbatch; it stands nowhere else.
+/// A pass stands in a block or in a program. In a program it has a microbatch, in a block with an interval a slot.
 template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
   bool inBlock = isa_and_nonnull<BlockOp>(op->getParentOp());
   if (!inBlock && !isa_and_nonnull<ProgramOp, OverlappedOp>(op->getParentOp()))
@@ -90,7 +90,7 @@ template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
 }
 
 namespace {
-/// How many values of each type a list holds.
+/// How many of the operands or results have each type.
 struct Counts {
   unsigned tensors = 0, activations = 0, contexts = 0, tokens = 0;
   explicit Counts(TypeRange types) {
@@ -104,7 +104,7 @@ struct Counts {
 };
 } // namespace
 
-/// What a pass takes: at most one tensor, exactly these held values, any number of tokens.
+/// A pass takes at most one tensor, exactly so many activations and contexts, and any number of tokens.
 static LogicalResult verifyTakes(Operation *op, unsigned activations, unsigned contexts) {
   Counts taken(op->getOperandTypes());
   if (taken.tensors > 1)
@@ -115,7 +115,7 @@ static LogicalResult verifyTakes(Operation *op, unsigned activations, unsigned c
   return success();
 }
 
-/// What a pass yields: at most one tensor and one token, exactly these held values.
+/// A pass yields at most one tensor and one token, and exactly so many activations and contexts.
 static LogicalResult verifyYields(Operation *op, unsigned activations, unsigned contexts) {
   Counts yielded(op->getResultTypes());
   if (yielded.tensors > 1 || yielded.tokens > 1)
@@ -127,7 +127,7 @@ static LogicalResult verifyYields(Operation *op, unsigned activations, unsigned 
   return success();
 }
 
-/// An activation or context comes from the forward of the same stage and microbatch, and nothing else takes it.
+/// A pass takes the activation and the context of the forward of its own stage and microbatch, and no other pass does.
 template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   for (Value value : op->getOperands()) {
     if (!isa<ActivationType, ContextType>(value.getType()))
@@ -146,14 +146,15 @@ template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   return success();
 }
 
-/// Whether a tensor is that of such a payload, stage and microbatch, by what yields it.
+/// Whether `from`, which yields a tensor, is about this payload, stage and microbatch.
 static bool isTensorOf(InstructionOpInterface from, plan::Payload payload, int32_t stage,
                        std::optional<int32_t> microbatch) {
   return from && payload != plan::Payload::None && from.payload() == payload && from.stage() == stage &&
          from.microbatch() == microbatch;
 }
 
-/// A tensor comes from the neighbouring stage's pass of the same direction and microbatch, or from its receive.
+/// A pass takes the tensor that the neighbouring stage makes in the same direction and microbatch: from that stage's
+/// pass, or from the receive of it.
 static LogicalResult verifyFlow(InstructionOpInterface op) {
   Value tensor = firstOf<BufferType>(op->getOperands());
   if (!tensor)
@@ -193,7 +194,7 @@ LogicalResult BackwardOp::verify() { return verifyPass(*this, 1, 1, 0); }
 // Program level
 //===----------------------------------------------------------------------===//
 
-/// One ring a peer and direction, with other ranks.
+/// A program has at most one ring for each peer and direction, and none with its own rank.
 static LogicalResult verifyRings(ProgramOp op) {
   if (!op.getRings())
     return success();
@@ -208,7 +209,8 @@ static LogicalResult verifyRings(ProgramOp op) {
   return success();
 }
 
-/// With rings, the n-th transfer of each uses slot n modulo its size; without, no transfer has a slot.
+/// In a program with rings, the n-th transfer of a ring uses slot n modulo the ring's size. In one without, no transfer
+/// has a slot.
 template <typename TransferOp>
 static LogicalResult verifySlot(TransferOp op, const std::map<std::pair<int32_t, bool>, RingAttr> &rings,
                                 std::map<std::pair<int32_t, bool>, int64_t> &next, bool allocated, int64_t bytes) {
@@ -272,7 +274,8 @@ LogicalResult ProgramOp::verify() {
 ForwardOp OverlappedOp::forward() { return dyn_cast<ForwardOp>(getBody().front().front()); }
 Operation *OverlappedOp::backward() { return getBody().front().front().getNextNode(); }
 
-/// A pair is a forward and a backward behind it that does not need it, and takes as long as two that run at once can.
+/// A pair is a forward and, behind it, a backward that takes nothing of that forward. It takes no less time than the
+/// longer of the two, and no more than both one after the other.
 LogicalResult OverlappedOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
     return emitOpError("expected to stand in a 'pipe.program'");
@@ -329,7 +332,7 @@ template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op
   return success();
 }
 
-/// What is sent is what the stage's pass of this microbatch yields.
+/// A send sends what the pass of its stage and microbatch yields.
 static LogicalResult verifySent(SendOp op) {
   Operation *from = sourceOf(firstOf<BufferType>(op.getInputs()));
   auto pass = dyn_cast_or_null<InstructionOpInterface>(from);

@@ -1,5 +1,5 @@
-// Ops of both levels. The passes of a stage (forward, backward, backward_input, backward_weight) stand in a block at the design
-// level, where they have a slot (`at`), and in a program, where they have a microbatch.
+// Ops of both levels. The passes of a stage (forward, backward, backward_input, backward_weight) stand at both: in a
+// block of the design level, where they may have a slot (`at`), and in a program, where they have a microbatch.
 
 #ifndef PIPEC_DIALECTS_PIPE_OPS
 #define PIPEC_DIALECTS_PIPE_OPS
@@ -17,13 +17,14 @@ include "mlir/IR/RegionKindInterface.td"
 def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments]> {
   let summary = "a problem, the building block that is repeated, and the solution where there is one";
   let description = [{
-    Its name is the schedule's. `problem` is what the passes of the block do not say: which rank holds which stage, how many
-    microbatches there are, links, memory. The block holds the passes of one microbatch with their costs and sizes.
+    The name of the op is the schedule's. The block holds the passes of one microbatch with their costs and sizes. `problem`
+    says the rest: which rank holds which stage, how many microbatches there are, links, memory.
 
     What the ranks do comes from one of three:
     * the block's slots, where it has an interval: `pipe-build-schedule` repeats it for each microbatch;
     * `orders`, one `#pipe.order` a rank: a solution of the problem, as a search or an order file has it;
-    * the catalogue, for schedules that are no block at one interval, under the pipeline's name and with its `parameters`.
+    * the catalogue, for schedules that are no block at one interval: its entry of the pipeline's name, with the pipeline's
+      `parameters`.
 
     ```mlir
     pipe.pipeline @"1f1b" problem <placement = [0, 1], microbatches = 4, link = <latency 1000>> {
@@ -51,7 +52,7 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
     ::pipec::pipe::BlockOp block();
     /// Whether its orders place the transfers.
     bool placesTransfers();
-    // Of its problem.
+    // Short for the same of the problem.
     int32_t ranks() { return getProblem().ranks(); }
     int32_t before(int32_t stage) { return getProblem().before(stage); }
     int32_t after(int32_t stage) { return getProblem().after(stage); }
@@ -64,12 +65,13 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
 def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArguments, HasParent<"PipelineOp">]> {
   let summary = "the passes of one microbatch on all stages, repeated every interval";
   let description = [{
-    Each pass has a start slot (`at`); microbatch j starts `interval * j` later. No two passes of a rank may start in one
-    slot modulo the interval. Values flow between the passes as the microbatch's data do. `refilled`: where ranks wait at
-    the beginning and the end, passes that fit move forward, as long as no rank holds more than the fullest one does.
+    Each pass has a start slot (`at`). Microbatch j starts each pass `interval * j` slots later than microbatch 0. No two
+    passes of a rank may start in one slot modulo the interval. Values flow between the passes as the microbatch's data do.
+    With `refilled`, passes move forward into the gaps at the beginning and the end where they fit, as long as no rank holds
+    more than the fullest one does without that.
 
-    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots: what its ranks do are
-    the pipeline's `orders`, or comes from the catalogue, under the pipeline's name and with its `parameters`.
+    A schedule that is no block at one interval (kFkB, interleaved 1F1B) has neither interval nor slots. What its ranks do
+    then stands in the pipeline's `orders` or comes from the catalogue.
 
     Example:
     ```mlir
@@ -88,7 +90,7 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
 // Passes of a stage
 //===----------------------------------------------------------------------===//
 
-/// An op that is an instruction, of a kind of runtime/plan/Kinds.h; `own` is what else it says of itself.
+/// An op that is an instruction. `kind` is a kind of runtime/plan/Kinds.h; `own` are more methods of the interface.
 class Pipe_Instruction<string mnemonic, string kind, string own, list<Trait> traits = []>
     : Pipe_Op<mnemonic, !listconcat([Pipe_InstructionOpInterface], traits)> {
   let extraClassDeclaration = "::pipec::plan::Kind kind() { return ::pipec::plan::Kind::" # kind # "; }" #
@@ -113,9 +115,9 @@ class Pipe_PassOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kin
 def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
   let summary = "F: the forward of one stage and one microbatch";
   let description = [{
-    Takes the tensor of the stage before (the first stage: none) and tokens of buffers that it reuses; yields, in this order,
-    the tensor for the next stage (the last stage: none), an activation, a context, and a token where its input came from
-    another rank.
+    Takes the tensor of the stage before (the first stage: none) and the tokens that it waits for. Yields, in this order, the
+    tensor for the next stage (the last stage: none), an activation, a context, and a token where another instruction waits
+    for this pass, as the next receive into the same buffer does.
 
     Example:
     ```mlir
@@ -128,8 +130,9 @@ def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
 def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input", "BackwardInput"> {
   let summary = "B: the backward for the input of one stage and one microbatch";
   let description = [{
-    Takes the activation of its forward, the gradient from the next stage (the last stage: none) and tokens; yields the
-    gradient for the stage before (the first stage: none), and a token where its gradient came from another rank or a W on a queue of its own takes it.
+    Takes the activation of its forward, the gradient from the next stage (the last stage: none) and the tokens that it waits
+    for. Yields the gradient for the stage before (the first stage: none), and a token where another instruction waits for
+    this pass: the next receive into the same buffer, or a W on a queue of its own.
 
     Example:
     ```mlir
@@ -144,8 +147,8 @@ def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight", "BackwardWeight"> {
   let description = [{
     Takes the context of its forward; runs after the backward for the input. Nothing waits for it but the optimizer.
 
-    Where the program says `fill_weights` it runs on a queue of its own whenever the compute queue waits: it then takes the
-    token of its `pipe.backward_input` besides, and yields a token, which the optimizer takes and each forward that must not
+    Where the program says `fill_weights` it runs on a queue of its own, whenever the compute queue waits. It then also takes
+    the token of its `pipe.backward_input`. It yields a token where the optimizer waits for it, or a forward that must not
     start before this context is free.
 
     Example: `pipe.backward_weight(%ctx) stage 0 microbatch 7 cost 9337000000 : (!pipe.context<2>) -> ()`
@@ -172,8 +175,8 @@ def Pipe_BackwardOp : Pipe_PassOp<"backward", "Backward"> {
 def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments]> {
   let summary = "what one pipeline rank runs, in issue order";
   let description = [{
-    `step` is one training step. `enter` and `leave` are empty unless work crosses steps; `leave` runs before a swap, an
-    evaluation, a checkpoint or the end. Rings appear once slots are allocated.
+    `step` is one training step. `enter` and `leave` are for work that crosses steps and are empty so far; `leave` would run
+    before a swap, an evaluation, a checkpoint or the end. `rings` appears once slots are allocated.
 
     Example:
     ```mlir
@@ -202,7 +205,7 @@ def Pipe_OverlappedOp : Pipe_Instruction<"overlapped", "Overlapped", [{
   let summary = "a forward and a backward that run together";
   let description = [{
     A pair: a forward and, behind it, a fused or input backward that does not take what that forward yields. Both start when
-    both can, and what both yield is there `cost` later: no less than the longer of the two takes alone, no more than one
+    both can start, and end `cost` later. The cost is no less than that of the longer of the two, and no more than both one
     after the other. The results are all that the two yield.
 
     Example:
@@ -246,8 +249,8 @@ class Pipe_TransferOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic,
 def Pipe_SendOp : Pipe_TransferOp<"send", "Send"> {
   let summary = "sends a tensor to another rank";
   let description = [{
-    `stage` is the sender's. Holds its queue and the link for `cost`; the data arrive `latency` later. The token says that the
-    buffer is free. `slot` appears once slots are allocated.
+    `stage` is the sender's. The send holds its queue and the link for `cost`; the data arrive `latency` later. Its token says
+    that its buffer is free. `slot` appears once slots are allocated.
 
     Example:
     ```mlir
@@ -264,7 +267,7 @@ def Pipe_SendOp : Pipe_TransferOp<"send", "Send"> {
 def Pipe_RecvOp : Pipe_TransferOp<"recv", "Recv"> {
   let summary = "receives a tensor from another rank";
   let description = [{
-    `stage` is the receiver's. Takes the tokens of whoever used its buffer before.
+    `stage` is the receiver's. Takes the token of the pass that used its buffer before.
 
     Example: `%0 = pipe.recv F stage 1 microbatch 7 from 0 cost 0 latency 601000000 : () -> !pipe.tensor<8>`
   }];
@@ -282,10 +285,10 @@ def Pipe_AllReduceOp : Pipe_Instruction<"all_reduce", "AllReduce", [{
   }]> {
   let summary = "a sum over all ranks, or over some, once a step";
   let description = [{
-    Starts when all its ranks have come to it, and takes `cost` from then. `bytes` is what each rank adds: to a `norm`, over all
-    ranks, or the `gradients` of the stages of which the ranks that it is `over` hold copies. It takes the tokens of the rank's
-    last backward and, where the program says `fill_weights`, of its last W; or that of the all-reduce before it. The optimizer
-    steps take its own.
+    Starts when all its ranks have come to it, and takes `cost` from then. A `norm` is summed over all ranks. `gradients` are
+    summed `over` the ranks that hold copies of the same stages. `bytes` is what each rank adds. The first all-reduce of a rank
+    takes the token of the rank's last pass or, where the program says `fill_weights`, those of its last backward and its
+    last W. One behind it takes the token of the all-reduce before. The optimizer steps take the tokens of all.
 
     Example:
     ```mlir
@@ -306,8 +309,8 @@ def Pipe_OptimizerStepOp : Pipe_Instruction<"optimizer_step", "Optimizer", [{
   }]> {
   let summary = "the optimizer of one stage, once a step";
   let description = [{
-    Runs after every backward of its stage. It takes the token of the all-reduce before it, if there is one, and, where the
-    program says `fill_weights`, of the stage's last W.
+    Runs after every backward of its stage. It takes the tokens of the rank's all-reduces, if there are any, and, where the
+    program says `fill_weights`, that of the stage's last W.
 
     Example: `pipe.optimizer_step stage 0 cost 5000000000`
   }];

@@ -26,8 +26,9 @@ def Pipe_Context : Pipe_SizedType<"Context", "context", "what F keeps until the 
 def Pipe_Token : TypeDef<Pipe_Dialect, "Token"> {
   let mnemonic = "token";
   let summary = "a transfer buffer is free again";
-  let description = [{Yielded by what uses a buffer last (a send, or the pass that consumes what was received) and taken by
-    what uses the same slot next.}];
+  let description = [{A wait that carries no data: what takes a token starts after what yields it has ended. For a transfer
+    buffer, the last user yields it (a send, or the pass that consumes what was received), and the next user of the same slot
+    takes it. Weight backwards on a queue of their own and all-reduces yield tokens too.}];
 }
 
 def Pipe_Value : AnyTypeOf<[Pipe_Buffer, Pipe_Activation, Pipe_Context, Pipe_Token]>;

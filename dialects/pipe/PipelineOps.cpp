@@ -1,4 +1,4 @@
-// Verifiers of the design level, a pipeline and its block, one function a rule.
+// Verifiers of the design level (a pipeline and its block), one function a rule.
 #include "dialects/pipe/Verify.h"
 
 #include "runtime/plan/Limits.h"

@@ -1,4 +1,4 @@
-// `#pipe.link` and `#pipe.problem`: text, and what holds of them, one function a rule.
+// The text of `#pipe.link`, and the rules of `#pipe.link` and `#pipe.problem`, one function each.
 #include "dialects/pipe/Pipe.h"
 
 #include "runtime/plan/Limits.h"
@@ -102,7 +102,7 @@ static LogicalResult verifyCopies(EmitError emitError, size_t stages, int32_t co
   return success();
 }
 
-/// The default link names no ranks; an exception two of the problem's, each pair once.
+/// The default link names no ranks. Each of `links` names two ranks of the problem, and no two of them the same pair.
 static LogicalResult verifyLinks(EmitError emitError, LinkAttr usual, ArrayAttr links, int32_t ranks) {
   if (usual && !usual.isDefault())
     return emitError() << "expected 'link', that of all ranks, to name none, found " << usual.getFrom() << " to "

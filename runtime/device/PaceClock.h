@@ -1,5 +1,5 @@
-// When emulated work begins, by the pace that a run keeps (Pace.h). Devices, transports and stages of every kind ask
-// the same clock, so that the deadlines which one carries on are those that the next one goes by.
+// When emulated work begins, by the pace of the run (Pace.h). Devices, transports and stages of every kind ask this
+// same clock. So where deadlines are carried on from one piece of work to the next, all carry on the same ones.
 #pragma once
 
 #include "runtime/device/Clock.h"
@@ -13,17 +13,19 @@ class PaceClock {
 public:
   using Time = plan::Time;
 
-  /// `clock` outlives it.
+  /// `clock` outlives this object.
   PaceClock(const Clock &clock, Pace pace) : clock(clock), pace(pace) {}
 
-  /// When what could begin at `ready` does: carried, at that moment, however late word of it came; else now.
+  /// When work begins that could begin at `ready`. Under Pace::Carry that is `ready`, however late word of it came;
+  /// else now.
   Time begin(Time ready) const { return pace == Pace::Carry ? ready : clock.now(); }
 
-  /// How long work of a lower queue that takes `cost` is held. Carried times are those of the simulator, where what is
-  /// known at an instant is known at once; here word of it takes a while to come, and a higher queue's head that was
-  /// ready by then may still be under way. The deadline of the work stays, so that what is held ends no later.
+  /// How long to hold back work that takes `cost` on a queue of lower priority. Under Pace::Carry the order must be the
+  /// simulator's, in which a queue knows at once what has become ready. Here word of that takes a while, so the head of
+  /// a queue of higher priority may have been ready first and be heard of later. The deadline of the held work stays,
+  /// so it ends no later.
   Time grace(Time cost) const {
-    constexpr Time kMost = 2'000'000'000; // 2 ms, far more than a wake takes on a machine that is not overloaded
+    constexpr Time kMost = 2'000'000'000; // 2 ms, far more than it takes to wake a thread if the machine has room
     return pace == Pace::Carry ? std::min(cost / 4, kMost) : 0;
   }
 

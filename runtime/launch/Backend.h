@@ -1,6 +1,6 @@
-// What a rank runs on: a kind of device with the transport and the stage that belong to it. A process has one. Launch,
-// reports and the watchdog know this interface alone and name no class of any kind; HostBackend.cpp is where they are
-// made.
+// What a rank runs on: a kind of device with the transport and the stage that belong to it. A process has one backend.
+// Launch, reports and the watchdog know this interface alone. The classes of one kind are named only where the backend
+// is made: for the host in HostBackend.cpp.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -21,47 +21,49 @@ class Backend {
 public:
   virtual ~Backend() = default;
 
-  // Before the first step, in this order, once each.
+  // Called before the first step, in this order, once each.
 
-  /// There from the beginning. Memory may be allocated; nothing runs before start().
+  /// The device exists from the beginning. Memory may be allocated; nothing runs before start().
   virtual Device &device() = 0;
-  /// What computes (RunOptions::stage). It goes only after a run that ended well: else something of it may still run.
+  /// Makes the stage that RunOptions::stage names. Free it only after a run that ended well: after a failure some of
+  /// its work may still run.
   virtual Status makeStage(std::unique_ptr<Stage> &stage) = 0;
-  /// The transport over the connections of a meeting. The backend's.
+  /// Makes the transport over the connections of a meeting. The backend owns it.
   virtual Transport &connect(Sockets sockets) = 0;
   /// Lets everything run. `at`: the nanosecond of CLOCK_MONOTONIC that is time 0, the same instant on all ranks.
   virtual void start(int64_t at) = 0;
 
-  /// The rank's own steps are done: from now on peers may go. From any thread.
+  /// Says that the rank's own steps are done: a peer that goes is no failure from now on. From any thread.
   virtual void rest() = 0;
 
   // For messages.
 
   /// The instruction at the head of a queue, as plan::describe says it; empty if there is none. From any thread.
   virtual std::string head(QueueId queue) const = 0;
-  /// What some queue has waited for longer than `limit`, and for whom. On the thread of the io_context.
+  /// An instruction that has waited for longer than `limit`, and for whom; nothing if there is none. Call it on the
+  /// thread of the io_context.
   virtual std::optional<std::string> overdue(plan::Time limit) const = 0;
 
-  // While nothing is issued that has not completed.
+  // Called only while all that was issued has completed.
 
   /// What each queue did.
   virtual std::vector<Recorder> recorders() const = 0;
-  /// The events of all queues, which then begin anew.
+  /// Hands out the events of all queues and forgets them.
   virtual std::vector<trace::Event> takeEvents() = 0;
 };
 
-/// What a backend is made for; all outlive it.
+/// What a backend is made with. All of it outlives the backend.
 struct BackendContext {
   const plan::Plan &plan;
   int32_t rank = 0;
-  const Layout &layout; // of the rank
+  const Layout &layout; // the rank's queues
   const RunOptions &options;
-  asio::io_context &io; // another thread runs it
+  asio::io_context &io; // run by another thread
   Failure &failure;
 };
 
-/// The backend of --device, of which there is one kind so far: the host. Call it before threads are started: those that
-/// come after are made to wake on time.
+/// Makes the backend; there is one kind so far, the host. Call it before threads are started: it makes threads that
+/// start later wake on time.
 std::unique_ptr<Backend> makeBackend(const BackendContext &context);
 
 } // namespace pipec::runtime

@@ -12,9 +12,9 @@ namespace pipec::runtime {
 namespace {
 
 constexpr uint64_t kSmall = 64 << 10, kText = 1 << 20, kAnswer = 16 << 20;
-constexpr uint64_t kRank = 512; // of the table: an endpoint and a file's name, size and hash
+constexpr uint64_t kRank = 512; // a rank's part of the table: an endpoint and a file's name, size and hash
 constexpr uint64_t kPlan = uint64_t(limits::kPlanBytes) + kSmall;
-constexpr uint64_t kEvents = uint64_t(limits::kTraceBytes); // a trace's events are in it
+constexpr uint64_t kEvents = uint64_t(limits::kTraceBytes); // messages with the events of a trace
 
 constexpr Channel::Kind kKinds[] = {
     {"other", kSmall},    {"listening", kSmall}, {"table", kSmall + kRank *uint64_t(limits::kRanks)},
@@ -45,13 +45,14 @@ void Channel::start(std::function<void(Message)> message, std::function<void(std
   asio::co_spawn(socket.get_executor(), read(shared_from_this()), asio::detached);
 }
 
-asio::awaitable<void> Channel::read(std::shared_ptr<Channel> me) { // the parameter keeps the object alive
+// The parameter keeps the object alive.
+asio::awaitable<void> Channel::read(std::shared_ptr<Channel> me) {
   std::string why = co_await me->readAll();
   me->onClosed(std::move(why));
 }
 
-/// Appends the next `size` bytes that the other end has said; returns why there are none, and nothing if it just
-/// closed.
+/// Appends the next `size` bytes of the other end to `bytes`. Returns what went wrong, or nothing. If the other end has
+/// just closed, that is nothing too, and `ended` is set.
 asio::awaitable<std::string> Channel::readSealed(std::vector<uint8_t> &bytes, size_t size) {
   const size_t have = bytes.size();
   bytes.resize(have + size + session.in.extra());
@@ -81,7 +82,7 @@ asio::awaitable<std::string> Channel::readAll() {
       co_return fmt::format("it sent a message that is too long: {} of {} bytes, at most {}", kKinds[header.kind].type,
                             header.size, kKinds[header.kind].most);
     bytes.clear();
-    while (bytes.size() < header.size) { // grows with what really comes
+    while (bytes.size() < header.size) { // memory grows with what comes, not with what the header promises
       wrong = co_await readSealed(bytes, std::min<uint64_t>(header.size - bytes.size(), kPiece));
       if (ended || !wrong.empty())
         co_return wrong;

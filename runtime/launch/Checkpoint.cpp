@@ -1,4 +1,5 @@
-// Files and their names: step-<step>-rank-<rank>.state, with .partial behind it until it is durable, and manifest.json.
+// The files of a checkpoint: manifest.json, and step-<step>-rank-<rank>.state for each rank. A state has .partial
+// behind its name until it is durable.
 #include "runtime/launch/Checkpoint.h"
 
 #include "runtime/plan/Write.h"
@@ -28,7 +29,7 @@ constexpr size_t kHashBytes = 16;
 
 std::string stateName(int64_t step, int32_t rank) { return fmt::format("step-{}-rank-{}.state", step, rank); }
 
-/// Of a state's file name; of any other name the largest number.
+/// The step in the name of a state's file; for any other name the largest number.
 int64_t stepOf(std::string_view name) {
   int64_t step = INT64_MAX;
   if (name.starts_with("step-") && name.find("-rank-") != name.npos)
@@ -38,7 +39,7 @@ int64_t stepOf(std::string_view name) {
 
 std::string manifestPath(const std::string &folder) { return (fs::path(folder) / "manifest.json").string(); }
 
-/// Bytes and hash of a file; -1 if it cannot be read.
+/// Returns the bytes of a file and sets its hash; -1 if it cannot be read.
 int64_t hashFile(const std::string &path, std::string &hash) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
@@ -55,13 +56,13 @@ int64_t hashFile(const std::string &path, std::string &hash) {
     return -1;
   std::array<uint8_t, kHashBytes> digest;
   crypto_generichash_final(&state, digest.data(), digest.size());
-  hash.resize(2 * digest.size() + 1); // and an end
+  hash.resize(2 * digest.size() + 1); // sodium_bin2hex writes a terminating 0
   sodium_bin2hex(hash.data(), hash.size(), digest.data(), digest.size());
   hash.pop_back();
   return bytes;
 }
 
-/// What processes have saved of steps before `step`.
+/// Removes the states of steps before `step`.
 void removeStates(const std::string &folder, int64_t step) {
   std::error_code error;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
@@ -69,7 +70,7 @@ void removeStates(const std::string &folder, int64_t step) {
       fs::remove(entry.path(), error);
 }
 
-/// To the disk: of a file its content, of a folder its names.
+/// Makes a file's content durable, or the names in a folder.
 Status syncPath(const std::string &path) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   bool done = file >= 0 && ::fsync(file) == 0;
@@ -95,11 +96,11 @@ Status finishState(const std::string &folder, int64_t step, int32_t rank, StateF
   std::string path = (fs::path(folder) / file.name).string();
   if (file.bytes < 0 || ::rename(partial.c_str(), path.c_str()) != 0)
     return Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
-  return syncPath(folder); // its name
+  return syncPath(folder); // makes the new name durable
 }
 
 void dropState(const std::string &folder, int64_t step, int32_t rank) {
-  std::error_code error; // it may never have been begun
+  std::error_code error; // ignored: the file may never have been begun
   fs::remove(statePath(folder, step, rank), error);
 }
 
@@ -137,7 +138,7 @@ FolderHold::~FolderHold() {
 Status FolderHold::take(const std::string &folder) {
   const std::string name = (fs::path(folder) / "lock").string();
   struct stat there{}, own{};
-  do { // whoever had it may have removed the file meanwhile
+  do { // again if the file was removed, by whoever had the hold, between open and flock
     if (file >= 0)
       ::close(file);
     file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -145,7 +146,7 @@ Status FolderHold::take(const std::string &folder) {
       return Status::run(fmt::format("{}: cannot be written: {}", name, std::strerror(errno)));
     if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       return Status::run(fmt::format("--checkpoint: another run has its checkpoints in {}", folder));
-    // A file system without locks cannot tell.
+    // Other errors of flock: on a file system without locks, every run gets the hold.
   } while (::fstat(file, &own) != 0 || ::stat(name.c_str(), &there) != 0 || own.st_ino != there.st_ino);
   path = name;
   return {};
@@ -156,7 +157,7 @@ Status clearFolder(const std::string &folder) {
   fs::remove(manifestPath(folder), error);
   if (error)
     return Status::run(fmt::format("{}: cannot be removed: {}", manifestPath(folder), error.message()));
-  Status status = syncPath(folder); // before what it names goes
+  Status status = syncPath(folder); // the manifest is gone for good before the states that it names go
   if (status.ok())
     removeStates(folder, INT64_MAX);
   return status;
@@ -172,17 +173,17 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
   std::string text = json.dump(2) + "\n";
   Status status = plan::writeFile(manifestPath(folder), {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
   if (status.ok())
-    status = syncPath(folder); // before what the last one named goes
+    status = syncPath(folder); // the new manifest is durable before the states that the last one named go
   if (!status.ok())
     return Status::run(status.message);
-  removeStates(folder, manifest.step); // a fast process may be at the next one already
+  removeStates(folder, manifest.step); // earlier steps only: a fast process may have saved a later one already
   return {};
 }
 
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest) {
   std::string path = manifestPath(folder);
   std::ifstream file(path, std::ios::binary);
-  if (!file || (file.peek(), file.bad())) // a folder opens
+  if (!file || (file.peek(), file.bad())) // a folder can be opened, but not read
     return Status::input(fmt::format("{}: there is no checkpoint to resume from: {}", path, std::strerror(errno)));
   auto torn = [&] { return Status::input(path + ": is damaged, so there is nothing to resume from"); };
   nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
@@ -203,7 +204,7 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
     return torn();
   for (const StateFile &state : manifest.files)
     if (fs::path(state.name).filename() != state.name)
-      return torn(); // it may not point out of the folder
+      return torn(); // a name must not lead out of the folder
   if (manifest.stages.size() != size_t(plan.ranks()))
     return Status::input(
         fmt::format("{}: is of {} ranks, the plan has {}", path, manifest.stages.size(), plan.ranks()));

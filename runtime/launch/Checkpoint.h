@@ -1,5 +1,6 @@
-// Checkpoints (design, section 6): a folder with a file of each process and one manifest, which is written last and in
-// one piece. Only what the manifest names is ever read again, so a run that dies while it saves loses nothing.
+// A checkpoint is a folder with the state of each process in a file, and a manifest that names these files. The
+// manifest is written last and replaced in one piece, and only files that it names are read again. So a run that dies
+// while it saves still has its last checkpoint.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -10,60 +11,61 @@
 
 namespace pipec::runtime {
 
-/// What a process saved.
+/// The state that one process has saved.
 struct StateFile {
   std::string name; // in the folder
   int64_t bytes = 0;
-  std::string hash; // hexadecimal
+  std::string hash; // of the content, hexadecimal
 };
 
 struct Manifest {
-  int64_t step = 0;                         // steps done
-  std::vector<std::vector<int32_t>> stages; // of each rank
-  std::vector<StateFile> files;             // of each rank
+  int64_t step = 0;                         // how many steps are done
+  std::vector<std::vector<int32_t>> stages; // by rank
+  std::vector<StateFile> files;             // by rank
 };
 
-/// Where the stage of a rank writes its state; made durable and named by finishState.
+/// Where the stage of a rank writes its state. The path is provisional until finishState().
 std::string statePath(const std::string &folder, int64_t step, int32_t rank);
+/// Makes the state that was written there durable, gives the file its name, and fills `file`. Code::Run if it cannot.
 Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file);
-/// Removes what a state that could not be saved has left.
+/// Removes the provisional file of a state that could not be saved.
 void dropState(const std::string &folder, int64_t step, int32_t rank);
 
-/// Ok if the file is there and is what was saved; else Code::Input.
+/// Ok if the file is there and has the bytes that were saved; else Code::Input.
 Status checkState(const std::string &folder, const StateFile &file);
 
-/// Creates the folder if need be; refused if it cannot be written to.
+/// Creates the folder if need be. Code::Usage if it cannot be written to.
 Status prepareFolder(const std::string &folder);
 
-/// A run's hold on its folder, which no other run may have meanwhile: until this goes, or the last process that was
-/// forked since has ended, however it ends.
+/// Keeps other runs out of a run's folder. The hold ends with this object, or, should the process die, with the last of
+/// its forked children.
 class FolderHold {
 public:
   FolderHold() = default;
   ~FolderHold();
   FolderHold(const FolderHold &) = delete;
 
-  /// Refused (Code::Run) while another run has it; once, of a folder that is prepared.
+  /// Takes the hold, once. Code::Run while another run has it. Needs prepareFolder() before.
   Status take(const std::string &folder);
 
 private:
-  std::string path; // of a file in the folder; empty: not taken
+  std::string path; // of the lock file in the folder; empty: not taken
   int file = -1;
 };
 
-/// Replaces the folder's manifest, then removes the files of earlier steps.
+/// Replaces the folder's manifest, then removes the files of earlier steps. Code::Run if it cannot be written.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
-/// Code::Input if there is none, if it is torn, or if it is of other ranks or stages than `plan`.
+/// Code::Input if there is no manifest, if it is damaged, or if it is of other ranks or stages than `plan`.
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest);
 
 /// Whether the folder has a manifest at all.
 bool hasManifest(const std::string &folder);
 
-/// From now on the folder has nothing to resume from (Code::Run if it cannot go).
+/// Removes manifest and states, so that there is nothing to resume from. Code::Run if the manifest cannot be removed.
 Status clearFolder(const std::string &folder);
 
-/// Which stages each rank of the plan holds.
+/// The stages that each rank of the plan holds.
 std::vector<std::vector<int32_t>> stagesOf(const plan::Plan &plan);
 
 } // namespace pipec::runtime

@@ -1,12 +1,11 @@
-// Permits and swaps as numbers.
 #include "runtime/launch/Conductor.h"
 
 #include <algorithm>
 
 namespace pipec::runtime {
 
-// A process asks for its permit this many steps ahead of what it has completed, so a boundary that it comes this near
-// to can wait no longer.
+// A process needs its permit this many steps ahead of what it has completed. So when the fastest is this close to a
+// boundary, permits can wait for a swap there no longer.
 static constexpr int64_t kIssuedAhead = 2;
 
 Conductor::Conductor(const Options &given)
@@ -19,7 +18,7 @@ void Conductor::progressed(int64_t step) { fastest = std::max(fastest, step); }
 
 void Conductor::stop() { options.end = permitted; }
 
-/// A swap that is late takes the first step that it can get.
+/// A swap whose step has passed is due at the first step that is not permitted.
 int64_t Conductor::boundary() const {
   int64_t due = permitted;
   if (options.swapEvery > 0)
@@ -47,15 +46,16 @@ std::vector<Grant> Conductor::grants() {
       give(std::max(until, permitted), out);
       continue;
     }
-    if (next && permitted > current().from) { // nobody can have begun the step `permitted`; no epoch is without a step
+    // No process can have begun the step `permitted`. The current epoch has at least one step.
+    if (next && permitted > current().from) {
       if (target <= permitted)
         break;
       history.push_back({permitted, current().epoch + 1, *next});
       next.reset();
     } else if (!next && fastest + kIssuedAhead < permitted) {
-      break; // there is still time
+      break; // the swap may still become ready in time
     } else if (target > permitted) {
-      give(permitted + 1, out); // too late for this boundary; the next step will do
+      give(permitted + 1, out); // too late: permits pass the boundary, and the swap takes a later step
     } else {
       break;
     }

@@ -1,4 +1,3 @@
-// Requests and answers on the control socket.
 #include "runtime/launch/Control.h"
 
 #include <cerrno>
@@ -23,7 +22,7 @@ Status addressOf(const std::string &path, sockaddr_un &address) {
   return {};
 }
 
-/// A socket connected to `path`; -1, errno says why, if nobody listens there.
+/// A socket connected to `address`; -1 with errno if nobody listens there.
 int connectTo(const sockaddr_un &address) {
   int client = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (client < 0 || ::connect(client, reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0)

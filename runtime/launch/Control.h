@@ -1,5 +1,5 @@
-// The control socket of a run: `piperun --control PATH …` asks it for swaps, for how the run stands, or to end it. A
-// local socket that its owner alone may use (mode 0600), beside the controller.
+// The control socket of a run, a local socket beside the controller that only its owner may use (mode 0600). Through it
+// `piperun --control PATH …` asks for a swap, for the status of the run, or for its end.
 #pragma once
 
 #include "runtime/launch/Controller.h"
@@ -14,9 +14,9 @@ public:
   ~ControlSocket(); // removes the file
   ControlSocket(const ControlSocket &) = delete;
 
-  /// Listens at `path`; refused (Code::Usage) if something else stands there, or a run that answers.
+  /// Listens at `path`. Code::Usage if another kind of file is there, or if another run listens there.
   Status open(const std::string &path);
-  /// After a fork, in the child, which has no use for it.
+  /// To call in the child after a fork: closes the socket and leaves the file to the parent.
   void closeInChild();
   int descriptor() const { return listening; }
 
@@ -25,9 +25,10 @@ private:
   int listening = -1;
 };
 
+/// Answers requests on the control socket.
 class ControlServer {
 public:
-  /// All outlive the server, which works on the controller's io_context.
+  /// `io` is the controller's. All outlive the server.
   ControlServer(asio::io_context &io, const ControlSocket &socket, Controller &controller);
 
 private:
@@ -38,8 +39,8 @@ private:
   Controller &controller;
 };
 
-/// Asks the run at `path` and waits for its answer, which is the command's status: it holds once all processes have
-/// agreed. `answer` is what the run says beside.
+/// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all
+/// processes have agreed. `answer` becomes the whole message.
 Status askControl(const std::string &path, const Message &request, Message &answer);
 
 } // namespace pipec::runtime

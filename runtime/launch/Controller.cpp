@@ -1,4 +1,3 @@
-// Messages in, messages out; the numbers are the conductor's, the swaps' and the reports'.
 #include "runtime/launch/Controller.h"
 
 #include "runtime/device/Clock.h"
@@ -14,15 +13,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// After the first sign of failure: until kTell a rank may find the cause by itself; then it is told; who has said
-// nothing by kKill is ended by force, and by kEnd whoever is left.
+// Times since the first sign of failure. Until kTell ranks may find the cause by themselves; then they are told. At
+// kKill those that have said nothing are ended by force, at kEnd all that are left.
 constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
-// Permits reach so far ahead: some steps, and of very short ones so many that a round of messages fits in.
+// How far permits reach ahead: 4 steps, or as many short ones as fill 50 ms, in which messages can go and come.
 constexpr int64_t kAhead = 4, kMostAhead = 1000;
-constexpr plan::Time kAheadTime = 50'000'000'000; // 50 ms
+constexpr plan::Time kAheadTime = 50'000'000'000;
 
 int64_t aheadOf(const plan::Plan &plan) {
   plan::Time shortest = INT64_MAX;
@@ -72,7 +71,7 @@ void Controller::broadcast(const Message &message) {
       member.channel->send(encoded);
 }
 
-/// Who has not come; once all have, who is not ready.
+/// The ranks that have not come; once all have, those that are not ready.
 std::string Controller::missing() const {
   bool came = all([](const Member &m) { return !m.endpoint.is_null(); });
   std::string text;
@@ -82,7 +81,7 @@ std::string Controller::missing() const {
   return text;
 }
 
-/// Processes of a cluster may start minutes apart, so whoever waits is told for whom.
+/// Processes of a cluster may start minutes apart, so a line now and then says which are missing.
 asio::awaitable<void> Controller::awaitMeeting() {
   constexpr auto kReminder = 5s;
   const auto begin = std::chrono::steady_clock::now();
@@ -101,7 +100,8 @@ asio::awaitable<void> Controller::awaitMeeting() {
   }
 }
 
-/// Every rank must get to the end of a part of the run within the deadline; over the steps the ranks watch themselves.
+/// Fails the run if `done` does not hold for every rank within the deadline. For the time behind the steps: while steps
+/// run, each rank watches itself.
 void Controller::awaitProgress(const char *what, bool (*done)(const Member &)) {
   if (setup.options.deadline == 0)
     return;
@@ -161,7 +161,7 @@ void Controller::listening(Member &member, const Message &message) {
   broadcast(table);
 }
 
-/// All start at one instant, by when the message has reached them.
+/// Lets all ranks start at one instant, far enough ahead that the message reaches them before.
 void Controller::begin() {
   timer.cancel();
   if (!setup.options.checkpoint.empty() && !setup.resume)
@@ -210,8 +210,8 @@ void Controller::tellStoppers(const Status &status) {
     done(status);
 }
 
-/// Once the last process has saved its state of a step, the manifest makes it a checkpoint. A fast process may have
-/// saved its next state before a slow one its last.
+/// Writes the manifest once the last process has saved its state of a step. A fast process may have saved the state of
+/// a later step by then.
 void Controller::saved(int32_t rank, const Message &message) {
   int64_t step = message.at("step");
   std::map<int32_t, Saved> &ofStep = states[step];

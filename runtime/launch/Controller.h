@@ -1,7 +1,8 @@
-// Sees a run from the meeting of its processes to their reports: hands out the table of endpoints, the start and the
-// permits, has plans prepared and swapped in, collects checkpoints and reports, and on the first sign of failure gives
-// the others a moment to say what they saw, then ends them. The controller knows processes as channels alone; its owner
-// starts them, and ends them by force where that must be. Everything runs on the thread of its io_context.
+// The controller leads a run from the meeting of its processes to their reports. It hands out the table of endpoints,
+// the start and the permits, has plans prepared and swapped in, and collects checkpoints and reports. On the first sign
+// of failure it gives the other processes a moment to say what they saw, then ends them. It knows processes only as
+// channels. Its owner starts the processes, and ends them by force where need be. Everything runs on the thread of its
+// io_context.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -15,20 +16,20 @@
 
 namespace pipec::runtime {
 
-/// What a run came to.
+/// The result of a run.
 struct RunResult {
   std::vector<RankReport> ranks; // complete only if the run succeeded
-  int64_t first = 0;             // it ran the steps first … end - 1
+  int64_t first = 0;             // the run had the steps first … end - 1
   int64_t end = 0;
-  std::string ended; // what ended it: "done", or who asked for that before it was: "stop", "SIGINT", "SIGTERM"
+  std::string ended; // "done" after all steps; else who asked for the end: "stop", "SIGINT", "SIGTERM"
   std::vector<Epoch> epochs;
-  std::map<int64_t, std::shared_ptr<const plan::Plan>> loaded; // programs that were not in the file
-  int64_t reached = 0;                                         // steps known to be complete, also of a run that failed
-  int64_t checkpoint = -1;                                     // the last manifest's step; -1: none was written
-  std::vector<trace::Event> covered; // with a trace: what the ranks did up to that checkpoint and do not report again
-  int64_t startedAt = 0;             // nanoseconds of CLOCK_MONOTONIC; 0: it never did
+  std::map<int64_t, std::shared_ptr<const plan::Plan>> loaded; // plans that were swapped in, by program
+  int64_t reached = 0;               // the fastest rank has completed all steps before it, even if the run failed
+  int64_t checkpoint = -1;           // the step of the last manifest; -1: none was written
+  std::vector<trace::Event> covered; // with a trace: events up to that checkpoint, which are not in `ranks`
+  int64_t startedAt = 0;             // nanoseconds of CLOCK_MONOTONIC; 0: the run never started
 
-  /// The variant that a program of this run is.
+  /// The variant that runs as `program`: one of the run's plan, or the first of a plan that was swapped in.
   const plan::Variant &variant(const plan::Plan &plan, int64_t program) const {
     auto found = loaded.find(program);
     return found == loaded.end() ? plan.variants[size_t(program)] : found->second->variants.front();
@@ -40,30 +41,31 @@ public:
   struct Setup {
     std::shared_ptr<const plan::Plan> plan;
     RunOptions options;
-    int64_t swapEvery = 0; // swaps to the next variant at each step that this divides; 0: never
-    std::optional<Manifest> resume;
+    int64_t swapEvery = 0;          // swaps to the next variant at each multiple of this step; 0: never
+    std::optional<Manifest> resume; // the checkpoint to begin from
   };
+  /// What the controller calls.
   struct Owner {
-    std::function<void()> started;                  // all have met and were told to start
-    std::function<void(int64_t step)> progressed;   // all steps before it are done on the fastest process
-    std::function<void(int32_t rank)> end;          // by force: it has not ended in time
-    std::function<std::string(int32_t rank)> title; // "rank 2 (pid 17)"
+    std::function<void()> started;                  // all processes have met and were told to start
+    std::function<void(int64_t step)> progressed;   // the fastest process has completed all steps before `step`
+    std::function<void(int32_t rank)> end;          // end the process by force: it has not ended in time
+    std::function<std::string(int32_t rank)> title; // what to call a rank in messages: "rank 2 (pid 17)"
   };
   Controller(asio::io_context &io, const Setup &setup, Owner owner);
 
-  /// The process of a rank is there, at the other end of a channel that is not started. `closed` is called once all
-  /// that the process said has been heard, with why the channel closed.
+  /// Says that the process of a rank is there, at the other end of a channel that is not started. `closed` is called
+  /// with the reason why the channel closed, once all that the process said has been heard.
   void join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string why)> closed);
 
-  /// The process of a rank has ended, or cannot be reached any more, and all that it said has been heard. `cause`: why,
-  /// if that was not in order.
+  /// Says that the process of a rank has ended or is out of reach, and that all it said has been heard. `cause`: what
+  /// was wrong; empty: nothing.
   void gone(int32_t rank, const std::string &cause);
 
-  /// Ends the run with an error; `telling` causes are named before others.
+  /// Ends the run with an error. A `telling` cause is named before the others.
   void fail(std::string message, bool telling);
 
-  /// Ends the run in order, as soon as all can end at one step. `why`: as RunResult::ended has it; the first one
-  /// counts. `done` is called once all have ended.
+  /// Ends the run in order, at the first step at which all can end. `why`: for RunResult::ended; the first call counts.
+  /// `done` is called once all ranks have reported or the run has failed.
   void stop(const std::string &why, std::function<void(Status)> done = {});
 
   Swaps &swaps() { return *swapper; }
@@ -72,10 +74,10 @@ public:
 
   bool failing() const { return !causes.empty(); }
   bool stopping() const { return !stopAsked.empty(); }
-  /// The process may end: the run is over, or it has said why it ends.
+  /// Whether the end of a process is in order: the run is over, or the process has said why it ends.
   bool mayEnd(int32_t rank) const { return finishing || members[size_t(rank)].failed; }
   bool allGone() const;
-  /// After all are gone.
+  /// All causes of a failure, a line each. Final once allGone().
   Status outcome() const;
   const RunResult &result() const { return run; }
 
@@ -85,7 +87,7 @@ private:
     Message endpoint; // null: not listening yet
     bool ready = false;
     bool reported = false;
-    bool failed = false; // and said why
+    bool failed = false; // it has said so, and why
     bool gone = false;
   };
 
@@ -110,17 +112,17 @@ private:
   Conductor conductor;
   std::unique_ptr<Swaps> swapper;
   std::vector<Member> members;
-  asio::steady_timer timer; // until the next progress of the whole
-  asio::steady_timer graceTimer;
+  asio::steady_timer timer;      // for the meeting, the reports and the end
+  asio::steady_timer graceTimer; // after a failure
   bool started = false;
   bool finishing = false;
-  std::string stopAsked; // why; empty: nobody did
+  std::string stopAsked; // why the run is to end; empty: nobody asked for it
   struct Saved {
     StateFile file;
     std::vector<trace::Event> events;
   };
-  std::map<int64_t, std::map<int32_t, Saved>> states; // so far, by step and rank
-  std::vector<std::function<void(Status)>> stoppers;  // who asked for the end
+  std::map<int64_t, std::map<int32_t, Saved>> states; // of checkpoints that are not complete, by step and rank
+  std::vector<std::function<void(Status)>> stoppers;  // to call once the run has ended
   std::vector<std::string> causes;                    // the most telling first
 };
 

@@ -1,5 +1,5 @@
-// Sources: torchrun's documentation ("Environment variables" of torch.distributed.run), srun(1) "OUTPUT ENVIRONMENT
-// VARIABLES", mpirun(1) "Exported environment variables".
+// The variables are described in torchrun's documentation ("Environment variables" of torch.distributed.run), srun(1)
+// "OUTPUT ENVIRONMENT VARIABLES", and mpirun(1) "Exported environment variables".
 #include "runtime/launch/Environment.h"
 
 #include "runtime/plan/Limits.h"
@@ -21,7 +21,7 @@ constexpr Names kSources[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_RESTART_COUNT"},
 };
 
-// Without a port from the launcher: the job's, in a range that systems do not hand out by themselves.
+// If the launcher names no port, it is derived from the job, in a range that systems do not hand out by themselves.
 constexpr uint16_t kFirstPort = 20'000;
 constexpr uint32_t kPorts = 10'000;
 
@@ -53,7 +53,7 @@ std::string valueOf(const Variables &variables, const char *name) {
   return text ? text : "";
 }
 
-/// One source's numbers, where its rank is set at all.
+/// Reads the numbers that one launcher has set.
 Status readSource(const Variables &variables, const Names &names, Environment &found) {
   int64_t rank = 0, world = 0, local = 0, attempt = 0;
   Status status = readNumber(variables, names.world, 1, limits::kRanks, world);
@@ -104,7 +104,7 @@ Status findHost(const Variables &variables, Environment &environment) {
     environment.host = firstHost(valueOf(variables, "SLURM_JOB_NODELIST"));
   if (environment.host.empty() && environment.source == "Open MPI" &&
       valueOf(variables, "OMPI_COMM_WORLD_LOCAL_SIZE") == valueOf(variables, "OMPI_COMM_WORLD_SIZE"))
-    environment.host = "127.0.0.1"; // all on one machine
+    environment.host = "127.0.0.1"; // all processes are on this machine
   if (environment.host.empty())
     return Status::usage(fmt::format("{} does not say where rank 0 is: set MASTER_ADDR to its host{}",
                                      environment.source,
@@ -116,12 +116,12 @@ Status findPort(const Variables &variables, Environment &environment) {
   if (variables("MASTER_PORT")) {
     int64_t port = 0;
     Status status = readNumber(variables, "MASTER_PORT", 1, UINT16_MAX - 1, port);
-    environment.port = uint16_t(port + 1); // torchrun's own store may sit on MASTER_PORT
+    environment.port = uint16_t(port + 1); // torchrun's own store may listen on MASTER_PORT
     return status;
   }
   if (environment.job.empty())
     return Status::usage(fmt::format("{} does not say at which port rank 0 is: set MASTER_PORT", environment.source));
-  uint32_t hash = 2166136261u; // FNV-1a: the same in all processes of the job
+  uint32_t hash = 2166136261u; // FNV-1a, which is the same in all processes of the job
   for (char c : environment.job)
     hash = (hash ^ uint8_t(c)) * 16777619u;
   environment.port = uint16_t(kFirstPort + hash % kPorts);

@@ -1,5 +1,5 @@
-// How a process comes together with the others before the first step: it listens, tells the controller where, hears
-// where everybody is, connects to those that it exchanges data with, and finds how far its clock is from the
+// How a process comes together with the others before the first step. It listens, tells the controller where, and gets
+// the endpoints of all. It connects to those that it exchanges data with, and measures how far its clock is from the
 // controller's.
 #pragma once
 
@@ -9,12 +9,13 @@
 namespace pipec::runtime {
 
 struct Gathering {
-  Message table;           // the controller's: endpoints, the first step, the files to resume from
-  Sockets sockets;         // connected, by rank
+  Message table;           // from the controller: endpoints, the first step, the files to resume from
+  Sockets sockets;         // connections with peers
   int64_t clockOffset = 0; // nanoseconds that this machine's clock is ahead of the controller's
 };
 
-/// `reduces`: some variant has an all-reduce. If the run has failed meanwhile, `failure` says why.
+/// Blocks until all peers are connected. `reduces`: whether some variant has an all-reduce. If the run fails meanwhile,
+/// the status is that of `failure`.
 Status gather(const WorkerSetup &setup, bool reduces, asio::io_context &io, Channel &channel, Mailbox &mailbox,
               const Failure &failure, Gathering &gathering);
 

@@ -1,4 +1,4 @@
-// Ranks on the host: its device, sockets, and the stages that run on its thread.
+// The backend of the host: the host device, a transport over sockets, and stages that run on the device's thread.
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/device/host/Punctual.h"
 #include "runtime/launch/Backend.h"

@@ -1,5 +1,6 @@
-// Rank 0 opens the door and keeps the controller; the others dial. Ports beside the first one are tried because another
-// job may have it: who answers there proves to be of this job, or is passed over.
+// Rank 0 listens (Door.h) and runs the controller; the others dial. If another job has the port, rank 0 takes one of
+// the next ports. So the others try several ports, and pass over whoever cannot prove there that it belongs to this
+// job.
 #include "runtime/launch/Joined.h"
 
 #include "runtime/transport/host/Door.h"
@@ -25,13 +26,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kPorts = 16;     // tried from the first one on
-constexpr auto kRedial = 50ms; // rank 0 may not be there yet
-constexpr auto kAnswer = 3s;   // who says nothing for so long is not piperun
-constexpr auto kReminder = 5s; // who waits says so
+constexpr int kPorts = 16;     // how many ports are tried, from the first one on
+constexpr auto kRedial = 50ms; // pause before the next round of calls: rank 0 may not be there yet
+constexpr auto kAnswer = 3s;   // for so long a port has to answer
+constexpr auto kReminder = 5s; // how often a waiting process says so
 constexpr auto kAwait = asio::use_awaitable;
 
-/// Says each thing once, and no more than so many: strangers may come with ever new ones.
+/// Logs each text once, and at most kMost texts, since strangers may cause ever new ones.
 class Warnings {
 public:
   void warn(const std::string &text) {
@@ -65,7 +66,7 @@ Status resolve(asio::io_context &io, const Environment &environment, tcp::resolv
                                  environment.host, error.message()));
 }
 
-/// "first (10.0.0.1)", or the address alone.
+/// "first (10.0.0.1)", or the address alone if that is the host.
 std::string nameOf(const std::string &host, const asio::ip::address &address) {
   const std::string text = address.to_string();
   return host == text ? text : fmt::format("{} ({})", host, text);
@@ -76,7 +77,7 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
   Status status = resolve(io, environment, found);
   if (!status.ok())
     return status;
-  std::vector<asio::ip::address> addresses; // that the others can reach
+  std::vector<asio::ip::address> addresses; // those that the other processes can reach
   for (const auto &entry : found)
     if (!environment.spread || !entry.endpoint().address().is_loopback())
       addresses.push_back(entry.endpoint().address());
@@ -110,7 +111,7 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
                                  environment.port + kPorts - 1, error.message()));
 }
 
-/// The controller's side of rank 0's process.
+/// The controller in rank 0's process, and its owner.
 class Host {
 public:
   Host(const JoinedSetup &setup, const Identity &identity)
@@ -143,11 +144,11 @@ public:
     members[size_t(rank)] = channel;
     controller.join(rank, channel, [this, rank](const std::string &why) { closed(rank, why); });
     if (std::all_of(members.begin(), members.end(), [](const auto &member) { return bool(member); }))
-      door->close(); // nobody else is due: for the rest of the run there is no port to come to
+      door->close(); // all are there: from now on the run has no open port
   }
 
   asio::io_context io;
-  asio::ip::address address; // where the door is
+  asio::ip::address address; // where this process listens
   void run() { io.run(); }
   Status outcome() const { return controller.outcome(); }
   const RunResult &result() const { return controller.result(); }
@@ -178,7 +179,7 @@ private:
     io.stop();
   }
 
-  /// Who is on another machine cannot be killed, only left.
+  /// Gives a process up: one on another machine cannot be killed.
   void end(int32_t rank) {
     ended = true;
     if (members[size_t(rank)])
@@ -196,7 +197,7 @@ private:
   bool ended = false;
 };
 
-/// Calls rank 0 until it answers.
+/// Calls rank 0 at its ports, again and again, until it answers.
 class Caller {
 public:
   Caller(asio::io_context &io, const Identity &self, const Environment &environment, plan::Time deadline)
@@ -239,7 +240,7 @@ private:
             co_return;
           }
         }
-      if (!refusal.empty()) { // and behind no other port is rank 0
+      if (!refusal.empty()) { // a process of this job has refused, and no other port had rank 0
         status = Status::run(refusal);
         co_return;
       }
@@ -251,7 +252,8 @@ private:
                                      double(deadline) / 1e12, last));
   }
 
-  /// Whether this is the end of calling: it is rank 0, or it differs.
+  /// Calls one endpoint. Returns whether calling is over: rank 0 has answered, or a process of this job that differs,
+  /// as `status` then says. If not, `last` says what was wrong.
   asio::awaitable<bool> knock(tcp::socket &socket, const tcp::endpoint &endpoint, std::string &last) {
     std::error_code error;
     patience.expires_after(kAnswer);
@@ -265,7 +267,7 @@ private:
     if (!error)
       greeting = co_await greet(socket, self, wire::Side::Dials);
     patience.cancel();
-    if (error && error != asio::error::connection_refused) // which the next port may be, and says nothing
+    if (error && error != asio::error::connection_refused) // refused: nobody listens there, which says nothing new
       last = error == asio::error::operation_aborted ? "no answer from there" : error.message();
     if (error)
       co_return false;
@@ -291,7 +293,7 @@ private:
   const plan::Time deadline; // 0: none
   Status status;
   Session session;
-  std::string refusal; // by who says to be of this job
+  std::string refusal; // why one refused that says it is of this job
   Warnings warnings;
   std::optional<Line> connected;
 };
@@ -306,7 +308,7 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
     return status;
   host.join(0, std::make_shared<Channel>(host.io, pair[0]));
   std::thread controlling([&] { host.run(); });
-  auto *io = new asio::io_context; // its thread runs until the process ends
+  auto *io = new asio::io_context; // never freed: its thread runs until the process ends
   auto control = std::make_shared<Channel>(*io, pair[1]);
   WorkerSetup worker{setup.plan, identity, setup.options, host.address, true};
   status = runWorker(worker, *io, control);
@@ -318,7 +320,7 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
 }
 
 Status runMember(const JoinedSetup &setup, const Identity &identity) {
-  auto *io = new asio::io_context; // its thread runs until the process ends
+  auto *io = new asio::io_context; // never freed: its thread runs until the process ends
   std::optional<Line> line;
   Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(line);
   if (!status.ok())
@@ -336,7 +338,7 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
 Status runJoined(const JoinedSetup &setup, RunResult &result) {
   if (sodium_init() < 0)
     return Status::run("libsodium cannot be initialized");
-  if (setup.environment.launched) // not to wait for others, or to run on, without it
+  if (setup.environment.launched) // if the launcher dies, this process must not go on alone
     prctl(PR_SET_PDEATHSIG, SIGTERM);
   Identity identity;
   Status status = identityOf(setup, identity);

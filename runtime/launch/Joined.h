@@ -1,6 +1,6 @@
-// A process that torchrun, Slurm or Open MPI has started: `piperun` without --local. The controller of the run lives in
-// rank 0's process, on a thread of its own; the others reach it over TCP, through the same handshake as their peers,
-// and under its keys.
+// Runs a process that torchrun, Slurm or Open MPI has started: `piperun` without --local. The controller of the run
+// lives in rank 0's process, on a thread of its own. The other processes reach it over TCP, with the same handshake and
+// sealing as between peers.
 #pragma once
 
 #include "runtime/launch/Control.h"
@@ -15,14 +15,16 @@ struct JoinedSetup {
   RunOptions options;
   Environment environment;
   std::string secret; // empty: none
-  int64_t swapEvery = 0;
-  std::optional<Manifest> resume;          // rank 0's
-  ControlSocket *control = nullptr;        // rank 0's
-  std::function<void(int64_t)> progressed; // rank 0's; called on the controller's thread
+
+  // Used on rank 0 alone.
+  int64_t swapEvery = 0;                   // Controller::Setup
+  std::optional<Manifest> resume;          // Controller::Setup
+  ControlSocket *control = nullptr;        // listening; null: none
+  std::function<void(int64_t)> progressed; // Controller::Owner; called on the controller's thread
 };
 
-/// Runs this process's rank to its end, as runWorker does: end the process with _exit afterwards. `result` is filled on
-/// rank 0 alone.
+/// Runs this process's rank to its end. As after runWorker, end the process with _exit then. `result` is filled on rank
+/// 0 alone.
 Status runJoined(const JoinedSetup &setup, RunResult &result);
 
 } // namespace pipec::runtime

@@ -1,4 +1,5 @@
-// Files trace-<step>-rank-<rank>.events: CBOR of {attempt, started_at, events}, the last as reports pack them.
+// The files are named trace-<step>-rank-<rank>.events and hold CBOR of {attempt, started_at, events}, where events are
+// packed as in reports.
 #include "runtime/launch/KeptEvents.h"
 
 #include "runtime/launch/Report.h"
@@ -52,7 +53,7 @@ KeptEvents::KeptEvents(std::string ofFolder, int32_t rank, int32_t attempt, int6
     origin = part.startedAt;
 }
 
-/// -1: not a file of this rank's.
+/// The step in a file's name; -1: it is no file of this rank's.
 int64_t KeptEvents::stepOf(const std::string &name) const {
   int64_t step = -1;
   if (name.starts_with(kPrefix) && name.ends_with(fmt::format("-rank-{}.events", rank)))

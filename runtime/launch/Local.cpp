@@ -1,4 +1,3 @@
-// Forking, signals, reaping; and the loop of restarts around it.
 #include "runtime/launch/Local.h"
 
 #include "runtime/device/Clock.h"
@@ -24,10 +23,10 @@ namespace {
 
 struct Process {
   pid_t pid = 0;
-  int channel = -1; // the launcher's end
+  int channel = -1; // the launcher's end of the socket pair
   bool alive = true;
-  bool closed = false; // its channel: all that it said has been heard
-  bool killed = false; // by this launcher, because it did not answer
+  bool closed = false; // the channel has closed: all that the process said has been heard
+  bool killed = false; // the launcher has killed it, because it did not answer
   int status = 0;      // from wait4
 };
 
@@ -42,27 +41,27 @@ void killAll(const std::vector<Process> &processes) {
   prctl(PR_SET_NAME, fmt::format("piperun:{}", identity.rank).c_str());
   int code = int(Code::Run);
   try {
-    auto *io = new asio::io_context; // outlives this frame: _exit ends its thread
+    auto *io = new asio::io_context; // never freed: its thread runs until _exit
     WorkerSetup worker{setup.plan, identity, setup.options, asio::ip::address_v4::loopback(), false};
     code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control)).code);
   } catch (const std::exception &error) {
     spdlog::error("rank {}: {}", identity.rank, error.what());
   }
   std::cout.flush();
-  std::fflush(stdout); // what a stage library has printed
+  std::fflush(stdout); // _exit does not flush what a stage library has printed
   _exit(code);
 }
 
 Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> &processes) {
   pid_t launcher = getpid();
-  std::fflush(stdout); // else each child would print what is still to be written
+  std::fflush(stdout); // else each child would print the buffer again
   for (identity.rank = 0; identity.rank < identity.world; ++identity.rank) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
       return Status::run(fmt::format("cannot start rank {}: {}", identity.rank, std::strerror(errno)));
     pid_t pid = ::fork();
     if (pid == 0) {
-      setpgid(0, 0); // a terminal's Ctrl-C reaches the launcher alone, which ends all
+      setpgid(0, 0); // Ctrl-C in a terminal then signals the launcher alone, which ends all
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != launcher)
         _exit(int(Code::Run));
@@ -87,7 +86,7 @@ Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> 
   return {};
 }
 
-/// One attempt: the processes are there.
+/// Leads one attempt, from the forked processes to their ends.
 class Launcher {
 public:
   Launcher(const LocalSetup &setup, std::vector<Process> processes,
@@ -107,7 +106,7 @@ private:
   asio::signal_set signals;
   Controller controller;
   std::optional<ControlServer> server;
-  int interruptions = 0; // signals to the launcher
+  int interruptions = 0; // how many SIGINT and SIGTERM have come
 };
 
 Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
@@ -132,7 +131,7 @@ Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
 
 Status Launcher::run() {
   awaitSignal();
-  asio::post(io, [this] { reap(); }); // who ended before the signals were caught
+  asio::post(io, [this] { reap(); }); // for processes that ended before signals were caught
   io.run();
   result.run = controller.result();
   result.stopped = controller.stopping();
@@ -158,7 +157,7 @@ void Launcher::awaitSignal() {
   });
 }
 
-/// The process did not end in time.
+/// Kills a process that did not end in time.
 void Launcher::end(size_t rank) {
   Process &process = processes[rank];
   if (!process.alive)
@@ -181,7 +180,7 @@ void Launcher::reap() {
   }
 }
 
-/// Once a process has ended and all that it said has been heard.
+/// Tells the controller of the end of a process, once it has ended and all that it said has been heard.
 void Launcher::conclude(size_t rank) {
   const Process &process = processes[rank];
   if (process.alive || !process.closed)
@@ -221,7 +220,7 @@ Status attempt(const LocalSetup &setup, const Identity &identity,
   return Launcher(setup, std::move(processes), started, result).run();
 }
 
-/// What of the last attempt remains: up to its last checkpoint, or, if it came to its end, all.
+/// Takes over the last attempt's events: those up to its last checkpoint, or all if it succeeded.
 void keepEvents(LocalResult &result, int64_t firstStart, bool all) {
   auto keep = [&](const std::vector<trace::Event> &events) {
     for (trace::Event e : events) {
@@ -252,14 +251,14 @@ Status runLocal(const LocalSetup &given, const std::function<void(const LocalRes
   Status status;
   while (true) {
     randombytes_buf(identity.job.data(), identity.job.size());
-    randombytes_buf(identity.secret.data(), identity.secret.size()); // known to forked processes alone
+    randombytes_buf(identity.secret.data(), identity.secret.size()); // only forked processes know it
     status = attempt(setup, identity, started, result);
     if (firstStart == 0)
       firstStart = result.run.startedAt;
     keepEvents(result, firstStart, status.ok());
     if (status.ok() || result.stopped || result.restarts == setup.restarts)
       break;
-    if (firstStart != 0) // else the folder is as it was
+    if (firstStart != 0) // a run that has started cleared the folder or has its own checkpoints there
       setup.resume.reset();
     Manifest manifest;
     if (firstStart != 0 && hasManifest(setup.options.checkpoint)) {

@@ -1,4 +1,3 @@
-// A queue that is waited for.
 #include "runtime/launch/Mailbox.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Messages of the controller that this process has not looked at yet, in order.
+// Messages of the controller, in order, for a thread that waits for the next one.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -13,13 +13,13 @@ namespace pipec::runtime {
 
 class Mailbox {
 public:
-  /// A raised failure, which outlives this, ends every wait.
+  /// Once `failure` is raised, all waits end. It outlives the mailbox.
   Mailbox(int32_t rank, Failure &failure);
 
   /// From any thread.
   void put(Message message);
 
-  /// Waits for the next message, which must be of that type, or the run fails. None if the run has failed.
+  /// Waits for the next message. If it is of another type, the failure is raised. None if the run has failed.
   std::optional<Message> expect(const std::string &type);
 
 private:

@@ -1,4 +1,3 @@
-// Waiting for a permit, and dropping those whose steps have all begun.
 #include "runtime/launch/Permits.h"
 
 #include "runtime/device/Clock.h"

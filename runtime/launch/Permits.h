@@ -1,5 +1,5 @@
-// The permits of one process: how far it may run, and under which epoch which program. They come from the controller a
-// few steps ahead, so the interpreter finds its next step permitted and does not wait.
+// The permits of one process: how far it may run, and which program under which epoch (Conductor.h). They come from the
+// controller some steps ahead, so that the interpreter finds its next step permitted and does not wait.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -13,7 +13,7 @@
 
 namespace pipec::runtime {
 
-/// The steps before `until` that no earlier permit has covered run `program` under `epoch`.
+/// The steps before `until` that no earlier permit covers run `program` under `epoch`.
 struct Permit {
   int64_t until = 0;
   int64_t epoch = 0;
@@ -24,11 +24,12 @@ struct Permit {
 class Permits final : public Pilot {
 public:
   struct Hooks {
-    std::function<void(int64_t step)> completed; // all steps before it, on this rank
-    std::function<bool(int64_t step)> atRest;
+    std::function<void(int64_t step)> completed; // as Pilot::completed
+    std::function<bool(int64_t step)> atRest;    // as Pilot::atRest
   };
-  /// `first`: the run's first step. A wait longer than `deadline` (0: none) raises `failure`, which ends all waits.
-  /// Every `every` steps the process comes to rest (0: never). The hooks are called on the interpreter's thread.
+  /// `first`: the run's first step. A wait longer than `deadline` picoseconds (0: none) raises `failure`; once that is
+  /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never). The hooks are
+  /// called on the interpreter's thread.
   Permits(int32_t rank, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks);
 
   /// From any thread.
@@ -42,7 +43,7 @@ public:
 
   /// How long each step waited for its permit.
   const Lateness &waits() const { return waited; }
-  /// The step before which the run ended.
+  /// The step before which the run ends; INT64_MAX until the last permit has come.
   int64_t end() const { return ended(); }
 
 private:
@@ -57,9 +58,9 @@ private:
   const plan::Time deadline;
   Failure &failure;
   const Hooks hooks;
-  std::mutex mutex; // over `granted`
+  std::mutex mutex; // guards `granted`
   std::condition_variable changed;
-  std::deque<Permit> granted; // the first one's steps are not all begun
+  std::deque<Permit> granted; // without those whose steps have all begun
   Lateness waited;
 };
 

@@ -1,4 +1,3 @@
-// The thread starts with the first plan that comes.
 #include "runtime/launch/Prepare.h"
 
 #include "runtime/plan/Load.h"
@@ -16,7 +15,7 @@ void lowerPriority() {
   pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
 }
 
-/// The same stages on the same ranks: weights do not move.
+/// Checks that both plans have the same stages on the same ranks, since a swap moves no weights.
 static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
   if (plan.ranks() != running.ranks())
     return Status::check(

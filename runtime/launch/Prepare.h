@@ -1,5 +1,6 @@
-// Plans that are to be swapped in, made ready on a thread of low priority while the run goes on: decoded, verified,
-// proved and fitted to what the process has allocated. Variants of the run's own plan are ready from the start.
+// Makes programs ready to run. Plans that are to be swapped in are decoded, verified, proved and fitted to what the
+// process has allocated; that happens on a thread of low priority while the run goes on. The variants of the run's own
+// plan are ready from the start.
 #pragma once
 
 #include "runtime/interpreter/Executable.h"
@@ -15,16 +16,17 @@ namespace pipec::runtime {
 
 class Prepare {
 public:
-  /// `layout` and `memory` outlive this. What is prepared must place stages as `running` does.
+  /// `layout` and `memory` outlive this object. A plan to be prepared must place stages as `running` does.
   Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, const TransferMemory &memory)
       : running(std::move(running)), rank(rank), layout(layout), memory(memory) {}
   ~Prepare(); // waits for the plan that is being prepared
 
-  /// All variants of the running plan, on the calling thread.
+  /// Makes all variants of the running plan, on the calling thread.
   Status variants(std::vector<std::shared_ptr<const Executable>> &made) const;
 
   using Done = std::function<void(Status, std::shared_ptr<const Executable>)>;
-  /// The first variant of the plan that `file` holds. `done` is called on the thread of low priority.
+  /// Makes the first variant of the plan that `file` holds. Returns at once; `done` is called on the thread of low
+  /// priority.
   void load(std::vector<uint8_t> file, Done done);
 
 private:
@@ -39,18 +41,18 @@ private:
   const int32_t rank;
   const Layout &layout;
   const TransferMemory &memory;
-  std::mutex mutex; // over the two that follow
+  std::mutex mutex; // guards the next two
   std::deque<Task> tasks;
   bool stopping = false;
   std::condition_variable changed;
   std::thread thread;
 };
 
-/// Reads the plan that a file's bytes hold, if its first variant may take the place of one of `running`: sound, proved,
-/// the same stages on the same ranks.
+/// Reads the plan that a file's bytes hold. Ok only if its first variant may run in place of one of `running`: it keeps
+/// the rules, is proved, and has the same stages on the same ranks.
 Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan);
 
-/// The calling thread runs only when nobody else wants the processor.
+/// From now on the calling thread runs only when no other wants the processor.
 void lowerPriority();
 
 } // namespace pipec::runtime

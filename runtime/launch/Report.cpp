@@ -1,4 +1,3 @@
-// Reports: gathering, sending, step times.
 #include "runtime/launch/Report.h"
 
 #include <algorithm>
@@ -65,7 +64,7 @@ std::vector<Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, in
   std::vector<Time> times(size_t(end - first), 0);
   for (const auto &rank : ranks)
     for (size_t s = size_t(first); s < std::min(size_t(end), rank.size()); ++s)
-      if (rank[s].firstStart <= rank[s].lastEnd) { // else the rank computes nothing
+      if (rank[s].firstStart <= rank[s].lastEnd) { // else the rank computed nothing in this step
         Time from = s == size_t(first) ? rank[s].firstStart : rank[s - 1].lastEnd;
         times[s - size_t(first)] = std::max(times[s - size_t(first)], rank[s].lastEnd - from);
       }

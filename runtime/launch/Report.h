@@ -1,5 +1,5 @@
-// What a rank reports after a run, and what follows from all reports: the time of each step, by the definition that
-// runtime/simulate/Steps.h has for virtual time (design, section 7).
+// What a rank reports after a run, and what follows from the reports of all: the time of each step. That is defined as
+// in runtime/simulate/Steps.h for virtual time.
 #pragma once
 
 #include "runtime/device/Layout.h"
@@ -13,28 +13,29 @@ namespace pipec::runtime {
 struct RankReport {
   std::vector<StepTimes> steps;
   Lateness lateness;
-  Lateness permitWaits;             // of each step: how long it waited for its permit
-  std::vector<trace::Event> events; // with a trace only
+  Lateness permitWaits;             // how long each step waited for its permit
+  std::vector<trace::Event> events; // empty without a trace
 };
 
-/// One report of a rank's queues.
+/// Makes a rank's report of what its queues have recorded.
 RankReport summarize(const std::vector<Recorder> &recorders);
 
 nlohmann::json toJson(const RankReport &report);
-/// Flat lists of numbers: an object for each event would cost ten times as much.
+/// Events as a flat list of numbers: an object for each would take ten times as much.
 std::vector<int64_t> packEvents(const std::vector<trace::Event> &events);
 std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &packed, int32_t rank);
 
-/// `json` comes from toJson of a process of the same program.
+/// The reverse of toJson; throws nlohmann::json::exception for anything else.
 RankReport fromJson(const nlohmann::json &json, int32_t rank);
 
-/// For each of the steps [first, end) the longest time, over all ranks, from the rank's last end in the step before (in
-/// the first step: its first start) to its last end in this one.
+/// The time of each of the steps [first, end). For a rank it is from its last end in the step before to its last end in
+/// this one; in the first step, from its first start. For the step it is the longest of any rank.
 std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end);
 
+/// The same for the steps of reports.
 std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end);
 
-/// Writes what ranks did, all or nothing (Code::Run); `layouts` name their queues.
+/// Writes a trace file; `layouts` name the queues. Writes the whole file or nothing (Code::Run).
 Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, const std::vector<trace::Event> &events);
 
 } // namespace pipec::runtime

@@ -1,4 +1,5 @@
-// One request at a time: reading → asking → ready (waits for its step) → done.
+// The states of the request under way: its file is read, processes are asked, all are ready and the swap waits for its
+// step, done.
 #include "runtime/launch/Swaps.h"
 
 #include "runtime/launch/Prepare.h"
@@ -70,7 +71,7 @@ void Swaps::start() {
   next();
 }
 
-/// Begins the first request, if none is under way.
+/// Begins the next request, if none is under way.
 void Swaps::next() {
   if (!started || busy)
     return;
@@ -93,7 +94,7 @@ void Swaps::next() {
     ask(Channel::encode({{"type", "prepare"}, {"program", request.program}}));
 }
 
-/// Reads the file once; what is no sound plan is refused here and asked of nobody.
+/// Reads and checks the file, once for all processes. A bad plan is refused here, and no process is asked.
 void Swaps::read(const std::string &path) {
   if (!reader)
     reader.emplace(1);
@@ -106,7 +107,7 @@ void Swaps::read(const std::string &path) {
       std::vector<uint8_t> bytes;
       std::error_code ignored;
       if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
-        status = Status::input(path + ": is no file"); // reading it might never end
+        status = Status::input(path + ": is no file"); // reading a pipe or a device might never end
       else
         status = plan::readFile(path, bytes);
       if (status.ok())
@@ -173,7 +174,7 @@ void Swaps::advanced() {
   next();
 }
 
-/// Processes forget a plan that was loaded.
+/// Lets processes forget a plan that was loaded, unless it runs.
 void Swaps::drop(int64_t program) {
   if (program >= int64_t(running->variants.size()) && program != conductor.current().program)
     links.broadcast(Channel::encode({{"type", "drop"}, {"program", program}}));
@@ -186,7 +187,7 @@ void Swaps::finish(Status status, std::optional<Epoch> epoch) {
   if (status.ok()) {
     spdlog::info("epoch {} from step {}: {}", epoch->epoch, epoch->from, nameOf(epoch->program));
     if (conductor.epochs().size() > 1 && epoch->epoch > 0)
-      drop(conductor.epochs()[size_t(epoch->epoch) - 1].program); // what runs keeps it
+      drop(conductor.epochs()[size_t(epoch->epoch) - 1].program); // steps that still run it keep it alive
   } else {
     drop(request.program);
     plans.erase(request.program);

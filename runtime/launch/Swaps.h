@@ -1,7 +1,7 @@
-// Swaps, one after the other: a plan is read and checked here, all processes are asked to prepare it, and once all have
-// agreed the conductor makes it the next epoch's. After a refusal or a missing answer nothing changes; whoever asked is
-// told. Everything runs on the thread of the io_context, but for the reading and checking, which have a thread of low
-// priority.
+// Carries out requests to swap programs, one after the other. A plan from a file is read and checked here first. Then
+// all processes are asked to prepare the program. Once all have agreed, the conductor makes it the program of the next
+// epoch. If a process refuses or does not answer, nothing changes. Whoever asked is told what came of it. Everything
+// runs on the thread of the io_context, except reading and checking, which have a thread of low priority.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -18,45 +18,48 @@ namespace pipec::runtime {
 
 class Swaps {
 public:
-  /// What came of a request: its status, and the epoch that it led to.
+  /// Called with what came of a request: its status, and the epoch that it led to if it succeeded.
   using Done = std::function<void(Status, std::optional<Epoch>)>;
 
   struct Links {
-    std::function<void(const Channel::Encoded &)> broadcast; // to all processes
-    std::function<void()> advance;                           // a program is ready: see what may be permitted
-    std::function<std::string(int32_t rank)> title;
+    std::function<void(const Channel::Encoded &)> broadcast; // sends to all processes
+    std::function<void()> advance;                           // a program is ready: hands out the permits that are due
+    std::function<std::string(int32_t rank)> title;          // Controller::Owner
   };
-  /// `deadline`: how long processes may take to prepare (0: a minute). `every`: swap to the next variant time and
-  /// again.
+  /// `deadline`: how long processes may take to prepare (0: a minute). `every`: whether to swap to the next variant
+  /// again and again, without requests.
   Swaps(asio::io_context &io, std::shared_ptr<const plan::Plan> running, Conductor &conductor, plan::Time deadline,
         bool every, Links links);
   ~Swaps();
 
-  /// `variant`: an index or a name. A swap to the running variant succeeds and changes nothing.
+  /// Asks for a swap to a variant of the running plan, by index or name. A swap to the variant that runs succeeds and
+  /// changes nothing.
   void swap(const std::string &variant, Done done);
-  /// The first variant of the plan in a file, which is read once.
+  /// Asks for a swap to the first variant of the plan in a file.
   void load(const std::string &path, Done done);
 
-  /// The run has started: swaps may begin.
+  /// To call when the run has started: swaps may begin.
   void start();
+  /// To call with a process's `prepared` message.
   void answered(int32_t rank, const Message &message);
-  /// Called after new permits: looks whether the swap that was ready has begun, or never can.
+  /// To call after new permits: looks whether the swap that was ready has taken effect, or never can.
   void advanced();
-  /// The run ends: what is still asked for is refused with `why`.
+  /// To call when the run ends: open and later requests are refused with `why`.
   void end(const std::string &why);
 
+  /// Plans from files, by program.
   const std::map<int64_t, std::shared_ptr<const plan::Plan>> &loaded() const { return plans; }
   const plan::Variant &variant(int64_t program) const;
-  /// The variant's name and number, or the loaded plan's file.
+  /// What to call a program in messages: the variant's number and name, or the file of a loaded plan.
   std::string nameOf(int64_t program) const;
 
 private:
   struct Request {
     int64_t program = 0;
-    std::string path; // of a plan to load; empty: a variant of the running plan
-    Done done;        // none: the schedule's
-    bool loading = false;
-    std::vector<bool> agreed;
+    std::string path;         // of a plan to load
+    Done done;                // empty: nobody asked, the swap is one of `every`
+    bool loading = false;     // whether the program comes from a file
+    std::vector<bool> agreed; // by rank
   };
   Status find(const std::string &text, int64_t &variant) const;
   void next();
@@ -69,18 +72,18 @@ private:
   asio::io_context &io;
   const std::shared_ptr<const plan::Plan> running;
   Conductor &conductor;
-  const std::chrono::nanoseconds patience;
+  const std::chrono::nanoseconds patience; // how long processes may take to prepare
   bool every;
   const Links links;
   asio::steady_timer timer;
   std::optional<asio::thread_pool> reader;
-  std::deque<Request> queue; // the first one is under way
-  bool busy = false;
+  std::deque<Request> queue;
+  bool busy = false; // whether the first request is under way
   bool started = false;
-  std::string over; // why no swap can be; empty: it can
+  std::string over; // why no more swaps can be; empty: they can
   std::map<int64_t, std::shared_ptr<const plan::Plan>> plans;
   std::map<int64_t, std::string> paths;
-  int64_t nextProgram;
+  int64_t nextProgram; // number of the next plan from a file; variants of the running plan come before
 };
 
 } // namespace pipec::runtime

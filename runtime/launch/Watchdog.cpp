@@ -1,4 +1,3 @@
-// Looks ten times within a deadline, but neither all the time nor seldom.
 #include "runtime/launch/Watchdog.h"
 
 #include <algorithm>
@@ -27,6 +26,7 @@ void Watchdog::watch() {
     return;
   if (const std::optional<std::string> late = overdue(deadline))
     return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(deadline) / 1e12)));
+  // Ten times within the deadline, but not more often than every millisecond and not less often than every half second.
   timer.expires_after(std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(deadline / 10'000), 1ms, 500ms));
   timer.async_wait([this](std::error_code error) {
     if (!error)

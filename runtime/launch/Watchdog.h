@@ -1,5 +1,5 @@
-// No wait of a rank lasts longer than the deadline: what does, whatever it waits for and on whatever kind of device,
-// ends the run with a message that says what did not come.
+// Sees to it that no wait of a rank lasts longer than the deadline. One that does ends the run with a message that says
+// what did not come. That holds for every kind of device.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -13,17 +13,17 @@ namespace pipec::runtime {
 
 class Watchdog {
 public:
-  /// What has waited for longer than `limit`, and for whom.
+  /// Says what has waited for longer than `limit`, and for whom; nothing if nothing has.
   using Overdue = std::function<std::optional<std::string>(plan::Time limit)>;
 
-  /// `overdue` is asked time and again, on the thread of `io`, and its answer raises `failure`. `deadline` 0: never.
-  /// All outlive the watchdog, which outlives what `io` still runs.
+  /// Calls `overdue` time and again on the thread of `io`; an answer raises `failure`. `deadline`: picoseconds; 0:
+  /// never. All outlive the watchdog. Destroy it only when `io` runs nothing more.
   Watchdog(asio::io_context &io, plan::Time deadline, Failure &failure, Overdue overdue);
 
   // From any thread.
 
   void start();
-  /// Nothing is overdue any more.
+  /// Ends the watch: from now on nothing is overdue.
   void rest();
 
 private:

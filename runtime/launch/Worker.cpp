@@ -1,4 +1,3 @@
-// The life of one process.
 #include "runtime/launch/Worker.h"
 
 #include "runtime/device/Clock.h"
@@ -41,7 +40,7 @@ public:
 
   void start(bool catchSignals);
   Status run();
-  /// Sends the last word and waits until it has left.
+  /// Sends a last message and waits, a second at most, until it has left.
   void tell(Message message);
 
 private:
@@ -72,13 +71,13 @@ private:
   asio::signal_set signals;
   Watchdog watchdog;
   std::unique_ptr<Stage> stage;
-  Transport *transport = nullptr; // the backend's
+  Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
-  std::optional<KeptEvents> kept; // with a trace of its own
+  std::optional<KeptEvents> kept; // if the process writes its own trace
   int64_t first = 0;
-  std::map<int64_t, std::shared_ptr<const Executable>> programs; // the io thread's, once the run has started
-  int64_t told = 0;                                              // when progress was last told
-  int64_t saved = -1;                                            // the step that was last saved
+  std::map<int64_t, std::shared_ptr<const Executable>> programs; // used by the io thread alone once the run has started
+  int64_t told = 0;                                              // when progress was last sent, in nanoseconds
+  int64_t saved = -1;                                            // the step whose state was last saved
 };
 
 void Worker::start(bool catchSignals) {
@@ -92,14 +91,14 @@ void Worker::start(bool catchSignals) {
     signals.add(SIGTERM);
     awaitSignal();
   }
-  std::thread([this] { // until the process ends
+  std::thread([this] { // runs until the process ends
     auto guard = asio::make_work_guard(io);
     io.run();
   })
       .detach();
 }
 
-/// The first one ends the run in order, the next one at once.
+/// The first signal ends the run in order. The next has its default effect: it kills the process.
 void Worker::awaitSignal() {
   signals.async_wait([this](std::error_code error, int signal) {
     if (error)
@@ -168,7 +167,7 @@ std::string Worker::where() const {
   return text.empty() ? fmt::format("rank {}", identity.rank) : text;
 }
 
-/// All that needs memory, time or files happens here, before the first step.
+/// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
   const Message &table = gathering.table;
   Status status = backend->makeStage(stage);
@@ -202,7 +201,7 @@ Status Worker::prepareRun(Gathering gathering) {
   return {};
 }
 
-/// At most once a millisecond: short steps come with long permits.
+/// Tells the controller at most once a millisecond: if steps are short, permits reach far ahead.
 void Worker::progress(int64_t step) {
   int64_t now = Clock::monotonic();
   if (now - told < 1'000'000)
@@ -226,13 +225,13 @@ bool Worker::save(int64_t step) {
   }
   saved = step;
   Message message{{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}};
-  if (options.trace) // what a checkpoint covers is done for good, whatever becomes of this attempt
+  if (options.trace) // events up to a checkpoint stay in the trace, whatever becomes of this attempt
     message["events"] = packEvents(backend->takeEvents());
   channel->send(std::move(message));
   return true;
 }
 
-/// The last state, the trace, the report.
+/// Saves the last state, writes the trace, and reports.
 Status Worker::finish() {
   watchdog.rest();
   backend->rest();
@@ -279,7 +278,7 @@ Status Worker::run() {
     return failed();
   status = finish();
   if (status.ok())
-    stage.reset(); // nothing is issued any more; after a failure something of it may still run
+    stage.reset(); // only now: after a failure some of the stage's work may still run
   return status;
 }
 
@@ -291,7 +290,7 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
   Status status;
   try {
     status = worker->run();
-  } catch (const std::exception &error) { // out of memory, or a message that makes no sense
+  } catch (const std::exception &error) { // no memory, or a message that lacks something
     status = Status::run(fmt::format("rank {}: {}", setup.identity.rank, error.what()));
   }
   if (!status.ok())

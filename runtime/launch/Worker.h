@@ -1,6 +1,5 @@
-// One process of a run, from meeting the others to its report. Threads: the one that calls issues the programs, one
-// runs the device's queues, one runs all sockets and timers, and one of low priority prepares plans that are to be
-// swapped in.
+// One process of a run, from meeting the others to its report. The calling thread issues the programs. Other threads
+// run the device's queues, run all sockets and timers, and, with low priority, prepare plans that are to be swapped in.
 #pragma once
 
 #include "runtime/device/Pace.h"
@@ -17,19 +16,19 @@ namespace pipec::runtime {
 /// What all processes of a run have in common.
 struct RunOptions {
   int64_t steps = 1;
-  std::string stage = "synthetic";                   // what computes: MakeStage.h
+  std::string stage = "synthetic";                   // what computes (runtime/stage/MakeStage.h)
   Pace pace = Pace::Carry;                           // Real for every stage but the synthetic one
-  plan::Time deadline = 0;                           // of every wait; 0: none
-  plan::Time rendezvous = 0;                         // until all processes have met; 0: no limit
-  bool trace = false;                                // events are reported to the controller
-  std::string ownTrace;                              // the process writes its events to this file; empty: it does not
+  plan::Time deadline = 0;                           // picoseconds that a wait may last; 0: no limit
+  plan::Time rendezvous = 0;                         // picoseconds until all processes must have met; 0: no limit
+  bool trace = false;                                // whether events are reported to the controller
+  std::string ownTrace;                              // the file to which the process writes its events; empty: none
   int32_t attempt = 0;                               // how often a launcher has started all processes before
   std::string checkpoint;                            // folder; empty: none
   int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
-  std::shared_ptr<const simulate::Scenario> network; // what links and ranks are like; none: as the plan has them
-  bool realNetwork = false;                          // no wire is emulated; counts where there is no scenario
+  std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
+  bool realNetwork = false; // whether transfers take what the sockets take; without a scenario only
 
-  /// What a transfer carries at most.
+  /// The most bytes that a transfer carries.
   plan::Bytes payload() const { return network || realNetwork ? INT64_MAX : payloadLimit(pace); }
 };
 
@@ -37,19 +36,20 @@ struct WorkerSetup {
   std::shared_ptr<const plan::Plan> plan; // loaded and proved
   Identity identity;
   RunOptions options;
-  asio::ip::address listenOn; // peers reach the process there
-  bool catchSignals = false;  // SIGINT and SIGTERM ask the controller to end the run; a second one kills
+  asio::ip::address listenOn; // where peers reach the process
+  bool catchSignals = false;  // whether SIGINT and SIGTERM ask the controller to end the run; a second one kills
 };
 
-/// The body of a process: runs identity.rank of the plan and talks to the controller on `control`, whose io_context
-/// `io` it runs on a thread of its own from then on. Call it once in a process: on return its threads still stand in
-/// objects that are never freed, so the caller ends the process with _exit. A failure has been told to the controller.
+/// The body of a process: runs identity.rank of the plan and talks to the controller on `control`. It runs `io`, the
+/// io_context of that channel, on a thread of its own. Call it once in a process. On return its threads still run, in
+/// objects that are never freed, so the caller must end the process with _exit. The controller has then been told of a
+/// failure.
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control);
 
-/// "SIGINT" or "SIGTERM", which end a run in order.
+/// "SIGINT" or "SIGTERM", the signals that end a run in order.
 const char *nameOf(int signal);
 
-/// Identifies this machine since it was started: processes with the same id read the same clock.
+/// Names this machine and its last boot. Processes with the same id read the same CLOCK_MONOTONIC.
 std::string bootId();
 
 } // namespace pipec::runtime

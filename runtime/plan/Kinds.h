@@ -1,7 +1,7 @@
-// The table of kinds: all that the parts of pipec need to know of a kind of instruction stands in its row, once. Ops,
-// letters, the plan's rules, the simulator, pictures, order files and the calls of a stage ask the table, so a kind
-// that comes later is a row here, and no code depends on the order of the rows or of the enumerators. Plain C++ with
-// nothing but the standard library, so that anything may include it.
+// The table of kinds of instructions. All that the parts of pipec need to know of a kind stands once, in the kind's
+// row. Ops, letters, the plan's rules, the simulator, pictures, order files and the calls of a stage ask the table. So
+// a new kind is a new row, and no code depends on the order of rows or enumerators. The file uses the standard library
+// alone, so that anything may include it.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace pipec::plan {
 
-/// What an instruction does. The values are the file's; new kinds go to the end.
+/// What an instruction does. These values stand in plan files, so they never change; new kinds go to the end.
 enum class Kind : uint8_t {
   Forward = 0,        // F
   BackwardInput = 1,  // B of a split backward
@@ -27,39 +27,40 @@ enum class Kind : uint8_t {
   Recompute = 10,
   Offload = 11,
   Load = 12,
-  Overlapped = 13, // the header of a pair: the F and the backward behind it run together, in its time
+  Overlapped = 13, // the header of a pair: the F and the backward behind it run together and take its time
   Reshard = 14,
 };
-inline constexpr int kKinds = 15; // every value is below it
+inline constexpr int kKinds = 15; // the number of kinds; every value is below it
 
 /// What sort of work a kind is.
 enum class Class : uint8_t {
   Compute,       // a pass of a stage over a microbatch
-  Weights,       // a pass too, for which only the stage's update waits
-  Updates,       // of a stage's weights, once a step
+  Weights,       // a pass for which only the stage's update waits
+  Updates,       // the update of a stage's weights, once a step
   Communication, // one end of a transfer between two ranks
   Collective,    // a rank's part in what several ranks do together
-  Header,        // of a pair: no work of its own, it says how long the two behind it take together
-  Reserved,      // nothing of it is settled but its value and its name
+  Header,        // no work of its own: says how long the two passes behind it take together
+  Reserved,      // only its value and its name are settled
 };
 
-/// What a pass or an update brings about. A stage needs each of these once for each microbatch (the update once a
-/// step), by whichever kind: so these are what is counted, and what must not be done twice. A set of them is a sum.
+/// What a pass or an update achieves. A stage needs each of these once for each microbatch (the update once a step),
+/// whichever kind does it. So these are what is counted, and what must not be done twice. Values add up to sets.
 enum Work : uint8_t { kNoWork = 0, kForwardPass = 1, kInputGradient = 2, kWeightGradient = 4, kUpdate = 8 };
 inline constexpr size_t kWorks = 4;
 
-/// What a pass keeps for later passes of its stage and microbatch. A set of them is a sum.
+/// What a pass keeps for later passes of its stage and microbatch: an activation until the input gradient is done, a
+/// context until the weight gradient is. Values add up to sets.
 enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2 };
 
 /// What a pass or a transfer hands on from stage to stage, and what a collective carries.
 enum class Payload : uint8_t {
   None = 0,
   Forward = 1,   // an activation
-  Backward = 2,  // a gradient of one
-  Norm = 3,      // the square of the norm of all gradients, a number
+  Backward = 2,  // the gradient of an activation
+  Norm = 3,      // a number: the square of the norm of all gradients
   Gradients = 4, // of weights
 };
-/// "F", "B", "norm", "gradients"; "?" of nothing and of what is unknown.
+/// "F", "B", "norm", "gradients"; "?" for None and for unknown values.
 constexpr const char *name(Payload of) {
   switch (of) {
   case Payload::Forward:
@@ -76,7 +77,7 @@ constexpr const char *name(Payload of) {
   return "?";
 }
 
-/// Where an instruction may stand. A set of them is a sum.
+/// On which queues an instruction may stand. Values add up to sets.
 enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator = 4 };
 
 /// How a kind of work looks in a picture, be it SVG, HTML or a terminal. The colours are Okabe and Ito's (Color
@@ -84,15 +85,15 @@ enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator 
 struct Look {
   std::string_view letter; // "F"
   std::string_view name;   // "forward"
-  std::string_view css;    // its class in a style sheet: "forward"
+  std::string_view css;    // class in a style sheet: "forward"
   uint32_t fill;           // 0xRRGGBB
-  /// xterm's 256 colours: backgrounds of even and odd microbatches, so that neighbours stand apart, and the text on
-  /// them.
+  /// Of xterm's 256 colours: the backgrounds of even and of odd microbatches, so that neighbours stand apart, and the
+  /// colour of the text on them.
   std::array<int, 2> terminal;
   int terminalInk;
 };
 
-/// The looks in the order of legends. Kinds that a reader need not tell apart share one.
+/// All looks, in the order of legends. Kinds that a reader need not tell apart share one.
 inline constexpr std::array<Look, 7> kLooks = {{
     {"F", "forward", "forward", 0x0072B2, {25, 32}, 231},
     {"B", "backward", "backward", 0xE69F00, {214, 222}, 16},
@@ -107,14 +108,14 @@ struct KindRow {
   Kind kind;
   const char *name; // in traces, disassembly, orders and messages
   Class sort;
-  bool supported = true;          // false: the loader refuses it (P6)
-  uint8_t does = kNoWork;         // Work
-  uint8_t holds = kNoMemory;      // Memory that it takes at its start
-  uint8_t frees = kNoMemory;      // Memory that it gives back at its end
-  Payload gives = Payload::None;  // what it makes of what the neighbouring stage made likewise
-  uint8_t queues = kComputeQueue; // QueueClass
-  char letter = 'O';              // of its look
-  const char *torch = "";         // in PyTorch's order files; a transfer's is followed by _F or _B; "": not in them
+  bool supported = true;          // false: the loader refuses it (rule P6)
+  uint8_t does = kNoWork;         // a set of Work
+  uint8_t holds = kNoMemory;      // a set of Memory, taken at its start
+  uint8_t frees = kNoMemory;      // a set of Memory, given back at its end
+  Payload gives = Payload::None;  // what a pass hands on; it takes the same from the neighbour on the other side
+  uint8_t queues = kComputeQueue; // a set of QueueClass
+  char letter = 'O';              // Look::letter of its look
+  const char *torch = "";         // in PyTorch's order files, for a transfer before _F or _B; "": not in them
   const char *call = ""; // the function of a stage library that runs it (runtime/stage/pipec_stage.h); "": none
 };
 
@@ -150,11 +151,11 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
 
 namespace detail {
 
-/// Of what no row is about: a damaged file's.
+/// The row of values that are no kind, as a damaged file may have them.
 inline constexpr KindRow kUnknownKind = {
     .kind = Kind(UINT8_MAX), .name = "unknown", .sort = Class::Reserved, .supported = false, .queues = 0};
 
-/// Kind's value → its row.
+/// A kind's value → its row.
 inline constexpr std::array<const KindRow *, UINT8_MAX + 1> kRowOf = [] {
   std::array<const KindRow *, UINT8_MAX + 1> rows{};
   rows.fill(&kUnknownKind);
@@ -163,7 +164,7 @@ inline constexpr std::array<const KindRow *, UINT8_MAX + 1> kRowOf = [] {
   return rows;
 }();
 
-/// Kind's value → its class, for the loops that ask of each instruction.
+/// A kind's value → its class, for loops over many instructions.
 inline constexpr std::array<Class, UINT8_MAX + 1> kClassOf = [] {
   std::array<Class, UINT8_MAX + 1> classes{};
   for (size_t value = 0; value < classes.size(); ++value)
@@ -173,31 +174,32 @@ inline constexpr std::array<Class, UINT8_MAX + 1> kClassOf = [] {
 
 } // namespace detail
 
-/// A kind's row, whatever the order of the rows; of a value that is no kind, a row that says "unknown".
+/// A kind's row; for a value that is no kind, a row of the name "unknown".
 constexpr const KindRow &rowOf(Kind kind) { return *detail::kRowOf[size_t(kind)]; }
 constexpr Class classOf(Kind kind) { return detail::kClassOf[size_t(kind)]; }
 constexpr bool isKnown(Kind kind) { return &rowOf(kind) != &detail::kUnknownKind; }
 
-/// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
+/// The name in traces, disassembly and messages: "F", "B", "W", "BW", "send", "recv", "optimizer", …
 constexpr const char *name(Kind kind) { return rowOf(kind).name; }
 
-/// A pass: the work of a stage on a microbatch.
+/// Whether it is a pass: the work of a stage on a microbatch.
 constexpr bool isCompute(Kind kind) { return classOf(kind) == Class::Compute || classOf(kind) == Class::Weights; }
 constexpr bool isTransfer(Kind kind) { return classOf(kind) == Class::Communication; }
 constexpr bool isCollective(Kind kind) { return classOf(kind) == Class::Collective; }
-/// What runs on a communicator.
+/// Whether it runs on a communicator.
 constexpr bool isCommunication(Kind kind) { return isTransfer(kind) || isCollective(kind); }
-/// What a stage library runs, or is told of.
+/// Whether a stage library runs it or is told of it.
 constexpr bool isOfStage(Kind kind) {
   return isCompute(kind) || classOf(kind) == Class::Updates || classOf(kind) == Class::Header;
 }
-/// What takes time on a rank's device.
+/// Whether it takes time on a rank's device.
 constexpr bool isBusy(Kind kind) { return isCompute(kind) || classOf(kind) == Class::Updates; }
 
 constexpr bool does(Kind kind, Work work) { return (rowOf(kind).does & work) != 0; }
-/// Whether a kind takes memory; one that does not gives back what stands on its operation.
+/// Whether the sizes on an operation of this kind are memory that it takes; else it gives them back.
 constexpr bool holds(Kind kind) { return rowOf(kind).holds != kNoMemory; }
-/// What a stage's passes are numbered by, from 0: its forwards, its backwards (B and BW), its W, its updates.
+/// The counter by which passes of this kind are numbered in their stage. 0: forwards, 1: backwards (B and BW), 2: W, 3:
+/// updates.
 constexpr size_t counterOf(Kind kind) { return size_t(std::countr_zero(unsigned(rowOf(kind).does))); }
 
 /// A kind's look, as an index into kLooks.
@@ -209,7 +211,7 @@ constexpr size_t lookIndex(Kind kind) {
 }
 constexpr const Look &lookOf(Kind kind) { return kLooks[lookIndex(kind)]; }
 
-/// The kinds of the table that `wanted` says yes to.
+/// The kinds whose rows `wanted` accepts.
 template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
   struct Kinds {
     std::array<Kind, kKinds> list{};
@@ -223,9 +225,9 @@ template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
   return kinds;
 }
 
-/// The kinds of passes.
+/// All kinds of passes.
 inline constexpr auto kPasses = kindsThat([](const KindRow &row) { return isCompute(row.kind); });
-/// The kinds that do some work: of the gradient of the input B and BW.
+/// All kinds that do `work`: for kInputGradient, B and BW.
 template <Work work> inline constexpr auto kKindsDoing = kindsThat([](const KindRow &row) { return row.does & work; });
 
 } // namespace pipec::plan

@@ -1,6 +1,6 @@
-// The cryptography of a connection, all of it libsodium's: a secret that people type is stretched into a key, two ends
-// agree on keys that die with the connection, and what they say to each other is sealed, so that nobody in between can
-// read it, change it, repeat it or leave some of it out unnoticed. SECURITY.md says what this is worth.
+// The cryptography of a connection, all of it libsodium's. A secret that people type is stretched into a key. The two
+// ends of a connection agree on keys that die with it. What they say is sealed: nobody in between can read it, nor
+// change, repeat or leave out any of it unnoticed. SECURITY.md says against whom this helps.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -14,14 +14,15 @@ namespace pipec::runtime {
 
 using Key = std::array<uint8_t, 32>;
 
-/// Argon2id with `job` as its salt: takes about a tenth of a second and 64 MiB, also for whoever guesses secrets.
+/// Makes a key of a secret with Argon2id, `job` being the salt. That takes about a tenth of a second and 64 MiB, also
+/// for whoever guesses secrets. Code::Run without that memory.
 Status stretch(const std::string &secret, const std::array<uint8_t, 16> &job, Key &key);
 
-/// One direction of a connection. Each message is sealed under the next number, so both ends must come to the messages
-/// in the same order. A seal cannot be copied, since no number may be used twice.
+/// Seals or opens the messages of one direction of a connection. Each is sealed under the next number, so both ends
+/// must take the messages in the same order. A Seal cannot be copied, since no number may be used twice.
 class Seal {
 public:
-  /// Seals nothing: for sockets that never leave the process or the machine.
+  /// Without a key, nothing is sealed: for sockets within a process or a machine.
   Seal() = default;
   explicit Seal(const Key &key) : key(key), sealing(true) {}
   Seal(Seal &&) = default;
@@ -29,9 +30,9 @@ public:
 
   /// How many bytes longer a sealed message is.
   size_t extra() const;
-  /// Seals the message that fills all of `bytes` but the last extra().
+  /// Seals in place the message that fills `bytes` up to the last extra() bytes.
   void close(std::span<uint8_t> bytes);
-  /// The reverse; false: these are not the bytes that the other end has sealed as its next message.
+  /// Opens a sealed message in place. False if `bytes` are not what the other end has sealed as its next message.
   bool open(std::span<uint8_t> bytes);
 
 private:
@@ -45,13 +46,14 @@ struct Session {
   Seal out, in;
 };
 
-/// What both ends work out, and nobody else can: what each says to prove that it holds the secret, and the keys.
+/// What both ends of a connection work out, and nobody else can: the proof that each sends of holding the secret, and
+/// the keys.
 struct Agreement {
   Key callerProof{}, listenerProof{};
   Session session;
 };
 
-/// One end's part in agreeing on keys: a key pair that is used once.
+/// One end's part in agreeing on keys. Its key pair is for one connection.
 class Exchange {
 public:
   Exchange();
@@ -60,7 +62,8 @@ public:
 
   const Key &publicKey() const { return ownPublic; }
 
-  /// `transcript`: all that both have said before, the caller's first. Returns false if `peerPublic` is no key.
+  /// Works out the agreement. `transcript`: all that both ends have said before, the caller's part first. False if
+  /// `peerPublic` is no key.
   bool agree(bool caller, const Key &peerPublic, const Key &secret, std::span<const uint8_t> transcript,
              Agreement &agreement) const;
 

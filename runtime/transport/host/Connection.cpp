@@ -1,4 +1,3 @@
-// Frames on a socket.
 #include "runtime/transport/host/Connection.h"
 
 #include "runtime/transport/host/Socket.h"
@@ -24,7 +23,8 @@ void Connection::start() { asio::co_spawn(socket.get_executor(), read(), asio::d
 
 void Connection::mute() { muteSocket(socket); }
 
-/// False: something went wrong, and `error` or the handler has it.
+/// Reads and opens the next text.size() bytes. False if something went wrong, of which `error` or the handler then
+/// knows.
 asio::awaitable<bool> Connection::readSealed(std::span<uint8_t> text, std::error_code &error) {
   incoming.resize(text.size() + session.in.extra());
   co_await asio::async_read(socket, asio::buffer(incoming), asio::redirect_error(kAwait, error));
@@ -94,7 +94,7 @@ void Connection::writeNext() {
                                             asio::buffer(next.payload, next.payload ? next.frame.bytes : 0)};
   asio::async_write(socket, buffers, [this](std::error_code error, size_t) {
     if (error == asio::error::operation_aborted)
-      return; // closed here; this object may be gone
+      return; // this end has closed the socket, and this object may be gone
     if (error)
       return lost(error);
     std::function<void()> written = std::move(outbox.front().written);
@@ -115,7 +115,7 @@ void Connection::abort(const std::string &reason) {
   frame.type = wire::Type::Abort;
   frame.bytes = std::min<uint64_t>(reason.size(), wire::kAbortBytes);
   socket.non_blocking(true, ignored);
-  if (outbox.empty()) { // else it would land inside another frame
+  if (outbox.empty()) { // else the frame would land inside another
     outgoing.clear();
     appendSealed(&frame, sizeof frame);
     appendSealed(reason.data(), frame.bytes);

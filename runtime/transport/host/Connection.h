@@ -1,5 +1,6 @@
-// One TCP connection with a peer, after the handshake: frames out in order, frames in to a handler. Frames and the
-// reason of an Abort are sealed, payloads are plain. Everything runs on the io_context's thread.
+// One TCP connection with a peer, after the handshake. It writes frames in order and hands frames that come to a
+// handler. Frames and the reason of an Abort are sealed, payloads are plain. Everything runs on the io_context's
+// thread.
 #pragma once
 
 #include "runtime/transport/host/Meeting.h"
@@ -14,14 +15,17 @@ namespace pipec::runtime {
 
 class Connection {
 public:
+  /// Hears what comes from a peer.
   class Handler {
   public:
     virtual ~Handler() = default;
     virtual void onCredit(int32_t peer, const wire::Frame &frame) = 0;
-    /// Where the payload goes. An empty slot if the payload is not wanted; the handler has then raised a failure.
+    /// Returns where the payload behind a Data frame goes. An empty slot if the payload is not wanted; the handler has
+    /// then raised a failure.
     virtual Slot onData(int32_t peer, const wire::Frame &frame) = 0;
+    /// The payload behind a Data frame is in its slot.
     virtual void onArrived(int32_t peer, const wire::Frame &frame) = 0;
-    /// Here, Sum or Total.
+    /// A frame of type Here, Sum or Total.
     virtual void onSum(int32_t peer, const wire::Frame &frame) = 0;
     virtual void onAbort(int32_t peer, const std::string &reason) = 0;
     virtual void onLost(int32_t peer, const std::string &reason) = 0;
@@ -34,10 +38,10 @@ public:
   /// Queues a frame; `payload` (frame.bytes of it) must stay as it is until `written` is called.
   void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
 
-  /// The network between the two goes silent, for tests.
+  /// Makes the network between the two ends go silent, as a scenario may ask for.
   void mute();
 
-  /// Tells the peer why, as far as that goes without waiting, and closes. The handler hears no more.
+  /// Tells the peer the reason, if that can be done without waiting, and closes. The handler hears no more.
   void abort(const std::string &reason);
 
 private:
@@ -57,7 +61,7 @@ private:
   Session session;
   int32_t peer;
   Handler &handler;
-  std::vector<uint8_t> incoming, outgoing; // sealed
+  std::vector<uint8_t> incoming, outgoing; // sealed bytes
   std::deque<Outgoing> outbox;
   bool closed = false;
 };

@@ -1,4 +1,3 @@
-// Accepting, and the limits on who is inside without having proven anything.
 #include "runtime/transport/host/Door.h"
 
 #include <fmt/format.h>
@@ -50,11 +49,11 @@ asio::awaitable<void> Door::accept(std::shared_ptr<Door> me) {
       asio::co_spawn(me->acceptor.get_executor(), welcome(me, guest), asio::detached);
     } else if (error == asio::error::no_descriptors || error == std::errc::too_many_files_open_in_system ||
                error == asio::error::no_buffer_space || error == asio::error::no_memory) {
-      // The machine is short of something that strangers hold, or that will come back.
+      // The machine lacks something for now. Strangers may hold it, so show one out; then try again.
       me->showOutOldest();
       me->pause.expires_after(std::chrono::milliseconds(10));
       co_await me->pause.async_wait(asio::redirect_error(kAwait, error));
-    } else if (error != asio::error::connection_aborted) { // aborted: who called has hung up
+    } else if (error != asio::error::connection_aborted) { // aborted: the caller has hung up
       me->onBroken(Status::run(fmt::format("rank {}: cannot accept a connection: {}", me->self.rank, error.message())));
       co_return;
     }
@@ -68,7 +67,7 @@ asio::awaitable<void> Door::welcome(std::shared_ptr<Door> me, Place guest) {
   if (me->closed)
     co_return;
   if (!greeting.stranger) {
-    auto call = me->onGuest; // close() may be called from in there
+    auto call = me->onGuest; // a copy: it may call close(), which drops onGuest
     call(std::move(greeting), std::move(socket));
   } else if (greeting.peer >= 0) {
     me->lastRefused = greeting.status.message;
@@ -77,7 +76,7 @@ asio::awaitable<void> Door::welcome(std::shared_ptr<Door> me, Place guest) {
   }
 }
 
-/// Its handshake ends with an error, and it leaves.
+/// Closes the socket of the oldest guest, whose handshake then ends with an error.
 void Door::showOutOldest() {
   std::error_code ignored;
   for (Guest &guest : guests)

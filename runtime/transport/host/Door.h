@@ -1,6 +1,7 @@
-// The one way in for whoever connects to a port of this job. It shakes hands, lets in those that hold the job's secret,
-// and shows all others out without letting them take anything from the job. A port is open to the whole network:
-// scanners, other jobs and the curious come, in any number, and talk nonsense or say nothing.
+// Accepts the connections to a port of this job. A port is open to the whole network: scanners, other jobs and the
+// curious come, in any number, and send nonsense or nothing. The door shakes hands with each guest and lets in those
+// that hold the job's secret. The others are strangers: it closes their connections, and they cost the job no more than
+// a place for a while.
 #pragma once
 
 #include "runtime/transport/host/Handshake.h"
@@ -13,24 +14,24 @@ namespace pipec::runtime {
 
 class Door : public std::enable_shared_from_this<Door> {
 public:
-  /// Limits on guests whose handshake is not over: how many at once, the oldest being shown out first, and for how long
-  /// each. An honest handshake takes three trips.
+  /// Limits on guests whose handshake is not over. One more than kGuests, and the oldest is shown out. kPatience is the
+  /// time for a handshake, which takes three messages each way.
   static constexpr size_t kGuests = 256;
   static constexpr std::chrono::seconds kPatience{3};
 
-  /// `acceptor` listens. Everything happens on its io_context.
+  /// `acceptor` must be listening. Everything happens on its io_context.
   Door(asio::ip::tcp::acceptor acceptor, const Identity &self);
 
-  /// `onGuest` hears of everybody who has proven to belong to the job; greeting.status says what differs, if anything
-  /// does. `onBroken`: the port accepts no more. `onRefused` hears at once why a stranger who spoke the protocol was
-  /// shown out.
+  /// Begins to accept. `onGuest` is called for each guest that has proven to belong to the job; greeting.status then
+  /// says what differs, if anything does. `onBroken` is called if the port can accept no more. `onRefused` is called
+  /// with the reason for each stranger that spoke the protocol.
   void open(std::function<void(Greeting, asio::ip::tcp::socket)> onGuest, std::function<void(Status)> onBroken,
             std::function<void(const std::string &)> onRefused = {});
 
-  /// Nothing is heard from then on.
+  /// Closes the port. Nothing is called from then on.
   void close();
 
-  /// Why the last stranger who spoke the protocol was shown out; empty: there was none.
+  /// Why the last stranger that spoke the protocol was refused; empty: there was none.
   const std::string &refused() const { return lastRefused; }
 
 private:
@@ -52,7 +53,7 @@ private:
   std::function<void(Greeting, asio::ip::tcp::socket)> onGuest;
   std::function<void(Status)> onBroken;
   std::function<void(const std::string &)> onRefused;
-  std::list<Guest> guests; // the oldest first
+  std::list<Guest> guests; // whose handshake is not over, the oldest first
   std::string lastRefused;
   bool closed = false;
 };

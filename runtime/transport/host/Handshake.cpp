@@ -1,5 +1,6 @@
-// An end that finds a difference closes only after it has said what the other end needs to find it too, and after it
-// has read all that the other end says: so both name it, and neither loses it to a reset.
+// An end that finds a difference must not close at once. It first says all that the other end needs to find the
+// difference too, and reads all that the other end says. So both name the difference, and a reset connection hides it
+// from neither.
 #include "runtime/transport/host/Handshake.h"
 
 #include <cstring>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr auto kAwait = asio::use_awaitable;
 
-/// Each part returns whether the handshake goes on; if not, `greeting` says why.
+/// One handshake. Each part returns whether the handshake goes on; if not, `greeting` says why.
 class Handshake {
 public:
   Handshake(tcp::socket &socket, const Identity &self, wire::Side side);
@@ -61,7 +62,7 @@ asio::awaitable<Greeting> Handshake::run() {
   co_return std::move(greeting);
 }
 
-/// Nothing is said to who does not speak the protocol.
+/// A listener says nothing to an end that does not speak the protocol.
 asio::awaitable<bool> Handshake::exchangeHellos() {
   if (dials() && !co_await say(asio::buffer(&own, sizeof own)))
     co_return false;
@@ -109,7 +110,7 @@ asio::awaitable<bool> Handshake::exchangeProofs() {
   co_return right || secretDiffers();
 }
 
-/// The first difference is the message.
+/// Compares what both must agree on; the message is about the first difference.
 asio::awaitable<bool> Handshake::exchangeTerms() {
   wire::Terms ours, theirs;
   ours.steps = self.steps;
@@ -157,19 +158,19 @@ bool Handshake::refuse(std::string message) {
   return false;
 }
 
-/// The caller first, so that both ends say the same.
+/// The message has the caller's value first at both ends, so that both say the same.
 bool Handshake::differ(const char *what, const std::string &theirs, const std::string &ours) {
   return refuse(fmt::format("{} differs: {} has {}, {} has {}", what, callerName(), dials() ? ours : theirs,
                             listenerName(), dials() ? theirs : ours));
 }
 
-/// Nobody says more of a secret than that.
+/// The message says that secrets differ, and nothing else about them.
 bool Handshake::secretDiffers() {
   return refuse(
       fmt::format("the secret differs: {} and {} have not the same PIPEC_SECRET", callerName(), listenerName()));
 }
 
-/// Without its port, which is chance.
+/// The caller's rank and address. Its port says nothing, since the system has chosen it.
 std::string Handshake::callerName() const {
   std::error_code ignored;
   const tcp::endpoint at = dials() ? socket.local_endpoint(ignored) : socket.remote_endpoint(ignored);

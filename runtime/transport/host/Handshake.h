@@ -1,8 +1,11 @@
-// How two processes of a job know each other. Both say who they are. Then the caller proves that it holds the job's
-// secret, then the listener does; before the caller's proof nothing derived from the secret leaves the listener. The
-// secret itself never travels. Under keys of their own (Seal.h) both then say what they must agree on. Who does not
-// hold the secret, or is of another job, is a stranger and no reason to end anything. Who holds it and differs is a
-// mistake in the job: both ends then end, with the same message, which names both values.
+// How two processes of a job make sure of each other on a new connection. The caller is the end that dialled, the
+// listener the other. Both say who they are. Then the caller proves that it holds the job's secret, and after it the
+// listener does. The secret itself never travels, and before the caller's proof the listener sends nothing derived from
+// it. Under keys of this connection (Seal.h) both then say what they must agree on, such as the plan.
+//
+// An end that does not hold the secret, or is of another job, is a stranger: no reason to end anything. An end that
+// holds the secret but differs is a mistake in the job. Both ends then end with the same message, which names both
+// values.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -18,21 +21,22 @@ struct Identity {
   uint32_t protocol = wire::kProtocol;
   std::array<uint8_t, 16> job{};
   std::array<uint8_t, 32> plan{}; // hash of the plan's file
-  int64_t steps = 0;              // asked for
-  Key secret{};                   // as a key: stretched, or random
-  bool guarded = true;            // by the secret; false: --no-secret, the same on all
+  int64_t steps = 0;              // --steps
+  Key secret{};                   // the job's secret as a key: stretched, or random
+  bool guarded = true;            // whether the job has a secret; false: --no-secret
 };
 
+/// What an end knows of the other after a handshake.
 struct Greeting {
-  Status status;        // names both values of what differs
-  int32_t peer = -1;    // its rank, as it says; -1: it does not speak the protocol
-  bool stranger = true; // has not proven to be of this job
-  bool sameJob = false; // but says that it is
-  bool lost = false;    // the connection ended before the handshake did
-  Session session;      // for what follows
+  Status status;        // what went wrong; if the ends differ, it names both values
+  int32_t peer = -1;    // the rank that the other end says it is; -1: it does not speak the protocol
+  bool stranger = true; // whether it has not proven to be of this job
+  bool sameJob = false; // whether it says that it is of this job
+  bool lost = false;    // whether the connection ended before the handshake did
+  Session session;      // the keys for all that follows
 };
 
-/// The handshake on a connection just made, over when the other end is done or gone; it has no deadline of its own.
+/// Shakes hands on a new connection. It ends when the other end is done or gone, and has no deadline of its own.
 asio::awaitable<Greeting> greet(asio::ip::tcp::socket &socket, const Identity &self, wire::Side side);
 
 } // namespace pipec::runtime

@@ -1,5 +1,6 @@
-// The state machines of communicator queues: Idle → Early (ready, but not before a time) → Meeting (this side is
-// posted, or this rank has come to the all-reduce) → Wire → Idle.
+// The state machine of a communicator queue. Idle: it has no head that is ready. Early: its head is ready from a time
+// on that has not come. Meeting: the other end knows of this one, or this rank has come to the all-reduce. Wire: the
+// transfer has started, or the total is there. Then Idle again.
 #include "runtime/transport/host/HostTransport.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -11,7 +12,8 @@
 
 namespace pipec::runtime {
 
-/// Gathers rings from any thread into one visit of all queues.
+/// The device rings, from any thread, when a queue has a new head. Rings that come close together cause one visit of
+/// all queues.
 class HostTransport::Doorbell final : public Bell {
 public:
   Doorbell(asio::io_context &io, HostTransport &transport) : io(io), transport(transport) {}
@@ -112,7 +114,7 @@ void HostTransport::advance(Stream &stream) {
   at(stream, stream.ready, &HostTransport::post);
 }
 
-/// Lets the other end know of this one.
+/// Lets the other end know that this one is ready.
 void HostTransport::post(Stream &stream) {
   Time now = clock.now();
   stream.ready = paced.begin(stream.ready);
@@ -142,17 +144,17 @@ void HostTransport::onCredit(int32_t rank, const wire::Frame &frame) {
   match(peer);
 }
 
-/// The sender's side decides when a transfer starts: both ends ready and the link free.
+/// Starts the transfer to a peer if both ends are ready. The sending end decides on the times.
 void HostTransport::match(Peer &peer) {
   if (!peer.sending || peer.sending->state != State::Meeting || !peer.credit || stopped)
-    return; // the next receive may be posted while this end still holds the wire of the last
+    return; // a credit may also come while the transfer before it holds the wire
   Stream &stream = *peer.sending;
   if (!matches(stream, stream.peer(), *peer.credit))
     return;
   stream.start = std::max(paced.begin(std::max(stream.ready, peer.credit->start)), peer.linkFree);
   simulate::Scenario::Passage through = passage(stream);
   if (through.lost)
-    return; // this end waits for what never comes, as the other does
+    return; // the scenario loses the transfer: both ends wait until the watchdog ends the run
   stream.end = peer.linkFree = through.end;
   stream.arrival = through.arrival;
   peer.credit.reset();
@@ -245,7 +247,7 @@ void HostTransport::holdWire(Stream &stream) {
   at(stream, stream.end, &HostTransport::leaveWire);
 }
 
-/// Once both the emulated and the real wire are done with it.
+/// Completes the head of a queue, once both the emulated and the real wire are done with it.
 void HostTransport::leaveWire(Stream &stream) {
   Time now = clock.now();
   if (stream.state != State::Wire || !stream.written || now < stream.end || stopped)
@@ -254,7 +256,7 @@ void HostTransport::leaveWire(Stream &stream) {
    : stream.isSend() ? peers.at(stream.peer()).sending
                      : peers.at(stream.peer()).receiving) = nullptr;
   stream.state = State::Idle;
-  if (real() || options.pace == Pace::Real) // what really happened counts
+  if (real() || options.pace == Pace::Real) // report what really happened
     stream.end = now;
   Time end = stream.isSend() ? stream.end : std::max(stream.end, stream.arrival);
   device.finish(stream.queue, {stream.end, end, stream.start, std::max(stream.start, stream.since), std::max(now, end),

@@ -1,12 +1,18 @@
 // Transfers over sockets. Each communicator queue of the device is a small state machine on the io_context's thread:
-// the head becomes ready, meets its other end, is on the wire, is done. Nothing here blocks.
+// its head becomes ready, meets its other end, is on the wire, is done. Nothing here blocks.
 //
-// The wire is emulated on top: a transfer that the plan says takes `cost` holds both queues that long, and its data
-// count as arrived a `latency` later. Under Pace::Carry ready times travel with the credit and start and end with the
-// data, so that the times are those of runtime/simulate; under Pace::Naive a transfer starts when it really can. Under
-// a scenario, which takes the place of the plan's figures, payloads are whole, really travel, and end no earlier than
-// the scenario allows. On a real network (Pace::Real is always on one) a transfer takes what the sockets take. An
-// all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
+// A receiver sends a credit when its receive is ready, and the sender answers a credit with the data (Wire.h). The wire
+// of the plan is emulated on top. A transfer that costs `cost` in the plan holds both queues that long, and its data
+// count as arrived a `latency` later. How that is timed depends on the pace and the network:
+//   Pace::Carry: the credit carries when the receive was ready, the data when the transfer starts and ends; so the
+//     times are those of runtime/simulate.
+//   Pace::Naive: a transfer starts when it really can.
+//   With a scenario, which takes the place of the plan's figures: payloads are whole, really travel, and end no earlier
+//     than the scenario allows.
+//   On a real network (Pace::Real or Options::realNetwork, and no scenario): nothing is emulated, a transfer takes what
+//     the sockets take.
+//
+// An all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
 // there.
 #pragma once
 
@@ -31,14 +37,14 @@ public:
 
   struct Options {
     Pace pace = Pace::Carry;
-    const simulate::Scenario *network = nullptr; // outlives the transport
-    bool realNetwork = false;                    // nothing is emulated; counts where there is no scenario
-    int32_t ranks = 1;                           // of an all-reduce: all
-    std::vector<plan::Group> groups = {};        // of other collectives
+    const simulate::Scenario *network = nullptr; // outlives the transport; null: no scenario
+    bool realNetwork = false;                    // whether nothing is emulated; without a scenario only
+    int32_t ranks = 1;                           // all ranks: those of an all-reduce without a group
+    std::vector<plan::Group> groups = {};        // ranks of the other all-reduces (plan::Operation::group)
   };
 
-  /// `device`, `clock`, `failure` and `io` outlive the transport; one other thread runs `io`. The device is not yet
-  /// started. Destroy it only once that thread stands still.
+  /// `device`, `clock`, `failure` and `io` outlive the transport. One other thread runs `io`; destroy the transport
+  /// only once that thread stands still. The device must not be started yet.
   HostTransport(Layout layout, Sockets sockets, asio::io_context &io, HostDevice &device, const Clock &clock,
                 Failure &failure, const Options &options);
   ~HostTransport() override;
@@ -49,28 +55,28 @@ public:
 
   void start();
 
-  /// The rank's own steps are done: from now on peers may go. From any thread.
+  /// Says that the rank's own steps are done: a peer that goes is no failure from now on. From any thread.
   void rest();
 
-  /// What has waited for longer than `limit`, on any queue of the device, and for whom: "rank 1: recv … from rank 0:
-  /// rank 0 did not come to it". On the thread of the io_context.
+  /// An instruction that has waited for longer than `limit` on any queue of the device, and for whom: "rank 1: recv …
+  /// from rank 0: rank 0 did not come to it". Call it on the thread of the io_context.
   std::optional<std::string> overdue(Time limit) const;
 
 private:
   enum class State { Idle, Early, Meeting, Wire };
 
-  /// A communicator queue and the transfer or all-reduce at its head.
+  /// A communicator queue, and the transfer or all-reduce at its head.
   struct Stream {
     Stream(QueueId queue, asio::io_context &io) : queue(queue), timer(io) {}
     QueueId queue;
     State state = State::Idle;
     HostWork work;
-    Time ready = 0; // of this side
-    Time since = 0; // waits for its other end since then
-    Time start = 0;
-    Time end = 0;     // the wire is free
-    Time arrival = 0; // of the data
-    bool written = false;
+    Time ready = 0;       // when this end was ready
+    Time since = 0;       // since when it waits for the other end
+    Time start = 0;       // when the transfer starts
+    Time end = 0;         // when the wire is free
+    Time arrival = 0;     // when the data are there
+    bool written = false; // whether the payload has left, has arrived, or the total is there
     asio::steady_timer timer;
     bool isSum() const { return plan::isCollective(work.operation().kind); }
     bool isSend() const { return work.operation().kind == plan::Kind::Send; }
@@ -79,10 +85,10 @@ private:
   };
   struct Peer {
     std::unique_ptr<Connection> connection;
-    Stream *sending = nullptr;
-    Stream *receiving = nullptr;
-    std::optional<wire::Frame> credit; // of its posted receive
-    Time linkFree = 0;                 // from here to there
+    Stream *sending = nullptr;         // the queue whose head sends to the peer
+    Stream *receiving = nullptr;       // the queue whose head receives from the peer
+    std::optional<wire::Frame> credit; // of the receive that the peer has posted
+    Time linkFree = 0;                 // when the link from here to the peer is free
   };
   class Doorbell;
 
@@ -90,17 +96,17 @@ private:
   void advance(Stream &stream);
   void post(Stream &stream);
   void match(Peer &peer);
-  /// An all-reduce of all ranks, or of a group.
+  /// The all-reduces of all ranks, or of one group; there is never more than one at a time.
   struct Reduction {
     SumRing ring;
     std::vector<int32_t> members; // ranks; the ring numbers them from 0
-    Stream *stream = nullptr;     // has come to it, and it is not done
+    Stream *stream = nullptr;     // the queue whose head is the all-reduce that is under way
     int32_t before() const { return members[size_t(ring.before())]; }
   };
   Reduction makeReduction(std::vector<int32_t> members);
   Reduction &reductionOf(const Stream &stream) { return reductions.at(stream.group()); }
   const Reduction &reductionOf(const Stream &stream) const { return reductions.at(stream.group()); }
-  /// The stream at an all-reduce that is not done, if there is one.
+  /// A queue at an all-reduce that is under way; null if there is none.
   const Stream *summing() const;
   void joinSum(Stream &stream);
   void conclude(Reduction &reduction, const SumRing::Outcome &outcome);
@@ -133,10 +139,10 @@ private:
   const PaceClock paced;
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<int32_t, Peer> peers;
-  std::map<int32_t, Reduction> reductions; // by group, those with this rank; -1: of all
+  std::map<int32_t, Reduction> reductions; // by group, for the groups of this rank; -1: of all ranks
   std::unique_ptr<Doorbell> bell;
-  std::list<asio::steady_timer> cuts; // of links, by the scenario
-  std::string reason;                 // why the run ends, passed on to peers
+  std::list<asio::steady_timer> cuts; // when the scenario cuts links
+  std::string reason;                 // why the run ends; peers are told
   bool resting = false;
   bool stopped = false;
 };

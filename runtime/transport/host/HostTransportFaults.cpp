@@ -1,5 +1,5 @@
-// What may go wrong with transfers: an end that is about something else, a peer that is lost, ends the run or does not
-// come, a link that a scenario cuts; and how a rank that stops tells its peers.
+// What may go wrong with transfers. The other end is at another transfer; a peer is lost, ends the run or does not
+// come; a scenario cuts a link. And how a rank that stops tells its peers.
 #include "runtime/transport/host/HostTransport.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -17,7 +17,8 @@ bool HostTransport::matches(const Stream &stream, int32_t rank, const wire::Fram
   return false;
 }
 
-/// This rank's instruction that a peer is about: the transfer with it, the all-reduce, or what the rank computes.
+/// The instruction of this rank that trouble with a peer is about: the transfer with the peer, else an all-reduce, else
+/// what the rank computes.
 std::string HostTransport::where(int32_t rank) const {
   const Peer &peer = peers.at(rank);
   for (const Stream *stream : {peer.receiving, peer.sending})
@@ -34,7 +35,7 @@ std::string HostTransport::where(int32_t rank) const {
 void HostTransport::onAbort(int32_t rank, const std::string &text) {
   if (resting || stopped)
     return;
-  reason = text; // the first cause, passed on as it is
+  reason = text; // peers are told the first cause, not this rank's message about it
   failure.raise(Status::run(fmt::format("{}: rank {} ended the run: {}", where(rank), rank, text)));
 }
 
@@ -44,8 +45,9 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
   failure.raise(Status::run(fmt::format("{}: lost rank {}: {}", where(rank), rank, text)));
 }
 
-/// Who has let a stream wait for too long. Whether the neighbour has come to an all-reduce is known; if it has, its own
-/// neighbour names who has not, and only later this rank says that something is wrong.
+/// Says who has let a stream wait for too long. In an all-reduce a rank only knows whether the neighbour before it has
+/// come. If that has, a rank further back is missing, and the rank behind that one names it. So this rank waits for as
+/// long again before it says that not all have come.
 std::optional<std::string> HostTransport::absent(const Stream &stream, Time limit) const {
   if (stream.state != State::Meeting && stream.state != State::Wire)
     return std::nullopt;
@@ -64,7 +66,7 @@ std::optional<std::string> HostTransport::overdue(Time limit) const {
   for (const auto &stream : streams)
     if (std::optional<std::string> who = absent(*stream, limit))
       late = fmt::format("{}: {}", device.describeHead(stream->queue), *who);
-  if (late || summing()) // all that waits on this rank waits for that
+  if (late || summing()) // during an all-reduce, the rank's other queues wait for it
     return late;
   return device.overdue(limit);
 }

@@ -1,4 +1,3 @@
-// The meeting: dials the ranks above, has a door for those below, until all are there.
 #include "runtime/transport/host/Meeting.h"
 
 #include "runtime/transport/host/Door.h"
@@ -27,7 +26,7 @@ Status listenOnLoopback(tcp::acceptor &acceptor) {
 
 namespace {
 
-/// Shared by its coroutines: one may still sit in a handshake with a silent stranger when the meeting is over.
+/// One meeting. Its coroutines share it, since one may still be in a handshake with a silent stranger when it is over.
 class Meeting : public std::enable_shared_from_this<Meeting> {
 public:
   Meeting(const Identity &self, tcp::acceptor acceptor, const std::map<int32_t, tcp::endpoint> &peers)
@@ -54,7 +53,7 @@ public:
   }
 
   std::promise<Status> done;
-  Sockets sockets; // left alone once `done` is set
+  Sockets sockets; // does not change once `done` is set
 
 private:
   // A coroutine's parameters live in its frame: `me` keeps the object alive.
@@ -69,7 +68,9 @@ private:
         co_return;
       }
       Greeting greeting = co_await greet(socket, me->self, wire::Side::Dials);
-      if (greeting.lost) { // shown out among a crowd of strangers; a peer that is gone refuses the next call
+      // A peer may show this process out with a crowd of strangers (Door.h): call again. A peer that is gone refuses
+      // the next call.
+      if (greeting.lost) {
         asio::steady_timer pause(socket.get_executor(), kRedial);
         co_await pause.async_wait(kAwait);
         continue;
@@ -117,7 +118,7 @@ private:
     return text;
   }
 
-  /// Who came and did not belong here may be who is missing, started wrongly.
+  /// A note for the message about missing ranks: a stranger that came may be one of them, started wrongly.
   std::string refused() const {
     return door->refused().empty() ? "" : fmt::format("; one that came was refused: {}", door->refused());
   }

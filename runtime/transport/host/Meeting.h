@@ -1,5 +1,5 @@
-// How the processes of a job find each other: every pair of ranks that talk gets one TCP connection, opened by the
-// lower rank and proven by a handshake (Handshake.h).
+// The meeting of a job's processes. Every pair of ranks that exchange data gets one TCP connection. The lower rank
+// opens it, and a handshake proves who is at each end (Handshake.h).
 #pragma once
 
 #include "runtime/transport/host/Handshake.h"
@@ -9,7 +9,7 @@
 
 namespace pipec::runtime {
 
-/// A connection with a peer, and what its frames are sealed with; without keys between sockets of one process.
+/// A connection with a peer, and the keys that seal what is said on it. Sockets within one process have no keys.
 struct Line {
   Line(asio::ip::tcp::socket socket, Session session = {}) : socket(std::move(socket)), session(std::move(session)) {}
   asio::ip::tcp::socket socket;
@@ -17,9 +17,10 @@ struct Line {
 };
 using Sockets = std::map<int32_t, Line>; // by peer
 
-/// Connects to all `peers`, whose endpoints are given for the ranks above this one; those below come to `acceptor`,
-/// which listens. Work happens on the acceptor's io_context, which another thread runs. Blocks until all are there, one
-/// differs, or `deadline` (0: none) has passed; the status then says which are missing. Strangers change nothing.
+/// Connects with all `peers`: dials the endpoints of ranks above this one, and waits for those below at `acceptor`,
+/// which must be listening. Work happens on the acceptor's io_context, which another thread must run. Blocks until all
+/// peers are there, one differs, or `deadline` (0: none) has passed; the status then says which are missing. Strangers
+/// change nothing.
 Status meet(const Identity &self, asio::ip::tcp::acceptor acceptor,
             const std::map<int32_t, asio::ip::tcp::endpoint> &peers, std::chrono::milliseconds deadline,
             Sockets &sockets);

@@ -8,8 +8,8 @@ namespace pipec::runtime {
 
 using asio::ip::tcp;
 
-// The send buffer is left to the system: a fixed one stalls on delayed acknowledgements. Where the default congestion
-// control paces (bbr), small messages would wait.
+// The send buffer's size is left to the system, since a fixed one stalls on delayed acknowledgements. Congestion
+// control is cubic, since one that paces (bbr may be the default) would hold back small messages.
 void prepareSocket(tcp::socket &socket) {
   std::error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
@@ -25,7 +25,7 @@ void prepareSocket(tcp::socket &socket) {
 }
 
 void muteSocket(tcp::socket &socket) {
-  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0); // bytes of each packet that are let in
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0); // lets in 0 bytes of each packet
   sock_fprog program{1, &nothing};
   setsockopt(socket.native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }

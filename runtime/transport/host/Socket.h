@@ -5,14 +5,15 @@
 
 namespace pipec::runtime {
 
-/// For how long a peer may be silent on the network before its connection ends with timed_out.
-inline constexpr int kSilence = 3; // seconds
+/// For how many seconds a peer may be silent on the network before its connection ends with timed_out.
+inline constexpr int kSilence = 3;
 
-/// Small messages leave at once; a peer that is gone, or a network that has gone silent, is noticed.
+/// Sets a socket so that small messages leave at once, and that reading or writing fails if the peer is gone or the
+/// network has been silent for kSilence.
 void prepareSocket(asio::ip::tcp::socket &socket);
 
-/// From now on nothing that comes is taken, acknowledgements included, and nobody is told: for this end and the other
-/// the network has gone silent.
+/// Drops all that comes from now on, acknowledgements included. To both ends it looks as if the network had gone
+/// silent.
 void muteSocket(asio::ip::tcp::socket &socket);
 
 } // namespace pipec::runtime

@@ -1,5 +1,5 @@
-// Who has come says so at once, with the part sum where that is there already, so that a rank that waits knows whether
-// its neighbour is the one that does not come.
+// A rank that comes to the sum says so at once to the rank behind it: with a Sum if it has the partial sum already,
+// else with Here. So a rank that waits knows whether its neighbour is the one that does not come.
 #include "runtime/transport/host/SumRing.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ SumRing::Outcome SumRing::hear(const wire::Frame &frame) {
   return done();
 }
 
-/// This rank's number to what the ranks before it have said.
+/// Adds this rank's number to the partial sum and passes that on.
 SumRing::Outcome SumRing::add() {
   if (part) {
     if (part->tag != tag)

@@ -1,6 +1,6 @@
-// One number summed over all ranks, as a ring: partial sums go 0 -> 1 -> ... -> n - 1, then the total goes n - 1 -> 0
-// -> 1 -> ... -> n - 2, 2 (n - 1) messages one after the other. Each message also carries when the latest rank so far
-// was ready, so that in the end all know when the last one was. This is the protocol alone: no clock, no socket.
+// Sums one number of each rank in a ring. Partial sums go 0 -> 1 -> ... -> n - 1, then the total goes n - 1 -> 0 -> 1
+// -> ... -> n - 2: 2 (n - 1) messages one after the other. Each message also carries when the latest rank so far was
+// ready, so in the end all know when the last rank was. This is the protocol alone, without clock and sockets.
 #pragma once
 
 #include "runtime/transport/host/Wire.h"
@@ -15,26 +15,26 @@ public:
   using Write = std::function<void(int32_t to, const wire::Frame &frame)>;
   SumRing(int32_t rank, int32_t ranks, Write write) : rank(rank), ranks(ranks), write(std::move(write)) {}
 
-  /// Whom this rank hears and whom it writes to.
+  /// The ranks that this one hears from and writes to. Rank n - 1 writes the total to rank 0 too.
   int32_t before() const { return (rank + ranks - 1) % ranks; }
   int32_t after() const { return (rank + 1) % ranks; }
 
   struct Total {
     double sum;
-    plan::Time ready; // of the last rank
+    plan::Time ready; // when the last rank was ready
   };
   struct Outcome {
-    std::optional<Total> total; // the sum is done, for this rank
-    std::string wrong;          // if not empty: what before() has said that cannot be
+    std::optional<Total> total; // present once the sum is done for this rank
+    std::string wrong;          // what before() has said that cannot be; empty: nothing
   };
 
-  /// This rank has come to the sum `tag` with `number`; not before the last one is done.
+  /// To call when this rank comes to the sum `tag` with `number`, and the sum before it is done.
   Outcome join(const wire::Tag &tag, double number, plan::Time ready);
 
-  /// A frame of before().
+  /// To call with a frame from before().
   Outcome hear(const wire::Frame &frame);
 
-  /// before() has come to the sum that this rank has joined; the message may still be held by a rank further on.
+  /// Whether before() is known to have come to the sum that is not done.
   bool heard() const { return present; }
 
 private:
@@ -46,12 +46,12 @@ private:
   const int32_t rank;
   const int32_t ranks;
   const Write write;
-  std::optional<wire::Frame> part; // of before(), not yet added to
+  std::optional<wire::Frame> part; // the partial sum of before(), while this rank's number is not added
   bool joined = false;
-  bool passed = false; // the part sum has gone on
+  bool passed = false; // whether the partial sum has gone on to after()
   bool present = false;
   wire::Tag tag;
-  Total own{0, 0}; // and what was added
+  Total own{0, 0}; // this rank's number, then the partial sum with it, then the total
 };
 
 } // namespace pipec::runtime

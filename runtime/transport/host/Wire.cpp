@@ -1,11 +1,11 @@
-// Tags and their names.
 #include "runtime/transport/host/Wire.h"
 
 #include <fmt/format.h>
 
 namespace pipec::runtime::wire {
 
-// Stage s + 1 consumes stage s, so a receive knows its sender's stage.
+// A tag has the sender's stage. For a receive that is the neighbouring stage: s - 1 sends activations to s, and s + 1
+// gradients.
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
   if (plan::isCollective(op.kind))
