@@ -269,9 +269,8 @@ private:
       // Run beside the other passes, this would hold half as much memory again.
       const size_t letters = set.instructions();
       const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
-      checked = beside(pays, [problem = problemOf(pipeline), words = made.words, place = pipeline.getLoc()] {
-        return crossCheck(problem, words, place);
-      });
+      checked =
+          beside(pays, [problem = problemOf(pipeline), &words = made.words] { return crossCheck(problem, words); });
     };
     if (said == Said::Everything)
       options.others = [&] { return fittingSchedules(spec, problemOf(pipeline).stagesOfCopy(), context); };

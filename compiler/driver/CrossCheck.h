@@ -3,14 +3,12 @@
 
 #include "compiler/schedule/model/Problem.h"
 
-#include "mlir/IR/Location.h"
-
 #include <string>
 
 namespace pipec {
 
 /// Both run the words in ideal mode (links never queue, buffers unlimited, W ordered): makespan and peaks must be
-/// equal. Empty when they are, else what differs. `place`: of the pipeline.
-std::string crossCheck(const schedule::Problem &problem, const schedule::Words &words, mlir::Location place);
+/// equal. Empty when they are, else what differs.
+std::string crossCheck(const schedule::Problem &problem, const schedule::Words &words);
 
 } // namespace pipec

@@ -107,8 +107,8 @@ std::optional<Numbered> number(const ProgramSet &set) {
   for (const Transfer &transfer : set.transfers) {
     const Program &from = set.programs[size_t(transfer.from)], &to = set.programs[size_t(transfer.to)];
     const plan::Operation &send = from.of(from.instructions[transfer.send]);
-    const uint32_t producer = made.passOf[size_t(transfer.from)][transfer.producer];
-    const uint32_t consumer = made.passOf[size_t(transfer.to)][transfer.consumer];
+    const uint32_t producer = made.passOf[size_t(transfer.from)][set.producerOf(transfer)];
+    const uint32_t consumer = made.passOf[size_t(transfer.to)][set.consumerOf(transfer)];
     if (producer == kNone || consumer == kNone || traffic.passes[producer].out != kNone ||
         traffic.passes[consumer].in != kNone)
       return std::nullopt;

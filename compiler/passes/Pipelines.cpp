@@ -16,9 +16,11 @@ Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &op
   if (options.built)
     options.built(made.set);
   std::optional<Ordered> ordered;
-  if (fails(insertCommunication(made.set, pipeline, ordered), Code::Check) ||
-      fails(overlapCommunication(made.set, std::move(ordered)), Code::Check) ||
-      fails(allocateSlots(made.set, pipeline), Code::Check))
+  if (fails(insertCommunication(made.set, pipeline, ordered), Code::Check))
+    return made;
+  if (fails(overlapCommunication(made.set, std::move(ordered)), Code::Check)) // what it took goes with this statement
+    return made;
+  if (fails(allocateSlots(made.set, pipeline), Code::Check))
     return made;
   const Lowered &lowered = made.lowered.emplace(made.set, options.keepVisits);
   if (fails(checkLength(made.set, lowered), Code::Input) ||

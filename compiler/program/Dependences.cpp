@@ -75,8 +75,8 @@ Dependences::Dependences(const ProgramSet &set, Levels levels) {
   }
   for (const Transfer &transfer : set.transfers) {
     Graph::Node node = graph.add(0, ties.of(transfer));
-    graph.edge(nodes[size_t(transfer.from)][transfer.producer], node);
-    graph.edge(node, nodes[size_t(transfer.to)][transfer.consumer]);
+    graph.edge(nodes[size_t(transfer.from)][set.producerOf(transfer)], node);
+    graph.edge(node, nodes[size_t(transfer.to)][set.consumerOf(transfer)]);
     nodes[size_t(transfer.from)][transfer.send] = nodes[size_t(transfer.to)][transfer.recv] = node;
   }
   last(levels);
@@ -150,7 +150,7 @@ InFlightDiagnostic Dependences::report(const ProgramSet &set, const std::vector<
     if (!isTransfer(node))
       return placeOf(node);
     const Transfer &transfer = set.transfers[transferAt(node)];
-    return std::pair(uint32_t(transfer.from), transfer.producer);
+    return std::pair(uint32_t(transfer.from), set.producerOf(transfer));
   };
   auto name = [&](Graph::Node node) {
     auto [rank, record] = passOf(node);

@@ -105,13 +105,10 @@ void ProgramSet::moved(size_t rank, const std::vector<uint32_t> &placed) {
       follow(instruction.in);
     if (kind != plan::Kind::Send)
       follow(instruction.out);
-    if (kind == plan::Kind::Send && instruction.out != kNone) {
-      transfers[instruction.out].producer = instruction.in;
+    if (kind == plan::Kind::Send && instruction.out != kNone)
       transfers[instruction.out].send = i;
-    } else if (kind == plan::Kind::Recv && instruction.in != kNone) {
-      transfers[instruction.in].consumer = instruction.out;
+    else if (kind == plan::Kind::Recv && instruction.in != kNone)
       transfers[instruction.in].recv = i;
-    }
   }
   for (Use &use : program.uses)
     use = {placed[use.user], placed[use.definition]};
@@ -195,7 +192,7 @@ void ProgramSet::addTransfer(int32_t from, uint32_t producer, uint32_t send, int
   const int32_t microbatch = made.microbatch;
   made.out = uint32_t(sender.instructions.size());
   taken.in = uint32_t(receiver.instructions.size());
-  transfers.push_back({from, to, producer, made.out, consumer, taken.in});
+  transfers.push_back({from, to, made.out, taken.in});
   const uint32_t places[] = {made.place, taken.place};
   sender.instructions.push_back(
       {send, microbatch, sender.queueFor(sender.operations[send]), places[0], producer, transfer});
@@ -220,11 +217,9 @@ std::string ProgramSet::check() const {
           own.place >= program.places.size())
         return "rank " + std::to_string(rank) + ": instruction " + std::to_string(i) + " names what is not there";
       const plan::Kind kind = program.kind(own);
-      if (kind == plan::Kind::Send && own.out != kNone &&
-          (own.out >= transfers.size() || transfers[own.out].send != i || transfers[own.out].producer != own.in))
+      if (kind == plan::Kind::Send && own.out != kNone && (own.out >= transfers.size() || transfers[own.out].send != i))
         return wrong(i, "is not the send of its transfer");
-      if (kind == plan::Kind::Recv && own.in != kNone &&
-          (own.in >= transfers.size() || transfers[own.in].recv != i || transfers[own.in].consumer != own.out))
+      if (kind == plan::Kind::Recv && own.in != kNone && (own.in >= transfers.size() || transfers[own.in].recv != i))
         return wrong(i, "is not the receive of its transfer");
       if (plan::isCompute(kind) && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
         return wrong(i, "makes what its send does not take");

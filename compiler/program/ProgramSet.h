@@ -97,8 +97,7 @@ private:
 /// One transfer, by the instructions at its ends.
 struct Transfer {
   int32_t from = 0, to = 0;            // ranks
-  uint32_t producer = 0, send = kNone; // on `from`
-  uint32_t consumer = 0, recv = kNone; // on `to`
+  uint32_t send = kNone, recv = kNone; // on `from`, on `to`
   bool operator==(const Transfer &) const = default;
 };
 
@@ -116,6 +115,13 @@ struct ProgramSet {
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;
+  /// The pass on `from` that makes what is sent, and the one on `to` that takes it.
+  uint32_t producerOf(const Transfer &transfer) const {
+    return programs[size_t(transfer.from)].instructions[transfer.send].in;
+  }
+  uint32_t consumerOf(const Transfer &transfer) const {
+    return programs[size_t(transfer.to)].instructions[transfer.recv].out;
+  }
   /// The index of the group of these ranks (ascending), which is added if there is none.
   int32_t groupOf(std::vector<int32_t> ranks);
 

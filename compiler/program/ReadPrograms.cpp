@@ -227,7 +227,7 @@ private:
     if (recv.out == kNone)
       return to.emitError(at) << to.nameOf(at) << " is expected to have one pass that takes it";
     send.out = recv.in = uint32_t(set.transfers.size());
-    set.transfers.push_back({from.rank, operation.peer, send.in, i, recv.out, at});
+    set.transfers.push_back({from.rank, operation.peer, i, at});
     return success();
   }
 

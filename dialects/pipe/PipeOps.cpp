@@ -5,6 +5,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -276,7 +278,7 @@ Operation *OverlappedOp::backward() { return getBody().front().front().getNextNo
 
 /// A pair is a forward and, behind it, a backward that takes nothing of that forward. It takes no less time than the
 /// longer of the two, and no more than both one after the other.
-LogicalResult OverlappedOp::verify() {
+LogicalResult OverlappedOp::verifyRegions() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
     return emitOpError("expected to stand in a 'pipe.program'");
   mlir::Block &body = getBody().front();
@@ -360,7 +362,7 @@ LogicalResult AllReduceOp::verify() {
   if (getRanks()) {
     const ArrayRef<int32_t> ranks = *getRanks();
     if (ranks.size() < 2 || ranks.front() < 0 || ranks.back() >= limits::kRanks ||
-        !llvm::is_sorted(ranks, [](int32_t one, int32_t next) { return one <= next; }))
+        std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal()) != ranks.end())
       return emitOpError() << "expected two or more ranks between 0 and " << limits::kRanks - 1
                            << ", ascending, found [" << ranks << "]";
     if (!llvm::is_contained(ranks, int32_t(cast<ProgramOp>((*this)->getParentOp()).getRank())))

@@ -173,7 +173,7 @@ void Agreement::judge(const RandomPipeline &random, Made &made) {
   ASSERT_TRUE(lowered.rules.ok()) << lowered.rules.message;
   ASSERT_TRUE(lowered.progress.ok()) << lowered.progress.message;
   EXPECT_EQ(plan::verify(lowered.variant).message, "");
-  EXPECT_EQ(crossCheck(random.problem, made.words, mlir::UnknownLoc::get(&context)), "");
+  EXPECT_EQ(crossCheck(random.problem, made.words), "");
 
   schedule::Words words = random.words();
   EXPECT_EQ(made.words, words); // no pass changes a word

@@ -42,8 +42,8 @@ protected:
                    program.nameOf(use.definition));
     for (const Transfer &transfer : set.transfers) {
       const Program &from = set.programs[size_t(transfer.from)], &to = set.programs[size_t(transfer.to)];
-      all.insert(from.nameOf(transfer.producer) + " " + from.nameOf(transfer.send) + " " + to.nameOf(transfer.recv) +
-                 " " + to.nameOf(transfer.consumer));
+      all.insert(from.nameOf(set.producerOf(transfer)) + " " + from.nameOf(transfer.send) + " " +
+                 to.nameOf(transfer.recv) + " " + to.nameOf(set.consumerOf(transfer)));
     }
     return all;
   }
@@ -56,8 +56,8 @@ TEST_F(ProgramSetTest, TransfersNameTheirEnds) {
   EXPECT_EQ(set.check(), "");
   EXPECT_EQ(set.transfers.size(), 2u * 2 * 4); // edges, directions, microbatches
   const Transfer &first = set.transfers.front();
-  EXPECT_EQ(set.programs[0].nameOf(first.producer), "F stage 0 microbatch 0");
-  EXPECT_EQ(set.programs[1].nameOf(first.consumer), "F stage 1 microbatch 0");
+  EXPECT_EQ(set.programs[0].nameOf(set.producerOf(first)), "F stage 0 microbatch 0");
+  EXPECT_EQ(set.programs[1].nameOf(set.consumerOf(first)), "F stage 1 microbatch 0");
   EXPECT_EQ(set.programs[0].nameOf(first.send), "send F stage 0 microbatch 0");
   EXPECT_EQ(set.programs[1].nameOf(first.recv), "recv F stage 1 microbatch 0");
 }
@@ -155,7 +155,7 @@ TEST_F(ProgramSetTest, CheckSeesBrokenLinks) {
   set.transfers.front().send += 1;
   EXPECT_NE(set.check(), "");
   set = oneFOneB();
-  set.programs[0].instructions[set.transfers.front().producer].out = 0;
+  set.programs[0].instructions[set.producerOf(set.transfers.front())].out = 0;
   EXPECT_NE(set.check(), "");
   set = oneFOneB();
   set.programs[0].uses = {{900, 0}};
