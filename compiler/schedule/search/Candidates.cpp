@@ -5,8 +5,7 @@
 
 #include "compiler/schedule/catalogue/Entries.h"
 #include "compiler/schedule/construct/FoldedBlock.h"
-#include "compiler/schedule/construct/Rounds.h"
-#include "compiler/schedule/construct/Weave.h"
+#include "compiler/schedule/search/Ways.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -20,10 +19,10 @@ std::vector<Candidate> published(const Problem &problem) {
   std::vector<Candidate> result;
   for (const Entry &entry : catalogue())
     if (!entry.mixesBackwards && check(entry, problem, {}).empty()) // a search moves letters of one kind
-      result.push_back({std::string(entry.name), [&entry](const Problem &given, const Capacities &) {
-                          return check(entry, given, {}).empty() ? std::optional(wordsOf(entry, given, {}))
-                                                                 : std::nullopt;
-                        }});
+      result.push_back(
+          {publishedWay(entry.name), std::string(entry.name), [&entry](const Problem &given, const Capacities &) {
+             return check(entry, given, {}).empty() ? std::optional(wordsOf(entry, given, {})) : std::nullopt;
+           }});
   return result;
 }
 
@@ -53,7 +52,8 @@ std::vector<Candidate> slacks(const Problem &problem, const Capacities &capaciti
     const Time middle = low + (high - low) / 2;
     (fits(slackFor(problem, middle)) ? high : low) = middle;
   }
-  return {{fmt::format("slack for a period of {} ps", high), [&entry, high](const Problem &given, const Capacities &) {
+  return {{std::string(kSlackWay), fmt::format("slack for a period of {} ps", high),
+           [&entry, high](const Problem &given, const Capacities &) {
              return check(entry, given, {}).empty()
                         ? std::optional(wordsOf(entry, given, {{"per_link", Given(slackFor(given, high))}}))
                         : std::nullopt;
@@ -113,14 +113,6 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
 
 namespace {
 
-/// Indices into `all` of the policies that together did best on the grid of test/bench/catalogue.csv at 8 and 16 ranks,
-/// in the order of what each adds to those before it; the others added hardly anything.
-std::vector<size_t> bestPolicies(bool single) {
-  return single ? std::vector<size_t>{87, 53, 82, 76, 1, 55, 67, 104, 52, 181, 7, 48, 681, 93, 138, 220}
-                : std::vector<size_t>{65, 107, 16, 69,  149, 131, 593, 42,  172, 125, 58, 173,
-                                      2,  77,  40, 113, 103, 652, 52,  144, 63,  94,  62, 56};
-}
-
 std::vector<Policy> allPolicies(const Problem &problem, const Capacities &capacities) {
   const bool single = problem.stages.size() == size_t(problem.ranks);
   std::vector<std::pair<int32_t, int32_t>> flights = {{0, 0}};
@@ -153,56 +145,47 @@ std::vector<Policy> allPolicies(const Problem &problem, const Capacities &capaci
   return result;
 }
 
-std::vector<Policy> policies(const Problem &problem, const Capacities &capacities) {
-  const std::vector<Policy> all = allPolicies(problem, capacities);
-  std::vector<Policy> result;
-  std::vector<bool> taken(all.size(), false);
-  for (const size_t i : bestPolicies(problem.stages.size() == size_t(problem.ranks)))
-    if (i < all.size()) {
-      taken[i] = true;
-      result.push_back(all[i]);
-    }
-  for (size_t i = 0; i < all.size(); ++i)
-    if (!taken[i])
-      result.push_back(all[i]);
+Candidate listed(std::string way, std::string name, Policy policy) {
+  return {std::move(way), std::move(name),
+          [policy = std::move(policy)](const Problem &given, const Capacities &capacity) {
+            return listSchedule(given, capacity, policy);
+          },
+          true};
+}
+
+std::vector<Candidate> lists(const Problem &problem, const Capacities &capacities) {
+  std::vector<Candidate> result;
+  const std::vector<int32_t> shares = sharesOf(problem, capacities);
+  for (const ListWay &way : listWays(problem.stages.size() == size_t(problem.ranks))) {
+    Policy policy = way.policy;
+    if (way.inShares)
+      policy.mostOfStage = shares;
+    result.push_back(listed(nameOf(way), nameOf(way), std::move(policy)));
+  }
+  for (Policy &policy : allPolicies(problem, capacities))
+    result.push_back(
+        listed(std::string(kOtherListsWay), fmt::format("list schedule {}", result.size()), std::move(policy)));
   return result;
 }
 
-/// Ways to weave that together did best on the grid of test/bench/catalogue.csv, in the order of what each adds to
-/// those before it.
 std::vector<Candidate> woven(const Problem &problem, const Capacities &capacities) {
-  using Room = WeaveOptions::Room;
-  constexpr WeaveOptions kWays[] = {
-      {25, Room::None, true, true, 100, false},     {25, Room::None, true, false, 0, false},
-      {90, Room::Forward, true, true, 100, true},   {70, Room::None, true, false, 0, false},
-      {50, Room::Backward, true, false, 75, false}, {0, Room::Forward, false, true, 100, false},
-      {0, Room::None, true, false, 75, false},      {90, Room::Forward, false, true, 100, true},
-      {0, Room::Forward, true, true, 0, false},     {50, Room::None, true, true, 100, false},
-      {0, Room::Backward, false, false, 0, false},  {50, Room::None, false, true, 0, false},
-      {0, Room::None, true, false, 0, false},       {90, Room::Backward, false, false, 100, true},
-      {0, Room::None, false, true, 0, false},       {90, Room::Backward, false, false, 75, true},
-      {100, Room::None, false, true, 100, true},    {100, Room::Backward, false, true, 0, true},
-      {0, Room::Backward, false, true, 100, false}, {70, Room::Forward, false, true, 100, false},
-      {0, Room::None, false, false, 0, false},      {80, Room::Forward, true, false, 0, false}};
   std::vector<Candidate> result;
   if (capacities.empty() || problem.stages.size() == size_t(problem.ranks)) // list scheduling does as well
     return result;
-  for (const WeaveOptions &way : kWays)
-    result.push_back({fmt::format("woven {}", result.size()),
+  for (const WeaveOptions &way : weaveWays())
+    result.push_back({nameOf(way), nameOf(way),
                       [way](const Problem &given, const Capacities &capacity) { return weave(given, capacity, way); }});
   return result;
 }
 
-/// Rounds whose beats have room for a W, for half of one, or only for a pass down and one up.
 std::vector<Candidate> inRounds(const Capacities &capacities) {
   std::vector<Candidate> result;
   if (capacities.empty())
     return result;
-  for (const RoundOptions &options : {RoundOptions{32, 100}, {32, 50}, {16, 0}, {8, 50}, {32, 0}})
-    result.push_back(
-        {fmt::format("round {}", result.size()),
-         [options](const Problem &given, const Capacities &capacity) { return rounds(given, capacity, options); },
-         true});
+  for (const RoundOptions &way : roundWays())
+    result.push_back({nameOf(way), nameOf(way),
+                      [way](const Problem &given, const Capacities &capacity) { return rounds(given, capacity, way); },
+                      true});
   return result;
 }
 
@@ -216,8 +199,8 @@ bool fits(const Problem &problem, const Block &block, const Capacities &capaciti
   return true;
 }
 
-Candidate blockOf(Block block, std::string name) {
-  return {std::move(name),
+Candidate blockOf(Block block, std::string_view way, std::string name) {
+  return {std::string(way), std::move(name),
           [block = std::move(block)](const Problem &problem, const Capacities &) {
             return check(problem, block).empty() ? std::optional(repeat(problem, block)) : std::nullopt;
           },
@@ -226,7 +209,8 @@ Candidate blockOf(Block block, std::string name) {
 
 /// Blocks of `shape`, the problem or its copy with equal slots, for intervals from the work of the busiest rank on.
 void addBlocks(const Problem &problem, const Problem &shape, const Capacities &capacities, Time work, Time step,
-               int32_t intervals, Time extraDown, Time extraUp, std::vector<Candidate> &result) {
+               int32_t intervals, Time extraDown, Time extraUp, std::string_view way, std::string_view roomyWay,
+               std::vector<Candidate> &result) {
   constexpr int32_t kExtras = 6, kWithExtras = 6;
   int64_t left = 1'000'000; // passes to lay
   int32_t feasible = 0;
@@ -238,8 +222,8 @@ void addBlocks(const Problem &problem, const Problem &shape, const Capacities &c
         moduloBlock(shape, {.interval = interval, .extraDown = down, .extraUp = up, .weightAtOnce = false});
     if (!block || !fits(problem, *block, capacities))
       return false;
-    result.push_back(
-        blockOf(std::move(*block), fmt::format("block of {} slots, {} + {} more a hop", interval, down, up)));
+    result.push_back(blockOf(std::move(*block), down + up == 0 ? way : roomyWay,
+                             fmt::format("block of {} slots, {} + {} more a hop", interval, down, up)));
     return true;
   };
   for (int32_t i = 0; i < intervals && feasible < 2 * kWithExtras && left > 0; ++i) {
@@ -273,9 +257,10 @@ std::vector<Candidate> blocks(const Problem &problem, const Capacities &capaciti
     stage.backward = 2;
   }
   const Time most = *std::max_element(work.begin(), work.end());
-  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, result);
+  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, kSlotsWay,
+            kRoomySlotsWay, result);
   addBlocks(problem, problem, capacities, most, std::max<Time>(most / 64, 1), 256, std::max<Time>(longest / 4, 1),
-            std::max<Time>(longest / 4, 1), result);
+            std::max<Time>(longest / 4, 1), kTimedWay, kRoomyTimedWay, result);
   return result;
 }
 
@@ -287,17 +272,12 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
     result.push_back(std::move(each));
   if (!capacities.empty() && isFolded(problem))
     if (std::optional<Block> block = foldedBlock(problem, capacities))
-      result.push_back(blockOf(std::move(*block), "folded block"));
-  std::vector<Policy> listed = policies(problem, capacities);
-  std::vector<Candidate> laid = woven(problem, capacities), built = blocks(problem, capacities),
-                         turning = inRounds(capacities);
+      result.push_back(blockOf(std::move(*block), kFoldedWay, "folded block"));
+  std::vector<Candidate> listed = lists(problem, capacities), laid = woven(problem, capacities),
+                         built = blocks(problem, capacities), turning = inRounds(capacities);
   for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size(), turning.size()}); ++i) {
     if (i < listed.size())
-      result.push_back({fmt::format("list schedule {}", i),
-                        [policy = std::move(listed[i])](const Problem &given, const Capacities &capacity) {
-                          return listSchedule(given, capacity, policy);
-                        },
-                        true});
+      result.push_back(std::move(listed[i]));
     if (i % 2 == 0 && i / 2 < laid.size()) // laying takes longest
       result.push_back(std::move(laid[i / 2]));
     if (i < turning.size())

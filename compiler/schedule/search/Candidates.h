@@ -13,6 +13,7 @@
 namespace pipec::schedule {
 
 struct Candidate {
+  std::string way;  // its row (Ways.h)
   std::string name; // for people
   /// The words, which may still break the capacities; nothing where the recipe does not go with the problem.
   std::function<std::optional<Words>(const Problem &problem, const Capacities &capacities)> make;

@@ -7,6 +7,7 @@
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Few.h"
 #include "compiler/schedule/search/Trials.h"
+#include "compiler/schedule/search/Ways.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -53,11 +54,12 @@ public:
     tryBeams(best);
     if (best.empty())
       return std::nullopt;
+    std::set<std::string> ways = waysOf(best, guesses);
     trials.improve(best, kAnnealLetters);
     few.growImproved(std::move(guesses), best, kFinalists, kFewLetters, kAnnealLetters);
     Trial &first = leastOf(best);
-    return Solution{std::move(first.words), first.time,   trials.bound, trials.candidates[first.candidate].name,
-                    trials.count,           trials.walked};
+    return Solution{std::move(first.words), first.time,    trials.bound,   trials.candidates[first.candidate].name,
+                    trials.count,           trials.walked, std::move(ways)};
   }
 
 private:
@@ -67,6 +69,24 @@ private:
   Trials trials;
   Few few;
   const size_t mostTried;
+
+  /// Of the words that go on to be improved; of the first alone where these are proven to be the best.
+  std::set<std::string> waysOf(const std::vector<Trial> &best, const std::vector<Guess> &guesses) const {
+    std::set<std::string> ways = {std::string(kFillWay)};
+    const auto add = [&](const Trial &trial) {
+      ways.insert(trials.candidates[trial.candidate].way);
+      if (trial.deferred)
+        ways.emplace(kDeferWay);
+    };
+    if (best.front().time <= trials.bound)
+      return add(best.front()), ways;
+    for (const Trial &each : best)
+      add(each);
+    for (size_t i = 0; i < guesses.size() && i < kFinalists; ++i)
+      add(guesses[i].few);
+    ways.insert({std::string(kAnnealWay), std::string(kGrowWay), std::string(kFewWay)});
+    return ways;
+  }
 
   std::vector<Trial> tried(int64_t budget, std::vector<Guess> &guesses) {
     std::vector<Trial> best;
@@ -102,7 +122,7 @@ private:
       for (const Guess &each : guesses) {
         if (!best.empty() && (trials.walked >= 2 * budget || best.front().time <= trials.bound))
           return best;
-        if (grows && each.period.microbatches == 0)
+        if (grows && (each.period.microbatches == 0 || !options.has(kGrowWay)))
           continue;
         if (!best.empty() && !Few::isWorthwhile(each, best.front().time))
           break;
@@ -118,15 +138,17 @@ private:
     const int64_t width = std::min(kBeamLetters / 100 * options.effort / trials.letters, kMostWidth);
     if (!canBeam(problem) || width < kLeastWidth)
       return;
-    const std::vector<std::vector<int32_t>> rooms = roomsOf(width);
+    const std::vector<Room> rooms = roomsOf(width);
     for (size_t i = 0; i < rooms.size() && (best.empty() || best.front().time > trials.bound); ++i) {
       const size_t each = size_t(width) / rooms.size();
-      trials.candidates.push_back(
-          {fmt::format("beam {} of {} states", i, each), [&, each](const Problem &given, const Capacities &capacity) {
-             return beamed(
-                 given, capacity,
-                 {.objective = options.objective, .below = worthwhile(best), .width = each, .mostOfStage = rooms[i]});
-           }});
+      trials.candidates.push_back({std::string(rooms[i].way), fmt::format("{} of {} states", rooms[i].way, each),
+                                   [&, each](const Problem &given, const Capacities &capacity) {
+                                     return beamed(given, capacity,
+                                                   {.objective = options.objective,
+                                                    .below = worthwhile(best),
+                                                    .width = each,
+                                                    .mostOfStage = rooms[i].mostOfStage});
+                                   }});
       if (std::optional<Trial> trial = trials.tryOn(problem, trials.candidates.size() - 1, 2))
         keepShortest(best, std::move(*trial), kFinalists);
     }
@@ -143,26 +165,34 @@ private:
     return std::move(found.words);
   }
 
-  /// How many microbatches beams let wait at each stage. A narrow beam would fill the ranks' memory with first chunks,
-  /// so that few microbatches get through. So all stages but each rank's last keep to their shares, or to one more than
-  /// that.
-  std::vector<std::vector<int32_t>> roomsOf(int64_t width) const {
+  /// How many microbatches a beam lets wait at each stage.
+  struct Room {
+    std::string_view way;
+    std::vector<int32_t> mostOfStage;
+  };
+
+  /// A narrow beam would fill the ranks' memory with first chunks, so that few microbatches get through. So all stages
+  /// but each rank's last keep to their shares, or to one more than that.
+  std::vector<Room> roomsOf(int64_t width) const {
     const std::vector<int32_t> shares = sharesOf(problem, capacities);
-    if (shares.empty())
-      return {{}};
-    std::vector<std::vector<int32_t>> rooms;
-    for (const int32_t more : {1, 0}) {
-      std::vector<int32_t> &room = rooms.emplace_back(shares);
-      for (int32_t &most : room)
-        most += more;
-      for (const std::vector<int32_t> &mine : problem.stagesByRank())
-        room[size_t(mine.back())] = problem.microbatches;
+    std::vector<Room> rooms;
+    if (!shares.empty()) {
+      if (width >= 2 * kLeastWidth)
+        rooms.push_back({kMoreBeamWay, sharesAnd(1, shares)});
+      rooms.push_back({kShareBeamWay, sharesAnd(0, shares)});
     }
-    if (width < 2 * kLeastWidth)
-      rooms.erase(rooms.begin());
-    else if (width >= kFreeWidth)
-      rooms.push_back({});
+    if (shares.empty() || width >= kFreeWidth)
+      rooms.push_back({kBeamWay, {}});
+    std::erase_if(rooms, [&](const Room &room) { return !options.has(room.way); });
     return rooms;
+  }
+
+  std::vector<int32_t> sharesAnd(int32_t more, std::vector<int32_t> shares) const {
+    for (int32_t &most : shares)
+      most += more;
+    for (const std::vector<int32_t> &mine : problem.stagesByRank())
+      shares[size_t(mine.back())] = problem.microbatches;
+    return shares;
   }
 };
 

@@ -9,7 +9,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace pipec::schedule {
 
@@ -18,15 +21,19 @@ struct SolveOptions {
   int64_t effort = 100; // hundredths of the usual work
   int32_t buffers = 2;  // transfer buffers at each end of a pair, for which memory is kept free (capacitiesOf)
   Bytes spare = 0;      // of the limit, left free beside them
+  std::vector<std::string> without = {}; // ways (Ways.h) that are left out
+
+  bool has(std::string_view way) const { return std::find(without.begin(), without.end(), way) == without.end(); }
 };
 
 struct Solution {
   Words words;
-  Time time = 0;       // of the objective
-  Time bound = 0;      // proven: no words take less. Equal to `time`: the words are optimal
-  std::string source;  // what made them, for people
-  int64_t tried = 0;   // candidates
-  int64_t letters = 0; // walked in all
+  Time time = 0;                   // of the objective
+  Time bound = 0;                  // proven: no words take less. Equal to `time`: the words are optimal
+  std::string source;              // what made them, for people
+  int64_t tried = 0;               // candidates
+  int64_t letters = 0;             // walked in all
+  std::set<std::string> ways = {}; // (Ways.h) that took part in the end: without another the words would be the same
 };
 
 /// The lower bound of the objective's time.

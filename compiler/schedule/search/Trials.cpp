@@ -3,6 +3,7 @@
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/model/Random.h"
+#include "compiler/schedule/search/Ways.h"
 
 namespace pipec::schedule {
 
@@ -35,7 +36,9 @@ int64_t lettersOf(const Problem &problem) {
 
 Trials::Trials(const Problem &problem, const Capacities &capacities, const SolveOptions &options, bool needsBuffers)
     : problem(problem), options(options), letters(lettersOf(problem)), bound(boundOf(problem, options.objective)),
-      candidates(candidatesOf(problem, capacities)), capacities(capacities), needsBuffers(needsBuffers) {}
+      candidates(candidatesOf(problem, capacities)), capacities(capacities), needsBuffers(needsBuffers) {
+  std::erase_if(candidates, [&](const Candidate &each) { return !options.has(each.way); });
+}
 
 /// How many buffers words need is known only once there are words. If the limit has no room for these, the candidate
 /// gets less capacity, now and later, and less on every rank: words are poor if ranks differ much in what they may
@@ -51,7 +54,7 @@ std::optional<Trial> Trials::tryOn(const Problem &given, size_t candidate, int t
       return std::nullopt; // some published schedules are the same for one stage a rank
     if (!words || !fits(given, *words, capacity) || !verify(given, *words).empty())
       return std::nullopt;
-    walked += lettersOf(given) * (1 + kFilling * fillGaps(given, capacity, *words, 1));
+    fill(given, capacity, *words, 1);
     const __int128 excess = needsBuffers ? excessOf(given, *words) : 0;
     if (excess <= 0) {
       const Time time = timeOf(given, *words, options.objective);
@@ -71,16 +74,23 @@ Trial Trials::withLaterWeights(const Problem &given, const Capacities &capacity,
   constexpr int64_t kWorth = 105; // hundredths of the shortest
   Time &shortest = shortestOf.try_emplace(given.microbatches, trial.time).first->second;
   const bool single = given.stages.size() == size_t(given.ranks); // where policies for W say it all
-  if (given.backward == BackwardMode::Fused || (single && candidates[trial.candidate].placesWeights) ||
-      trial.time / kWorth > shortest / 100)
+  if (!options.has(kDeferWay) || given.backward == BackwardMode::Fused ||
+      (single && candidates[trial.candidate].placesWeights) || trial.time / kWorth > shortest / 100)
     return trial;
   shortest = std::min(shortest, trial.time);
   Words words = deferWeights(given, capacity, trial.words);
-  walked += lettersOf(given) * (2 + kFilling * fillGaps(given, capacity, words, 2));
+  walked += lettersOf(given);
+  fill(given, capacity, words, 2);
   if (needsBuffers && excessOf(given, words) > 0)
     return trial;
   const Time time = timeOf(given, words, options.objective);
-  return time < trial.time ? Trial{trial.candidate, std::move(words), time} : std::move(trial);
+  return time < trial.time ? Trial{trial.candidate, std::move(words), time, true} : std::move(trial);
+}
+
+void Trials::fill(const Problem &given, const Capacities &capacity, Words &words, int64_t passes) {
+  walked += lettersOf(given);
+  if (options.has(kFillWay))
+    walked += lettersOf(given) * kFilling * fillGaps(given, capacity, words, passes);
 }
 
 /// Capacities with room for twice as many buffers, as often as it takes.
@@ -106,7 +116,7 @@ std::optional<Trial> Trials::tryWords(size_t candidate, Words words) {
   walked += 2 * letters;
   if (!fits(problem, words, capacity) || !verify(problem, words).empty())
     return std::nullopt;
-  walked += letters * (1 + kFilling * fillGaps(problem, capacity, words, 1));
+  fill(problem, capacity, words, 1);
   if (needsBuffers && excessOf(problem, words) > 0)
     return std::nullopt;
   const Time time = timeOf(problem, words, options.objective);
@@ -116,7 +126,7 @@ std::optional<Trial> Trials::tryWords(size_t candidate, Words words) {
 void Trials::improve(std::vector<Trial> &best, int64_t work) {
   const int64_t all = work / 100 * options.effort / letters;
   const int64_t least = std::max<int64_t>(kLeastAnnealing / 100 * std::min<int64_t>(options.effort, 100), 1);
-  if (all < least)
+  if (all < least || !options.has(kAnnealWay))
     return;
   best.resize(std::min(best.size(), size_t(all / least)));
   const int64_t each = all / int64_t(best.size());

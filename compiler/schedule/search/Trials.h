@@ -16,6 +16,7 @@ struct Trial {
   size_t candidate = 0;
   Words words;
   Time time = 0;
+  bool deferred = false; // its W have been put off
 };
 
 inline Trial &leastOf(std::vector<Trial> &trials) {
@@ -57,6 +58,8 @@ private:
   std::map<size_t, Capacities> lowered;        // by candidate: less capacity, where its words need many buffers
 
   const Capacities &capacitiesOf(size_t candidate) const;
+  /// Moves letters into gaps, if that is not left out.
+  void fill(const Problem &given, const Capacities &capacity, Words &words, int64_t passes);
   Trial withLaterWeights(const Problem &given, const Capacities &capacity, Trial trial);
   Capacities lessBy(__int128 excess, const Capacities &than) const;
 };
