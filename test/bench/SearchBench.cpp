@@ -6,16 +6,24 @@
 //                                                asks the exact search for so long about each row with a gap: how much
 //                                                of it is the schedule's fault, how much the bound's, of those it
 //                                                closes
+//   bench-search CATALOGUE.csv --ablate [STRIDE [WAY…]]
+//                                                leaves out one way of the search after another (Ways.h), or those
+//                                                named, on every STRIDE-th row: which rows get worse, and by how much
 //   bench-search --small                         proves all 460 of the family that optima.csv is half of, and times it
 #include "compiler/schedule/exact/Exact.h"
 #include "compiler/schedule/overlap/Pairing.h"
+#include "compiler/schedule/search/Ways.h"
 #include "test/bench/Grid.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
+#include <thread>
 
 namespace schedule = pipec::schedule;
 namespace grid = pipec::schedule::grid;
@@ -97,12 +105,78 @@ int proveSmall() {
   return proven == rows ? 0 : 1;
 }
 
+/// Solves each of some rows, side by side.
+template <typename Solve> void each(size_t rows, Solve solve) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back([&] {
+      for (size_t row = next++; row < rows; row = next++)
+        solve(row);
+    });
+}
+
+/// A way can only have helped where it took part in the end, so only these rows are solved again without it.
+int ablate(const std::string &catalogue, size_t stride, std::vector<std::string> ways) {
+  std::vector<grid::Row> rows;
+  for (const grid::Row &row : grid::read(catalogue))
+    rows.push_back(row);
+  for (size_t i = 0; i * stride < rows.size(); ++i)
+    rows[i] = rows[i * stride];
+  rows.resize((rows.size() + stride - 1) / stride);
+  const auto solve = [&](const grid::Row &row, const std::vector<std::string> &without) {
+    schedule::SolveOptions options;
+    options.objective = row.span ? schedule::Objective::Span : schedule::Objective::Makespan;
+    options.without = without;
+    return schedule::solve(grid::problemOf(row), options);
+  };
+  std::vector<std::optional<schedule::Solution>> with(rows.size());
+  each(rows.size(), [&](size_t i) { with[i] = solve(rows[i], {}); });
+  double gaps = 0;
+  for (const std::optional<schedule::Solution> &found : with)
+    gaps += found ? double(found->time) / double(found->bound) - 1 : 0;
+  fmt::print("{} rows, a mean gap of {:.3f} %\n{:<70} {:>6} {:>6} {:>7} {:>8} {:>8} {:>6}  {}\n", rows.size(),
+             100 * gaps / double(rows.size()), "without", "asked", "worse", "%", "mean %", "most %", "better",
+             "worst row");
+  if (ways.empty())
+    ways = schedule::allWays();
+  for (const std::string &way : ways) {
+    std::vector<size_t> asked;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (with[i] && with[i]->ways.contains(way))
+        asked.push_back(i);
+    std::vector<double> worse(asked.size(), 0);
+    each(asked.size(), [&](size_t i) {
+      const std::optional<schedule::Solution> found = solve(rows[asked[i]], {way});
+      worse[i] = found ? double(found->time) / double(with[asked[i]]->time) - 1 : 1;
+    });
+    int lost = 0, gained = 0;
+    double sum = 0, most = 0;
+    std::string worst;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      gained += worse[i] < 0;
+      if (worse[i] <= 0)
+        continue;
+      ++lost;
+      sum += worse[i];
+      if (worse[i] > most) {
+        most = worse[i];
+        worst = rows[asked[i]].csv();
+      }
+    }
+    fmt::print("{:<70} {:>6} {:>6} {:>7.2f} {:>8.3f} {:>8.2f} {:>6}  {}\n", way, asked.size(), lost,
+               100.0 * lost / double(rows.size()), lost ? 100 * sum / lost : 0, 100 * most, gained, worst);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   if (argc < 2) {
     fmt::print(stderr, "usage: bench-search --grid | --small | CATALOGUE.csv [MOST_RANKS [MOST_MICROBATCHES "
-                       "MILLISECONDS]]\n");
+                       "MILLISECONDS]] | CATALOGUE.csv --ablate [STRIDE [WAY...]]\n");
     return 2;
   }
   if (std::string(argv[1]) == "--small")
@@ -113,6 +187,9 @@ int main(int argc, char **argv) {
       fmt::print("{}\n", row.csv());
     return 0;
   }
+  if (argc > 2 && std::string(argv[2]) == "--ablate")
+    return ablate(argv[1], argc > 3 ? size_t(std::max(1, std::atoi(argv[3]))) : 1,
+                  {argv + std::min(argc, 4), argv + argc});
   const int most = argc > 2 ? std::atoi(argv[2]) : 64;
   const int mostMicrobatches = argc > 3 ? std::atoi(argv[3]) : 1 << 20,
             milliseconds = argc > 4 ? std::atoi(argv[4]) : 0;

@@ -131,7 +131,8 @@ std::string publishedWay(std::string_view entry) { return fmt::format("published
 std::vector<std::string> allWays() {
   std::vector<std::string> names;
   for (const Entry &entry : catalogue())
-    names.push_back(publishedWay(entry.name));
+    if (!entry.mixesBackwards)
+      names.push_back(publishedWay(entry.name));
   for (const bool single : {true, false})
     for (const ListWay &way : listWays(single))
       names.push_back(nameOf(way));
