@@ -1,10 +1,8 @@
-// The kinds of recipes: published schedules; microbatches woven one by one; list scheduling under policies; blocks in
-// real time, by interval and room at each hop; rounds of several microbatches; and blocks of equal slots, whose orders
-// suit unequal passes too.
+// The kinds of recipes: published schedules; list scheduling under policies; microbatches woven one by one; rounds of
+// several microbatches; blocks of equal slots.
 #include "compiler/schedule/search/Candidates.h"
 
 #include "compiler/schedule/catalogue/Entries.h"
-#include "compiler/schedule/construct/FoldedBlock.h"
 #include "compiler/schedule/search/Ways.h"
 #include "runtime/plan/Limits.h"
 
@@ -60,10 +58,6 @@ std::vector<Candidate> slacks(const Problem &problem, const Capacities &capaciti
            }}};
 }
 
-Time costOf(const Problem &problem, const Stage &stage) {
-  return stage.forward + problem.backwardTime(stage) + problem.weightTime(stage);
-}
-
 /// From a microbatch's first forward at a stage to the end of its backward there, by data alone.
 std::vector<Time> roundTrips(const Problem &problem) {
   const auto count = static_cast<int32_t>(problem.stages.size());
@@ -113,58 +107,12 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
 
 namespace {
 
-std::vector<Policy> allPolicies(const Problem &problem, const Capacities &capacities) {
-  const bool single = problem.stages.size() == size_t(problem.ranks);
-  std::vector<std::pair<int32_t, int32_t>> flights = {{0, 0}};
-  if (single)
-    for (const auto &flight : {std::pair(100, 100), std::pair(100, 200), std::pair(100, 150), std::pair(200, 100)})
-      flights.push_back(flight);
-  const std::vector<int32_t> shares = sharesOf(problem, capacities);
-  std::vector<Policy> result;
-  for (const int32_t most : {1 << 30, 2, 0, 1})
-    for (const int32_t patience : {0, 100, 50, 25, 75})
-      for (const int32_t weightPatience : {0, 100, 50})
-        for (const Policy::First first : {Policy::First::Backward, Policy::First::Forward, Policy::First::Alternate})
-          for (const bool limited : {true, false})
-            for (const bool deepest : {true, false})
-              for (const auto &[base, slope] : flights) {
-                if ((single && !deepest) || (limited && shares.empty()))
-                  continue;
-                Policy policy;
-                policy.first = first;
-                policy.patience = patience;
-                policy.weightPatience = weightPatience;
-                policy.mostWeights = most;
-                policy.deepest = deepest;
-                policy.base = base;
-                policy.slope = slope;
-                if (limited)
-                  policy.mostOfStage = shares;
-                result.push_back(std::move(policy));
-              }
-  return result;
-}
-
-Candidate listed(std::string way, std::string name, Policy policy) {
-  return {std::move(way), std::move(name),
-          [policy = std::move(policy)](const Problem &given, const Capacities &capacity) {
-            return listSchedule(given, capacity, policy);
-          },
-          true};
-}
-
 std::vector<Candidate> lists(const Problem &problem, const Capacities &capacities) {
   std::vector<Candidate> result;
-  const std::vector<int32_t> shares = sharesOf(problem, capacities);
-  for (const ListWay &way : listWays(problem.stages.size() == size_t(problem.ranks))) {
-    Policy policy = way.policy;
-    if (way.inShares)
-      policy.mostOfStage = shares;
-    result.push_back(listed(nameOf(way), nameOf(way), std::move(policy)));
-  }
-  for (Policy &policy : allPolicies(problem, capacities))
+  for (const Policy &way : listWays(problem.stages.size() == size_t(problem.ranks)))
     result.push_back(
-        listed(std::string(kOtherListsWay), fmt::format("list schedule {}", result.size()), std::move(policy)));
+        {nameOf(way), nameOf(way),
+         [way](const Problem &given, const Capacities &capacity) { return listSchedule(given, capacity, way); }, true});
   return result;
 }
 
@@ -199,68 +147,48 @@ bool fits(const Problem &problem, const Block &block, const Capacities &capaciti
   return true;
 }
 
-Candidate blockOf(Block block, std::string_view way, std::string name) {
-  return {std::string(way), std::move(name),
-          [block = std::move(block)](const Problem &problem, const Capacities &) {
-            return check(problem, block).empty() ? std::optional(repeat(problem, block)) : std::nullopt;
-          },
-          true};
-}
-
-/// Blocks of `shape`, the problem or its copy with equal slots, for intervals from the work of the busiest rank on.
-void addBlocks(const Problem &problem, const Problem &shape, const Capacities &capacities, Time work, Time step,
-               int32_t intervals, Time extraDown, Time extraUp, std::string_view way, std::string_view roomyWay,
-               std::vector<Candidate> &result) {
-  constexpr int32_t kExtras = 6, kWithExtras = 6;
-  int64_t left = 1'000'000; // passes to lay
-  int32_t feasible = 0;
-  const auto offer = [&](Time interval, Time down, Time up) {
-    if (left <= 0)
-      return false;
-    left -= 3 * int64_t(shape.stages.size());
-    std::optional<Block> block =
-        moduloBlock(shape, {.interval = interval, .extraDown = down, .extraUp = up, .weightAtOnce = false});
-    if (!block || !fits(problem, *block, capacities))
-      return false;
-    result.push_back(blockOf(std::move(*block), down + up == 0 ? way : roomyWay,
-                             fmt::format("block of {} slots, {} + {} more a hop", interval, down, up)));
-    return true;
-  };
-  for (int32_t i = 0; i < intervals && feasible < 2 * kWithExtras && left > 0; ++i) {
-    const Time interval = work + i * step;
-    const size_t before = result.size();
-    const bool any = offer(interval, 0, 0); // with more room at the hops it holds more
-    if (any && feasible < kWithExtras)
-      for (int32_t down = kExtras; down-- > 0;)
-        for (int32_t up = kExtras; up-- > 0;)
-          if (down > 0 || up > 0)
-            offer(interval, down * extraDown, up * extraUp);
-    if (any) // the roomiest first
-      std::rotate(result.begin() + std::ptrdiff_t(before), result.begin() + std::ptrdiff_t(before) + 1, result.end());
-    feasible += any;
-  }
-}
-
+/// Blocks as if all passes were equally long and hand-overs took no time, for intervals from the busiest rank's passes
+/// on, with more and more room at each hop down and up the ranks. Their orders suit unequal passes too.
 std::vector<Candidate> blocks(const Problem &problem, const Capacities &capacities) {
-  std::vector<Candidate> result;
+  constexpr int32_t kIntervals = 40, kRoomyIntervals = 6, kExtras = 6;
   Problem equal = problem;
   equal.link = {};
   equal.links.clear();
-  std::vector<Time> work(size_t(problem.ranks), 0), slots(size_t(problem.ranks), 0);
-  Time longest = 0;
+  std::vector<Time> slots(size_t(problem.ranks), 0);
   for (size_t s = 0; s < equal.stages.size(); ++s) {
     Stage &stage = equal.stages[s];
-    work[size_t(problem.rankOf[s])] += std::max<Time>(costOf(problem, stage), 3);
     slots[size_t(problem.rankOf[s])] += 3;
-    longest = std::max({longest, stage.forward, stage.backwardInput});
     stage.forward = stage.backwardInput = stage.backwardWeight = 1;
     stage.backward = 2;
   }
-  const Time most = *std::max_element(work.begin(), work.end());
-  addBlocks(problem, equal, capacities, *std::max_element(slots.begin(), slots.end()), 1, 40, 1, 1, kSlotsWay,
-            kRoomySlotsWay, result);
-  addBlocks(problem, problem, capacities, most, std::max<Time>(most / 64, 1), 256, std::max<Time>(longest / 4, 1),
-            std::max<Time>(longest / 4, 1), kTimedWay, kRoomyTimedWay, result);
+  const Time least = *std::max_element(slots.begin(), slots.end());
+  std::vector<Candidate> result;
+  int64_t left = 1'000'000; // passes to lay
+  const auto offer = [&](Time interval, int32_t down, int32_t up) {
+    left -= 3 * int64_t(equal.stages.size());
+    std::optional<Block> block =
+        moduloBlock(equal, {.interval = interval, .extraDown = down, .extraUp = up, .weightAtOnce = false});
+    if (!block || !fits(problem, *block, capacities))
+      return false;
+    result.push_back({std::string(kBlockWay), fmt::format("block of {} slots, {} + {} more a hop", interval, down, up),
+                      [block = std::move(*block)](const Problem &given, const Capacities &) {
+                        return check(given, block).empty() ? std::optional(repeat(given, block)) : std::nullopt;
+                      },
+                      true});
+    return true;
+  };
+  int32_t feasible = 0;
+  for (Time interval = least; interval < least + kIntervals && feasible < 2 * kRoomyIntervals && left > 0; ++interval) {
+    const size_t before = result.size();
+    if (!offer(interval, 0, 0)) // with more room at the hops it holds more
+      continue;
+    for (int32_t down = kExtras; feasible < kRoomyIntervals && down-- > 0;)
+      for (int32_t up = kExtras; up-- > 0 && left > 0;)
+        if (down > 0 || up > 0)
+          offer(interval, down, up);
+    std::rotate(result.begin() + std::ptrdiff_t(before), result.begin() + std::ptrdiff_t(before) + 1, result.end());
+    ++feasible; // the roomiest first
+  }
   return result;
 }
 
@@ -270,9 +198,6 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
   std::vector<Candidate> result = published(problem);
   for (Candidate &each : slacks(problem, capacities))
     result.push_back(std::move(each));
-  if (!capacities.empty() && isFolded(problem))
-    if (std::optional<Block> block = foldedBlock(problem, capacities))
-      result.push_back(blockOf(std::move(*block), kFoldedWay, "folded block"));
   std::vector<Candidate> listed = lists(problem, capacities), laid = woven(problem, capacities),
                          built = blocks(problem, capacities), turning = inRounds(capacities);
   for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size(), turning.size()}); ++i) {

@@ -22,6 +22,7 @@ constexpr int64_t kTrialLetters = 2'500'000;             // in candidates at lea
 constexpr int64_t kTrialWords = 240;                     // this often the problem's letters, up to
 constexpr int64_t kMostTrialLetters = 10'000'000;        // these, or
 constexpr int64_t kLeastTrialWords = 20;                 // this often, if that is more
+constexpr int64_t kScreenedLetters = 1 << 13;            // of problems with more, few microbatches of many come first
 constexpr int64_t kNearLetters = 1 << 18;                // of problems with more, each counts nearly twice
 constexpr int64_t kBeamLetters = 250'000;                // in all states of a beam together, each
 constexpr int64_t kBeamWork = 8;                         // so many times as long
@@ -47,7 +48,7 @@ public:
         (letters > kNearLetters ? 180 : 100) * options.effort;
     std::vector<Trial> best;
     std::vector<Guess> guesses;
-    if (problem.microbatches > 4 * problem.ranks && letters * int64_t(trials.candidates.size()) > budget)
+    if (problem.microbatches > 4 * problem.ranks && letters > kScreenedLetters)
       best = screened(budget, guesses);
     else
       best = tried(budget, guesses);

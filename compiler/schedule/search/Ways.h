@@ -14,14 +14,9 @@
 
 namespace pipec::schedule {
 
-/// List scheduling under a policy.
-struct ListWay {
-  Policy policy;
-  bool inShares = false; // each stage keeps to its share of the rank's memory (sharesOf)
-};
-/// Those for one stage a rank, or for several; most promising first.
-std::span<const ListWay> listWays(bool single);
-std::string nameOf(const ListWay &way);
+/// List scheduling for one stage a rank, or for several; most promising first.
+std::span<const Policy> listWays(bool single);
+std::string nameOf(const Policy &way);
 
 /// Weaving; where ranks have several stages and memory is limited.
 std::span<const WeaveOptions> weaveWays();
@@ -31,13 +26,9 @@ std::string nameOf(const WeaveOptions &way);
 std::span<const RoundOptions> roundWays();
 std::string nameOf(const RoundOptions &way);
 
-inline constexpr std::string_view kOtherListsWay = "list: the other policies";
 // Ways without a table: for these there are as many candidates as the problem gives.
 inline constexpr std::string_view kSlackWay = "slack as memory allows";
-inline constexpr std::string_view kFoldedWay = "folded block";
-inline constexpr std::string_view kSlotsWay = "block of equal slots",
-                                  kRoomySlotsWay = "block of equal slots, roomy hops";
-inline constexpr std::string_view kTimedWay = "block in time", kRoomyTimedWay = "block in time, roomy hops";
+inline constexpr std::string_view kBlockWay = "block of equal slots";
 // Beams, by how many microbatches may wait at each stage.
 inline constexpr std::string_view kBeamWay = "beam", kShareBeamWay = "beam in shares",
                                   kMoreBeamWay = "beam in shares and one more";
