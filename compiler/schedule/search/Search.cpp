@@ -85,7 +85,7 @@ private:
       add(each);
     for (size_t i = 0; i < guesses.size() && i < kFinalists; ++i)
       add(guesses[i].few);
-    ways.insert({std::string(kAnnealWay), std::string(kGrowWay), std::string(kFewWay)});
+    ways.insert({std::string(kAnnealWay), std::string(kFewWay)});
     return ways;
   }
 
@@ -105,7 +105,7 @@ private:
     return best;
   }
 
-  /// The best candidates by their guesses: first words grown from few microbatches, then words made anew for all.
+  /// Words for all microbatches of the best candidates by their guesses.
   std::vector<Trial> screened(int64_t budget, std::vector<Guess> &guesses) {
     for (size_t i = 0; i < trials.candidates.size() && i < mostTried && (guesses.empty() || trials.walked < budget);
          ++i)
@@ -119,17 +119,13 @@ private:
       if (std::optional<Trial> trial = trials.tryOn(problem, shortest->few.candidate))
         keepShortest(best, std::move(*trial), kFinalists);
     std::sort(guesses.begin(), guesses.end());
-    for (const bool grows : {true, false})
-      for (const Guess &each : guesses) {
-        if (!best.empty() && (trials.walked >= 2 * budget || best.front().time <= trials.bound))
-          return best;
-        if (grows && (each.period.microbatches == 0 || !options.has(kGrowWay)))
-          continue;
-        if (!best.empty() && !Few::isWorthwhile(each, best.front().time))
-          break;
-        if (std::optional<Trial> trial = grows ? few.grow(each) : trials.tryOn(problem, each.few.candidate))
-          keepShortest(best, std::move(*trial), kFinalists);
-      }
+    for (const Guess &each : guesses) {
+      if (!best.empty() && (trials.walked >= 2 * budget || best.front().time <= trials.bound ||
+                            !Few::isWorthwhile(each, best.front().time)))
+        break;
+      if (std::optional<Trial> trial = trials.tryOn(problem, each.few.candidate))
+        keepShortest(best, std::move(*trial), kFinalists);
+    }
     return best;
   }
 

@@ -76,8 +76,8 @@ std::vector<std::string> allWays() {
     names.push_back(nameOf(way));
   for (const RoundOptions &way : roundWays())
     names.push_back(nameOf(way));
-  for (const std::string_view way : {kSlackWay, kBlockWay, kBeamWay, kShareBeamWay, kMoreBeamWay, kFillWay, kDeferWay,
-                                     kAnnealWay, kGrowWay, kFewWay})
+  for (const std::string_view way :
+       {kSlackWay, kBlockWay, kBeamWay, kShareBeamWay, kMoreBeamWay, kFillWay, kDeferWay, kAnnealWay, kFewWay})
     names.emplace_back(way);
   return names;
 }

@@ -34,7 +34,6 @@ inline constexpr std::string_view kBeamWay = "beam", kShareBeamWay = "beam in sh
                                   kMoreBeamWay = "beam in shares and one more";
 // Improvements.
 inline constexpr std::string_view kFillWay = "fill gaps", kDeferWay = "defer W", kAnnealWay = "anneal",
-                                  kGrowWay = "repeat the period of few microbatches",
                                   kFewWay = "anneal few microbatches, then repeat";
 
 /// The way of a schedule of the catalogue.
