@@ -107,6 +107,7 @@ struct KindRow {
   Kind kind;
   const char *name; // in traces, disassembly, orders and messages
   Class sort;
+  bool ordered = false;           // words and orders name it
   bool supported = true;          // false: the loader refuses it (P6)
   uint8_t does = kNoWork;         // Work
   uint8_t holds = kNoMemory;      // Memory that it takes at its start
@@ -120,15 +121,18 @@ struct KindRow {
 
 // clang-format off
 inline constexpr std::array<KindRow, kKinds> kKindTable = {{
-    {.kind = Kind::Forward, .name = "F", .sort = Class::Compute, .does = kForwardPass, .holds = kActivation | kContext,
-     .gives = Payload::Forward, .letter = 'F', .torch = "F", .call = "pipec_stage_forward"},
-    {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .does = kInputGradient, .frees = kActivation,
-     .gives = Payload::Backward, .letter = 'B', .torch = "I", .call = "pipec_stage_backward_input"},
-    {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .does = kWeightGradient, .frees = kContext,
-     .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W", .call = "pipec_stage_backward_weight"},
-    {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .does = kInputGradient | kWeightGradient,
-     .frees = kActivation | kContext, .gives = Payload::Backward, .letter = 'B', .torch = "B",
-     .call = "pipec_stage_backward"},
+    {.kind = Kind::Forward, .name = "F", .sort = Class::Compute, .ordered = true, .does = kForwardPass,
+     .holds = kActivation | kContext, .gives = Payload::Forward, .letter = 'F', .torch = "F",
+     .call = "pipec_stage_forward"},
+    {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .ordered = true, .does = kInputGradient,
+     .frees = kActivation, .gives = Payload::Backward, .letter = 'B', .torch = "I",
+     .call = "pipec_stage_backward_input"},
+    {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .ordered = true, .does = kWeightGradient,
+     .frees = kContext, .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W",
+     .call = "pipec_stage_backward_weight"},
+    {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .ordered = true,
+     .does = kInputGradient | kWeightGradient, .frees = kActivation | kContext, .gives = Payload::Backward,
+     .letter = 'B', .torch = "B", .call = "pipec_stage_backward"},
     {.kind = Kind::Send, .name = "send", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
      .torch = "SEND"},
     {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
@@ -183,6 +187,8 @@ constexpr const char *name(Kind kind) { return rowOf(kind).name; }
 
 /// A pass: the work of a stage on a microbatch.
 constexpr bool isCompute(Kind kind) { return classOf(kind) == Class::Compute || classOf(kind) == Class::Weights; }
+/// A pass that words and orders name; any other stands behind the one that it belongs to.
+constexpr bool isOrdered(Kind kind) { return rowOf(kind).ordered; }
 constexpr bool isTransfer(Kind kind) { return classOf(kind) == Class::Communication; }
 constexpr bool isCollective(Kind kind) { return classOf(kind) == Class::Collective; }
 /// What runs on a communicator.

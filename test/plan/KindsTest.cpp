@@ -57,6 +57,7 @@ TEST(Kinds, ClassesAgreeWithTheRest) {
     EXPECT_EQ(row.does != kNoWork, isBusy(kind)) << row.name;
     EXPECT_EQ((row.does & kUpdate) != 0, row.sort == Class::Updates) << row.name;
     EXPECT_EQ(*row.call != 0, isBusy(kind)) << row.name;
+    EXPECT_TRUE(isCompute(kind) || !isOrdered(kind)) << row.name;
     // Memory is of passes; none takes what it gives back.
     EXPECT_TRUE((row.holds | row.frees) == kNoMemory || isCompute(kind)) << row.name;
     EXPECT_EQ(row.holds & row.frees, kNoMemory) << row.name;
