@@ -48,6 +48,23 @@ enum class Class : uint8_t {
 enum Work : uint8_t { kNoWork = 0, kForwardPass = 1, kInputGradient = 2, kWeightGradient = 4, kUpdate = 8 };
 inline constexpr size_t kWorks = 4;
 
+/// How often each stage does a work in a step.
+struct WorkRow {
+  Work work;
+  const char *name;           // of it alone, in messages
+  const char *all;            // of all kinds that do it
+  uint8_t together = kNoWork; // Work: a plan has all of these or none; kNoWork: every plan has this one
+  bool onceAStep = false;     // rather than once for each microbatch
+};
+
+// A plan without any backward is one for evaluation.
+inline constexpr std::array<WorkRow, kWorks> kWorkTable = {{
+    {.work = kForwardPass, .name = "F", .all = "F"},
+    {.work = kInputGradient, .name = "B", .all = "B and BW", .together = kInputGradient | kWeightGradient},
+    {.work = kWeightGradient, .name = "W", .all = "W and BW", .together = kInputGradient | kWeightGradient},
+    {.work = kUpdate, .name = "optimizer", .all = "optimizer steps", .together = kUpdate, .onceAStep = true},
+}};
+
 /// What a pass keeps for later passes of its stage and microbatch. A set of them is a sum.
 enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2 };
 
@@ -110,6 +127,7 @@ struct KindRow {
   bool ordered = false;           // words and orders name it
   bool supported = true;          // false: the loader refuses it (P6)
   uint8_t does = kNoWork;         // Work
+  Work after = kNoWork;           // behind which it comes, of its stage and microbatch
   uint8_t holds = kNoMemory;      // Memory that it takes at its start
   uint8_t frees = kNoMemory;      // Memory that it gives back at its end
   Payload gives = Payload::None;  // what it makes of what the neighbouring stage made likewise
@@ -125,14 +143,14 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
      .holds = kActivation | kContext, .gives = Payload::Forward, .letter = 'F', .torch = "F",
      .call = "pipec_stage_forward"},
     {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .ordered = true, .does = kInputGradient,
-     .frees = kActivation, .gives = Payload::Backward, .letter = 'B', .torch = "I",
+     .after = kForwardPass, .frees = kActivation, .gives = Payload::Backward, .letter = 'B', .torch = "I",
      .call = "pipec_stage_backward_input"},
     {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .ordered = true, .does = kWeightGradient,
-     .frees = kContext, .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W",
+     .after = kInputGradient, .frees = kContext, .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W",
      .call = "pipec_stage_backward_weight"},
     {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .ordered = true,
-     .does = kInputGradient | kWeightGradient, .frees = kActivation | kContext, .gives = Payload::Backward,
-     .letter = 'B', .torch = "B", .call = "pipec_stage_backward"},
+     .does = kInputGradient | kWeightGradient, .after = kForwardPass, .frees = kActivation | kContext,
+     .gives = Payload::Backward, .letter = 'B', .torch = "B", .call = "pipec_stage_backward"},
     {.kind = Kind::Send, .name = "send", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
      .torch = "SEND"},
     {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
@@ -182,6 +200,13 @@ constexpr const KindRow &rowOf(Kind kind) { return *detail::kRowOf[size_t(kind)]
 constexpr Class classOf(Kind kind) { return detail::kClassOf[size_t(kind)]; }
 constexpr bool isKnown(Kind kind) { return &rowOf(kind) != &detail::kUnknownKind; }
 
+/// "F", "B", "W", "optimizer"
+constexpr const char *name(Work work) {
+  for (const WorkRow &row : kWorkTable)
+    if (row.work == work)
+      return row.name;
+  return "?";
+}
 /// "F", "B", "W", "BW", "send", "recv", "optimizer", …: the names of traces, disassembly and messages.
 constexpr const char *name(Kind kind) { return rowOf(kind).name; }
 
@@ -215,14 +240,15 @@ constexpr size_t lookIndex(Kind kind) {
 }
 constexpr const Look &lookOf(Kind kind) { return kLooks[lookIndex(kind)]; }
 
+struct KindList {
+  std::array<Kind, kKinds> list{};
+  size_t count = 0;
+  constexpr const Kind *begin() const { return list.data(); }
+  constexpr const Kind *end() const { return list.data() + count; }
+};
 /// The kinds of the table that `wanted` says yes to.
-template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
-  struct Kinds {
-    std::array<Kind, kKinds> list{};
-    size_t count = 0;
-    constexpr const Kind *begin() const { return list.data(); }
-    constexpr const Kind *end() const { return list.data() + count; }
-  } kinds;
+template <typename Wanted> constexpr KindList kindsThat(Wanted wanted) {
+  KindList kinds;
   for (const KindRow &row : kKindTable)
     if (wanted(row))
       kinds.list[kinds.count++] = row.kind;
@@ -230,8 +256,21 @@ template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
 }
 
 /// The kinds of passes.
-inline constexpr auto kPasses = kindsThat([](const KindRow &row) { return isCompute(row.kind); });
+inline constexpr KindList kPasses = kindsThat([](const KindRow &row) { return isCompute(row.kind); });
+
+namespace detail {
+/// By the work's number.
+inline constexpr std::array<KindList, kWorks> kKindsDoing = [] {
+  std::array<KindList, kWorks> kinds{};
+  for (size_t i = 0; i < kWorks; ++i)
+    kinds[i] = kindsThat([i](const KindRow &row) { return (row.does >> i & 1) != 0; });
+  return kinds;
+}();
+} // namespace detail
+
 /// The kinds that do some work: of the gradient of the input B and BW.
-template <Work work> inline constexpr auto kKindsDoing = kindsThat([](const KindRow &row) { return row.does & work; });
+constexpr const KindList &kindsDoing(Work work) {
+  return detail::kKindsDoing[size_t(std::countr_zero(unsigned(work)))];
+}
 
 } // namespace pipec::plan

@@ -93,9 +93,9 @@ TEST(Kinds, WhatIsHeldIsGivenBack) {
 
 TEST(Kinds, AreFoundByWhatTheyDo) {
   const auto listed = [](const auto &kinds) { return std::vector<Kind>(kinds.begin(), kinds.end()); };
-  EXPECT_EQ(listed(kKindsDoing<kForwardPass>), std::vector{Kind::Forward});
-  EXPECT_EQ(listed(kKindsDoing<kInputGradient>), (std::vector{Kind::BackwardInput, Kind::Backward}));
-  EXPECT_EQ(listed(kKindsDoing<kWeightGradient>), (std::vector{Kind::BackwardWeight, Kind::Backward}));
+  EXPECT_EQ(listed(kindsDoing(kForwardPass)), std::vector{Kind::Forward});
+  EXPECT_EQ(listed(kindsDoing(kInputGradient)), (std::vector{Kind::BackwardInput, Kind::Backward}));
+  EXPECT_EQ(listed(kindsDoing(kWeightGradient)), (std::vector{Kind::BackwardWeight, Kind::Backward}));
   EXPECT_EQ(counterOf(Kind::Forward), 0u);
   EXPECT_EQ(counterOf(Kind::BackwardInput), 1u);
   EXPECT_EQ(counterOf(Kind::Backward), 1u);
