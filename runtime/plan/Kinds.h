@@ -132,6 +132,7 @@ struct KindRow {
   uint8_t frees = kNoMemory;      // Memory that it gives back at its end
   Payload gives = Payload::None;  // what it makes of what the neighbouring stage made likewise
   uint8_t queues = kComputeQueue; // QueueClass
+  uint8_t since = 0;              // the minor version of the format that it came with
   char letter = 'O';              // of its look
   const char *torch = "";         // in PyTorch's order files; a transfer's is followed by _F or _B; "": not in them
   const char *call = ""; // the function of a stage library that runs it (runtime/stage/pipec_stage.h); "": none
@@ -165,7 +166,7 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
     {.kind = Kind::Recompute, .name = "recompute", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Load, .name = "load", .sort = Class::Reserved, .supported = false},
-    {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .letter = 'X'},
+    {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .since = 2, .letter = 'X'},
     {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Reserved, .supported = false},
 }};
 // clang-format on
