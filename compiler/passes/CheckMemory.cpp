@@ -16,14 +16,13 @@ namespace {
 std::string liveAt(const Program &program, uint32_t at) {
   int64_t activations = 0, contexts = 0;
   for (uint32_t i = 0; i <= at; ++i) {
-    const plan::Kind kind = program.kind(program.instructions[i]);
-    const bool begins = kind == plan::Kind::Forward, whole = kind == plan::Kind::Backward;
-    activations += begins;
-    contexts += begins;
+    const plan::KindRow &row = plan::rowOf(program.kind(program.instructions[i]));
+    activations += (row.holds & plan::kActivation) != 0;
+    contexts += (row.holds & plan::kContext) != 0;
     if (i == at)
       break;
-    activations -= whole || kind == plan::Kind::BackwardInput;
-    contexts -= whole || kind == plan::Kind::BackwardWeight;
+    activations -= (row.frees & plan::kActivation) != 0;
+    contexts -= (row.frees & plan::kContext) != 0;
   }
   return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
 }

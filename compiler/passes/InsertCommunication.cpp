@@ -31,7 +31,7 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Operation &operation = program.of(program.instructions[i]);
       own += !plan::isTransfer(operation.kind);
-      if (plan::isCompute(operation.kind))
+      if (plan::isOrdered(operation.kind))
         upTo.push_back(i + 1);
       if (plan::isTransfer(operation.kind))
         unplaced[keyOf(operation.kind == plan::Kind::Send, operation.of == plan::Payload::Forward, operation.stage,
@@ -55,7 +55,7 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
     };
     size_t passes = 0;
     for (const Action &action : given.getActions()) {
-      if (plan::isCompute(action.kind)) {
+      if (plan::isOrdered(action.kind)) {
         if (++passes == upTo.size())
           return wrong("expected the passes of rank " + Twine(rank) + "'s program in its order, found more");
         continue;

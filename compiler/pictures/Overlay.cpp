@@ -19,8 +19,8 @@ namespace {
 /// An instruction's key: each operation about a microbatch of a stage happens once on a rank in a step.
 uint64_t keyOf(int32_t rank, Kind kind, plan::Payload of, int32_t stage, int64_t microbatch) {
   static_assert(limits::kRanks <= 1 << 16 && limits::kStages <= 1 << 20 && limits::kMicrobatches <= 1 << 20);
-  static_assert(plan::kKinds <= 1 << 4);
-  return uint64_t(rank) << 46 | uint64_t(kind) << 42 | uint64_t(of) << 40 | uint64_t(stage) << 20 |
+  static_assert(plan::kKinds <= 1 << 5 && uint64_t(plan::Payload::Gradients) < 1 << 3);
+  return uint64_t(rank) << 48 | uint64_t(kind) << 43 | uint64_t(of) << 40 | uint64_t(stage) << 20 |
          (uint64_t(microbatch) & 0xfffff);
 }
 

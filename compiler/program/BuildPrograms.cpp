@@ -238,7 +238,7 @@ private:
       for (uint32_t i = 0; i != own.back(); ++i) {
         const Instruction &instruction = program.instructions[i];
         const plan::Kind kind = program.kind(instruction);
-        if (!plan::isCompute(kind) || kind == plan::Kind::BackwardWeight)
+        if (plan::rowOf(kind).gives == plan::Payload::None)
           continue;
         most += 2;
         const size_t stage = size_t(program.of(instruction).stage), microbatch = size_t(instruction.microbatch);

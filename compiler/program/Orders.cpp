@@ -7,7 +7,7 @@ using namespace pipe;
 schedule::Word wordOf(OrderAttr order) {
   schedule::Word word;
   for (const Action &action : order.getActions())
-    if (plan::isCompute(action.kind))
+    if (plan::isOrdered(action.kind))
       word.push_back({action.stage, schedule::letterOf(action.kind), action.overlapped});
   return word;
 }

@@ -243,7 +243,7 @@ schedule::Words wordsOf(const ProgramSet &set) {
     for (const Instruction &instruction : program.instructions) {
       const plan::Operation &operation = program.of(instruction);
       overlapped |= operation.kind == plan::Kind::Overlapped;
-      if (!plan::isCompute(operation.kind))
+      if (!plan::isOrdered(operation.kind))
         continue;
       word.push_back({operation.stage, schedule::letterOf(operation.kind), std::exchange(overlapped, false)});
     }

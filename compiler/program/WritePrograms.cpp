@@ -3,6 +3,9 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <array>
+#include <map>
+
 using namespace mlir;
 
 namespace pipec {
@@ -11,11 +14,23 @@ using namespace pipe;
 
 namespace {
 
+using OpOfKind = std::map<plan::Kind, RegisteredOperationName>;
+
+/// Each kind's op, as the ops themselves say.
+OpOfKind opsOfKinds(MLIRContext &context) {
+  OpOfKind ops;
+  for (const RegisteredOperationName &op : context.getRegisteredOperations())
+    if (const auto *instruction = op.getInterface<InstructionOpInterface>())
+      ops.emplace(instruction->kind(), op);
+  return ops;
+}
+
 /// Writes one program.
 class Writer {
 public:
-  Writer(const Program &program, const std::vector<plan::Group> &groups, OpBuilder &builder)
-      : program(program), groups(groups), builder(builder), token(TokenType::get(builder.getContext())) {}
+  Writer(const Program &program, const std::vector<plan::Group> &groups, const OpOfKind &opOfKind, OpBuilder &builder)
+      : program(program), groups(groups), opOfKind(opOfKind), builder(builder),
+        token(TokenType::get(builder.getContext())) {}
 
   void run() {
     ProgramOp op = makeProgram();
@@ -36,7 +51,8 @@ public:
 private:
   /// What the passes of one stage and microbatch have yielded for later passes of this program.
   struct Held {
-    Value activation, context, output, gradient;
+    Value activation, context;
+    std::array<Value, 3> given; // by payload; none of those that give nothing
   };
 
   ProgramOp makeProgram() {
@@ -137,7 +153,7 @@ private:
     case plan::Kind::Optimizer:
       addUses(i, operands);
       return builder.create<OptimizerStepOp>(place, operands, operation.stage, operation.cost);
-    default:
+    default: // a pass, by its row
       return makePass(i);
     }
   }
@@ -149,71 +165,47 @@ private:
   Operation *makePass(uint32_t i) {
     const Instruction &instruction = program.instructions[i];
     const plan::Operation &operation = program.of(instruction);
-    const plan::Kind kind = operation.kind;
-    const std::pair<int32_t, int32_t> key{operation.stage, instruction.microbatch};
-    MLIRContext *context = builder.getContext();
-    SmallVector<Value, 4> operands;
-    SmallVector<Type, 4> results;
+    const plan::KindRow &row = plan::rowOf(operation.kind);
+    OperationState made(program.placeOf(i), opOfKind.at(operation.kind));
     const auto take = [&](Value value) {
       if (value)
-        operands.push_back(seen(value));
+        made.operands.push_back(seen(value));
     };
-    // A pass takes the tensor of the neighbouring stage: from its receive if that stage is on another rank.
-    const auto takeTensor = [&](int32_t neighbour, Value Held::*tensor) {
+    Held &own = held[{operation.stage, instruction.microbatch}];
+    if ((row.frees & plan::kActivation) != 0)
+      take(own.activation);
+    if ((row.frees & plan::kContext) != 0)
+      take(own.context);
+    if (row.gives == plan::Payload::None) {
       if (instruction.in != kNone)
-        return take(valueOf<BufferType>(instruction.in));
-      if (const auto found = held.find({neighbour, instruction.microbatch}); found != held.end())
-        take(found->second.*tensor);
-    };
-    Held &own = held[key];
-    if (kind == plan::Kind::Forward) {
-      takeTensor(operation.stage - 1, &Held::output);
-    } else {
-      if (kind != plan::Kind::BackwardWeight)
-        take(own.activation);
-      if (kind != plan::Kind::BackwardInput)
-        take(own.context);
-      if (kind != plan::Kind::BackwardWeight)
-        takeTensor(operation.stage + 1, &Held::gradient);
-      else if (instruction.in != kNone)
         take(valueOf<TokenType>(instruction.in));
+    } else if (instruction.in != kNone) {
+      take(valueOf<BufferType>(instruction.in)); // received from another rank
+    } else {
+      const int32_t neighbour = operation.stage + (row.gives == plan::Payload::Forward ? -1 : 1);
+      if (const auto found = held.find({neighbour, instruction.microbatch}); found != held.end())
+        take(found->second.given[size_t(row.gives)]);
     }
-    addUses(i, operands);
+    addUses(i, made.operands);
+    MLIRContext *context = builder.getContext();
     if (const plan::Bytes bytes = program.yields[instruction.operation]; bytes >= 0)
-      results.push_back(BufferType::get(context, bytes));
-    if (kind == plan::Kind::Forward) {
-      results.push_back(ActivationType::get(context, operation.activation));
-      results.push_back(ContextType::get(context, operation.context));
-    }
+      made.addTypes(BufferType::get(context, bytes));
+    if ((row.holds & plan::kActivation) != 0)
+      made.addTypes(ActivationType::get(context, operation.activation));
+    if ((row.holds & plan::kContext) != 0)
+      made.addTypes(ContextType::get(context, operation.context));
     if (yieldsToken[i])
-      results.push_back(token);
-    Operation *made = nullptr;
-    const auto create = [&](auto op) {
-      using Op = decltype(op);
-      made = builder.create<Op>(program.placeOf(i), results, operands, builder.getI32IntegerAttr(operation.stage),
-                                builder.getI32IntegerAttr(instruction.microbatch), IntegerAttr(),
-                                builder.getI64IntegerAttr(operation.cost));
-    };
-    switch (kind) {
-    case plan::Kind::Forward:
-      create(ForwardOp());
-      own.activation = firstOf<ActivationType>(made->getResults());
-      own.context = firstOf<ContextType>(made->getResults());
-      own.output = firstOf<BufferType>(made->getResults());
-      break;
-    case plan::Kind::BackwardInput:
-      create(BackwardInputOp());
-      own.gradient = firstOf<BufferType>(made->getResults());
-      break;
-    case plan::Kind::BackwardWeight:
-      create(BackwardWeightOp());
-      break;
-    default:
-      create(BackwardOp());
-      own.gradient = firstOf<BufferType>(made->getResults());
-      break;
-    }
-    return made;
+      made.addTypes(token);
+    made.addAttribute("stage", builder.getI32IntegerAttr(operation.stage));
+    made.addAttribute("microbatch", builder.getI32IntegerAttr(instruction.microbatch));
+    made.addAttribute("cost", builder.getI64IntegerAttr(operation.cost));
+    Operation *pass = builder.create(made);
+    if ((row.holds & plan::kActivation) != 0)
+      own.activation = firstOf<ActivationType>(pass->getResults());
+    if ((row.holds & plan::kContext) != 0)
+      own.context = firstOf<ContextType>(pass->getResults());
+    own.given[size_t(row.gives)] = firstOf<BufferType>(pass->getResults());
+    return pass;
   }
 
   /// Writes a header and the two passes behind it as one op, whose results are all that the two yield.
@@ -241,6 +233,7 @@ private:
 
   const Program &program;
   const std::vector<plan::Group> &groups;
+  const OpOfKind &opOfKind;
   OpBuilder &builder;
   const Type token;
   std::vector<Operation *> ops; // by instruction
@@ -259,8 +252,9 @@ void writePrograms(const ProgramSet &set, ModuleOp module) {
     program.erase();
   OpBuilder builder(module.getContext());
   builder.setInsertionPointToEnd(module.getBody());
+  const OpOfKind opOfKind = opsOfKinds(*module.getContext());
   for (const Program &program : set.programs)
-    Writer(program, set.groups, builder).run();
+    Writer(program, set.groups, opOfKind, builder).run();
 }
 
 } // namespace pipec

@@ -1,7 +1,10 @@
 // The one table of what a spec may hold. The reader, its unknown-key errors and the JSON Schema are all made from it.
 #pragma once
 
+#include "compiler/spec/Spec.h"
+
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,8 +39,11 @@ struct Key {
   std::string_view description = {}; // one sentence, no full stop
   std::string_view fallback = {};    // what holds if it is absent, for people
   bool perStage = false;             // one value for all stages, or a list of one for each
-  bool perRank = false;              // the same of ranks
-  bool perSample = false;            // may be {fixed, per_sample}
+  PerStage Spec::*into = nullptr;    // where such values go; or, where absent is not a default:
+  std::optional<PerStage> Spec::*intoOptional = nullptr;
+  bool ofLayers = false;  // with `layers` they are sums over those
+  bool perRank = false;   // the same of ranks
+  bool perSample = false; // may be {fixed, per_sample}
   bool required = false;
   int64_t least = 0;
   int64_t most = 0;

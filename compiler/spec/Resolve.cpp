@@ -1,6 +1,7 @@
 // What values mean together: costs, links, tensors, schedule, target.
 #include "compiler/spec/Resolve.h"
 
+#include "compiler/spec/Keys.h"
 #include "compiler/spec/Tree.h"
 #include "runtime/plan/Limits.h"
 
@@ -12,6 +13,24 @@
 namespace pipec::spec {
 namespace {
 
+/// What a map says of the stages goes where its keys say: what `layers` would add up to, or the rest.
+void readStages(const Lookup &lookup, std::string_view map, bool ofLayers, Spec &spec) {
+  for (const Key *key : keysOf(map)) {
+    if (!key->perStage || key->ofLayers != ofLayers)
+      continue;
+    std::string path(key->path);
+    if (lookup.given(path + ".time")) // of costs.optimizer
+      path += ".time";
+    PerStage values;
+    if (!lookup.perStage(path, spec, key->type == Type::Duration ? limits::kTime : limits::kBytes, values))
+      continue;
+    if (key->into)
+      spec.*key->into = std::move(values);
+    else
+      spec.*key->intoOptional = std::move(values);
+  }
+}
+
 void readCosts(const Lookup &lookup, Spec &spec) {
   spec.costs = lookup.markOf("costs");
   bool layers = lookup.given("layers");
@@ -19,22 +38,14 @@ void readCosts(const Lookup &lookup, Spec &spec) {
     lookup.errors.add(spec.costs, "costs is missing");
   if (!lookup.get("costs"))
     return;
-  lookup.perStage(lookup.given("costs.optimizer.time") ? "costs.optimizer.time" : "costs.optimizer", spec,
-                  limits::kTime, spec.optimizer);
   lookup.single("costs.optimizer.global_norm", spec.globalNorm);
-  if (PerStage times; lookup.perStage("costs.overlapped", spec, limits::kTime, times))
-    spec.overlapped = std::move(times);
+  readStages(lookup, "costs", false, spec);
   if (layers)
     return; // what else stands in costs, the layers contradict
   if (!lookup.given("costs.forward"))
     lookup.errors.add(spec.costs, "costs.forward is missing");
-  lookup.perStage("costs.forward", spec, limits::kTime, spec.forward);
   backwardForm(lookup, "costs");
-  for (auto [path, into] : {std::pair{"costs.backward", &spec.backward},
-                            {"costs.backward_input", &spec.backwardInput},
-                            {"costs.backward_weight", &spec.backwardWeight}})
-    if (PerStage times; lookup.perStage(path, spec, limits::kTime, times))
-      *into = std::move(times);
+  readStages(lookup, "costs", true, spec);
 }
 
 void readLink(const Lookup &lookup, const std::string &path, Link &link) {
@@ -79,11 +90,8 @@ void readLinks(const Lookup &lookup, Spec &spec) {
 }
 
 void readTensors(const Lookup &lookup, Spec &spec) {
-  lookup.perStage("tensors.boundary", spec, limits::kBytes, spec.boundary);
-  lookup.perStage("tensors.activation", spec, limits::kBytes, spec.activation);
-  lookup.perStage("tensors.weight_context", spec, limits::kBytes, spec.weightContext);
-  lookup.perStage("tensors.gradients", spec, limits::kBytes, spec.gradients);
-  lookup.perStage("tensors.static", spec, limits::kBytes, spec.staticBytes);
+  for (const bool ofLayers : {false, true})
+    readStages(lookup, "tensors", ofLayers, spec);
   if (lookup.get("tensors.workspace"))
     spec.workspace = {lookup.ofMicrobatch("tensors.workspace", spec, limits::kBytes),
                       lookup.markOf("tensors.workspace")};

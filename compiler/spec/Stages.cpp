@@ -2,6 +2,7 @@
 // number of stages.
 #include "compiler/spec/Stages.h"
 
+#include "compiler/spec/Keys.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace pipec::spec {
 namespace {
 
 /// A list by stage has an entry for each.
-void checkList(const Spec &spec, const char *path, const PerStage &values, Errors &errors) {
+void checkList(const Spec &spec, std::string_view path, const PerStage &values, Errors &errors) {
   if (!values.list || values.values.size() == static_cast<size_t>(spec.stages))
     return;
   bool byDefault = !spec.stagesPerRank && !spec.placement && spec.stages == spec.ranks.value;
@@ -23,22 +24,18 @@ void checkList(const Spec &spec, const char *path, const PerStage &values, Error
 }
 
 void checkLists(const Spec &spec, Errors &errors) {
-  checkList(spec, "costs.optimizer", spec.optimizer, errors);
-  if (spec.overlapped)
-    checkList(spec, "costs.overlapped", *spec.overlapped, errors);
-  checkList(spec, "tensors.boundary", spec.layers ? spec.layers->boundary : spec.boundary, errors);
-  checkList(spec, "tensors.static", spec.layers ? spec.layers->staticBytes : spec.staticBytes, errors);
-  if (spec.layers)
-    return;
-  checkList(spec, "costs.forward", spec.forward, errors);
-  for (auto [path, values] : {std::pair{"costs.backward", &spec.backward},
-                              {"costs.backward_input", &spec.backwardInput},
-                              {"costs.backward_weight", &spec.backwardWeight}})
-    if (*values)
-      checkList(spec, path, **values, errors);
-  checkList(spec, "tensors.activation", spec.activation, errors);
-  checkList(spec, "tensors.weight_context", spec.weightContext, errors);
-  checkList(spec, "tensors.gradients", spec.gradients, errors);
+  if (spec.layers) {
+    checkList(spec, "tensors.boundary", spec.layers->boundary, errors);
+    checkList(spec, "tensors.static", spec.layers->staticBytes, errors);
+  }
+  for (const Key &key : keys()) {
+    if (spec.layers && key.ofLayers)
+      continue;
+    if (key.into)
+      checkList(spec, key.path, spec.*key.into, errors);
+    else if (key.intoOptional && spec.*key.intoOptional)
+      checkList(spec, key.path, *(spec.*key.intoOptional), errors);
+  }
 }
 
 /// A cut to go on with: equal but for one layer, the stages in the middle being the larger ones.

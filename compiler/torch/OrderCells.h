@@ -73,7 +73,7 @@ constexpr Action actionOf(plan::Kind kind, plan::Payload of = plan::Payload::Non
   return kActionTable[at].action;
 }
 
-constexpr bool isPass(Action action) { return rowOf(action).kind && plan::isCompute(*rowOf(action).kind); }
+constexpr bool isPass(Action action) { return rowOf(action).kind && plan::isOrdered(*rowOf(action).kind); }
 constexpr bool isTransfer(Action action) { return rowOf(action).kind && plan::isTransfer(*rowOf(action).kind); }
 constexpr bool isSend(Action action) { return rowOf(action).kind == plan::Kind::Send; }
 constexpr bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }

@@ -10,7 +10,7 @@ using namespace pipec::pipe;
 
 namespace plan = pipec::plan;
 
-static constexpr auto kPasses = plan::kindsThat([](const plan::KindRow &row) { return plan::isCompute(row.kind); });
+static constexpr auto kPasses = plan::kindsThat([](const plan::KindRow &row) { return plan::isOrdered(row.kind); });
 
 /// "F, B, W or BW", for messages.
 static std::string letters() {
@@ -22,7 +22,7 @@ static std::string letters() {
 
 std::string pipec::pipe::text(const Action &action) {
   const std::string stage = std::to_string(action.stage);
-  if (plan::isCompute(action.kind))
+  if (plan::isOrdered(action.kind))
     return plan::name(action.kind) + stage;
   return (action.waits ? "wait" : plan::name(action.kind)) +
          std::string(action.of == plan::Payload::Forward ? "(F" : "(B") + stage + ", " +
@@ -142,7 +142,7 @@ static LogicalResult verifyAction(llvm::function_ref<InFlightDiagnostic()> emitE
   if (action.stage < 0 || action.stage >= pipec::limits::kStages)
     return emitError() << "expected stages between 0 and " << pipec::limits::kStages - 1 << " in an order, found "
                        << text(action);
-  if (!plan::isCompute(action.kind) && (action.microbatch < 0 || action.microbatch >= pipec::limits::kMicrobatches))
+  if (!plan::isOrdered(action.kind) && (action.microbatch < 0 || action.microbatch >= pipec::limits::kMicrobatches))
     return emitError() << "expected microbatches between 0 and " << pipec::limits::kMicrobatches - 1
                        << " in an order, found " << text(action);
   return success();
@@ -151,7 +151,7 @@ static LogicalResult verifyAction(llvm::function_ref<InFlightDiagnostic()> emitE
 /// A pair is a forward and, next to it, a backward that makes the gradient of the input.
 static LogicalResult verifyPair(llvm::function_ref<InFlightDiagnostic()> emitError, const Action &forward,
                                 const Action *backward) {
-  if (forward.kind == plan::Kind::Forward && backward && plan::isCompute(backward->kind) &&
+  if (forward.kind == plan::Kind::Forward && backward && plan::isOrdered(backward->kind) &&
       plan::does(backward->kind, plan::kInputGradient) && !backward->overlapped)
     return success();
   return emitError() << "expected a forward and a backward as a pair, found " << text(forward) << " and "
@@ -168,5 +168,5 @@ LogicalResult OrderAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
 }
 
 bool OrderAttr::hasTransfers() const {
-  return llvm::any_of(getActions(), [](const Action &action) { return !plan::isCompute(action.kind); });
+  return llvm::any_of(getActions(), [](const Action &action) { return !plan::isOrdered(action.kind); });
 }

@@ -12,7 +12,7 @@ def Pipe_InstructionOpInterface : OpInterface<"InstructionOpInterface"> {
   }];
   let cppNamespace = "::pipec::pipe";
   let methods = [
-    InterfaceMethod<"Its row of the table of kinds.", "::pipec::plan::Kind", "kind">,
+    StaticInterfaceMethod<"Its row of the table of kinds.", "::pipec::plan::Kind", "kind">,
     InterfaceMethod<"Picoseconds.", "int64_t", "duration">,
     InterfaceMethod<"Its stage; for a transfer, the one on its rank. -1: it has none.", "int32_t", "stage", (ins), "",
                     "return -1;">,

@@ -41,6 +41,8 @@ static void printOrders(OpAsmPrinter &printer, Operation *, ArrayAttr orders) {
   printer << "]";
 }
 
+template <typename PassOp> static LogicalResult verifyPass(PassOp op);
+
 #include "dialects/pipe/PipeInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -106,8 +108,9 @@ struct Counts {
 };
 } // namespace
 
-/// A pass takes at most one tensor, exactly so many activations and contexts, and any number of tokens.
-static LogicalResult verifyTakes(Operation *op, unsigned activations, unsigned contexts) {
+/// What a pass takes: at most one tensor, exactly what its kind frees, any number of tokens.
+static LogicalResult verifyTakes(Operation *op, unsigned frees) {
+  const unsigned activations = (frees & plan::kActivation) != 0, contexts = (frees & plan::kContext) != 0;
   Counts taken(op->getOperandTypes());
   if (taken.tensors > 1)
     return op->emitOpError() << "expected at most one tensor as operand, found " << taken.tensors;
@@ -117,8 +120,9 @@ static LogicalResult verifyTakes(Operation *op, unsigned activations, unsigned c
   return success();
 }
 
-/// A pass yields at most one tensor and one token, and exactly so many activations and contexts.
-static LogicalResult verifyYields(Operation *op, unsigned activations, unsigned contexts) {
+/// What a pass yields: at most one tensor and one token, exactly what its kind holds.
+static LogicalResult verifyYields(Operation *op, unsigned holds) {
+  const unsigned activations = (holds & plan::kActivation) != 0, contexts = (holds & plan::kContext) != 0;
   Counts yielded(op->getResultTypes());
   if (yielded.tensors > 1 || yielded.tokens > 1)
     return op->emitOpError() << "expected at most one tensor and one token as results, found " << yielded.tensors
@@ -173,24 +177,15 @@ static LogicalResult verifyFlow(InstructionOpInterface op) {
   return error;
 }
 
-template <typename PassOp>
-static LogicalResult verifyPass(PassOp op, unsigned takenActivations, unsigned takenContexts, unsigned kept) {
+/// All that holds of a pass.
+template <typename PassOp> static LogicalResult verifyPass(PassOp op) {
+  const plan::KindRow &row = plan::rowOf(op.kind());
   return success(succeeded(verifyLevel(op)) && succeeded(verifyStage(op, op.getStage())) &&
                  (!op.getMicrobatch() || succeeded(verifyMicrobatch(op, *op.getMicrobatch()))) &&
-                 succeeded(verifyTime(op, "cost", op.getCost())) &&
-                 succeeded(verifyTakes(op, takenActivations, takenContexts)) &&
-                 succeeded(verifyYields(op, kept, kept)) && succeeded(verifyHeld(op)) &&
+                 succeeded(verifyTime(op, "cost", op.getCost())) && succeeded(verifyTakes(op, row.frees)) &&
+                 succeeded(verifyYields(op, row.holds)) && succeeded(verifyHeld(op)) &&
                  succeeded(verifyFlow(cast<InstructionOpInterface>(op.getOperation()))));
 }
-
-//===----------------------------------------------------------------------===//
-// Passes of a stage
-//===----------------------------------------------------------------------===//
-
-LogicalResult ForwardOp::verify() { return verifyPass(*this, 0, 0, 1); }
-LogicalResult BackwardInputOp::verify() { return verifyPass(*this, 1, 0, 0); }
-LogicalResult BackwardWeightOp::verify() { return verifyPass(*this, 0, 1, 0); }
-LogicalResult BackwardOp::verify() { return verifyPass(*this, 1, 1, 0); }
 
 //===----------------------------------------------------------------------===//
 // Program level

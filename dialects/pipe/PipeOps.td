@@ -93,7 +93,7 @@ def Pipe_BlockOp : Pipe_Op<"block", [NoTerminator, SingleBlock, NoRegionArgument
 /// An op that is an instruction. `kind` is a kind of runtime/plan/Kinds.h; `own` are more methods of the interface.
 class Pipe_Instruction<string mnemonic, string kind, string own, list<Trait> traits = []>
     : Pipe_Op<mnemonic, !listconcat([Pipe_InstructionOpInterface], traits)> {
-  let extraClassDeclaration = "::pipec::plan::Kind kind() { return ::pipec::plan::Kind::" # kind # "; }" #
+  let extraClassDeclaration = "static ::pipec::plan::Kind kind() { return ::pipec::plan::Kind::" # kind # "; }" #
                               "int64_t duration() { return int64_t(getCost()); }" # own;
 }
 
@@ -110,6 +110,7 @@ class Pipe_PassOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kin
     (`(` $inputs^ `)`)? `stage` $stage (`microbatch` $microbatch^)? (`at` $at^)? `cost` $cost attr-dict
     `:` functional-type($inputs, $outputs)
   }];
+  let extraClassDefinition = "::llvm::LogicalResult $cppClass::verify() { return verifyPass(*this); }";
 }
 
 def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {

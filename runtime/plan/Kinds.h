@@ -48,6 +48,23 @@ enum class Class : uint8_t {
 enum Work : uint8_t { kNoWork = 0, kForwardPass = 1, kInputGradient = 2, kWeightGradient = 4, kUpdate = 8 };
 inline constexpr size_t kWorks = 4;
 
+/// How often each stage does a work in a step.
+struct WorkRow {
+  Work work;
+  const char *name;           // of it alone, in messages
+  const char *all;            // of all kinds that do it
+  uint8_t together = kNoWork; // Work: a plan has all of these or none; kNoWork: every plan has this one
+  bool onceAStep = false;     // rather than once for each microbatch
+};
+
+// A plan without any backward is one for evaluation.
+inline constexpr std::array<WorkRow, kWorks> kWorkTable = {{
+    {.work = kForwardPass, .name = "F", .all = "F"},
+    {.work = kInputGradient, .name = "B", .all = "B and BW", .together = kInputGradient | kWeightGradient},
+    {.work = kWeightGradient, .name = "W", .all = "W and BW", .together = kInputGradient | kWeightGradient},
+    {.work = kUpdate, .name = "optimizer", .all = "optimizer steps", .together = kUpdate, .onceAStep = true},
+}};
+
 /// What a pass keeps for later passes of its stage and microbatch: an activation until the input gradient is done, a
 /// context until the weight gradient is. Values add up to sets.
 enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2 };
@@ -108,12 +125,15 @@ struct KindRow {
   Kind kind;
   const char *name; // in traces, disassembly, orders and messages
   Class sort;
+  bool ordered = false;           // words and orders name it
   bool supported = true;          // false: the loader refuses it (rule P6)
   uint8_t does = kNoWork;         // a set of Work
+  Work after = kNoWork;           // the work of its stage and microbatch behind which it comes
   uint8_t holds = kNoMemory;      // a set of Memory, taken at its start
   uint8_t frees = kNoMemory;      // a set of Memory, given back at its end
   Payload gives = Payload::None;  // what a pass hands on; it takes the same from the neighbour on the other side
   uint8_t queues = kComputeQueue; // a set of QueueClass
+  uint8_t since = 0;              // the minor version of the format that it came with
   char letter = 'O';              // Look::letter of its look
   const char *torch = "";         // in PyTorch's order files, for a transfer before _F or _B; "": not in them
   const char *call = ""; // the function of a stage library that runs it (runtime/stage/pipec_stage.h); "": none
@@ -121,15 +141,18 @@ struct KindRow {
 
 // clang-format off
 inline constexpr std::array<KindRow, kKinds> kKindTable = {{
-    {.kind = Kind::Forward, .name = "F", .sort = Class::Compute, .does = kForwardPass, .holds = kActivation | kContext,
-     .gives = Payload::Forward, .letter = 'F', .torch = "F", .call = "pipec_stage_forward"},
-    {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .does = kInputGradient, .frees = kActivation,
-     .gives = Payload::Backward, .letter = 'B', .torch = "I", .call = "pipec_stage_backward_input"},
-    {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .does = kWeightGradient, .frees = kContext,
-     .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W", .call = "pipec_stage_backward_weight"},
-    {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .does = kInputGradient | kWeightGradient,
-     .frees = kActivation | kContext, .gives = Payload::Backward, .letter = 'B', .torch = "B",
-     .call = "pipec_stage_backward"},
+    {.kind = Kind::Forward, .name = "F", .sort = Class::Compute, .ordered = true, .does = kForwardPass,
+     .holds = kActivation | kContext, .gives = Payload::Forward, .letter = 'F', .torch = "F",
+     .call = "pipec_stage_forward"},
+    {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .ordered = true, .does = kInputGradient,
+     .after = kForwardPass, .frees = kActivation, .gives = Payload::Backward, .letter = 'B', .torch = "I",
+     .call = "pipec_stage_backward_input"},
+    {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .ordered = true, .does = kWeightGradient,
+     .after = kInputGradient, .frees = kContext, .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W",
+     .call = "pipec_stage_backward_weight"},
+    {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .ordered = true,
+     .does = kInputGradient | kWeightGradient, .after = kForwardPass, .frees = kActivation | kContext,
+     .gives = Payload::Backward, .letter = 'B', .torch = "B", .call = "pipec_stage_backward"},
     {.kind = Kind::Send, .name = "send", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
      .torch = "SEND"},
     {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
@@ -144,7 +167,7 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
     {.kind = Kind::Recompute, .name = "recompute", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Load, .name = "load", .sort = Class::Reserved, .supported = false},
-    {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .letter = 'X'},
+    {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .since = 2, .letter = 'X'},
     {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Reserved, .supported = false},
 }};
 // clang-format on
@@ -179,11 +202,20 @@ constexpr const KindRow &rowOf(Kind kind) { return *detail::kRowOf[size_t(kind)]
 constexpr Class classOf(Kind kind) { return detail::kClassOf[size_t(kind)]; }
 constexpr bool isKnown(Kind kind) { return &rowOf(kind) != &detail::kUnknownKind; }
 
+/// "F", "B", "W", "optimizer"
+constexpr const char *name(Work work) {
+  for (const WorkRow &row : kWorkTable)
+    if (row.work == work)
+      return row.name;
+  return "?";
+}
 /// The name in traces, disassembly and messages: "F", "B", "W", "BW", "send", "recv", "optimizer", …
 constexpr const char *name(Kind kind) { return rowOf(kind).name; }
 
 /// Whether it is a pass: the work of a stage on a microbatch.
 constexpr bool isCompute(Kind kind) { return classOf(kind) == Class::Compute || classOf(kind) == Class::Weights; }
+/// A pass that words and orders name; any other stands behind the one that it belongs to.
+constexpr bool isOrdered(Kind kind) { return rowOf(kind).ordered; }
 constexpr bool isTransfer(Kind kind) { return classOf(kind) == Class::Communication; }
 constexpr bool isCollective(Kind kind) { return classOf(kind) == Class::Collective; }
 /// Whether it runs on a communicator.
@@ -211,23 +243,37 @@ constexpr size_t lookIndex(Kind kind) {
 }
 constexpr const Look &lookOf(Kind kind) { return kLooks[lookIndex(kind)]; }
 
-/// The kinds whose rows `wanted` accepts.
-template <typename Wanted> constexpr auto kindsThat(Wanted wanted) {
-  struct Kinds {
-    std::array<Kind, kKinds> list{};
-    size_t count = 0;
-    constexpr const Kind *begin() const { return list.data(); }
-    constexpr const Kind *end() const { return list.data() + count; }
-  } kinds;
+struct KindList {
+  std::array<Kind, kKinds> list{};
+  size_t count = 0;
+  constexpr const Kind *begin() const { return list.data(); }
+  constexpr const Kind *end() const { return list.data() + count; }
+};
+/// The kinds of the table that `wanted` says yes to.
+template <typename Wanted> constexpr KindList kindsThat(Wanted wanted) {
+  KindList kinds;
   for (const KindRow &row : kKindTable)
     if (wanted(row))
       kinds.list[kinds.count++] = row.kind;
   return kinds;
 }
 
-/// All kinds of passes.
-inline constexpr auto kPasses = kindsThat([](const KindRow &row) { return isCompute(row.kind); });
-/// All kinds that do `work`: for kInputGradient, B and BW.
-template <Work work> inline constexpr auto kKindsDoing = kindsThat([](const KindRow &row) { return row.does & work; });
+/// The kinds of passes.
+inline constexpr KindList kPasses = kindsThat([](const KindRow &row) { return isCompute(row.kind); });
+
+namespace detail {
+/// By the work's number.
+inline constexpr std::array<KindList, kWorks> kKindsDoing = [] {
+  std::array<KindList, kWorks> kinds{};
+  for (size_t i = 0; i < kWorks; ++i)
+    kinds[i] = kindsThat([i](const KindRow &row) { return (row.does >> i & 1) != 0; });
+  return kinds;
+}();
+} // namespace detail
+
+/// The kinds that do some work: of the gradient of the input B and BW.
+constexpr const KindList &kindsDoing(Work work) {
+  return detail::kKindsDoing[size_t(std::countr_zero(unsigned(work)))];
+}
 
 } // namespace pipec::plan

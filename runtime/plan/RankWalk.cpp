@@ -126,8 +126,8 @@ Status RankWalk::visit(const Now &now) {
   } else if (does(kind, kInputGradient)) {
     rules[0] = &RankWalk::sliceOrder;
     rules[1] = &RankWalk::backwardInput;
-  } else if (does(kind, kWeightGradient)) {
-    rules[0] = &RankWalk::weightInput;
+  } else if (isCompute(kind)) {
+    rules[0] = &RankWalk::passInput;
   } else if (does(kind, kUpdate)) {
     rules[0] = &RankWalk::optimizerInput;
     rules[1] = &RankWalk::reduced;

@@ -80,14 +80,14 @@ private:
   // RulesOrder.cpp: data order.
   Status forwardInput(const Now &now);   // P26
   Status backwardInput(const Now &now);  // P27
-  Status weightInput(const Now &now);    // P28
+  Status passInput(const Now &now);      // P28
   Status sendInput(const Now &now);      // P29
   Status optimizerInput(const Now &now); // P30
   Status reduceInput(const Now &now);    // P39
   Status reduced(const Now &now);        // P39, of the optimizer
   Status sliceOrder(const Now &now);     // P42
   Status received(const Now &now, uint32_t recv, const char *label);
-  template <Work work> uint32_t placeOf(const Stage &stage, const Now &now);
+  uint32_t placeOf(Work work, const Stage &stage, const Now &now);
   void passed(const Now &now);
 
   // RulesSlots.cpp: transfer buffers.

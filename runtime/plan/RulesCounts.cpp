@@ -12,19 +12,16 @@ namespace {
 
 /// How often each kind of work is done for one stage a step; transfers by what they carry.
 struct Counts {
-  std::array<int64_t, kWorks> passes{};    // by counterOf: F, B and BW, W, optimizer
-  int64_t weightGradients = 0;             // by W and BW
+  std::array<int64_t, kWorks> done{};      // by the rows of kWorkTable
   std::array<int64_t, 3> sends{}, recvs{}; // by payload
 
   void add(const Operation &o, int64_t times) {
-    if (isBusy(o.kind))
-      passes[counterOf(o.kind)] += times;
-    if (does(o.kind, kWeightGradient))
-      weightGradients += times;
+    for (size_t i = 0; i != kWorks; ++i)
+      if (does(o.kind, kWorkTable[i].work))
+        done[i] += times;
     if (isTransfer(o.kind))
       (o.kind == Kind::Send ? sends : recvs)[size_t(o.of)] += times;
   }
-  int64_t of(Kind kind) const { return passes[counterOf(kind)]; }
 };
 
 std::vector<Counts> workOfStages(const Variant &variant, const std::vector<Facts> &facts) {
@@ -37,36 +34,29 @@ std::vector<Counts> workOfStages(const Variant &variant, const std::vector<Facts
   return work;
 }
 
-bool anyBackward(const std::vector<Counts> &work) {
+/// Whether any stage does any of a set of works.
+bool any(const std::vector<Counts> &work, unsigned works) {
   for (const Counts &w : work)
-    if (w.of(Kind::Backward) + w.of(Kind::BackwardWeight) > 0)
-      return true;
+    for (size_t i = 0; i != kWorks; ++i)
+      if ((kWorkTable[i].work & works) != 0 && w.done[i] > 0)
+        return true;
   return false;
 }
+bool anyBackward(const std::vector<Counts> &work) { return any(work, kInputGradient | kWeightGradient); }
 
 } // namespace
 
 Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
   const std::vector<Counts> work = workOfStages(variant, facts);
-  // A plan without any backward is one for evaluation.
-  const int64_t m = variant.microbatches, backwards = anyBackward(work) ? m : 0;
-  bool optimizer = false;
-  for (const Counts &w : work)
-    optimizer |= w.of(Kind::Optimizer) > 0;
-  for (size_t s = 0; s < work.size(); ++s) {
-    const Counts &w = work[s];
-    const auto error = [&](const char *what, int64_t found, int64_t expected) {
-      return Status::check(fmt::format("P21: stage {} executes {} {} a step, expected {}", s, found, what, expected));
-    };
-    if (w.of(Kind::Forward) != m)
-      return error("F", w.of(Kind::Forward), m);
-    if (w.of(Kind::Backward) != backwards)
-      return error("B and BW", w.of(Kind::Backward), backwards);
-    if (w.weightGradients != backwards)
-      return error("W and BW", w.weightGradients, backwards);
-    if (w.of(Kind::Optimizer) != int64_t(optimizer))
-      return error("optimizer steps", w.of(Kind::Optimizer), int64_t(optimizer));
-  }
+  std::array<int64_t, kWorks> expected{};
+  for (size_t i = 0; i != kWorks; ++i)
+    if (const WorkRow &row = kWorkTable[i]; row.together == kNoWork || any(work, row.together))
+      expected[i] = row.onceAStep ? 1 : variant.microbatches;
+  for (size_t s = 0; s < work.size(); ++s)
+    for (size_t i = 0; i != kWorks; ++i)
+      if (work[s].done[i] != expected[i])
+        return Status::check(fmt::format("P21: stage {} executes {} {} a step, expected {}", s, work[s].done[i],
+                                         kWorkTable[i].all, expected[i]));
   return {};
 }
 
@@ -118,10 +108,7 @@ Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
 }
 
 Status copySums(const Variant &variant, const std::vector<Facts> &facts) {
-  const std::vector<Counts> work = workOfStages(variant, facts);
-  bool optimizer = false;
-  for (const Counts &w : work)
-    optimizer |= w.of(Kind::Optimizer) > 0;
+  const bool optimizer = any(workOfStages(variant, facts), kUpdate);
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const int32_t partner = variant.partnerOf(int32_t(r));
     const int64_t expected = partner >= 0 && optimizer;

@@ -9,13 +9,15 @@
 namespace pipec::plan {
 
 /// Where the pass that does this work for the microbatch stands on its queue; 0: not yet.
-template <Work work> uint32_t RankWalk::placeOf(const Stage &stage, const Now &now) {
-  for (const Kind kind : kKindsDoing<work>)
+uint32_t RankWalk::placeOf(Work work, const Stage &stage, const Now &now) {
+  for (const Kind kind : kindsDoing(work))
     if (const uint32_t operation = stage.of(kind); operation != kNone)
       if (const uint32_t place = mark(operation, now); place != 0)
         return place;
   return 0;
 }
+
+static constexpr size_t kBackwards = counterOf(Kind::Backward), kWeights = counterOf(Kind::BackwardWeight);
 
 int64_t RankWalk::due(const Stage &stage, size_t counter) const {
   int64_t count = 0;
@@ -55,7 +57,7 @@ Status RankWalk::forwardInput(const Now &now) {
     if (Status status = received(now, recv, "P26"); !status.ok())
       return status;
     consumed(now, recv);
-  } else if (stage.before && placeOf<kForwardPass>(*stage.before, now) == 0) {
+  } else if (stage.before && placeOf(kForwardPass, *stage.before, now) == 0) {
     return Status::check(fmt::format("P26: {} comes before F of stage {}", text(now), now.step.operation->stage - 1));
   }
   produced(now, stage.send(Payload::Forward));
@@ -65,13 +67,13 @@ Status RankWalk::forwardInput(const Now &now) {
 
 Status RankWalk::backwardInput(const Now &now) {
   Stage &stage = stageOf(now);
-  if (placeOf<kForwardPass>(stage, now) == 0)
+  if (placeOf(kForwardPass, stage, now) == 0)
     return Status::check(fmt::format("P27: {} comes before its F", text(now)));
   if (const uint32_t recv = stage.recv(Payload::Backward); recv != kNone) {
     if (Status status = received(now, recv, "P27"); !status.ok())
       return status;
     consumed(now, recv);
-  } else if (stage.after && placeOf<kInputGradient>(*stage.after, now) == 0) {
+  } else if (stage.after && placeOf(kInputGradient, *stage.after, now) == 0) {
     return Status::check(
         fmt::format("P27: {} comes before the backward of stage {}", text(now), now.step.operation->stage + 1));
   }
@@ -80,12 +82,15 @@ Status RankWalk::backwardInput(const Now &now) {
   return {};
 }
 
-Status RankWalk::weightInput(const Now &now) {
-  const uint32_t input = placeOf<kInputGradient>(stageOf(now), now);
-  if (input == 0)
-    return Status::check(fmt::format("P28: {} comes before its B", text(now)));
-  if (now.queue != 0 && input > knowsCompute[now.queue].now)
-    return Status::check(fmt::format("P28: {} does not wait for its B", text(now)));
+/// Of passes that take nothing of a neighbour.
+Status RankWalk::passInput(const Now &now) {
+  if (const Work after = rowOf(now.step.operation->kind).after; after != kNoWork) {
+    const uint32_t input = placeOf(after, stageOf(now), now);
+    if (input == 0)
+      return Status::check(fmt::format("P28: {} comes before its {}", text(now), name(after)));
+    if (now.queue != 0 && input > knowsCompute[now.queue].now)
+      return Status::check(fmt::format("P28: {} does not wait for its {}", text(now), name(after)));
+  }
   passed(now);
   return {};
 }
@@ -94,7 +99,7 @@ Status RankWalk::sendInput(const Now &now) {
   const Operation &o = *now.step.operation;
   const Stage &stage = stageOf(now);
   const uint32_t producer =
-      o.of == Payload::Forward ? placeOf<kForwardPass>(stage, now) : placeOf<kInputGradient>(stage, now);
+      o.of == Payload::Forward ? placeOf(kForwardPass, stage, now) : placeOf(kInputGradient, stage, now);
   if (producer == 0)
     return Status::check(fmt::format("P29: {} comes before what it sends is made", text(now)));
   if (producer > knowsCompute[now.queue].now)
@@ -114,7 +119,7 @@ bool RankWalk::awaits(const Now &now, uint32_t queue, int64_t count) const {
 
 Status RankWalk::reduceInput(const Now &now) {
   for (const Stage &stage : stages)
-    for (size_t counter = counterOf(Kind::Backward); counter < kWorks; ++counter)
+    for (const size_t counter : {kBackwards, kWeights})
       if (stage.done[counter] < due(stage, counter))
         return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
   const Reduce &before = now.step.operation->of == Payload::Norm ? copySum : Reduce{};
@@ -151,7 +156,7 @@ Status RankWalk::sliceOrder(const Now &now) {
   Now other = now;
   other.microbatch += forward ? -1 : 1;
   Stage &stage = stageOf(now);
-  if ((forward ? placeOf<kForwardPass>(stage, other) : placeOf<kInputGradient>(stage, other)) != 0)
+  if ((forward ? placeOf(kForwardPass, stage, other) : placeOf(kInputGradient, stage, other)) != 0)
     return {};
   return Status::check(fmt::format("P42: {} comes before that of slice {} of its sequence", text(now),
                                    other.microbatch % variant.slices));
@@ -159,7 +164,6 @@ Status RankWalk::sliceOrder(const Now &now) {
 
 Status RankWalk::optimizerInput(const Now &now) {
   const Stage &stage = stageOf(now);
-  constexpr size_t kBackwards = counterOf(Kind::Backward), kWeights = counterOf(Kind::BackwardWeight);
   if (stage.done[kBackwards] < due(stage, kBackwards))
     return Status::check(fmt::format("P30: {} comes before the last backward of its stage", text(now)));
   if (stage.done[kWeights] < due(stage, kWeights))

@@ -46,8 +46,10 @@ TEST(Kinds, ValuesAndNamesAreTheFormats) {
   const char *names[] = {
       "F",          "B",         "W",       "BW",   "send",       "recv",   "optimizer", "all_reduce", "reduce_scatter",
       "all_gather", "recompute", "offload", "load", "overlapped", "reshard"};
-  for (int value = 0; value < kKinds; ++value)
+  for (int value = 0; value < kKinds; ++value) {
     EXPECT_STREQ(name(Kind(value)), names[value]);
+    EXPECT_EQ(rowOf(Kind(value)).since, Kind(value) == Kind::Overlapped ? 2 : 0) << names[value];
+  }
 }
 
 TEST(Kinds, ClassesAgreeWithTheRest) {
@@ -57,10 +59,12 @@ TEST(Kinds, ClassesAgreeWithTheRest) {
     EXPECT_EQ(row.does != kNoWork, isBusy(kind)) << row.name;
     EXPECT_EQ((row.does & kUpdate) != 0, row.sort == Class::Updates) << row.name;
     EXPECT_EQ(*row.call != 0, isBusy(kind)) << row.name;
+    EXPECT_TRUE(isCompute(kind) || (!isOrdered(kind) && row.after == kNoWork)) << row.name;
     // Memory is of passes; none takes what it gives back.
     EXPECT_TRUE((row.holds | row.frees) == kNoMemory || isCompute(kind)) << row.name;
     EXPECT_EQ(row.holds & row.frees, kNoMemory) << row.name;
     EXPECT_TRUE(row.gives == Payload::None || row.sort == Class::Compute) << row.name;
+    EXPECT_TRUE(row.gives != Payload::Backward || row.after == kForwardPass) << row.name;
     // Queues: who runs on a communicator runs nowhere else, and nothing but a W on the queue of the weights.
     EXPECT_EQ(row.queues == kCommunicator, isCommunication(kind)) << row.name;
     EXPECT_EQ((row.queues & kWeightsQueue) != 0, row.sort == Class::Weights) << row.name;
@@ -83,6 +87,7 @@ TEST(Kinds, WhatIsHeldIsGivenBack) {
       EXPECT_EQ(held & rowOf(kind).frees, rowOf(kind).frees);
       held &= ~rowOf(kind).frees;
       EXPECT_EQ(done & rowOf(kind).does, 0);
+      EXPECT_EQ(done & rowOf(kind).after, rowOf(kind).after);
       done |= rowOf(kind).does;
     }
     EXPECT_EQ(held, kNoMemory);
@@ -90,11 +95,26 @@ TEST(Kinds, WhatIsHeldIsGivenBack) {
   }
 }
 
+TEST(Kinds, EveryWorkHasOneRowAndAKindThatDoesIt) {
+  int seen = 0;
+  for (const WorkRow &row : kWorkTable) {
+    EXPECT_EQ(seen & row.work, 0) << row.name;
+    seen |= row.work;
+    EXPECT_STREQ(name(row.work), row.name);
+    EXPECT_TRUE(row.together == kNoWork || (row.together & row.work) != 0) << row.name;
+    bool alone = false; // a kind of that name does nothing else
+    for (const Kind kind : kindsDoing(row.work))
+      alone |= rowOf(kind).does == row.work && std::string(name(kind)) == row.name;
+    EXPECT_TRUE(alone) << row.name;
+  }
+  EXPECT_EQ(seen, (1 << kWorks) - 1);
+}
+
 TEST(Kinds, AreFoundByWhatTheyDo) {
   const auto listed = [](const auto &kinds) { return std::vector<Kind>(kinds.begin(), kinds.end()); };
-  EXPECT_EQ(listed(kKindsDoing<kForwardPass>), std::vector{Kind::Forward});
-  EXPECT_EQ(listed(kKindsDoing<kInputGradient>), (std::vector{Kind::BackwardInput, Kind::Backward}));
-  EXPECT_EQ(listed(kKindsDoing<kWeightGradient>), (std::vector{Kind::BackwardWeight, Kind::Backward}));
+  EXPECT_EQ(listed(kindsDoing(kForwardPass)), std::vector{Kind::Forward});
+  EXPECT_EQ(listed(kindsDoing(kInputGradient)), (std::vector{Kind::BackwardInput, Kind::Backward}));
+  EXPECT_EQ(listed(kindsDoing(kWeightGradient)), (std::vector{Kind::BackwardWeight, Kind::Backward}));
   EXPECT_EQ(counterOf(Kind::Forward), 0u);
   EXPECT_EQ(counterOf(Kind::BackwardInput), 1u);
   EXPECT_EQ(counterOf(Kind::Backward), 1u);

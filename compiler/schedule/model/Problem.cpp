@@ -65,15 +65,9 @@ std::string checkCopies(const Problem &problem) {
 }
 
 std::string checkStage(const Stage &stage, size_t index) {
-  const std::pair<const char *, int64_t> times[] = {{"forward", stage.forward},
-                                                    {"backward input", stage.backwardInput},
-                                                    {"backward weight", stage.backwardWeight},
-                                                    {"backward", stage.backward},
-                                                    {"optimizer", stage.optimizer},
-                                                    {"overlapped pair", stage.overlapped.value_or(0)}};
-  for (const auto &[name, value] : times)
-    if (value < 0 || value > limits::kTime)
-      return fmt::format("stage {} has a {} of {} ps, expected 0 to {}", index, name, value, limits::kTime);
+  for (const StageTime &time : kStageTimes)
+    if (const Time value = time.of(stage); value < 0 || value > limits::kTime)
+      return fmt::format("stage {} has a {} of {} ps, expected 0 to {}", index, time.name, value, limits::kTime);
   const std::pair<const char *, int64_t> sizes[] = {{"boundary", stage.boundary},
                                                     {"activation", stage.activation},
                                                     {"weight context", stage.context},
@@ -156,14 +150,18 @@ std::vector<Wide> totals(const Problem &problem, bool withTransfers) {
     total[size_t(r)] += copySumTime(problem, r);
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
-    const Wide backward = problem.backward == BackwardMode::Fused ? Wide(stage.backward)
-                                                                  : Wide(stage.backwardInput) + stage.backwardWeight;
-    Wide each = stage.forward + backward;
+    Wide each = 0; // for each microbatch
+    for (const StageTime &time : kStageTimes) {
+      if (problem.backward == BackwardMode::Fused ? time.fused : time.split)
+        each += time.of(stage);
+      if (time.onceAStep)
+        total[size_t(problem.rankOf[s])] += time.of(stage);
+    }
     const auto own = static_cast<int32_t>(s);
     for (const int32_t other : {problem.before(own), problem.after(own)}) // to and from each neighbour
       if (withTransfers && other >= 0)
         each += Wide(problem.handOver(own, other)) + problem.handOver(other, own);
-    total[size_t(problem.rankOf[s])] += each * problem.microbatches + stage.optimizer;
+    total[size_t(problem.rankOf[s])] += each * problem.microbatches;
   }
   return total;
 }

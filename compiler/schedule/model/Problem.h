@@ -43,6 +43,22 @@ struct Stage {
   std::optional<Time> overlapped = std::nullopt;
 };
 
+/// A time of a stage, and what of it every order of a step takes.
+struct StageTime {
+  const char *name;
+  Time (*of)(const Stage &);         // 0 where it is absent
+  bool fused = false, split = false; // once for each microbatch, where backwards are fused, or split
+  bool onceAStep = false;
+};
+inline constexpr StageTime kStageTimes[] = {
+    {.name = "forward", .of = [](const Stage &stage) { return stage.forward; }, .fused = true, .split = true},
+    {.name = "backward input", .of = [](const Stage &stage) { return stage.backwardInput; }, .split = true},
+    {.name = "backward weight", .of = [](const Stage &stage) { return stage.backwardWeight; }, .split = true},
+    {.name = "backward", .of = [](const Stage &stage) { return stage.backward; }, .fused = true},
+    {.name = "optimizer", .of = [](const Stage &stage) { return stage.optimizer; }, .onceAStep = true},
+    {.name = "overlapped pair", .of = [](const Stage &stage) { return stage.overlapped.value_or(0); }},
+};
+
 struct Problem {
   int32_t ranks = 1;
   int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
