@@ -107,7 +107,7 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
 
 namespace {
 
-std::vector<Candidate> lists(const Problem &problem, const Capacities &capacities) {
+std::vector<Candidate> lists(const Problem &problem) {
   std::vector<Candidate> result;
   for (const Policy &way : listWays(problem.stages.size() == size_t(problem.ranks)))
     result.push_back(
@@ -198,7 +198,7 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
   std::vector<Candidate> result = published(problem);
   for (Candidate &each : slacks(problem, capacities))
     result.push_back(std::move(each));
-  std::vector<Candidate> listed = lists(problem, capacities), laid = woven(problem, capacities),
+  std::vector<Candidate> listed = lists(problem), laid = woven(problem, capacities),
                          built = blocks(problem, capacities), turning = inRounds(capacities);
   for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size(), turning.size()}); ++i) {
     if (i < listed.size())
