@@ -103,7 +103,8 @@ void Worker::awaitSignal() {
   signals.async_wait([this](std::error_code error, int signal) {
     if (error)
       return;
-    spdlog::info("rank {}: signal {} ({}): the run ends after the steps that are permitted", identity.rank, signal, strsignal(signal));
+    spdlog::info("rank {}: signal {} ({}): the run ends after the steps that are permitted", identity.rank, signal,
+                 strsignal(signal));
     channel->send({{"type", "stop"}, {"why", nameOf(signal)}});
     signals.clear();
     std::signal(SIGINT, SIG_DFL);

@@ -75,9 +75,10 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--restart", a.restart,
                  "With --local: a run that fails begins again from its last checkpoint, so many times")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
-  app.add_option("--control", a.control,
-                 "A socket at this path: a run listens there (mode 0600); without a run, asks it to load a plan, to "
-                 "swap to a variant (index or name), how it stands (status), or to end after the steps that are permitted (stop)");
+  app.add_option(
+      "--control", a.control,
+      "A socket at this path: a run listens there (mode 0600); without a run, asks it to load a plan, to "
+      "swap to a variant (index or name), how it stands (status), or to end after the steps that are permitted (stop)");
   app.add_option("--swap-every", a.swapEvery,
                  "Swap to the plan's next variant at every such step, round and round: for tests")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
