@@ -19,10 +19,9 @@ class Weaver {
 public:
   Weaver(const Problem &problem, const Capacities &capacities, const WeaveOptions &options)
       : problem(problem), capacities(capacities), options(options), fused(problem.backward == BackwardMode::Fused),
-        followsWeights(!fused && !options.fromEnd && options.room == WeaveOptions::Room::None),
-        count(static_cast<int32_t>(problem.stages.size())), stagesByRank(problem.stagesByRank()),
-        timelines(size_t(problem.ranks)), held(size_t(problem.ranks)), weightsOf(size_t(problem.ranks)) {
-    using Room = WeaveOptions::Room;
+        followsWeights(!fused && !options.fromEnd && !options.room), count(static_cast<int32_t>(problem.stages.size())),
+        stagesByRank(problem.stagesByRank()), timelines(size_t(problem.ranks)), held(size_t(problem.ranks)),
+        weightsOf(size_t(problem.ranks)) {
     for (int32_t s = 0; s < count; ++s) {
       const Stage &stage = problem.stages[size_t(s)];
       const Time weight = problem.weightTime(stage);
@@ -30,10 +29,9 @@ public:
       const Time backward = std::max<Time>(problem.backwardTime(stage), 1);
       out.length.push_back(options.fromEnd ? backward : forward);
       back.length.push_back(options.fromEnd ? forward : backward);
-      out.room.push_back(out.length.back() +
-                         (options.room == (options.fromEnd ? Room::Backward : Room::Forward) ? weight : 0));
-      back.room.push_back(back.length.back() +
-                          (options.room == (options.fromEnd ? Room::Forward : Room::Backward) ? weight : 0));
+      const Time room = options.room ? weight : 0;
+      out.room.push_back(out.length.back() + (options.fromEnd ? 0 : room));
+      back.room.push_back(back.length.back() + (options.fromEnd ? room : 0));
       const auto [on, returned] = s + 1 < count ? hops(s) : std::pair<Time, Time>();
       out.hop.push_back(options.fromEnd ? returned : on);
       back.hop.push_back(options.fromEnd ? on : returned);
@@ -68,16 +66,13 @@ public:
         head.back() = std::min(head.back(), alone.out[size_t(s)] - mostLag);
     }
     Time from = 0;
-    Time step = 0; // that streams are in
-    for (size_t s = 0; s < size_t(count); ++s)
-      step = std::max(step, out.length[s] + out.hop[s] + back.length[s] + back.hop[s]);
     for (int32_t n = 0; n < problem.microbatches; ++n) {
       std::optional<Path> found = pathWithin(from);
       if (!found || found->back[0] > limits::kTime)
         return std::nullopt;
       Path &path = *found;
       const Time late = path.out[0] - from;
-      from += pace + (options.even ? std::max<Time>(late - step, 0) : late);
+      from += pace + late;
       lay(std::move(path));
       for (size_t r = 0; r < held.size(); ++r)
         held[r].forget(from + head[r]);

@@ -16,9 +16,8 @@ struct WeaveOptions {
   /// The least distance between the starts of two microbatches, in hundredths of what one microbatch takes: work of the
   /// busiest rank, or, if that is longer, the time for which it would take all of the scarcest rank's memory.
   int32_t pace = 100;
-  /// Which passes are laid with room for a W right behind them.
-  enum class Room : uint8_t { None, Forward, Backward };
-  Room room = Room::None;
+  /// Whether F are laid with room for a W right behind them.
+  bool room = false;
   /// Whether all F and B of a rank are laid as if they were as long as the longest of them. Then microbatches that pass
   /// each other without waiting on one rank do so on all. With a `pitch`, passes keep their lengths, and the time from
   /// stage to stage is made equal instead.
@@ -31,9 +30,6 @@ struct WeaveOptions {
   /// together, in hundredths of the stage's F, B and W: so there is room for these where streams pass each other. With
   /// `equal`, the way on takes as long as the way back. 0: the hand-overs alone.
   int32_t pitch = 0;
-  /// Whether a microbatch that starts late to be in step leaves the starts of those behind it as they are; else they
-  /// are put off as much.
-  bool even = false;
 };
 
 /// Words within the capacities. Nothing where these do not hold one microbatch, nothing limits memory, or the problem

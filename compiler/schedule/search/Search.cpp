@@ -56,6 +56,8 @@ public:
     if (best.empty())
       return std::nullopt;
     std::set<std::string> ways = waysOf(best, guesses);
+    for (const std::string &way : options.without)
+      ways.erase(way);
     trials.improve(best, kAnnealLetters);
     few.growImproved(std::move(guesses), best, kFinalists, kFewLetters, kAnnealLetters);
     Trial &first = leastOf(best);

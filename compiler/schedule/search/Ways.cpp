@@ -9,7 +9,6 @@ namespace pipec::schedule {
 namespace {
 
 using First = Policy::First;
-using Room = WeaveOptions::Room;
 
 // The order in each table is that of what each row adds to those before it on the grid of test/bench/catalogue.csv.
 
@@ -25,7 +24,7 @@ const Policy kSeveral[] = {{.first = First::Alternate, .deepest = false, .patien
 constexpr WeaveOptions kWeaves[] = {{.pace = 25, .equal = true, .fromEnd = true, .pitch = 100},
                                     {.pace = 25, .equal = true},
                                     {.pace = 70, .equal = true},
-                                    {.pace = 0, .room = Room::Forward, .fromEnd = true, .pitch = 100},
+                                    {.pace = 0, .room = true, .fromEnd = true, .pitch = 100},
                                     {.pace = 0, .equal = true, .pitch = 75},
                                     {.pace = 50, .equal = true, .fromEnd = true, .pitch = 100}};
 
@@ -50,12 +49,8 @@ std::string nameOf(const Policy &way) {
 std::span<const WeaveOptions> weaveWays() { return kWeaves; }
 
 std::string nameOf(const WeaveOptions &way) {
-  return fmt::format("woven: pace {}{}{}{}{}{}", way.pace,
-                     way.room == Room::None      ? ""
-                     : way.room == Room::Forward ? ", room behind F"
-                                                 : ", room behind B",
-                     way.equal ? ", equal" : "", way.fromEnd ? ", from the end" : "",
-                     way.pitch == 0 ? "" : fmt::format(", pitch {}", way.pitch), way.even ? ", even" : "");
+  return fmt::format("woven: pace {}{}{}{}{}", way.pace, way.room ? ", room for W" : "", way.equal ? ", equal" : "",
+                     way.fromEnd ? ", from the end" : "", way.pitch == 0 ? "" : fmt::format(", pitch {}", way.pitch));
 }
 
 std::span<const RoundOptions> roundWays() { return kRounds; }

@@ -132,7 +132,7 @@ TEST(Grow, TellsWhatManyMicrobatchesTake) {
   Problem problem = grid::problemOf({16, 256, 7, 10000, 10000, 8000, 1362, "v", false}), few = problem;
   few.microbatches = 64;
   const Capacities capacities = capacitiesOf(problem, 0);
-  const WeaveOptions way = {25, WeaveOptions::Room::None, true, true, 100, false};
+  const WeaveOptions way = {.pace = 25, .equal = true, .fromEnd = true, .pitch = 100};
   const std::optional<Words> words = weave(few, capacities, way), all = weave(problem, capacities, way);
   ASSERT_TRUE(words && all);
   const Period period = periodOf(few, *words, Objective::Makespan);

