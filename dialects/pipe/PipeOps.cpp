@@ -273,7 +273,7 @@ Operation *OverlappedOp::backward() { return getBody().front().front().getNextNo
 
 /// A pair is a forward and, behind it, a backward that takes nothing of that forward. It takes no less time than the
 /// longer of the two, and no more than both one after the other.
-LogicalResult OverlappedOp::verifyRegions() {
+LogicalResult OverlappedOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
     return emitOpError("expected to stand in a 'pipe.program'");
   mlir::Block &body = getBody().front();
@@ -288,6 +288,10 @@ LogicalResult OverlappedOp::verifyRegions() {
   llvm::append_range(all, backward()->getResults());
   if (!llvm::equal(all, yield.getValues()) || TypeRange(yield.getValues()) != getOutputs().getTypes())
     return emitOpError("expected to hand out all that its two yield, in order");
+  return success();
+}
+
+LogicalResult OverlappedOp::verifyRegions() {
   const auto first = int64_t(forward().getCost());
   const int64_t second = backward()->getAttrOfType<IntegerAttr>("cost").getInt();
   if (const auto cost = int64_t(getCost()); cost < std::max(first, second) || cost > first + second)

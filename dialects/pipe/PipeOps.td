@@ -221,8 +221,7 @@ def Pipe_OverlappedOp : Pipe_Instruction<"overlapped", "Overlapped", [{
   let arguments = (ins I64Attr:$cost);
   let results = (outs Variadic<Pipe_Value>:$outputs);
   let regions = (region SizedRegion<1>:$body);
-  let hasVerifier = 0;
-  let hasRegionVerifier = 1; // it looks at the costs of its two, which are verified by then
+  let hasRegionVerifier = 1; // of its cost: those of its two are verified by then
   let assemblyFormat = "`cost` $cost (`:` type($outputs)^)? attr-dict-with-keyword $body";
 }
 

@@ -236,7 +236,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 // What a pair holds is verified before the pair looks at it.
 pipe.program @p rank 0 communicator per_edge enter {} step {
   %0:2 = "pipe.overlapped"() <{cost = 9223372036854775807 : i64}> ({
-    %1:2 = pipe.forward stage 0 microbatch 0 cost 9223372036854775807 : () -> (!pipe.activation<1>, !pipe.context<1>)
+    %1:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<1>, !pipe.context<1>)
     // expected-error @below {{'pipe.backward' op requires attribute 'cost'}}
     "pipe.backward"() <{stage = 0 : i32, microbatch = 1 : i32}> : () -> ()
     pipe.yield %1#0, %1#1 : !pipe.activation<1>, !pipe.context<1>
