@@ -53,16 +53,13 @@ std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &op
   for (int32_t s = count; s-- > 0;) {
     const Stage &stage = problem.stages[size_t(s)];
     const Time backward = atLeastOne(problem.backwardTime(stage));
-    const Time weight = fused || !options.weightAtOnce ? 0 : atLeastOne(stage.backwardWeight);
-    const std::optional<Time> start = place(s, backward + weight);
+    const std::optional<Time> start = place(s, backward);
     if (!start)
       return std::nullopt;
     block.backwardInput[size_t(s)] = *start;
-    if (weight > 0)
-      block.backwardWeight[size_t(s)] = *start + backward;
     ready = *start + backward + (s > 0 ? extra(s, s - 1, options.extraUp) : 0);
   }
-  if (fused || options.weightAtOnce)
+  if (fused)
     return block;
   for (int32_t s = count; s-- > 0;) {
     const Stage &stage = problem.stages[size_t(s)];

@@ -14,8 +14,6 @@ struct ModuloOptions {
   /// Added to each hand-over down (up) the ranks: room for delays that the block's timing leaves out, paid for with
   /// memory.
   Time extraDown = 0, extraUp = 0;
-  /// W directly after its B; else in the first gap.
-  bool weightAtOnce = false;
 };
 
 /// The block whose passes start as early as they can, in the order of their data; none where some pass finds no room.
