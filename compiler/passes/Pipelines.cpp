@@ -18,7 +18,7 @@ Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &op
   std::optional<Ordered> ordered;
   if (fails(insertCommunication(made.set, pipeline, ordered), Code::Check))
     return made;
-  if (fails(overlapCommunication(made.set, std::move(ordered)), Code::Check)) // what it took goes with this statement
+  if (fails(overlapCommunication(made.set, std::move(ordered)), Code::Check)) // `ordered` is freed with this statement
     return made;
   if (fails(allocateSlots(made.set, pipeline), Code::Check))
     return made;

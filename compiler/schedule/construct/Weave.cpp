@@ -71,8 +71,7 @@ public:
       if (!found || found->back[0] > limits::kTime)
         return std::nullopt;
       Path &path = *found;
-      const Time late = path.out[0] - from;
-      from += pace + late;
+      from = path.out[0] + pace;
       lay(std::move(path));
       for (size_t r = 0; r < held.size(); ++r)
         held[r].forget(from + head[r]);

@@ -33,7 +33,7 @@ struct Solution {
   std::string source;              // what made them, for people
   int64_t tried = 0;               // candidates
   int64_t letters = 0;             // walked in all
-  std::set<std::string> ways = {}; // (Ways.h) that took part in the end: without another the words would be the same
+  std::set<std::string> ways = {}; // (Ways.h) that made or improved the words that went on to the end
 };
 
 /// The lower bound of the objective's time.
