@@ -107,33 +107,17 @@ std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capaciti
 
 namespace {
 
-std::vector<Candidate> lists(const Problem &problem) {
+/// A candidate for each row of a table of ways, that makes its words by `make(problem, capacities, row)`.
+template <typename Way, typename Make>
+std::vector<Candidate> candidatesOf(std::span<const Way> ways, bool placesWeights, Make make) {
   std::vector<Candidate> result;
-  for (const Policy &way : listWays(problem.stages.size() == size_t(problem.ranks)))
+  for (const Way &way : ways) {
+    const std::string name = nameOf(way);
     result.push_back(
-        {nameOf(way), nameOf(way),
-         [way](const Problem &given, const Capacities &capacity) { return listSchedule(given, capacity, way); }, true});
-  return result;
-}
-
-std::vector<Candidate> woven(const Problem &problem, const Capacities &capacities) {
-  std::vector<Candidate> result;
-  if (capacities.empty() || problem.stages.size() == size_t(problem.ranks)) // list scheduling does as well
-    return result;
-  for (const WeaveOptions &way : weaveWays())
-    result.push_back({nameOf(way), nameOf(way),
-                      [way](const Problem &given, const Capacities &capacity) { return weave(given, capacity, way); }});
-  return result;
-}
-
-std::vector<Candidate> inRounds(const Capacities &capacities) {
-  std::vector<Candidate> result;
-  if (capacities.empty())
-    return result;
-  for (const RoundOptions &way : roundWays())
-    result.push_back({nameOf(way), nameOf(way),
-                      [way](const Problem &given, const Capacities &capacity) { return rounds(given, capacity, way); },
-                      true});
+        {name, name,
+         [way, make](const Problem &given, const Capacities &capacity) { return make(given, capacity, way); },
+         placesWeights});
+  }
   return result;
 }
 
@@ -166,8 +150,7 @@ std::vector<Candidate> blocks(const Problem &problem, const Capacities &capaciti
   int64_t left = 1'000'000; // passes to lay
   const auto offer = [&](Time interval, int32_t down, int32_t up) {
     left -= 3 * int64_t(equal.stages.size());
-    std::optional<Block> block =
-        moduloBlock(equal, {.interval = interval, .extraDown = down, .extraUp = up, .weightAtOnce = false});
+    std::optional<Block> block = moduloBlock(equal, {.interval = interval, .extraDown = down, .extraUp = up});
     if (!block || !fits(problem, *block, capacities))
       return false;
     result.push_back({std::string(kBlockWay), fmt::format("block of {} slots, {} + {} more a hop", interval, down, up),
@@ -198,8 +181,13 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &ca
   std::vector<Candidate> result = published(problem);
   for (Candidate &each : slacks(problem, capacities))
     result.push_back(std::move(each));
-  std::vector<Candidate> listed = lists(problem), laid = woven(problem, capacities),
-                         built = blocks(problem, capacities), turning = inRounds(capacities);
+  const bool single = problem.stages.size() == size_t(problem.ranks);
+  std::vector<Candidate> listed = candidatesOf(listWays(single), true, listSchedule),
+                         built = blocks(problem, capacities), laid, turning;
+  if (!capacities.empty())
+    turning = candidatesOf(roundWays(), true, rounds);
+  if (!capacities.empty() && !single) // with one stage a rank list scheduling does as well
+    laid = candidatesOf(weaveWays(), false, weave);
   for (size_t i = 0; i < std::max({listed.size(), 2 * laid.size(), built.size(), turning.size()}); ++i) {
     if (i < listed.size())
       result.push_back(std::move(listed[i]));
