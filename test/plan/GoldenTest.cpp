@@ -8,6 +8,18 @@ namespace {
 
 using namespace test;
 
+/// The golden plan of that name is read as `expected`.
+void holds(const std::string &name, const Plan &expected) {
+  const std::string path = PIPEC_SOURCE_DIR "/test/golden/" + name;
+  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
+    ASSERT_TRUE(writeFile(path, encode(expected)).ok());
+  }
+  Plan plan;
+  const Status status = load(path, plan);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(plan, expected);
+}
+
 /// What test/golden/format-1.0.plan holds.
 Plan golden10() {
   Make make;
@@ -26,28 +38,10 @@ Plan golden10() {
   return plan;
 }
 
-TEST(Golden, Format10) {
-  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.0.plan";
-  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
-    ASSERT_TRUE(writeFile(path, encode(golden10())).ok());
-  }
-  Plan plan;
-  const Status status = load(path, plan);
-  ASSERT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(plan, golden10());
-}
+TEST(Golden, Format10) { holds("format-1.0.plan", golden10()); }
 
 /// What test/golden/format-1.1.plan holds: two copies of one stage, each with two sequences of two slices.
-TEST(Golden, Format11) {
-  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.1.plan";
-  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
-    ASSERT_TRUE(writeFile(path, encode(makeCopies())).ok());
-  }
-  Plan plan;
-  const Status status = load(path, plan);
-  ASSERT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(plan, makeCopies());
-}
+TEST(Golden, Format11) { holds("format-1.1.plan", makeCopies()); }
 
 /// What test/golden/format-1.2.plan holds: forwards that run together with a backward.
 Plan golden12() {
@@ -61,16 +55,7 @@ Plan golden12() {
   return plan;
 }
 
-TEST(Golden, Format12) {
-  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.2.plan";
-  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
-    ASSERT_TRUE(writeFile(path, encode(golden12())).ok());
-  }
-  Plan plan;
-  const Status status = load(path, plan);
-  ASSERT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(plan, golden12());
-}
+TEST(Golden, Format12) { holds("format-1.2.plan", golden12()); }
 
 /// What test/golden/format-1.3.plan holds: two copies of one stage, whose gradients are summed in a group of the plan
 /// (before, as in format-1.1.plan, an all-reduce named its peer; both are read alike); and a rank with a memory limit
@@ -83,14 +68,8 @@ Plan golden13() {
 }
 
 TEST(Golden, Format13) {
-  const std::string path = PIPEC_SOURCE_DIR "/test/golden/format-1.3.plan";
-  if (std::getenv("PIPEC_WRITE_GOLDEN")) {
-    ASSERT_TRUE(writeFile(path, encode(golden13())).ok());
-  }
-  Plan plan;
-  const Status status = load(path, plan);
-  ASSERT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(plan, golden13());
+  const Plan plan = golden13();
+  holds("format-1.3.plan", plan);
   ASSERT_EQ(plan.groups.size(), 1u);
   EXPECT_EQ(plan.groups[0].members, (std::vector<int32_t>{0, 1}));
 }
