@@ -25,6 +25,7 @@
 
 #include <cassert>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <unistd.h>
 
@@ -264,13 +265,20 @@ private:
     std::future<std::string> checked;
     LowerPipelineOptions options;
     options.keepVisits = compiled.keepVisits;
-    options.built = [&](const ProgramSet &set) {
+    options.see = [&](const ProgramSet &set) {
       made.words = wordsOf(set);
-      // Run beside the other passes, this would hold half as much memory again.
-      const size_t letters = set.instructions();
-      const bool pays = until == Stage::Plan && letters >= kManyOperations && letters <= (size_t(1) << 20);
-      checked =
-          beside(pays, [problem = problemOf(pipeline), &words = made.words] { return crossCheck(problem, words); });
+      if (until != Stage::Plan)
+        return;
+      // Of more, what runs beside the other passes would hold half as much memory again.
+      const size_t count = set.instructions();
+      const bool pays = count >= kManyOperations && count <= (size_t(3) << 19);
+      auto ideal = std::make_shared<const plan::Variant>(lower(set, {.kept = false, .ideal = true}));
+      checked = beside(pays, [problem = problemOf(pipeline), &words = made.words, ideal = std::move(ideal)]() mutable {
+        const std::shared_ptr<const plan::Variant> own = std::move(ideal); // freed at the end of the check
+        return crossCheck(problem, words, *own);
+      });
+      if (!pays)
+        checked.wait();
     };
     if (said == Said::Everything)
       options.others = [&] { return fittingSchedules(spec, problemOf(pipeline).stagesOfCopy(), context); };

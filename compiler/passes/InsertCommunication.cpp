@@ -94,13 +94,16 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
 
 } // namespace
 
-LogicalResult insertCommunication(ProgramSet &set, PipelineOp pipeline, std::optional<Ordered> &ordered) {
+LogicalResult insertCommunication(ProgramSet &set, PipelineOp pipeline, std::optional<Ordered> &ordered,
+                                  const SeeTransfers &see) {
   for (const Program &program : set.programs)
     for (uint32_t i = 0; i != program.instructions.size(); ++i)
       if (plan::isTransfer(program.kind(program.instructions[i])))
         return program.emitError(i) << "expected programs without communication";
   if (failed(addTransfers(problemOf(pipeline), set)))
     return failure();
+  if (see)
+    see(set);
   if (pipeline.placesTransfers())
     return placeAsGiven(pipeline, set);
   ordered.emplace(set);

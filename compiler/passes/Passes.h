@@ -17,9 +17,12 @@ namespace pipec {
 
 mlir::FailureOr<ProgramSet> buildSchedule(pipe::PipelineOp pipeline);
 
+/// Called with programs whose transfers are there and have no order yet (addTransfers()).
+using SeeTransfers = std::function<void(const ProgramSet &)>;
 /// Sets `ordered` to the order in which the instructions then stand; absent where the pipeline's orders place
 /// transfers.
-mlir::LogicalResult insertCommunication(ProgramSet &set, pipe::PipelineOp pipeline, std::optional<Ordered> &ordered);
+mlir::LogicalResult insertCommunication(ProgramSet &set, pipe::PipelineOp pipeline, std::optional<Ordered> &ordered,
+                                        const SeeTransfers &see = {});
 /// `ordered`: from insertCommunication, if known.
 mlir::LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> ordered = {});
 /// `known`: the pipeline; null if there is none.
@@ -39,8 +42,8 @@ struct Lowering {
 };
 
 struct LowerPipelineOptions {
-  bool keepVisits = false;                       // as in Lowered
-  std::function<void(const ProgramSet &)> built; // called with the programs as buildSchedule leaves them
+  bool keepVisits = false; // as in Lowered
+  SeeTransfers see;
   OtherSchedules others;
 };
 

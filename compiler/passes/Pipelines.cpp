@@ -13,10 +13,8 @@ Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &op
   if (fails(set, Code::Input))
     return made;
   made.set = std::move(*set);
-  if (options.built)
-    options.built(made.set);
   std::optional<Ordered> ordered;
-  if (fails(insertCommunication(made.set, pipeline, ordered), Code::Check))
+  if (fails(insertCommunication(made.set, pipeline, ordered, options.see), Code::Check))
     return made;
   if (fails(overlapCommunication(made.set, std::move(ordered)), Code::Check)) // `ordered` is freed with this statement
     return made;

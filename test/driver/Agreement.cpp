@@ -82,7 +82,10 @@ Made Agreement::make(const RandomPipeline &random) {
   pipe::PipelineOp pipeline = findPipeline(*made.module);
   LowerPipelineOptions options;
   options.keepVisits = true;
-  options.built = [](const ProgramSet &set) { EXPECT_EQ(set.check(), ""); };
+  options.see = [&](const ProgramSet &set) {
+    EXPECT_EQ(set.check(), "");
+    made.ideal = lower(set, {.kept = false, .ideal = true});
+  };
   Lowering lowering = lowerPipeline(pipeline, options);
   EXPECT_EQ(lowering.set.check(), "");
   if (!lowering.lowered)
@@ -173,7 +176,7 @@ void Agreement::judge(const RandomPipeline &random, Made &made) {
   ASSERT_TRUE(lowered.rules.ok()) << lowered.rules.message;
   ASSERT_TRUE(lowered.progress.ok()) << lowered.progress.message;
   EXPECT_EQ(plan::verify(lowered.variant).message, "");
-  EXPECT_EQ(crossCheck(random.problem, made.words), "");
+  EXPECT_EQ(crossCheck(random.problem, made.words, made.ideal), "");
 
   schedule::Words words = random.words();
   EXPECT_EQ(made.words, words); // no pass changes a word

@@ -21,6 +21,7 @@ struct Made {
   ProgramSet set;
   std::optional<Lowered> lowered;
   schedule::Words words;
+  plan::Variant ideal; // the programs as crossCheck() takes them
   std::string errors; // of passes; all else is empty then
   std::string places; // of the errors
 };
