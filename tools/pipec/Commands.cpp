@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Files.h"
+#include "compiler/driver/Plans.h"
 #include "compiler/emit/ScheduleReport.h"
 #include "compiler/pictures/Perfetto.h"
 #include "compiler/schedule/bounds/Bounds.h"

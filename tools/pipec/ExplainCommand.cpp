@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Formulas.h"
+#include "compiler/driver/Plans.h"
 #include "compiler/driver/Traces.h"
 #include "compiler/emit/ScheduleReport.h"
 #include "runtime/plan/Text.h"

@@ -1,7 +1,7 @@
 #include "tools/pipec/Inputs.h"
 
 #include "compiler/driver/Files.h"
-#include "runtime/plan/Load.h"
+#include "compiler/driver/Plans.h"
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "tools/commandline/Standard.h"
@@ -39,26 +39,6 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
   return fail(options, Failure{status.code, message, name, unsigned(known.line), unsigned(known.column)});
 }
 
-Status loadPlan(const std::string &path, plan::Plan &plan, std::vector<uint8_t> &bytes) {
-  Status status = readPlan(path, bytes);
-  if (status.ok())
-    status = plan::decode(bytes, plan);
-  return status.ok() ? plan::verify(plan) : status;
-}
-
-/// Loads a plan with every rule and the walk.
-Status loadChecked(const std::string &path, plan::Plan &plan) {
-  std::vector<uint8_t> bytes;
-  if (Status status = loadPlan(path, plan, bytes); !status.ok())
-    return status;
-  for (const plan::Variant &variant : plan.variants) {
-    simulate::Result result;
-    if (Status status = simulate::prove(variant, result); !status.ok())
-      return status;
-  }
-  return {};
-}
-
 /// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
   if (Status status = expectKind(path, "a spec or a plan", {FileKind::Spec, FileKind::Plan}); !status.ok()) {
@@ -88,16 +68,6 @@ bool readNetwork(const CommandOptions &options, int32_t ranks, simulate::Scenari
   if (!status.ok())
     code = fail(options, options.network, status, place);
   return status.ok();
-}
-
-Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {
-  report.planBytes = int64_t(compiled.bytes.size());
-  report.compileMs = compiled.milliseconds;
-  if (compiled.walks.empty())
-    return emit::report(compiled.plan, report);
-  for (size_t v = 0; v != compiled.walks.size(); ++v)
-    report.variants.push_back(emit::report(compiled.plan.variants[v], compiled.walks[v]));
-  return {};
 }
 
 int write(const CommandOptions &options, const std::string &path, std::span<const uint8_t> bytes) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "compiler/driver/Compile.h"
-#include "compiler/emit/ScheduleReport.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/ScenarioFile.h"
 #include "tools/pipec/Commands.h"
@@ -22,11 +21,6 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
 /// Text for --json: bytes that are no UTF-8, as a file's name may have, are replaced.
 std::string jsonText(const nlohmann::ordered_json &json);
 
-/// Loads a plan with every rule; its bytes too.
-Status loadPlan(const std::string &path, plan::Plan &plan, std::vector<uint8_t> &bytes);
-/// The same, and the walk.
-Status loadChecked(const std::string &path, plan::Plan &plan);
-
 /// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code);
 
@@ -41,7 +35,5 @@ int write(const CommandOptions &options, const std::string &text);
 int showSvg(const CommandOptions &options, const Compiled &compiled);
 /// `--emit=html`, with the run of --trace where there is one.
 int showPage(const CommandOptions &options, const Compiled &compiled);
-
-Status figuresOf(const Compiled &compiled, emit::PlanReport &report);
 
 } // namespace pipec

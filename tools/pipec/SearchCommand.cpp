@@ -1,83 +1,44 @@
 // pipec search: every schedule of the catalogue that the spec allows, and what the search finds, compiled and put in
 // order; or what the search finds under one memory limit after another.
 #include "compiler/driver/Compile.h"
+#include "compiler/driver/ExactOrder.h"
 #include "compiler/driver/Files.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"
-#include "tools/pipec/ExactSearch.h"
 #include "tools/pipec/Inputs.h"
 #include "tools/pipec/SearchRows.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace pipec {
 
 namespace {
+
+Source sourceOf(const CommandOptions &options) { return {options.input, options.set, options.output}; }
 
 int searchSchedules(const CommandOptions &options, const Compiled &spec) {
   const schedule::Objective objective = spec.objective;
   std::vector<Row> rows;
   {
     const Progress progress(!options.json);
-    rows = scheduleRows(options, objective, spec.stages, progress);
+    rows = compareSchedules(sourceOf(options), objective, spec.stages, std::cref(progress));
   }
   sortRows(rows, objective);
-  const bool any = rows.empty() || rows.front().wrong.empty();
-  const int printed = print(options, rows, tableOf(rows, objective));
-  return any ? printed : int(Code::Check);
-}
-
-/// A plan for a smaller limit fits this limit too. Where that plan is the shorter one it is taken, with the bound of
-/// this limit.
-void keepShorter(const Row &smaller, Row &made, schedule::Objective objective) {
-  if (!smaller.wrong.empty() || !made.wrong.empty() ||
-      timeOf(smaller.certificate, objective) >= timeOf(made.certificate, objective))
-    return;
-  made.certificate.makespan = smaller.certificate.makespan;
-  made.certificate.span = smaller.certificate.span;
-  made.bubble = smaller.bubble;
-  made.peak = smaller.peak;
+  return print(options, rows, tableOf(rows, objective));
 }
 
 /// From the least limit that does to where more memory changes nothing.
 int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
-  constexpr int kPoints = 9;
-  std::vector<std::string> unlimited = options.set;
-  unlimited.push_back(autoFor(objective));
-  unlimited.push_back("memory.limit=1048576TiB");
-  Compiled compiled, needs;
-  Failure failure;
-  if (!compile(options.input, unlimited, Stage::Plan, compiled, failure) ||
-      !compile(options.input, unlimited, Stage::Least, needs, failure))
-    return fail(options, failure);
-  plan::Bytes most = 0;
-  for (const simulate::RankResult &rank : compiled.walks.front().ranks)
-    most = std::max(most, rank.peak);
-  most = std::max(most, needs.leastLimit);
-  std::vector<plan::Bytes> limits;
-  for (int i = 0; i != kPoints; ++i) {
-    const auto limit = plan::Bytes(needs.leastLimit + __int128(most - needs.leastLimit) * i / (kPoints - 1));
-    if (!limits.empty() && plan::bytesText(limits.back()) == plan::bytesText(limit))
-      limits.pop_back();
-    limits.push_back(limit);
-  }
   std::vector<Row> rows;
+  Failure failure;
   {
     const Progress progress(!options.json);
-    for (const plan::Bytes limit : limits) {
-      progress.say(fmt::format("under {} …", plan::bytesText(limit)));
-      Row made;
-      made.name = plan::bytesText(limit);
-      if (!row(options, {autoFor(objective), fmt::format("memory.limit={}B", limit)}, made))
-        continue;
-      if (!rows.empty())
-        keepShorter(rows.back(), made, objective);
-      if (!rows.empty() && !rows.back().wrong.empty()) // what it takes to run may be more than the least
-        rows.pop_back();
-      rows.push_back(std::move(made));
-    }
+    if (!sweepMemory(sourceOf(options), objective, std::cref(progress), rows, failure))
+      return fail(options, failure);
   }
   plan::Time longest = 1;
   for (const Row &each : rows)
@@ -99,6 +60,69 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
                     100 * gap(takes, least), std::string(bound, '='), std::string(all - bound, '+'));
   }
   return print(options, rows, table + "= proven to be needed, + what the plan takes beyond it\n");
+}
+
+Status readTime(const std::string &time, int64_t &milliseconds) {
+  const units::Quantity quantity = units::parseDuration(time);
+  if (!quantity.ok())
+    return Status::usage("--time: " + quantity.error);
+  milliseconds = quantity.value / 1'000'000'000;
+  if (milliseconds < 1)
+    return Status::usage("--time: expected 1ms or more, found " + time);
+  return {};
+}
+
+std::string verdictOf(const ExactOrder &exact) {
+  const schedule::Exact &found = *exact.found;
+  if (found.time <= found.bound)
+    return "optimal, proven";
+  return fmt::format("at least {} proven, a gap of {:.2f} % is left{}", plan::timeText(found.bound),
+                     100 * gap(found.time, found.bound),
+                     !found.tooLarge  ? ""
+                     : exact.hasPairs ? "; of orders with overlapped pairs no more can be asked"
+                                      : "; the problem is too large to ask for more");
+}
+
+/// The table with the best order that a proof could be had for in the time given. What is proven stands below it.
+int searchExactly(const CommandOptions &options) {
+  if (!schedule::canDecide())
+    return fail(options, options.input,
+                Status::usage("this pipec was built without Z3, which --exact needs: install libz3-dev, configure and "
+                              "build again"));
+  int64_t time = 0;
+  if (Status status = readTime(options.time, time); !status.ok())
+    return fail(options, options.input, status);
+  ExactOrder exact;
+  Failure failure;
+  {
+    const Progress progress(!options.json);
+    if (!searchExactly(sourceOf(options), time, std::cref(progress), exact, failure))
+      return fail(options, failure);
+  }
+  const std::string table = tableOf(exact.rows, exact.objective);
+  if (!exact.found)
+    return print(options, exact.rows, table);
+  if (!options.output.empty())
+    if (const int code = write(options, exact.order); code != 0)
+      return code;
+  const schedule::Exact &found = *exact.found;
+  const char *objective = exact.objective == schedule::Objective::Span ? "span" : "makespan";
+  const std::string verdict = verdictOf(exact);
+  const std::string text = fmt::format(
+      "{}exact: {} {} in {:.1f} s: {}{}\n", table, objective, plan::timeText(found.time), exact.seconds, verdict,
+      exact.planned > found.time
+          ? fmt::format("; on links that queue and with its buffers the plan takes {}", plan::timeText(exact.planned))
+          : "");
+  const nlohmann::ordered_json json = {{"objective", objective},
+                                       {"time_ms", milliseconds(found.time)},
+                                       {"plan_time_ms", milliseconds(exact.planned)},
+                                       {"proven_lower_bound_ms", milliseconds(found.bound)},
+                                       {"gap", gap(found.time, found.bound)},
+                                       {"optimal", found.time <= found.bound},
+                                       {"verdict", verdict},
+                                       {"questions", found.questions},
+                                       {"seconds", exact.seconds}};
+  return print(options, exact.rows, text, {{"exact", json}});
 }
 
 } // namespace

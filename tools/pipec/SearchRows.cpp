@@ -1,7 +1,5 @@
 #include "tools/pipec/SearchRows.h"
 
-#include "compiler/driver/Compile.h"
-#include "compiler/schedule/catalogue/Catalogue.h"
 #include "runtime/plan/Text.h"
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Inputs.h"
@@ -10,8 +8,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string_view>
-#include <tuple>
 
 namespace pipec {
 
@@ -49,64 +45,9 @@ nlohmann::ordered_json json(const Row &row) {
 
 } // namespace
 
-void Progress::say(const std::string &what) const {
+void Progress::operator()(const std::string &what) const {
   if (shown)
-    pipec::say("\r\x1b[K{}", what);
-}
-
-bool row(const CommandOptions &options, const std::vector<std::string> &over, Row &made) {
-  std::vector<std::string> set = options.set;
-  set.insert(set.end(), over.begin(), over.end());
-  Compiled compiled;
-  Failure failure;
-  if (!compile(options.input, set, Stage::Plan, compiled, failure, Said::Nothing)) {
-    made.wrong = failure.message;
-    return failure.code == Code::Check;
-  }
-  emit::PlanReport figures;
-  if (Status status = figuresOf(compiled, figures); !status.ok()) {
-    made.wrong = status.message;
-    return true;
-  }
-  const emit::Report &own = figures.variants.front();
-  made.certificate = own.certificate;
-  made.bubble = own.spanBubbleRate;
-  made.peak = *std::max_element(own.peak.begin(), own.peak.end());
-  made.problem = std::move(compiled.problems.front());
-  made.words = std::move(compiled.words.front());
-  made.stages = made.problem.stagesOfCopy();
-  return true;
-}
-
-std::string autoFor(schedule::Objective objective) {
-  return objective == schedule::Objective::Span ? "schedule=auto" : "schedule={name: auto, objective: makespan}";
-}
-
-std::vector<Row> scheduleRows(const CommandOptions &options, schedule::Objective objective, int32_t stages,
-                              const Progress &progress) {
-  std::vector<Row> rows;
-  std::vector<std::string> names = {"auto"};
-  for (const schedule::Entry &entry : schedule::catalogue())
-    names.emplace_back(entry.name);
-  for (const std::string &name : names) {
-    progress.say(fmt::format("trying {} …", name));
-    Row made;
-    made.name = name;
-    if (!row(options, {name == "auto" ? autoFor(objective) : "schedule=" + name}, made))
-      continue;
-    if (made.wrong.empty() && stages != 0 && made.stages != stages)
-      made.wrong =
-          fmt::format("is of {} stages, the spec of {}: the same costs would be another model's", made.stages, stages);
-    rows.push_back(std::move(made));
-  }
-  return rows;
-}
-
-void sortRows(std::vector<Row> &rows, schedule::Objective objective) {
-  std::sort(rows.begin(), rows.end(), [&](const Row &a, const Row &b) {
-    return std::tuple(!a.wrong.empty(), timeOf(a.certificate, objective), a.peak, std::string_view(a.name)) <
-           std::tuple(!b.wrong.empty(), timeOf(b.certificate, objective), b.peak, std::string_view(b.name));
-  });
+    say("\r\x1b[K{}", what);
 }
 
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective) {

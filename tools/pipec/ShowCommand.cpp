@@ -1,6 +1,7 @@
 // `pipec show`: one plan, two on one time scale, or a real run under its prediction, in the terminal or as SVG.
 #include "compiler/driver/Files.h"
 #include "compiler/driver/OrderFile.h"
+#include "compiler/driver/Plans.h"
 #include "compiler/driver/Traces.h"
 #include "compiler/pictures/Html.h"
 #include "compiler/pictures/Svg.h"

@@ -1,0 +1,55 @@
+// The schedules that a spec allows, or one schedule under several memory limits: each compiled, held against the
+// others.
+#pragma once
+
+#include "compiler/driver/Compile.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pipec {
+
+/// A spec, and what --set lays over it.
+struct Source {
+  std::string path;
+  std::vector<std::string> set;
+  std::string output = {}; // as in Compiled
+};
+
+/// A schedule compiled for the spec, or why it was not.
+struct Row {
+  std::string name;
+  plan::Certificate certificate;
+  double bubble = 0; // of the span
+  plan::Bytes peak = 0;
+  int32_t stages = 0;
+  schedule::Problem problem;
+  schedule::Words words; // that its plan runs
+  std::string wrong;     // why there is no plan; empty: there is one
+};
+
+/// Called with what is being tried.
+using Say = std::function<void(const std::string &)>;
+
+inline double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
+
+/// `auto` for this objective, as --set takes it.
+std::string autoFor(schedule::Objective objective);
+
+/// Compiles the source with `over` laid over it too. False where the spec does not allow that: no row for it.
+bool compileRow(const Source &source, const std::vector<std::string> &over, Row &made);
+
+/// A row for `auto` with this objective, and one for each schedule of the catalogue. A schedule that cuts the model
+/// into another number of stages than the spec's costs are of has a row without figures.
+std::vector<Row> compareSchedules(const Source &source, schedule::Objective objective, int32_t stages, const Say &say);
+
+/// Rows of `auto` from the least memory limit that does to where more changes nothing, named by the limit. False after
+/// an error in the spec, which has been said.
+bool sweepMemory(const Source &source, schedule::Objective objective, const Say &say, std::vector<Row> &rows,
+                 Failure &failure);
+
+/// Sorts rows by the objective; those without a plan come last.
+void sortRows(std::vector<Row> &rows, schedule::Objective objective);
+
+} // namespace pipec
