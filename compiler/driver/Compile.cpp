@@ -267,18 +267,18 @@ private:
     options.keepVisits = compiled.keepVisits;
     options.see = [&](const ProgramSet &set) {
       made.words = wordsOf(set);
-      if (until != Stage::Plan)
-        return;
       // Of more, what runs beside the other passes would hold half as much memory again.
       const size_t count = set.instructions();
       const bool pays = count >= kManyOperations && count <= (size_t(3) << 19);
-      auto ideal = std::make_shared<const plan::Variant>(lower(set, {.kept = false, .ideal = true}));
-      checked = beside(pays, [problem = problemOf(pipeline), &words = made.words, ideal = std::move(ideal)]() mutable {
-        const std::shared_ptr<const plan::Variant> own = std::move(ideal); // freed at the end of the check
-        return crossCheck(problem, words, *own);
+      auto seen = std::make_shared<std::promise<void>>();
+      checked = beside(pays, [problem = problemOf(pipeline), &words = made.words, &set, seen] {
+        const plan::Variant ideal = idealOf(set);
+        seen->set_value();
+        return crossCheck(problem, words, ideal);
       });
-      if (!pays)
+      if (checked.wait_for(std::chrono::seconds(0)) == std::future_status::deferred)
         checked.wait();
+      return seen->get_future();
     };
     if (said == Said::Everything)
       options.others = [&] { return fittingSchedules(spec, problemOf(pipeline).stagesOfCopy(), context); };

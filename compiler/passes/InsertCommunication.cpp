@@ -102,11 +102,16 @@ LogicalResult insertCommunication(ProgramSet &set, PipelineOp pipeline, std::opt
         return program.emitError(i) << "expected programs without communication";
   if (failed(addTransfers(problemOf(pipeline), set)))
     return failure();
+  std::future<void> seen;
   if (see)
-    see(set);
-  if (pipeline.placesTransfers())
+    seen = see(set);
+  const bool given = pipeline.placesTransfers();
+  if (!given)
+    ordered.emplace(set);
+  if (see)
+    seen.get();
+  if (given)
     return placeAsGiven(pipeline, set);
-  ordered.emplace(set);
   if (!ordered->sorted)
     return ordered->dependences.report(set, ordered->order), failure();
   ordered->dependences.arrange(set, ordered->order);

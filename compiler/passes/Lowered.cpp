@@ -15,8 +15,7 @@ namespace {
 /// Lowers one program of the set.
 class ProgramLowering {
 public:
-  ProgramLowering(const Program &source, bool ideal, plan::Program &program)
-      : source(source), ideal(ideal), program(program) {}
+  ProgramLowering(const Program &source, plan::Program &program) : source(source), program(program) {}
 
   void run() {
     program.rank = source.rank;
@@ -50,17 +49,14 @@ private:
   /// Adds instructions and queues. Queues are numbered as the program meets them, the compute queue first.
   void addInstructions() {
     constexpr uint32_t kUnknown = ~uint32_t(0);
-    const size_t queues = source.queues.size();
-    std::vector<uint32_t> queueOf(queues + (ideal ? source.operations.size() : 0), kUnknown), count(1);
+    std::vector<uint32_t> queueOf(source.queues.size(), kUnknown), count(1);
     queueOf.front() = 0;
     program.queues.push_back(source.queues.front().queue);
     program.instructions.resize(source.instructions.size());
     ordinals.resize(source.instructions.size());
     for (size_t i = 0; i != source.instructions.size(); ++i) {
       const Instruction &own = source.instructions[i];
-      uint32_t &queue = queueOf[!ideal                                    ? own.queue
-                                : plan::isCommunication(source.kind(own)) ? queues + own.operation
-                                                                          : 0];
+      uint32_t &queue = queueOf[own.queue];
       if (queue == kUnknown) {
         queue = uint32_t(program.queues.size());
         program.queues.push_back(source.queues[own.queue].queue);
@@ -144,7 +140,6 @@ private:
   }
 
   const Program &source;
-  const bool ideal;
   plan::Program &program;
   std::vector<uint32_t> ordinals; // of each instruction in its queue, from 1
   /// The largest ordinal waited for so far, in this step and in the step before, by (queue, queue waited for).
@@ -162,7 +157,7 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
   auto lowerSome = [&](size_t first, size_t last) {
     Roller rollToWalk;
     for (size_t rank = first; rank != last; ++rank) {
-      ProgramLowering(set.programs[rank], options.ideal, variant.programs[rank]).run();
+      ProgramLowering(set.programs[rank], variant.programs[rank]).run();
       if (options.kept)
         roll(variant.programs[rank]);
       else

@@ -14,9 +14,6 @@ namespace pipec {
 
 struct LowerOptions {
   bool kept = true; // whether the variant is kept, and so rolled; else it is only walked (Roller)
-  /// Without what holds instructions up beside data and the order of the word: each flow of tensors has a queue, every
-  /// pass is on the compute queue. For programs whose transfers have no order and no slots yet.
-  bool ideal = false;
 };
 
 /// The programs as a variant of a plan, without certificate. The i-th instruction that a rank executes is instruction i

@@ -9,6 +9,7 @@
 #include "runtime/plan/Status.h"
 
 #include <functional>
+#include <future>
 #include <optional>
 
 namespace pipec {
@@ -17,8 +18,9 @@ namespace pipec {
 
 mlir::FailureOr<ProgramSet> buildSchedule(pipe::PipelineOp pipeline);
 
-/// Called with programs whose transfers are there and have no order yet (addTransfers()).
-using SeeTransfers = std::function<void(const ProgramSet &)>;
+/// Called with programs whose transfers are there and have no order yet (addTransfers()). They change once the future
+/// is ready.
+using SeeTransfers = std::function<std::future<void>(const ProgramSet &)>;
 /// Sets `ordered` to the order in which the instructions then stand; absent where the pipeline's orders place
 /// transfers.
 mlir::LogicalResult insertCommunication(ProgramSet &set, pipe::PipelineOp pipeline, std::optional<Ordered> &ordered,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,11 @@ private:
   std::vector<bool> inPair;
 };
 
+// Lengths of windows. A body may itself contain a shorter repetition; windows longer than that show the body's own
+// period.
+constexpr size_t kWindows[] = {1, 6, 48, 384, 3072};
+constexpr size_t kLengths = std::size(kWindows);
+
 /// For each window of `length` symbols, where the same window comes next; 0: nowhere. `seen` is memory to work in.
 std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length, std::vector<uint32_t> &seen) {
   std::vector<uint32_t> next(symbols.size(), 0);
@@ -101,6 +107,42 @@ std::vector<uint32_t> nextSame(const Symbols &symbols, size_t length, std::vecto
   }
   return next;
 }
+
+/// Where windows come next. Most programs repeat early, and then few places are asked about: longer windows are looked
+/// for along the places of shorter ones, and all at once only where that has taken long.
+class NextSame {
+public:
+  explicit NextSame(const Symbols &symbols) : symbols(symbols), left(kLengths, symbols.size()), tables(kLengths) {
+    tables[0] = nextSame(symbols, kWindows[0], seen);
+  }
+
+  /// Where the window of kWindows[k] symbols at `i` comes next; 0: nowhere.
+  uint32_t at(size_t k, size_t i) {
+    const size_t length = kWindows[k];
+    if (!tables[k].empty())
+      return tables[k][i];
+    if (i + length > symbols.size())
+      return 0;
+    const uint64_t window = symbols.window(i, length);
+    for (uint32_t next = at(k - 1, i); next != 0; next = at(k - 1, next)) {
+      if (next + length > symbols.size())
+        return 0;
+      if (symbols.window(next, length) == window)
+        return next;
+      if (left[k]-- == 0) {
+        tables[k] = nextSame(symbols, length, seen);
+        return tables[k][i];
+      }
+    }
+    return 0;
+  }
+
+private:
+  const Symbols &symbols;
+  std::vector<size_t> left;                  // steps along shorter windows, by length
+  std::vector<std::vector<uint32_t>> tables; // by length; empty: not needed so far
+  std::vector<uint32_t> seen;
+};
 
 /// Copies a body. If it repeats, microbatches and waits get as strides what they advance by from the first to the
 /// second trip.
@@ -144,15 +186,8 @@ bool executesSame(const Program &straight, const Program &rolled) {
 } // namespace
 
 void roll(Program &program) {
-  Symbols symbols(program);
-  // A body may itself contain a shorter repetition. Windows longer than that show the body's own period.
-  constexpr size_t kWindows[] = {1, 6, 48, 384, 3072};
-  std::vector<std::vector<uint32_t>> next;
-  std::vector<uint32_t> seen;
-  for (size_t length : kWindows)
-    if (length == 1 || length < symbols.size())
-      next.push_back(nextSame(symbols, length, seen));
-
+  const Symbols symbols(program);
+  NextSame next(symbols);
   Program rolled;
   std::vector<plan::Segment> segments;
   auto append = [&](uint32_t first, uint32_t count, uint32_t trips) {
@@ -164,12 +199,16 @@ void roll(Program &program) {
   size_t straight = 0; // where the instructions begin that are not yet in a segment
   for (size_t i = 0; i < symbols.size();) {
     size_t length = 0, saved = 0, trips = 1;
-    for (const auto &candidate : next) {
-      if (candidate[i] == 0 || symbols.isInPair(i))
+    size_t same = 0; // longer windows, up to so many symbols, come next at the same place
+    for (size_t k = 0; k != kLengths && kWindows[k] <= symbols.size() && !symbols.isInPair(i); ++k) {
+      if (kWindows[k] <= same)
         continue;
-      size_t period = candidate[i] - i;
-      size_t repeats = symbols.common(i, candidate[i], period) / period;
-      if (repeats * period > saved) {
+      const uint32_t candidate = next.at(k, i);
+      if (candidate == 0)
+        break; // nor do longer ones come again
+      const size_t period = candidate - i;
+      same = symbols.common(i, candidate, period);
+      if (const size_t repeats = same / period; repeats * period > saved) {
         length = period;
         saved = repeats * period;
         trips = repeats + 1;
