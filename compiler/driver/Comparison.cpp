@@ -32,6 +32,7 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   }
   const emit::Report &own = figures.variants.front();
   made.certificate = own.certificate;
+  made.cut = own.cut;
   made.bubble = own.spanBubbleRate;
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
   made.problem = std::move(compiled.problems.front());
@@ -40,22 +41,24 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   return true;
 }
 
-std::vector<Row> compareSchedules(const Source &source, schedule::Objective objective, int32_t stages, const Say &say) {
+std::vector<Row> compareSchedules(const Source &source, const Compiled &checked, const Say &say) {
   std::vector<Row> rows;
-  std::vector<std::string> names = {"auto"};
-  for (const schedule::Entry &entry : schedule::catalogue())
-    names.emplace_back(entry.name);
-  for (const std::string &name : names) {
+  const auto attempt = [&](const std::string &name, const std::vector<std::string> &over) {
     say(fmt::format("trying {} …", name));
     Row made;
     made.name = name;
-    if (!compileRow(source, {name == "auto" ? autoFor(objective) : "schedule=" + name}, made))
-      continue;
-    if (made.wrong.empty() && stages != 0 && made.stages != stages)
-      made.wrong =
-          fmt::format("is of {} stages, the spec of {}: the same costs would be another model's", made.stages, stages);
+    if (!compileRow(source, over, made))
+      return;
+    if (made.wrong.empty() && checked.stages != 0 && made.stages != checked.stages)
+      made.wrong = fmt::format("is of {} stages, the spec of {}: the same costs would be another model's", made.stages,
+                               checked.stages);
     rows.push_back(std::move(made));
-  }
+  };
+  attempt("auto", {autoFor(checked.objective)});
+  if (checked.choosesCut && checked.stages == 0)
+    attempt("auto", {autoFor(checked.objective), "pipeline.stages_per_rank=2"});
+  for (const schedule::Entry &entry : schedule::catalogue())
+    attempt(std::string(entry.name), {fmt::format("schedule={}", entry.name)});
   return rows;
 }
 

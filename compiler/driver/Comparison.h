@@ -24,6 +24,7 @@ struct Row {
   double bubble = 0; // of the span
   plan::Bytes peak = 0;
   int32_t stages = 0;
+  std::vector<int32_t> cut; // layers of each stage, where `cut: auto` chose them
   schedule::Problem problem;
   schedule::Words words; // that its plan runs
   std::string wrong;     // why there is no plan; empty: there is one
@@ -40,9 +41,11 @@ std::string autoFor(schedule::Objective objective);
 /// Compiles the source with `over` laid over it too. False where the spec does not allow that: no row for it.
 bool compileRow(const Source &source, const std::vector<std::string> &over, Row &made);
 
-/// A row for `auto` with this objective, and one for each schedule of the catalogue. A schedule that cuts the model
-/// into another number of stages than the spec's costs are of has a row without figures.
-std::vector<Row> compareSchedules(const Source &source, schedule::Objective objective, int32_t stages, const Say &say);
+/// A row for `auto` with this objective, and one for each schedule of the catalogue, for a spec that compile() has
+/// checked. A schedule that cuts the model into another number of stages than the spec's costs are of has a row without
+/// figures. Where the spec leaves both the cut and the number of stages to pipec, `auto` has a row with one stage a
+/// rank and one with two.
+std::vector<Row> compareSchedules(const Source &source, const Compiled &checked, const Say &say);
 
 /// Rows of `auto` from the least memory limit that does to where more changes nothing, named by the limit. False after
 /// an error in the spec, which has been said.

@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Auto.h"
 #include "compiler/driver/CrossCheck.h"
+#include "compiler/driver/Cut.h"
 #include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
@@ -84,6 +85,8 @@ public:
     if (!read)
       return stop(Code::Input);
     compiled.stages = specs.front().layers && !specs.front().stagesGiven ? 0 : specs.front().stages;
+    compiled.hasLayers = specs.front().layers.has_value();
+    compiled.choosesCut = compiled.hasLayers && specs.front().layers->choosesCut;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
@@ -96,11 +99,16 @@ public:
     std::vector<plan::Variant> variants;
     size_t compiledVariants = 0;
     Failure leftOut;
-    for (const spec::Spec &spec : specs) {
+    std::optional<std::vector<int64_t>> cut; // that the first variant has chosen: they share it
+    for (spec::Spec &spec : specs) {
       bool internal = false;
+      if (cut && spec.layers && spec.layers->choosesCut)
+        spec.layers->cut = {*cut, spec.layers->cutMark};
       Code code = compileVariant(spec, variants, internal);
       if (code == Code::Ok) {
         ++compiledVariants;
+        if (spec.layers && spec.layers->choosesCut)
+          cut = spec.layers->cut->value;
         continue;
       }
       if (code != Code::Check || specs.size() == 1 || internal)
@@ -174,6 +182,13 @@ private:
   /// The schedule that the spec names must go with the spec, also where a search then takes its place.
   bool space(const spec::Spec &spec) {
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
+    if (compiled.choosesCut && until == Stage::Space) {
+      emitError(locationOf(spec, spec.layers->cutMark, context))
+          << "a search for the exact order is of one cut, found auto: give the layers of each stage, such as those "
+             "that "
+             "pipec report shows";
+      return stop(Code::Input);
+    }
     if (!searches)
       if (const Imported imported = fromSpec(spec, context); !imported.module)
         return stop(imported.code);
@@ -221,19 +236,23 @@ private:
   }
 
   /// `internal` says that the failure is pipec's own, not the variant's.
-  Code compileVariant(const spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
-    const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
-    Choice choice{spec, {1}, {}};
+  Code compileVariant(spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     Made made;
+    Choice choice{spec, {1}, {}};
     Code code = Code::Ok;
-    if (searches)
-      code = compileAuto(
-          choice, context,
-          [this](const Choice &each, Made &made, bool &internal) {
-            return compileOnce(each, Stage::Plan, made, internal);
+    if (spec.layers && spec.layers->choosesCut && !spec.layers->cut) {
+      code = compileCut(
+          spec, context,
+          [&](const spec::Spec &each, Made &made, bool &internal) {
+            Choice trial{each, {1}, {}};
+            return compilePlan(trial, made, internal);
           },
           made, internal);
-    if (code == Code::Ok && (!searches || until != Stage::Plan))
+      choice.spec = spec;
+    }
+    if (code == Code::Ok && made.variant.programs.empty())
+      code = compilePlan(choice, made, internal);
+    if (code == Code::Ok && until != Stage::Plan)
       code = compileOnce(choice, until, made, internal);
     if (code != Code::Ok)
       return code;
@@ -247,6 +266,16 @@ private:
     compiled.parameters.push_back(std::move(made.parameters));
     compiled.objective = made.objective;
     return Code::Ok;
+  }
+
+  static bool searches(const spec::Spec &spec) { return spec.schedule.name == "auto" && !choosesFromCatalogue(spec); }
+
+  /// Compiles a spec that has a cut to its plan. Leaves in `choice` what that was made from.
+  Code compilePlan(Choice &choice, Made &made, bool &internal) {
+    const auto once = [this](const Choice &each, Made &made, bool &internal) {
+      return compileOnce(each, Stage::Plan, made, internal);
+    };
+    return searches(choice.spec) ? compileAuto(choice, context, once, made, internal) : once(choice, made, internal);
   }
 
   Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {

@@ -40,6 +40,7 @@ struct Compiled {
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
   schedule::Bytes leastLimit = 0;                            // Stage::Least
   int32_t stages = 0; // that the spec says, or the first of its variants; 0: of layers, which any number cuts
+  bool hasLayers = false, choosesCut = false; // the spec has layers, with `cut: auto`
   double milliseconds = 0;
 };
 

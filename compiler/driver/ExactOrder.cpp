@@ -84,7 +84,7 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
     return false;
   made.objective = space.objective;
   made.hasPairs = schedule::hasPairs(space.problems.front());
-  made.rows = compareSchedules(source, made.objective, space.stages, say);
+  made.rows = compareSchedules(source, space, say);
   schedule::ExactOptions options;
   options.objective = made.objective;
   options.start = knownOf(made.rows, space.problems);

@@ -26,11 +26,7 @@ Imported Import::run() {
 }
 
 OwningOpRef<ModuleOp> Import::module() {
-  LogicalResult chosen = spec.schedule.name == "block"   ? customBlock()
-                         : spec.schedule.name == "order" ? orderFile()
-                         : spec.schedule.name == "auto"  ? autoSchedule()
-                                                         : catalogueEntry();
-  if (failed(chosen) || failed(settle()) || failed(fillAndCheck()))
+  if (failed(choose()) || failed(settle()) || failed(fillAndCheck()))
     return nullptr;
   if (entry && entry->block)
     block = entry->block(problem);
@@ -217,6 +213,8 @@ std::string fittingSchedules(const spec::Spec &spec, int32_t stages, MLIRContext
 }
 
 schedule::Bytes leastLimitOf(const spec::Spec &spec, MLIRContext &context) {
+  if (spec.layers && spec.layers->choosesCut && !spec.layers->cut)
+    return leastLimitOfCuts(spec, context);
   return Import(spec, context, {1}).leastLimit();
 }
 

@@ -1,6 +1,7 @@
 // From a spec to the design level: the pipeline with its block or words, locations pointing into the YAML.
 #pragma once
 
+#include "compiler/schedule/cut/CutSearch.h"
 #include "compiler/schedule/model/Objective.h"
 #include "compiler/schedule/model/Problem.h"
 #include "compiler/spec/Diagnostic.h"
@@ -63,6 +64,28 @@ SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
 /// The least limit of a rank's memory under which `auto` finds an order for this spec, with one transfer buffer an end.
 schedule::Bytes leastLimitOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// What `cut: auto` chooses from.
+struct CutSpace {
+  schedule::CutWork work;
+  schedule::Objective objective = schedule::Objective::Span;
+  std::vector<std::string> schedules; // with `auto`: of the catalogue, those that stand for what a search would find
+};
+/// Nothing after an error.
+std::optional<CutSpace> cutSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// What a cut comes to, before it is compiled.
+struct CutTrial {
+  schedule::CutCost cost;
+  bool fits = true;         // some order fits into memory
+  schedule::Time lower = 0; // where some order fits: no order takes less
+  schedule::Time least = 0; // the schedule's order takes no less; 0: not known
+};
+/// As leastLimitOf, of the cut that needs least among those looked at.
+schedule::Bytes leastLimitOfCuts(spec::Spec spec, mlir::MLIRContext &context);
+/// Of a spec with a cut. Nothing where it cannot be scheduled. `schedules`: from cutSpaceOf.
+std::optional<CutTrial> tryCut(const spec::Spec &spec, const std::vector<std::string> &schedules,
+                               mlir::MLIRContext &context);
 
 /// What the reader found wrong, as diagnostics of the context.
 void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);

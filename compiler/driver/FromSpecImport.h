@@ -22,6 +22,8 @@ public:
   std::optional<spec::Spec> withEntry();
   std::vector<CatalogueTime> catalogueTimes();
   schedule::Bytes leastLimit();
+  std::optional<CutSpace> cutSpace();
+  std::optional<CutTrial> tryCut(const std::vector<std::string> &schedules);
   std::vector<std::string> fitting(int32_t stages);
 
 private:
@@ -34,6 +36,8 @@ private:
 
   mlir::OwningOpRef<mlir::ModuleOp> module();
 
+  /// Fills in what the schedule fixes.
+  mlir::LogicalResult choose();
   // FromSpecSources.cpp: a schedule of the catalogue, the spec's own block, an order file.
   mlir::LogicalResult catalogueEntry();
   /// Reads a number or a list of numbers; schedule::check says which of the two the parameter takes.

@@ -4,6 +4,7 @@
 #include "runtime/simulate/Steps.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -50,6 +51,10 @@ nlohmann::ordered_json json(const Report &report) {
     object["gap_at_own_memory"] = gap(certificate.makespan, report.atOwnMemory->makespan);
     object["span_gap_at_own_memory"] = gap(certificate.span, report.atOwnMemory->span);
   }
+  if (!report.cut.empty()) {
+    object["cut"] = report.cut;
+    object["cut_bound_ms"] = milliseconds(report.cutBound);
+  }
   if (report.steps.empty())
     return object;
   auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
@@ -85,6 +90,8 @@ Report report(const plan::Variant &variant, const simulate::Result &result) {
   own.slices = variant.slices;
   own.microbatches = variant.wholeMicrobatches();
   own.certificate = variant.certificate;
+  own.cut = variant.cut;
+  own.cutBound = variant.cutBound;
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
   own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
   for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
@@ -152,6 +159,9 @@ std::string reportText(const PlanReport &report) {
       text += fmt::format("  {:<9} {:>12}   to the bound of orders in as much memory: {:.2f} %, of the span {:.2f} %\n",
                           "", "gap", 100 * gap(certificate.makespan, variant.atOwnMemory->makespan),
                           100 * gap(certificate.span, variant.atOwnMemory->span));
+    if (!variant.cut.empty())
+      text += fmt::format("  {:<9} {:>12}   the least of all cuts; layers of each stage: [{}]\n", "cut",
+                          plan::timeText(variant.cutBound), fmt::join(variant.cut, ", "));
     text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
                         *mostInstructions, *fewest);
     if (!variant.steps.empty())

@@ -19,7 +19,7 @@ enum class Type : uint8_t {
   Size,      // bytes
   Bandwidth, // bytes a second
   Integer,   // within least and most
-  Integers,  // a list of them
+  Integers,  // a list of them, or one of `choices`
   Boolean,
   Choice,    // one of `choices`
   Text,      // any scalar of at most kTextBytes
@@ -41,9 +41,10 @@ struct Key {
   bool perStage = false;             // one value for all stages, or a list of one for each
   PerStage Spec::*into = nullptr;    // where such values go; or, where absent is not a default:
   std::optional<PerStage> Spec::*intoOptional = nullptr;
-  bool ofLayers = false;  // with `layers` they are sums over those
-  bool perRank = false;   // the same of ranks
-  bool perSample = false; // may be {fixed, per_sample}
+  bool ofLayers = false;         // with `layers` they are sums over those
+  std::string_view byLayer = {}; // with `layers`, the key of a layer that says it so that it moves with the layer
+  bool perRank = false;          // the same of ranks
+  bool perSample = false;        // may be {fixed, per_sample}
   bool required = false;
   int64_t least = 0;
   int64_t most = 0;

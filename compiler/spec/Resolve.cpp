@@ -40,8 +40,11 @@ void readCosts(const Lookup &lookup, Spec &spec) {
     return;
   lookup.single("costs.optimizer.global_norm", spec.globalNorm);
   readStages(lookup, "costs", false, spec);
-  if (layers)
-    return; // what else stands in costs, the layers contradict
+  if (layers) { // what else stands in costs, the layers contradict
+    lookup.perStage(lookup.given("costs.optimizer.time") ? "costs.optimizer.time" : "costs.optimizer", spec,
+                    limits::kTime, spec.optimizer);
+    return;
+  }
   if (!lookup.given("costs.forward"))
     lookup.errors.add(spec.costs, "costs.forward is missing");
   backwardForm(lookup, "costs");

@@ -13,7 +13,8 @@ namespace {
 void refuseStages(const Lookup &lookup) {
   for (const Key *key : keysOf("layers[]"))
     for (std::string_view map : {"costs", "tensors"})
-      if (std::string path = fmt::format("{}.{}", map, key->name()); key->name() != "boundary" && lookup.given(path))
+      if (std::string path = fmt::format("{}.{}", map, key->name());
+          key->name() != "boundary" && key->name() != "optimizer" && lookup.given(path))
         lookup.errors.add(lookup.markOf(path), fmt::format("{}: give either this, or layers", path),
                           lookup.markOf("layers"), "layers is given here");
 }
@@ -37,7 +38,20 @@ Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec)
   layer.weightContext = size(".weight_context");
   layer.weights = size(".weights");
   layer.gradients = size(".gradients");
+  layer.optimizerState = size(".optimizer_state");
+  layer.optimizer = time(".optimizer");
   return layer;
+}
+
+/// A list by stage says what a stage has whichever layers it gets.
+void refuseLists(const Lookup &lookup, Mark cut) {
+  for (const Key &key : keys())
+    for (const std::string &path : {std::string(key.path), fmt::format("{}.time", key.path)})
+      if (const Value *value = key.byLayer.empty() ? nullptr : lookup.get(path); value && value->node->isSequence())
+        lookup.errors.add(
+            value->mark,
+            fmt::format("{}: expected {}, which goes with any cut, found a list by stage", path, key.byLayer), cut,
+            "pipeline.cut: auto is given here");
 }
 
 void readCut(const Lookup &lookup, Spec &spec) {
@@ -48,6 +62,10 @@ void readCut(const Lookup &lookup, Spec &spec) {
     lookup.errors.add(cut->mark, "pipeline.cut: expected layers to cut, found none");
     return;
   }
+  spec.layers->cutMark = cut->mark;
+  spec.layers->choosesCut = !cut->node->isSequence();
+  if (spec.layers->choosesCut)
+    return refuseLists(lookup, cut->mark);
   spec.layers->cut.emplace().mark = cut->mark;
   for (const Number &number : cut->numbers)
     spec.layers->cut->value.push_back(number.fixed);
@@ -62,6 +80,7 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     layers.mark = lookup.markOf("layers");
     layers.boundary = spec.boundary;
     layers.staticBytes = spec.staticBytes;
+    layers.optimizer = spec.optimizer;
     BackwardForm form = BackwardForm::None;
     for (size_t i = 0; lookup.given(fmt::format("layers[{}]", i)) && !lookup.errors.full(); ++i) {
       std::string path = fmt::format("layers[{}]", i);

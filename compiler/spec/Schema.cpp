@@ -75,6 +75,8 @@ Json schemaOf(const Key &key, bool partial) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
     forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
   }
+  if (key.type == Type::Integers && !key.choices.empty())
+    forms.push_back({{"enum", key.choices}});
   if (key.type == Type::Placement) {
     Json stages = {{"type", "array"}, {"minItems", 1}, {"items", integer(0, limits::kStages - 1)}};
     forms.push_back({{"type", "array"}, {"items", stages}});

@@ -78,7 +78,8 @@ struct Layer {
   int64_t backwardInput = 0, backwardWeight = 0; // or
   int64_t backward = 0;
   std::optional<int64_t> boundary;
-  int64_t activation = 0, weightContext = 0, weights = 0, gradients = 0;
+  int64_t activation = 0, weightContext = 0, weights = 0, gradients = 0, optimizerState = 0;
+  int64_t optimizer = 0;
   Mark mark;
 };
 
@@ -86,8 +87,17 @@ struct Layer {
 struct Layers {
   std::vector<Layer> entries;
   std::optional<Marked<std::vector<int64_t>>> cut; // layers of each stage; absent: equally many
-  PerStage boundary, staticBytes;                  // those of `tensors`, as written
+  bool choosesCut = false; // `cut: auto`; `cut` is what has been chosen, if anything: until then as equal as can be
+  Mark cutMark;
+  PerStage boundary, staticBytes, optimizer; // those of `tensors` and `costs`, as written
   Mark mark;
+
+  int64_t count() const { // entries and counts are few enough for no overflow
+    int64_t all = 0;
+    for (const Layer &each : entries)
+      all += each.count;
+    return all;
+  }
 };
 
 struct DataParallel {

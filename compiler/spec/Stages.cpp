@@ -27,6 +27,7 @@ void checkLists(const Spec &spec, Errors &errors) {
   if (spec.layers) {
     checkList(spec, "tensors.boundary", spec.layers->boundary, errors);
     checkList(spec, "tensors.static", spec.layers->staticBytes, errors);
+    checkList(spec, "costs.optimizer", spec.layers->optimizer, errors);
   }
   for (const Key &key : keys()) {
     if (spec.layers && key.ofLayers)
@@ -38,31 +39,36 @@ void checkLists(const Spec &spec, Errors &errors) {
   }
 }
 
-/// A cut to go on with: equal but for one layer, the stages in the middle being the larger ones.
-std::string suggestion(int64_t layers, int32_t stages) {
-  int64_t extra = layers % stages, before = (stages - extra) / 2;
-  constexpr int32_t kShown = 16;
-  if (stages > kShown)
-    return fmt::format("{} stages of {} and {} of {}", extra, layers / stages + 1, stages - extra, layers / stages);
+/// Equal but for one layer, the stages in the middle being the larger ones.
+std::vector<int64_t> evenCut(int64_t layers, int32_t stages) {
+  const int64_t extra = layers % stages, before = (stages - extra) / 2;
   std::vector<int64_t> cut(static_cast<size_t>(stages), layers / stages);
   for (int64_t i = 0; i < extra; ++i)
     ++cut[static_cast<size_t>(before + i)];
-  return fmt::format("[{}]", fmt::join(cut, ", "));
+  return cut;
+}
+
+/// A cut to go on with.
+std::string suggestion(int64_t layers, int32_t stages) {
+  constexpr int32_t kShown = 16;
+  if (const int64_t extra = layers % stages; stages > kShown)
+    return fmt::format("{} stages of {} and {} of {}", extra, layers / stages + 1, stages - extra, layers / stages);
+  return fmt::format("[{}]", fmt::join(evenCut(layers, stages), ", "));
 }
 
 /// Layers of each stage; empty after an error.
 std::vector<int64_t> cutOf(const Spec &spec, Errors &errors) {
   const Layers &layers = *spec.layers;
-  int64_t count = 0; // entries and counts are few enough for no overflow
-  for (const Layer &layer : layers.entries)
-    count += layer.count;
+  const int64_t count = layers.count();
   if (!layers.cut) {
     if (count < spec.stages)
       errors.add(layers.mark,
                  fmt::format("layers: expected at least one for each of the {} stages, found {}", spec.stages, count));
+    else if (layers.choosesCut)
+      return evenCut(count, spec.stages);
     else if (count % spec.stages != 0)
       errors.add(layers.mark, fmt::format("layers: {} layers do not divide equally among {} stages; say how many go to "
-                                          "each with pipeline.cut, for example {}",
+                                          "each with pipeline.cut, for example {}; or auto, which chooses",
                                           count, spec.stages, suggestion(count, spec.stages)));
     else
       return std::vector<int64_t>(static_cast<size_t>(spec.stages), count / spec.stages);
@@ -94,12 +100,15 @@ void sumUp(Spec &spec, Errors &errors) {
   const Layers &layers = *spec.layers;
   if (cut.empty())
     return;
+  PerStage optimizerState;
   std::vector<Total> totals = {
       {"forward", &spec.forward, &Layer::forward, limits::kTime},
       {"activation", &spec.activation, &Layer::activation, limits::kBytes},
       {"weight_context", &spec.weightContext, &Layer::weightContext, limits::kBytes},
       {"gradients", &spec.gradients, &Layer::gradients, limits::kBytes},
       {"weights", &spec.staticBytes, &Layer::weights, limits::kBytes},
+      {"optimizer_state", &optimizerState, &Layer::optimizerState, limits::kBytes},
+      {"optimizer", &spec.optimizer, &Layer::optimizer, limits::kTime},
   };
   if (spec.backward)
     totals.push_back({"backward", &*spec.backward, &Layer::backward, limits::kTime});
@@ -146,13 +155,15 @@ void sumUp(Spec &spec, Errors &errors) {
     }
     spec.boundary.values[stage] = last->boundary.value_or(layers.boundary[stage]);
     spec.boundary.marks[stage] = last->boundary ? last->mark : layers.boundary.markOf(stage);
-    // Three numbers of at most 2^60 each do not overflow.
-    int64_t &always = spec.staticBytes.values[stage];
-    always += spec.gradients[stage] + layers.staticBytes[stage];
-    if (always > limits::kBytes) {
-      errors.add(mark, fmt::format("layers: weights, gradients and tensors.static of stage {} come to more than 2^60 "
-                                   "bytes",
-                                   stage));
+    // Four numbers of at most 2^60 each do not overflow.
+    int64_t &always = spec.staticBytes.values[stage], &update = spec.optimizer.values[stage];
+    always += spec.gradients[stage] + optimizerState[stage] + layers.staticBytes[stage];
+    update += layers.optimizer[stage];
+    if (always > limits::kBytes || update > limits::kTime) {
+      errors.add(mark, fmt::format("layers: {} of stage {} come to more than {}",
+                                   always > limits::kBytes ? "weights, gradients, optimizer_state and tensors.static"
+                                                           : "optimizer and costs.optimizer",
+                                   stage, always > limits::kBytes ? "2^60 bytes" : "10^18 ps"));
       return;
     }
   }

@@ -70,6 +70,8 @@ private:
     case Type::Variants:
       return variants(path, node);
     case Type::Integers:
+      if (!key.choices.empty() && !node.isSequence())
+        return number(path, node, choice(key, node), numbers);
       return node.isSequence() ? list(key, path, node, numbers) : wrong(path, node, "a list of integers");
     case Type::Schedule:
       return schedule(path, node);
@@ -189,7 +191,10 @@ private:
   bool scalar(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
     if (key.perSample && node.isMap())
       return sampled(key, path, node, numbers);
-    Quantity quantity = parse(key, node);
+    return number(path, node, parse(key, node), numbers);
+  }
+
+  bool number(const std::string &path, const Node &node, const Quantity &quantity, std::vector<Number> &numbers) {
     if (!quantity.ok()) {
       errors.add(node.mark, fmt::format("{}: {}", path, quantity.error));
       return false;
@@ -254,15 +259,22 @@ private:
         return {text == "true", {}};
       return {0, fmt::format("expected true or false, found {}", describe(node))};
     default:
-      break;
+      return choice(key, node);
     }
+  }
+
+  /// The index of one of the key's choices.
+  static Quantity choice(const Key &key, const Node &node) {
+    const std::string_view text = node.isScalar() ? std::string_view(node.text) : "";
     auto at = std::find(key.choices.begin(), key.choices.end(), text);
     if (node.isScalar() && at != key.choices.end())
       return {at - key.choices.begin(), {}};
     std::string_view near = nearest(text, key.choices);
     return {0, fmt::format("expected {}{}, found {}{}", fmt::join(key.choices, ", "),
-                           key.type == Type::Placement ? ", or a list for each rank" : "", describe(node),
-                           near.empty() ? "" : fmt::format("; did you mean '{}'?", near))};
+                           key.type == Type::Placement  ? ", or a list for each rank"
+                           : key.type == Type::Integers ? ", or a list of integers"
+                                                        : "",
+                           describe(node), near.empty() ? "" : fmt::format("; did you mean '{}'?", near))};
   }
 
   bool schedule(const std::string &path, const Node &node) {

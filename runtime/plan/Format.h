@@ -12,8 +12,13 @@ namespace pipec::plan {
 
 inline constexpr std::string_view kMagic = "PIPEPLAN";
 inline constexpr uint16_t kMajor = 1;
-// The newest of what it has: its kinds, and what its collectives carry and their groups (1.3).
-inline constexpr uint16_t kMinor = std::max(uint8_t(3), std::ranges::max(kKindTable, {}, &KindRow::since).since);
+// A plan is written in the oldest minor version that has all that it uses: 3 (what collectives carry, and their
+// groups), or that of its newest kind, or that of the cut.
+inline constexpr uint16_t kOldestWritten = 3;
+inline constexpr uint16_t kWithCut = 4;
+// The newest that is read.
+inline constexpr uint16_t kMinor =
+    std::max(kWithCut, uint16_t(std::ranges::max(kKindTable, {}, &KindRow::since).since));
 // Where the fields stand; each little endian.
 inline constexpr size_t kMajorAt = 8;
 inline constexpr size_t kMinorAt = 10;

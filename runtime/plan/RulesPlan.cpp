@@ -198,6 +198,16 @@ Status certificate(const Variant &variant) {
   if (c.spanLowerBound > c.span)
     return Status::input(fmt::format("P19: the certificate's span, {}, is under its lower bound, {}", timeText(c.span),
                                      timeText(c.spanLowerBound)));
+  if (!within(variant.cutBound, 0, c.makespan))
+    return Status::input(
+        fmt::format("P19: the certificate's bound over all cuts is {} ps, expected 0 to {}, the makespan",
+                    variant.cutBound, c.makespan));
+  if (!variant.cut.empty() &&
+      (int64_t(variant.cut.size()) != variant.stagesOfCopy() ||
+       std::any_of(variant.cut.begin(), variant.cut.end(), [](int32_t each) { return each < 1; })))
+    return Status::input(fmt::format(
+        "P19: expected a layer or more for each of {} stages in the cut, found {} stages{}", variant.stagesOfCopy(),
+        variant.cut.size(), int64_t(variant.cut.size()) != variant.stagesOfCopy() ? "" : ", some without"));
   return {};
 }
 

@@ -81,6 +81,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   const Certificate &c = variant.certificate;
   const file::Certificate certificate(c.makespan, c.span, c.lowerBound, c.spanLowerBound, same<file::Bound>(c.bound),
                                       same<file::Bound>(c.spanBound));
+  const auto cut =
+      variant.cut.empty() ? flatbuffers::Offset<flatbuffers::Vector<int32_t>>() : builder.CreateVector(variant.cut);
   file::VariantBuilder out(builder);
   out.add_stages(variant.stages);
   out.add_microbatches(variant.microbatches);
@@ -89,6 +91,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_certificate(&certificate);
   out.add_copies(variant.copies);
   out.add_slices(variant.slices);
+  out.add_cut(cut);
+  out.add_cut_bound(variant.cutBound);
   return out.Finish();
 }
 
@@ -120,6 +124,19 @@ Offset<flatbuffers::Vector<Offset<file::Group>>> writeGroups(FlatBufferBuilder &
   return groups.empty() ? Offset<flatbuffers::Vector<Offset<file::Group>>>() : builder.CreateVector(groups);
 }
 
+/// The oldest minor version of the format that has all that the plan uses.
+uint16_t minorOf(const Plan &plan) {
+  uint16_t minor = kOldestWritten;
+  for (const Variant &variant : plan.variants) {
+    if (!variant.cut.empty() || variant.cutBound != 0)
+      minor = std::max(minor, kWithCut);
+    for (const Program &program : variant.programs)
+      for (const Operation &operation : program.operations)
+        minor = std::max(minor, uint16_t(rowOf(operation.kind).since));
+  }
+  return minor;
+}
+
 /// More than encode() needs for it: rows, and a generous allowance for each table.
 uint64_t sizeEstimate(const Plan &plan) {
   constexpr uint64_t kTable = 256;
@@ -127,7 +144,7 @@ uint64_t sizeEstimate(const Plan &plan) {
   for (const Group &group : plan.groups)
     bytes += kTable + group.members.size() * sizeof(uint32_t);
   for (const Variant &variant : plan.variants) {
-    bytes += kTable + variant.name.size() + variant.schedule.size();
+    bytes += kTable + variant.name.size() + variant.schedule.size() + variant.cut.size() * sizeof(int32_t);
     for (const Program &p : variant.programs)
       bytes += kTable + p.stages.size() * 4 + p.queues.size() * sizeof(file::Queue) +
                p.rings.size() * sizeof(file::Ring) + p.operations.size() * sizeof(file::Operation) +
@@ -231,7 +248,7 @@ std::vector<uint8_t> encode(const Plan &plan) {
   bytes.insert(bytes.end(), builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   putLittle(bytes, kMajorAt, kMajor, 2);
-  putLittle(bytes, kMinorAt, kMinor, 2);
+  putLittle(bytes, kMinorAt, minorOf(plan), 2);
   putLittle(bytes, kChecksumAt, crc32(0, bytes.data() + kHeaderBytes, uInt(builder.GetSize())), 4);
   return bytes;
 }

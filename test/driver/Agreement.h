@@ -22,8 +22,8 @@ struct Made {
   std::optional<Lowered> lowered;
   schedule::Words words;
   plan::Variant ideal; // the programs as crossCheck() takes them
-  std::string errors; // of passes; all else is empty then
-  std::string places; // of the errors
+  std::string errors;  // of passes; all else is empty then
+  std::string places;  // of the errors
 };
 
 class Agreement : public testing::Test {

@@ -363,6 +363,10 @@ TEST_F(TableRules, P19Certificate) {
                          [&] { variant().certificate.spanLowerBound = 1; },
                          [&] { variant().certificate.bound = Bound(8); },
                          [&] { variant().certificate.spanBound = Bound(200); },
+                         [&] { variant().cutBound = -1; },
+                         [&] { variant().cutBound = variant().certificate.makespan + 1; },
+                         [&] { variant().cut.assign(size_t(variant().stages) + 1, 1); },
+                         [&] { variant().cut.assign(size_t(variant().stages), 0); },
                      });
 }
 

@@ -91,7 +91,7 @@ TEST(Diagnostics, pipeline) {
            {"pipeline: {ranks: 4, microbatches: 8, cut: []}",
             "1:44: error: pipeline.cut: expected one value for each stage, found an empty list"},
            {"pipeline: {ranks: 4, microbatches: 8, cut: 4}",
-            "1:44: error: pipeline.cut: expected a list of integers, found '4'"},
+            "1:44: error: pipeline.cut: expected auto, or a list of integers, found '4'"},
        }) {
     Lines lines{.pipeline = c.line};
     EXPECT_EQ(wrong(lines.text()), "spec.yaml:" + c.message) << c.line;

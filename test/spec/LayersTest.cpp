@@ -126,7 +126,7 @@ TEST(Layers, refused) {
             "3:9: error: layers: expected at least one for each of the 4 stages, found 3"},
            {"layers: [{" + each + ", count: 30}]",
             "3:9: error: layers: 30 layers do not divide equally among 4 stages; say how many go to each with "
-            "pipeline.cut, for example [7, 8, 8, 7]"},
+            "pipeline.cut, for example [7, 8, 8, 7]; or auto, which chooses"},
            {"layers: [{" + each + ", count: 4}]\ncosts: {forward: 1ms}",
             "4:18: error: costs.forward: give either this, or layers\n3:9: note: layers is given here"},
            {"layers: [{" + each + ", count: 4}]\ntensors: {activation: 1B, gradients: 1B}",
@@ -148,7 +148,46 @@ TEST(Layers, cutRefused) {
                                   "3:9: note: layers is given here");
   EXPECT_EQ(wrong(model(layers, "ranks: 20, microbatches: 8")),
             "3:9: error: layers: 30 layers do not divide equally among 20 stages; say how many go to each with "
-            "pipeline.cut, for example 10 stages of 2 and 10 of 1");
+            "pipeline.cut, for example 10 stages of 2 and 10 of 1; or auto, which chooses");
+}
+
+TEST(Layers, cutAuto) {
+  const std::string pipeline = "ranks: 4, microbatches: 8, cut: auto",
+                    layers = "layers: [{count: 30, forward: 2ms, backward: 4ms, optimizer: 1ms, optimizer_state: 3B}]";
+  // Until a cut is chosen, as equal as can be.
+  const Spec spec = right(model(layers + "\ncosts: {optimizer: 5ms}\ntensors: {static: 7B}", pipeline)).at(0);
+  EXPECT_TRUE(spec.layers->choosesCut);
+  EXPECT_EQ(spec.forward.values, (std::vector<int64_t>{14 * kMs, 16 * kMs, 16 * kMs, 14 * kMs}));
+  EXPECT_EQ(spec.optimizer.values, (std::vector<int64_t>{12 * kMs, 13 * kMs, 13 * kMs, 12 * kMs}));
+  EXPECT_EQ(spec.staticBytes.values, (std::vector<int64_t>{28, 31, 31, 28}));
+  const auto beside = [&](const std::string &more) { return wrong(model(layers + "\n" + more, pipeline)); };
+  const std::string given = "1:44: note: pipeline.cut: auto is given here";
+  EXPECT_EQ(
+      beside("tensors: {static: [1B, 2B, 3B, 4B]}"),
+      "4:19: error: tensors.static: expected layers[].weights, gradients and optimizer_state, which goes with any "
+      "cut, found a list by stage\n" +
+          given);
+  EXPECT_EQ(
+      beside("costs: {optimizer: [1ms, 1ms, 1ms, 1ms]}"),
+      "4:20: error: costs.optimizer: expected layers[].optimizer, which goes with any cut, found a list by stage\n" +
+          given);
+  EXPECT_EQ(beside("costs: {optimizer: {time: [1ms, 1ms, 1ms, 1ms], global_norm: true}}"),
+            "4:27: error: costs.optimizer.time: expected layers[].optimizer, which goes with any cut, found a list by "
+            "stage\n" +
+                given);
+  EXPECT_EQ(
+      beside("tensors: {boundary: [1B, 1B, 1B, 1B]}"),
+      "4:21: error: tensors.boundary: expected layers[].boundary, which goes with any cut, found a list by stage\n" +
+          given);
+  EXPECT_EQ(
+      beside("costs: {overlapped: [6ms, 6ms, 6ms, 6ms]}"),
+      "4:21: error: costs.overlapped: expected one value for all stages, which goes with any cut, found a list by "
+      "stage\n" +
+          given);
+  EXPECT_EQ(wrong(model("costs: {forward: 1ms, backward: 1ms}", pipeline)),
+            "1:44: error: pipeline.cut: expected layers to cut, found none");
+  EXPECT_EQ(wrong(model("layers: [{count: 3, forward: 2ms, backward: 4ms}]", pipeline)),
+            "3:9: error: layers: expected at least one for each of the 4 stages, found 3");
 }
 
 TEST(Layers, beyondTheLimits) {
@@ -158,8 +197,13 @@ TEST(Layers, beyondTheLimits) {
   EXPECT_EQ(with("forward: 999999s, backward: 1ms"),
             "3:10: error: layers: forward of the 1048576 layers of stage 0 comes to more than 10^18 ps");
   EXPECT_EQ(with("forward: 1ms, backward: 1ms, weights: 1TiB, gradients: 0B"), "");
-  EXPECT_EQ(with("forward: 1ms, backward: 1ms, weights: 1TiB, gradients: 1B"),
-            "3:10: error: layers: weights, gradients and tensors.static of stage 0 come to more than 2^60 bytes");
+  EXPECT_EQ(
+      with("forward: 1ms, backward: 1ms, weights: 1TiB, gradients: 1B"),
+      "3:10: error: layers: weights, gradients, optimizer_state and tensors.static of stage 0 come to more than 2^60 "
+      "bytes");
+  EXPECT_EQ(wrong(model("layers: [{forward: 1ms, backward: 1ms, optimizer: 999999s}]\ncosts: {optimizer: 2s}",
+                        "ranks: 1, microbatches: 1")),
+            "3:10: error: layers: optimizer and costs.optimizer of stage 0 come to more than 10^18 ps");
   EXPECT_EQ(with("forward: 1ms, backward: 1ms, activation: 2TiB"),
             "3:10: error: layers: activation of the 1048576 layers of stage 0 comes to more than 2^60 bytes");
   EXPECT_EQ(with("forward: 1ms, backward: 0.5s", "ranks: 1, microbatches: 1024"),

@@ -68,6 +68,7 @@ struct WhatIf {
   plan::Time span = 0;
   int64_t microbatches = 0;
   std::vector<plan::Bytes> peaks; // by rank
+  std::vector<int32_t> cut;       // that `auto` chose
 
   plan::Bytes peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
 };
@@ -88,7 +89,7 @@ std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant 
   if (v == compiled.plan.variants.size())
     return std::nullopt;
   const plan::Variant &made = compiled.plan.variants[v];
-  WhatIf result{change, set, made.certificate.span, made.wholeMicrobatches(), {}};
+  WhatIf result{change, set, made.certificate.span, made.wholeMicrobatches(), {}, made.cut};
   for (const simulate::RankResult &rank : compiled.walks[v].ranks)
     result.peaks.push_back(rank.peak);
   return result;
@@ -124,6 +125,17 @@ std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Va
                 {byRank ? fmt::format("memory.limit=[{}]", fmt::join(set, ", ")) : "memory.limit=" + set.front()});
 }
 
+/// The cut that `auto` chooses.
+std::optional<WhatIf> otherCut(const CommandOptions &options, const plan::Variant &variant) {
+  std::optional<WhatIf> found = whatIf(options, variant, "", {"pipeline.cut=auto"});
+  if (!found)
+    return std::nullopt;
+  const std::string cut = fmt::format("[{}]", fmt::join(found->cut, ", "));
+  found->change = fmt::format("the layers cut {}", cut);
+  found->set = {"pipeline.cut=" + cut};
+  return found;
+}
+
 /// Every link like this, those with figures of their own too.
 std::vector<std::string> everyLink(const schedule::Problem &problem, std::optional<schedule::Time> latency,
                                    std::optional<int64_t> bandwidth) {
@@ -142,8 +154,9 @@ std::vector<std::string> everyLink(const schedule::Problem &problem, std::option
 }
 
 /// Changes that the spec takes.
-std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &variant,
-                            const schedule::Problem &problem) {
+std::vector<WhatIf> whatIfs(const CommandOptions &options, const Compiled &compiled, size_t v) {
+  const plan::Variant &variant = compiled.plan.variants[v];
+  const schedule::Problem &problem = compiled.problems[v];
   std::vector<WhatIf> tried;
   auto add = [&](std::optional<WhatIf> each) {
     if (each)
@@ -154,6 +167,8 @@ std::vector<WhatIf> whatIfs(const CommandOptions &options, const plan::Variant &
   add(whatIf(options, variant, "links without latency", everyLink(problem, 0, std::nullopt)));
   add(whatIf(options, variant, "links of unlimited bandwidth", everyLink(problem, std::nullopt, 0)));
   add(enoughMemory(options, variant));
+  if (compiled.hasLayers && !compiled.choosesCut)
+    add(otherCut(options, variant));
   return tried;
 }
 
@@ -174,11 +189,10 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
     return fail(options, options.input, status);
   const size_t v = variantOf(options);
   const emit::Report &own = figures.variants[v];
-  const plan::Variant &variant = compiled.plan.variants[v];
   const plan::Certificate &certificate = own.certificate;
   const schedule::Problem *problem = compiled.problems.empty() ? nullptr : &compiled.problems[v];
   std::optional<Formulas> formula = problem ? formulas(own.schedule, *problem, compiled.parameters[v]) : std::nullopt;
-  std::vector<WhatIf> tried = problem ? whatIfs(options, variant, *problem) : std::vector<WhatIf>{};
+  std::vector<WhatIf> tried = problem ? whatIfs(options, compiled, v) : std::vector<WhatIf>{};
   auto perMicrobatch = [](plan::Time span, int64_t microbatches) { return double(span) / double(microbatches); };
   const double now = perMicrobatch(certificate.span, own.microbatches);
   auto gain = [&](const WhatIf &each) { return now > 0 ? 1 - perMicrobatch(each.span, each.microbatches) / now : 0.0; };

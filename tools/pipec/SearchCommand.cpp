@@ -25,7 +25,7 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
   std::vector<Row> rows;
   {
     const Progress progress(!options.json);
-    rows = compareSchedules(sourceOf(options), objective, spec.stages, std::cref(progress));
+    rows = compareSchedules(sourceOf(options), spec, std::cref(progress));
   }
   sortRows(rows, objective);
   return print(options, rows, tableOf(rows, objective));

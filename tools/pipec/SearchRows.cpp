@@ -5,6 +5,7 @@
 #include "tools/pipec/Inputs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -33,6 +34,10 @@ nlohmann::ordered_json json(const Row &row) {
   object["gap"] = gap(certificate.makespan, certificate.lowerBound);
   object["span_bubble_rate"] = row.bubble;
   object["peak_bytes"] = row.peak;
+  if (!row.cut.empty()) {
+    object["stages_per_rank"] = row.stages / row.problem.ranks;
+    object["cut"] = row.cut;
+  }
   object["backward"] = backwardOf(row); // whose bounds these are
   const schedule::Problem &problem = row.problem;
   if (problem.memoryLimit != 0 && problem.withheld.empty())
@@ -59,8 +64,10 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
       several |= boundOf(each.certificate, objective) != boundOf(first->certificate, objective) ||
                  each.problem.backward != first->problem.backward;
     }
-  std::string table = fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}{}\n", "schedule", "span", "bubble",
-                                  "makespan", "peak", "gap", several ? "  of its bound" : "");
+  const bool cuts = std::any_of(rows.begin(), rows.end(), [](const Row &each) { return !each.cut.empty(); });
+  std::string table =
+      fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}{}{}\n", "schedule", "span", "bubble", "makespan", "peak",
+                  "gap", several ? fmt::format("  {:<20}", "of its bound") : "", cuts ? "  layers of each stage" : "");
   for (const Row &each : rows) {
     if (!each.wrong.empty()) {
       table += fmt::format("{:<18} {}\n", each.name, each.wrong);
@@ -68,10 +75,11 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
     }
     const plan::Time bound = boundOf(each.certificate, objective);
     table +=
-        fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}\n", each.name,
+        fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}{}\n", each.name,
                     plan::timeText(each.certificate.span), 100 * each.bubble, plan::timeText(each.certificate.makespan),
                     plan::bytesText(each.peak), 100 * gap(timeOf(each.certificate, objective), bound),
-                    several ? fmt::format("  {}, {}", plan::timeText(bound), backwardOf(each)) : "");
+                    several ? fmt::format("  {:<20}", plan::timeText(bound) + ", " + backwardOf(each)) : "",
+                    cuts ? fmt::format("  [{}]", fmt::join(each.cut, ", ")) : "");
   }
   return table;
 }

@@ -1,0 +1,128 @@
+#include "compiler/driver/Cut.h"
+
+#include "compiler/driver/Compile.h"
+#include "runtime/plan/Limits.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+
+namespace pipec {
+
+namespace {
+
+schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
+
+/// How much is done. The more forwards a step has, the less of it, so that it takes about as long whatever the size.
+struct Room {
+  int64_t judged;        // cuts whose order is walked, where not all are looked at
+  int64_t compiled;      // with the schedule's own order, where not all are looked at
+  int64_t compiledOfAll; // where all are
+  int64_t searched;      // with orders that are searched for
+
+  explicit Room(int64_t forwards)
+      : judged(std::clamp<int64_t>(kForwards / forwards, 64, 4096)), compiled(6),
+        compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(forwards <= 64    ? 48
+                                                                                    : forwards <= 512 ? 12
+                                                                                                      : 3) {}
+
+private:
+  static constexpr int64_t kForwards = int64_t(1) << 19;
+};
+
+class Choosing {
+public:
+  Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, CutSpace given, Made &made, bool &internal)
+      : spec(spec), context(context), compile(compile), space(std::move(given)), made(made), internal(internal),
+        room(std::max<int64_t>(1, int64_t(space.work.stages()) * spec.microbatches.value)),
+        cuts(space.work, [this](const schedule::Cut &cut) { return judge(cut); }, room.judged) {}
+
+  bool run() {
+    int64_t left = !space.schedules.empty() ? room.searched : cuts.looksAtAll() ? room.compiledOfAll : room.compiled;
+    // Plans may take longer than their orders promise, so more cuts come into question.
+    for (schedule::Time horizon = -1; horizon != best();) {
+      horizon = best();
+      cuts.run(found ? horizon : 0);
+      for (const auto &[cost, cut] : cuts.judged())
+        if (left > 0 && !internal)
+          left -= attempt(cut);
+    }
+    for (const schedule::Cut &each : cuts.usual())
+      attempt(each);
+    if (!found)
+      return false;
+    made.variant.cut.assign(chosen.begin(), chosen.end());
+    made.variant.cutBound = std::min(timeOf(made), cuts.bound([&](const schedule::Cut &cut) {
+      const std::optional<CutTrial> trial = trialOf(cut);
+      return trial && trial->fits ? std::optional(trial->lower) : std::nullopt;
+    }));
+    return true;
+  }
+
+  /// The cut to go on with; where none compiles, the one that says best what is wrong.
+  schedule::Cut cut() const {
+    return found ? chosen : cuts.judged().empty() ? cuts.usual().front() : cuts.judged().begin()->second;
+  }
+
+private:
+  schedule::Time best() const { return found ? timeOf(made) : 0; }
+
+  std::optional<CutTrial> trialOf(const schedule::Cut &cut) {
+    spec.layers->cut = {cut, spec.layers->cutMark};
+    return tryCut(spec, space.schedules, context);
+  }
+
+  std::optional<schedule::CutCost> judge(const schedule::Cut &cut) {
+    const std::optional<CutTrial> trial = trialOf(cut);
+    if (!trial)
+      return std::nullopt;
+    atLeast[cut] = trial->fits ? std::max(trial->lower, trial->least) : limits::kTime;
+    return trial->cost;
+  }
+
+  /// Compiles a cut that may be better than the best so far; whether it did.
+  bool attempt(const schedule::Cut &cut) {
+    const auto least = atLeast.find(cut);
+    if (least == atLeast.end() || (found && least->second >= timeOf(made)) || !attempted.insert(cut).second)
+      return false;
+    spec.layers->cut = {cut, spec.layers->cutMark};
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    Made other;
+    if (compile(spec, other, internal) == Code::Ok && (!found || timeOf(other) < timeOf(made))) {
+      made = std::move(other);
+      chosen = cut;
+      found = true;
+    }
+    return true;
+  }
+
+  spec::Spec &spec;
+  MLIRContext &context;
+  CompileSpec compile;
+  const CutSpace space;
+  Made &made;
+  bool &internal;
+  const Room room;
+  std::map<schedule::Cut, schedule::Time> atLeast; // of those judged, what their plans take
+  std::set<schedule::Cut> attempted;
+  schedule::Cut chosen;
+  bool found = false;
+  schedule::CutSearch cuts;
+};
+
+} // namespace
+
+Code compileCut(spec::Spec &spec, MLIRContext &context, CompileSpec compile, Made &made, bool &internal) {
+  std::optional<CutSpace> space = cutSpaceOf(spec, context);
+  if (!space)
+    return Code::Input;
+  Choosing choosing(spec, context, compile, std::move(*space), made, internal);
+  const bool found = choosing.run();
+  spec.layers->cut = {choosing.cut(), spec.layers->cutMark};
+  return found ? Code::Ok : compile(spec, made, internal);
+}
+
+} // namespace pipec

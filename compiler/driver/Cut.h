@@ -1,0 +1,17 @@
+// What `cut: auto` compiles: the cuts that promise most, until none that is left can be better or the work for it is
+// done. The plan of the best is the answer.
+#pragma once
+
+#include "compiler/driver/Auto.h"
+#include "compiler/schedule/cut/Balance.h"
+
+namespace pipec {
+
+/// Compiles a spec that has a cut, whatever its schedule, as CompileOnce does a choice.
+using CompileSpec = llvm::function_ref<Code(const spec::Spec &, Made &, bool &internal)>;
+
+/// Leaves in `spec` the cut that the result was made with; on it stands the bound over all cuts. The choice is exact
+/// for one stage a rank and at most CutSearch::kAll cuts, if the schedule is not `auto`.
+Code compileCut(spec::Spec &spec, mlir::MLIRContext &context, CompileSpec compile, Made &made, bool &internal);
+
+} // namespace pipec

@@ -1,0 +1,138 @@
+// `cut: auto`: what a cut of the layers would come to with the spec's schedule, before anything is compiled.
+#include "compiler/driver/FromSpecImport.h"
+#include "compiler/schedule/construct/Refill.h"
+#include "compiler/schedule/evaluate/Buffers.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/search/Search.h"
+#include "compiler/spec/Stages.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace pipec {
+
+namespace {
+
+/// What each layer takes of its rank in a step, at least.
+schedule::CutWork workOf(const spec::Spec &spec, const schedule::Problem &problem) {
+  schedule::CutWork work;
+  work.rankOf = problem.rankOf;
+  work.copies = problem.copies;
+  const int64_t microbatches = spec.microbatches.value / problem.copies;
+  for (const spec::Layer &each : spec.layers->entries) {
+    int64_t backward = problem.backward == schedule::BackwardMode::Split || !spec.backward
+                           ? each.backwardInput + each.backwardWeight
+                           : each.backward;
+    // Of passes that run together the longer one counts.
+    const int64_t passes = spec.overlapped ? backward : each.forward + backward;
+    work.layers.insert(work.layers.end(), size_t(each.count), microbatches * passes + each.optimizer);
+  }
+  // A slice's part of a time is rounded, by half a picosecond at most.
+  if (problem.slices > 1)
+    work.perStage = -2 * problem.slices * microbatches;
+  if (!spec.layers->optimizer.list)
+    work.perStage += spec.layers->optimizer[0];
+  return work;
+}
+
+} // namespace
+
+LogicalResult Import::choose() {
+  return spec.schedule.name == "block"   ? customBlock()
+         : spec.schedule.name == "order" ? orderFile()
+         : spec.schedule.name == "auto"  ? autoSchedule()
+                                         : catalogueEntry();
+}
+
+std::optional<CutSpace> Import::cutSpace() {
+  constexpr size_t kSchedules = 2; // of the catalogue, that stand for what a search would find
+  constexpr int64_t kMostLayers = 1 << 16;
+  if (const int64_t count = spec.layers->count(); count > kMostLayers)
+    return error(spec.layers->cutMark) << "pipeline.cut: auto is for at most " << kMostLayers << " layers, found "
+                                       << count,
+           std::nullopt;
+  if (failed(choose()) || failed(settle()) || failed(fillAndCheck()))
+    return std::nullopt;
+  CutSpace space{workOf(spec, problem), objective.value_or(schedule::Objective::Span), {}};
+  if (!objective)
+    return space;
+  spec.layers->cut = {schedule::sharedCut(space.work), spec.layers->cutMark};
+  std::vector<std::tuple<__int128, schedule::Time, std::string>> times;
+  for (const schedule::Entry &each : schedule::catalogue())
+    if (const std::optional<Taken> found = each.copies() == 1 ? takenBy(each) : std::nullopt;
+        found && found->stages == size_t(spec.stages))
+      times.emplace_back(std::max<__int128>(found->excess, 0), found->cost.first, each.name);
+  std::sort(times.begin(), times.end());
+  for (size_t i = 0; i != std::min(kSchedules, times.size()); ++i)
+    space.schedules.push_back(std::get<2>(times[i]));
+  return space;
+}
+
+std::optional<CutTrial> Import::tryCut(const std::vector<std::string> &schedules) {
+  if (failed(choose()) || failed(settle()) || failed(fillAndCheck()) || failed(checkPairs()) ||
+      (spec.schedule.name == "block" && failed(checkBlock())))
+    return std::nullopt;
+  const schedule::Objective by = objective.value_or(schedule::Objective::Span);
+  CutTrial trial;
+  const auto limits = [&](const schedule::Problem &each) {
+    const schedule::Bytes least = schedule::leastLimit(each);
+    return each.memoryLimit == 0 || least <= each.memoryLimit ? __int128(0) : __int128(least) - each.memoryLimit;
+  };
+  trial.cost.excess = limits(problem);
+  trial.fits = trial.cost.excess == 0;
+  if (trial.fits)
+    trial.lower = schedule::boundOf(problem, by);
+  if (objective) {
+    trial.cost.time = trial.lower + trial.lower / 4; // of a guess
+    for (const schedule::Problem &other : placements())
+      trial.lower = std::min(trial.lower, schedule::boundOf(other, by));
+    for (const std::string &each : schedules)
+      if (const std::optional<Taken> found = takenBy(*schedule::find(each)); found && found->excess <= 0)
+        trial.cost.time = std::min(trial.cost.time, found->cost.first);
+    return trial;
+  }
+  const schedule::Words words = order   ? order->words
+                                : entry ? schedule::wordsOf(*entry, problem, parameters)
+                                        : schedule::refill(problem, *block);
+  const schedule::Evaluation found = schedule::evaluate(problem, words);
+  if (!found.complete)
+    return std::nullopt;
+  trial.cost.time = found.span;
+  trial.cost.other = found.makespan;
+  if (problem.memoryLimit != 0)
+    trial.cost.excess = std::max<__int128>(schedule::excessOf(problem, words), 0);
+  // Queues and buffers only add time. W that run when their rank waits may save some.
+  if (spec.weights.value == spec::Weights::Ordered)
+    trial.least = found.span;
+  return trial;
+}
+
+std::optional<CutSpace> cutSpaceOf(const spec::Spec &spec, MLIRContext &context) {
+  context.loadDialect<pipe::PipeDialect>();
+  return Import(spec, context, {1}).cutSpace();
+}
+
+schedule::Bytes leastLimitOfCuts(spec::Spec spec, MLIRContext &context) {
+  constexpr int64_t kJudged = 256;
+  const std::optional<CutSpace> space = cutSpaceOf(spec, context);
+  if (!space)
+    return 0;
+  schedule::CutSearch cuts(
+      space->work,
+      [&](const schedule::Cut &cut) {
+        spec.layers->cut = {cut, spec.layers->cutMark};
+        return std::optional(schedule::CutCost{leastLimitOf(spec, context), 0, 0});
+      },
+      kJudged);
+  cuts.run();
+  return schedule::Bytes(cuts.judged().begin()->first.excess);
+}
+
+std::optional<CutTrial> tryCut(const spec::Spec &spec, const std::vector<std::string> &schedules,
+                               MLIRContext &context) {
+  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+  return Import(spec, context, {1}).tryCut(schedules);
+}
+
+} // namespace pipec

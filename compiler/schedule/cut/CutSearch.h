@@ -1,0 +1,63 @@
+// The cuts that a judge likes best. Where there are few, none is missed.
+#pragma once
+
+#include "compiler/schedule/cut/Balance.h"
+
+#include <compare>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace pipec::schedule {
+
+/// What a judge finds of a cut, the best least.
+struct CutCost {
+  __int128 excess = 0; // bytes over the memory limit, on the rank where it is most; 0: it fits
+  Time time = 0;       // of the objective, no less than the busiest rank's work
+  Time other = 0;      // of the other objective
+  auto operator<=>(const CutCost &) const = default;
+};
+
+/// Nothing where the cut cannot be scheduled at all.
+using JudgeCut = std::function<std::optional<CutCost>(const Cut &)>;
+
+class CutSearch {
+public:
+  /// All cuts are looked at where there are at most kAll. Else the search judges so many: first the balanced ones, then
+  /// such as differ from the best by a layer between two stages. The judge must outlive it.
+  CutSearch(CutWork work, JudgeCut judge, int64_t most);
+
+  /// Judges; of all cuts, those that the busiest rank's work does not rule out: it is less than `horizon`, and no more
+  /// than the time of the best so far, or than `horizon` where that is more. To be called again with a later horizon.
+  void run(Time horizon = 0);
+
+  bool looksAtAll() const { return !all.empty(); }
+  /// All that were judged, the best first.
+  const std::set<std::pair<CutCost, Cut>> &judged() const { return best; }
+  /// The cuts that people and programs choose: even, by shares of work, with the least busiest rank or stage.
+  const std::vector<Cut> &usual() const { return starts; }
+  /// What no cut beats: the least of `bound` over all cuts where all are looked at, else the busiest rank's least work.
+  /// `bound` is nothing for a cut that does not fit.
+  Time bound(const std::function<std::optional<Time>(const Cut &)> &bound) const;
+
+  static constexpr int64_t kAll = 10'000;
+
+private:
+  void judge(const Cut &cut);
+  void improve();
+
+  const CutWork work;
+  const JudgeCut judgeOf;
+  int64_t left; // to be judged
+  Balance balanced;
+  std::vector<Cut> starts;
+  std::vector<std::pair<Work, Cut>> all; // by their busiest rank; empty: too many
+  size_t next = 0;                       // of `all`
+  std::set<std::pair<CutCost, Cut>> best;
+  std::map<std::pair<CutCost, Cut>, size_t> open; // whose neighbours have not all been looked at: how many have
+  std::set<Cut> known;
+};
+
+} // namespace pipec::schedule

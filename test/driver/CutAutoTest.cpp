@@ -1,0 +1,119 @@
+// `cut: auto` against every cut, each compiled.
+#include "compiler/driver/Compile.h"
+#include "compiler/driver/Files.h"
+#include "compiler/schedule/model/Random.h"
+#include "test/driver/Agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+namespace pipec::test {
+namespace {
+
+struct Model {
+  std::string text;
+  int layers = 0, stages = 0;
+};
+
+Model randomModel(schedule::Random &random, const std::string &schedule) {
+  const auto upTo = [&](int most) { return int(random.below(size_t(most) + 1)); };
+  Model model;
+  model.stages = 2 + upTo(2);
+  model.layers = model.stages + 1 + upTo(5);
+  model.text = fmt::format("pipec: 1\npipeline: {{ranks: {}, microbatches: {}, cut: auto}}\nlayers:\n", model.stages,
+                           4 * (1 + upTo(2)));
+  for (int i = 0; i != model.layers; ++i)
+    model.text += fmt::format("  - {{forward: {}ms, backward_input: {}ms, backward_weight: {}ms, activation: {}MiB, "
+                              "weight_context: {}MiB, weights: {}MiB, optimizer: {}ms, optimizer_state: {}MiB}}\n",
+                              (1 + upTo(5)) * (upTo(4) == 0 ? 4 : 1), upTo(6), upTo(6), upTo(30), upTo(10), upTo(50),
+                              upTo(4), upTo(99));
+  model.text +=
+      fmt::format("costs: {{link: {{latency: {}us, bandwidth: {}GB/s}}}}\ntensors: {{boundary: {}MiB}}\n"
+                  "schedule: {}\ncommunicator: {}\n",
+                  upTo(2) * 500, upTo(1) == 0 ? 1 : 50, upTo(30), schedule, upTo(1) == 0 ? "shared" : "per_edge");
+  return model;
+}
+
+/// The plan; nothing where there is none.
+std::optional<plan::Variant> planOf(const std::string &name, const std::string &set) {
+  Compiled compiled;
+  Failure failure;
+  if (!compile(name, {set}, Stage::Plan, compiled, failure, Said::Nothing))
+    return std::nullopt;
+  return compiled.plan.variants.front();
+}
+
+/// Calls `see` with each cut of so many layers, as YAML.
+void eachCut(int layers, int stages, std::vector<int> &cut, const std::function<void(const std::string &)> &see) {
+  if (stages == 1) {
+    cut.push_back(layers);
+    see(fmt::format("[{}]", fmt::join(cut, ", ")));
+    cut.pop_back();
+    return;
+  }
+  for (int own = 1; own + stages - 1 <= layers; ++own) {
+    cut.push_back(own);
+    eachCut(layers - own, stages - 1, cut, see);
+    cut.pop_back();
+  }
+}
+
+TEST(CutAuto, IsTheBestOfAllCuts) {
+  schedule::Random random(7);
+  const char *schedules[] = {"1f1b", "zb-h1", "gpipe", "zb-h2", "eager-1f1b"};
+  for (int round = 0; round != rounds(15); ++round) {
+    const std::string schedule = schedules[random.below(std::size(schedules))];
+    Model model = randomModel(random, schedule);
+    const std::string name = fmt::format("model {}.yaml", round);
+    keep(name, model.text);
+    std::vector<int> cut;
+    if (random.below(2) == 0) { // a limit that many cuts are over
+      plan::Bytes least = 0;
+      eachCut(model.layers, model.stages, cut, [&](const std::string &each) {
+        Compiled compiled;
+        Failure failure;
+        ASSERT_TRUE(compile(name, {"pipeline.cut=" + each}, Stage::Plan, compiled, failure, Said::Nothing));
+        plan::Bytes most = 0;
+        for (const simulate::RankResult &rank : compiled.walks.front().ranks)
+          most = std::max(most, rank.peak);
+        least = least == 0 ? most : std::min(least, most);
+      });
+      keep(name, model.text += fmt::format("memory: {{limit: {}B}}\n", least + least / 5));
+    }
+    std::optional<plan::Time> best, bound;
+    eachCut(model.layers, model.stages, cut, [&](const std::string &each) {
+      if (const std::optional<plan::Variant> made = planOf(name, "pipeline.cut=" + each)) {
+        best = std::min(best.value_or(made->certificate.span), made->certificate.span);
+        bound = std::min(bound.value_or(made->certificate.spanLowerBound), made->certificate.spanLowerBound);
+        EXPECT_TRUE(made->cut.empty());
+        EXPECT_EQ(made->cutBound, 0);
+      }
+    });
+    const std::optional<plan::Variant> own = planOf(name, "pipeline.cut=auto");
+    ASSERT_EQ(own.has_value(), best.has_value()) << model.text;
+    if (!own)
+      continue;
+    EXPECT_EQ(own->certificate.span, *best) << model.text;
+    EXPECT_LE(own->cutBound, *bound) << model.text;
+    EXPECT_EQ(own->cut.size(), size_t(model.stages));
+    EXPECT_EQ(planOf(name, fmt::format("pipeline.cut=[{}]", fmt::join(own->cut, ", ")))->certificate.span, *best);
+  }
+}
+
+TEST(CutAuto, VariantsShareTheCut) {
+  const std::string name = "variants of a cut.yaml";
+  schedule::Random random(8);
+  keep(name, randomModel(random, "1f1b").text + "variants: [{schedule: 1f1b}, {schedule: zb-h1}]\n");
+  Compiled compiled;
+  Failure failure;
+  ASSERT_TRUE(compile(name, {}, Stage::Plan, compiled, failure)) << failure.message;
+  ASSERT_EQ(compiled.plan.variants.size(), 2u);
+  const plan::Variant &first = compiled.plan.variants[0], &second = compiled.plan.variants[1];
+  EXPECT_FALSE(first.cut.empty());
+  for (size_t rank = 0; rank != first.programs.size(); ++rank)
+    EXPECT_EQ(first.programs[rank].staticBytes, second.programs[rank].staticBytes);
+}
+
+} // namespace
+} // namespace pipec::test
