@@ -74,8 +74,20 @@ private:
         links.empty() ? ArrayAttr() : builder.getArrayAttr(links),
         listOf(byStage([](const schedule::Stage &stage) { return stage.optimizer; })),
         listOf(byStage([&](const schedule::Stage &stage) { return problem.copies == 1 ? 0 : stage.gradients; })),
+        problem.backward == schedule::BackwardMode::Fused ? DenseI64ArrayAttr() : wholeOf(),
         listOf(byStage([](const schedule::Stage &stage) { return stage.overlapped.value_or(-1); }), -1),
         listOf(problem.staticBytes), listOf(problem.workspace), listOf(limits()), problem.globalNorm);
+  }
+
+  /// What whole backwards of a split problem take; nothing where that is what B and W take.
+  DenseI64ArrayAttr wholeOf() {
+    std::vector<int64_t> values;
+    bool usual = true;
+    for (const schedule::Stage &stage : problem.stages) {
+      values.push_back(stage.backward);
+      usual &= stage.backward == stage.backwardInput + stage.backwardWeight;
+    }
+    return usual ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(values);
   }
 
   /// The memory limit of each rank; 0: none.

@@ -2,7 +2,9 @@
 
 #include "compiler/driver/FromSpecImport.h"
 #include "compiler/schedule/construct/Refill.h"
+#include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/improve/Fuse.h"
 #include "compiler/schedule/overlap/Pairing.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
@@ -34,6 +36,10 @@ OwningOpRef<ModuleOp> Import::module() {
     return nullptr;
   if (failed(checkPairs()) || (objective && failed(search())) || failed(checkLength()))
     return nullptr;
+  if (mixes() && !objective) {
+    order.emplace(order.value_or(schedule::Order())).words = mixedWords();
+    block.reset();
+  }
   return designLevel(spec, *this, context);
 }
 
@@ -46,6 +52,8 @@ LogicalResult Import::settle() {
                                    << spec.slices.value
                                    << "; seq1f1b and gpipe have, and {name: order} takes one from a file",
            failure();
+  if (mixes() && failed(checkMixed()))
+    return failure();
   if (spec.weights.value == spec::Weights::Fill && problem.backward == schedule::BackwardMode::Fused)
     return error(spec.weights.mark) << "weights: fill needs a split backward, found a fused one", failure();
   if (spec.weights.value == spec::Weights::Fill && order && !order->rows.empty())
@@ -71,6 +79,8 @@ void Import::fillProblem(schedule::Problem &problem) {
     problem.memoryLimit = spec.memoryLimit.value;
   else
     problem.limitRanks(spec.memoryLimits);
+  // In a split schedule a backward is whole only where that is asked for, or where an order file has it so.
+  problem.mixed = problem.backward == schedule::BackwardMode::Split && spec.backward && (mixes() || order);
   // A slice's part of a time is rounded half up, of a size up.
   auto time = [&](int64_t whole) { return (whole + problem.slices / 2) / problem.slices; };
   auto size = [&](int64_t whole) { return (whole + problem.slices - 1) / problem.slices; };
@@ -83,7 +93,8 @@ void Import::fillProblem(schedule::Problem &problem) {
       stage.backwardInput = time((*spec.backwardInput)[s]);
       stage.backwardWeight = time((*spec.backwardWeight)[s]);
     }
-    stage.backward = spec.backward ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
+    const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
+    stage.backward = spec.backward && whole ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
     stage.optimizer = spec.optimizer[s];
     if (spec.overlapped) // words without pairs too are bounded by what pairs would take
       stage.overlapped = time((*spec.overlapped)[s]);
@@ -165,14 +176,74 @@ LogicalResult Import::checkPairs() {
   return success();
 }
 
+LogicalResult Import::checkMixed() {
+  const auto refuse = [&](const spec::Mark &mark, const std::string &what) -> LogicalResult {
+    return error(mark) << "backward: mixed " << what, failure();
+  };
+  if (!spec.backward || !spec.backwardInput)
+    return refuse(spec.backwardMode->mark,
+                  "needs the cost of a whole backward beside those of its two parts, found no " +
+                      std::string(spec.layers ? "layers[]." : "costs.") +
+                      (spec.backward ? "backward_input and backward_weight" : "backward"));
+  for (size_t s = 0; s != size_t(spec.stages); ++s)
+    if (const auto whole = (*spec.backward)[s], parts = (*spec.backwardInput)[s] + (*spec.backwardWeight)[s];
+        whole > parts)
+      return refuse(spec.backward->markOf(s), "expected a whole backward of stage " + std::to_string(s) +
+                                                  " to take at most the " + plan::timeText(parts) +
+                                                  " of its two parts, found " + plan::timeText(whole) +
+                                                  ": it would never pay");
+  if (spec.overlapped)
+    return refuse(spec.overlapped->mark, "has no overlapped pairs, found costs.overlapped: fused and split have them");
+  if (spec.weights.value == spec::Weights::Fill)
+    return refuse(spec.weights.mark, "runs W with its B, weights: fill runs it later: expected one of the two");
+  if (order && !order->rows.empty())
+    return refuse(spec.backwardMode->mark,
+                  "moves W to their B, but the order file places transfers among them: leave its "
+                  "transfers out");
+  return success();
+}
+
+schedule::Words Import::wordsHere() {
+  if (mixes())
+    return mixedWords();
+  return order   ? order->words
+         : entry ? schedule::wordsOf(*entry, problem, parameters)
+                 : schedule::refill(problem, *block);
+}
+
+schedule::Words Import::mixedWords() {
+  const schedule::Objective by = objective.value_or(schedule::Objective::Span);
+  if (!entry)
+    return schedule::fuseBackwards(problem, order ? order->words : schedule::refill(problem, *block), by);
+  std::optional<std::tuple<__int128, schedule::Time, schedule::Time>> least;
+  schedule::Words best;
+  for (const bool fused : {false, true}) {
+    if (fused ? !entry->allowsFused : !entry->allowsSplit)
+      continue;
+    schedule::Problem own = problem;
+    own.backward = fused ? schedule::BackwardMode::Fused : schedule::BackwardMode::Split;
+    if (!schedule::check(*entry, own, parameters).empty())
+      continue;
+    schedule::Words words = schedule::wordsOf(*entry, own, parameters);
+    if (!fused)
+      words = schedule::fuseBackwards(problem, words, by);
+    const schedule::Evaluation found = schedule::evaluate(problem, words);
+    const std::tuple time(problem.memoryLimit == 0 ? 0 : schedule::excessOf(problem, words), found.span,
+                          found.makespan);
+    if (least && time >= *least)
+      continue;
+    least = time;
+    best = std::move(words);
+  }
+  return best;
+}
+
 LogicalResult Import::checkLength() {
   constexpr int64_t kMost = int64_t(1) << 24;
   if (schedule::isNeverTooLong(problem) || int64_t(problem.stages.size()) * problem.microbatches > kMost ||
       (block && !schedule::check(problem, *block).empty()))
     return success();
-  const schedule::Words words = order   ? order->words
-                                : entry ? schedule::wordsOf(*entry, problem, parameters)
-                                        : schedule::refill(problem, *block);
+  const schedule::Words words = wordsHere();
   if (!schedule::evaluate(problem, words, {.withSpan = false}).tooLong)
     return success();
   return error(spec.costs) << "a step takes longer than " << limits::kTime

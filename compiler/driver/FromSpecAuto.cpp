@@ -15,7 +15,7 @@ namespace pipec {
 std::optional<Import::Taken> Import::taken(schedule::Objective by) {
   if (failed(catalogueEntry()) || failed(settle()) || failed(fillAndCheck()) || failed(checkLength()))
     return std::nullopt;
-  const schedule::Words words = schedule::wordsOf(*entry, problem, parameters);
+  const schedule::Words words = wordsHere();
   const schedule::Evaluation evaluation = schedule::evaluate(problem, words);
   if (!evaluation.complete)
     return std::nullopt;

@@ -1,6 +1,5 @@
 // `cut: auto`: what a cut of the layers would come to with the spec's schedule, before anything is compiled.
 #include "compiler/driver/FromSpecImport.h"
-#include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
@@ -24,6 +23,8 @@ schedule::CutWork workOf(const spec::Spec &spec, const schedule::Problem &proble
     int64_t backward = problem.backward == schedule::BackwardMode::Split || !spec.backward
                            ? each.backwardInput + each.backwardWeight
                            : each.backward;
+    if (problem.mixed)
+      backward = std::min(backward, each.backward);
     // Of passes that run together the longer one counts.
     const int64_t passes = spec.overlapped ? backward : each.forward + backward;
     work.layers.insert(work.layers.end(), size_t(each.count), microbatches * passes + each.optimizer);
@@ -92,9 +93,7 @@ std::optional<CutTrial> Import::tryCut(const std::vector<std::string> &schedules
         trial.cost.time = std::min(trial.cost.time, found->cost.first);
     return trial;
   }
-  const schedule::Words words = order   ? order->words
-                                : entry ? schedule::wordsOf(*entry, problem, parameters)
-                                        : schedule::refill(problem, *block);
+  const schedule::Words words = wordsHere();
   const schedule::Evaluation found = schedule::evaluate(problem, words);
   if (!found.complete)
     return std::nullopt;

@@ -77,6 +77,13 @@ private:
   mlir::LogicalResult fillAndCheck();
   /// Checks each parameter by itself, so that an error names its place.
   mlir::LogicalResult checkParameters();
+  bool mixes() const { return spec.backwardMode && spec.backwardMode->value == spec::Backward::Mixed; }
+  /// Checks that whole backwards may pay, and that nothing else has its own way with W.
+  mlir::LogicalResult checkMixed();
+  /// The order's, the schedule's or the block's words; none where the search makes them.
+  schedule::Words wordsHere();
+  /// The same with backwards whole where that pays.
+  schedule::Words mixedWords();
   /// Checks that the spec's own block can be repeated.
   mlir::LogicalResult checkBlock();
   /// Checks `overlapped`: two passes at once take no less than the longer one, and no more than one after the other.

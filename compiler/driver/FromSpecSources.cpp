@@ -48,6 +48,8 @@ LogicalResult Import::catalogueEntry() {
                                          << spec.microbatches.value,
            failure();
   bool fused = entry->defaultBackward == schedule::BackwardMode::Fused;
+  if (mixes()) // which of the two it is, each backward says
+    return setBackward(schedule::BackwardMode::Split);
   if (spec.backwardMode)
     fused = spec.backwardMode->value == spec::Backward::Fused;
   if (fused ? !entry->allowsFused : !entry->allowsSplit)
@@ -119,7 +121,7 @@ LogicalResult Import::customBlock() {
            failure();
   if (failed(agreesWithPlacement("a block has each stage on one rank")))
     return failure();
-  if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
+  if (spec.backwardMode && (spec.backwardMode->value != spec::Backward::Fused) != split)
     return error(spec.backwardMode->mark) << "the block has " << (split ? "slots" : "no slots")
                                           << " for backward_weight, so its backward is " << (split ? "split" : "fused"),
            failure();
@@ -202,7 +204,7 @@ LogicalResult Import::agreesWithOrder(const spec::Parameter &file) {
   problem.microbatches = order->microbatches;
   problem.backwardGroup = order->backwardGroup;
   bool split = order->backward == schedule::BackwardMode::Split;
-  if (spec.backwardMode && (spec.backwardMode->value == spec::Backward::Split) != split)
+  if (spec.backwardMode && (spec.backwardMode->value != spec::Backward::Fused) != split)
     return error(spec.backwardMode->mark) << "the order file has a " << (split ? "split" : "fused") << " backward",
            failure();
   problem.stages.resize(problem.rankOf.size());
@@ -240,7 +242,7 @@ LogicalResult Import::agreesWithPlacement(const std::string &fixed) {
 
 LogicalResult Import::setBackward(schedule::BackwardMode mode) {
   problem.backward = mode;
-  if (mode == schedule::BackwardMode::Split && !spec.backwardInput)
+  if (mode == schedule::BackwardMode::Split && !spec.backwardInput && !mixes()) // checkMixed() says more
     return error(spec.backward->mark) << "a split backward needs costs.backward_input and costs.backward_weight, found "
                                          "costs.backward",
            failure();

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace pipec::emit {
@@ -120,15 +121,24 @@ private:
   const Recording &recording;
 };
 
-/// Lets F and B wait for fewer W, so that as many more contexts are kept.
+/// Lets F and B wait for fewer W, so that as many more contexts are kept. The last W of a stage are waited for as
+/// before: an optimizer step may rely on a backward before it that has.
 void keepContexts(plan::Program &program, int64_t more) {
+  std::map<int32_t, int64_t> last; // of each stage, by its place on the weights queue
+  int64_t weights = 0;
+  for (const plan::Instruction &instruction : program.instructions)
+    if (program.queues[instruction.queue].priority == plan::Priority::Weights)
+      last[program.operations[instruction.operation].stage] = ++weights;
+  int64_t first = weights + 1;
+  for (const auto &[stage, place] : last)
+    first = std::min(first, place);
   for (plan::Instruction &instruction : program.instructions) {
     if (const Kind kind = program.operations[instruction.operation].kind;
         !plan::isCompute(kind) && plan::classOf(kind) != plan::Class::Header)
       continue;
     for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
       plan::Wait &wait = program.waits[w];
-      if (program.queues[wait.queue].priority == plan::Priority::Weights && !wait.previousStep)
+      if (program.queues[wait.queue].priority == plan::Priority::Weights && !wait.previousStep && wait.base < first)
         wait.base = std::max<int64_t>(0, wait.base - more);
     }
   }

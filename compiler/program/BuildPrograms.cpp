@@ -141,8 +141,11 @@ private:
     std::vector<uint32_t> ready; // all-reduces that every optimizer waits for
     auto reduce = [&](plan::Payload of, int32_t group, int64_t bytes, int64_t cost) {
       std::vector<uint32_t> done{last()};
-      if (ready.empty() && options.fillsWeights)
-        done = {lastInput, weights.back()};
+      if (ready.empty() && options.fillsWeights) {
+        done = {lastInput};
+        if (!weights.empty()) // else all backwards are whole
+          done.push_back(weights.back());
+      }
       add({.kind = plan::Kind::AllReduce,
            .of = of,
            .stage = held.front(),

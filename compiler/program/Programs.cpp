@@ -69,6 +69,7 @@ schedule::Problem problemOf(PipelineOp pipeline) {
     for (auto link : given.getLinks().getAsRange<LinkAttr>())
       problem.links[{link.getFrom(), link.getTo()}] = linkOf(link);
   problem.stages.resize(problem.rankOf.size());
+  problem.mixed = bool(given.getWhole());
   problem.backward = schedule::BackwardMode::Fused;
   for (auto pass : pipeline.block().getBody().getOps<InstructionOpInterface>()) {
     if (pass.kind() == plan::Kind::BackwardInput)
@@ -79,7 +80,7 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   for (size_t s = 0; s != problem.stages.size(); ++s) {
     schedule::Stage &stage = problem.stages[s];
     if (problem.backward == schedule::BackwardMode::Split)
-      stage.backward = stage.backwardInput + stage.backwardWeight;
+      stage.backward = given.getWhole() ? given.getWhole()[s] : stage.backwardInput + stage.backwardWeight;
     if (given.getGradients())
       stage.gradients = given.getGradients()[s];
     if (given.getOverlapped() && given.getOverlapped()[s] >= 0)

@@ -66,12 +66,7 @@ BackwardForm backwardForm(const Lookup &lookup, const std::string &path) {
   bool fused = lookup.given(path + ".backward");
   bool input = lookup.given(path + ".backward_input");
   bool weight = lookup.given(path + ".backward_weight");
-  if (fused && (input || weight)) {
-    lookup.errors.add(lookup.markOf(path + ".backward"),
-                      fmt::format("{}: give either backward, or backward_input and backward_weight", path),
-                      lookup.markOf(path + (input ? ".backward_input" : ".backward_weight")),
-                      "the other is given here");
-  } else if (!fused && !input && !weight) {
+  if (!fused && !input && !weight) {
     lookup.errors.add(lookup.markOf(path),
                       fmt::format("{}.backward is missing (or backward_input and backward_weight)", path));
   } else if (input != weight) {
@@ -79,7 +74,7 @@ BackwardForm backwardForm(const Lookup &lookup, const std::string &path) {
                       fmt::format("{}.{} is missing: backward_input and backward_weight go together", path,
                                   input ? "backward_weight" : "backward_input"));
   } else {
-    return fused ? BackwardForm::Fused : BackwardForm::Split;
+    return fused && input ? BackwardForm::Both : fused ? BackwardForm::Fused : BackwardForm::Split;
   }
   return BackwardForm::None;
 }

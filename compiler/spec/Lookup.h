@@ -40,9 +40,9 @@ private:
   Mark root;
 };
 
-/// Which form of backward cost the map at `path` has: one fused, or one for the input and one for the weights. None
-/// after an error.
-enum class BackwardForm : uint8_t { None, Fused, Split };
+/// Which forms of backward cost the map at `path` has: one fused, one for the input and one for the weights, or all
+/// three. None after an error.
+enum class BackwardForm : uint8_t { None, Fused, Split, Both };
 BackwardForm backwardForm(const Lookup &lookup, const std::string &path);
 
 } // namespace pipec::spec

@@ -93,7 +93,9 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
       else if (own != BackwardForm::None && own != form)
         lookup.errors.add(lookup.markOf(path),
                           fmt::format("{}: expected {} as in layers[0]", path,
-                                      form == BackwardForm::Fused ? "backward" : "backward_input and backward_weight"),
+                                      form == BackwardForm::Fused   ? "backward"
+                                      : form == BackwardForm::Split ? "backward_input and backward_weight"
+                                                                    : "backward, backward_input and backward_weight"),
                           layers.entries[0].mark, "layers[0] is given here");
     }
     if (const Value *list = lookup.get("layers"); list && list->node->items.empty())
@@ -101,9 +103,9 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     PerStage ofLayers;
     ofLayers.mark = layers.mark;
     spec.forward = spec.activation = spec.weightContext = spec.gradients = ofLayers;
-    if (form == BackwardForm::Fused)
+    if (form == BackwardForm::Fused || form == BackwardForm::Both)
       spec.backward = ofLayers;
-    else
+    if (form != BackwardForm::Fused)
       spec.backwardInput = spec.backwardWeight = ofLayers;
   }
   readCut(lookup, spec);

@@ -105,7 +105,7 @@ struct DataParallel {
   Marked<std::string> collective, fusion; // empty: not given
 };
 
-enum class Backward : uint8_t { Fused, Split };
+enum class Backward : uint8_t { Fused, Split, Mixed };
 enum class Weights : uint8_t { Ordered, Fill };
 enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
 
@@ -129,7 +129,7 @@ struct Spec {
   Mark costs;
   PerStage forward;
   std::optional<PerStage> backwardInput, backwardWeight; // both or none
-  std::optional<PerStage> backward;                      // fused; stands in place of those two
+  std::optional<PerStage> backward;                      // fused; in place of those two, or beside them
   std::optional<PerStage> overlapped;                    // F together with a whole backward; absent: never together
   PerStage optimizer;                                    // once a step
   Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes

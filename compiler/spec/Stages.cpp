@@ -178,8 +178,13 @@ void checkWork(const Spec &spec, Errors &errors) {
                            spec.stages, spec.microbatches.value, instructions, limits::kExecutedInstructions));
   for (size_t stage = 0; stage < static_cast<size_t>(spec.stages); ++stage) {
     __int128 time = spec.forward[stage];
-    time += spec.backward ? (*spec.backward)[stage]
-                          : static_cast<__int128>((*spec.backwardInput)[stage]) + (*spec.backwardWeight)[stage];
+    __int128 backward = limits::kTime;
+    if (spec.backward)
+      backward = (*spec.backward)[stage];
+    if (spec.backwardInput)
+      backward = std::min(spec.backward ? backward : backward * 2,
+                          __int128((*spec.backwardInput)[stage]) + (*spec.backwardWeight)[stage]);
+    time += backward;
     if (time * spec.microbatches.value <= limits::kTime)
       continue;
     errors.add(spec.forward.markOf(stage),

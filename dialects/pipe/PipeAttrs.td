@@ -98,6 +98,7 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     OptionalParameter<"::mlir::ArrayAttr", "pairs of ranks that have one of their own">:$links,
     Pipe_List<"by stage, picoseconds of its optimizer step; none: 0">:$optimizer,
     Pipe_List<"by stage, bytes of the gradients of its weights; none: 0">:$gradients,
+    Pipe_List<"by stage, picoseconds of a backward that is not split; none: those of B and W, one after the other">:$whole,
     Pipe_List<"by stage, picoseconds of its forward together with a whole backward, -1 where the two never run at once; "
               "none: -1">:$overlapped,
     Pipe_List<"by rank, bytes that are always held; none: 0">:$static_bytes,

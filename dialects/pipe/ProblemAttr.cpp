@@ -143,7 +143,7 @@ static LogicalResult verifyNorm(EmitError emitError, std::optional<int64_t> time
 LogicalResult ProblemAttr::verify(EmitError emitError, DenseI32ArrayAttr placement, int32_t microbatches,
                                   int32_t copies, int32_t slices, std::optional<int32_t> backwardGroup, Communicator,
                                   Weights, LinkAttr link, ArrayAttr links, DenseI64ArrayAttr optimizer,
-                                  DenseI64ArrayAttr gradients, DenseI64ArrayAttr overlapped,
+                                  DenseI64ArrayAttr gradients, DenseI64ArrayAttr whole, DenseI64ArrayAttr overlapped,
                                   DenseI64ArrayAttr staticBytes, DenseI64ArrayAttr workspace,
                                   DenseI64ArrayAttr memoryLimit, std::optional<int64_t> globalNorm) {
   const size_t stages = size_t(placement.size());
@@ -156,6 +156,7 @@ LogicalResult ProblemAttr::verify(EmitError emitError, DenseI32ArrayAttr placeme
   return success(succeeded(verifyLinks(emitError, link, links, ranks)) &&
                  succeeded(verifyList(emitError, "optimizer", optimizer, stages, 0, limits::kTime)) &&
                  succeeded(verifyList(emitError, "gradients", gradients, stages, 0, limits::kBytes)) &&
+                 succeeded(verifyList(emitError, "whole", whole, stages, 0, limits::kTime)) &&
                  succeeded(verifyList(emitError, "overlapped", overlapped, stages, -1, limits::kTime)) &&
                  succeeded(verifyList(emitError, "static_bytes", staticBytes, size_t(ranks), 0, limits::kBytes)) &&
                  succeeded(verifyList(emitError, "workspace", workspace, size_t(ranks), 0, limits::kBytes)) &&

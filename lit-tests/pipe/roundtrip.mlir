@@ -34,13 +34,13 @@ pipe.pipeline @design problem <link = #pipe.link<latency 1000 bandwidth 12500000
 // A solution: an order a rank, with a pair and with a rank's transfers and waits where they are given; of two copies of a
 // stage, with slices.
 // CHECK-LABEL: pipe.pipeline @orders problem <placement = [0, 1], microbatches = 2, copies = 2, slices = 2,
-// CHECK-SAME: {{^}} communicator = shared, gradients = [5, 5], overlapped = [-1, 20]> orders [
+// CHECK-SAME: {{^}} communicator = shared, gradients = [5, 5], whole = [18, 19], overlapped = [-1, 20]> orders [
 // CHECK-NEXT: {{^ *}}#pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>,
 // CHECK-NEXT: {{^ *}}#pipe.order<>] {
 // GENERIC: "pipe.pipeline"() <{
 // GENERIC-SAME: orders = [#pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0) send(F0, 1) recv(B0, 0) B0 W0>, #pipe.order<>]
 pipe.pipeline @orders problem <placement = [0, 1], microbatches = 2, communicator = shared, copies = 2, slices = 2,
-      gradients = [5, 5], overlapped = [-1, 20]>
+      gradients = [5, 5], whole = [18, 19], overlapped = [-1, 20]>
     orders [
       #pipe.order<F0 send(F0, 0) (F0 BW1) wait(F0, 0)
                   send(F0, 1) recv(B0, 0) B0 W00>,

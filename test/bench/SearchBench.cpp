@@ -9,6 +9,9 @@
 //   bench-search CATALOGUE.csv --ablate [STRIDE [WAY…]]
 //                                                leaves out one way of the search after another (Ways.h), or those
 //                                                named, on every STRIDE-th row: which rows get worse, and by how much
+//   bench-search CATALOGUE.csv --mixed [STRIDE]  with whole backwards that take 0.9 (B + W): backward: mixed beside
+//   split
+//                                                and fused, on every STRIDE-th row; fails where it is longer
 //   bench-search --small                         proves all 460 of the family that optima.csv is half of, and times it
 #include "compiler/schedule/exact/Exact.h"
 #include "compiler/schedule/overlap/Pairing.h"
@@ -171,12 +174,44 @@ int ablate(const std::string &catalogue, size_t stride, std::vector<std::string>
   return 0;
 }
 
+int mix(const std::string &catalogue, size_t stride) {
+  int64_t rows = 0, longer = 0;
+  std::array<double, 2> gain{}, most{}; // over split, over fused
+  const std::vector<grid::Row> all = grid::read(catalogue);
+  for (size_t i = 0; i < all.size(); i += stride) {
+    const schedule::SolveOptions options{all[i].span ? schedule::Objective::Span : schedule::Objective::Makespan};
+    schedule::Problem split = grid::problemOf(all[i]);
+    for (schedule::Stage &stage : split.stages)
+      stage.backward = (stage.backwardInput + stage.backwardWeight) * 9 / 10;
+    schedule::Problem fused = split, mixed = split;
+    fused.backward = schedule::BackwardMode::Fused;
+    mixed.mixed = true;
+    const std::optional<schedule::Solution> both = schedule::solve(mixed, options);
+    const std::optional<schedule::Solution> others[] = {schedule::solve(split, options),
+                                                        schedule::solve(fused, options)};
+    if (!both)
+      continue;
+    ++rows;
+    for (size_t k = 0; k != 2; ++k)
+      if (others[k]) {
+        longer += both->time > others[k]->time;
+        const double its = double(others[k]->time) / double(both->time) - 1;
+        gain[k] += its;
+        most[k] = std::max(most[k], its);
+      }
+  }
+  fmt::print("{} rows, mixed is longer on {}; split takes {:.2f} % more (at most {:.1f}), fused {:.2f} % (at most "
+             "{:.1f})\n",
+             rows, longer, 100 * gain[0] / double(rows), 100 * most[0], 100 * gain[1] / double(rows), 100 * most[1]);
+  return longer != 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   if (argc < 2) {
     fmt::print(stderr, "usage: bench-search --grid | --small | CATALOGUE.csv [MOST_RANKS [MOST_MICROBATCHES "
-                       "MILLISECONDS]] | CATALOGUE.csv --ablate [STRIDE [WAY...]]\n");
+                       "MILLISECONDS]] | CATALOGUE.csv --ablate [STRIDE [WAY...]] | CATALOGUE.csv --mixed [STRIDE]\n");
     return 2;
   }
   if (std::string(argv[1]) == "--small")
@@ -190,6 +225,8 @@ int main(int argc, char **argv) {
   if (argc > 2 && std::string(argv[2]) == "--ablate")
     return ablate(argv[1], argc > 3 ? size_t(std::max(1, std::atoi(argv[3]))) : 1,
                   {argv + std::min(argc, 4), argv + argc});
+  if (argc > 2 && std::string(argv[2]) == "--mixed")
+    return mix(argv[1], argc > 3 ? size_t(std::max(1, std::atoi(argv[3]))) : 1);
   const int most = argc > 2 ? std::atoi(argv[2]) : 64;
   const int mostMicrobatches = argc > 3 ? std::atoi(argv[3]) : 1 << 20,
             milliseconds = argc > 4 ? std::atoi(argv[4]) : 0;

@@ -39,7 +39,23 @@ std::string RandomPipeline::text() const {
     text += ", weights = fill";
   if (problem.globalNorm)
     text += fmt::format(", global_norm = {}", *problem.globalNorm);
+  if (problem.mixed) {
+    std::vector<int64_t> whole;
+    for (const schedule::Stage &stage : problem.stages)
+      whole.push_back(stage.backward);
+    text += fmt::format(", whole = [{}]", fmt::join(whole, ", "));
+  }
   text += ">";
+  if (orders) {
+    std::vector<std::string> rows;
+    for (const schedule::Word &word : *orders) {
+      std::vector<std::string> letters;
+      for (const schedule::Op &op : word)
+        letters.push_back(fmt::format("{}{}", plan::name(schedule::kindOf(op.letter)), op.stage));
+      rows.push_back(fmt::format("#pipe.order<{}>", fmt::join(letters, " ")));
+    }
+    text += fmt::format(" orders [{}]", fmt::join(rows, ", "));
+  }
   if (!parameters.empty()) {
     std::vector<std::string> given;
     for (const auto &[name, value] : parameters)
@@ -179,7 +195,29 @@ bool Random::catalogued(RandomPipeline &made) {
 }
 
 schedule::Words RandomPipeline::words() const {
-  return entry ? schedule::wordsOf(*entry, problem, parameters) : schedule::repeat(problem, block);
+  return orders ? *orders : entry ? schedule::wordsOf(*entry, problem, parameters) : schedule::repeat(problem, block);
+}
+
+void Random::mix(RandomPipeline &made) {
+  using schedule::Letter;
+  schedule::Words words = made.words();
+  for (schedule::Word &word : words)
+    for (const schedule::Op &op : word)
+      if (op.overlapped || op.letter == Letter::BW)
+        return; // it has an order for them already
+  made.problem.mixed = true;
+  for (schedule::Stage &stage : made.problem.stages)
+    stage.backward = below(stage.backwardInput + stage.backwardWeight + 1);
+  for (schedule::Word &word : words)
+    for (size_t i = 0; i + 1 < word.size(); ++i)
+      if (word[i].letter == Letter::B && word[i + 1] == schedule::Op{word[i].stage, Letter::W, false} && !chance(3)) {
+        word[i].letter = Letter::BW;
+        word.erase(word.begin() + ptrdiff_t(i) + 1);
+      }
+  made.orders = std::move(words);
+  made.entry = nullptr;
+  made.parameters.clear();
+  made.block = {};
 }
 
 RandomPipeline Random::pipeline() {
@@ -193,6 +231,8 @@ RandomPipeline Random::pipeline() {
     made.problem.slices = made.problem.backwardGroup = 1;
   while (!found)
     found = randomBlock(made.problem, made.block);
+  if (made.problem.backward == BackwardMode::Split && chance(3))
+    mix(made);
   return made;
 }
 

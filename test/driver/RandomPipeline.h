@@ -6,6 +6,7 @@
 #include "compiler/schedule/model/Block.h"
 #include "compiler/schedule/model/Problem.h"
 
+#include <optional>
 #include <random>
 #include <string>
 
@@ -13,12 +14,13 @@ namespace pipec::test {
 
 struct RandomPipeline {
   schedule::Problem problem;
-  const schedule::Entry *entry = nullptr; // null: the block stands for itself
-  schedule::Parameters parameters;        // of the entry
-  schedule::Block block;                  // empty where the entry has none
-  std::string communicator;               // "per_edge", "per_pair", "shared"
-  bool fillWeights = false;               // of a split backward
-  std::string text() const;               // the module
+  const schedule::Entry *entry = nullptr;     // null: the block stands for itself
+  schedule::Parameters parameters;            // of the entry
+  schedule::Block block;                      // empty where the entry has none
+  std::string communicator;                   // "per_edge", "per_pair", "shared"
+  bool fillWeights = false;                   // of a split backward
+  std::optional<schedule::Words> orders = {}; // in place of block and entry
+  std::string text() const;                   // the module
   schedule::Words words() const;
 };
 
@@ -29,11 +31,13 @@ public:
   int64_t below(int64_t n) { return int64_t(engine() % uint64_t(n)); }
   bool chance(int64_t oneIn) { return below(oneIn) == 0; }
 
-  /// A schedule of the catalogue, or a random block on a random placement.
+  /// A schedule of the catalogue, or a random block on a random placement. Split backwards may be whole here and there,
+  /// and then take less; the words are orders then.
   RandomPipeline pipeline();
 
 private:
   bool catalogued(RandomPipeline &made);
+  void mix(RandomPipeline &made);
   schedule::Problem problem();
   bool randomBlock(const schedule::Problem &problem, schedule::Block &block);
 

@@ -106,8 +106,10 @@ TEST(Layers, refused) {
            {"layers: [{forward: 1ms, backward_input: 1ms}]",
             "3:41: error: layers[0].backward_weight is missing: backward_input and backward_weight go together"},
            {"layers: [{" + each + ", backward_input: 1ms}]",
-            "3:35: error: layers[0]: give either backward, or backward_input and backward_weight\n"
-            "3:56: note: the other is given here"},
+            "3:56: error: layers[0].backward_weight is missing: backward_input and backward_weight go together"},
+           {"layers: [{" + each + ", backward_input: 1ms, backward_weight: 1ms}, {" + each + "}]",
+            "3:84: error: layers[1]: expected backward, backward_input and backward_weight as in layers[0]\n"
+            "3:10: note: layers[0] is given here"},
            {"layers: [{" + each + "}, {forward: 1ms, backward_input: 1ms, backward_weight: 1ms}]",
             "3:41: error: layers[1]: expected backward as in layers[0]\n3:10: note: layers[0] is given here"},
            {"layers: [{" + each + ", forwad: 1ms}]",

@@ -162,8 +162,8 @@ TEST(Variants, refused) {
            {"[{}, {pipeline: {microbatches: 0}}]",
             "4:42: error: variants[1].pipeline.microbatches: expected an integer from 1 to 1048576, found '0'"},
            {"[{costs: {backward_input: 1ms}}]",
-            "2:33: error: costs: give either backward, or backward_input and backward_weight\n"
-            "4:37: note: the other is given here\n4:12: note: in variant 'variant 0'"},
+            "4:37: error: costs.backward_weight is missing: backward_input and backward_weight go together\n"
+            "4:12: note: in variant 'variant 0'"},
            {"[{costs: {optimizer: {global_norm: true}}}]",
             "4:32: error: costs.optimizer.time is missing\n4:12: note: in variant 'variant 0'"},
        })

@@ -16,7 +16,7 @@ namespace {
 
 /// Which bound a row stands under depends on it.
 const char *backwardOf(const Row &row) {
-  return row.problem.backward == schedule::BackwardMode::Fused ? "fused" : "split";
+  return row.problem.backward == schedule::BackwardMode::Fused ? "fused" : row.problem.mixed ? "mixed" : "split";
 }
 
 nlohmann::ordered_json json(const Row &row) {

@@ -174,6 +174,8 @@ Bounded lowerBounds(const Problem &given) {
     for (const Time time : {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer})
       unit = std::gcd(unit, time);
     unit = std::gcd(unit, each.overlapped.value_or(0));
+    if (problem.mixed)
+      unit = std::gcd(unit, each.backward);
     if (stage > 0)
       unit = std::gcd(std::gcd(unit, problem.handOver(stage - 1, stage)), problem.handOver(stage, stage - 1));
   }

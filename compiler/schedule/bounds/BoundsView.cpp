@@ -60,14 +60,15 @@ Wide leastToFree(const StageView &stage, Wide bytes, Wide count) {
 }
 
 View makeView(const Problem &problem) {
-  const bool fused = problem.backward == BackwardMode::Fused;
+  const bool fused = problem.backward == BackwardMode::Fused, mixed = problem.mixed;
   const auto count = static_cast<int32_t>(problem.stages.size());
   View view{problem.microbatches, problem.copies == 1 && problem.slices == 1, {}, {}, problem.rankOf};
   for (const Stage &stage : problem.stages) {
     StageView &own = view.stages.emplace_back();
     own.f = stage.forward;
-    own.b = problem.backwardTime(stage);
-    own.w = problem.weightTime(stage);
+    // A whole backward counts as B with a shorter W: the gradient leaves no later, nothing is freed later.
+    own.b = mixed ? problem.leastBackwardTime(stage) : problem.backwardTime(stage);
+    own.w = mixed ? problem.leastWeightTime(stage) : problem.weightTime(stage);
     own.a = fused ? Wide(stage.activation) + stage.context : Wide(stage.activation);
     own.o = fused ? 0 : stage.context;
   }

@@ -16,7 +16,8 @@ struct Exact {
   Words words;
   Time time = 0;
   Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
-  bool tooLarge = false; // some problem is larger than what is asked about, or has overlapped pairs
+  bool tooLarge = false; // some problem is larger than what is asked about, or has passes that the solver does not
+                         // know: overlapped pairs, backwards that may be whole or split
   int64_t questions = 0;
 };
 

@@ -157,6 +157,8 @@ std::vector<Wide> totals(const Problem &problem, bool withTransfers) {
       if (time.onceAStep)
         total[size_t(problem.rankOf[s])] += time.of(stage);
     }
+    if (problem.backward == BackwardMode::Split) // some may be whole
+      each += std::max<Wide>(Wide(stage.backward) - stage.backwardInput - stage.backwardWeight, 0);
     const auto own = static_cast<int32_t>(s);
     for (const int32_t other : {problem.before(own), problem.after(own)}) // to and from each neighbour
       if (withTransfers && other >= 0)

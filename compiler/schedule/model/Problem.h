@@ -33,7 +33,7 @@ struct Stage {
   Time forward = 0;
   Time backwardInput = 0;  // split
   Time backwardWeight = 0; // split
-  Time backward = 0;       // fused
+  Time backward = 0;       // fused; where they are split, of one that stands whole in a word
   Time optimizer = 0;      // once a step
   Bytes boundary = 0;      // what F sends on; the gradient that comes back has this size too
   Bytes activation = 0;    // held from the start of F to the end of B
@@ -63,6 +63,7 @@ struct Problem {
   int32_t ranks = 1;
   int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
   BackwardMode backward = BackwardMode::Fused;
+  bool mixed = false; // of split backwards: they may also be whole, where that takes less time
   /// Pipelines side by side on the same ranks (bidirectional schedules), each with its own microbatches. `stages` holds
   /// the stages of the first copy, then those of the second.
   int32_t copies = 1;
@@ -101,6 +102,12 @@ struct Problem {
     return backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
   }
   Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
+  /// How long a backward keeps the stage before waiting, at least, and what its weights take besides, whether it is
+  /// split or whole.
+  Time leastBackwardTime(const Stage &stage) const { return std::min(backwardTime(stage), stage.backward); }
+  Time leastWeightTime(const Stage &stage) const {
+    return std::min(backwardTime(stage) + weightTime(stage), stage.backward) - leastBackwardTime(stage);
+  }
   /// The rank that holds the other copies of a rank's stages; -1: there are none, or the rank itself holds them.
   int32_t partnerOf(int32_t rank) const;
 

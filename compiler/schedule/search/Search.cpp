@@ -3,6 +3,8 @@
 // all.
 #include "compiler/schedule/search/Search.h"
 
+#include "compiler/schedule/improve/Fuse.h"
+
 #include "compiler/schedule/construct/Beam.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Few.h"
@@ -202,7 +204,38 @@ Time boundOf(const Problem &problem, Objective objective) {
   return objective == Objective::Makespan ? bounds.makespan : bounds.span;
 }
 
+/// Where backwards may be split or whole: words of three searches, with whole backwards where that pays. In one search
+/// all are split, in one all are whole; in one they are split, but a W takes only what it would add to its B in a whole
+/// one, which is right for all that are fused in the end.
+static std::optional<Solution> solveMixed(const Problem &problem, const SolveOptions &options) {
+  Problem split = problem, whole = problem;
+  whole.backward = BackwardMode::Fused;
+  split.mixed = whole.mixed = false;
+  for (Stage &stage : split.stages)
+    stage.backward = stage.backwardInput + stage.backwardWeight;
+  Problem mostly = split;
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    mostly.stages[s].backwardInput = problem.leastBackwardTime(problem.stages[s]);
+    mostly.stages[s].backwardWeight = problem.leastWeightTime(problem.stages[s]);
+    mostly.stages[s].backward = mostly.stages[s].backwardInput + mostly.stages[s].backwardWeight;
+  }
+  std::optional<Solution> best;
+  for (const Problem *each : {&split, &whole, &mostly}) {
+    std::optional<Solution> found = solve(*each, options);
+    if (!found)
+      continue;
+    found->words = fuseBackwards(problem, found->words, options.objective);
+    found->time = timeOf(problem, found->words, options.objective);
+    found->bound = boundOf(problem, options.objective);
+    if (!best || found->time < best->time)
+      best = std::move(found);
+  }
+  return best;
+}
+
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
+  if (problem.mixed)
+    return solveMixed(problem, options);
   if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
     return std::nullopt;
   const auto capacitiesWith = [&](int32_t buffers) {

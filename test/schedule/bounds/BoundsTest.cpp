@@ -54,6 +54,35 @@ TEST(Bounds, NoOrderOfATinyProblemBeatsThem) {
     expectNoViolation(random, randomProblem(random, 3, 4, 3), 60);
 }
 
+TEST(Bounds, NoOrderOfSplitAndWholeBackwardsBeatsThem) {
+  Random random(17);
+  for (int n = 0; n < 6000; ++n) {
+    Problem problem = n % 2 == 0 ? randomProblem(random, 4, 6, 7) : randomProblem(random, 2, 3, 3);
+    problem.backward = BackwardMode::Split;
+    problem.mixed = true;
+    for (Stage &stage : problem.stages) {
+      stage.backward = pick(random, 0, stage.backwardInput + stage.backwardWeight);
+      stage.overlapped.reset();
+    }
+    Words words = randomWords(random, problem);
+    for (Word &word : words)
+      for (size_t i = 0; i + 1 < word.size(); ++i)
+        if (word[i].letter == Letter::B && word[i + 1] == Op{word[i].stage, Letter::W, false} &&
+            pick(random, 0, 3) != 0) {
+          word[i].letter = Letter::BW;
+          word.erase(word.begin() + ptrdiff_t(i) + 1);
+        }
+    ASSERT_EQ(verify(problem, words), "");
+    const Evaluation result = evaluate(problem, words);
+    for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
+      problem.memoryLimit = limit;
+      const Bounded bounds = lowerBounds(problem);
+      EXPECT_LE(bounds.makespan, result.makespan) << int(bounds.makespanArgument);
+      EXPECT_LE(bounds.span, result.span) << int(bounds.spanArgument);
+    }
+  }
+}
+
 TEST(Bounds, NoOrderWithOverlappedPairsBeatsThem) {
   Random random(15);
   for (int n = 0; n < 4000; ++n) {

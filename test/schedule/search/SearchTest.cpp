@@ -41,6 +41,34 @@ constexpr size_t kStride = 1;
 constexpr size_t kStride = 1;
 #endif
 
+/// Where whole backwards take less than their parts, an order of both is never longer than one of either.
+TEST(Search, MixedIsNeverLongerThanSplitOrFused) {
+  const std::vector<grid::Row> rows = grid::all();
+  int shorter = 0;
+  for (size_t i = 0; i < rows.size(); i += 97 * kStride) {
+    if (rows[i].p > 4 || rows[i].m > 16)
+      continue;
+    const Objective objective = rows[i].span ? Objective::Span : Objective::Makespan;
+    Problem split = grid::problemOf(rows[i]);
+    for (Stage &stage : split.stages)
+      stage.backward = (stage.backwardInput + stage.backwardWeight) * 9 / 10;
+    Problem fused = split, mixed = split;
+    fused.backward = BackwardMode::Fused;
+    mixed.mixed = true;
+    const std::optional<Solution> both = solve(mixed, {objective});
+    ASSERT_TRUE(both) << rows[i].csv();
+    expectRight(mixed, *both, objective);
+    bool isShorter = true;
+    for (const Problem *each : {&split, &fused})
+      if (const std::optional<Solution> other = solve(*each, {objective})) {
+        EXPECT_LE(both->time, other->time) << rows[i].csv();
+        isShorter &= both->time < other->time;
+      }
+    shorter += isShorter;
+  }
+  EXPECT_GT(shorter, 0);
+}
+
 TEST(Search, ReachesProvenOptima) {
   size_t optimal = 0;
   const std::vector<Optimum> optima = readOptima();
