@@ -176,13 +176,13 @@ private:
     for (size_t s = stages; s-- != 0;) {
       const schedule::Stage &stage = problem.stages[s];
       SmallVector<Value, 3> operands{firstOf<ActivationType>(forwards[s].getOutputs())};
-      Value context = firstOf<ContextType>(forwards[s].getOutputs());
-      SmallVector<Type, 1> results;
+      Value held = firstOf<ContextType>(forwards[s].getOutputs());
+      SmallVector<Type, 2> results;
       if (problem.before(int32_t(s)) >= 0)
         results.push_back(BufferType::get(builder.getContext(), problem.stages[s - 1].boundary));
       Operation *backward = nullptr;
       if (problem.backward == schedule::BackwardMode::Fused) {
-        operands.push_back(context);
+        operands.push_back(held);
         if (flowing)
           operands.push_back(flowing);
         backward =
@@ -191,10 +191,15 @@ private:
       } else {
         if (flowing)
           operands.push_back(flowing);
+        if (stage.backwardContext != 0)
+          results.push_back(ContextType::get(&context, stage.backwardContext));
         backward = builder.create<BackwardInputOp>(at(backwardMarks.markOf(ofCopy(s))), results, operands, i32(s),
                                                    IntegerAttr(), slot(&schedule::Block::backwardInput, s),
                                                    i64(stage.backwardInput));
-        builder.create<BackwardWeightOp>(at(spec.backwardWeight->markOf(ofCopy(s))), TypeRange(), context, i32(s),
+        SmallVector<Value, 2> contexts{held};
+        if (Value more = firstOf<ContextType>(backward->getResults()))
+          contexts.push_back(more);
+        builder.create<BackwardWeightOp>(at(spec.backwardWeight->markOf(ofCopy(s))), TypeRange(), contexts, i32(s),
                                          IntegerAttr(), slot(&schedule::Block::backwardWeight, s),
                                          i64(stage.backwardWeight));
       }

@@ -101,6 +101,7 @@ void Import::fillProblem(schedule::Problem &problem) {
     stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
     stage.activation = size(spec.activation[s]);
     stage.context = size(spec.weightContext[s]);
+    stage.backwardContext = size(spec.backwardContext[s]);
     stage.gradients = spec.gradients[s];
     // Over the limit is enough to know: schedule::check refuses it.
     schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[i])];

@@ -129,7 +129,8 @@ private:
     made.cost = schedule::costOf(stage, op.letter);
     const unsigned memory = plan::rowOf(made.kind).holds | plan::rowOf(made.kind).frees;
     made.activation = (memory & plan::kActivation) != 0 ? stage.activation : 0;
-    made.context = (memory & plan::kContext) != 0 ? stage.context : 0;
+    made.context = ((memory & plan::kContext) != 0 ? stage.context : 0) +
+                   ((memory & plan::kBackwardContext) != 0 ? stage.backwardContext : 0);
     const int32_t next = op.letter == schedule::Letter::F   ? problem.after(op.stage)
                          : op.letter == schedule::Letter::W ? -1
                                                             : problem.before(op.stage);

@@ -42,6 +42,7 @@ static void add(InstructionOpInterface pass, schedule::Stage &stage) {
     break;
   case plan::Kind::BackwardInput:
     stage.backwardInput = pass.duration();
+    stage.backwardContext = bytesOf<ContextType>(pass);
     break;
   case plan::Kind::BackwardWeight:
     stage.backwardWeight = pass.duration();

@@ -12,11 +12,13 @@ using namespace pipe;
 
 namespace {
 
+/// The sum of all of that type.
 template <typename Type> int64_t bytesIn(TypeRange types) {
+  int64_t bytes = 0;
   for (mlir::Type type : types)
     if (auto sized = dyn_cast<Type>(type))
-      return sized.getBytes();
-  return 0;
+      bytes += sized.getBytes();
+  return bytes;
 }
 
 plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages, ProgramSet &set) {
@@ -27,10 +29,13 @@ plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages,
   made.peer = op.peerRank();
   made.cost = op.duration();
   if (plan::isCompute(made.kind)) {
-    // A forward yields what it keeps; the other passes take it.
-    const TypeRange held = plan::holds(made.kind) ? TypeRange(op->getResultTypes()) : TypeRange(op->getOperandTypes());
-    made.activation = bytesIn<ActivationType>(held);
-    made.context = bytesIn<ContextType>(held);
+    // A pass yields what it keeps, and takes what it gives back.
+    const unsigned holds = plan::rowOf(made.kind).holds;
+    const auto typesOf = [&](unsigned memory) {
+      return (holds & memory) != 0 ? TypeRange(op->getResultTypes()) : TypeRange(op->getOperandTypes());
+    };
+    made.activation = bytesIn<ActivationType>(typesOf(plan::kActivation));
+    made.context = bytesIn<ContextType>(typesOf(plan::kContexts));
   } else if (plan::isCommunication(made.kind)) {
     made.of = op.payload();
     made.latency = op.latency();

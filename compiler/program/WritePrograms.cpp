@@ -51,7 +51,7 @@ public:
 private:
   /// What the passes of one stage and microbatch have yielded for later passes of this program.
   struct Held {
-    Value activation, context;
+    Value activation, context, backwardContext;
     std::array<Value, 3> given; // by payload; none of those that give nothing
   };
 
@@ -176,6 +176,8 @@ private:
       take(own.activation);
     if ((row.frees & plan::kContext) != 0)
       take(own.context);
+    if ((row.frees & plan::kBackwardContext) != 0)
+      take(own.backwardContext);
     if (row.gives == plan::Payload::None) {
       if (instruction.in != kNone)
         take(valueOf<TokenType>(instruction.in));
@@ -192,7 +194,8 @@ private:
       made.addTypes(BufferType::get(context, bytes));
     if ((row.holds & plan::kActivation) != 0)
       made.addTypes(ActivationType::get(context, operation.activation));
-    if ((row.holds & plan::kContext) != 0)
+    const bool more = (row.holds & plan::kBackwardContext) != 0 && operation.context != 0;
+    if ((row.holds & plan::kContext) != 0 || more)
       made.addTypes(ContextType::get(context, operation.context));
     if (yieldsToken[i])
       made.addTypes(token);
@@ -204,6 +207,8 @@ private:
       own.activation = firstOf<ActivationType>(pass->getResults());
     if ((row.holds & plan::kContext) != 0)
       own.context = firstOf<ContextType>(pass->getResults());
+    if (more)
+      own.backwardContext = firstOf<ContextType>(pass->getResults());
     own.given[size_t(row.gives)] = firstOf<BufferType>(pass->getResults());
     return pass;
   }

@@ -36,6 +36,7 @@ Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec)
     layer.boundary = size(".boundary");
   layer.activation = size(".activation");
   layer.weightContext = size(".weight_context");
+  layer.backwardContext = size(".backward_context");
   layer.weights = size(".weights");
   layer.gradients = size(".gradients");
   layer.optimizerState = size(".optimizer_state");
@@ -102,7 +103,7 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
       lookup.errors.add(layers.mark, "layers: expected at least one layer, found an empty list");
     PerStage ofLayers;
     ofLayers.mark = layers.mark;
-    spec.forward = spec.activation = spec.weightContext = spec.gradients = ofLayers;
+    spec.forward = spec.activation = spec.weightContext = spec.backwardContext = spec.gradients = ofLayers;
     if (form == BackwardForm::Fused || form == BackwardForm::Both)
       spec.backward = ofLayers;
     if (form != BackwardForm::Fused)

@@ -78,7 +78,7 @@ struct Layer {
   int64_t backwardInput = 0, backwardWeight = 0; // or
   int64_t backward = 0;
   std::optional<int64_t> boundary;
-  int64_t activation = 0, weightContext = 0, weights = 0, gradients = 0, optimizerState = 0;
+  int64_t activation = 0, weightContext = 0, backwardContext = 0, weights = 0, gradients = 0, optimizerState = 0;
   int64_t optimizer = 0;
   Mark mark;
 };
@@ -138,7 +138,7 @@ struct Spec {
 
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
 
-  PerStage boundary, activation, weightContext, gradients, staticBytes;
+  PerStage boundary, activation, weightContext, backwardContext, gradients, staticBytes;
   Marked<int64_t> workspace;         // once a rank
   Marked<int64_t> memoryLimit;       // of the rank that may hold most; 0: none
   std::vector<int64_t> memoryLimits; // of each rank, where a list gives them; empty: memoryLimit is each rank's

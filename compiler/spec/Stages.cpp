@@ -105,6 +105,7 @@ void sumUp(Spec &spec, Errors &errors) {
       {"forward", &spec.forward, &Layer::forward, limits::kTime},
       {"activation", &spec.activation, &Layer::activation, limits::kBytes},
       {"weight_context", &spec.weightContext, &Layer::weightContext, limits::kBytes},
+      {"backward_context", &spec.backwardContext, &Layer::backwardContext, limits::kBytes},
       {"gradients", &spec.gradients, &Layer::gradients, limits::kBytes},
       {"weights", &spec.staticBytes, &Layer::weights, limits::kBytes},
       {"optimizer_state", &optimizerState, &Layer::optimizerState, limits::kBytes},

@@ -111,39 +111,46 @@ struct Counts {
 /// What a pass takes: at most one tensor, exactly what its kind frees, any number of tokens.
 static LogicalResult verifyTakes(Operation *op, unsigned frees) {
   const unsigned activations = (frees & plan::kActivation) != 0, contexts = (frees & plan::kContext) != 0;
+  const unsigned most = contexts + ((frees & plan::kBackwardContext) != 0); // a B may have made none
   Counts taken(op->getOperandTypes());
   if (taken.tensors > 1)
     return op->emitOpError() << "expected at most one tensor as operand, found " << taken.tensors;
-  if (taken.activations != activations || taken.contexts != contexts)
+  if (taken.activations != activations || taken.contexts < contexts || taken.contexts > most)
     return op->emitOpError() << "expected " << activations << " activation and " << contexts
-                             << " context as operands, found " << taken.activations << " and " << taken.contexts;
+                             << (most > contexts ? " or " + Twine(most) : Twine()) << " context as operands, found "
+                             << taken.activations << " and " << taken.contexts;
   return success();
 }
 
 /// What a pass yields: at most one tensor and one token, exactly what its kind holds.
 static LogicalResult verifyYields(Operation *op, unsigned holds) {
   const unsigned activations = (holds & plan::kActivation) != 0, contexts = (holds & plan::kContext) != 0;
+  const unsigned most = contexts + ((holds & plan::kBackwardContext) != 0);
   Counts yielded(op->getResultTypes());
   if (yielded.tensors > 1 || yielded.tokens > 1)
     return op->emitOpError() << "expected at most one tensor and one token as results, found " << yielded.tensors
                              << " and " << yielded.tokens;
-  if (yielded.activations != activations || yielded.contexts != contexts)
-    return op->emitOpError() << "expected " << activations << " activation and " << contexts
-                             << " context as results, found " << yielded.activations << " and " << yielded.contexts;
+  if (yielded.activations != activations || yielded.contexts < contexts || yielded.contexts > most)
+    return op->emitOpError() << "expected " << activations << " activation and " << (most > contexts ? "at most " : "")
+                             << most << " context as results, found " << yielded.activations << " and "
+                             << yielded.contexts;
   return success();
 }
 
-/// A pass takes the activation and the context of the forward of its own stage and microbatch, and no other pass does.
+/// A pass takes the activation and the context of the forward of its own stage and microbatch, and what the backward
+/// for the input adds to the context; no other pass does.
 template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   for (Value value : op->getOperands()) {
     if (!isa<ActivationType, ContextType>(value.getType()))
       continue;
-    auto forward = dyn_cast_or_null<ForwardOp>(sourceOf(value));
-    if (!forward)
+    auto keeper = dyn_cast_or_null<InstructionOpInterface>(sourceOf(value));
+    const unsigned keeps = keeper ? plan::rowOf(keeper.kind()).holds & plan::rowOf(op.kind()).frees : 0;
+    if (keeps == 0)
       return op.emitOpError("expected its activation and context to come from a 'pipe.forward'");
-    if (forward.getStage() != op.getStage() || forward.getMicrobatch() != op.getMicrobatch()) {
+    if (keeper.stage() != int32_t(op.getStage()) ||
+        keeper.microbatch() != (op.getMicrobatch() ? std::optional(int32_t(*op.getMicrobatch())) : std::nullopt)) {
       InFlightDiagnostic error = op.emitOpError("takes what another stage's or microbatch's forward keeps");
-      error.attachNote(forward.getLoc()) << "kept here";
+      error.attachNote(keeper->getLoc()) << "kept here";
       return error;
     }
     if (!value.hasOneUse())

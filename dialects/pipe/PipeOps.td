@@ -132,8 +132,8 @@ def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input", "BackwardInput"> {
   let summary = "B: the backward for the input of one stage and one microbatch";
   let description = [{
     Takes the activation of its forward, the gradient from the next stage (the last stage: none) and the tokens that it waits
-    for. Yields the gradient for the stage before (the first stage: none), and a token where another instruction waits for
-    this pass: the next receive into the same buffer, or a W on a queue of its own.
+    for. Yields the gradient for the stage before (the first stage: none), a context where it makes more that W needs, and a
+    token where another instruction waits for this pass: the next receive into the same buffer, or a W on a queue of its own.
 
     Example:
     ```mlir
@@ -146,7 +146,8 @@ def Pipe_BackwardInputOp : Pipe_PassOp<"backward_input", "BackwardInput"> {
 def Pipe_BackwardWeightOp : Pipe_PassOp<"backward_weight", "BackwardWeight"> {
   let summary = "W: the backward for the weights of one stage and one microbatch";
   let description = [{
-    Takes the context of its forward; runs after the backward for the input. Nothing waits for it but the optimizer.
+    Takes the context of its forward, and that of its backward for the input where that yields one; runs after the latter.
+    Nothing waits for it but the optimizer.
 
     Where the program says `fill_weights` it runs on a queue of its own, whenever the compute queue waits. It then also takes
     the token of its `pipe.backward_input`. It yields a token where the optimizer waits for it, or a forward that must not

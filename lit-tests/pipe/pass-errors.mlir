@@ -126,7 +126,7 @@ pipe.program @rank0 rank 0 communicator per_edge enter {} step {
 
 pipe.program @rank0 rank 0 communicator per_edge enter {} step {
   %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
-  // expected-error @below {{'pipe.backward_weight' op expected 0 activation and 1 context as operands, found 1 and 0}}
+  // expected-error @below {{'pipe.backward_weight' op expected 0 activation and 1 or 2 context as operands, found 1 and 0}}
   pipe.backward_weight(%0#0) stage 0 microbatch 0 cost 1 : (!pipe.activation<4>) -> ()
 } leave {}
 
@@ -241,4 +241,36 @@ pipe.program @p rank 0 communicator per_edge enter {} step {
     "pipe.backward"() <{stage = 0 : i32, microbatch = 1 : i32}> : () -> ()
     pipe.yield %1#0, %1#1 : !pipe.activation<1>, !pipe.context<1>
   }) : () -> (!pipe.activation<1>, !pipe.context<1>)
+} leave {}
+
+// -----
+
+// A B makes one context at most.
+pipe.program @two rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  // expected-error @below {{'pipe.backward_input' op expected 0 activation and at most 1 context as results, found 0 and 2}}
+  %1:2 = pipe.backward_input(%0#0) stage 0 microbatch 0 cost 1 : (!pipe.activation<4>) -> (!pipe.context<1>, !pipe.context<1>)
+} leave {}
+
+// -----
+
+// A whole backward takes none of a B's.
+pipe.program @whole rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  %1:2 = pipe.forward stage 0 microbatch 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  %2 = pipe.backward_input(%0#0) stage 0 microbatch 0 cost 1 : (!pipe.activation<4>) -> !pipe.context<1>
+  // expected-error @below {{'pipe.backward' op expected its activation and context to come from a 'pipe.forward'}}
+  pipe.backward(%1#0, %2) stage 0 microbatch 1 cost 1 : (!pipe.activation<4>, !pipe.context<1>) -> ()
+} leave {}
+
+// -----
+
+// Nor a W that of another microbatch.
+pipe.program @other rank 0 communicator per_edge enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  %1:2 = pipe.forward stage 0 microbatch 1 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  // expected-note @below {{kept here}}
+  %2 = pipe.backward_input(%0#0) stage 0 microbatch 0 cost 1 : (!pipe.activation<4>) -> !pipe.context<1>
+  // expected-error @below {{'pipe.backward_weight' op takes what another stage's or microbatch's forward keeps}}
+  pipe.backward_weight(%1#1, %2) stage 0 microbatch 1 cost 1 : (!pipe.context<2>, !pipe.context<1>) -> ()
 } leave {}

@@ -93,9 +93,19 @@ void Recorder::settle() {
 
 trace::Event Recorder::eventOf(const Label &label, const Times &when) const {
   const plan::Operation &op = *label.operation;
-  return {rank,        queue,      op.kind,          op.of,
-          op.stage,    op.peer,    label.microbatch, label.step,
-          label.epoch, when.start, when.end,         op.activation + op.context};
+  return {rank,
+          queue,
+          op.kind,
+          op.of,
+          op.stage,
+          op.peer,
+          label.microbatch,
+          label.step,
+          label.epoch,
+          when.start,
+          when.end,
+          plan::Bytes(plan::takenBy(op)),
+          plan::Bytes(plan::freedBy(op))};
 }
 
 void Recorder::clearEvents() {

@@ -24,18 +24,18 @@ RankReport summarize(const std::vector<Recorder> &recorders) {
 
 std::vector<int64_t> packEvents(const std::vector<trace::Event> &events) {
   std::vector<int64_t> packed;
-  packed.reserve(11 * events.size());
+  packed.reserve(12 * events.size());
   for (const trace::Event &e : events)
     packed.insert(packed.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
-                                 e.epoch, e.start, e.end, e.held});
+                                 e.epoch, e.start, e.end, e.taken, e.freed});
   return packed;
 }
 
 std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &e, int32_t rank) {
   std::vector<trace::Event> events;
-  for (size_t i = 0; i + 11 <= e.size(); i += 11)
+  for (size_t i = 0; i + 12 <= e.size(); i += 12)
     events.push_back({rank, uint32_t(e[i]), plan::Kind(e[i + 1]), plan::Payload(e[i + 2]), int32_t(e[i + 3]),
-                      int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9], e[i + 10]});
+                      int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9], e[i + 10], e[i + 11]});
   return events;
 }
 

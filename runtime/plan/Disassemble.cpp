@@ -38,10 +38,11 @@ std::string costText(const Operation &o) {
     text += " + " + timeText(o.latency);
   if (isCommunication(o.kind))
     text += ", " + bytesText(o.bytes);
+  const unsigned holds = rowOf(o.kind).holds;
   if (o.activation != 0)
-    text += fmt::format(", activation {}{}", holds(o.kind) ? "+" : "-", bytesText(o.activation));
+    text += fmt::format(", activation {}{}", (holds & kActivation) != 0 ? "+" : "-", bytesText(o.activation));
   if (o.context != 0)
-    text += fmt::format(", context {}{}", holds(o.kind) ? "+" : "-", bytesText(o.context));
+    text += fmt::format(", context {}{}", (holds & kContexts) != 0 ? "+" : "-", bytesText(o.context));
   return text;
 }
 

@@ -13,9 +13,9 @@ namespace pipec::plan {
 inline constexpr std::string_view kMagic = "PIPEPLAN";
 inline constexpr uint16_t kMajor = 1;
 // A plan is written in the oldest minor version that has all that it uses: 3 (what collectives carry, and their
-// groups), or that of its newest kind, or that of the cut.
+// groups), or that of its newest kind, of the cut, or of what B adds to a context.
 inline constexpr uint16_t kOldestWritten = 3;
-inline constexpr uint16_t kWithCut = 4;
+inline constexpr uint16_t kWithCut = 4, kWithBackwardContext = 4;
 // The newest that is read.
 inline constexpr uint16_t kMinor =
     std::max(kWithCut, uint16_t(std::ranges::max(kKindTable, {}, &KindRow::since).since));

@@ -65,9 +65,11 @@ inline constexpr std::array<WorkRow, kWorks> kWorkTable = {{
     {.work = kUpdate, .name = "optimizer", .all = "optimizer steps", .together = kUpdate, .onceAStep = true},
 }};
 
-/// What a pass keeps for later passes of its stage and microbatch: an activation until the input gradient is done, a
-/// context until the weight gradient is. Values add up to sets.
-enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2 };
+/// What a pass keeps for later passes of its stage and microbatch: an activation until the input gradient is done; a
+/// context, and what the input gradient adds to it, until the weight gradient is. Values add up to sets.
+enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2, kBackwardContext = 4 };
+/// Those whose bytes an operation gives as its context: what F or B takes, or what W or BW gives back of both.
+inline constexpr uint8_t kContexts = kContext | kBackwardContext;
 
 /// What a pass or a transfer hands on from stage to stage, and what a collective carries.
 enum class Payload : uint8_t {
@@ -145,11 +147,11 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
      .holds = kActivation | kContext, .gives = Payload::Forward, .letter = 'F', .torch = "F",
      .call = "pipec_stage_forward"},
     {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .ordered = true, .does = kInputGradient,
-     .after = kForwardPass, .frees = kActivation, .gives = Payload::Backward, .letter = 'B', .torch = "I",
-     .call = "pipec_stage_backward_input"},
+     .after = kForwardPass, .holds = kBackwardContext, .frees = kActivation, .gives = Payload::Backward, .letter = 'B',
+     .torch = "I", .call = "pipec_stage_backward_input"},
     {.kind = Kind::BackwardWeight, .name = "W", .sort = Class::Weights, .ordered = true, .does = kWeightGradient,
-     .after = kInputGradient, .frees = kContext, .queues = kComputeQueue | kWeightsQueue, .letter = 'W', .torch = "W",
-     .call = "pipec_stage_backward_weight"},
+     .after = kInputGradient, .frees = kContext | kBackwardContext, .queues = kComputeQueue | kWeightsQueue, .letter = 'W',
+     .torch = "W", .call = "pipec_stage_backward_weight"},
     {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .ordered = true,
      .does = kInputGradient | kWeightGradient, .after = kForwardPass, .frees = kActivation | kContext,
      .gives = Payload::Backward, .letter = 'B', .torch = "B", .call = "pipec_stage_backward"},
@@ -228,8 +230,6 @@ constexpr bool isOfStage(Kind kind) {
 constexpr bool isBusy(Kind kind) { return isCompute(kind) || classOf(kind) == Class::Updates; }
 
 constexpr bool does(Kind kind, Work work) { return (rowOf(kind).does & work) != 0; }
-/// Whether the sizes on an operation of this kind are memory that it takes; else it gives them back.
-constexpr bool holds(Kind kind) { return rowOf(kind).holds != kNoMemory; }
 /// The counter by which passes of this kind are numbered in their stage. 0: forwards, 1: backwards (B and BW), 2: W, 3:
 /// updates.
 constexpr size_t counterOf(Kind kind) { return size_t(std::countr_zero(unsigned(rowOf(kind).does))); }

@@ -18,20 +18,20 @@ public:
       deferred.pop_front();
     }
   }
-  /// What holds memory starts. True if more is live now than ever before.
+  /// An operation starts. True if more is live now than ever before.
   bool hold(const Operation &operation) {
-    live += held(operation);
+    live += takenBy(operation);
     if (live <= most)
       return false;
     most = live;
     return true;
   }
-  /// What frees memory has been issued.
+  /// It has been issued.
   void release(const Operation &operation, bool onWeightsQueue) {
     if (onWeightsQueue)
-      deferred.push_back(operation.activation + operation.context);
+      deferred.push_back(freedBy(operation));
     else
-      live -= held(operation);
+      live -= freedBy(operation);
   }
 
   __int128 peak() const { return most; }
@@ -39,10 +39,8 @@ public:
   size_t pending() const { return deferred.size(); }
 
 private:
-  static __int128 held(const Operation &operation) { return __int128(operation.activation) + operation.context; }
-
   __int128 live = 0, most = 0;
-  std::deque<Bytes> deferred;
+  std::deque<__int128> deferred;
   int64_t released = 0;
 };
 

@@ -49,6 +49,18 @@ inline QueueClass classOf(const Queue &queue) {
                                                : kWeightsQueue;
 }
 
+/// Bytes that an operation takes when it starts, and gives back when it ends.
+inline __int128 takenBy(const Operation &operation) {
+  const unsigned holds = rowOf(operation.kind).holds;
+  return __int128((holds & kActivation) != 0 ? operation.activation : 0) +
+         ((holds & kContexts) != 0 ? operation.context : 0);
+}
+inline __int128 freedBy(const Operation &operation) {
+  const unsigned frees = rowOf(operation.kind).frees;
+  return __int128((frees & kActivation) != 0 ? operation.activation : 0) +
+         ((frees & kContexts) != 0 ? operation.context : 0);
+}
+
 /// Met once `count` instructions of `queue` have completed since the start of this step or, with previousStep, of the
 /// step before; in the first step the latter is always met. In trip t of the wait's segment, count = base + stride * t.
 struct Wait {

@@ -171,26 +171,35 @@ Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
 
 Status released(const Variant &variant, const std::vector<Facts> &facts) {
   struct Held {
-    Bytes activation = 0, context = 0;
+    Bytes activation = 0, context = 0, backwardContext = 0;
   };
   std::vector<Held> held(size_t(variant.stages));
   for (const Program &program : variant.programs)
     for (const Operation &o : program.operations)
-      if (holds(o.kind))
-        held[size_t(o.stage)] = {o.activation, o.context};
+      if (const unsigned own = rowOf(o.kind).holds; isCompute(o.kind)) {
+        Held &its = held[size_t(o.stage)];
+        if ((own & kActivation) != 0)
+          its.activation = o.activation;
+        if ((own & kContext) != 0)
+          its.context = o.context;
+        if ((own & kBackwardContext) != 0)
+          its.backwardContext = o.context;
+      }
   const bool backwards = anyBackward(workOfStages(variant, facts));
   for (const Program &program : variant.programs)
     for (const Operation &o : program.operations) {
       const Held &h = held[size_t(o.stage)];
       const auto error = [&](const char *what, Bytes found, Bytes expected) {
-        return Status::check(fmt::format("P33: rank {}: {} of stage {} releases {} of {}, its F holds {}", program.rank,
-                                         name(o.kind), o.stage, bytesText(found), what, bytesText(expected)));
+        return Status::check(fmt::format("P33: rank {}: {} of stage {} releases {} of {}, its {} {}", program.rank,
+                                         name(o.kind), o.stage, bytesText(found), what,
+                                         h.backwardContext == 0 ? "F holds" : "F and B hold", bytesText(expected)));
       };
       const unsigned frees = rowOf(o.kind).frees;
       if ((frees & kActivation) != 0 && o.activation != h.activation)
         return error("activation", o.activation, h.activation);
-      if ((frees & kContext) != 0 && o.context != h.context)
-        return error("context", o.context, h.context);
+      const Bytes context = h.context + ((frees & kBackwardContext) != 0 ? h.backwardContext : 0);
+      if ((frees & kContext) != 0 && o.context != context)
+        return error("context", o.context, context);
       if (!backwards && (o.activation != 0 || o.context != 0))
         return Status::check(
             fmt::format("P33: rank {}: F of stage {} holds memory that nothing releases", program.rank, o.stage));

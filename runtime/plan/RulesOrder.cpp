@@ -35,10 +35,8 @@ void RankWalk::passed(const Now &now) {
   ++stage.done[counterOf(kind)];
   if (now.queue != 0)
     stage.lastDeferred = now.place;
-  if (holds(kind))
-    hold(now);
-  else
-    memory.release(*now.step.operation, now.queue != 0);
+  hold(now);
+  memory.release(*now.step.operation, now.queue != 0);
 }
 
 /// That the compute queue knows the receive of its input to be complete.

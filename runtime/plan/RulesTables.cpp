@@ -45,8 +45,8 @@ const char *wrongNumbers(const Operation &o) {
   const unsigned memory = rowOf(o.kind).holds | rowOf(o.kind).frees;
   if (o.activation != 0 && (memory & kActivation) == 0)
     return "an activation, which only F, B and BW have";
-  if (o.context != 0 && (memory & kContext) == 0)
-    return "a context, which only F, W and BW have";
+  if (o.context != 0 && (memory & kContexts) == 0)
+    return "a context, which only F, B, W and BW have";
   return nullptr;
 }
 

@@ -132,7 +132,10 @@ uint16_t minorOf(const Plan &plan) {
       minor = std::max(minor, kWithCut);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
-        minor = std::max(minor, uint16_t(rowOf(operation.kind).since));
+        minor = std::max({minor, uint16_t(rowOf(operation.kind).since),
+                          (rowOf(operation.kind).holds & kBackwardContext) != 0 && operation.context != 0
+                              ? kWithBackwardContext
+                              : uint16_t(0)});
   }
   return minor;
 }

@@ -28,12 +28,11 @@ void allowedPeak(const plan::Program &program, RankResult &rank) {
          ++w)
       if (const plan::Wait &wait = program.waits[w]; wait.queue == weightsQueue && !wait.previousStep)
         memory.know(wait.base + wait.stride * step.trip);
-    if (plan::holds(step.operation->kind)) {
-      if (memory.hold(*step.operation))
-        rank.peakIndex = index;
-    } else if (plan::isCompute(step.operation->kind)) {
-      memory.release(*step.operation, instruction.queue == weightsQueue);
-    }
+    if (!plan::isCompute(step.operation->kind))
+      continue;
+    if (memory.hold(*step.operation))
+      rank.peakIndex = index;
+    memory.release(*step.operation, instruction.queue == weightsQueue);
   }
   rank.peakActivation = saturated(memory.peak());
 }

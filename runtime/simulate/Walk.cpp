@@ -223,16 +223,12 @@ void Walk::count(const QueueState &queue, const Work &work, Time start, Time end
   if (plan::isBusy(work.kind) && work.inPair != Work::InPair::First)
     rank.busy += end - start;
   __int128 &held = live[size_t(queue.rank)];
-  const __int128 bytes = __int128(work.operation->activation) + work.operation->context;
-  if (!plan::holds(work.kind)) {
-    held -= bytes;
-    return;
-  }
-  held += bytes;
+  held += plan::takenBy(*work.operation);
   if (held > rank.peakActivation) {
     rank.peakActivation = saturated(held);
     rank.peakIndex = indexOf(queue);
   }
+  held -= plan::freedBy(*work.operation);
 }
 
 /// A rank's step begins with the first start on its device queues and ends with the last end.

@@ -98,10 +98,10 @@ private:
 class LiveBytes {
 public:
   void add(const Event &e) {
-    if (e.held == 0)
-      return;
-    const bool holds = plan::holds(e.kind);
-    changes[e.rank][holds ? e.start : e.end] += holds ? e.held : -e.held;
+    if (e.taken != 0)
+      changes[e.rank][e.start] += e.taken;
+    if (e.freed != 0)
+      changes[e.rank][e.end] -= e.freed;
   }
   void write(Writer &out) const {
     for (const auto &[rank, ofRank] : changes) {
@@ -152,14 +152,14 @@ std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &eve
 }
 
 std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
-  std::map<std::tuple<int32_t, Kind, int32_t>, plan::Bytes> held;
+  std::map<std::tuple<int32_t, Kind, int32_t>, std::pair<plan::Bytes, plan::Bytes>> held;
   for (const plan::Program &program : variant.programs)
     for (const plan::Operation &o : program.operations)
       if (plan::isCompute(o.kind))
-        held[{program.rank, o.kind, o.stage}] = o.activation + o.context;
+        held[{program.rank, o.kind, o.stage}] = {plan::Bytes(plan::takenBy(o)), plan::Bytes(plan::freedBy(o))};
   for (Event &e : events)
     if (const auto found = held.find({e.rank, e.kind, e.stage}); found != held.end())
-      e.held = found->second;
+      std::tie(e.taken, e.freed) = found->second;
   return toJson(describe(variant), events, [&](const Event &e) { return variant.numberOf(e.stage, e.microbatch); });
 }
 

@@ -27,8 +27,8 @@ struct Event {
   int64_t epoch = 0;
   plan::Time start = 0;
   plan::Time end = 0;
-  plan::Bytes held = 0; // activation and context: by a forward from its start on, given back by B, W or BW at its end
-  int32_t attempt = 0;  // how often the run had been restarted before
+  plan::Bytes taken = 0, freed = 0; // of activations and contexts: at its start, and at its end
+  int32_t attempt = 0;              // how often the run had been restarted before
 };
 
 /// A rank's queues by name, as plan::queueNames gives them.

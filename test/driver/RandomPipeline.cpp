@@ -83,15 +83,26 @@ std::string RandomPipeline::text() const {
   for (size_t s = stages; s-- != 0;) {
     const schedule::Stage &stage = problem.stages[s];
     const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
-    text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} {}cost {} : (!pipe.activation<{}>{}{}) -> {}\n",
-                        !first ? fmt::format("%g{} = ", s) : "", fused ? "" : "_input", s,
+    const bool more = !fused && stage.backwardContext > 0;
+    std::vector<std::string> names, types;
+    if (!first) {
+      names.push_back(fmt::format("%g{}", s));
+      types.push_back(tensor(s - 1));
+    }
+    if (more) {
+      names.push_back(fmt::format("%d{}", s));
+      types.push_back(fmt::format("!pipe.context<{}>", stage.backwardContext));
+    }
+    text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} {}cost {} : (!pipe.activation<{}>{}{}) -> ({})\n",
+                        names.empty() ? "" : fmt::format("{} = ", fmt::join(names, ", ")), fused ? "" : "_input", s,
                         fused ? fmt::format(", %c{}", s) : "", last ? "" : fmt::format(", %g{}", s + 1), s,
                         at(block.backwardInput, s), fused ? stage.backward : stage.backwardInput, stage.activation,
                         fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + tensor(s),
-                        !first ? tensor(s - 1) : "()");
+                        fmt::join(types, ", "));
     if (!fused)
-      text += fmt::format("    pipe.backward_weight(%c{}) stage {} {}cost {} : (!pipe.context<{}>) -> ()\n", s, s,
-                          at(block.backwardWeight, s), stage.backwardWeight, stage.context);
+      text += fmt::format("    pipe.backward_weight(%c{}{}) stage {} {}cost {} : (!pipe.context<{}>{}) -> ()\n", s,
+                          more ? fmt::format(", %d{}", s) : "", s, at(block.backwardWeight, s), stage.backwardWeight,
+                          stage.context, more ? ", " + types.back() : "");
   }
   return text + "  }\n}\n";
 }
@@ -117,6 +128,8 @@ schedule::Problem Random::problem() {
     problem.stages.push_back({time(), time(), time(), time(), time(), below(64), below(64), below(64), below(64)});
     if (problem.backward == BackwardMode::Split) // what a word may have whole takes as long
       problem.stages.back().backward = problem.stages.back().backwardInput + problem.stages.back().backwardWeight;
+    if (problem.backward == BackwardMode::Split && chance(2))
+      problem.stages.back().backwardContext = below(64);
     problem.rankOf.push_back(s % problem.ranks);
   }
   if (problem.copies == 2) { // as many microbatches as the schedules with copies take, mostly

@@ -284,6 +284,13 @@ TEST_F(WholeRules, P33Released) {
   make(forwardOnly);
   operationOf(rank(2), Kind::Forward).activation = 1;
   refused("P33");
+  Make split = straight();
+  split.split = true;
+  make(split); // what B adds to a context, W gives back
+  operationOf(rank(2), Kind::BackwardInput).context = 5;
+  refused("P33");
+  operationOf(rank(2), Kind::BackwardWeight).context += 5;
+  EXPECT_EQ(verify(plan.variants[0]).message.find("P33"), std::string::npos);
 }
 
 TEST_F(WholeRules, P34Deferred) {

@@ -115,10 +115,15 @@ function idleShares(frame, idle) {
   return sums.map((sum) => sum / Math.max(1, frame.end * frame.ranks.length));
 }
 
-/** Bytes a box takes at its start and gives back at its end. */
-function heldBy(operation) {
-  const all = operation.activation + operation.context;
-  return data.kinds[operation.kind].holds ? all : -all;
+/** Bytes a box takes at its start, and gives back at its end. */
+function sizeOf(operation, [activation, context]) {
+  return (activation ? operation.activation : 0) + (context ? operation.context : 0);
+}
+function takenBy(operation) {
+  return sizeOf(operation, data.kinds[operation.kind].takes);
+}
+function freedBy(operation) {
+  return sizeOf(operation, data.kinds[operation.kind].frees);
 }
 
 /** Of a rank: `bytes[i]` are held from `time[i]` on, everything counted. */
@@ -127,16 +132,17 @@ function memoryCurve(frame, rank) {
   const time = [0], bytes = [rank.base];
   let most = rank.base;
   for (let box = rank.first; box < rank.devices; ++box) {
-    const change = heldBy(operations[boxes.operation[box]]);
-    if (change === 0) continue;
-    const at = change > 0 ? boxes.start[box] : boxes.end[box];
-    const now = bytes.at(-1) + change;
-    if (time.at(-1) === at) bytes[bytes.length - 1] = now;
-    else {
-      time.push(at);
-      bytes.push(now);
+    const operation = operations[boxes.operation[box]];
+    for (const [change, at] of [[takenBy(operation), boxes.start[box]], [-freedBy(operation), boxes.end[box]]]) {
+      if (change === 0) continue;
+      const now = bytes.at(-1) + change;
+      if (time.at(-1) === at) bytes[bytes.length - 1] = now;
+      else {
+        time.push(at);
+        bytes.push(now);
+      }
+      most = Math.max(most, now);
     }
-    most = Math.max(most, now);
   }
   return {time: Float64Array.from(time), bytes: Float64Array.from(bytes), most};
 }

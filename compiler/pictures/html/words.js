@@ -100,11 +100,11 @@ class Words {
       const idle = stretches.reduce((sum, i) => sum + this.idle.end[i] - this.idle.start[i], 0);
       rows.push(["idle before", `${timeText(idle)}: ${this.idleParts(stretches)}`]);
     }
-    const held = heldBy(operation);
-    if (held > 0) rows.push(["holds", `${bytesText(held)} from its start`]);
-    if (held < 0) rows.push(["frees", `${bytesText(-held)} at its end`]);
-    const then = held > 0 ? boxes.start[box] : boxes.end[box];
-    if (held !== 0) rows.push(["held then", this.ofLimit(rank, this.memoryAt(rank, then))]);
+    const taken = takenBy(operation), freed = freedBy(operation);
+    if (taken > 0) rows.push(["holds", `${bytesText(taken)} from its start`]);
+    if (freed > 0) rows.push(["frees", `${bytesText(freed)} at its end`]);
+    const then = taken > 0 ? boxes.start[box] : boxes.end[box];
+    if (taken + freed > 0) rows.push(["held then", this.ofLimit(rank, this.memoryAt(rank, then))]);
     if (operation.bytes > 0) rows.push(["bytes", bytesText(operation.bytes)]);
     if (this.onPath.has(box)) rows.push(CRITICAL);
     if (run) rows.push(...this.ofRun(run.boxes.start[box], run.boxes.end[box], boxes.start[box], boxes.end[box]));

@@ -53,8 +53,11 @@ std::vector<Time> busyTimes(const Problem &problem, const Words &words) {
 
 Bytes peakOf(const Problem &problem, const Word &word) {
   Wide live = 0, peak = 0;
-  for (const Op &op : word)
-    peak = std::max(peak, live += changeOf(problem.stages[op.stage], op.letter));
+  for (const Op &op : word) {
+    const Stage &stage = problem.stages[op.stage];
+    peak = std::max(peak, live + takenBy(stage, op.letter));
+    live += changeOf(stage, op.letter);
+  }
   return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
 }
 

@@ -33,26 +33,24 @@ std::vector<std::vector<int32_t>> weightWaits(const Problem &problem, const Word
     if (problem.memoryLimit != 0)
       allowance = std::min(allowance, __int128(problem.memoryLimit) - always[rank] - buffers[rank]);
     std::vector<int32_t> &own = waits.emplace_back();
-    std::deque<Bytes> deferred; // contexts of W that need not have run yet
+    std::deque<__int128> deferred; // contexts of W that need not have run yet
     __int128 live = 0;
     int32_t completed = 0;
     for (Op op : words[rank]) {
       const Stage &stage = problem.stages[size_t(op.stage)];
       own.push_back(0);
-      if (op.letter == Letter::B)
-        live -= stage.activation;
-      else if (op.letter == Letter::W)
-        deferred.push_back(stage.context);
-      else if (op.letter == Letter::BW)
-        live -= __int128(stage.activation) + stage.context;
-      if (op.letter != Letter::F)
+      if (op.letter == Letter::W) {
+        deferred.push_back(-changeOf(stage, op.letter));
         continue;
-      live += __int128(stage.activation) + stage.context;
-      for (; live > allowance && !deferred.empty(); ++completed) {
+      }
+      const __int128 taken = takenBy(stage, op.letter);
+      for (; taken > 0 && live + taken > allowance && !deferred.empty(); ++completed) {
         live -= deferred.front();
         deferred.pop_front();
       }
-      own.back() = completed;
+      live += changeOf(stage, op.letter);
+      if (taken > 0)
+        own.back() = completed;
     }
   }
   return waits;

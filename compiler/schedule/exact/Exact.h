@@ -17,7 +17,7 @@ struct Exact {
   Time time = 0;
   Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
   bool tooLarge = false; // some problem is larger than what is asked about, or has passes that the solver does not
-                         // know: overlapped pairs, backwards that may be whole or split
+                         // know: overlapped pairs, backwards that may be whole or split, backward contexts
   int64_t questions = 0;
 };
 

@@ -35,8 +35,18 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
 /// By rank, the least memoryLimit under which it can hold one microbatch.
 static std::vector<__int128> leastLimits(const Problem &problem) {
   std::vector<__int128> need = heldAlways(problem, 1);
-  for (size_t s = 0; s != problem.stages.size(); ++s)
-    need[size_t(problem.rankOf[s])] += __int128(problem.stages[s].activation) + problem.stages[s].context;
+  std::vector<__int128> most(need.size()); // of one microbatch, when all of its F are done or while a B runs
+  std::vector<__int128> held(need.size()); // by the stages so far
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    const Stage &stage = problem.stages[s];
+    const auto rank = size_t(problem.rankOf[s]);
+    held[rank] += takenBy(stage, Letter::F);
+    // B and W of the later stages are done then.
+    const Letter backward = problem.backward == BackwardMode::Fused ? Letter::BW : Letter::B;
+    most[rank] = std::max(most[rank], held[rank] + (problem.mixed ? 0 : takenBy(stage, backward)));
+  }
+  for (size_t r = 0; r != need.size(); ++r)
+    need[r] += most[r];
   return need;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 namespace pipec::schedule {
 
@@ -71,6 +72,7 @@ std::string checkStage(const Stage &stage, size_t index) {
   const std::pair<const char *, int64_t> sizes[] = {{"boundary", stage.boundary},
                                                     {"activation", stage.activation},
                                                     {"weight context", stage.context},
+                                                    {"backward context", stage.backwardContext},
                                                     {"gradient", stage.gradients}};
   for (const auto &[name, value] : sizes)
     if (value < 0 || value > limits::kBytes)
@@ -207,6 +209,23 @@ std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
   for (size_t s = 0; s < rankOf.size(); ++s)
     result[rankOf[s]].push_back(static_cast<int32_t>(s));
   return result;
+}
+
+Problem withoutBackwardContexts(const Problem &problem) {
+  Problem plain = problem;
+  plain.workspace.resize(size_t(problem.ranks));
+  std::vector<Bytes> room(size_t(problem.ranks));
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    Stage &stage = plain.stages[s];
+    const Bytes made = std::exchange(stage.backwardContext, 0);
+    Bytes &most = room[size_t(problem.rankOf[s])];
+    most = std::max(most, made);
+    stage.activation -= std::min(stage.activation, made);
+    stage.context = std::min(stage.context + made, limits::kBytes);
+  }
+  for (size_t r = 0; r != room.size(); ++r)
+    plain.workspace[r] = std::min(plain.workspace[r] + room[r], limits::kBytes);
+  return plain;
 }
 
 Words oneAtATime(const Problem &problem) {

@@ -31,14 +31,15 @@ struct Link {
 /// Costs and sizes of one stage and one microbatch.
 struct Stage {
   Time forward = 0;
-  Time backwardInput = 0;  // split
-  Time backwardWeight = 0; // split
-  Time backward = 0;       // fused; where they are split, of one that stands whole in a word
-  Time optimizer = 0;      // once a step
-  Bytes boundary = 0;      // what F sends on; the gradient that comes back has this size too
-  Bytes activation = 0;    // held from the start of F to the end of B
-  Bytes context = 0;       // held from the start of F to the end of W (fused: of the backward)
-  Bytes gradients = 0;     // of its weights; what two copies of a stage sum
+  Time backwardInput = 0;    // split
+  Time backwardWeight = 0;   // split
+  Time backward = 0;         // fused; where they are split, of one that stands whole in a word
+  Time optimizer = 0;        // once a step
+  Bytes boundary = 0;        // what F sends on; the gradient that comes back has this size too
+  Bytes activation = 0;      // held from the start of F to the end of B
+  Bytes context = 0;         // held from the start of F to the end of W (fused: of the backward)
+  Bytes backwardContext = 0; // held from the start of B to the end of W
+  Bytes gradients = 0;       // of its weights; what two copies of a stage sum
   /// What its forward takes together with a whole backward on its rank; absent: they never run together.
   std::optional<Time> overlapped = std::nullopt;
 };
@@ -102,6 +103,10 @@ struct Problem {
     return backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
   }
   Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
+  bool hasBackwardContexts() const {
+    return backward == BackwardMode::Split &&
+           std::any_of(stages.begin(), stages.end(), [](const Stage &stage) { return stage.backwardContext > 0; });
+  }
   /// How long a backward keeps the stage before waiting, at least, and what its weights take besides, whether it is
   /// split or whole.
   Time leastBackwardTime(const Stage &stage) const { return std::min(backwardTime(stage), stage.backward); }
@@ -161,7 +166,7 @@ inline constexpr std::array<plan::Kind, kLetters> kKindOf = {plan::Kind::Forward
 /// What follows from a letter's row in the table of kinds.
 struct LetterRow {
   uint8_t counter = 0;
-  int8_t activation = 0, context = 0; // 1: held from its start, -1: freed at its end
+  int8_t activation = 0, context = 0, backwardContext = 0; // 1: held from its start, -1: freed at its end
 };
 inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
   std::array<LetterRow, kLetters> rows{};
@@ -170,6 +175,8 @@ inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
     rows[i].counter = uint8_t(plan::counterOf(row.kind));
     rows[i].activation = int8_t((row.holds & plan::kActivation) != 0) - int8_t((row.frees & plan::kActivation) != 0);
     rows[i].context = int8_t((row.holds & plan::kContext) != 0) - int8_t((row.frees & plan::kContext) != 0);
+    rows[i].backwardContext =
+        int8_t((row.holds & plan::kBackwardContext) != 0) - int8_t((row.frees & plan::kBackwardContext) != 0);
   }
   return rows;
 }();
@@ -207,17 +214,29 @@ inline Time pairCost(const Problem &problem, const Op &forward, const Op &backwa
   const Stage &stage = problem.stages[size_t(forward.stage)];
   return stage.overlapped.value_or(stage.forward + costOf(problem.stages[size_t(backward.stage)], backward.letter));
 }
-/// By how many bytes a letter changes what its rank holds: an F adds them at its start, the others free them at their
-/// end. In 128 bits: sizes within the limits times as many microbatches may pass 2^63.
+/// By how many bytes a letter changes what its rank holds: what it takes at its start less what it frees at its end. In
+/// 128 bits: sizes within the limits times as many microbatches may pass 2^63.
 inline __int128 changeOf(const Stage &stage, Letter letter) {
   const detail::LetterRow row = detail::kLetterTable[size_t(letter)];
-  return __int128(row.activation * stage.activation) + row.context * stage.context;
+  return __int128(row.activation * stage.activation) + row.context * stage.context +
+         row.backwardContext * stage.backwardContext;
+}
+/// What it takes at its start.
+inline __int128 takenBy(const Stage &stage, Letter letter) {
+  const detail::LetterRow row = detail::kLetterTable[size_t(letter)];
+  return __int128(row.activation > 0 ? stage.activation : 0) + (row.context > 0 ? stage.context : 0) +
+         (row.backwardContext > 0 ? stage.backwardContext : 0);
 }
 
 /// One rank's compute order; the optimizer follows it.
 using Word = std::vector<Op>;
 /// words[r] is rank r's.
 using Words = std::vector<Word>;
+
+/// A problem without backward contexts whose orders are orders of this one: those that fit into its memory fit into
+/// this one's too. A B that makes a context counts as one that frees less of its activation; where it makes more than
+/// it frees, its F holds the rest. For the while in which it has both, room for the largest such context is left.
+Problem withoutBackwardContexts(const Problem &problem);
 
 /// Words in which one microbatch goes all the way before the next starts: no order holds less, none is longer.
 Words oneAtATime(const Problem &problem);

@@ -130,7 +130,7 @@ private:
 std::optional<Solution> solvePaired(const Problem &problem, const SolveOptions &options) {
   if (!hasPairs(problem))
     return solve(problem, options);
-  return PairSearch(problem, options).run();
+  return PairSearch(problem.hasBackwardContexts() ? withoutBackwardContexts(problem) : problem, options).run();
 }
 
 } // namespace pipec::schedule

@@ -204,6 +204,50 @@ Time boundOf(const Problem &problem, Objective objective) {
   return objective == Objective::Makespan ? bounds.makespan : bounds.span;
 }
 
+static Solution singly(const Problem &problem, Objective objective) {
+  Words words = oneAtATime(problem);
+  const Time time = timeOf(problem, words, objective);
+  return {std::move(words), time, boundOf(problem, objective), "one microbatch at a time"};
+}
+
+/// Where B makes a context, under a limit: the words of a search in which F holds for it, and those of one in which
+/// each W stands right behind its B, so that there is one such context at a time.
+static std::optional<Solution> solveBackwardContexts(const Problem &problem, const SolveOptions &options) {
+  if (problem.memoryLimit < leastLimit(problem))
+    return std::nullopt;
+  Solution best = singly(problem, options.objective);
+  const auto offer = [&](std::optional<Solution> found) {
+    if (!found)
+      return;
+    found->time = timeOf(problem, found->words, options.objective);
+    if (found->time < best.time)
+      best = std::move(*found);
+  };
+  const Problem plain = withoutBackwardContexts(problem);
+  offer(solve(plain, options));
+  Problem joined = problem;
+  joined.workspace = plain.workspace;
+  joined.backward = BackwardMode::Fused;
+  for (Stage &stage : joined.stages)
+    stage.backward = stage.backwardInput + stage.backwardWeight;
+  std::optional<Solution> together = solve(joined, options);
+  if (together)
+    for (Word &word : together->words) {
+      Word apart;
+      for (const Op &op : word) {
+        apart.push_back(op);
+        if (op.letter != Letter::BW)
+          continue;
+        apart.back().letter = Letter::B;
+        apart.push_back({op.stage, Letter::W, false});
+      }
+      word = std::move(apart);
+    }
+  offer(std::move(together));
+  best.bound = boundOf(problem, options.objective);
+  return best;
+}
+
 /// Where backwards may be split or whole: words of three searches, with whole backwards where that pays. In one search
 /// all are split, in one all are whole; in one they are split, but a W takes only what it would add to its B in a whole
 /// one, which is right for all that are fused in the end.
@@ -236,6 +280,8 @@ static std::optional<Solution> solveMixed(const Problem &problem, const SolveOpt
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
   if (problem.mixed)
     return solveMixed(problem, options);
+  if (problem.memoryLimit != 0 && problem.hasBackwardContexts())
+    return solveBackwardContexts(problem, options);
   if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
     return std::nullopt;
   const auto capacitiesWith = [&](int32_t buffers) {
@@ -255,9 +301,7 @@ std::optional<Solution> solve(const Problem &problem, const SolveOptions &option
     if (buffers <= 1)
       break;
   }
-  Words words = oneAtATime(problem);
-  const Time time = timeOf(problem, words, options.objective);
-  return Solution{std::move(words), time, boundOf(problem, options.objective), "one microbatch at a time"};
+  return singly(problem, options.objective);
 }
 
 } // namespace pipec::schedule

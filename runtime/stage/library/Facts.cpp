@@ -13,7 +13,8 @@ using plan::Payload;
 static void add(const plan::Operation &op, PipecStageFacts &facts) {
   auto raise = [](int64_t &to, int64_t value) { to = std::max(to, value); };
   raise(facts.activation_bytes, op.activation);
-  raise(facts.context_bytes, op.context);
+  if (op.kind == Kind::Forward)
+    raise(facts.context_bytes, op.context);
   // Forward comes in and backward goes out at the stage's beginning; the other two at its end.
   if (plan::isTransfer(op.kind))
     raise((op.kind == Kind::Recv) == (op.of == Payload::Forward) ? facts.input_bytes : facts.output_bytes, op.bytes);

@@ -62,6 +62,7 @@ TEST(Bounds, NoOrderOfSplitAndWholeBackwardsBeatsThem) {
     problem.mixed = true;
     for (Stage &stage : problem.stages) {
       stage.backward = pick(random, 0, stage.backwardInput + stage.backwardWeight);
+      stage.backwardContext = pick(random, 0, 1) * pick(random, 0, 8);
       stage.overlapped.reset();
     }
     Words words = randomWords(random, problem);

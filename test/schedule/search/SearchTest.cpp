@@ -69,6 +69,37 @@ TEST(Search, MixedIsNeverLongerThanSplitOrFused) {
   EXPECT_GT(shorter, 0);
 }
 
+/// What B makes for W counts against the limit; the search has an order wherever one microbatch at a time fits.
+TEST(Search, BackwardContextsFit) {
+  std::mt19937_64 random(9);
+  int limited = 0;
+  for (int n = 0; n != 300; ++n) {
+    Problem problem = randomProblem(random, 3, 4, 6);
+    problem.backward = BackwardMode::Split;
+    for (Stage &stage : problem.stages) {
+      stage.backward = stage.backwardInput + stage.backwardWeight;
+      stage.backwardContext = pick(random, 0, 12);
+      stage.overlapped.reset();
+    }
+    problem.memoryLimit = std::max<Bytes>(1, leastLimit(problem) - 1);
+    if (problem.memoryLimit < leastLimit(problem)) {
+      EXPECT_FALSE(solve(problem, {.effort = 20}));
+    }
+    problem.memoryLimit = leastLimit(problem) + pick(random, 0, 3) * pick(random, 0, 20);
+    if (problem.memoryLimit == 0)
+      continue;
+    const std::optional<Solution> solution = solve(problem, {.effort = 20});
+    ASSERT_TRUE(solution) << n;
+    expectRight(problem, *solution, Objective::Span);
+    ++limited;
+    Problem plain = problem; // without, there is no less room
+    for (Stage &stage : plain.stages)
+      stage.backwardContext = 0;
+    EXPECT_LE(solve(plain, {.effort = 20})->bound, solution->time);
+  }
+  EXPECT_GT(limited, 250);
+}
+
 TEST(Search, ReachesProvenOptima) {
   size_t optimal = 0;
   const std::vector<Optimum> optima = readOptima();
