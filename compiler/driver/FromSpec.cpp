@@ -80,7 +80,10 @@ void Import::fillProblem(schedule::Problem &problem) {
   else
     problem.limitRanks(spec.memoryLimits);
   // In a split schedule a backward is whole only where that is asked for, or where an order file has it so.
-  problem.mixed = problem.backward == schedule::BackwardMode::Split && spec.backward && (mixes() || order);
+  const auto isWhole = [](const schedule::Op &op) { return op.letter == schedule::Letter::BW; };
+  const bool someWhole =
+      order && llvm::any_of(order->words, [&](const schedule::Word &word) { return llvm::any_of(word, isWhole); });
+  problem.mixed = problem.backward == schedule::BackwardMode::Split && spec.backward && (mixes() || someWhole);
   // A slice's part of a time is rounded half up, of a size up.
   auto time = [&](int64_t whole) { return (whole + problem.slices / 2) / problem.slices; };
   auto size = [&](int64_t whole) { return (whole + problem.slices - 1) / problem.slices; };

@@ -186,6 +186,10 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   resolveLayers(lookup, spec);
   readSchedule(lookup, spec);
   readTarget(lookup, spec);
+  // `auto` is split unless it is told otherwise, and what is whole in a schedule that it tries costs what B and W do.
+  if (spec.schedule.name == "auto" && spec.backwardInput &&
+      (!spec.backwardMode || spec.backwardMode->value == Backward::Split))
+    spec.backward.reset();
   readProvider(lookup, spec);
 }
 

@@ -60,7 +60,8 @@ std::string suggestion(int64_t layers, int32_t stages) {
 std::vector<int64_t> cutOf(const Spec &spec, Errors &errors) {
   const Layers &layers = *spec.layers;
   const int64_t count = layers.count();
-  if (!layers.cut) {
+  // Another variant may have chosen a cut for another number of stages; what is wrong then is said of the placement.
+  if (!layers.cut || (layers.choosesCut && layers.cut->value.size() != static_cast<size_t>(spec.stages))) {
     if (count < spec.stages)
       errors.add(layers.mark,
                  fmt::format("layers: expected at least one for each of the {} stages, found {}", spec.stages, count));
