@@ -1,9 +1,12 @@
 #include "compiler/driver/Cut.h"
 
 #include "compiler/driver/Compile.h"
-#include "runtime/plan/Limits.h"
+#include "compiler/driver/DesignLevel.h"
 
 #include "mlir/IR/Diagnostics.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -46,8 +49,9 @@ public:
     for (schedule::Time horizon = -1; horizon != best();) {
       horizon = best();
       cuts.run(found ? horizon : 0);
+      int64_t over = kOver; // that are over the limit with the buffers they need; with fewer some may do
       for (const auto &[cost, cut] : cuts.judged())
-        if (left > 0 && !internal)
+        if (left > 0 && !internal && (cost.excess == 0 || over-- > 0))
           left -= attempt(cut);
     }
     for (const schedule::Cut &each : cuts.usual())
@@ -79,7 +83,8 @@ private:
     const std::optional<CutTrial> trial = trialOf(cut);
     if (!trial)
       return std::nullopt;
-    atLeast[cut] = trial->fits ? std::max(trial->lower, trial->least) : limits::kTime;
+    if (trial->fits)
+      atLeast[cut] = std::max(trial->lower, trial->least);
     return trial->cost;
   }
 
@@ -106,7 +111,8 @@ private:
   Made &made;
   bool &internal;
   const Room room;
-  std::map<schedule::Cut, schedule::Time> atLeast; // of those judged, what their plans take
+  static constexpr int64_t kOver = 16;
+  std::map<schedule::Cut, schedule::Time> atLeast; // of those judged that some order fits: what their plans take
   std::set<schedule::Cut> attempted;
   schedule::Cut chosen;
   bool found = false;
@@ -122,7 +128,14 @@ Code compileCut(spec::Spec &spec, MLIRContext &context, CompileSpec compile, Mad
   Choosing choosing(spec, context, compile, std::move(*space), made, internal);
   const bool found = choosing.run();
   spec.layers->cut = {choosing.cut(), spec.layers->cutMark};
-  return found ? Code::Ok : compile(spec, made, internal);
+  if (found)
+    return Code::Ok;
+  const Code code = compile(spec, made, internal);
+  if (code == Code::Check && !internal)
+    emitRemark(locationOf(spec, spec.layers->cutMark, context))
+        << "so it is with the best of the cuts that were tried, [" << fmt::format("{}", fmt::join(choosing.cut(), ", "))
+        << "]";
+  return code;
 }
 
 } // namespace pipec
