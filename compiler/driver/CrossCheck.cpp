@@ -18,7 +18,7 @@ public:
     made.operations = source.operations;
     made.queues.emplace_back();
     queueOf.resize(source.operations.size());
-    places.resize(source.instructions.size());
+    ordinals.resize(source.instructions.size());
     const auto count = uint32_t(source.instructions.size());
     made.instructions.reserve(count);
     made.waits.reserve(count / 2);
@@ -35,7 +35,7 @@ public:
       for (uint32_t each = i; each <= last; ++each)
         if (const uint32_t out = source.instructions[each].out; out != kNone && kindOf(out) == plan::Kind::Send) {
           add(out);
-          wait(places[each]);
+          wait(each);
         }
       i = last;
     }
@@ -43,11 +43,6 @@ public:
   }
 
 private:
-  struct Place {
-    uint32_t queue = 0;
-    int64_t ordinal = 0; // in its queue, from 1
-  };
-
   plan::Kind kindOf(uint32_t i) const { return source.kind(source.instructions[i]); }
   /// The receive whose tensor a pass takes.
   uint32_t receiveOf(uint32_t i) const {
@@ -63,7 +58,7 @@ private:
       made.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
       counts.push_back(0);
     }
-    places[i] = {queue, ++counts[queue]};
+    ordinals[i] = ++counts[queue];
     made.instructions.push_back({own.operation, queue, uint32_t(made.waits.size()), 0, own.microbatch, 0});
   }
 
@@ -72,24 +67,25 @@ private:
     add(i);
     for (uint32_t each = i; each <= last; ++each)
       if (const uint32_t in = receiveOf(each); in != kNone)
-        wait(places[in]);
+        wait(in);
     for (; nextUse != source.uses.size() && source.uses[nextUse].user <= last; ++nextUse)
-      wait(places[source.uses[nextUse].definition]);
+      wait(source.uses[nextUse].definition);
   }
 
   /// The last instruction waits for another, unless the order of their queue says as much.
-  void wait(const Place &on) {
-    if (on.queue == made.instructions.back().queue)
+  void wait(uint32_t on) {
+    const uint32_t queue = queueOf[source.instructions[on].operation];
+    if (queue == made.instructions.back().queue)
       return;
     ++made.instructions.back().waits;
-    made.waits.push_back({on.queue, false, on.ordinal, 0});
+    made.waits.push_back({queue, false, ordinals[on], 0});
   }
 
   const Program &source;
   plan::Program &made;
-  std::vector<uint32_t> queueOf;  // by operation; 0 for what no communicator runs
-  std::vector<int64_t> counts{0}; // instructions of each queue
-  std::vector<Place> places;      // of each instruction
+  std::vector<uint32_t> queueOf;   // by operation; 0 for what no communicator runs
+  std::vector<uint32_t> counts{0}; // instructions of each queue
+  std::vector<uint32_t> ordinals;  // of each instruction in its queue, from 1
   size_t nextUse = 0;
 };
 
