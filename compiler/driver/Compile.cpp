@@ -250,7 +250,8 @@ private:
           made, internal);
       choice.spec = spec;
     }
-    if (code == Code::Ok && made.variant.programs.empty())
+    // Where less than a plan is asked for, only a search must have made one: it says what to go on with.
+    if (code == Code::Ok && (until == Stage::Plan ? made.variant.programs.empty() : searches(choice.spec)))
       code = compilePlan(choice, made, internal);
     if (code == Code::Ok && until != Stage::Plan)
       code = compileOnce(choice, until, made, internal);
