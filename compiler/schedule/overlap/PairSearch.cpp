@@ -130,7 +130,13 @@ private:
 std::optional<Solution> solvePaired(const Problem &problem, const SolveOptions &options) {
   if (!hasPairs(problem))
     return solve(problem, options);
-  return PairSearch(problem.hasBackwardContexts() ? withoutBackwardContexts(problem) : problem, options).run();
+  if (!problem.hasBackwardContexts())
+    return PairSearch(problem, options).run();
+  std::optional<Solution> found = PairSearch(withoutBackwardContexts(problem), options).run();
+  if (!found) // what fits into less memory than that pairs nothing
+    return solve(problem, options);
+  found->bound = boundOf(problem, options.objective);
+  return found;
 }
 
 } // namespace pipec::schedule
