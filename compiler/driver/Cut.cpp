@@ -41,7 +41,7 @@ public:
   Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, CutSpace given, Made &made, bool &internal)
       : spec(spec), context(context), compile(compile), space(std::move(given)), made(made), internal(internal),
         room(std::max<int64_t>(1, int64_t(space.work.stages()) * spec.microbatches.value)),
-        cuts(space.work, [this](const schedule::Cut &cut) { return judge(cut); }, room.judged) {}
+        cuts(space.work, {space.even}, [this](const schedule::Cut &cut) { return judge(cut); }, room.judged) {}
 
   bool run() {
     int64_t left = !space.schedules.empty() ? room.searched : cuts.looksAtAll() ? room.compiledOfAll : room.compiled;
@@ -59,10 +59,10 @@ public:
     if (!found)
       return false;
     made.variant.cut.assign(chosen.begin(), chosen.end());
-    made.variant.cutBound = std::min(timeOf(made), cuts.bound([&](const schedule::Cut &cut) {
+    made.variant.cutBound = cuts.bound([&](const schedule::Cut &cut) {
       const std::optional<CutTrial> trial = trialOf(cut);
       return trial && trial->fits ? std::optional(trial->lower) : std::nullopt;
-    }));
+    });
     return true;
   }
 

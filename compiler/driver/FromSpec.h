@@ -68,7 +68,7 @@ schedule::Bytes leastLimitOf(const spec::Spec &spec, mlir::MLIRContext &context)
 /// What `cut: auto` chooses from.
 struct CutSpace {
   schedule::CutWork work;
-  schedule::Objective objective = schedule::Objective::Span;
+  schedule::Cut even;                 // as equal as can be
   std::vector<std::string> schedules; // with `auto`: of the catalogue, those that stand for what a search would find
 };
 /// Nothing after an error.

@@ -55,7 +55,7 @@ std::optional<CutSpace> Import::cutSpace() {
            std::nullopt;
   if (failed(choose()) || failed(settle()) || failed(fillAndCheck()))
     return std::nullopt;
-  CutSpace space{workOf(spec, problem), objective.value_or(schedule::Objective::Span), {}};
+  CutSpace space{workOf(spec, problem), spec::evenCut(spec.layers->count(), spec.stages), {}};
   if (!objective)
     return space;
   spec.layers->cut = {schedule::sharedCut(space.work), spec.layers->cutMark};
@@ -76,11 +76,8 @@ std::optional<CutTrial> Import::tryCut(const std::vector<std::string> &schedules
     return std::nullopt;
   const schedule::Objective by = objective.value_or(schedule::Objective::Span);
   CutTrial trial;
-  const auto limits = [&](const schedule::Problem &each) {
-    const schedule::Bytes least = schedule::leastLimit(each);
-    return each.memoryLimit == 0 || least <= each.memoryLimit ? __int128(0) : __int128(least) - each.memoryLimit;
-  };
-  trial.cost.excess = limits(problem);
+  if (problem.memoryLimit != 0)
+    trial.cost.excess = std::max<__int128>(__int128(schedule::leastLimit(problem)) - problem.memoryLimit, 0);
   trial.fits = trial.cost.excess == 0;
   if (trial.fits)
     trial.lower = schedule::boundOf(problem, by);
@@ -118,7 +115,7 @@ schedule::Bytes leastLimitOfCuts(spec::Spec spec, MLIRContext &context) {
   if (!space)
     return 0;
   schedule::CutSearch cuts(
-      space->work,
+      space->work, {space->even},
       [&](const schedule::Cut &cut) {
         spec.layers->cut = {cut, spec.layers->cutMark};
         return std::optional(schedule::CutCost{leastLimitOf(spec, context), 0, 0});

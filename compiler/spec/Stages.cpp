@@ -39,15 +39,6 @@ void checkLists(const Spec &spec, Errors &errors) {
   }
 }
 
-/// Equal but for one layer, the stages in the middle being the larger ones.
-std::vector<int64_t> evenCut(int64_t layers, int32_t stages) {
-  const int64_t extra = layers % stages, before = (stages - extra) / 2;
-  std::vector<int64_t> cut(static_cast<size_t>(stages), layers / stages);
-  for (int64_t i = 0; i < extra; ++i)
-    ++cut[static_cast<size_t>(before + i)];
-  return cut;
-}
-
 /// A cut to go on with.
 std::string suggestion(int64_t layers, int32_t stages) {
   constexpr int32_t kShown = 16;
@@ -197,6 +188,14 @@ void checkWork(const Spec &spec, Errors &errors) {
 }
 
 } // namespace
+
+std::vector<int64_t> evenCut(int64_t layers, int32_t stages) {
+  const int64_t extra = layers % stages, before = (stages - extra) / 2;
+  std::vector<int64_t> cut(static_cast<size_t>(stages), layers / stages);
+  for (int64_t i = 0; i < extra; ++i)
+    ++cut[static_cast<size_t>(before + i)];
+  return cut;
+}
 
 void setStages(Spec &spec, int32_t stages, Errors &errors) {
   if (stages < 1 || stages > limits::kStages) {

@@ -16,4 +16,7 @@ bool setStages(Spec &spec, int32_t stages, std::vector<Diagnostic> &diagnostics)
 /// The same while a spec is read.
 void setStages(Spec &spec, int32_t stages, Errors &errors);
 
+/// So many layers, as equally many a stage as can be: the stages in the middle have one more where some are left over.
+std::vector<int64_t> evenCut(int64_t layers, int32_t stages);
+
 } // namespace pipec::spec

@@ -3,6 +3,7 @@
 #include "compiler/driver/Files.h"
 #include "compiler/schedule/model/Random.h"
 #include "test/driver/Agreement.h"
+#include "test/schedule/cut/AllCuts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,20 +45,7 @@ std::optional<plan::Variant> planOf(const std::string &name, const std::string &
   return compiled.plan.variants.front();
 }
 
-/// Calls `see` with each cut of so many layers, as YAML.
-void eachCut(int layers, int stages, std::vector<int> &cut, const std::function<void(const std::string &)> &see) {
-  if (stages == 1) {
-    cut.push_back(layers);
-    see(fmt::format("[{}]", fmt::join(cut, ", ")));
-    cut.pop_back();
-    return;
-  }
-  for (int own = 1; own + stages - 1 <= layers; ++own) {
-    cut.push_back(own);
-    eachCut(layers - own, stages - 1, cut, see);
-    cut.pop_back();
-  }
-}
+std::string setOf(const std::vector<int64_t> &cut) { return fmt::format("pipeline.cut=[{}]", fmt::join(cut, ", ")); }
 
 TEST(CutAuto, IsTheBestOfAllCuts) {
   schedule::Random random(7);
@@ -67,29 +55,28 @@ TEST(CutAuto, IsTheBestOfAllCuts) {
     Model model = randomModel(random, schedule);
     const std::string name = fmt::format("model {}.yaml", round);
     keep(name, model.text);
-    std::vector<int> cut;
+    const std::vector<std::vector<int64_t>> cuts = allCuts(model.layers, size_t(model.stages));
     if (random.below(2) == 0) { // a limit that many cuts are over
       plan::Bytes least = 0;
-      eachCut(model.layers, model.stages, cut, [&](const std::string &each) {
+      for (const std::vector<int64_t> &each : cuts) {
         Compiled compiled;
         Failure failure;
-        ASSERT_TRUE(compile(name, {"pipeline.cut=" + each}, Stage::Plan, compiled, failure, Said::Nothing));
+        ASSERT_TRUE(compile(name, {setOf(each)}, Stage::Plan, compiled, failure, Said::Nothing));
         plan::Bytes most = 0;
         for (const simulate::RankResult &rank : compiled.walks.front().ranks)
           most = std::max(most, rank.peak);
         least = least == 0 ? most : std::min(least, most);
-      });
+      }
       keep(name, model.text += fmt::format("memory: {{limit: {}B}}\n", least + least / 5));
     }
     std::optional<plan::Time> best, bound;
-    eachCut(model.layers, model.stages, cut, [&](const std::string &each) {
-      if (const std::optional<plan::Variant> made = planOf(name, "pipeline.cut=" + each)) {
+    for (const std::vector<int64_t> &each : cuts)
+      if (const std::optional<plan::Variant> made = planOf(name, setOf(each))) {
         best = std::min(best.value_or(made->certificate.span), made->certificate.span);
         bound = std::min(bound.value_or(made->certificate.spanLowerBound), made->certificate.spanLowerBound);
         EXPECT_TRUE(made->cut.empty());
         EXPECT_EQ(made->cutBound, 0);
       }
-    });
     const std::optional<plan::Variant> own = planOf(name, "pipeline.cut=auto");
     ASSERT_EQ(own.has_value(), best.has_value()) << model.text;
     if (!own)
@@ -97,7 +84,7 @@ TEST(CutAuto, IsTheBestOfAllCuts) {
     EXPECT_EQ(own->certificate.span, *best) << model.text;
     EXPECT_LE(own->cutBound, *bound) << model.text;
     EXPECT_EQ(own->cut.size(), size_t(model.stages));
-    EXPECT_EQ(planOf(name, fmt::format("pipeline.cut=[{}]", fmt::join(own->cut, ", ")))->certificate.span, *best);
+    EXPECT_EQ(planOf(name, setOf({own->cut.begin(), own->cut.end()}))->certificate.span, *best);
   }
 }
 

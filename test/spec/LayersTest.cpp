@@ -154,6 +154,7 @@ TEST(Layers, cutRefused) {
 }
 
 TEST(Layers, cutAuto) {
+  EXPECT_EQ(evenCut(10, 4), (std::vector<int64_t>{2, 3, 3, 2}));
   const std::string pipeline = "ranks: 4, microbatches: 8, cut: auto",
                     layers = "layers: [{count: 30, forward: 2ms, backward: 4ms, optimizer: 1ms, optimizer_state: 3B}]";
   // Until a cut is chosen, as equal as can be.

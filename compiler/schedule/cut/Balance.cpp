@@ -198,14 +198,6 @@ Work busiest(const CutWork &work, const Cut &cut) {
   return *std::max_element(ofRank.begin(), ofRank.end());
 }
 
-Cut evenCut(int64_t layers, int64_t stages) {
-  const int64_t extra = layers % stages, before = (stages - extra) / 2;
-  Cut cut(static_cast<size_t>(stages), layers / stages);
-  for (int64_t i = 0; i < extra; ++i)
-    ++cut[size_t(before + i)];
-  return cut;
-}
-
 Cut sharedCut(const CutWork &work) {
   const auto count = int64_t(work.layers.size()), stages = int64_t(work.stages());
   const Work total = std::accumulate(work.layers.begin(), work.layers.end(), Work(0));

@@ -24,8 +24,6 @@ struct CutWork {
 /// The busiest rank's work.
 Work busiest(const CutWork &work, const Cut &cut);
 
-/// As many layers everywhere; where that leaves some over, the stages in the middle have one more.
-Cut evenCut(int64_t layers, int64_t stages);
 /// A stage ends where its share of all work is done, as near as layers allow.
 Cut sharedCut(const CutWork &work);
 

@@ -43,10 +43,10 @@ std::optional<Cut> neighbour(const Cut &cut, size_t n) {
 
 } // namespace
 
-CutSearch::CutSearch(CutWork given, JudgeCut judge, int64_t most)
-    : work(std::move(given)), judgeOf(std::move(judge)), left(most), balanced(balance(work)) {
+CutSearch::CutSearch(CutWork given, std::vector<Cut> first, JudgeCut judge, int64_t most)
+    : work(std::move(given)), judgeOf(std::move(judge)), left(most), balanced(balance(work)), starts(std::move(first)) {
   const auto layers = int64_t(work.layers.size());
-  starts = {evenCut(layers, int64_t(work.stages())), sharedCut(work), balanced.cut};
+  starts.insert(starts.end(), {sharedCut(work), balanced.cut});
   for (Cut &each : slowestFastest(work))
     starts.push_back(std::move(each));
   if (countCuts(layers, int64_t(work.stages()), kAll) > kAll)

@@ -25,9 +25,9 @@ using JudgeCut = std::function<std::optional<CutCost>(const Cut &)>;
 
 class CutSearch {
 public:
-  /// All cuts are looked at where there are at most kAll. Else the search judges so many: first the balanced ones, then
-  /// such as differ from the best by a layer between two stages. The judge must outlive it.
-  CutSearch(CutWork work, JudgeCut judge, int64_t most);
+  /// All cuts are looked at where there are at most kAll. Else the search judges so many: `first`, the balanced ones,
+  /// then such as differ from the best by a layer between two stages. What the judge refers to must outlive the search.
+  CutSearch(CutWork work, std::vector<Cut> first, JudgeCut judge, int64_t most);
 
   /// Judges; of all cuts, those that the busiest rank's work does not rule out: it is less than `horizon`, and no more
   /// than the time of the best so far, or than `horizon` where that is more. To be called again with a later horizon.
@@ -36,7 +36,7 @@ public:
   bool looksAtAll() const { return !all.empty(); }
   /// All that were judged, the best first.
   const std::set<std::pair<CutCost, Cut>> &judged() const { return best; }
-  /// The cuts that people and programs choose: even, by shares of work, with the least busiest rank or stage.
+  /// `first`, and the cuts that people and programs choose: by shares of work, with the least busiest rank or stage.
   const std::vector<Cut> &usual() const { return starts; }
   /// What no cut beats: the least of `bound` over all cuts where all are looked at, else the busiest rank's least work.
   /// `bound` is nothing for a cut that does not fit.

@@ -3,10 +3,9 @@
 // all.
 #include "compiler/schedule/search/Search.h"
 
-#include "compiler/schedule/improve/Fuse.h"
-
 #include "compiler/schedule/construct/Beam.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/improve/Fuse.h"
 #include "compiler/schedule/search/Few.h"
 #include "compiler/schedule/search/Trials.h"
 #include "compiler/schedule/search/Ways.h"
@@ -212,9 +211,7 @@ static Solution singly(const Problem &problem, Objective objective) {
 
 /// Where B makes a context, under a limit: the words of a search in which F holds for it, and those of one in which
 /// each W stands right behind its B, so that there is one such context at a time.
-static std::optional<Solution> solveBackwardContexts(const Problem &problem, const SolveOptions &options) {
-  if (problem.memoryLimit < leastLimit(problem))
-    return std::nullopt;
+static Solution solveBackwardContexts(const Problem &problem, const SolveOptions &options) {
   Solution best = singly(problem, options.objective);
   const auto offer = [&](std::optional<Solution> found) {
     if (!found)
@@ -278,12 +275,12 @@ static std::optional<Solution> solveMixed(const Problem &problem, const SolveOpt
 }
 
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
+  if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
+    return std::nullopt;
   if (problem.mixed)
     return solveMixed(problem, options);
   if (problem.memoryLimit != 0 && problem.hasBackwardContexts())
     return solveBackwardContexts(problem, options);
-  if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
-    return std::nullopt;
   const auto capacitiesWith = [&](int32_t buffers) {
     Capacities capacities = capacitiesOf(problem, buffers);
     for (Bytes &capacity : capacities)

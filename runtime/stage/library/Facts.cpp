@@ -13,7 +13,7 @@ using plan::Payload;
 static void add(const plan::Operation &op, PipecStageFacts &facts) {
   auto raise = [](int64_t &to, int64_t value) { to = std::max(to, value); };
   raise(facts.activation_bytes, op.activation);
-  if (op.kind == Kind::Forward)
+  if ((plan::rowOf(op.kind).holds & plan::kContext) != 0) // of what a W gives back B may have made a part
     raise(facts.context_bytes, op.context);
   // Forward comes in and backward goes out at the stage's beginning; the other two at its end.
   if (plan::isTransfer(op.kind))

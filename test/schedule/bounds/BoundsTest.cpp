@@ -20,6 +20,16 @@ Bytes limitFor(const Problem &problem, const std::vector<Bytes> &peak) {
   return limit;
 }
 
+/// Without a limit, and under the least in which the order runs.
+void expectBounded(Problem problem, const Evaluation &result) {
+  for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
+    problem.memoryLimit = limit;
+    const Bounded bounds = lowerBounds(problem);
+    EXPECT_LE(bounds.makespan, result.makespan) << int(bounds.makespanArgument);
+    EXPECT_LE(bounds.span, result.span) << int(bounds.spanArgument);
+  }
+}
+
 void expectNoViolation(Random &random, Problem problem, int orders) {
   std::vector<Evaluation> results;
   for (int n = 0; n < orders; ++n)
@@ -75,12 +85,7 @@ TEST(Bounds, NoOrderOfSplitAndWholeBackwardsBeatsThem) {
         }
     ASSERT_EQ(verify(problem, words), "");
     const Evaluation result = evaluate(problem, words);
-    for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
-      problem.memoryLimit = limit;
-      const Bounded bounds = lowerBounds(problem);
-      EXPECT_LE(bounds.makespan, result.makespan) << int(bounds.makespanArgument);
-      EXPECT_LE(bounds.span, result.span) << int(bounds.spanArgument);
-    }
+    expectBounded(problem, result);
   }
 }
 
@@ -92,12 +97,7 @@ TEST(Bounds, NoOrderWithOverlappedPairsBeatsThem) {
     Words words = randomWords(random, problem);
     overlapSome(random, problem, words);
     const Evaluation result = evaluate(problem, words);
-    for (const Bytes limit : {Bytes(0), limitFor(problem, result.peak)}) {
-      problem.memoryLimit = limit;
-      const Bounded bounds = lowerBounds(problem);
-      EXPECT_LE(bounds.makespan, result.makespan) << int(bounds.makespanArgument);
-      EXPECT_LE(bounds.span, result.span) << int(bounds.spanArgument);
-    }
+    expectBounded(problem, result);
   }
 }
 

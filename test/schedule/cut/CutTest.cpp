@@ -1,6 +1,7 @@
 // Cuts against brute force over all of them.
 #include "compiler/schedule/cut/CutSearch.h"
 #include "compiler/schedule/model/Random.h"
+#include "test/schedule/cut/AllCuts.h"
 
 #include <gtest/gtest.h>
 
@@ -10,27 +11,16 @@
 namespace pipec::schedule {
 namespace {
 
-void forAll(int64_t layers, size_t stages, Cut &cut, const std::function<void(const Cut &)> &see) {
-  if (cut.size() + 1 == stages) {
-    cut.push_back(layers);
-    see(cut);
-    cut.pop_back();
-    return;
-  }
-  for (int64_t own = 1; own + int64_t(stages - cut.size()) - 1 <= layers; ++own) {
-    cut.push_back(own);
-    forAll(layers - own, stages, cut, see);
-    cut.pop_back();
-  }
+std::vector<Cut> cutsOf(const CutWork &work) {
+  return pipec::test::allCuts(int64_t(work.layers.size()), work.stages());
 }
 
 Work leastOfAll(const CutWork &work) {
   Work least = -1;
-  Cut cut;
-  forAll(int64_t(work.layers.size()), work.stages(), cut, [&](const Cut &each) {
+  for (const Cut &each : cutsOf(work)) {
     const Work its = busiest(work, each);
     least = least < 0 ? its : std::min(least, its);
-  });
+  }
   return least;
 }
 
@@ -79,18 +69,17 @@ TEST(Cut, BalanceIsTheLeastWorkOfTheBusiestRank) {
   EXPECT_GT(reached, 400) << "of 900, 300 of them with one stage a rank";
 }
 
-TEST(Cut, SharesAndEvenCutsHaveAllLayers) {
+TEST(Cut, SharesHaveAllLayers) {
   Random random(2);
   for (const Shape &shape : shapes())
     for (int round = 0; round != 50; ++round) {
       const CutWork work = randomWork(random, shape);
-      for (const Cut &each : {evenCut(int64_t(work.layers.size()), int64_t(work.stages())), sharedCut(work)}) {
+      for (const Cut &each : {sharedCut(work)}) {
         ASSERT_EQ(each.size(), work.stages());
         EXPECT_EQ(std::accumulate(each.begin(), each.end(), int64_t(0)), int64_t(work.layers.size()));
         EXPECT_GE(*std::min_element(each.begin(), each.end()), 1);
       }
     }
-  EXPECT_EQ(evenCut(10, 4), (Cut{2, 3, 3, 2}));
   EXPECT_EQ(sharedCut({.layers = {1, 1, 1, 9, 1, 1}, .rankOf = {0, 1, 2}}), (Cut{3, 1, 2}));
 }
 
@@ -116,10 +105,7 @@ TEST(Cut, Counts) {
   EXPECT_EQ(countCuts(9, 1, 10'000), 1);
   EXPECT_EQ(countCuts(96, 16, 10'000), 10'001);
   EXPECT_EQ(countCuts(1'000, 999, 10'000), 999);
-  int64_t seen = 0;
-  Cut cut;
-  forAll(11, 5, cut, [&](const Cut &) { ++seen; });
-  EXPECT_EQ(countCuts(11, 5, 10'000), seen);
+  EXPECT_EQ(countCuts(11, 5, 10'000), int64_t(pipec::test::allCuts(11, 5).size()));
 }
 
 /// A judge with a will of its own, but never under the busiest rank's work.
@@ -134,17 +120,16 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
   for (const Shape &shape : shapes())
     for (uint64_t round = 0; round != 30; ++round) {
       const CutWork work = randomWork(random, shape);
-      CutSearch search(work, [&](const Cut &each) { return whim(work, each, round); }, 10);
+      CutSearch search(work, {}, [&](const Cut &each) { return whim(work, each, round); }, 10);
       EXPECT_TRUE(search.looksAtAll());
       search.run();
       CutCost least{1'000, 0, 0};
       std::optional<Time> bound;
-      Cut cut;
-      forAll(int64_t(work.layers.size()), work.stages(), cut, [&](const Cut &each) {
+      for (const Cut &each : cutsOf(work)) {
         least = std::min(least, whim(work, each, round));
         if (const CutCost its = whim(work, each, round); its.excess == 0)
           bound = std::min(bound.value_or(its.time), its.time);
-      });
+      }
       EXPECT_EQ(search.judged().begin()->first, least);
       if (bound) {
         EXPECT_EQ(search.bound([&](const Cut &each) {
@@ -158,7 +143,7 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
 
 TEST(Cut, ALaterHorizonLooksFurther) {
   const CutWork work{.layers = {5, 4, 3, 2, 9, 1, 1, 4}, .rankOf = {0, 1, 2}};
-  CutSearch search(work, [&](const Cut &each) { return CutCost{0, Time(busiest(work, each)), 0}; }, 10);
+  CutSearch search(work, {}, [&](const Cut &each) { return CutCost{0, Time(busiest(work, each)), 0}; }, 10);
   search.run();
   const size_t first = search.judged().size();
   search.run(1'000);
@@ -186,7 +171,7 @@ TEST(Cut, ImprovesOnTheUsualOnesWhereThereAreMany) {
       most = std::max(most, each);
     return std::optional(CutCost{0, Time(most), 0});
   };
-  CutSearch search(work, judge, 2'000);
+  CutSearch search(work, {}, judge, 2'000);
   EXPECT_FALSE(search.looksAtAll());
   search.run();
   EXPECT_LE(search.judged().size(), 2'000u);
