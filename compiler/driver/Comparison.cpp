@@ -33,6 +33,7 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   const emit::Report &own = figures.variants.front();
   made.certificate = own.certificate;
   made.cut = own.cut;
+  made.recompute = own.recompute;
   made.bubble = own.spanBubbleRate;
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
   made.problem = std::move(compiled.problems.front());

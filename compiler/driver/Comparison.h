@@ -24,7 +24,8 @@ struct Row {
   double bubble = 0; // of the span
   plan::Bytes peak = 0;
   int32_t stages = 0;
-  std::vector<int32_t> cut; // layers of each stage, where `cut: auto` chose them
+  std::vector<int32_t> cut;       // layers of each stage, where `cut: auto` chose them
+  std::vector<int32_t> recompute; // the stages that run their forward again
   schedule::Problem problem;
   schedule::Words words; // that its plan runs
   std::string wrong;     // why there is no plan; empty: there is one

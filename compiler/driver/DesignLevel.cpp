@@ -84,7 +84,7 @@ private:
     std::vector<int64_t> values;
     bool usual = true;
     for (const schedule::Stage &stage : problem.stages) {
-      values.push_back(stage.backward);
+      values.push_back(schedule::ownCost(stage, schedule::Letter::BW));
       usual &= stage.backward == stage.backwardInput + stage.backwardWeight;
     }
     return usual ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(values);
@@ -150,6 +150,11 @@ private:
     return block ? builder.getI64IntegerAttr(((*block).*slots)[stage]) : IntegerAttr();
   }
 
+  /// What its backward needs.
+  SmallVector<Type, 2> heldFor(const schedule::Stage &stage) {
+    return {ActivationType::get(&context, stage.activation), ContextType::get(&context, stage.context)};
+  }
+
   /// The number that a stage has in the spec.
   size_t ofCopy(size_t stage) const { return stage % size_t(problem.stagesOfCopy()); }
 
@@ -164,8 +169,10 @@ private:
       SmallVector<Type, 3> results;
       if (problem.after(int32_t(s)) >= 0)
         results.push_back(BufferType::get(&context, stage.boundary));
-      results.push_back(ActivationType::get(&context, stage.activation));
-      results.push_back(ContextType::get(&context, stage.context));
+      if (stage.input)
+        results.push_back(InputType::get(&context, *stage.input));
+      else
+        llvm::append_range(results, heldFor(stage));
       forwards.push_back(builder.create<ForwardOp>(at(spec.forward.markOf(ofCopy(s))), results,
                                                    flowing ? ValueRange(flowing) : ValueRange(), i32(s), IntegerAttr(),
                                                    slot(&schedule::Block::forward, s), i64(stage.forward)));
@@ -175,8 +182,13 @@ private:
     flowing = nullptr;
     for (size_t s = stages; s-- != 0;) {
       const schedule::Stage &stage = problem.stages[s];
-      SmallVector<Value, 3> operands{firstOf<ActivationType>(forwards[s].getOutputs())};
-      Value held = firstOf<ContextType>(forwards[s].getOutputs());
+      Operation *keeper = forwards[s];
+      if (stage.input)
+        keeper = builder.create<RecomputeOp>(
+            at(spec.recomputed.stages.mark), heldFor(stage), ValueRange(firstOf<InputType>(forwards[s].getOutputs())),
+            i32(s), IntegerAttr(), IntegerAttr(), i64(schedule::ownCost(stage, schedule::Letter::R)));
+      SmallVector<Value, 3> operands{firstOf<ActivationType>(keeper->getResults())};
+      Value held = firstOf<ContextType>(keeper->getResults());
       SmallVector<Type, 2> results;
       if (problem.before(int32_t(s)) >= 0)
         results.push_back(BufferType::get(builder.getContext(), problem.stages[s - 1].boundary));
@@ -185,9 +197,9 @@ private:
         operands.push_back(held);
         if (flowing)
           operands.push_back(flowing);
-        backward =
-            builder.create<BackwardOp>(at(backwardMarks.markOf(ofCopy(s))), results, operands, i32(s), IntegerAttr(),
-                                       slot(&schedule::Block::backwardInput, s), i64(stage.backward));
+        backward = builder.create<BackwardOp>(at(backwardMarks.markOf(ofCopy(s))), results, operands, i32(s),
+                                              IntegerAttr(), slot(&schedule::Block::backwardInput, s),
+                                              i64(schedule::ownCost(stage, schedule::Letter::BW)));
       } else {
         if (flowing)
           operands.push_back(flowing);
@@ -195,7 +207,7 @@ private:
           results.push_back(ContextType::get(&context, stage.backwardContext));
         backward = builder.create<BackwardInputOp>(at(backwardMarks.markOf(ofCopy(s))), results, operands, i32(s),
                                                    IntegerAttr(), slot(&schedule::Block::backwardInput, s),
-                                                   i64(stage.backwardInput));
+                                                   i64(schedule::ownCost(stage, schedule::Letter::B)));
         SmallVector<Value, 2> contexts{held};
         if (Value more = firstOf<ContextType>(backward->getResults()))
           contexts.push_back(more);

@@ -98,6 +98,12 @@ void Import::fillProblem(schedule::Problem &problem) {
     }
     const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
     stage.backward = spec.backward && whole ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
+    if (spec.recomputed.has(int64_t(s))) {
+      stage.input = size(spec::recomputeInputOf(spec, int64_t(s)));
+      stage.recompute = time(spec.recompute ? (*spec.recompute)[s] : spec.forward[s]);
+      stage.backwardInput += stage.recompute;
+      stage.backward += stage.recompute;
+    }
     stage.optimizer = spec.optimizer[s];
     if (spec.overlapped) // words without pairs too are bounded by what pairs would take
       stage.overlapped = time((*spec.overlapped)[s]);
@@ -146,7 +152,7 @@ LogicalResult Import::checkBlock() {
 LogicalResult Import::checkPairs() {
   auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
     const schedule::Stage &stage = problem.stages[size_t(forward)];
-    const schedule::Time other = problem.stages[size_t(backward)].backward;
+    const schedule::Time other = schedule::ownCost(problem.stages[size_t(backward)], schedule::Letter::BW);
     if (!stage.overlapped || schedule::mayOverlap(problem, forward, backward))
       return success();
     const int32_t ofCopy = problem.stagesOfCopy();

@@ -55,6 +55,8 @@ nlohmann::ordered_json json(const Report &report) {
     object["cut"] = report.cut;
     object["cut_bound_ms"] = milliseconds(report.cutBound);
   }
+  if (!report.recompute.empty())
+    object["recompute"] = report.recompute;
   if (report.steps.empty())
     return object;
   auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
@@ -92,6 +94,7 @@ Report report(const plan::Variant &variant, const simulate::Result &result) {
   own.certificate = variant.certificate;
   own.cut = variant.cut;
   own.cutBound = variant.cutBound;
+  own.recompute = plan::stagesDoing(variant, plan::kRecomputation);
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
   own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
   for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
@@ -162,6 +165,9 @@ std::string reportText(const PlanReport &report) {
     if (!variant.cut.empty())
       text += fmt::format("  {:<9} {:>12}   the least of all cuts; layers of each stage: [{}]\n", "cut",
                           plan::timeText(variant.cutBound), fmt::join(variant.cut, ", "));
+    if (!variant.recompute.empty())
+      text += fmt::format("  {:<9} {:>12}   stages that run their forward again: [{}]\n", "recompute",
+                          variant.recompute.size(), fmt::join(variant.recompute, ", "));
     text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
                         *mostInstructions, *fewest);
     if (!variant.steps.empty())

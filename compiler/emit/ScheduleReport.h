@@ -27,9 +27,10 @@ struct Report {
     plan::Time makespan = 0, span = 0;
   };
   std::optional<Bounds> atOwnMemory;
-  std::vector<int32_t> cut;      // layers of each stage, where pipec chose them
-  plan::Time cutBound = 0;       // no cut has a plan that takes less
-  std::vector<plan::Time> steps; // under a network, each step's time; empty: none was asked about
+  std::vector<int32_t> cut;       // layers of each stage, where pipec chose them
+  plan::Time cutBound = 0;        // no cut has a plan that takes less
+  std::vector<int32_t> recompute; // the stages that run their forward again
+  std::vector<plan::Time> steps;  // under a network, each step's time; empty: none was asked about
 };
 
 struct PlanReport {

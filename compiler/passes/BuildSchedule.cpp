@@ -19,7 +19,7 @@ namespace {
 /// with the slots of the passes.
 LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
   size_t stages = pipeline.getPlacement().size();
-  std::vector<Operation *> forward(stages), backward(stages), weight(stages);
+  std::vector<Operation *> forward(stages), backward(stages), weight(stages), again(stages);
   bool fused = false, split = false;
   for (Operation &op : pipeline.block().getBody().front()) {
     size_t stage = size_t(stageOf(&op));
@@ -29,11 +29,13 @@ LogicalResult verifyBlock(PipelineOp pipeline, schedule::Block &block) {
     fused |= isa<BackwardOp>(op);
     split |= isa<BackwardInputOp, BackwardWeightOp>(op);
     Operation *&slot = isa<ForwardOp>(op)          ? forward[stage]
+                       : isa<RecomputeOp>(op)      ? again[stage]
                        : isa<BackwardWeightOp>(op) ? weight[stage]
                                                    : backward[stage];
     if (slot)
       return (op.emitError() << "stage " << stage << " has two "
                              << (isa<ForwardOp>(op)          ? "forwards"
+                                 : isa<RecomputeOp>(op)      ? "recomputations"
                                  : isa<BackwardWeightOp>(op) ? "weight backwards"
                                                              : "backwards"))
                      .attachNote(slot->getLoc())

@@ -5,6 +5,7 @@
 #include "runtime/plan/Text.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 using namespace mlir;
 
@@ -14,17 +15,23 @@ namespace {
 
 /// "8 activations and 8 weight contexts": what is live while the instruction `at` runs.
 std::string liveAt(const Program &program, uint32_t at) {
-  int64_t activations = 0, contexts = 0;
+  int64_t activations = 0, contexts = 0, inputs = 0;
+  const auto again = recomputedStages(program);
   for (uint32_t i = 0; i <= at; ++i) {
-    const plan::KindRow &row = plan::rowOf(program.kind(program.instructions[i]));
-    activations += (row.holds & plan::kActivation) != 0;
-    contexts += (row.holds & plan::kContext) != 0;
+    const plan::Operation &operation = program.of(program.instructions[i]);
+    const unsigned holds = plan::takes(operation.kind, again.contains(operation.stage));
+    activations += (holds & plan::kActivation) != 0;
+    contexts += (holds & plan::kContext) != 0;
+    inputs += (holds & plan::kInput) != 0;
     if (i == at)
       break;
-    activations -= (row.frees & plan::kActivation) != 0;
-    contexts -= (row.frees & plan::kContext) != 0;
+    const unsigned frees = plan::rowOf(operation.kind).frees;
+    activations -= (frees & plan::kActivation) != 0;
+    contexts -= (frees & plan::kContext) != 0;
+    inputs -= (frees & plan::kInput) != 0;
   }
-  return std::to_string(activations) + " activations and " + std::to_string(contexts) + " weight contexts";
+  return fmt::format("{} activations and {} weight contexts{}", activations, contexts,
+                     again.empty() ? "" : fmt::format(" and {} inputs of stages that run again", inputs));
 }
 
 /// Adds a note that names the schedules that would fit, if the caller can tell.

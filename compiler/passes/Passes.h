@@ -28,6 +28,7 @@ mlir::LogicalResult insertCommunication(ProgramSet &set, pipe::PipelineOp pipeli
 /// `ordered`: from insertCommunication, if known.
 mlir::LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> ordered = {});
 /// `known`: the pipeline; null if there is none.
+mlir::LogicalResult hoistRecompute(ProgramSet &set, pipe::PipelineOp known);
 mlir::LogicalResult allocateSlots(ProgramSet &set, pipe::PipelineOp known);
 
 mlir::LogicalResult checkLength(const ProgramSet &set, const Lowered &lowered);

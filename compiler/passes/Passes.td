@@ -91,6 +91,21 @@ def OverlapCommunication : Pass<"pipe-overlap-communication", "::mlir::ModuleOp"
   }];
 }
 
+def HoistRecompute : Pass<"pipe-hoist-recompute", "::mlir::ModuleOp"> {
+  let summary = "runs forwards again while their rank waits";
+  let description = [{
+    A `pipe.recompute` stands right before its backward, where it needs least memory: from then on its rank holds an
+    activation. It needs nothing of a neighbour. So one that its backward waits for moves up, to the first wait behind its
+    forward that is as long as it, on the simulator's clock, and during which the rank has the memory: what its limit leaves
+    beside the rings that the predicted run gets.
+
+    The simulator has the last word: what does not shorten the step, once rings are allocated, does not move. Nothing moves
+    where W fill the waits.
+
+    Needs: programs with communication and without slots. Leaves: the same ops; only the place of `pipe.recompute` changes.
+  }];
+}
+
 def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
   let summary = "gives each transfer a slot of its ring";
   let description = [{

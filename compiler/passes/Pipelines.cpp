@@ -18,6 +18,8 @@ Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &op
     return made;
   if (fails(overlapCommunication(made.set, std::move(ordered)), Code::Check)) // `ordered` is freed with this statement
     return made;
+  if (fails(hoistRecompute(made.set, pipeline), Code::Check))
+    return made;
   if (fails(allocateSlots(made.set, pipeline), Code::Check))
     return made;
   const Lowered &lowered = made.lowered.emplace(made.set, options.keepVisits);

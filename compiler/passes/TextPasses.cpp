@@ -12,6 +12,7 @@ namespace pipec {
 #define GEN_PASS_DEF_BUILDSCHEDULE
 #define GEN_PASS_DEF_INSERTCOMMUNICATION
 #define GEN_PASS_DEF_OVERLAPCOMMUNICATION
+#define GEN_PASS_DEF_HOISTRECOMPUTE
 #define GEN_PASS_DEF_ALLOCATESLOTS
 #define GEN_PASS_DEF_CHECKLENGTH
 #define GEN_PASS_DEF_CHECKMEMORY
@@ -81,12 +82,23 @@ struct OverlapCommunication : impl::OverlapCommunicationBase<OverlapCommunicatio
   }
 };
 
+/// A pass on matched transfers that asks the pipeline, if there is one.
+template <typename Work> LogicalResult changeMatched(ModuleOp module, Work work) {
+  return changePrograms(module, [&](ProgramSet &set) {
+    return mlir::failed(matchTransfers(set)) ? mlir::failure() : work(set, knownPipeline(module));
+  });
+}
+
+struct HoistRecompute : impl::HoistRecomputeBase<HoistRecompute> {
+  void runOnOperation() override {
+    if (failed(changeMatched(getOperation(), hoistRecompute)))
+      signalPassFailure();
+  }
+};
+
 struct AllocateSlots : impl::AllocateSlotsBase<AllocateSlots> {
   void runOnOperation() override {
-    if (failed(changePrograms(getOperation(), [&](ProgramSet &set) {
-          return mlir::failed(matchTransfers(set)) ? mlir::failure()
-                                                   : allocateSlots(set, knownPipeline(getOperation()));
-        })))
+    if (failed(changeMatched(getOperation(), allocateSlots)))
       signalPassFailure();
   }
 };
@@ -124,6 +136,7 @@ void registerPasses() {
   mlir::PassRegistration<BuildSchedule>();
   mlir::PassRegistration<InsertCommunication>();
   mlir::PassRegistration<OverlapCommunication>();
+  mlir::PassRegistration<HoistRecompute>();
   mlir::PassRegistration<AllocateSlots>();
   mlir::PassRegistration<CheckLength>();
   mlir::PassRegistration<CheckMemory>();
@@ -132,6 +145,7 @@ void registerPasses() {
     manager.addPass(std::make_unique<BuildSchedule>());
     manager.addPass(std::make_unique<InsertCommunication>());
     manager.addPass(std::make_unique<OverlapCommunication>());
+    manager.addPass(std::make_unique<HoistRecompute>());
     manager.addPass(std::make_unique<AllocateSlots>());
     manager.addPass(std::make_unique<CheckLength>());
     manager.addPass(std::make_unique<CheckMemory>());

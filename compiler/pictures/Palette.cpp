@@ -44,7 +44,7 @@ double contrast(Colour a, Colour b) {
 
 Colour inkOn(Colour colour) {
   // Nearly equal: white on a saturated colour reads better than the formula says.
-  constexpr double kFavour = 1.5;
+  constexpr double kFavour = 1.3;
   return contrast(colour, 0xFFFFFF) * kFavour >= contrast(colour, 0x000000) ? 0xFFFFFF : 0x000000;
 }
 

@@ -20,6 +20,8 @@ public:
     Stage &stage = stages[size_t(op.stage)];
     if (op.letter == schedule::Letter::F)
       return stage.forwards++;
+    if (op.letter == schedule::Letter::R)
+      return problem.backwardOf(stage.backwards);
     if (op.letter == schedule::Letter::W)
       return stage.owed[stage.paid++];
     const int32_t j = problem.backwardOf(stage.backwards++);
@@ -56,16 +58,23 @@ public:
     lastWeight.clear();
     int32_t awaited = 0; // how many W the letters so far have waited for
     for (size_t i = 0; i != word.size(); ++i) {
+      const auto awaits = [&] {
+        if (waits && (*waits)[i] > awaited) {
+          awaited = (*waits)[i];
+          use(weights[size_t(awaited - 1)]);
+        }
+      };
+      if (const int32_t again = schedule::recomputedBefore(problem, word, i); again >= 0) {
+        addPass({again, schedule::Letter::R});
+        awaits();
+      }
       if (word[i].overlapped)
         add({.kind = plan::Kind::Overlapped,
              .stage = word[i].stage,
              .cost = schedule::pairCost(problem, word[i], word[i + 1])},
             placeOf(word[i].stage, schedule::Letter::F));
       addPass(word[i]);
-      if (waits && (*waits)[i] > awaited) {
-        awaited = (*waits)[i];
-        use(weights[size_t(awaited - 1)]);
-      }
+      awaits();
     }
     addEnd(held);
     program->sortUses();
@@ -115,7 +124,7 @@ private:
     if (op.letter == schedule::Letter::W) {
       program->instructions.back().in = inputs.at({op.stage, microbatch});
       weights.push_back(lastWeight[op.stage] = last());
-    } else if (op.letter != schedule::Letter::F) {
+    } else if (plan::does(schedule::kindOf(op.letter), plan::kInputGradient)) {
       inputs[{op.stage, microbatch}] = lastInput = last();
     }
   }
@@ -126,14 +135,16 @@ private:
     plan::Operation made;
     made.kind = schedule::kindOf(op.letter);
     made.stage = op.stage;
-    made.cost = schedule::costOf(stage, op.letter);
-    const unsigned memory = plan::rowOf(made.kind).holds | plan::rowOf(made.kind).frees;
+    made.cost = schedule::ownCost(stage, op.letter);
+    const plan::KindRow &row = plan::rowOf(made.kind);
+    const unsigned memory = plan::takes(made.kind, stage.input.has_value()) | row.frees;
     made.activation = (memory & plan::kActivation) != 0 ? stage.activation : 0;
     made.context = ((memory & plan::kContext) != 0 ? stage.context : 0) +
                    ((memory & plan::kBackwardContext) != 0 ? stage.backwardContext : 0);
-    const int32_t next = op.letter == schedule::Letter::F   ? problem.after(op.stage)
-                         : op.letter == schedule::Letter::W ? -1
-                                                            : problem.before(op.stage);
+    made.bytes = (memory & plan::kInput) != 0 ? stage.input.value_or(0) : 0;
+    const int32_t next = row.gives == plan::Payload::Forward    ? problem.after(op.stage)
+                         : row.gives == plan::Payload::Backward ? problem.before(op.stage)
+                                                                : -1;
     add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.stages[size_t(std::min(op.stage, next))].boundary);
   }
 

@@ -14,7 +14,7 @@ struct PassPlaces {
   PassPlaces(mlir::Location place, const schedule::Problem &problem);
 
   mlir::Location whole; // of collectives, optimizer steps, and passes without a place of their own
-  std::vector<std::array<std::optional<mlir::Location>, 4>> passes; // by stage and letter
+  std::vector<std::array<std::optional<mlir::Location>, schedule::kLetters>> passes; // by stage and letter
 };
 
 struct BuildOptions {

@@ -235,6 +235,14 @@ std::string ProgramSet::check() const {
   return {};
 }
 
+llvm::SmallSet<int32_t, 4> recomputedStages(const Program &program) {
+  llvm::SmallSet<int32_t, 4> stages;
+  for (const plan::Operation &operation : program.operations)
+    if (plan::does(operation.kind, plan::kRecomputation))
+      stages.insert(operation.stage);
+  return stages;
+}
+
 schedule::Words wordsOf(const ProgramSet &set) {
   schedule::Words words;
   for (const Program &program : set.programs) {

@@ -7,6 +7,7 @@
 #include "runtime/plan/Plan.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/SmallSet.h"
 
 #include <compare>
 #include <optional>
@@ -150,6 +151,9 @@ struct ProgramSet {
 private:
   void moved(size_t rank, const std::vector<uint32_t> &placed);
 };
+
+/// The stages of a program that have an R: their F hold an input.
+llvm::SmallSet<int32_t, 4> recomputedStages(const Program &program);
 
 /// Each rank's word: the passes of its program in order.
 schedule::Words wordsOf(const ProgramSet &set);

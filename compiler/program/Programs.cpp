@@ -37,6 +37,15 @@ static void add(InstructionOpInterface pass, schedule::Stage &stage) {
   case plan::Kind::Forward:
     stage.forward = pass.duration();
     stage.boundary = bytesOf<BufferType>(pass);
+    if (Value input = firstOf<InputType>(pass->getResults())) { // R makes the other two
+      stage.input = cast<InputType>(input.getType()).getBytes();
+      break;
+    }
+    stage.activation = bytesOf<ActivationType>(pass);
+    stage.context = bytesOf<ContextType>(pass);
+    break;
+  case plan::Kind::Recompute:
+    stage.recompute = pass.duration();
     stage.activation = bytesOf<ActivationType>(pass);
     stage.context = bytesOf<ContextType>(pass);
     break;
@@ -82,6 +91,9 @@ schedule::Problem problemOf(PipelineOp pipeline) {
     schedule::Stage &stage = problem.stages[s];
     if (problem.backward == schedule::BackwardMode::Split)
       stage.backward = given.getWhole() ? given.getWhole()[s] : stage.backwardInput + stage.backwardWeight;
+    stage.backward += stage.recompute;
+    if (problem.backward == schedule::BackwardMode::Split)
+      stage.backwardInput += stage.recompute;
     if (given.getGradients())
       stage.gradients = given.getGradients()[s];
     if (given.getOverlapped() && given.getOverlapped()[s] >= 0)

@@ -36,6 +36,7 @@ plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages,
     };
     made.activation = bytesIn<ActivationType>(typesOf(plan::kActivation));
     made.context = bytesIn<ContextType>(typesOf(plan::kContexts));
+    made.bytes = bytesIn<InputType>(typesOf(plan::kInput));
   } else if (plan::isCommunication(made.kind)) {
     made.of = op.payload();
     made.latency = op.latency();

@@ -30,7 +30,7 @@ class Writer {
 public:
   Writer(const Program &program, const std::vector<plan::Group> &groups, const OpOfKind &opOfKind, OpBuilder &builder)
       : program(program), groups(groups), opOfKind(opOfKind), builder(builder),
-        token(TokenType::get(builder.getContext())) {}
+        token(TokenType::get(builder.getContext())), again(recomputedStages(program)) {}
 
   void run() {
     ProgramOp op = makeProgram();
@@ -51,7 +51,7 @@ public:
 private:
   /// What the passes of one stage and microbatch have yielded for later passes of this program.
   struct Held {
-    Value activation, context, backwardContext;
+    Value activation, context, backwardContext, input;
     std::array<Value, 3> given; // by payload; none of those that give nothing
   };
 
@@ -172,6 +172,8 @@ private:
         made.operands.push_back(seen(value));
     };
     Held &own = held[{operation.stage, instruction.microbatch}];
+    if ((row.frees & plan::kInput) != 0)
+      take(own.input);
     if ((row.frees & plan::kActivation) != 0)
       take(own.activation);
     if ((row.frees & plan::kContext) != 0)
@@ -192,10 +194,13 @@ private:
     MLIRContext *context = builder.getContext();
     if (const plan::Bytes bytes = program.yields[instruction.operation]; bytes >= 0)
       made.addTypes(BufferType::get(context, bytes));
-    if ((row.holds & plan::kActivation) != 0)
+    const unsigned holds = plan::takes(row.kind, again.contains(operation.stage));
+    if ((holds & plan::kInput) != 0)
+      made.addTypes(InputType::get(context, operation.bytes));
+    if ((holds & plan::kActivation) != 0)
       made.addTypes(ActivationType::get(context, operation.activation));
-    const bool more = (row.holds & plan::kBackwardContext) != 0 && operation.context != 0;
-    if ((row.holds & plan::kContext) != 0 || more)
+    const bool more = (holds & plan::kBackwardContext) != 0 && operation.context != 0;
+    if ((holds & plan::kContext) != 0 || more)
       made.addTypes(ContextType::get(context, operation.context));
     if (yieldsToken[i])
       made.addTypes(token);
@@ -203,9 +208,11 @@ private:
     made.addAttribute("microbatch", builder.getI32IntegerAttr(instruction.microbatch));
     made.addAttribute("cost", builder.getI64IntegerAttr(operation.cost));
     Operation *pass = builder.create(made);
-    if ((row.holds & plan::kActivation) != 0)
+    if ((holds & plan::kInput) != 0)
+      own.input = firstOf<InputType>(pass->getResults());
+    if ((holds & plan::kActivation) != 0)
       own.activation = firstOf<ActivationType>(pass->getResults());
-    if ((row.holds & plan::kContext) != 0)
+    if ((holds & plan::kContext) != 0)
       own.context = firstOf<ContextType>(pass->getResults());
     if (more)
       own.backwardContext = firstOf<ContextType>(pass->getResults());
@@ -247,6 +254,7 @@ private:
   std::map<std::pair<int32_t, bool>, std::pair<uint32_t, uint32_t>> slots;
   llvm::DenseMap<std::pair<int32_t, int32_t>, Held> held; // by stage and microbatch
   llvm::DenseMap<Value, Value> outer;                     // value inside a pair → the pair's result
+  const llvm::SmallSet<int32_t, 4> again;
   size_t nextUse = 0;
 };
 

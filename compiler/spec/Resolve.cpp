@@ -148,9 +148,31 @@ void readSchedule(const Lookup &lookup, Spec &spec) {
   }
 }
 
+void readRecompute(const Lookup &lookup, Spec &spec) {
+  const Value *value = lookup.get("recompute");
+  if (!value)
+    return;
+  Recompute &recompute = spec.recomputed;
+  recompute.stages.mark = value->mark;
+  if (value->node->isSequence()) {
+    for (const Number &number : value->numbers) {
+      recompute.stages.value.push_back(number.fixed);
+      recompute.marks.push_back(number.mark);
+    }
+    return;
+  }
+  const std::string_view choice = value->key->choices[size_t(value->numbers[0].fixed)];
+  recompute.all = choice == "all";
+  recompute.chooses = choice == "auto";
+  if (recompute.chooses && !lookup.given("memory.limit"))
+    lookup.errors.add(value->mark, "recompute: auto chooses what fits into memory.limit, found none: give a limit, or "
+                                   "all, none or a list of stages");
+}
+
 void readTarget(const Lookup &lookup, Spec &spec) {
   if (lookup.get("backward"))
     lookup.single("backward", spec.backwardMode.emplace());
+  readRecompute(lookup, spec);
   lookup.single("weights", spec.weights);
   lookup.single("communicator", spec.communicator);
   lookup.single("data_parallel.degree", spec.dataParallel.degree);

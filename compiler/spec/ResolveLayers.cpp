@@ -34,6 +34,8 @@ Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec)
   layer.backward = time(".backward");
   if (lookup.get(path + ".boundary"))
     layer.boundary = size(".boundary");
+  layer.recompute = lookup.get(path + ".recompute") ? time(".recompute") : layer.forward;
+  layer.recomputeInput = size(".recompute_input");
   layer.activation = size(".activation");
   layer.weightContext = size(".weight_context");
   layer.backwardContext = size(".backward_context");
@@ -103,6 +105,10 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
       lookup.errors.add(layers.mark, "layers: expected at least one layer, found an empty list");
     PerStage ofLayers;
     ofLayers.mark = layers.mark;
+    spec.recompute = ofLayers;
+    for (size_t i = 0; i < layers.entries.size(); ++i)
+      if (lookup.given(fmt::format("layers[{}].recompute_input", i)))
+        spec.recomputeInput = ofLayers;
     spec.forward = spec.activation = spec.weightContext = spec.backwardContext = spec.gradients = ofLayers;
     if (form == BackwardForm::Fused || form == BackwardForm::Both)
       spec.backward = ofLayers;

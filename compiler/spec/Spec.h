@@ -78,6 +78,8 @@ struct Layer {
   int64_t backwardInput = 0, backwardWeight = 0; // or
   int64_t backward = 0;
   std::optional<int64_t> boundary;
+  int64_t recompute = 0; // its forward, unless given
+  int64_t recomputeInput = 0;
   int64_t activation = 0, weightContext = 0, backwardContext = 0, weights = 0, gradients = 0, optimizerState = 0;
   int64_t optimizer = 0;
   Mark mark;
@@ -96,6 +98,22 @@ struct Layers {
     int64_t all = 0;
     for (const Layer &each : entries)
       all += each.count;
+    return all;
+  }
+};
+
+/// Which stages run their forward again before the backward, in place of keeping what it makes.
+struct Recompute {
+  bool all = false;     // of them
+  bool chooses = false; // `auto`; `stages` is what has been chosen, if anything: until then none
+  Marked<std::vector<int64_t>> stages;
+  std::vector<Mark> marks; // of each of a list
+
+  bool isSpelledOut() const { return all || !marks.empty(); }
+  bool has(int64_t stage) const {
+    for (const int64_t each : stages.value)
+      if (each == stage)
+        return true;
     return all;
   }
 };
@@ -131,6 +149,7 @@ struct Spec {
   std::optional<PerStage> backwardInput, backwardWeight; // both or none
   std::optional<PerStage> backward;                      // fused; in place of those two, or beside them
   std::optional<PerStage> overlapped;                    // F together with a whole backward; absent: never together
+  std::optional<PerStage> recompute;                     // absent: what the forward takes
   PerStage optimizer;                                    // once a step
   Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
   Link link;
@@ -139,12 +158,14 @@ struct Spec {
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
 
   PerStage boundary, activation, weightContext, backwardContext, gradients, staticBytes;
-  Marked<int64_t> workspace;         // once a rank
-  Marked<int64_t> memoryLimit;       // of the rank that may hold most; 0: none
-  std::vector<int64_t> memoryLimits; // of each rank, where a list gives them; empty: memoryLimit is each rank's
+  std::optional<PerStage> recomputeInput; // absent: the boundary of the stage before
+  Marked<int64_t> workspace;              // once a rank
+  Marked<int64_t> memoryLimit;            // of the rank that may hold most; 0: none
+  std::vector<int64_t> memoryLimits;      // of each rank, where a list gives them; empty: memoryLimit is each rank's
 
   Schedule schedule;
   std::optional<Marked<Backward>> backwardMode; // absent: the schedule's own
+  Recompute recomputed;
   Marked<Weights> weights;
   Marked<Communicator> communicator;
   DataParallel dataParallel;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -95,6 +96,7 @@ void sumUp(Spec &spec, Errors &errors) {
   PerStage optimizerState;
   std::vector<Total> totals = {
       {"forward", &spec.forward, &Layer::forward, limits::kTime},
+      {"recompute", &*spec.recompute, &Layer::recompute, limits::kTime},
       {"activation", &spec.activation, &Layer::activation, limits::kBytes},
       {"weight_context", &spec.weightContext, &Layer::weightContext, limits::kBytes},
       {"backward_context", &spec.backwardContext, &Layer::backwardContext, limits::kBytes},
@@ -103,6 +105,8 @@ void sumUp(Spec &spec, Errors &errors) {
       {"optimizer_state", &optimizerState, &Layer::optimizerState, limits::kBytes},
       {"optimizer", &spec.optimizer, &Layer::optimizer, limits::kTime},
   };
+  if (spec.recomputeInput)
+    totals.push_back({"recompute_input", &*spec.recomputeInput, &Layer::recomputeInput, limits::kBytes});
   if (spec.backward)
     totals.push_back({"backward", &*spec.backward, &Layer::backward, limits::kTime});
   if (spec.backwardInput)
@@ -162,6 +166,37 @@ void sumUp(Spec &spec, Errors &errors) {
   }
 }
 
+/// Checks that the stages of `recompute` exist, each once, and that what they keep is less than what they need not.
+void checkRecompute(const Spec &spec, Errors &errors) {
+  const Recompute &given = spec.recomputed;
+  std::map<int64_t, Mark> first;
+  for (size_t i = 0; i < given.marks.size(); ++i) {
+    const int64_t stage = given.stages.value[i];
+    if (stage >= spec.stages)
+      errors.add(given.marks[i],
+                 fmt::format("recompute[{}]: expected a stage from 0 to {}, found {}", i, spec.stages - 1, stage));
+    if (const auto [at, isNew] = first.emplace(stage, given.marks[i]); !isNew)
+      errors.add(given.marks[i], fmt::format("recompute[{}]: expected each stage once, found {} again", i, stage),
+                 at->second, "first given here");
+  }
+  for (int64_t stage = 0; stage < spec.stages && !errors.full(); ++stage) {
+    const int64_t input = recomputeInputOf(spec, stage), activation = spec.activation[size_t(stage)];
+    const bool ofKey = spec.recomputeInput.has_value();
+    if (input <= activation || !(ofKey || (given.isSpelledOut() && given.has(stage))))
+      continue;
+    const std::string what = fmt::format(
+        "recompute_input: expected at most the activation of stage {}, {} bytes, found {}", stage, activation, input);
+    if (ofKey)
+      errors.add(spec.recomputeInput->markOf(size_t(stage)), (spec.layers ? "layers[]." : "tensors.") + what);
+    else
+      errors.add(given.stages.mark,
+                 fmt::format("recompute: stage {} would keep the {} bytes that it receives in place of an activation "
+                             "of {}: give {}recompute_input, or leave the stage out",
+                             stage, input, activation, spec.layers ? "layers[]." : "tensors."));
+    return;
+  }
+}
+
 /// Checks that a step is not too long under any schedule, by the least time that any takes.
 void checkWork(const Spec &spec, Errors &errors) {
   int64_t instructions = 2 * int64_t(spec.stages) * spec.microbatches.value; // F and a backward
@@ -197,6 +232,12 @@ std::vector<int64_t> evenCut(int64_t layers, int32_t stages) {
   return cut;
 }
 
+int64_t recomputeInputOf(const Spec &spec, int64_t stage) {
+  return spec.recomputeInput ? (*spec.recomputeInput)[size_t(stage)]
+         : stage == 0        ? 0
+                             : spec.boundary[size_t(stage) - 1];
+}
+
 void setStages(Spec &spec, int32_t stages, Errors &errors) {
   if (stages < 1 || stages > limits::kStages) {
     errors.add(spec.schedule.mark,
@@ -209,6 +250,8 @@ void setStages(Spec &spec, int32_t stages, Errors &errors) {
     sumUp(spec, errors);
   if (!errors.any())
     checkWork(spec, errors);
+  if (!errors.any())
+    checkRecompute(spec, errors);
 }
 
 bool setStages(Spec &spec, int32_t stages, std::vector<Diagnostic> &diagnostics) {

@@ -177,8 +177,11 @@ private:
 
   bool list(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
     if (node.items.empty()) {
-      errors.add(node.mark, fmt::format("{}: expected one value for each {}, found an empty list", path,
-                                        key.perRank ? "rank" : "stage"));
+      errors.add(node.mark,
+                 fmt::format("{}: expected {}, found an empty list", path,
+                             key.perRank           ? "one value for each rank"
+                             : key.choices.empty() ? "one value for each stage"
+                                                   : fmt::format("integers, or {}", fmt::join(key.choices, ", "))));
       return false;
     }
     bool valid = true;

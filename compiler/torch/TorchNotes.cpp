@@ -91,6 +91,10 @@ std::vector<std::string> torchNotes(const plan::Variant &variant, OrderFormat fo
                         ? "overlapped pairs stand one after the other: releases before 2.9 have no OVERLAP_F_B"
                         : "OVERLAP_F_B runs its two one after the other unless register_custom_function says how they "
                           "overlap");
+  if (const auto again = plan::stagesDoing(variant, plan::kRecomputation); !again.empty())
+    notes.push_back(fmt::format("R is left out, the files have none: checkpoint what these stages run "
+                                "(torch.utils.checkpoint), so that their backward does it: {}",
+                                fmt::join(again, ", ")));
   if (has(variant, plan::Kind::Optimizer))
     notes.push_back(has(variant, plan::Kind::AllReduce)
                         ? "the optimizer's step and the norm of all gradients before it are the caller's, after step()"

@@ -50,6 +50,10 @@ LogicalResult ContextType::verify(llvm::function_ref<InFlightDiagnostic()> emitE
   return verifyBytes(emitError, bytes);
 }
 
+LogicalResult InputType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t bytes) {
+  return verifyBytes(emitError, bytes);
+}
+
 LogicalResult RingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, bool, int32_t peer, int32_t slots,
                                int64_t bytes) {
   if (peer < 0 || peer >= pipec::limits::kRanks || slots < 1)

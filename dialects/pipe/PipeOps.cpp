@@ -86,7 +86,8 @@ template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
     return op.emitOpError("expected to stand in a 'pipe.block' or a 'pipe.program'");
   if (inBlock && op.getMicrobatch())
     return op.emitOpError("expected no microbatch in a 'pipe.block'");
-  if (inBlock && op.getAt().has_value() != cast<BlockOp>(op->getParentOp()).getInterval().has_value())
+  if (inBlock && op.getAt().has_value() !=
+                     (plan::isOrdered(PassOp::kind()) && cast<BlockOp>(op->getParentOp()).getInterval().has_value()))
     return op.emitOpError("expected a slot ('at') in a 'pipe.block' with an interval, and none in one without");
   if (!inBlock && (op.getAt() || !op.getMicrobatch()))
     return op.emitOpError("expected a microbatch and no slot ('at') in a 'pipe.program'");
@@ -96,12 +97,13 @@ template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
 namespace {
 /// How many of the operands or results have each type.
 struct Counts {
-  unsigned tensors = 0, activations = 0, contexts = 0, tokens = 0;
+  unsigned tensors = 0, activations = 0, contexts = 0, inputs = 0, tokens = 0;
   explicit Counts(TypeRange types) {
     for (Type type : types) {
       tensors += isa<BufferType>(type);
       activations += isa<ActivationType>(type);
       contexts += isa<ContextType>(type);
+      inputs += isa<InputType>(type);
       tokens += isa<TokenType>(type);
     }
   }
@@ -119,11 +121,15 @@ static LogicalResult verifyTakes(Operation *op, unsigned frees) {
     return op->emitOpError() << "expected " << activations << " activation and " << contexts
                              << (most > contexts ? " or " + Twine(most) : Twine()) << " context as operands, found "
                              << taken.activations << " and " << taken.contexts;
+  if (const unsigned inputs = (frees & plan::kInput) != 0; taken.inputs != inputs)
+    return op->emitOpError() << "expected " << inputs << " input as operand, found " << taken.inputs;
   return success();
 }
 
-/// What a pass yields: at most one tensor and one token, exactly what its kind holds.
-static LogicalResult verifyYields(Operation *op, unsigned holds) {
+/// What a pass yields: at most one tensor and one token, exactly what its kind holds. An input stands in place of the
+/// rest.
+static LogicalResult verifyYields(Operation *op, plan::Kind kind) {
+  const unsigned holds = plan::takes(kind, firstOf<InputType>(op->getResults()) != nullptr);
   const unsigned activations = (holds & plan::kActivation) != 0, contexts = (holds & plan::kContext) != 0;
   const unsigned most = contexts + ((holds & plan::kBackwardContext) != 0);
   Counts yielded(op->getResultTypes());
@@ -134,14 +140,16 @@ static LogicalResult verifyYields(Operation *op, unsigned holds) {
     return op->emitOpError() << "expected " << activations << " activation and " << (most > contexts ? "at most " : "")
                              << most << " context as results, found " << yielded.activations << " and "
                              << yielded.contexts;
+  if (const unsigned inputs = (holds & plan::kInput) != 0; yielded.inputs != inputs)
+    return op->emitOpError() << "expected " << inputs << " input as result, found " << yielded.inputs;
   return success();
 }
 
-/// A pass takes the activation and the context of the forward of its own stage and microbatch, and what the backward
-/// for the input adds to the context; no other pass does.
+/// A pass takes what the forward of its own stage and microbatch, or that done again, keeps for it, and what the
+/// backward for the input adds to the context; no other pass does.
 template <typename PassOp> static LogicalResult verifyHeld(PassOp op) {
   for (Value value : op->getOperands()) {
-    if (!isa<ActivationType, ContextType>(value.getType()))
+    if (!isa<ActivationType, ContextType, InputType>(value.getType()))
       continue;
     auto keeper = dyn_cast_or_null<InstructionOpInterface>(sourceOf(value));
     const unsigned keeps = keeper ? plan::rowOf(keeper.kind()).holds & plan::rowOf(op.kind()).frees : 0;
@@ -190,7 +198,7 @@ template <typename PassOp> static LogicalResult verifyPass(PassOp op) {
   return success(succeeded(verifyLevel(op)) && succeeded(verifyStage(op, op.getStage())) &&
                  (!op.getMicrobatch() || succeeded(verifyMicrobatch(op, *op.getMicrobatch()))) &&
                  succeeded(verifyTime(op, "cost", op.getCost())) && succeeded(verifyTakes(op, row.frees)) &&
-                 succeeded(verifyYields(op, row.holds)) && succeeded(verifyHeld(op)) &&
+                 succeeded(verifyYields(op, row.kind)) && succeeded(verifyHeld(op)) &&
                  succeeded(verifyFlow(cast<InstructionOpInterface>(op.getOperation()))));
 }
 
@@ -335,7 +343,7 @@ template <typename TransferOp> static LogicalResult verifyTransfer(TransferOp op
   if (op.getOf() == Payload::Forward && tensors == 0 && op.getStage() == 0)
     return op.emitOpError("receives an activation at the first stage, which has no stage before it");
   Counts taken(op->getOperandTypes());
-  if (taken.tensors != tensors || taken.activations || taken.contexts)
+  if (taken.tensors != tensors || taken.activations || taken.contexts || taken.inputs)
     return op.emitOpError() << "expected " << (tensors ? "one tensor and otherwise " : "") << "only tokens as operands";
   return success();
 }

@@ -118,12 +118,27 @@ def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
   let description = [{
     Takes the tensor of the stage before (the first stage: none) and the tokens that it waits for. Yields, in this order, the
     tensor for the next stage (the last stage: none), an activation, a context, and a token where another instruction waits
-    for this pass, as the next receive into the same buffer does.
+    for this pass, as the next receive into the same buffer does. Where its stage is recomputed it yields an input in place
+    of activation and context.
 
     Example:
     ```mlir
     %1:3 = pipe.forward(%0) stage 3 microbatch 7 cost 18522000000
         : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+    ```
+  }];
+}
+
+def Pipe_RecomputeOp : Pipe_PassOp<"recompute", "Recompute"> {
+  let summary = "R: the forward of one stage and one microbatch again, where it kept only its input";
+  let description = [{
+    Takes what its forward has kept, and yields the activation and the context that its backward needs. Waits for no other
+    rank. A block with an interval gives it no slot: it stands before its backward.
+
+    Example:
+    ```mlir
+    %3:2 = pipe.recompute(%input) stage 3 microbatch 7 cost 18522000000
+        : (!pipe.input<8>) -> (!pipe.activation<4>, !pipe.context<2>)
     ```
   }];
 }

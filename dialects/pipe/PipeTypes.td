@@ -17,10 +17,14 @@ def Pipe_Buffer : Pipe_SizedType<"Buffer", "tensor", "what a stage sends on: a b
   let description = [{Example: `!pipe.tensor<16777216>` is a tensor of 16 MiB at the boundary between two stages.}];
 }
 def Pipe_Activation : Pipe_SizedType<"Activation", "activation", "what F keeps until the backward for the input ends"> {
-  let description = [{Held from the start of F to the end of B (or of the fused backward). Example: `!pipe.activation<1024>`.}];
+  let description = [{Held from the start of F (or of R) to the end of B (or of the fused backward). Example: `!pipe.activation<1024>`.}];
 }
 def Pipe_Context : Pipe_SizedType<"Context", "context", "what F keeps until the backward for the weights ends"> {
-  let description = [{Held from the start of F to the end of W (or of the fused backward). Example: `!pipe.context<1024>`.}];
+  let description = [{Held from the start of F (or of R) to the end of W (or of the fused backward). Example: `!pipe.context<1024>`.}];
+}
+def Pipe_Input : Pipe_SizedType<"Input", "input", "what F keeps, where it is done again, until that ends"> {
+  let description = [{Held from the start of F to the end of R, which makes the activation and the context. Example:
+    `!pipe.input<1024>`.}];
 }
 
 def Pipe_Token : TypeDef<Pipe_Dialect, "Token"> {
@@ -31,6 +35,6 @@ def Pipe_Token : TypeDef<Pipe_Dialect, "Token"> {
     takes it. Weight backwards on a queue of their own and all-reduces yield tokens too.}];
 }
 
-def Pipe_Value : AnyTypeOf<[Pipe_Buffer, Pipe_Activation, Pipe_Context, Pipe_Token]>;
+def Pipe_Value : AnyTypeOf<[Pipe_Buffer, Pipe_Activation, Pipe_Context, Pipe_Input, Pipe_Token]>;
 
 #endif

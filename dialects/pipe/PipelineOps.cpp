@@ -33,7 +33,7 @@ LogicalResult BlockOp::verify() {
   if (auto interval = getInterval(); interval && (int64_t(*interval) < 1 || int64_t(*interval) > limits::kTime))
     return emitOpError() << "expected a positive interval, found " << int64_t(*interval);
   for (Operation &op : getBody().front())
-    if (auto instruction = dyn_cast<InstructionOpInterface>(op); !instruction || !plan::isOrdered(instruction.kind()))
+    if (auto instruction = dyn_cast<InstructionOpInterface>(op); !instruction || !plan::isCompute(instruction.kind()))
       return op.emitOpError("expected only passes of stages in a 'pipe.block'");
   return success();
 }

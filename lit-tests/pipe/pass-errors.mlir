@@ -274,3 +274,50 @@ pipe.program @other rank 0 communicator per_edge enter {} step {
   // expected-error @below {{'pipe.backward_weight' op takes what another stage's or microbatch's forward keeps}}
   pipe.backward_weight(%1#1, %2) stage 0 microbatch 1 cost 1 : (!pipe.context<2>, !pipe.context<1>) -> ()
 } leave {}
+
+// -----
+
+// An F that keeps an input keeps nothing else.
+pipe.program @both rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{'pipe.forward' op expected 0 activation and 0 context as results, found 1 and 0}}
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.input<2>)
+} leave {}
+
+// -----
+
+pipe.program @twice rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{'pipe.forward' op expected 1 input as result, found 2}}
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 1 : () -> (!pipe.input<4>, !pipe.input<2>)
+} leave {}
+
+// -----
+
+pipe.program @none rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{'pipe.recompute' op expected 1 input as operand, found 0}}
+  %0:2 = pipe.recompute stage 0 microbatch 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+} leave {}
+
+// -----
+
+// Only R takes an input, and of its own stage and microbatch.
+pipe.program @straight rank 0 communicator per_edge enter {} step {
+  %0 = pipe.forward stage 0 microbatch 0 cost 1 : () -> !pipe.input<4>
+  // expected-error @below {{'pipe.backward' op expected 1 activation and 1 context as operands, found 0 and 0}}
+  pipe.backward(%0) stage 0 microbatch 0 cost 1 : (!pipe.input<4>) -> ()
+} leave {}
+
+// -----
+
+pipe.program @other rank 0 communicator per_edge enter {} step {
+  // expected-note @below {{kept here}}
+  %0 = pipe.forward stage 0 microbatch 0 cost 1 : () -> !pipe.input<4>
+  // expected-error @below {{'pipe.recompute' op takes what another stage's or microbatch's forward keeps}}
+  %1:2 = pipe.recompute(%0) stage 0 microbatch 1 cost 1 : (!pipe.input<4>) -> (!pipe.activation<4>, !pipe.context<2>)
+} leave {}
+
+// -----
+
+pipe.program @negative rank 0 communicator per_edge enter {} step {
+  // expected-error @below {{expected a size between 0 and 1152921504606846976 bytes, found -4}}
+  %0 = pipe.forward stage 0 microbatch 0 cost 1 : () -> !pipe.input<-4>
+} leave {}

@@ -39,6 +39,8 @@ std::string costText(const Operation &o) {
   if (isCommunication(o.kind))
     text += ", " + bytesText(o.bytes);
   const unsigned holds = rowOf(o.kind).holds;
+  if (isCompute(o.kind) && o.bytes != 0)
+    text += fmt::format(", input {}{}", (holds & kInput) != 0 ? "+" : "-", bytesText(o.bytes));
   if (o.activation != 0)
     text += fmt::format(", activation {}{}", (holds & kActivation) != 0 ? "+" : "-", bytesText(o.activation));
   if (o.context != 0)

@@ -45,8 +45,15 @@ enum class Class : uint8_t {
 
 /// What a pass or an update achieves. A stage needs each of these once for each microbatch (the update once a step),
 /// whichever kind does it. So these are what is counted, and what must not be done twice. Values add up to sets.
-enum Work : uint8_t { kNoWork = 0, kForwardPass = 1, kInputGradient = 2, kWeightGradient = 4, kUpdate = 8 };
-inline constexpr size_t kWorks = 4;
+enum Work : uint8_t {
+  kNoWork = 0,
+  kForwardPass = 1,
+  kInputGradient = 2,
+  kWeightGradient = 4,
+  kUpdate = 8,
+  kRecomputation = 16, // the forward again, where it kept only its input
+};
+inline constexpr size_t kWorks = 5;
 
 /// How often each stage does a work in a step.
 struct WorkRow {
@@ -55,6 +62,7 @@ struct WorkRow {
   const char *all;            // of all kinds that do it
   uint8_t together = kNoWork; // Work: a plan has all of these or none; kNoWork: every plan has this one
   bool onceAStep = false;     // rather than once for each microbatch
+  bool bySomeStages = false;  // others have none of it
 };
 
 // A plan without any backward is one for evaluation.
@@ -63,11 +71,13 @@ inline constexpr std::array<WorkRow, kWorks> kWorkTable = {{
     {.work = kInputGradient, .name = "B", .all = "B and BW", .together = kInputGradient | kWeightGradient},
     {.work = kWeightGradient, .name = "W", .all = "W and BW", .together = kInputGradient | kWeightGradient},
     {.work = kUpdate, .name = "optimizer", .all = "optimizer steps", .together = kUpdate, .onceAStep = true},
+    {.work = kRecomputation, .name = "R", .all = "R", .together = kRecomputation, .bySomeStages = true},
 }};
 
 /// What a pass keeps for later passes of its stage and microbatch: an activation until the input gradient is done; a
-/// context, and what the input gradient adds to it, until the weight gradient is. Values add up to sets.
-enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2, kBackwardContext = 4 };
+/// context, and what the input gradient adds to it, until the weight gradient is; in place of activation and context an
+/// input, until the recomputation is done, which makes those two. Values add up to sets.
+enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2, kBackwardContext = 4, kInput = 8 };
 /// Those whose bytes an operation gives as its context: what F or B takes, or what W or BW gives back of both.
 inline constexpr uint8_t kContexts = kContext | kBackwardContext;
 
@@ -113,8 +123,9 @@ struct Look {
 };
 
 /// All looks, in the order of legends. Kinds that a reader need not tell apart share one.
-inline constexpr std::array<Look, 7> kLooks = {{
+inline constexpr std::array<Look, 8> kLooks = {{
     {"F", "forward", "forward", 0x0072B2, {25, 32}, 231},
+    {"R", "recompute", "recompute", 0xD55E00, {166, 202}, 16},
     {"B", "backward", "backward", 0xE69F00, {214, 222}, 16},
     {"W", "weight backward", "weight", 0x009E73, {36, 79}, 16},
     {"X", "forward and backward overlapped", "overlapped", 0xCC79A7, {175, 182}, 16},
@@ -144,7 +155,7 @@ struct KindRow {
 // clang-format off
 inline constexpr std::array<KindRow, kKinds> kKindTable = {{
     {.kind = Kind::Forward, .name = "F", .sort = Class::Compute, .ordered = true, .does = kForwardPass,
-     .holds = kActivation | kContext, .gives = Payload::Forward, .letter = 'F', .torch = "F",
+     .holds = kActivation | kContext | kInput, .gives = Payload::Forward, .letter = 'F', .torch = "F",
      .call = "pipec_stage_forward"},
     {.kind = Kind::BackwardInput, .name = "B", .sort = Class::Compute, .ordered = true, .does = kInputGradient,
      .after = kForwardPass, .holds = kBackwardContext, .frees = kActivation, .gives = Payload::Backward, .letter = 'B',
@@ -166,7 +177,8 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
      .queues = kCommunicator, .letter = 'A'},
     {.kind = Kind::AllGather, .name = "all_gather", .sort = Class::Collective, .supported = false,
      .queues = kCommunicator, .letter = 'A'},
-    {.kind = Kind::Recompute, .name = "recompute", .sort = Class::Reserved, .supported = false},
+    {.kind = Kind::Recompute, .name = "R", .sort = Class::Compute, .does = kRecomputation, .after = kForwardPass,
+     .holds = kActivation | kContext, .frees = kInput, .since = 4, .letter = 'R'},
     {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Load, .name = "load", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .since = 2, .letter = 'X'},
@@ -229,9 +241,14 @@ constexpr bool isOfStage(Kind kind) {
 /// Whether it takes time on a rank's device.
 constexpr bool isBusy(Kind kind) { return isCompute(kind) || classOf(kind) == Class::Updates; }
 
+/// The memory that a pass takes, as a set: F takes either an input or, where its stage is not recomputed, all else.
+constexpr unsigned takes(Kind kind, bool recomputed) {
+  const unsigned holds = rowOf(kind).holds, input = kInput;
+  return (holds & input) == 0 ? holds : recomputed ? input : holds & ~input;
+}
 constexpr bool does(Kind kind, Work work) { return (rowOf(kind).does & work) != 0; }
 /// The counter by which passes of this kind are numbered in their stage. 0: forwards, 1: backwards (B and BW), 2: W, 3:
-/// updates.
+/// updates, 4: R.
 constexpr size_t counterOf(Kind kind) { return size_t(std::countr_zero(unsigned(rowOf(kind).does))); }
 
 /// A kind's look, as an index into kLooks.

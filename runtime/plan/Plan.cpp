@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 namespace pipec::plan {
 
@@ -27,6 +28,15 @@ std::vector<Group> groupsOf(const std::vector<Variant> &variants) {
           members.insert(at, program.rank);
       }
   return groups;
+}
+
+std::vector<int32_t> stagesDoing(const Variant &variant, Work work) {
+  std::set<int32_t> stages;
+  for (const Program &program : variant.programs)
+    for (const Operation &operation : program.operations)
+      if (does(operation.kind, work))
+        stages.insert(operation.stage);
+  return {stages.begin(), stages.end()};
 }
 
 int64_t executed(const Program &program) {

@@ -24,9 +24,9 @@ struct Operation {
   Time cost = 0;          // compute: its duration (of an F and a backward in a pair, when alone; of a pair's header,
                           // that of both together); transfer: how long it holds its link (bytes / bandwidth)
   Time latency = 0;       // transfers: from the wire's end to the data's arrival
-  Bytes bytes = 0;        // transfers and collectives: the payload
-  Bytes activation = 0;   // Forward: yielded, held from its start; BackwardInput and Backward: released at their end
-  Bytes context = 0;      // Forward: yielded, held from its start; BackwardWeight and Backward: released at their end
+  Bytes bytes = 0;        // transfers and collectives: the payload; passes: what memory they have of kInput
+  Bytes activation = 0;   // of kActivation
+  Bytes context = 0;      // of kContexts
   int32_t group = -1;     // collectives: who takes part, an index into Plan::groups; -1: all processes
   int32_t firstLayer = 0; // of the stage, where the operation is about some of its layers alone
   int32_t layers = 0;     // how many; 0: all of the stage's (of a collective: of all stages of the rank)
@@ -49,17 +49,14 @@ inline QueueClass classOf(const Queue &queue) {
                                                : kWeightsQueue;
 }
 
-/// Bytes that an operation takes when it starts, and gives back when it ends.
-inline __int128 takenBy(const Operation &operation) {
-  const unsigned holds = rowOf(operation.kind).holds;
-  return __int128((holds & kActivation) != 0 ? operation.activation : 0) +
-         ((holds & kContexts) != 0 ? operation.context : 0);
+/// The bytes that an operation has of a set of Memory. What its kind holds it takes when it starts, what its kind frees
+/// it gives back when it ends (KindRow).
+inline __int128 bytesOf(const Operation &operation, unsigned memory) {
+  return __int128((memory & kActivation) != 0 ? operation.activation : 0) +
+         ((memory & kContexts) != 0 ? operation.context : 0) + ((memory & kInput) != 0 ? operation.bytes : 0);
 }
-inline __int128 freedBy(const Operation &operation) {
-  const unsigned frees = rowOf(operation.kind).frees;
-  return __int128((frees & kActivation) != 0 ? operation.activation : 0) +
-         ((frees & kContexts) != 0 ? operation.context : 0);
-}
+inline __int128 takenBy(const Operation &operation) { return bytesOf(operation, rowOf(operation.kind).holds); }
+inline __int128 freedBy(const Operation &operation) { return bytesOf(operation, rowOf(operation.kind).frees); }
 
 /// Met once `count` instructions of `queue` have completed since the start of this step or, with previousStep, of the
 /// step before; in the first step the latter is always met. In trip t of the wait's segment, count = base + stride * t.
@@ -249,5 +246,7 @@ private:
 
 /// How many instructions the program executes in a step.
 int64_t executed(const Program &program);
+/// The stages that have an operation for a work; ascending.
+std::vector<int32_t> stagesDoing(const Variant &variant, Work work);
 
 } // namespace pipec::plan

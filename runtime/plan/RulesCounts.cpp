@@ -1,6 +1,7 @@
 // Rules P21 to P23 and P33: how often each kind of work and each transfer is executed, in closed form, before anything
 // is walked. With these the walks are bounded by stages x microbatches, so a flipped trip count is refused at once.
 #include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/Text.h"
 
@@ -54,7 +55,7 @@ Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
       expected[i] = row.onceAStep ? 1 : variant.microbatches;
   for (size_t s = 0; s < work.size(); ++s)
     for (size_t i = 0; i != kWorks; ++i)
-      if (work[s].done[i] != expected[i])
+      if (work[s].done[i] != expected[i] && !(kWorkTable[i].bySomeStages && work[s].done[i] == 0))
         return Status::check(fmt::format("P21: stage {} executes {} {} a step, expected {}", s, work[s].done[i],
                                          kWorkTable[i].all, expected[i]));
   return {};
@@ -169,40 +170,75 @@ Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
   return {};
 }
 
-Status released(const Variant &variant, const std::vector<Facts> &facts) {
-  struct Held {
-    Bytes activation = 0, context = 0, backwardContext = 0;
-  };
+namespace {
+
+/// What the passes of a stage hold for each microbatch. An activation and a context are F's, or R's where there is one.
+struct Held {
+  __int128 activation = 0, context = 0, backwardContext = 0, input = 0;
+  bool again = false; // there is an R
+};
+std::vector<Held> heldByStages(const Variant &variant, const std::vector<Facts> &facts) {
   std::vector<Held> held(size_t(variant.stages));
-  for (const Program &program : variant.programs)
-    for (const Operation &o : program.operations)
-      if (const unsigned own = rowOf(o.kind).holds; isCompute(o.kind)) {
+  for (size_t r = 0; r < variant.programs.size(); ++r)
+    for (size_t i = 0; i < variant.programs[r].operations.size(); ++i)
+      if (const Operation &o = variant.programs[r].operations[i]; isCompute(o.kind) && facts[r].operation[i] > 0) {
+        const unsigned own = rowOf(o.kind).holds;
         Held &its = held[size_t(o.stage)];
-        if ((own & kActivation) != 0)
-          its.activation = o.activation;
-        if ((own & kContext) != 0)
-          its.context = o.context;
-        if ((own & kBackwardContext) != 0)
-          its.backwardContext = o.context;
+        its.activation += bytesOf(o, own & kActivation);
+        its.context += bytesOf(o, own & kContext);
+        its.backwardContext += bytesOf(o, own & kBackwardContext);
+        its.input += bytesOf(o, own & kInput);
+        its.again |= does(o.kind, kRecomputation);
       }
+  return held;
+}
+
+/// What an operation releases that its stage does not hold; empty: nothing.
+std::string wrongRelease(const Operation &o, const Held &held) {
+  const unsigned frees = rowOf(o.kind).frees;
+  const bool more = (frees & kBackwardContext) != 0 && held.backwardContext != 0;
+  const char *maker = held.again ? "R holds" : "F holds";
+  const struct {
+    Memory memory;
+    const char *name, *holder;
+    __int128 bytes;
+  } all[] = {{kInput, "input", "F holds", held.input},
+             {kActivation, "activation", maker, held.activation},
+             {kContext, "context",
+              !more        ? maker
+              : held.again ? "R and B hold"
+                           : "F and B hold",
+              held.context + (more ? held.backwardContext : 0)}};
+  for (const auto &[memory, name, holder, bytes] : all)
+    if ((frees & memory) != 0 && bytesOf(o, memory) != bytes)
+      return fmt::format("{} of stage {} releases {} of {}, its {} {}", plan::name(o.kind), o.stage,
+                         bytesText(Bytes(bytesOf(o, memory))), name, holder,
+                         bytesText(Bytes(std::min<__int128>(bytes, limits::kBytes))));
+  return {};
+}
+
+} // namespace
+
+Status released(const Variant &variant, const std::vector<Facts> &facts) {
+  const std::vector<Held> held = heldByStages(variant, facts);
   const bool backwards = anyBackward(workOfStages(variant, facts));
   for (const Program &program : variant.programs)
     for (const Operation &o : program.operations) {
-      const Held &h = held[size_t(o.stage)];
-      const auto error = [&](const char *what, Bytes found, Bytes expected) {
-        return Status::check(fmt::format("P33: rank {}: {} of stage {} releases {} of {}, its {} {}", program.rank,
-                                         name(o.kind), o.stage, bytesText(found), what,
-                                         h.backwardContext == 0 ? "F holds" : "F and B hold", bytesText(expected)));
+      const Held &its = held[size_t(o.stage)];
+      const auto error = [&](const std::string &what) {
+        return Status::check(fmt::format("P33: rank {}: {}", program.rank, what));
       };
-      const unsigned frees = rowOf(o.kind).frees;
-      if ((frees & kActivation) != 0 && o.activation != h.activation)
-        return error("activation", o.activation, h.activation);
-      const Bytes context = h.context + ((frees & kBackwardContext) != 0 ? h.backwardContext : 0);
-      if ((frees & kContext) != 0 && o.context != context)
-        return error("context", o.context, context);
-      if (!backwards && (o.activation != 0 || o.context != 0))
-        return Status::check(
-            fmt::format("P33: rank {}: F of stage {} holds memory that nothing releases", program.rank, o.stage));
+      if (const std::string wrong = wrongRelease(o, its); !wrong.empty())
+        return error(wrong);
+      const auto holds = [&](const char *what) {
+        return error(fmt::format("{} of stage {} holds {}", name(o.kind), o.stage, what));
+      };
+      if (its.again && does(o.kind, kForwardPass) && bytesOf(o, kActivation | kContext) != 0)
+        return holds("what its R makes");
+      if (!its.again && isCompute(o.kind) && o.bytes != 0)
+        return holds("an input for an R that there is not");
+      if (!backwards && bytesOf(o, kActivation | kContext) != 0)
+        return holds("memory that nothing releases");
     }
   return {};
 }

@@ -67,6 +67,8 @@ Status RankWalk::backwardInput(const Now &now) {
   Stage &stage = stageOf(now);
   if (placeOf(kForwardPass, stage, now) == 0)
     return Status::check(fmt::format("P27: {} comes before its F", text(now)));
+  if (stage.of(Kind::Recompute) != kNone && placeOf(kRecomputation, stage, now) == 0)
+    return Status::check(fmt::format("P27: {} comes before its R", text(now)));
   if (const uint32_t recv = stage.recv(Payload::Backward); recv != kNone) {
     if (Status status = received(now, recv, "P27"); !status.ok())
       return status;

@@ -40,13 +40,13 @@ const char *wrongNumbers(const Operation &o) {
   const bool transfer = isTransfer(o.kind);
   if (!transfer && o.latency != 0)
     return "a latency, which only transfers have";
-  if (!isCommunication(o.kind) && o.bytes != 0)
-    return "a payload, which only transfers and collectives have";
   const unsigned memory = rowOf(o.kind).holds | rowOf(o.kind).frees;
+  if (!isCommunication(o.kind) && o.bytes != 0 && (memory & kInput) == 0)
+    return "a payload, which only transfers and collectives have, or an input, which only F and R have";
   if (o.activation != 0 && (memory & kActivation) == 0)
-    return "an activation, which only F, B and BW have";
+    return "an activation, which only F, R, B and BW have";
   if (o.context != 0 && (memory & kContexts) == 0)
-    return "a context, which only F, B, W and BW have";
+    return "a context, which only F, R, B, W and BW have";
   return nullptr;
 }
 

@@ -4,6 +4,8 @@
 #include "runtime/stage/library/LibraryStage.h"
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
+#include <fmt/format.h>
+
 namespace pipec::runtime {
 
 Status checkStage(const std::string &choice, const plan::Plan &plan) {
@@ -17,6 +19,11 @@ Status checkStage(const std::string &choice, const plan::Plan &plan) {
   if (plan.variants.front().copies > 1)
     return Status::usage("--stage=" + choice + ": the plan sums the gradients of two copies of each stage, which a " +
                          "library cannot yet; use synthetic");
+  for (const plan::Variant &variant : plan.variants)
+    if (const std::vector<int32_t> stages = plan::stagesDoing(variant, plan::kRecomputation); !stages.empty())
+      return Status::usage(fmt::format("--stage={}: the plan runs the forward of stage {} again (R), which a library "
+                                       "cannot yet; use synthetic, or compile it with recompute: none",
+                                       choice, stages.front()));
   Status status = tryLibrary(choice, plan);
   return status.ok() ? status : Status{Code::Usage, "--stage: " + status.message};
 }

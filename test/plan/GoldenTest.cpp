@@ -74,5 +74,21 @@ TEST(Golden, Format13) {
   EXPECT_EQ(plan.groups[0].members, (std::vector<int32_t>{0, 1}));
 }
 
+/// What test/golden/format-1.4.plan holds: forwards that keep their input alone, and what runs them again; a B that
+/// adds to what W releases.
+Plan golden14() {
+  Make make;
+  make.ranks = 2;
+  make.split = make.recompute = true;
+  Plan plan = makePlan(make);
+  for (Program &program : plan.variants[0].programs) {
+    operationOf(program, Kind::BackwardInput).context = 5;
+    operationOf(program, Kind::BackwardWeight).context += 5;
+  }
+  return plan;
+}
+
+TEST(Golden, Format14) { holds("format-1.4.plan", golden14()); }
+
 } // namespace
 } // namespace pipec::plan

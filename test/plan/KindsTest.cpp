@@ -44,11 +44,12 @@ TEST(Kinds, NamesAreUnique) {
 // The file has the values, and old files stay.
 TEST(Kinds, ValuesAndNamesAreTheFormats) {
   const char *names[] = {
-      "F",          "B",         "W",       "BW",   "send",       "recv",   "optimizer", "all_reduce", "reduce_scatter",
-      "all_gather", "recompute", "offload", "load", "overlapped", "reshard"};
+      "F",          "B", "W",       "BW",   "send",       "recv",   "optimizer", "all_reduce", "reduce_scatter",
+      "all_gather", "R", "offload", "load", "overlapped", "reshard"};
   for (int value = 0; value < kKinds; ++value) {
     EXPECT_STREQ(name(Kind(value)), names[value]);
-    EXPECT_EQ(rowOf(Kind(value)).since, Kind(value) == Kind::Overlapped ? 2 : 0) << names[value];
+    const Kind kind = Kind(value);
+    EXPECT_EQ(rowOf(kind).since, kind == Kind::Overlapped ? 2 : kind == Kind::Recompute ? 4 : 0) << names[value];
   }
 }
 
@@ -58,8 +59,11 @@ TEST(Kinds, ClassesAgreeWithTheRest) {
     // Who does something that is counted runs on the device, and the other way round.
     EXPECT_EQ(row.does != kNoWork, isBusy(kind)) << row.name;
     EXPECT_EQ((row.does & kUpdate) != 0, row.sort == Class::Updates) << row.name;
-    EXPECT_EQ(*row.call != 0, isBusy(kind)) << row.name;
+    // What follows from other passes is in no order, and no stage library is called for it.
+    const bool own = isOrdered(kind) || !isCompute(kind);
+    EXPECT_EQ(*row.call != 0, isBusy(kind) && own) << row.name;
     EXPECT_TRUE(isCompute(kind) || (!isOrdered(kind) && row.after == kNoWork)) << row.name;
+    EXPECT_TRUE(own || row.gives == Payload::None) << row.name;
     // Memory is of passes; none takes what it gives back.
     EXPECT_TRUE((row.holds | row.frees) == kNoMemory || isCompute(kind)) << row.name;
     EXPECT_EQ(row.holds & row.frees, kNoMemory) << row.name;
@@ -70,28 +74,34 @@ TEST(Kinds, ClassesAgreeWithTheRest) {
     EXPECT_EQ((row.queues & kWeightsQueue) != 0, row.sort == Class::Weights) << row.name;
     EXPECT_NE(row.queues, 0) << row.name;
     // PyTorch's files have passes and transfers.
-    EXPECT_EQ(*row.torch != 0, isCompute(kind) || isTransfer(kind)) << row.name;
+    EXPECT_EQ(*row.torch != 0, isOrdered(kind) || isTransfer(kind)) << row.name;
     EXPECT_TRUE(row.supported || *row.call == 0) << row.name;
     EXPECT_EQ(lookOf(kind).letter.front(), row.letter) << row.name;
   }
 }
 
 TEST(Kinds, WhatIsHeldIsGivenBack) {
-  // By a split backward and by a fused one.
-  for (const auto &passes : {std::vector{Kind::Forward, Kind::BackwardInput, Kind::BackwardWeight},
-                             std::vector{Kind::Forward, Kind::Backward}}) {
-    int held = 0, done = 0;
+  // By a split backward and by a fused one, with and without a recomputation.
+  const std::vector<Kind> rounds[] = {
+      {Kind::Forward, Kind::BackwardInput, Kind::BackwardWeight},
+      {Kind::Forward, Kind::Backward},
+      {Kind::Forward, Kind::Recompute, Kind::BackwardInput, Kind::BackwardWeight},
+      {Kind::Forward, Kind::Recompute, Kind::Backward},
+  };
+  for (const std::vector<Kind> &passes : rounds) {
+    const bool again = passes[1] == Kind::Recompute;
+    unsigned held = 0, done = 0;
     for (const Kind kind : passes) {
-      EXPECT_EQ(held & rowOf(kind).holds, 0);
-      held |= rowOf(kind).holds;
+      EXPECT_EQ(held & takes(kind, again), 0u);
+      held |= takes(kind, again);
       EXPECT_EQ(held & rowOf(kind).frees, rowOf(kind).frees);
       held &= ~rowOf(kind).frees;
       EXPECT_EQ(done & rowOf(kind).does, 0);
       EXPECT_EQ(done & rowOf(kind).after, rowOf(kind).after);
       done |= rowOf(kind).does;
     }
-    EXPECT_EQ(held, kNoMemory);
-    EXPECT_EQ(done, kForwardPass | kInputGradient | kWeightGradient);
+    EXPECT_EQ(held, unsigned(kNoMemory));
+    EXPECT_EQ(done, unsigned(kForwardPass | kInputGradient | kWeightGradient | (again ? kRecomputation : 0)));
   }
 }
 
@@ -120,6 +130,7 @@ TEST(Kinds, AreFoundByWhatTheyDo) {
   EXPECT_EQ(counterOf(Kind::Backward), 1u);
   EXPECT_EQ(counterOf(Kind::BackwardWeight), 2u);
   EXPECT_EQ(counterOf(Kind::Optimizer), 3u);
+  EXPECT_EQ(counterOf(Kind::Recompute), 4u);
 }
 
 // The names of the stage header's functions, which a library is searched for.

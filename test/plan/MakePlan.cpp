@@ -104,13 +104,17 @@ private:
     const Time costs[] = {
         make.forward,  make.backwardInput, make.backwardWeight, make.backwardInput + make.backwardWeight,
         make.transfer, make.transfer,      make.optimizerCost,  make.normCost};
-    o.cost = kind == Kind::Overlapped ? make.overlapped : costs[int(kind)];
+    o.cost = kind == Kind::Overlapped ? make.overlapped : kind == Kind::Recompute ? make.forward : costs[int(kind)];
     o.latency = isTransfer(kind) ? make.latency : 0;
     o.bytes = isTransfer(kind) ? make.boundary : kind == Kind::AllReduce ? 8 : 0;
     if (make.backward) {
       o.activation = isCompute(kind) && kind != Kind::BackwardWeight ? make.activation : 0;
       o.context = isCompute(kind) && kind != Kind::BackwardInput ? make.context : 0;
     }
+    if (make.recompute && (kind == Kind::Forward || kind == Kind::Recompute))
+      o.bytes = make.input;
+    if (make.recompute && kind == Kind::Forward)
+      o.activation = o.context = 0;
     const auto at = std::find(program.operations.begin(), program.operations.end(), o);
     if (at != program.operations.end())
       return uint32_t(at - program.operations.begin());
@@ -142,6 +146,8 @@ private:
   }
 
   void work(Kind kind, Payload of, int32_t stage, int32_t from, int32_t to, int32_t microbatch) {
+    if (make.recompute && of == Payload::Backward)
+      add(operation(Kind::Recompute, stage), 0, microbatch);
     if (from >= 0)
       receive(of, stage, from, microbatch);
     if (to >= 0)

@@ -45,8 +45,11 @@ TEST_F(TableRules, RightPlansPass) {
             make.rolled = rolled;
             make.stagesPerRank = stages;
             make.slots = std::min(2, microbatches);
-            const Status status = verify(makePlan(make));
-            EXPECT_TRUE(status.ok()) << status.message;
+            for (const bool recompute : {false, true}) {
+              make.recompute = recompute && make.backward;
+              const Status status = verify(makePlan(make));
+              EXPECT_TRUE(status.ok()) << status.message;
+            }
           }
   for (const int32_t ranks : {1, 2, 4, 7})
     for (const int32_t microbatches : {1, 3, 8, 20})
@@ -63,8 +66,7 @@ TEST_F(TableRules, RightPlansPass) {
 }
 
 TEST_F(TableRules, P6Supported) {
-  for (const Kind kind :
-       {Kind::ReduceScatter, Kind::AllGather, Kind::Recompute, Kind::Offload, Kind::Load, Kind::Reshard}) {
+  for (const Kind kind : {Kind::ReduceScatter, Kind::AllGather, Kind::Offload, Kind::Load, Kind::Reshard}) {
     rank(0).operations[0].kind = kind;
     refused("P6");
   }
@@ -145,7 +147,7 @@ TEST_F(TableRules, P11Operations) {
                          change(fAt, [](Operation &o) { o.cost = -1; }),
                          change(fAt, [](Operation &o) { o.cost = limits::kTime + 1; }),
                          change(fAt, [](Operation &o) { o.latency = 1; }),
-                         change(fAt, [](Operation &o) { o.bytes = 1; }),
+                         change(fAt, [](Operation &o) { o.bytes = -1; }),
                          change(fAt, [](Operation &o) { o.activation = -1; }),
                          change(fAt, [](Operation &o) { o.context = limits::kBytes + 1; }),
                          change(fAt, [](Operation &o) { o.peer = 0; }),
@@ -163,6 +165,7 @@ TEST_F(TableRules, P11Operations) {
                          change(sendAt, [](Operation &o) { o.of = Payload::Gradients; }),
                          change(sendAt, [](Operation &o) { o.group = 0; }),
                          [&] { rank(1).operations.push_back(rank(1).operations[0]); },
+                         [&] { operationOf(rank(1), Kind::Backward).bytes = 1; }, // an input is of F and R
                      });
   Make norm;
   norm.norm = true;

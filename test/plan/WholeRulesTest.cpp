@@ -16,6 +16,13 @@ Make straight() {
   return make;
 }
 
+/// One in which each backward has its R.
+Make again() {
+  Make make = straight();
+  make.recompute = true;
+  return make;
+}
+
 class WholeRules : public ::testing::Test {
 protected:
   Plan plan = makePlan(straight());
@@ -62,6 +69,12 @@ TEST_F(WholeRules, P21WorkCounts) {
   split.split = true;
   make(split);
   removeSegmentsWith(1, Kind::BackwardWeight);
+  refused("P21");
+  make(again());
+  removeSegmentsWith(1, Kind::Recompute); // by no stage, which P21 allows: P33 finds that F holds too little
+  refused("P33");
+  make(again());
+  at(1, Kind::Recompute, 2).operation = at(1, Kind::Forward, 2).operation;
   refused("P21");
   plan = makePlan({}); // a flipped trip count
   Program &p = rank(3);
@@ -202,6 +215,9 @@ TEST_F(WholeRules, P27BackwardInput) {
   make(local);
   std::swap(rank(0).instructions[2], rank(0).instructions[3]);
   refused("P27");
+  make(again()); // a backward whose activation is not there
+  std::swap(at(0, Kind::Recompute, 0).microbatch, at(0, Kind::Recompute, 1).microbatch);
+  refused("P27");
 }
 
 TEST_F(WholeRules, P28WeightInput) {
@@ -291,6 +307,18 @@ TEST_F(WholeRules, P33Released) {
   refused("P33");
   operationOf(rank(2), Kind::BackwardWeight).context += 5;
   EXPECT_EQ(verify(plan.variants[0]).message.find("P33"), std::string::npos);
+  make(again());
+  operationOf(rank(2), Kind::Recompute).activation += 1;
+  refused("P33");
+  make(again());
+  operationOf(rank(2), Kind::Recompute).bytes -= 1;
+  refused("P33");
+  make(again()); // F keeps nothing but its input
+  operationOf(rank(2), Kind::Forward).context = 1;
+  refused("P33");
+  plan = makePlan(straight()); // which nothing releases
+  operationOf(rank(2), Kind::Forward).bytes = 1;
+  refused("P33");
 }
 
 TEST_F(WholeRules, P34Deferred) {

@@ -89,7 +89,7 @@ TEST(Diagnostics, pipeline) {
             "1:48: error: pipeline.cut[1]: expected an integer from 1 to 1048576, found '0'\n"
             "spec.yaml:1:51: error: pipeline.cut[2]: expected an integer from 1 to 1048576, found '1048577'"},
            {"pipeline: {ranks: 4, microbatches: 8, cut: []}",
-            "1:44: error: pipeline.cut: expected one value for each stage, found an empty list"},
+            "1:44: error: pipeline.cut: expected integers, or auto, found an empty list"},
            {"pipeline: {ranks: 4, microbatches: 8, cut: 4}",
             "1:44: error: pipeline.cut: expected auto, or a list of integers, found '4'"},
        }) {
@@ -209,6 +209,20 @@ TEST(Diagnostics, theRest) {
                                            "(stages_per_rank is 1 unless given), found 2"},
            {"backward: spilt",
             "4:11: error: backward: expected fused, split, mixed, found 'spilt'; did you mean 'split'?"},
+           {"recompute: [9]", "4:13: error: recompute[0]: expected a stage from 0 to 3, found 9"},
+           {"recompute: [1, 2, 1]", "4:19: error: recompute[2]: expected each stage once, found 1 again\n"
+                                    "spec.yaml:4:13: note: first given here"},
+           {"recompute: auto", "4:12: error: recompute: auto chooses what fits into memory.limit, found none: give a "
+                               "limit, or all, none or a list of stages"},
+           {"recompute: some", "4:12: error: recompute: expected none, all, auto, or a list of integers, found 'some'; "
+                               "did you mean 'none'?"},
+           {"recompute: []", "4:12: error: recompute: expected integers, or none, all, auto, found an empty list"},
+           {"recompute: [-1]", "4:13: error: recompute[0]: expected an integer from 0 to 1048575, found '-1'"},
+           {"recompute: all\ntensors: {activation: 4B, recompute_input: [0B, 4B, 5B, 4B]}",
+            "5:53: error: tensors.recompute_input: expected at most the activation of stage 2, 4 bytes, found 5"},
+           {"recompute: [2]\ntensors: {activation: 4B, boundary: 5B}",
+            "4:12: error: recompute: stage 2 would keep the 5 bytes that it receives in place of an activation of 4: "
+            "give tensors.recompute_input, or leave the stage out"},
            {"weights: fil", "4:10: error: weights: expected ordered, fill, found 'fil'; did you mean 'fill'?"},
            {"communicator: 1", "4:15: error: communicator: expected per_edge, per_pair, shared, found '1'"},
            {"data_parallel: {degree: 8}",
@@ -254,7 +268,7 @@ TEST(Diagnostics, missingParts) {
 TEST(Diagnostics, manyAtOnceInFileOrder) {
   EXPECT_EQ(wrong("schedule: 1f1b\nx: 1\ncosts: {forward: 1, backward: 1ms}\npipeline: {ranks: 0, microbatches: 1}\n"),
             "spec.yaml:2:1: error: x: unknown key; known here: pipec, pipeline, costs, tensors, layers, memory, "
-            "schedule, backward, weights, communicator, data_parallel, variants, provider\n"
+            "schedule, backward, recompute, weights, communicator, data_parallel, variants, provider\n"
             "spec.yaml:3:18: error: costs.forward: expected a duration with a unit (ps, ns, us, ms, s), found '1'\n"
             "spec.yaml:4:19: error: pipeline.ranks: expected an integer from 1 to 65536, found '0'");
 }

@@ -38,6 +38,8 @@ nlohmann::ordered_json json(const Row &row) {
     object["stages_per_rank"] = row.stages / row.problem.ranks;
     object["cut"] = row.cut;
   }
+  if (!row.recompute.empty())
+    object["recompute"] = row.recompute;
   object["backward"] = backwardOf(row); // whose bounds these are
   const schedule::Problem &problem = row.problem;
   if (problem.memoryLimit != 0 && problem.withheld.empty())
@@ -65,9 +67,10 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
                  each.problem.backward != first->problem.backward;
     }
   const bool cuts = std::any_of(rows.begin(), rows.end(), [](const Row &each) { return !each.cut.empty(); });
-  std::string table =
-      fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}{}{}\n", "schedule", "span", "bubble", "makespan", "peak",
-                  "gap", several ? fmt::format("  {:<20}", "of its bound") : "", cuts ? "  layers of each stage" : "");
+  const bool again = std::any_of(rows.begin(), rows.end(), [](const Row &each) { return !each.recompute.empty(); });
+  std::string table = fmt::format("{:<18} {:>14} {:>9} {:>14} {:>14} {:>9}{}{}{}\n", "schedule", "span", "bubble",
+                                  "makespan", "peak", "gap", several ? fmt::format("  {:<20}", "of its bound") : "",
+                                  cuts ? "  layers of each stage" : "", again ? "  stages run again" : "");
   for (const Row &each : rows) {
     if (!each.wrong.empty()) {
       table += fmt::format("{:<18} {}\n", each.name, each.wrong);
@@ -75,11 +78,12 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
     }
     const plan::Time bound = boundOf(each.certificate, objective);
     table +=
-        fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}{}\n", each.name,
+        fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}{}{}\n", each.name,
                     plan::timeText(each.certificate.span), 100 * each.bubble, plan::timeText(each.certificate.makespan),
                     plan::bytesText(each.peak), 100 * gap(timeOf(each.certificate, objective), bound),
                     several ? fmt::format("  {:<20}", plan::timeText(bound) + ", " + backwardOf(each)) : "",
-                    cuts ? fmt::format("  [{}]", fmt::join(each.cut, ", ")) : "");
+                    cuts ? fmt::format("  [{}]", fmt::join(each.cut, ", ")) : "",
+                    again ? fmt::format("  [{}]", fmt::join(each.recompute, ", ")) : "");
   }
   return table;
 }

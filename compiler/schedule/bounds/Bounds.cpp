@@ -4,12 +4,15 @@
 // a rank's optimizers come last. Sums are of 128 bits, so nothing overflows.
 //
 // Names: of stage s, f, b, w are the costs (fused: b the backward, w = 0), a and o the bytes that B and W free (fused:
-// a both, o = 0). headF(s) and headB(s): the earliest starts of its first F and B by data alone. tail(s): what must
-// follow the end of its last B, up to the last optimizer; rankTail(s): the same counting only what ends on its own
-// rank. R(s) = headB(s) - headF(s) + b: least time from the start of an F to the end of its B. Of rank r, first(r) and
-// last(r) are its lowest and highest stage: its first letter is always F of first(r), since every other letter needs
-// it, its first backward is B of last(r), and its last is B of first(r). Where pipelines run side by side (copies),
-// this holds of each copy by itself, and of the rank what is least over them.
+// a both, o = 0). Where a stage is recomputed, r is what its R takes; R comes between F and B, and what F holds is an
+// input of a bytes, which counts as held until B ends, since R puts no less in its place. Without R any order is one of
+// a problem that has none, and takes no longer; so arguments leave R out but where they say more. headF(s) and
+// headB(s): the earliest starts of its first F and B by data alone. tail(s): what must follow the end of its last B, up
+// to the last optimizer; rankTail(s): the same counting only what ends on its own rank. R(s) = headB(s) - headF(s) + b:
+// least time from the start of an F to the end of its B. Of rank r, first(r) and last(r) are its lowest and highest
+// stage: its first letter is always F of first(r), since every other letter needs it, its first backward is B of
+// last(r), and its last is B of first(r). Where pipelines run side by side (copies), this holds of each copy by itself,
+// and of the rank what is least over them.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "compiler/schedule/bounds/BoundsPairs.h"
 
@@ -43,26 +46,34 @@ void criticalPath(const View &view, Best &best) {
 /// optimizer only: the optimizer and the pending W at most, while tail(first) passes at least.
 Wide idleBeforeBackward(const RankView &rank, Wide warmUp) { return positive(rank.reach - warmUp); }
 
-Wide makespanOf(const View &view, const RankView &rank, Wide warmUp, Wide pending) {
+/// Work and idle of a rank. With R there is more work, some of which may be done before the first B too: `again` is the
+/// most F and R work then.
+Wide workAndIdle(const RankView &rank, Wide warmUp, Wide again) {
+  return rank.work + std::max(idleBeforeBackward(rank, warmUp), rank.again + idleBeforeBackward(rank, again));
+}
+
+Wide makespanOf(const View &view, const RankView &rank, Wide busy, Wide pending) {
   const StageView &first = view.stages[rank.first];
-  return first.headF + idleBeforeBackward(rank, warmUp) + rank.work + positive(rank.tail - rank.optimizer - pending);
+  return first.headF + busy + positive(rank.tail - rank.optimizer - pending);
 }
 
 /// LB2, work and idle that data alone forces: even all of a rank's forwards may end before its first B can start, and
 /// even all of its W may stand after its last B and end before the step does.
 void work(const View &view, Best &best) {
-  for (const RankView &rank : view.ranks)
-    best.offer(makespanOf(view, rank, rank.forwards, rank.weights), rank.work + idleBeforeBackward(rank, rank.forwards),
-               Argument::Work);
+  for (const RankView &rank : view.ranks) {
+    const Wide busy = workAndIdle(rank, rank.forwards, rank.forwards + rank.again);
+    best.offer(makespanOf(view, rank, busy, rank.weights), busy, Argument::Work);
+  }
 }
 
 /// LB2 and LB10 under a memory limit: only what fits is run before the first B, and only what fits is owed after the
 /// last. On the rank of stage 0 this is the warm-up law: a full way down and back, less what memory lets it run
 /// meanwhile.
 void warmUp(const View &view, Best &best) {
-  for (const RankView &rank : view.ranks)
-    best.offer(makespanOf(view, rank, rank.warmUp, rank.pending), rank.work + idleBeforeBackward(rank, rank.warmUp),
-               Argument::WarmUp);
+  for (const RankView &rank : view.ranks) {
+    const Wide busy = workAndIdle(rank, rank.warmUp, rank.warmUpAgain);
+    best.offer(makespanOf(view, rank, busy, rank.pending), busy, Argument::WarmUp);
+  }
 }
 
 /// Last device, for the span. Take ranks i and j with first(i) < first(j), and let G = work + idle be j's time. From
@@ -76,7 +87,7 @@ void lastDevice(const View &view, Best &best) {
   for (const RankView *each : byFirstStage(view)) {
     const RankView &rank = *each;
     const StageView &first = view.stages[rank.first];
-    const Wide time = rank.work + idleBeforeBackward(rank, rank.warmUp);
+    const Wide time = workAndIdle(rank, rank.warmUp, rank.warmUpAgain);
     const Wide cycle = upstream + first.headF + first.upTo + 2 * time - rank.optimizer - rank.pending;
     around = std::max(around, aroundOf(view, rank));
     best.offer(0, cycle > 0 ? ceilDivide(cycle, 2) : 0, Argument::LastDevice);
@@ -105,6 +116,14 @@ void addReductions(Problem &problem) {
 /// all orders. False: no pair is shorter.
 bool shorten(Problem &problem) {
   Wide part = 1, whole = 1;
+  if (std::none_of(problem.stages.begin(), problem.stages.end(),
+                   [](const Stage &stage) { return stage.overlapped.has_value(); }))
+    return false;
+  for (Stage &stage : problem.stages) { // no part of a pair
+    for (Time *time : {&stage.backwardInput, &stage.backward})
+      *time -= std::min(*time, stage.recompute);
+    stage.recompute = 0;
+  }
   for (const std::vector<int32_t> &mine : problem.stagesByRank())
     for (const int32_t f : mine)
       for (const int32_t b : mine) {
@@ -171,7 +190,8 @@ Bounded lowerBounds(const Problem &given) {
   Time unit = problem.globalNorm.value_or(0);
   for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
     const Stage &each = problem.stages[size_t(stage)];
-    for (const Time time : {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer})
+    for (const Time time :
+         {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer, each.recompute})
       unit = std::gcd(unit, time);
     unit = std::gcd(unit, each.overlapped.value_or(0));
     if (problem.mixed)

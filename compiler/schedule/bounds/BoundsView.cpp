@@ -69,8 +69,15 @@ View makeView(const Problem &problem) {
     // A whole backward counts as B with a shorter W: the gradient leaves no later, nothing is freed later.
     own.b = mixed ? problem.leastBackwardTime(stage) : problem.backwardTime(stage);
     own.w = mixed ? problem.leastWeightTime(stage) : problem.weightTime(stage);
+    own.r = stage.recompute;
+    own.b -= own.r;
     own.a = fused ? Wide(stage.activation) + stage.context : Wide(stage.activation);
     own.o = fused ? 0 : stage.context;
+    if (stage.input) { // which is no more than the activation, so that it counts until B ends
+      own.again = own.a + own.o - *stage.input;
+      own.a = *stage.input;
+      own.o = 0;
+    }
   }
   std::vector<StageView> &stages = view.stages;
   for (int32_t s = 0; s < count; ++s) {
@@ -82,7 +89,7 @@ View makeView(const Problem &problem) {
   const int32_t ofCopy = problem.stagesOfCopy();
   for (int32_t s = 0; s < count; ++s) {
     const StageView &end = stages[(s / ofCopy + 1) * ofCopy - 1];
-    stages[s].headB = end.headF + end.f + end.upTo - stages[s].upTo + end.b - stages[s].b;
+    stages[s].headB = end.headF + end.f + end.r + end.upTo - stages[s].upTo + end.b - stages[s].b;
   }
 
   const std::vector<__int128> always = heldAlways(problem, 1);
@@ -106,10 +113,12 @@ View makeView(const Problem &problem) {
       rank.optimizer += problem.stages[s].optimizer;
       rank.forwards += stages[s].f * problem.microbatches;
       rank.weights += stages[s].w * problem.microbatches;
+      rank.again += stages[s].r * problem.microbatches;
       rank.work += (stages[s].f + stages[s].b + stages[s].w) * problem.microbatches + problem.stages[s].optimizer;
     }
     rank.warmUp = rank.forwards;
     rank.pending = rank.weights;
+    rank.warmUpAgain = rank.forwards + rank.again;
     const auto index = view.ranks.size();
     if (problem.memoryLimit > 0) {
       rank.capacity = positive(problem.memoryLimit - always[index]);
@@ -119,12 +128,15 @@ View makeView(const Problem &problem) {
         rank.capacity = std::max(rank.capacity, stages[s].a + stages[s].o);
       // Before the first B nothing is freed, so every F started is held at once. While the last B runs, its activation
       // is held, and the context of every W still to come.
-      std::vector<Item> held, owed;
+      std::vector<Item> held, owed, more;
       for (int32_t s : mine) {
+        more.push_back({stages[s].again, stages[s].r});
         held.push_back({stages[s].a + stages[s].o, stages[s].f});
         owed.push_back({stages[s].o, stages[s].w});
       }
       rank.warmUp = knapsack(held, problem.microbatches, rank.capacity);
+      more.insert(more.end(), held.begin(), held.end());
+      rank.warmUpAgain = knapsack(more, problem.microbatches, rank.capacity);
       rank.pending = knapsack(owed, problem.microbatches, rank.capacity - leastHeld);
     }
     Wide longest = -kNever;

@@ -15,6 +15,8 @@ constexpr Wide kNever = Wide(1) << 120;
 
 struct StageView {
   Wide f = 0, b = 0, w = 0, a = 0, o = 0;
+  Wide r = 0;     // of its R; b is without it
+  Wide again = 0; // bytes that R adds to those that F holds, and which are the input: a
   Wide holds = 0; // what a microbatch between its F and B here holds on the rank: a + o of this stage and of the rank's
                   // before it
   Wide headF = 0, headB = 0, tail = 0, rankTail = 0;
@@ -35,6 +37,8 @@ struct RankView {
   Wide capacity = kNever;         // kNever without a limit
   Wide warmUp = 0;                // most F work before the first B
   Wide pending = 0;               // most W work after the last B
+  Wide again = 0;                 // R work of all microbatches, which `work` is without
+  Wide warmUpAgain = 0;           // most F and R work before the first B
 };
 
 struct View {

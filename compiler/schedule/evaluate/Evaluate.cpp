@@ -43,8 +43,12 @@ std::vector<Time> busyTimes(const Problem &problem, const Words &words) {
   for (size_t r = 0; r < words.size(); ++r)
     for (size_t at = 0; at < words[r].size(); ++at) {
       const Op &op = words[r][at];
-      busy[r] += op.overlapped ? pairCost(problem, op, words[r][at + 1]) : costOf(problem.stages[op.stage], op.letter);
-      at += op.overlapped;
+      if (op.overlapped) {
+        const Op &backward = words[r][++at];
+        busy[r] += pairCost(problem, op, backward) + problem.stages[backward.stage].recompute;
+      } else {
+        busy[r] += costOf(problem.stages[op.stage], op.letter);
+      }
     }
   return busy;
 }
@@ -53,10 +57,14 @@ std::vector<Time> busyTimes(const Problem &problem, const Words &words) {
 
 Bytes peakOf(const Problem &problem, const Word &word) {
   Wide live = 0, peak = 0;
-  for (const Op &op : word) {
-    const Stage &stage = problem.stages[op.stage];
-    peak = std::max(peak, live + takenBy(stage, op.letter));
-    live += changeOf(stage, op.letter);
+  const auto run = [&](int32_t stage, Letter letter) {
+    peak = std::max(peak, live + takenBy(problem.stages[size_t(stage)], letter));
+    live += changeOf(problem.stages[size_t(stage)], letter);
+  };
+  for (size_t at = 0; at != word.size(); ++at) {
+    if (const int32_t again = recomputedBefore(problem, word, at); again >= 0)
+      run(again, Letter::R);
+    run(word[at].stage, word[at].letter);
   }
   return static_cast<Bytes>(std::min<Wide>(peak, std::numeric_limits<Bytes>::max()));
 }

@@ -36,21 +36,27 @@ std::vector<std::vector<int32_t>> weightWaits(const Problem &problem, const Word
     std::deque<__int128> deferred; // contexts of W that need not have run yet
     __int128 live = 0;
     int32_t completed = 0;
-    for (Op op : words[rank]) {
+    const auto run = [&](const Stage &stage, Letter letter) {
+      const __int128 taken = takenBy(stage, letter);
+      for (; taken > 0 && live + taken > allowance && !deferred.empty(); ++completed) {
+        live -= deferred.front();
+        deferred.pop_front();
+      }
+      live += changeOf(stage, letter);
+      if (taken > 0)
+        own.back() = completed;
+    };
+    for (size_t at = 0; at != words[rank].size(); ++at) {
+      const Op &op = words[rank][at];
       const Stage &stage = problem.stages[size_t(op.stage)];
       own.push_back(0);
       if (op.letter == Letter::W) {
         deferred.push_back(-changeOf(stage, op.letter));
         continue;
       }
-      const __int128 taken = takenBy(stage, op.letter);
-      for (; taken > 0 && live + taken > allowance && !deferred.empty(); ++completed) {
-        live -= deferred.front();
-        deferred.pop_front();
-      }
-      live += changeOf(stage, op.letter);
-      if (taken > 0)
-        own.back() = completed;
+      if (const int32_t again = recomputedBefore(problem, words[rank], at); again >= 0)
+        run(problem.stages[size_t(again)], Letter::R);
+      run(stage, op.letter);
     }
   }
   return waits;

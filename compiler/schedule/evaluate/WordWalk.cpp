@@ -26,9 +26,10 @@ Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
   for (int32_t s = 0; s < count; ++s) {
     const Stage &stage = problem.stages[s];
     stages.push_back({.forward = stage.forward,
-                      .backward = stage.backwardInput,
+                      .backward = stage.backwardInput - stage.recompute,
                       .weight = stage.backwardWeight,
-                      .whole = stage.backward,
+                      .whole = stage.backward - stage.recompute,
+                      .recompute = stage.recompute,
                       .down = problem.after(s) >= 0 ? problem.handOver(s, s + 1) : 0,
                       .up = problem.before(s) >= 0 ? problem.handOver(s, s - 1) : 0,
                       .forwards = 0,
@@ -148,9 +149,14 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
     const Op &op = word[state.position];
     if (!isKnown(op) || (op.overlapped && !isKnown(word[state.position + 1])))
       break;
-    if (pair < 0)
-      take(op);
     StageState &stage = stages[op.stage];
+    const bool behind = pair >= 0; // the second of a pair
+    if (!behind) {
+      if (const Op &backward = op.overlapped ? word[state.position + 1] : op;
+          backward.letter != Letter::F && backward.letter != Letter::W)
+        state.now += stages[backward.stage].recompute;
+      take(op);
+    }
     const size_t own = size_t(op.stage) * stride;
     Time cost = op.letter == Letter::F   ? stage.forward
                 : op.letter == Letter::W ? stage.weight
@@ -159,7 +165,7 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
     if (op.overlapped) {
       take(word[state.position + 1]);
       cost = pair = pairCost(problem, op, word[state.position + 1]);
-    } else if (pair >= 0) {
+    } else if (behind) {
       cost = std::exchange(pair, -1);
     }
     if (op.letter == Letter::F) {
@@ -177,8 +183,9 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
       ++stage.backwards;
       awaken(stage.backwardWaiter);
     }
-    if (starts)
-      starts[state.position] = state.now;
+    if (starts) // of a backward, so that its time with its R ends when it does
+      starts[state.position] =
+          state.now - (behind || op.letter == Letter::F || op.letter == Letter::W ? 0 : stage.recompute);
     if (!op.overlapped) // both of a pair start now and end together
       state.now += cost;
     if (state.now > kLatest)

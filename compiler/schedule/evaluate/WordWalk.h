@@ -25,7 +25,8 @@ public:
 
 private:
   struct StageState {
-    Time forward, backward, weight, whole;
+    Time forward, backward, weight, whole; // the backwards without what comes before the gradient:
+    Time recompute;
     Time down, up;                         // hand-over to the next stage, to the one before
     int32_t forwards, backwards;           // done
     int32_t forwardWaiter, backwardWaiter; // the rank that waits for the stage's next one; -1: none

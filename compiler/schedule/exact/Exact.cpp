@@ -82,7 +82,8 @@ private:
     if (found)
       for (const Problem &problem : problems)
         known.push_back({capacitiesOf(problem, 1), capacitiesOf(problem), boundOf(problem, options.objective), 0,
-                         hasPairs(problem) || problem.mixed || problem.hasBackwardContexts()}); // not asked about
+                         hasPairs(problem) || problem.mixed || problem.hasBackwardContexts() ||
+                             problem.recomputes()}); // not asked about
   }
 
   /// If nothing more can be proven, lets the search go on, with twice the effort each time, while there is time for

@@ -43,7 +43,12 @@ static std::vector<__int128> leastLimits(const Problem &problem) {
     held[rank] += takenBy(stage, Letter::F);
     // B and W of the later stages are done then.
     const Letter backward = problem.backward == BackwardMode::Fused ? Letter::BW : Letter::B;
-    most[rank] = std::max(most[rank], held[rank] + (problem.mixed ? 0 : takenBy(stage, backward)));
+    __int128 live = held[rank];
+    if (stage.input) {
+      most[rank] = std::max(most[rank], live + takenBy(stage, Letter::R));
+      live += changeOf(stage, Letter::R);
+    }
+    most[rank] = std::max(most[rank], live + (problem.mixed ? 0 : takenBy(stage, backward)));
   }
   for (size_t r = 0; r != need.size(); ++r)
     need[r] += most[r];

@@ -73,10 +73,14 @@ std::string checkStage(const Stage &stage, size_t index) {
                                                     {"activation", stage.activation},
                                                     {"weight context", stage.context},
                                                     {"backward context", stage.backwardContext},
+                                                    {"recompute input", stage.input.value_or(0)},
                                                     {"gradient", stage.gradients}};
   for (const auto &[name, value] : sizes)
     if (value < 0 || value > limits::kBytes)
       return fmt::format("stage {} has a {} of {} bytes, expected 0 to {}", index, name, value, limits::kBytes);
+  if (stage.input && *stage.input > Wide(stage.activation) + stage.context)
+    return fmt::format("stage {} keeps an input of {} bytes for what takes {}, expected no more than that", index,
+                       *stage.input, int64_t(Wide(stage.activation) + stage.context));
   return {};
 }
 
@@ -222,6 +226,30 @@ Problem withoutBackwardContexts(const Problem &problem) {
     most = std::max(most, made);
     stage.activation -= std::min(stage.activation, made);
     stage.context = std::min(stage.context + made, limits::kBytes);
+  }
+  for (size_t r = 0; r != room.size(); ++r)
+    plain.workspace[r] = std::min(plain.workspace[r] + room[r], limits::kBytes);
+  return plain;
+}
+
+Problem withoutInputs(const Problem &problem) {
+  Problem plain = problem;
+  plain.workspace.resize(size_t(problem.ranks));
+  std::vector<Bytes> room(size_t(problem.ranks));
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    Stage &stage = plain.stages[s];
+    if (!stage.input)
+      continue;
+    Bytes &most = room[size_t(problem.rankOf[s])];
+    if (problem.backward == BackwardMode::Split) {
+      most =
+          std::max(most, problem.mixed ? std::min(stage.activation + stage.context, limits::kBytes) : stage.activation);
+      stage.backwardContext = std::min(stage.backwardContext + stage.context, limits::kBytes);
+    } else {
+      most = std::max(most, std::min(stage.activation + stage.context, limits::kBytes));
+    }
+    stage.activation = *std::exchange(stage.input, std::nullopt);
+    stage.context = 0;
   }
   for (size_t r = 0; r != room.size(); ++r)
     plain.workspace[r] = std::min(plain.workspace[r] + room[r], limits::kBytes);

@@ -39,7 +39,12 @@ struct Stage {
   Bytes activation = 0;      // held from the start of F to the end of B
   Bytes context = 0;         // held from the start of F to the end of W (fused: of the backward)
   Bytes backwardContext = 0; // held from the start of B to the end of W
-  Bytes gradients = 0;       // of its weights; what two copies of a stage sum
+  /// Of a stage that is recomputed, held from the start of F to the end of R; activation and context are held from the
+  /// start of R then. An R stands right before its backward, and words do not name it.
+  std::optional<Bytes> input = std::nullopt;
+  /// What an R takes. Times of backwards have it in them; it is the part that needs no gradient.
+  Time recompute = 0;
+  Bytes gradients = 0; // of its weights; what two copies of a stage sum
   /// What its forward takes together with a whole backward on its rank; absent: they never run together.
   std::optional<Time> overlapped = std::nullopt;
 };
@@ -56,6 +61,7 @@ inline constexpr StageTime kStageTimes[] = {
     {.name = "backward input", .of = [](const Stage &stage) { return stage.backwardInput; }, .split = true},
     {.name = "backward weight", .of = [](const Stage &stage) { return stage.backwardWeight; }, .split = true},
     {.name = "backward", .of = [](const Stage &stage) { return stage.backward; }, .fused = true},
+    {.name = "recompute", .of = [](const Stage &stage) { return stage.recompute; }},
     {.name = "optimizer", .of = [](const Stage &stage) { return stage.optimizer; }, .onceAStep = true},
     {.name = "overlapped pair", .of = [](const Stage &stage) { return stage.overlapped.value_or(0); }},
 };
@@ -103,6 +109,9 @@ struct Problem {
     return backward == BackwardMode::Fused ? stage.backward : stage.backwardInput;
   }
   Time weightTime(const Stage &stage) const { return backward == BackwardMode::Fused ? 0 : stage.backwardWeight; }
+  bool recomputes() const {
+    return std::any_of(stages.begin(), stages.end(), [](const Stage &stage) { return stage.input.has_value(); });
+  }
   bool hasBackwardContexts() const {
     return backward == BackwardMode::Split &&
            std::any_of(stages.begin(), stages.end(), [](const Stage &stage) { return stage.backwardContext > 0; });
@@ -156,17 +165,18 @@ std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy);
 std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
 
 /// The kind of a pass in a word. Passes of one stage and kind run in a known order of microbatches, so a word names
-/// none. Letters are dense: arrays are indexed by them.
-enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3 };
-inline constexpr size_t kLetters = 4;
+/// none. Letters are dense: arrays are indexed by them. R stands in no word: it follows from its backward.
+enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3, R = 4 };
+inline constexpr size_t kLetters = 5;
 
 namespace detail {
 inline constexpr std::array<plan::Kind, kLetters> kKindOf = {plan::Kind::Forward, plan::Kind::BackwardInput,
-                                                             plan::Kind::BackwardWeight, plan::Kind::Backward};
+                                                             plan::Kind::BackwardWeight, plan::Kind::Backward,
+                                                             plan::Kind::Recompute};
 /// What follows from a letter's row in the table of kinds.
 struct LetterRow {
   uint8_t counter = 0;
-  int8_t activation = 0, context = 0, backwardContext = 0; // 1: held from its start, -1: freed at its end
+  int8_t activation = 0, context = 0, backwardContext = 0, input = 0; // 1: held from its start, -1: freed at its end
 };
 inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
   std::array<LetterRow, kLetters> rows{};
@@ -177,6 +187,7 @@ inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
     rows[i].context = int8_t((row.holds & plan::kContext) != 0) - int8_t((row.frees & plan::kContext) != 0);
     rows[i].backwardContext =
         int8_t((row.holds & plan::kBackwardContext) != 0) - int8_t((row.frees & plan::kBackwardContext) != 0);
+    rows[i].input = int8_t((row.holds & plan::kInput) != 0) - int8_t((row.frees & plan::kInput) != 0);
   }
   return rows;
 }();
@@ -202,28 +213,37 @@ struct Op {
   bool operator==(const Op &) const = default;
 };
 
-/// How long a letter of a stage takes.
+/// How long a letter of a stage takes; of a backward, with its R.
 inline Time costOf(const Stage &stage, Letter letter) {
   return letter == Letter::F   ? stage.forward
          : letter == Letter::B ? stage.backwardInput
          : letter == Letter::W ? stage.backwardWeight
+         : letter == Letter::R ? stage.recompute
                                : stage.backward;
+}
+/// The same without its R.
+inline Time ownCost(const Stage &stage, Letter letter) {
+  return costOf(stage, letter) - (letter == Letter::B || letter == Letter::BW ? stage.recompute : 0);
 }
 /// How long an overlapped F takes with the backward behind it.
 inline Time pairCost(const Problem &problem, const Op &forward, const Op &backward) {
   const Stage &stage = problem.stages[size_t(forward.stage)];
-  return stage.overlapped.value_or(stage.forward + costOf(problem.stages[size_t(backward.stage)], backward.letter));
+  return stage.overlapped.value_or(stage.forward + ownCost(problem.stages[size_t(backward.stage)], backward.letter));
 }
-/// By how many bytes a letter changes what its rank holds: what it takes at its start less what it frees at its end. In
-/// 128 bits: sizes within the limits times as many microbatches may pass 2^63.
+/// By how many bytes a letter alone, without its R, changes what its rank holds: what it takes at its start less what
+/// it frees at its end. In 128 bits: sizes within the limits times as many microbatches may pass 2^63.
 inline __int128 changeOf(const Stage &stage, Letter letter) {
   const detail::LetterRow row = detail::kLetterTable[size_t(letter)];
+  if (letter == Letter::F && stage.input)
+    return *stage.input;
   return __int128(row.activation * stage.activation) + row.context * stage.context +
-         row.backwardContext * stage.backwardContext;
+         row.backwardContext * stage.backwardContext + row.input * stage.input.value_or(0);
 }
 /// What it takes at its start.
 inline __int128 takenBy(const Stage &stage, Letter letter) {
   const detail::LetterRow row = detail::kLetterTable[size_t(letter)];
+  if (letter == Letter::F && stage.input)
+    return *stage.input;
   return __int128(row.activation > 0 ? stage.activation : 0) + (row.context > 0 ? stage.context : 0) +
          (row.backwardContext > 0 ? stage.backwardContext : 0);
 }
@@ -232,6 +252,21 @@ inline __int128 takenBy(const Stage &stage, Letter letter) {
 using Word = std::vector<Op>;
 /// words[r] is rank r's.
 using Words = std::vector<Word>;
+
+/// The stage whose R runs right before a letter of a word: that of a backward, which stands before the whole pair where
+/// it runs together with a forward; -1: none.
+inline int32_t recomputedBefore(const Problem &problem, const Word &word, size_t at) {
+  if (at != 0 && word[at - 1].overlapped)
+    return -1;
+  const Op &backward = word[at].overlapped ? word[at + 1] : word[at];
+  const bool needsIt = backward.letter == Letter::B || backward.letter == Letter::BW;
+  return needsIt && problem.stages[size_t(backward.stage)].input ? backward.stage : -1;
+}
+
+/// A problem in which no stage keeps an input, and whose orders are orders of this one, as in
+/// withoutBackwardContexts(): F holds the input until B ends, B the context until W ends, and room for the largest
+/// activation is left. R still needs no gradient.
+Problem withoutInputs(const Problem &problem);
 
 /// A problem without backward contexts whose orders are orders of this one: those that fit into its memory fit into
 /// this one's too. A B that makes a context counts as one that frees less of its activation; where it makes more than

@@ -31,7 +31,8 @@ std::string verifyLetter(const Problem &problem, int32_t rank, size_t position, 
     return fmt::format("letter {} of rank {} is of stage {}, which is on rank {}", position, rank, op.stage,
                        problem.rankOf[op.stage]);
   const bool fused = problem.backward == BackwardMode::Fused;
-  if (size_t(op.letter) >= kLetters || (fused && (op.letter == Letter::B || op.letter == Letter::W)))
+  if (size_t(op.letter) >= kLetters || !plan::isOrdered(kindOf(op.letter)) ||
+      (fused && (op.letter == Letter::B || op.letter == Letter::W)))
     return fmt::format("letter {} of rank {} is {}, expected {}", position, rank, nameOf(op.letter),
                        fused ? "F or BW with a fused backward" : "F, B, W or BW with a split backward");
   return {};

@@ -128,7 +128,7 @@ private:
 } // namespace
 
 std::optional<Solution> solvePaired(const Problem &problem, const SolveOptions &options) {
-  if (!hasPairs(problem))
+  if (!hasPairs(problem) || problem.recomputes()) // pairs are not searched for then
     return solve(problem, options);
   if (!problem.hasBackwardContexts())
     return PairSearch(problem, options).run();

@@ -167,7 +167,7 @@ bool partLate(const Problem &problem, Words &words) {
 
 bool mayOverlap(const Problem &problem, int32_t forward, int32_t backward) {
   const Stage &stage = problem.stages[size_t(forward)];
-  const Time other = problem.stages[size_t(backward)].backward;
+  const Time other = ownCost(problem.stages[size_t(backward)], Letter::BW);
   return stage.overlapped && *stage.overlapped >= std::max(stage.forward, other) &&
          *stage.overlapped - stage.forward <= other;
 }

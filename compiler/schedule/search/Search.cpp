@@ -245,6 +245,15 @@ static Solution solveBackwardContexts(const Problem &problem, const SolveOptions
   return best;
 }
 
+/// Where stages are recomputed: the words of a search in which F holds only the input, and B takes the rest.
+static Solution solveInputs(const Problem &problem, const SolveOptions &options) {
+  Solution best = singly(problem, options.objective);
+  if (std::optional<Solution> found = solve(withoutInputs(problem), options); found && found->time < best.time)
+    best = std::move(*found);
+  best.bound = boundOf(problem, options.objective);
+  return best;
+}
+
 /// Where backwards may be split or whole: words of three searches, with whole backwards where that pays. In one search
 /// all are split, in one all are whole; in one they are split, but a W takes only what it would add to its B in a whole
 /// one, which is right for all that are fused in the end.
@@ -277,6 +286,8 @@ static std::optional<Solution> solveMixed(const Problem &problem, const SolveOpt
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
   if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
     return std::nullopt;
+  if (problem.recomputes())
+    return solveInputs(problem, options);
   if (problem.mixed)
     return solveMixed(problem, options);
   if (problem.memoryLimit != 0 && problem.hasBackwardContexts())

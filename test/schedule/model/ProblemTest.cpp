@@ -135,6 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
                "stage 1 has a backward of -1 ps, expected 0 to 1000000000000000000"},
         Broken{"Size", [](Problem &p) { p.stages[3].context = (int64_t(1) << 60) + 1; },
                "stage 3 has a weight context of 1152921504606846977 bytes, expected 0 to 1152921504606846976"},
+        Broken{"Input", [](Problem &p) { p.stages[2].input = p.stages[2].activation + p.stages[2].context + 1; },
+               "stage 2 keeps an input of 2 bytes for what takes 1, expected no more than that"},
         Broken{"DefaultLink", [](Problem &p) { p.link.latency = -5; },
                "the default link has a latency of -5 ps, expected 0 to 1000000000000000000"},
         Broken{"Bandwidth", [](Problem &p) { p.links[{0, 1}].bandwidth = -1; },
