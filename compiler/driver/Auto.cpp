@@ -1,6 +1,6 @@
 #include "compiler/driver/Auto.h"
 
-#include "compiler/driver/Compile.h"
+#include "compiler/driver/BestPlan.h"
 #include "compiler/driver/FromSpec.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
@@ -15,8 +15,6 @@ using namespace mlir;
 namespace pipec {
 
 namespace {
-
-schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
 
 constexpr int64_t kMostForwards = int64_t(1) << 15;  // of a plan that is compiled more often than once
 constexpr int64_t kSmallForwards = int64_t(1) << 9;  // with more searches than one

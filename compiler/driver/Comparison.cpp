@@ -73,10 +73,10 @@ static void keepShorter(const Row &smaller, Row &made, schedule::Objective objec
   made.certificate.span = smaller.certificate.span;
   made.bubble = smaller.bubble;
   made.peak = smaller.peak;
+  made.recompute = smaller.recompute;
 }
 
-bool sweepMemory(const Source &source, schedule::Objective objective, const Say &say, std::vector<Row> &rows,
-                 Failure &failure) {
+bool sweepMemory(const Source &source, schedule::Objective objective, const Say &say, Sweep &sweep, Failure &failure) {
   constexpr int kPoints = 9;
   std::vector<std::string> unlimited = source.set;
   unlimited.push_back(autoFor(objective));
@@ -97,15 +97,28 @@ bool sweepMemory(const Source &source, schedule::Objective objective, const Say 
   }
   for (const plan::Bytes limit : limits) {
     say(fmt::format("under {} …", plan::bytesText(limit)));
-    Row made;
-    made.name = plan::bytesText(limit);
-    if (!compileRow(source, {autoFor(objective), fmt::format("memory.limit={}B", limit)}, made))
+    std::vector<std::string> over{autoFor(objective), fmt::format("memory.limit={}B", limit)};
+    const auto add = [&](std::vector<Row> &rows) {
+      Row made;
+      made.name = plan::bytesText(limit);
+      if (!compileRow(source, over, made))
+        return false;
+      if (!rows.empty())
+        keepShorter(rows.back(), made, objective);
+      rows.push_back(std::move(made));
+      return true;
+    };
+    if (!add(sweep.rows))
       continue;
-    if (!rows.empty())
-      keepShorter(rows.back(), made, objective);
-    if (!rows.empty() && !rows.back().wrong.empty()) // what it takes to run may be more than the least
-      rows.pop_back();
-    rows.push_back(std::move(made));
+    over.push_back("recompute=none");
+    if (compiled.choosesRecompute && !add(sweep.without))
+      sweep.rows.pop_back();
+    if (const size_t last = sweep.rows.size() - 1; last > 0 && !sweep.rows[last - 1].wrong.empty()) {
+      // What it takes to run may be more than the least.
+      sweep.rows.erase(sweep.rows.begin() + ptrdiff_t(last - 1));
+      if (compiled.choosesRecompute)
+        sweep.without.erase(sweep.without.begin() + ptrdiff_t(last - 1));
+    }
   }
   return true;
 }

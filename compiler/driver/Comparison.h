@@ -48,10 +48,13 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
 /// rank and one with two.
 std::vector<Row> compareSchedules(const Source &source, const Compiled &checked, const Say &say);
 
-/// Rows of `auto` from the least memory limit that does to where more changes nothing, named by the limit. False after
-/// an error in the spec, which has been said.
-bool sweepMemory(const Source &source, schedule::Objective objective, const Say &say, std::vector<Row> &rows,
-                 Failure &failure);
+/// Rows of `auto` by memory limit, each named by its limit.
+struct Sweep {
+  std::vector<Row> rows;
+  std::vector<Row> without; // with `recompute: auto`: the same with nothing recomputed; else none
+};
+/// From the least limit that does to where more changes nothing. False after an error in the spec, which has been said.
+bool sweepMemory(const Source &source, schedule::Objective objective, const Say &say, Sweep &sweep, Failure &failure);
 
 /// Sorts rows by the objective; those without a plan come last.
 void sortRows(std::vector<Row> &rows, schedule::Objective objective);

@@ -1,6 +1,7 @@
 #include "compiler/driver/Compile.h"
 
 #include "compiler/driver/Auto.h"
+#include "compiler/driver/BestPlan.h"
 #include "compiler/driver/CrossCheck.h"
 #include "compiler/driver/Cut.h"
 #include "compiler/driver/DesignLevel.h"
@@ -8,6 +9,7 @@
 #include "compiler/driver/Files.h"
 #include "compiler/driver/FromSpec.h"
 #include "compiler/driver/HugeHeap.h"
+#include "compiler/driver/Recompute.h"
 #include "compiler/emit/EmitPlan.h"
 #include "compiler/passes/Beside.h"
 #include "compiler/passes/Lowered.h"
@@ -87,6 +89,7 @@ public:
     compiled.stages = specs.front().layers && !specs.front().stagesGiven ? 0 : specs.front().stages;
     compiled.hasLayers = specs.front().layers.has_value();
     compiled.choosesCut = compiled.hasLayers && specs.front().layers->choosesCut;
+    compiled.choosesRecompute = specs.front().recomputed.chooses;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
@@ -189,6 +192,12 @@ private:
              "pipec report shows";
       return stop(Code::Input);
     }
+    if (compiled.choosesRecompute && until == Stage::Space) {
+      emitError(locationOf(spec, spec.recomputed.stages.mark, context))
+          << "a search for the exact order is of one choice of stages to recompute, found auto: give a list of stages, "
+             "such as that which pipec report shows, or all, or none";
+      return stop(Code::Input);
+    }
     if (!searches)
       if (const Imported imported = fromSpec(spec, context); !imported.module)
         return stop(imported.code);
@@ -240,16 +249,21 @@ private:
     Made made;
     Choice choice{spec, {1}, {}};
     Code code = Code::Ok;
-    if (spec.layers && spec.layers->choosesCut && !spec.layers->cut) {
-      code = compileCut(
-          spec, context,
-          [&](const spec::Spec &each, Made &made, bool &internal) {
-            Choice trial{each, {1}, {}};
-            return compilePlan(trial, made, internal);
-          },
-          made, internal);
-      choice.spec = spec;
-    }
+    const auto settled = [&](const spec::Spec &each, schedule::Time, Made &made, bool &internal) {
+      Choice trial{each, {1}, {}};
+      return compilePlan(trial, made, internal);
+    };
+    const auto ofCut = [&](const spec::Spec &each, schedule::Time below, Made &made, bool &internal) {
+      if (!each.recomputed.isOpen())
+        return settled(each, below, made, internal);
+      spec::Spec own = each;
+      return compileRecompute(own, context, settled, below, /*ofMany=*/true, made, internal);
+    };
+    if (spec.layers && spec.layers->choosesCut && !spec.layers->cut)
+      code = compileCut(spec, context, ofCut, made, internal);
+    if (code == Code::Ok && spec.recomputed.isOpen())
+      code = chooseRecompute(spec, settled, made, internal);
+    choice.spec = spec;
     // Where less than a plan is asked for, only a search must have made one: it says what to go on with.
     if (code == Code::Ok && (until == Stage::Plan ? made.variant.programs.empty() : searches(choice.spec)))
       code = compilePlan(choice, made, internal);
@@ -266,6 +280,27 @@ private:
     compiled.words.push_back(std::move(made.words));
     compiled.parameters.push_back(std::move(made.parameters));
     compiled.objective = made.objective;
+    return Code::Ok;
+  }
+
+  /// Leaves in `made` the best plan, which may be there already, of the cut that has been chosen.
+  Code chooseRecompute(spec::Spec &spec, CompileSpec compile, Made &made, bool &internal) {
+    const bool found = !made.variant.programs.empty();
+    Made other;
+    const Code code =
+        compileRecompute(spec, context, compile, found ? timeOf(made) : 0, /*ofMany=*/false, other, internal);
+    if (code == Code::Ok) {
+      other.variant.cut = std::move(made.variant.cut);
+      other.variant.cutBound = made.variant.cutBound;
+      made = std::move(other);
+    } else if (!found) {
+      return code;
+    }
+    std::vector<int64_t> chosen; // its other copies are recomputed with a stage
+    for (const int32_t stage : plan::stagesDoing(made.variant, plan::kRecomputation))
+      if (stage < made.variant.stagesOfCopy())
+        chosen.push_back(stage);
+    spec.recomputed.choose(std::move(chosen));
     return Code::Ok;
   }
 
@@ -323,7 +358,7 @@ private:
     }
     if (choice.searched) {
       SearchSpace space = searchSpaceOf(*choice.searched, context);
-      imported.alternatives = std::move(space.problems);
+      imported.alternatives = std::move(space.alternatives);
       imported.objective = space.objective;
     }
     made.problem = problemOf(pipeline);

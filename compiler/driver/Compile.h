@@ -41,6 +41,7 @@ struct Compiled {
   schedule::Bytes leastLimit = 0;                            // Stage::Least
   int32_t stages = 0; // that the spec says, or the first of its variants; 0: of layers, which any number cuts
   bool hasLayers = false, choosesCut = false; // the spec has layers, with `cut: auto`
+  bool choosesRecompute = false;              // it has `recompute: auto`
   double milliseconds = 0;
 };
 

@@ -1,6 +1,6 @@
 #include "compiler/driver/Cut.h"
 
-#include "compiler/driver/Compile.h"
+#include "compiler/driver/BestPlan.h"
 #include "compiler/driver/DesignLevel.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -9,15 +9,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 using namespace mlir;
 
 namespace pipec {
 
 namespace {
-
-schedule::Time timeOf(const Made &made) { return pipec::timeOf(made.variant.certificate, made.objective); }
 
 /// How much is done. The more forwards a step has, the less of it, so that it takes about as long whatever the size.
 struct Room {
@@ -26,8 +23,9 @@ struct Room {
   int64_t compiledOfAll; // where all are
   int64_t searched;      // with orders that are searched for
 
-  explicit Room(int64_t forwards)
-      : judged(std::clamp<int64_t>(kForwards / forwards, 64, 4096)), compiled(6),
+  /// `many`: that each is of many itself.
+  Room(int64_t forwards, bool many)
+      : judged(std::clamp<int64_t>(kForwards / forwards / (many ? 16 : 1), 64, 4096)), compiled(6),
         compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(forwards <= 64    ? 48
                                                                                     : forwards <= 512 ? 12
                                                                                                       : 3) {}
@@ -39,28 +37,29 @@ private:
 class Choosing {
 public:
   Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, CutSpace given, Made &made, bool &internal)
-      : spec(spec), context(context), compile(compile), space(std::move(given)), made(made), internal(internal),
-        room(std::max<int64_t>(1, int64_t(space.work.stages()) * spec.microbatches.value)),
+      : spec(spec), context(context), compile(compile), space(std::move(given)), made(made),
+        best(context, 0, made, internal),
+        room(std::max<int64_t>(1, int64_t(space.work.stages()) * spec.microbatches.value), spec.recomputed.isOpen()),
         cuts(space.work, {space.even}, [this](const schedule::Cut &cut) { return judge(cut); }, room.judged) {}
 
   bool run() {
     int64_t left = !space.schedules.empty() ? room.searched : cuts.looksAtAll() ? room.compiledOfAll : room.compiled;
     // Plans may take longer than their orders promise, so more cuts come into question.
-    for (schedule::Time horizon = -1; horizon != best();) {
-      horizon = best();
-      cuts.run(found ? horizon : 0);
+    for (schedule::Time horizon = -1; horizon != best.time();) {
+      horizon = best.time();
+      cuts.run(horizon);
       int64_t over = kOver; // that are over the limit with the buffers they need; with fewer some may do
       for (const auto &[cost, cut] : cuts.judged())
-        if (left > 0 && !internal && (cost.excess == 0 || over-- > 0))
+        if (left > 0 && !best.hasFailed() && (cost.excess == 0 || over-- > 0))
           left -= attempt(cut);
     }
     for (const schedule::Cut &each : cuts.usual())
       attempt(each);
-    if (!found)
+    if (!best.chosen())
       return false;
-    made.variant.cut.assign(chosen.begin(), chosen.end());
+    made.variant.cut.assign(best.chosen()->begin(), best.chosen()->end());
     made.variant.cutBound = cuts.bound([&](const schedule::Cut &cut) {
-      const std::optional<CutTrial> trial = trialOf(cut);
+      const std::optional<Trial> trial = trialOf(cut);
       return trial && trial->fits ? std::optional(trial->lower) : std::nullopt;
     });
     return true;
@@ -68,40 +67,31 @@ public:
 
   /// The cut to go on with; where none compiles, the one that says best what is wrong.
   schedule::Cut cut() const {
-    return found ? chosen : cuts.judged().empty() ? cuts.usual().front() : cuts.judged().begin()->second;
+    return best.chosen()           ? *best.chosen()
+           : cuts.judged().empty() ? cuts.usual().front()
+                                   : cuts.judged().begin()->second;
   }
 
 private:
-  schedule::Time best() const { return found ? timeOf(made) : 0; }
-
-  std::optional<CutTrial> trialOf(const schedule::Cut &cut) {
+  std::optional<Trial> trialOf(const schedule::Cut &cut) {
     spec.layers->cut = {cut, spec.layers->cutMark};
-    return tryCut(spec, space.schedules, context);
+    return tryChoice(spec, space.schedules, context);
   }
 
-  std::optional<schedule::CutCost> judge(const schedule::Cut &cut) {
-    const std::optional<CutTrial> trial = trialOf(cut);
+  std::optional<schedule::TrialCost> judge(const schedule::Cut &cut) {
+    const std::optional<Trial> trial = trialOf(cut);
     if (!trial)
       return std::nullopt;
     if (trial->fits)
-      atLeast[cut] = std::max(trial->lower, trial->least);
+      best.promises(cut, std::max(trial->lower, trial->least));
     return trial->cost;
   }
 
-  /// Compiles a cut that may be better than the best so far; whether it did.
-  bool attempt(const schedule::Cut &cut) {
-    const auto least = atLeast.find(cut);
-    if (least == atLeast.end() || (found && least->second >= timeOf(made)) || !attempted.insert(cut).second)
-      return false;
-    spec.layers->cut = {cut, spec.layers->cutMark};
-    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-    Made other;
-    if (compile(spec, other, internal) == Code::Ok && (!found || timeOf(other) < timeOf(made))) {
-      made = std::move(other);
-      chosen = cut;
-      found = true;
-    }
-    return true;
+  bool attempt(const schedule::Cut &each) {
+    return best.attempt(each, [&](const schedule::Cut &cut, schedule::Time below, Made &made, bool &internal) {
+      spec.layers->cut = {cut, spec.layers->cutMark};
+      return compile(spec, below, made, internal);
+    });
   }
 
   spec::Spec &spec;
@@ -109,13 +99,9 @@ private:
   CompileSpec compile;
   const CutSpace space;
   Made &made;
-  bool &internal;
+  BestPlan<schedule::Cut> best;
   const Room room;
   static constexpr int64_t kOver = 16;
-  std::map<schedule::Cut, schedule::Time> atLeast; // of those judged that some order fits: what their plans take
-  std::set<schedule::Cut> attempted;
-  schedule::Cut chosen;
-  bool found = false;
   schedule::CutSearch cuts;
 };
 
@@ -130,7 +116,7 @@ Code compileCut(spec::Spec &spec, MLIRContext &context, CompileSpec compile, Mad
   spec.layers->cut = {choosing.cut(), spec.layers->cutMark};
   if (found)
     return Code::Ok;
-  const Code code = compile(spec, made, internal);
+  const Code code = compile(spec, 0, made, internal);
   if (code == Code::Check && !internal)
     emitRemark(locationOf(spec, spec.layers->cutMark, context))
         << "so it is with the best of the cuts that were tried, [" << fmt::format("{}", fmt::join(choosing.cut(), ", "))

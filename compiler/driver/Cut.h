@@ -8,7 +8,8 @@
 namespace pipec {
 
 /// Compiles a spec that has a cut, whatever its schedule, as CompileOnce does a choice.
-using CompileSpec = llvm::function_ref<Code(const spec::Spec &, Made &, bool &internal)>;
+/// Only a plan that takes less than `below` is of interest; 0: any.
+using CompileSpec = llvm::function_ref<Code(const spec::Spec &, schedule::Time below, Made &, bool &internal)>;
 
 /// Leaves in `spec` the cut that the result was made with; on it stands the bound over all cuts. The choice is exact
 /// for one stage a rank and at most CutSearch::kAll cuts, if the schedule is not `auto`.

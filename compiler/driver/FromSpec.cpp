@@ -23,7 +23,14 @@ Imported Import::run() {
   imported.module = module();
   imported.code = code;
   imported.objective = objective.value_or(schedule::Objective::Span);
-  imported.alternatives = std::move(alternatives);
+  if (!imported.module)
+    return imported;
+  if (spec.recomputed.chooses) {
+    otherPlacements.push_back(problem);
+    imported.alternatives = insteadOf(otherPlacements);
+  } else if (!otherPlacements.empty()) {
+    imported.alternatives.push_back(std::move(otherPlacements));
+  }
   return imported;
 }
 
@@ -63,6 +70,16 @@ LogicalResult Import::settle() {
   return success();
 }
 
+/// A slice's part of a time is rounded half up, of a size up.
+static int64_t timeOfSlice(int64_t whole, int32_t slices) { return (whole + slices / 2) / slices; }
+static int64_t sizeOfSlice(int64_t whole, int32_t slices) { return (whole + slices - 1) / slices; }
+
+schedule::Again Import::againOf(size_t stage) const {
+  const int32_t slices = spec.slices.value;
+  return {sizeOfSlice(spec::recomputeInputOf(spec, int64_t(stage)), slices),
+          timeOfSlice(spec.recompute ? (*spec.recompute)[stage] : spec.forward[stage], slices)};
+}
+
 void Import::fillProblem(schedule::Problem &problem) {
   problem.ranks = spec.ranks.value;
   problem.slices = spec.slices.value;
@@ -84,9 +101,8 @@ void Import::fillProblem(schedule::Problem &problem) {
   const bool someWhole =
       order && llvm::any_of(order->words, [&](const schedule::Word &word) { return llvm::any_of(word, isWhole); });
   problem.mixed = problem.backward == schedule::BackwardMode::Split && spec.backward && (mixes() || someWhole);
-  // A slice's part of a time is rounded half up, of a size up.
-  auto time = [&](int64_t whole) { return (whole + problem.slices / 2) / problem.slices; };
-  auto size = [&](int64_t whole) { return (whole + problem.slices - 1) / problem.slices; };
+  auto time = [&](int64_t whole) { return timeOfSlice(whole, problem.slices); };
+  auto size = [&](int64_t whole) { return sizeOfSlice(whole, problem.slices); };
   const size_t ofCopy = problem.rankOf.size() / size_t(problem.copies);
   for (size_t i = 0; i != problem.rankOf.size(); ++i) {
     const size_t s = i % ofCopy;
@@ -99,8 +115,9 @@ void Import::fillProblem(schedule::Problem &problem) {
     const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
     stage.backward = spec.backward && whole ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
     if (spec.recomputed.has(int64_t(s))) {
-      stage.input = size(spec::recomputeInputOf(spec, int64_t(s)));
-      stage.recompute = time(spec.recompute ? (*spec.recompute)[s] : spec.forward[s]);
+      const schedule::Again again = againOf(s);
+      stage.input = again.input;
+      stage.recompute = again.recompute;
       stage.backwardInput += stage.recompute;
       stage.backward += stage.recompute;
     }

@@ -4,6 +4,7 @@
 #include "compiler/schedule/cut/CutSearch.h"
 #include "compiler/schedule/model/Objective.h"
 #include "compiler/schedule/model/Problem.h"
+#include "compiler/schedule/recompute/RecomputeSearch.h"
 #include "compiler/spec/Diagnostic.h"
 #include "compiler/spec/Spec.h"
 #include "dialects/pipe/Pipe.h"
@@ -24,8 +25,9 @@ struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Code code = Code::Input;                                   // of an error
   schedule::Objective objective = schedule::Objective::Span; // of `auto`
-  /// The same problem on the placements that `auto` could have chosen instead.
-  std::vector<schedule::Problem> alternatives;
+  /// The same problem as it could have been instead (emit::Alternatives): on other placements, with other stages
+  /// recomputed.
+  std::vector<std::vector<schedule::Problem>> alternatives;
 };
 /// How `auto` searches.
 struct SearchRoom {
@@ -57,7 +59,8 @@ bool choosesFromCatalogue(const spec::Spec &spec);
 /// What a search would search in for this spec, whatever its schedule: a problem for each placement that the spec
 /// allows.
 struct SearchSpace {
-  std::vector<schedule::Problem> problems; // none after an error
+  std::vector<schedule::Problem> problems;                  // none after an error
+  std::vector<std::vector<schedule::Problem>> alternatives; // as in Imported, of all of them
   schedule::Objective objective = schedule::Objective::Span;
 };
 SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
@@ -74,18 +77,33 @@ struct CutSpace {
 /// Nothing after an error.
 std::optional<CutSpace> cutSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
-/// What a cut comes to, before it is compiled.
-struct CutTrial {
-  schedule::CutCost cost;
+/// What `recompute: auto` chooses from.
+struct RecomputeSpace {
+  schedule::MayAgain may;              // the stages for which it saves memory
+  std::vector<schedule::Stages> first; // choices to begin with
+  std::vector<std::string> schedules;  // as in CutSpace
+  int64_t forwards = 0;                // of a step
+};
+/// Of a spec with a cut. Nothing after an error.
+std::optional<RecomputeSpace> recomputeSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// What a cut, or a choice of stages to recompute, comes to before it is compiled.
+struct Trial {
+  schedule::TrialCost cost;
   bool fits = true;         // some order fits into memory
   schedule::Time lower = 0; // where some order fits: no order takes less
   schedule::Time least = 0; // the schedule's order takes no less; 0: not known
 };
 /// As leastLimitOf, of the cut that needs least among those looked at.
 schedule::Bytes leastLimitOfCuts(spec::Spec spec, mlir::MLIRContext &context);
-/// Of a spec with a cut. Nothing where it cannot be scheduled. `schedules`: from cutSpaceOf.
-std::optional<CutTrial> tryCut(const spec::Spec &spec, const std::vector<std::string> &schedules,
+/// Of a spec with a cut. Nothing where it cannot be scheduled. Where it is still open which stages are recomputed, the
+/// best of some choices. `schedules`: from the space.
+std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules,
                                mlir::MLIRContext &context);
+
+/// The same of a spec in which the stages are still open.
+std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std::string> &schedules,
+                                  mlir::MLIRContext &context);
 
 /// What the reader found wrong, as diagnostics of the context.
 void report(const std::vector<spec::Diagnostic> &diagnostics, mlir::MLIRContext &context);

@@ -49,7 +49,14 @@ schedule::Bytes Import::leastLimit() {
   __int128 least = limits::kBytes;
   if (!choosesFromCatalogue(spec)) {
     for (const schedule::Problem &each : space().problems)
-      least = std::min<__int128>(least, schedule::leastLimit(each));
+      least = std::min<__int128>(least, schedule::leastLimit(each, mayRunAgain(each)));
+  } else if (spec.recomputed.isOpen()) {
+    const std::optional<RecomputeSpace> choices = Import(spec, context, room).recomputeSpace();
+    for (const schedule::Stages &each : choices ? choices->first : std::vector<schedule::Stages>()) {
+      spec::Spec trial = spec;
+      trial.recomputed.choose({each.begin(), each.end()});
+      least = std::min<__int128>(least, Import(trial, context, room).leastLimit());
+    }
   } else if (succeeded(autoParameters())) {
     // Under the lowest limits, as far apart as the spec's.
     const schedule::Bytes smallest =
@@ -130,7 +137,10 @@ SearchSpace Import::space() {
     spec.schedule = {"auto", spec.schedule.mark, {}};
   if (failed(autoSchedule()) || failed(settle()) || failed(fillAndCheck()))
     return {};
-  return {placements(), *objective};
+  SearchSpace space{placements(), {}, *objective};
+  space.alternatives =
+      spec.recomputed.chooses ? insteadOf(space.problems) : std::vector<std::vector<schedule::Problem>>{space.problems};
+  return space;
 }
 
 LogicalResult Import::autoParameters() {
@@ -211,7 +221,7 @@ LogicalResult Import::search() {
   }
   std::swap(problem, problems[chosen]);
   problems.erase(problems.begin() + ptrdiff_t(chosen));
-  alternatives = std::move(problems);
+  otherPlacements = std::move(problems);
   order.emplace().words = std::move(best->words);
   return success();
 }

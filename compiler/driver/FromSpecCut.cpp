@@ -47,7 +47,6 @@ LogicalResult Import::choose() {
 }
 
 std::optional<CutSpace> Import::cutSpace() {
-  constexpr size_t kSchedules = 2; // of the catalogue, that stand for what a search would find
   constexpr int64_t kMostLayers = 1 << 16;
   if (const int64_t count = spec.layers->count(); count > kMostLayers)
     return error(spec.layers->cutMark) << "pipeline.cut: auto is for at most " << kMostLayers << " layers, found "
@@ -59,23 +58,30 @@ std::optional<CutSpace> Import::cutSpace() {
   if (!objective)
     return space;
   spec.layers->cut = {schedule::sharedCut(space.work), spec.layers->cutMark};
+  space.schedules = standIns();
+  return space;
+}
+
+std::vector<std::string> Import::standIns() {
+  constexpr size_t kSchedules = 2;
   std::vector<std::tuple<__int128, schedule::Time, std::string>> times;
   for (const schedule::Entry &each : schedule::catalogue())
     if (const std::optional<Taken> found = each.copies() == 1 ? takenBy(each) : std::nullopt;
         found && found->stages == size_t(spec.stages))
       times.emplace_back(std::max<__int128>(found->excess, 0), found->cost.first, each.name);
   std::sort(times.begin(), times.end());
+  std::vector<std::string> names;
   for (size_t i = 0; i != std::min(kSchedules, times.size()); ++i)
-    space.schedules.push_back(std::get<2>(times[i]));
-  return space;
+    names.push_back(std::get<2>(times[i]));
+  return names;
 }
 
-std::optional<CutTrial> Import::tryCut(const std::vector<std::string> &schedules) {
+std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules) {
   if (failed(choose()) || failed(settle()) || failed(fillAndCheck()) || failed(checkPairs()) ||
       (spec.schedule.name == "block" && failed(checkBlock())))
     return std::nullopt;
   const schedule::Objective by = objective.value_or(schedule::Objective::Span);
-  CutTrial trial;
+  Trial trial;
   if (problem.memoryLimit != 0)
     trial.cost.excess = std::max<__int128>(__int128(schedule::leastLimit(problem)) - problem.memoryLimit, 0);
   trial.fits = trial.cost.excess == 0;
@@ -98,9 +104,10 @@ std::optional<CutTrial> Import::tryCut(const std::vector<std::string> &schedules
   trial.cost.other = found.makespan;
   if (problem.memoryLimit != 0)
     trial.cost.excess = std::max<__int128>(schedule::excessOf(problem, words), 0);
-  // Queues and buffers only add time. W that run when their rank waits may save some.
+  // Queues and buffers only add time. W that run when their rank waits may save some, and an R that moves to a wait.
   if (spec.weights.value == spec::Weights::Ordered)
-    trial.least = found.span;
+    trial.least =
+        problem.recomputes() ? schedule::evaluate(schedule::withoutRecompute(problem), words).span : found.span;
   return trial;
 }
 
@@ -118,17 +125,19 @@ schedule::Bytes leastLimitOfCuts(spec::Spec spec, MLIRContext &context) {
       space->work, {space->even},
       [&](const schedule::Cut &cut) {
         spec.layers->cut = {cut, spec.layers->cutMark};
-        return std::optional(schedule::CutCost{leastLimitOf(spec, context), 0, 0});
+        return std::optional(schedule::TrialCost{leastLimitOf(spec, context), 0, 0});
       },
       kJudged);
   cuts.run();
   return schedule::Bytes(cuts.judged().begin()->first.excess);
 }
 
-std::optional<CutTrial> tryCut(const spec::Spec &spec, const std::vector<std::string> &schedules,
+std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules,
                                MLIRContext &context) {
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-  return Import(spec, context, {1}).tryCut(schedules);
+  if (spec.recomputed.isOpen())
+    return tryRecompute(spec, schedules, context);
+  return Import(spec, context, {1}).tryChoice(schedules);
 }
 
 } // namespace pipec

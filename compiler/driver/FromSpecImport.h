@@ -23,7 +23,10 @@ public:
   std::vector<CatalogueTime> catalogueTimes();
   schedule::Bytes leastLimit();
   std::optional<CutSpace> cutSpace();
-  std::optional<CutTrial> tryCut(const std::vector<std::string> &schedules);
+  std::optional<RecomputeSpace> recomputeSpace();
+  /// What no choice of stages to recompute beats; nothing after an error.
+  std::optional<schedule::Time> lowerOfChoices();
+  std::optional<Trial> tryChoice(const std::vector<std::string> &schedules);
   std::vector<std::string> fitting(int32_t stages);
 
 private:
@@ -68,6 +71,16 @@ private:
   /// The schedules of the catalogue that have an order for the spec's slices and copies, and what each needs.
   std::vector<std::pair<Taken, std::string>> takenByAll();
 
+  // FromSpecRecompute.cpp: `recompute: auto`.
+  /// What a stage keeps and takes where it is recomputed, of a slice.
+  schedule::Again againOf(size_t stage) const;
+  /// The stages of a problem for which running again saves memory; none where the spec chooses none.
+  schedule::MayAgain mayRunAgain(const schedule::Problem &filled) const;
+  /// What else could have been chosen, in place of one of these problems (Imported::alternatives).
+  std::vector<std::vector<schedule::Problem>> insteadOf(const std::vector<schedule::Problem> &problems) const;
+  /// Of the catalogue, those that stand for what a search would find.
+  std::vector<std::string> standIns();
+
   // FromSpec.cpp: what all have in common.
   /// Checks what could only be checked once the schedule had said how many stages there are, and refuses what does not
   /// run yet.
@@ -98,8 +111,8 @@ private:
   spec::Spec spec;
   mlir::MLIRContext &context;
   SearchRoom room;
-  std::optional<schedule::Objective> objective; // of a search
-  std::vector<schedule::Problem> alternatives;
+  std::optional<schedule::Objective> objective;   // of a search
+  std::vector<schedule::Problem> otherPlacements; // than the problem's, that `auto` could have chosen
   Code code = Code::Input;
 };
 

@@ -13,19 +13,33 @@ static_assert(int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
               int(schedule::Argument::Work) == int(plan::Bound::Work) &&
               int(schedule::Argument::CriticalPath) == int(plan::Bound::CriticalPath));
 
+static void takeMakespan(schedule::Bounded &bounds, const schedule::Bounded &from, bool isBetter) {
+  if (!isBetter)
+    return;
+  bounds.makespan = from.makespan;
+  bounds.makespanArgument = from.makespanArgument;
+}
+
+static void takeSpan(schedule::Bounded &bounds, const schedule::Bounded &from, bool isBetter) {
+  if (!isBetter)
+    return;
+  bounds.span = from.span;
+  bounds.spanArgument = from.spanArgument;
+}
+
 plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
-                              const std::vector<schedule::Problem> &alternatives) {
-  schedule::Bounded bounds = schedule::lowerBounds(problem);
-  for (const schedule::Problem &other : alternatives) {
-    const schedule::Bounded theirs = schedule::lowerBounds(other);
-    if (theirs.makespan < bounds.makespan) {
-      bounds.makespan = theirs.makespan;
-      bounds.makespanArgument = theirs.makespanArgument;
+                              const Alternatives &alternatives) {
+  const schedule::Bounded own = schedule::lowerBounds(problem);
+  schedule::Bounded bounds = own;
+  for (size_t i = 0; i != alternatives.size(); ++i) {
+    schedule::Bounded least = own;
+    for (const schedule::Problem &other : alternatives[i]) {
+      const schedule::Bounded theirs = schedule::lowerBounds(other);
+      takeMakespan(least, theirs, theirs.makespan < least.makespan);
+      takeSpan(least, theirs, theirs.span < least.span);
     }
-    if (theirs.span < bounds.span) {
-      bounds.span = theirs.span;
-      bounds.spanArgument = theirs.spanArgument;
-    }
+    takeMakespan(bounds, least, i == 0 || least.makespan > bounds.makespan);
+    takeSpan(bounds, least, i == 0 || least.span > bounds.span);
   }
   plan::Certificate made;
   made.makespan = lowered.result.makespan;
@@ -37,8 +51,8 @@ plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &p
   return made;
 }
 
-plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
-                      const std::vector<schedule::Problem> &alternatives, std::string name) {
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, const Alternatives &alternatives,
+                      std::string name) {
   plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
   made.certificate = certificate(lowered, problem, alternatives);

@@ -92,8 +92,7 @@ schedule::Problem problemOf(PipelineOp pipeline) {
     if (problem.backward == schedule::BackwardMode::Split)
       stage.backward = given.getWhole() ? given.getWhole()[s] : stage.backwardInput + stage.backwardWeight;
     stage.backward += stage.recompute;
-    if (problem.backward == schedule::BackwardMode::Split)
-      stage.backwardInput += stage.recompute;
+    stage.backwardInput += stage.recompute;
     if (given.getGradients())
       stage.gradients = given.getGradients()[s];
     if (given.getOverlapped() && given.getOverlapped()[s] >= 0)

@@ -105,10 +105,16 @@ struct Layers {
 /// Which stages run their forward again before the backward, in place of keeping what it makes.
 struct Recompute {
   bool all = false;     // of them
-  bool chooses = false; // `auto`; `stages` is what has been chosen, if anything: until then none
+  bool chooses = false; // `auto`
+  bool chosen = false;  // and `stages` is the choice; until then none is
   Marked<std::vector<int64_t>> stages;
   std::vector<Mark> marks; // of each of a list
 
+  bool isOpen() const { return chooses && !chosen; }
+  void choose(std::vector<int64_t> all) {
+    stages.value = std::move(all);
+    chosen = true;
+  }
   bool isSpelledOut() const { return all || !marks.empty(); }
   bool has(int64_t stage) const {
     for (const int64_t each : stages.value)

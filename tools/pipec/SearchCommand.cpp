@@ -10,6 +10,7 @@
 #include "tools/pipec/SearchRows.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -33,19 +34,29 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
 
 /// From the least limit that does to where more memory changes nothing.
 int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
-  std::vector<Row> rows;
+  Sweep sweep;
   Failure failure;
   {
     const Progress progress(!options.json);
-    if (!sweepMemory(sourceOf(options), objective, std::cref(progress), rows, failure))
+    if (!sweepMemory(sourceOf(options), objective, std::cref(progress), sweep, failure))
       return fail(options, failure);
   }
+  const std::vector<Row> &rows = sweep.rows;
   plan::Time longest = 1;
-  for (const Row &each : rows)
-    longest = std::max(longest, timeOf(each.certificate, objective));
-  std::string table = fmt::format("{:>14} {:>14} {:>14} {:>9}\n", "limit",
-                                  objective == schedule::Objective::Span ? "span" : "makespan", "bound", "gap");
-  for (const Row &each : rows) {
+  for (const std::vector<Row> *each : {&sweep.rows, &sweep.without})
+    for (const Row &row : *each)
+      longest = std::max(longest, timeOf(row.certificate, objective));
+  const bool both = !sweep.without.empty();
+  const auto without = [&](size_t at) {
+    return !both                             ? ""
+           : sweep.without[at].wrong.empty() ? plan::timeText(timeOf(sweep.without[at].certificate, objective))
+                                             : "does not fit";
+  };
+  std::string table = fmt::format("{:>14} {:>14} {:>14} {:>9}{}\n", "limit",
+                                  objective == schedule::Objective::Span ? "span" : "makespan", "bound", "gap",
+                                  both ? fmt::format("  {:>14}  {:<16}", "keeping all", "stages run again") : "");
+  for (size_t at = 0; at != rows.size(); ++at) {
+    const Row &each = rows[at];
     if (!each.wrong.empty()) {
       table += fmt::format("{:>14} {}\n", each.name, each.wrong);
       continue;
@@ -55,11 +66,20 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
     const auto length = [&](plan::Time time) { return size_t(__int128(time) * kWidth / longest); };
     const plan::Time takes = timeOf(each.certificate, objective), least = boundOf(each.certificate, objective);
     const size_t bound = length(least), all = std::max(length(takes), bound);
-    table +=
-        fmt::format("{:>14} {:>14} {:>14} {:>7.2f} %  {}{}\n", each.name, plan::timeText(takes), plan::timeText(least),
-                    100 * gap(takes, least), std::string(bound, '='), std::string(all - bound, '+'));
+    const size_t kept =
+        both && sweep.without[at].wrong.empty() ? length(timeOf(sweep.without[at].certificate, objective)) : 0;
+    table += fmt::format(
+        "{:>14} {:>14} {:>14} {:>7.2f} %{}  {}{}{}\n", each.name, plan::timeText(takes), plan::timeText(least),
+        100 * gap(takes, least),
+        both ? fmt::format("  {:>14}  {:<16}", without(at), fmt::format("[{}]", fmt::join(each.recompute, ", "))) : "",
+        std::string(bound, '='), std::string(all - bound, '+'), std::string(std::max(kept, all) - all, '.'));
   }
-  return print(options, rows, table + "= proven to be needed, + what the plan takes beyond it\n");
+  table += fmt::format("= proven to be needed, + what the plan takes beyond it{}\n",
+                       both ? ", . and what one that keeps all takes" : "");
+  nlohmann::ordered_json beside = nlohmann::ordered_json::object();
+  for (const Row &each : sweep.without)
+    beside["without_recompute"].push_back(jsonOf(each));
+  return print(options, rows, table, beside);
 }
 
 Status readTime(const std::string &time, int64_t &milliseconds) {

@@ -19,7 +19,9 @@ const char *backwardOf(const Row &row) {
   return row.problem.backward == schedule::BackwardMode::Fused ? "fused" : row.problem.mixed ? "mixed" : "split";
 }
 
-nlohmann::ordered_json json(const Row &row) {
+} // namespace
+
+nlohmann::ordered_json jsonOf(const Row &row) {
   nlohmann::ordered_json object = {{"name", row.name}};
   if (!row.wrong.empty()) {
     object["error"] = row.wrong;
@@ -49,8 +51,6 @@ nlohmann::ordered_json json(const Row &row) {
       object["memory_limit_bytes"].push_back(problem.limitOf(rank));
   return object;
 }
-
-} // namespace
 
 void Progress::operator()(const std::string &what) const {
   if (shown)
@@ -93,7 +93,7 @@ int print(const CommandOptions &options, const std::vector<Row> &rows, const std
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Row &each : rows)
-      list.push_back(json(each));
+      list.push_back(jsonOf(each));
     nlohmann::ordered_json object = {{"schedules", list}};
     object.update(beside);
     fmt::print("{}", jsonText(object));

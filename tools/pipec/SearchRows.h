@@ -25,6 +25,9 @@ private:
   bool shown;
 };
 
+/// A row's figures, or its error.
+nlohmann::ordered_json jsonOf(const Row &row);
+
 /// The rows as a table; gaps are those of the objective.
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective);
 

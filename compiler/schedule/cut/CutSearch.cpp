@@ -60,7 +60,7 @@ void CutSearch::judge(const Cut &cut) {
   if (!known.insert(cut).second)
     return;
   --left;
-  if (const std::optional<CutCost> cost = judgeOf(cut)) {
+  if (const std::optional<TrialCost> cost = judgeOf(cut)) {
     best.emplace(*cost, cut);
     open.emplace(std::pair(*cost, cut), 0);
   }
@@ -91,7 +91,7 @@ void CutSearch::improve() {
     }
     if (other->empty() || known.contains(*other))
       continue;
-    const CutCost &least = best.begin()->first;
+    const TrialCost &least = best.begin()->first;
     if (least.excess != 0 || busiest(work, *other) <= least.time)
       judge(*other);
   }

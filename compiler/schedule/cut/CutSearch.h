@@ -2,8 +2,8 @@
 #pragma once
 
 #include "compiler/schedule/cut/Balance.h"
+#include "compiler/schedule/model/TrialCost.h"
 
-#include <compare>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,16 +12,8 @@
 
 namespace pipec::schedule {
 
-/// What a judge finds of a cut, the best least.
-struct CutCost {
-  __int128 excess = 0; // bytes over the memory limit, on the rank where it is most; 0: it fits
-  Time time = 0;       // of the objective, no less than the busiest rank's work
-  Time other = 0;      // of the other objective
-  auto operator<=>(const CutCost &) const = default;
-};
-
 /// Nothing where the cut cannot be scheduled at all.
-using JudgeCut = std::function<std::optional<CutCost>(const Cut &)>;
+using JudgeCut = std::function<std::optional<TrialCost>(const Cut &)>;
 
 class CutSearch {
 public:
@@ -35,7 +27,7 @@ public:
 
   bool looksAtAll() const { return !all.empty(); }
   /// All that were judged, the best first.
-  const std::set<std::pair<CutCost, Cut>> &judged() const { return best; }
+  const std::set<std::pair<TrialCost, Cut>> &judged() const { return best; }
   /// `first`, and the cuts that people and programs choose: by shares of work, with the least busiest rank or stage.
   const std::vector<Cut> &usual() const { return starts; }
   /// What no cut beats: the least of `bound` over all cuts where all are looked at, else the busiest rank's least work.
@@ -55,8 +47,8 @@ private:
   std::vector<Cut> starts;
   std::vector<std::pair<Work, Cut>> all; // by their busiest rank; empty: too many
   size_t next = 0;                       // of `all`
-  std::set<std::pair<CutCost, Cut>> best;
-  std::map<std::pair<CutCost, Cut>, size_t> open; // whose neighbours have not all been looked at: how many have
+  std::set<std::pair<TrialCost, Cut>> best;
+  std::map<std::pair<TrialCost, Cut>, size_t> open; // whose neighbours have not all been looked at: how many have
   std::set<Cut> known;
 };
 

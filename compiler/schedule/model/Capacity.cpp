@@ -33,7 +33,7 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers) {
 }
 
 /// By rank, the least memoryLimit under which it can hold one microbatch.
-static std::vector<__int128> leastLimits(const Problem &problem) {
+std::vector<__int128> leastLimits(const Problem &problem) {
   std::vector<__int128> need = heldAlways(problem, 1);
   std::vector<__int128> most(need.size()); // of one microbatch, when all of its F are done or while a B runs
   std::vector<__int128> held(need.size()); // by the stages so far

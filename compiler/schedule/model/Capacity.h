@@ -28,6 +28,8 @@ std::vector<__int128> heldAlways(const Problem &problem, int32_t buffers);
 /// Every order needs as much, since between a microbatch's last F and first B a rank holds all that its stages keep of
 /// that microbatch.
 Bytes leastLimit(const Problem &problem);
+/// The same a rank each.
+std::vector<__int128> leastLimits(const Problem &problem);
 /// The rank for which that much is needed.
 int32_t tightestRank(const Problem &problem);
 

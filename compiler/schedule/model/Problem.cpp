@@ -232,6 +232,17 @@ Problem withoutBackwardContexts(const Problem &problem) {
   return plain;
 }
 
+Problem withoutRecompute(const Problem &problem) {
+  Problem without = problem;
+  for (Stage &stage : without.stages) {
+    const Time again = std::exchange(stage.recompute, 0);
+    stage.backward -= again;
+    stage.backwardInput -= again;
+    stage.input.reset();
+  }
+  return without;
+}
+
 Problem withoutInputs(const Problem &problem) {
   Problem plain = problem;
   plain.workspace.resize(size_t(problem.ranks));

@@ -268,6 +268,9 @@ inline int32_t recomputedBefore(const Problem &problem, const Word &word, size_t
 /// activation is left. R still needs no gradient.
 Problem withoutInputs(const Problem &problem);
 
+/// The same problem with no stage recomputed.
+Problem withoutRecompute(const Problem &problem);
+
 /// A problem without backward contexts whose orders are orders of this one: those that fit into its memory fit into
 /// this one's too. A B that makes a context counts as one that frees less of its activation; where it makes more than
 /// it frees, its F holds the rest. For the while in which it has both, room for the largest such context is left.

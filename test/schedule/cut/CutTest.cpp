@@ -109,7 +109,7 @@ TEST(Cut, Counts) {
 }
 
 /// A judge with a will of its own, but never under the busiest rank's work.
-CutCost whim(const CutWork &work, const Cut &cut, uint64_t seed) {
+TrialCost whim(const CutWork &work, const Cut &cut, uint64_t seed) {
   for (const int64_t each : cut)
     seed = seed * 6364136223846793005u + uint64_t(each);
   return {seed % 5 == 0 ? 7 : 0, Time(busiest(work, cut) + Work(seed >> 60)), Time(seed >> 40)};
@@ -123,17 +123,17 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
       CutSearch search(work, {}, [&](const Cut &each) { return whim(work, each, round); }, 10);
       EXPECT_TRUE(search.looksAtAll());
       search.run();
-      CutCost least{1'000, 0, 0};
+      TrialCost least{1'000, 0, 0};
       std::optional<Time> bound;
       for (const Cut &each : cutsOf(work)) {
         least = std::min(least, whim(work, each, round));
-        if (const CutCost its = whim(work, each, round); its.excess == 0)
+        if (const TrialCost its = whim(work, each, round); its.excess == 0)
           bound = std::min(bound.value_or(its.time), its.time);
       }
       EXPECT_EQ(search.judged().begin()->first, least);
       if (bound) {
         EXPECT_EQ(search.bound([&](const Cut &each) {
-          const CutCost its = whim(work, each, round);
+          const TrialCost its = whim(work, each, round);
           return its.excess == 0 ? std::optional(its.time) : std::nullopt;
         }),
                   *bound);
@@ -143,7 +143,7 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
 
 TEST(Cut, ALaterHorizonLooksFurther) {
   const CutWork work{.layers = {5, 4, 3, 2, 9, 1, 1, 4}, .rankOf = {0, 1, 2}};
-  CutSearch search(work, {}, [&](const Cut &each) { return CutCost{0, Time(busiest(work, each)), 0}; }, 10);
+  CutSearch search(work, {}, [&](const Cut &each) { return TrialCost{0, Time(busiest(work, each)), 0}; }, 10);
   search.run();
   const size_t first = search.judged().size();
   search.run(1'000);
@@ -169,7 +169,7 @@ TEST(Cut, ImprovesOnTheUsualOnesWhereThereAreMany) {
         ofRank[size_t(work.rankOf[s])] += work.layers[layer++] * (8 + work.rankOf[s]);
     for (const Work each : ofRank)
       most = std::max(most, each);
-    return std::optional(CutCost{0, Time(most), 0});
+    return std::optional(TrialCost{0, Time(most), 0});
   };
   CutSearch search(work, {}, judge, 2'000);
   EXPECT_FALSE(search.looksAtAll());
