@@ -301,6 +301,7 @@ private:
       if (stage < made.variant.stagesOfCopy())
         chosen.push_back(stage);
     spec.recomputed.choose(std::move(chosen));
+    emit::widen(made.variant.certificate, choicesOf(spec, context));
     return Code::Ok;
   }
 
@@ -358,7 +359,7 @@ private:
     }
     if (choice.searched) {
       SearchSpace space = searchSpaceOf(*choice.searched, context);
-      imported.alternatives = std::move(space.alternatives);
+      imported.alternatives = std::move(space.problems);
       imported.objective = space.objective;
     }
     made.problem = problemOf(pipeline);

@@ -59,8 +59,9 @@ public:
       return false;
     made.variant.cut.assign(best.chosen()->begin(), best.chosen()->end());
     made.variant.cutBound = cuts.bound([&](const schedule::Cut &cut) {
-      const std::optional<Trial> trial = trialOf(cut);
-      return trial && trial->fits ? std::optional(trial->lower) : std::nullopt;
+      if (!lower.contains(cut))
+        judge(cut);
+      return lower[cut];
     });
     return true;
   }
@@ -73,13 +74,10 @@ public:
   }
 
 private:
-  std::optional<Trial> trialOf(const schedule::Cut &cut) {
-    spec.layers->cut = {cut, spec.layers->cutMark};
-    return tryChoice(spec, space.schedules, context);
-  }
-
   std::optional<schedule::TrialCost> judge(const schedule::Cut &cut) {
-    const std::optional<Trial> trial = trialOf(cut);
+    spec.layers->cut = {cut, spec.layers->cutMark};
+    const std::optional<Trial> trial = tryChoice(spec, space.schedules, context);
+    lower[cut] = trial && trial->fits ? std::optional(trial->lower) : std::nullopt;
     if (!trial)
       return std::nullopt;
     if (trial->fits)
@@ -100,6 +98,7 @@ private:
   const CutSpace space;
   Made &made;
   BestPlan<schedule::Cut> best;
+  std::map<schedule::Cut, std::optional<schedule::Time>> lower; // of those judged: nothing where no order fits
   const Room room;
   static constexpr int64_t kOver = 16;
   schedule::CutSearch cuts;

@@ -23,14 +23,7 @@ Imported Import::run() {
   imported.module = module();
   imported.code = code;
   imported.objective = objective.value_or(schedule::Objective::Span);
-  if (!imported.module)
-    return imported;
-  if (spec.recomputed.chooses) {
-    otherPlacements.push_back(problem);
-    imported.alternatives = insteadOf(otherPlacements);
-  } else if (!otherPlacements.empty()) {
-    imported.alternatives.push_back(std::move(otherPlacements));
-  }
+  imported.alternatives = std::move(alternatives);
   return imported;
 }
 

@@ -25,9 +25,8 @@ struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Code code = Code::Input;                                   // of an error
   schedule::Objective objective = schedule::Objective::Span; // of `auto`
-  /// The same problem as it could have been instead (emit::Alternatives): on other placements, with other stages
-  /// recomputed.
-  std::vector<std::vector<schedule::Problem>> alternatives;
+  /// The same problem on the placements that `auto` could have chosen instead.
+  std::vector<schedule::Problem> alternatives;
 };
 /// How `auto` searches.
 struct SearchRoom {
@@ -59,8 +58,7 @@ bool choosesFromCatalogue(const spec::Spec &spec);
 /// What a search would search in for this spec, whatever its schedule: a problem for each placement that the spec
 /// allows.
 struct SearchSpace {
-  std::vector<schedule::Problem> problems;                  // none after an error
-  std::vector<std::vector<schedule::Problem>> alternatives; // as in Imported, of all of them
+  std::vector<schedule::Problem> problems; // none after an error
   schedule::Objective objective = schedule::Objective::Span;
 };
 SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
@@ -83,9 +81,13 @@ struct RecomputeSpace {
   std::vector<schedule::Stages> first; // choices to begin with
   std::vector<std::string> schedules;  // as in CutSpace
   int64_t forwards = 0;                // of a step
+  schedule::Time lower = 0;            // no choice takes less
 };
 /// Of a spec with a cut. Nothing after an error.
 std::optional<RecomputeSpace> recomputeSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// Lists of problems, of each of which one has all orders of any choice and placement (schedule::casesOf).
+std::vector<std::vector<schedule::Problem>> choicesOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
 /// What a cut, or a choice of stages to recompute, comes to before it is compiled.
 struct Trial {
@@ -97,9 +99,10 @@ struct Trial {
 /// As leastLimitOf, of the cut that needs least among those looked at.
 schedule::Bytes leastLimitOfCuts(spec::Spec spec, mlir::MLIRContext &context);
 /// Of a spec with a cut. Nothing where it cannot be scheduled. Where it is still open which stages are recomputed, the
-/// best of some choices. `schedules`: from the space.
+/// best of some choices. `schedules`: from the space. `lower`: what its Trial::lower is, if it fits, where that is
+/// known.
 std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules,
-                               mlir::MLIRContext &context);
+                               mlir::MLIRContext &context, std::optional<schedule::Time> lower = {});
 
 /// The same of a spec in which the stages are still open.
 std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std::string> &schedules,

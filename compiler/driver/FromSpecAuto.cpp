@@ -137,10 +137,7 @@ SearchSpace Import::space() {
     spec.schedule = {"auto", spec.schedule.mark, {}};
   if (failed(autoSchedule()) || failed(settle()) || failed(fillAndCheck()))
     return {};
-  SearchSpace space{placements(), {}, *objective};
-  space.alternatives =
-      spec.recomputed.chooses ? insteadOf(space.problems) : std::vector<std::vector<schedule::Problem>>{space.problems};
-  return space;
+  return {placements(), *objective};
 }
 
 LogicalResult Import::autoParameters() {
@@ -221,7 +218,7 @@ LogicalResult Import::search() {
   }
   std::swap(problem, problems[chosen]);
   problems.erase(problems.begin() + ptrdiff_t(chosen));
-  otherPlacements = std::move(problems);
+  alternatives = std::move(problems);
   order.emplace().words = std::move(best->words);
   return success();
 }

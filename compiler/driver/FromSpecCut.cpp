@@ -4,6 +4,7 @@
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
 #include "compiler/spec/Stages.h"
+#include "runtime/plan/Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -35,6 +36,14 @@ schedule::CutWork workOf(const spec::Spec &spec, const schedule::Problem &proble
   if (!spec.layers->optimizer.list)
     work.perStage += spec.layers->optimizer[0];
   return work;
+}
+
+/// What R take of the rank where they take most.
+schedule::Time busiestAgain(const schedule::Problem &problem) {
+  std::vector<schedule::Time> again(size_t(problem.ranks));
+  for (size_t s = 0; s != problem.stages.size(); ++s)
+    again[size_t(problem.rankOf[s])] += problem.stages[s].recompute * problem.microbatches;
+  return *std::max_element(again.begin(), again.end());
 }
 
 } // namespace
@@ -76,21 +85,27 @@ std::vector<std::string> Import::standIns() {
   return names;
 }
 
-std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules) {
+std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower) {
   if (failed(choose()) || failed(settle()) || failed(fillAndCheck()) || failed(checkPairs()) ||
       (spec.schedule.name == "block" && failed(checkBlock())))
     return std::nullopt;
   const schedule::Objective by = objective.value_or(schedule::Objective::Span);
+  const std::vector<schedule::Problem> problems = objective ? placements() : std::vector{problem};
+  const auto over = [](const schedule::Problem &each) {
+    return each.memoryLimit == 0 ? 0 : std::max<__int128>(__int128(schedule::leastLimit(each)) - each.memoryLimit, 0);
+  };
   Trial trial;
-  if (problem.memoryLimit != 0)
-    trial.cost.excess = std::max<__int128>(__int128(schedule::leastLimit(problem)) - problem.memoryLimit, 0);
+  trial.cost.excess = over(problem);
+  for (const schedule::Problem &each : problems)
+    trial.cost.excess = std::min(trial.cost.excess, over(each));
   trial.fits = trial.cost.excess == 0;
-  if (trial.fits)
-    trial.lower = schedule::boundOf(problem, by);
+  if (trial.fits && !lower)
+    for (const schedule::Problem &each : problems)
+      if (over(each) == 0)
+        lower = std::min(lower.value_or(limits::kTime), schedule::boundOf(each, by));
+  trial.lower = trial.fits ? *lower : 0;
   if (objective) {
-    trial.cost.time = trial.lower + trial.lower / 4; // of a guess
-    for (const schedule::Problem &other : placements())
-      trial.lower = std::min(trial.lower, schedule::boundOf(other, by));
+    trial.cost.time = trial.lower + trial.lower / 4 + busiestAgain(problem); // of a guess
     for (const std::string &each : schedules)
       if (const std::optional<Taken> found = takenBy(*schedule::find(each)); found && found->excess <= 0)
         trial.cost.time = std::min(trial.cost.time, found->cost.first);
@@ -132,12 +147,12 @@ schedule::Bytes leastLimitOfCuts(spec::Spec spec, MLIRContext &context) {
   return schedule::Bytes(cuts.judged().begin()->first.excess);
 }
 
-std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules,
-                               MLIRContext &context) {
+std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules, MLIRContext &context,
+                               std::optional<schedule::Time> lower) {
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   if (spec.recomputed.isOpen())
     return tryRecompute(spec, schedules, context);
-  return Import(spec, context, {1}).tryChoice(schedules);
+  return Import(spec, context, {1}).tryChoice(schedules, lower);
 }
 
 } // namespace pipec

@@ -24,9 +24,8 @@ public:
   schedule::Bytes leastLimit();
   std::optional<CutSpace> cutSpace();
   std::optional<RecomputeSpace> recomputeSpace();
-  /// What no choice of stages to recompute beats; nothing after an error.
-  std::optional<schedule::Time> lowerOfChoices();
-  std::optional<Trial> tryChoice(const std::vector<std::string> &schedules);
+  std::vector<std::vector<schedule::Problem>> choices();
+  std::optional<Trial> tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower);
   std::vector<std::string> fitting(int32_t stages);
 
 private:
@@ -76,8 +75,6 @@ private:
   schedule::Again againOf(size_t stage) const;
   /// The stages of a problem for which running again saves memory; none where the spec chooses none.
   schedule::MayAgain mayRunAgain(const schedule::Problem &filled) const;
-  /// What else could have been chosen, in place of one of these problems (Imported::alternatives).
-  std::vector<std::vector<schedule::Problem>> insteadOf(const std::vector<schedule::Problem> &problems) const;
   /// Of the catalogue, those that stand for what a search would find.
   std::vector<std::string> standIns();
 
@@ -111,8 +108,8 @@ private:
   spec::Spec spec;
   mlir::MLIRContext &context;
   SearchRoom room;
-  std::optional<schedule::Objective> objective;   // of a search
-  std::vector<schedule::Problem> otherPlacements; // than the problem's, that `auto` could have chosen
+  std::optional<schedule::Objective> objective; // of a search
+  std::vector<schedule::Problem> alternatives;
   Code code = Code::Input;
 };
 

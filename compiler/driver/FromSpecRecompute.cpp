@@ -1,7 +1,6 @@
 // `recompute: auto`: the stages that may run their forward again, and what a choice of them would come to.
 #include "compiler/driver/FromSpecImport.h"
 #include "compiler/schedule/search/Search.h"
-#include "runtime/plan/Limits.h"
 
 using namespace mlir;
 
@@ -19,14 +18,16 @@ schedule::MayAgain Import::mayRunAgain(const schedule::Problem &filled) const {
   return may;
 }
 
-std::vector<std::vector<schedule::Problem>> Import::insteadOf(const std::vector<schedule::Problem> &problems) const {
-  std::vector<std::vector<std::vector<schedule::Problem>>> lists;
+std::vector<std::vector<schedule::Problem>> Import::choices() {
+  if (failed(choose()) || failed(settle()) || failed(fillAndCheck()))
+    return {};
+  std::vector<std::vector<std::vector<schedule::Problem>>> lists; // by placement
   size_t most = 0;
-  for (const schedule::Problem &each : problems) {
+  for (const schedule::Problem &each : objective ? placements() : std::vector{problem}) {
     lists.push_back(schedule::casesOf(schedule::withoutRecompute(each), mayRunAgain(each)));
     most = std::max(most, lists.back().size());
   }
-  // Any list of each problem: together they have all orders of all problems.
+  // Any list of each placement: together they have all orders on all of them.
   std::vector<std::vector<schedule::Problem>> all(most);
   for (size_t i = 0; i != most; ++i)
     for (const auto &own : lists) {
@@ -45,12 +46,23 @@ std::optional<RecomputeSpace> Import::recomputeSpace() {
   space.forwards = int64_t(problem.stages.size()) * problem.microbatches;
   if (objective)
     space.schedules = standIns();
+  std::optional<schedule::Time> lower;
+  for (const schedule::Problem &each : objective ? placements() : std::vector{problem}) {
+    const schedule::Problem free = schedule::freest(schedule::withoutRecompute(each), space.may);
+    const schedule::Time its = schedule::boundOf(free, objective.value_or(schedule::Objective::Span));
+    lower = std::min(lower.value_or(its), its);
+  }
+  space.lower = lower.value_or(0);
   return space;
 }
 
 std::optional<RecomputeSpace> recomputeSpaceOf(const spec::Spec &spec, MLIRContext &context) {
   context.loadDialect<pipe::PipeDialect>();
   return Import(spec, context, {1}).recomputeSpace();
+}
+
+std::vector<std::vector<schedule::Problem>> choicesOf(const spec::Spec &spec, MLIRContext &context) {
+  return Import(spec, context, {1}).choices();
 }
 
 std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std::string> &schedules,
@@ -61,19 +73,16 @@ std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std:
     return std::nullopt;
   Trial all;
   all.fits = false;
-  bool any = false;
+  all.lower = space->lower;
   spec::Spec trial = spec;
   schedule::RecomputeSearch search(
       space->may, space->first,
       [&](const schedule::Stages &chosen) -> std::optional<schedule::TrialCost> {
         trial.recomputed.choose({chosen.begin(), chosen.end()});
-        const std::optional<Trial> found = tryChoice(trial, schedules, context);
+        const std::optional<Trial> found = tryChoice(trial, schedules, context, space->lower);
         if (!found)
           return std::nullopt;
         all.fits |= found->fits;
-        if (found->fits)
-          all.lower = any ? std::min(all.lower, found->lower) : found->lower;
-        any |= found->fits;
         return found->cost;
       },
       kJudged);
@@ -81,28 +90,8 @@ std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std:
   if (search.judged().empty())
     return std::nullopt;
   all.cost = search.judged().begin()->first;
-  if (!search.looksAtAll()) { // one that was not looked at may fit, and take less
-    all.fits = true;
-    spec::Spec none = spec;
-    none.recomputed.choose({});
-    all.lower = Import(none, context, {1}).lowerOfChoices().value_or(0);
-  }
+  all.fits |= !search.looksAtAll(); // one that was not looked at may
   return all;
-}
-
-std::optional<schedule::Time> Import::lowerOfChoices() {
-  if (failed(choose()) || failed(settle()) || failed(fillAndCheck()))
-    return std::nullopt;
-  const schedule::Objective by = objective.value_or(schedule::Objective::Span);
-  schedule::Time best = 0;
-  for (const std::vector<schedule::Problem> &list :
-       insteadOf(objective ? placements() : std::vector<schedule::Problem>{problem})) {
-    std::optional<schedule::Time> least;
-    for (const schedule::Problem &each : list)
-      least = std::min(least.value_or(limits::kTime), schedule::boundOf(each, by));
-    best = std::max(best, least.value_or(0));
-  }
-  return best;
 }
 
 } // namespace pipec

@@ -68,7 +68,7 @@ private:
 
   std::optional<schedule::TrialCost> judge(const schedule::Stages &chosen) {
     choose(chosen);
-    const std::optional<Trial> trial = tryChoice(spec, space.schedules, context);
+    const std::optional<Trial> trial = tryChoice(spec, space.schedules, context, space.lower);
     if (!trial)
       return std::nullopt;
     if (trial->fits)

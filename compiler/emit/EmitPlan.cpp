@@ -13,34 +13,25 @@ static_assert(int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
               int(schedule::Argument::Work) == int(plan::Bound::Work) &&
               int(schedule::Argument::CriticalPath) == int(plan::Bound::CriticalPath));
 
-static void takeMakespan(schedule::Bounded &bounds, const schedule::Bounded &from, bool isBetter) {
-  if (!isBetter)
-    return;
-  bounds.makespan = from.makespan;
-  bounds.makespanArgument = from.makespanArgument;
-}
-
-static void takeSpan(schedule::Bounded &bounds, const schedule::Bounded &from, bool isBetter) {
-  if (!isBetter)
-    return;
-  bounds.span = from.span;
-  bounds.spanArgument = from.spanArgument;
+/// The least bounds of all.
+static schedule::Bounded leastOf(schedule::Bounded bounds, const std::vector<schedule::Problem> &others) {
+  for (const schedule::Problem &other : others) {
+    const schedule::Bounded theirs = schedule::lowerBounds(other);
+    if (theirs.makespan < bounds.makespan) {
+      bounds.makespan = theirs.makespan;
+      bounds.makespanArgument = theirs.makespanArgument;
+    }
+    if (theirs.span < bounds.span) {
+      bounds.span = theirs.span;
+      bounds.spanArgument = theirs.spanArgument;
+    }
+  }
+  return bounds;
 }
 
 plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
-                              const Alternatives &alternatives) {
-  const schedule::Bounded own = schedule::lowerBounds(problem);
-  schedule::Bounded bounds = own;
-  for (size_t i = 0; i != alternatives.size(); ++i) {
-    schedule::Bounded least = own;
-    for (const schedule::Problem &other : alternatives[i]) {
-      const schedule::Bounded theirs = schedule::lowerBounds(other);
-      takeMakespan(least, theirs, theirs.makespan < least.makespan);
-      takeSpan(least, theirs, theirs.span < least.span);
-    }
-    takeMakespan(bounds, least, i == 0 || least.makespan > bounds.makespan);
-    takeSpan(bounds, least, i == 0 || least.span > bounds.span);
-  }
+                              const std::vector<schedule::Problem> &alternatives) {
+  const schedule::Bounded bounds = leastOf(schedule::lowerBounds(problem), alternatives);
   plan::Certificate made;
   made.makespan = lowered.result.makespan;
   made.span = lowered.span;
@@ -51,8 +42,27 @@ plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &p
   return made;
 }
 
-plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, const Alternatives &alternatives,
-                      std::string name) {
+void widen(plan::Certificate &certificate, const std::vector<std::vector<schedule::Problem>> &choices) {
+  const plan::Certificate own = certificate;
+  certificate.lowerBound = certificate.spanLowerBound = 0;
+  for (const std::vector<schedule::Problem> &list : choices) {
+    const schedule::Bounded least =
+        leastOf({own.lowerBound, own.spanLowerBound, static_cast<schedule::Argument>(own.bound),
+                 static_cast<schedule::Argument>(own.spanBound)},
+                list);
+    if (least.makespan >= certificate.lowerBound) {
+      certificate.lowerBound = least.makespan;
+      certificate.bound = static_cast<plan::Bound>(least.makespanArgument);
+    }
+    if (least.span >= certificate.spanLowerBound) {
+      certificate.spanLowerBound = least.span;
+      certificate.spanBound = static_cast<plan::Bound>(least.spanArgument);
+    }
+  }
+}
+
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
+                      const std::vector<schedule::Problem> &alternatives, std::string name) {
   plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
   made.certificate = certificate(lowered, problem, alternatives);

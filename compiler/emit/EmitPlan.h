@@ -6,17 +6,18 @@
 
 namespace pipec::emit {
 
-/// Lists of problems: whatever else could have been chosen (of placements, of stages to recompute), its orders are
-/// orders of one of each list, or of the own problem.
-using Alternatives = std::vector<std::vector<schedule::Problem>>;
-
-/// The certificate of walked programs: their times, and the best bounds that hold for all alternatives.
+/// The certificate of walked programs: their times, and, of their problem and its alternatives (other placements that
+/// `auto` could have chosen), the least bounds.
 plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
-                              const Alternatives &alternatives);
+                              const std::vector<schedule::Problem> &alternatives);
+
+/// Lowers the certificate's bounds to what holds whatever had been chosen: of each list, one problem has its orders
+/// (schedule::casesOf).
+void widen(plan::Certificate &certificate, const std::vector<std::vector<schedule::Problem>> &choices);
 
 /// One variant with its certificate. Takes the programs out of `lowered`.
-plan::Variant variant(Lowered &lowered, const schedule::Problem &problem, const Alternatives &alternatives,
-                      std::string name);
+plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
+                      const std::vector<schedule::Problem> &alternatives, std::string name);
 
 /// A plan of these variants on one process a rank.
 plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vector<uint8_t> provider);

@@ -21,7 +21,8 @@ struct Judged {
   std::vector<std::vector<std::pair<plan::Time, plan::Time>>> times; // by rank and instruction, of the first step
 
   bool isBetterThan(const Judged &other) const {
-    return fits && makespan <= other.makespan && span <= other.span && (makespan < other.makespan || span < other.span);
+    return fits && (!other.fits || (makespan <= other.makespan && span <= other.span &&
+                                    (makespan < other.makespan || span < other.span)));
   }
 };
 

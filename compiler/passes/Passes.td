@@ -99,8 +99,8 @@ def HoistRecompute : Pass<"pipe-hoist-recompute", "::mlir::ModuleOp"> {
     forward that is as long as it, on the simulator's clock, and during which the rank has the memory: what its limit leaves
     beside the rings that the predicted run gets.
 
-    The simulator has the last word: what does not shorten the step, once rings are allocated, does not move. Nothing moves
-    where W fill the waits.
+    The simulator has the last word: what does not shorten the step, once rings are allocated, does not move, unless it makes
+    the step fit into memory. Nothing moves where W fill the waits.
 
     Needs: programs with communication and without slots. Leaves: the same ops; only the place of `pipe.recompute` changes.
   }];

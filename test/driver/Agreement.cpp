@@ -4,11 +4,14 @@
 #include "compiler/emit/EmitPlan.h"
 #include "compiler/explain/Explain.h"
 #include "compiler/program/ProgramText.h"
+#include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/Recording.h"
 #include "runtime/simulate/Simulate.h"
+#include "test/schedule/Reference.h"
+#include "test/schedule/Support.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -120,8 +123,9 @@ std::string Agreement::passByPass(const RandomPipeline &random) {
   std::string text = random.text(), errors;
   mlir::ScopedDiagnosticHandler handler(&context,
                                         [&](mlir::Diagnostic &diagnostic) { errors += diagnostic.str() + "\n"; });
-  for (const char *pass : {"pipe-build-schedule", "pipe-insert-communication", "pipe-overlap-communication",
-                           "pipe-allocate-slots", "pipe-check-length", "pipe-check-memory", "pipe-check-deadlock"}) {
+  for (const char *pass :
+       {"pipe-build-schedule", "pipe-insert-communication", "pipe-overlap-communication", "pipe-hoist-recompute",
+        "pipe-allocate-slots", "pipe-check-length", "pipe-check-memory", "pipe-check-deadlock"}) {
     mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     mlir::PassManager manager(&context); // its verifier is on
     if (!module || mlir::failed(mlir::parsePassPipeline(pass, manager)) || mlir::failed(manager.run(*module)))
@@ -131,7 +135,8 @@ std::string Agreement::passByPass(const RandomPipeline &random) {
   return text;
 }
 
-/// The most that is live at once: an activation or context from the op that yields it to the end of its last use.
+/// The most that is live at once: an activation, context or input from the op that yields it to the end of its last
+/// use.
 static int64_t livePeak(pipe::ProgramOp program) {
   std::vector<int64_t> change;
   llvm::DenseMap<mlir::Operation *, size_t> index;
@@ -143,6 +148,8 @@ static int64_t livePeak(pipe::ProgramOp program) {
       return activation.getBytes();
     if (auto context = mlir::dyn_cast<pipe::ContextType>(type))
       return context.getBytes();
+    if (auto input = mlir::dyn_cast<pipe::InputType>(type))
+      return input.getBytes();
     return 0;
   };
   for (mlir::Operation &op : program.getStep().front())
@@ -173,6 +180,52 @@ static bool unlimited(const schedule::Problem &problem) {
   return all;
 }
 
+/// The words with their R, where these stand.
+static schedule::Words lettersOf(const ProgramSet &set) {
+  schedule::Words words;
+  for (const Program &program : set.programs) {
+    schedule::Word &word = words.emplace_back();
+    bool overlapped = false;
+    for (const Instruction &instruction : program.instructions) {
+      const plan::Operation &operation = program.of(instruction);
+      overlapped |= operation.kind == plan::Kind::Overlapped;
+      if (plan::isCompute(operation.kind))
+        word.push_back({operation.stage, schedule::letterOf(operation.kind), std::exchange(overlapped, false)});
+    }
+  }
+  return words;
+}
+
+/// R have moved: no step is longer for it, and memory and times are those of where they stand.
+void Agreement::judgeHoisted(const RandomPipeline &random, const Made &made, const schedule::Words &all,
+                             const schedule::Evaluation &fast) {
+  ++hoisted;
+  const Lowered &lowered = *made.lowered;
+  for (size_t rank = 0; rank != made.programs.size(); ++rank) {
+    const simulate::RankResult &result = lowered.result.ranks[rank];
+    EXPECT_EQ(result.peakActivation, livePeak(made.programs[rank]));
+    EXPECT_EQ(result.busy, fast.busy[rank]);
+    EXPECT_EQ(result.peak, result.peakActivation + ringBytes(lowered.variant.programs[rank]) +
+                               random.problem.staticBytes[rank] + random.problem.workspace[rank]);
+    if (random.problem.memoryLimit != 0) {
+      EXPECT_LE(result.peak, random.problem.limitOf(int32_t(rank)));
+    }
+  }
+  if (random.communicator != "per_edge" || !unlimited(random.problem) || random.problem.memoryLimit != 0)
+    return;
+  EXPECT_LE(lowered.result.makespan, fast.makespan);
+  EXPECT_LE(lowered.span, fast.span);
+  EXPECT_LT(lowered.result.makespan + lowered.span, fast.makespan + fast.span);
+  if (!random.problem.mixed && random.problem.copies == 1 && random.problem.slices == 1 && !random.problem.globalNorm &&
+      random.problem.backwardGroup == 1) {
+    const schedule::test::Reference reference(random.problem, all);
+    EXPECT_EQ(lowered.result.makespan, reference.makespan());
+    EXPECT_EQ(lowered.span, reference.span());
+    for (size_t rank = 0; rank != made.programs.size() && !random.problem.hasBackwardContexts(); ++rank)
+      EXPECT_EQ(lowered.result.ranks[rank].peakActivation, reference.peaks()[rank]);
+  }
+}
+
 void Agreement::judge(const RandomPipeline &random, Made &made) {
   ASSERT_EQ(made.errors, "");
   const Lowered &lowered = *made.lowered;
@@ -185,6 +238,11 @@ void Agreement::judge(const RandomPipeline &random, Made &made) {
   EXPECT_EQ(made.words, words); // no pass changes a word
   schedule::Evaluation fast = schedule::evaluate(random.problem, words);
   ASSERT_TRUE(fast.complete);
+  const schedule::Bounded bounds = schedule::lowerBounds(random.problem);
+  EXPECT_LE(bounds.makespan, lowered.result.makespan);
+  EXPECT_LE(bounds.span, lowered.span);
+  if (const schedule::Words all = lettersOf(made.set); all != schedule::test::withRecompute(random.problem, words))
+    return judgeHoisted(random, made, all, fast);
   for (size_t rank = 0; rank != made.programs.size(); ++rank) {
     const simulate::RankResult &result = lowered.result.ranks[rank];
     const plan::Program &program = lowered.variant.programs[rank];

@@ -4,6 +4,7 @@
 
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/schedule/evaluate/Evaluate.h"
 #include "test/driver/RandomPipeline.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +39,13 @@ protected:
   /// The file holds the same plan, and the plan, rolled as it may be, runs as the programs did.
   void judgeFile(const RandomPipeline &random, Made &made);
 
+  int hoisted = 0; // how often judge() found R that had moved
+
+private:
+  void judgeHoisted(const RandomPipeline &random, const Made &made, const schedule::Words &all,
+                    const schedule::Evaluation &fast);
+
+protected:
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
 };
 

@@ -42,7 +42,7 @@ std::string RandomPipeline::text() const {
   if (problem.mixed) {
     std::vector<int64_t> whole;
     for (const schedule::Stage &stage : problem.stages)
-      whole.push_back(stage.backward);
+      whole.push_back(schedule::ownCost(stage, schedule::Letter::BW));
     text += fmt::format(", whole = [{}]", fmt::join(whole, ", "));
   }
   text += ">";
@@ -68,16 +68,22 @@ std::string RandomPipeline::text() const {
   auto at = [&](const std::vector<int64_t> &offsets, size_t s) {
     return slots ? fmt::format("at {} ", offsets[s]) : std::string();
   };
+  auto held = [](const schedule::Stage &stage) {
+    return fmt::format("!pipe.activation<{}>, !pipe.context<{}>", stage.activation, stage.context);
+  };
   auto tensor = [&](size_t upstream) { return fmt::format("!pipe.tensor<{}>", problem.stages[upstream].boundary); };
   for (size_t s = 0; s != stages; ++s) {
     const schedule::Stage &stage = problem.stages[s];
     const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
     std::string sends = !last ? tensor(s) + ", " : "";
-    text += fmt::format("    {}%a{}, %c{} = pipe.forward{} stage {} {}cost {} : ({}) -> ({}!pipe.activation<{}>, "
-                        "!pipe.context<{}>)\n",
-                        !last ? fmt::format("%t{}, ", s) : "", s, s, !first ? fmt::format("(%t{})", s - 1) : "", s,
-                        at(block.forward, s), stage.forward, !first ? tensor(s - 1) : "", sends, stage.activation,
-                        stage.context);
+    text += fmt::format(
+        "    {}{} = pipe.forward{} stage {} {}cost {} : ({}) -> ({}{})\n", !last ? fmt::format("%t{}, ", s) : "",
+        stage.input ? fmt::format("%i{}", s) : fmt::format("%a{}, %c{}", s, s),
+        !first ? fmt::format("(%t{})", s - 1) : "", s, at(block.forward, s), stage.forward, !first ? tensor(s - 1) : "",
+        sends, stage.input ? fmt::format("!pipe.input<{}>", *stage.input) : held(stage));
+    if (stage.input)
+      text += fmt::format("    %a{}, %c{} = pipe.recompute(%i{}) stage {} cost {} : (!pipe.input<{}>) -> ({})\n", s, s,
+                          s, s, stage.recompute, *stage.input, held(stage));
   }
   bool fused = problem.backward == BackwardMode::Fused;
   for (size_t s = stages; s-- != 0;) {
@@ -96,7 +102,8 @@ std::string RandomPipeline::text() const {
     text += fmt::format("    {}pipe.backward{}(%a{}{}{}) stage {} {}cost {} : (!pipe.activation<{}>{}{}) -> ({})\n",
                         names.empty() ? "" : fmt::format("{} = ", fmt::join(names, ", ")), fused ? "" : "_input", s,
                         fused ? fmt::format(", %c{}", s) : "", last ? "" : fmt::format(", %g{}", s + 1), s,
-                        at(block.backwardInput, s), fused ? stage.backward : stage.backwardInput, stage.activation,
+                        at(block.backwardInput, s),
+                        schedule::ownCost(stage, fused ? schedule::Letter::BW : schedule::Letter::B), stage.activation,
                         fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + tensor(s),
                         fmt::join(types, ", "));
     if (!fused)
@@ -220,7 +227,7 @@ void Random::mix(RandomPipeline &made) {
         return; // it has an order for them already
   made.problem.mixed = true;
   for (schedule::Stage &stage : made.problem.stages)
-    stage.backward = below(stage.backwardInput + stage.backwardWeight + 1);
+    stage.backward = stage.recompute + below(stage.backwardInput - stage.recompute + stage.backwardWeight + 1);
   for (schedule::Word &word : words)
     for (size_t i = 0; i + 1 < word.size(); ++i)
       if (word[i].letter == Letter::B && word[i + 1] == schedule::Op{word[i].stage, Letter::W, false} && !chance(3)) {
@@ -233,9 +240,31 @@ void Random::mix(RandomPipeline &made) {
   made.block = {};
 }
 
+void Random::recompute(schedule::Problem &problem) {
+  for (int32_t s = 0; s != int32_t(problem.stages.size()); ++s) {
+    schedule::Stage &stage = problem.stages[size_t(s)];
+    if (const int32_t first = s % problem.stagesOfCopy(); first != s) { // as the first copy of it
+      const schedule::Stage &its = problem.stages[size_t(first)];
+      if (!its.input)
+        continue;
+      stage.activation = its.activation;
+      stage.context = its.context;
+      stage.input = its.input;
+      stage.recompute = its.recompute;
+    } else if (!chance(3)) {
+      stage.input = below(stage.activation + stage.context + 1);
+      stage.recompute = chance(4) ? 0 : below(stage.forward + 1);
+    }
+    stage.backward += stage.recompute;
+    stage.backwardInput += stage.recompute;
+  }
+}
+
 RandomPipeline Random::pipeline() {
   RandomPipeline made;
   made.problem = problem();
+  if (chance(3))
+    recompute(made.problem);
   made.communicator = std::vector{"per_edge", "per_pair", "shared"}[size_t(below(3))];
   bool found = false;
   for (int attempt = 0; attempt != 4 && !found; ++attempt)

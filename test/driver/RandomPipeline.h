@@ -32,12 +32,13 @@ public:
   bool chance(int64_t oneIn) { return below(oneIn) == 0; }
 
   /// A schedule of the catalogue, or a random block on a random placement. Split backwards may be whole here and there,
-  /// and then take less; the words are orders then.
+  /// and then take less; the words are orders then. Stages may run their forward again.
   RandomPipeline pipeline();
 
 private:
   bool catalogued(RandomPipeline &made);
   void mix(RandomPipeline &made);
+  void recompute(schedule::Problem &problem);
   schedule::Problem problem();
   bool randomBlock(const schedule::Problem &problem, schedule::Block &block);
 

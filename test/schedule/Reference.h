@@ -1,5 +1,6 @@
 // The evaluator's definitions, computed another way: the constraint graph as a list of edges, longest paths by relaxing
-// all of them until nothing changes, the span by Karp on the whole matrix, peaks by counting along each word.
+// all of them until nothing changes, the span by Karp on the whole matrix, peaks by counting along each word. Words
+// name R here, wherever between its forward and its backward it stands.
 #pragma once
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -53,9 +54,10 @@ public:
         const Stage &costed = problem.stages[stage];
         nodes[{stage, letter, counts[{stage, letter}]++}] = costs.size();
         costs.push_back(letter == Letter::F   ? costed.forward
-                        : letter == Letter::B ? costed.backwardInput
+                        : letter == Letter::B ? costed.backwardInput - costed.recompute
                         : letter == Letter::W ? costed.backwardWeight
-                                              : costed.backward);
+                        : letter == Letter::R ? costed.recompute
+                                              : costed.backward - costed.recompute);
       }
       for (int32_t s = 0; s < stages; ++s)
         if (problem.rankOf[s] == r)
@@ -83,7 +85,12 @@ public:
           link(s - 1, Letter::F, s, Letter::F, j);
         if (s + 1 < stages)
           link(s + 1, backward, s, backward, j);
-        link(s, Letter::F, s, backward, j);
+        if (problem.stages[s].input) {
+          link(s, Letter::F, s, Letter::R, j);
+          link(s, Letter::R, s, backward, j);
+        } else {
+          link(s, Letter::F, s, backward, j);
+        }
         if (!fused)
           link(s, Letter::B, s, Letter::W, j);
       }
@@ -115,11 +122,15 @@ public:
       for (const Op &op : word) {
         const auto [stage, letter] = std::pair(op.stage, op.letter);
         const auto &[activation, context] = std::pair(problem.stages[stage].activation, problem.stages[stage].context);
-        live += letter == Letter::F   ? activation + context
+        const std::optional<Bytes> &input = problem.stages[stage].input;
+        live += letter == Letter::F   ? input.value_or(activation + context)
                 : letter == Letter::B ? -activation
                 : letter == Letter::W ? -context
+                : letter == Letter::R ? activation + context
                                       : -activation - context;
         peak = std::max(peak, live);
+        if (letter == Letter::R)
+          live -= *input;
       }
       peaks.push_back(peak);
     }

@@ -124,6 +124,55 @@ inline void overlapSome(Random &random, Problem &problem, Words &words) {
     }
 }
 
+/// Some stages run their forward again: they keep less, and take longer.
+inline void recomputeSome(Random &random, Problem &problem) {
+  for (Stage &stage : problem.stages) {
+    if (pick(random, 0, 2) == 0)
+      continue;
+    stage.input = pick(random, 0, stage.activation + stage.context);
+    stage.recompute = pick(random, 0, 2) * stage.forward / 2;
+    stage.backward += stage.recompute;
+    stage.backwardInput += stage.recompute;
+  }
+}
+
+/// The words with their R, each right before its backward.
+inline Words withRecompute(const Problem &problem, const Words &words) {
+  Words all(words.size());
+  for (size_t r = 0; r != words.size(); ++r)
+    for (size_t i = 0; i != words[r].size(); ++i) {
+      if (const int32_t stage = recomputedBefore(problem, words[r], i); stage >= 0)
+        all[r].push_back({stage, Letter::R});
+      all[r].push_back(words[r][i]);
+    }
+  return all;
+}
+
+/// Moves R up, each by any number of letters, but not before its forward nor before another R of its stage.
+inline void hoistSome(Random &random, Words &words) {
+  for (Word &word : words) {
+    for (size_t i = 0; i != word.size(); ++i) {
+      if (word[i].letter != Letter::R)
+        continue;
+      // By how many more forwards than R its stage has had before each letter.
+      const int32_t stage = word[i].stage;
+      std::vector<int32_t> ready(i + 1, 0);
+      for (size_t k = 0; k != i; ++k)
+        ready[k + 1] = ready[k] + int32_t(word[k] == Op{stage, Letter::F, word[k].overlapped}) -
+                       int32_t(word[k] == Op{stage, Letter::R});
+      size_t to = i;
+      for (int64_t left = pick(random, 0, 2) * pick(random, 0, 6); left > 0 && to > 0; --left) {
+        if (word[to - 1] == Op{stage, Letter::R} || ready[to - 1] == 0)
+          break;
+        --to;
+      }
+      if (to > 0 && word[to - 1].overlapped)
+        continue;
+      std::rotate(word.begin() + ptrdiff_t(to), word.begin() + ptrdiff_t(i), word.begin() + ptrdiff_t(i) + 1);
+    }
+  }
+}
+
 /// A random order that can run: letters are drawn, weighted by kind, from those whose producers have run, and stand in
 /// their ranks' words as drawn.
 inline Words randomWords(Random &random, const Problem &problem) {

@@ -63,7 +63,7 @@ Problem inSlots(const Problem &problem) {
   for (Stage &stage : result.stages) {
     stage.forward = stage.backwardInput = stage.backwardWeight = 1;
     stage.backward = 2;
-    stage.optimizer = 0;
+    stage.recompute = stage.optimizer = 0;
   }
   return result;
 }

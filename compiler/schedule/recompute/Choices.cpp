@@ -29,15 +29,6 @@ void recompute(Problem &problem, int32_t stage, const Again &again) {
   });
 }
 
-/// All of `may` recomputed in no time. For any choice it has the same passes, of which none takes longer, and holds no
-/// more between a forward and its backward, which is what bounds count.
-Problem freest(const Problem &problem, const MayAgain &may) {
-  Problem free = problem;
-  for (const auto &[stage, again] : may)
-    recompute(free, stage, {again.input, 0});
-  return free;
-}
-
 bool fits(const Problem &problem, const std::vector<__int128> &least, size_t rank) {
   return problem.memoryLimit == 0 || least[rank] <= problem.memoryLimit;
 }
@@ -51,6 +42,13 @@ Problem recomputed(const Problem &problem, const MayAgain &may, const Stages &ch
   for (const int32_t stage : chosen)
     recompute(made, stage, may.at(stage));
   return made;
+}
+
+Problem freest(const Problem &problem, const MayAgain &may) {
+  Problem free = problem;
+  for (const auto &[stage, again] : may)
+    recompute(free, stage, {again.input, 0});
+  return free;
 }
 
 std::vector<std::vector<Problem>> casesOf(const Problem &problem, const MayAgain &may) {

@@ -22,6 +22,10 @@ using MayAgain = std::map<int32_t, Again>;
 /// `problem`, in which none of `may` is recomputed, with these of them.
 Problem recomputed(const Problem &problem, const MayAgain &may, const Stages &chosen);
 
+/// All of `may` recomputed in no time. For any choice it has the same passes, of which none takes longer, and holds no
+/// more between a forward and its backward, which is what bounds count: no bound of it is above that of a choice.
+Problem freest(const Problem &problem, const MayAgain &may);
+
 /// Lists of problems. Of each list one is such that every order of the problem with any choice of `may` that fits into
 /// memory has, as an order of that one, no less time. So the least bound of a list holds for all choices, and the best
 /// of the lists' bounds too. One list of all choices where they are few; else a list a rank, in which the rank's stages

@@ -144,6 +144,7 @@ std::vector<Candidate> blocks(const Problem &problem, const Capacities &capaciti
     slots[size_t(problem.rankOf[s])] += 3;
     stage.forward = stage.backwardInput = stage.backwardWeight = 1;
     stage.backward = 2;
+    stage.recompute = 0;
   }
   const Time least = *std::max_element(slots.begin(), slots.end());
   std::vector<Candidate> result;

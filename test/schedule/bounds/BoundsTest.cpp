@@ -6,6 +6,7 @@
 #include "compiler/schedule/search/Search.h"
 #include "runtime/plan/Limits.h"
 #include "test/schedule/Optima.h"
+#include "test/schedule/Reference.h"
 
 #include <gtest/gtest.h>
 
@@ -126,6 +127,58 @@ TEST(Bounds, NoOrderThatPairsNeighboursBeatsThem) {
     }
   }
   EXPECT_GT(pairs, 5000);
+}
+
+/// Of stages that run their forward again, the R anywhere between its forward and its backward.
+void expectNoneRunningAgainBeats(Random &random, Problem problem, int orders) {
+  struct Result {
+    Time makespan, span;
+    Bytes limit;
+  };
+  std::vector<Result> results;
+  for (int n = 0; n < orders; ++n) {
+    Words words = withRecompute(problem, randomWords(random, problem));
+    hoistSome(random, words);
+    const Reference reference(problem, words);
+    results.push_back({reference.makespan(), reference.span(), limitFor(problem, reference.peaks())});
+  }
+  std::vector<Bytes> limits{0};
+  for (const Result &each : results)
+    limits.push_back(each.limit);
+  for (const Bytes limit : limits) {
+    problem.memoryLimit = limit;
+    const Bounded bounds = lowerBounds(problem);
+    for (const Result &each : results)
+      if (limit == 0 || each.limit <= limit) {
+        EXPECT_LE(bounds.makespan, each.makespan) << int(bounds.makespanArgument);
+        EXPECT_LE(bounds.span, each.span) << int(bounds.spanArgument);
+        EXPECT_LE(limit == 0 ? 0 : leastLimit(problem), each.limit);
+      }
+  }
+}
+
+TEST(Bounds, NoOrderThatRunsForwardsAgainBeatsThem) {
+  Random random(18);
+  for (int n = 0; n < 3000; ++n) {
+    Problem problem = n % 4 == 0 ? randomProblem(random, 3, 4, 3) : randomProblem(random, 4, 7, 8);
+    recomputeSome(random, problem);
+    expectNoneRunningAgainBeats(random, problem, n % 4 == 0 ? 40 : 3);
+  }
+}
+
+TEST(Bounds, NoEvenOrderThatRunsForwardsAgainBeatsThem) {
+  Random random(19);
+  for (int n = 0; n < 600; ++n) {
+    Problem problem = uniform(static_cast<int32_t>(pick(random, 2, 5)), static_cast<int32_t>(pick(random, 1, 12)),
+                              pick(random, 1, 12), pick(random, 1, 12), pick(random, 0, 12), pick(random, 0, 4),
+                              pick(random, 0, 1) ? BackwardMode::Fused : BackwardMode::Split);
+    for (Stage &stage : problem.stages) {
+      stage.activation = 4;
+      stage.context = n % 3;
+    }
+    recomputeSome(random, problem);
+    expectNoneRunningAgainBeats(random, problem, 12);
+  }
 }
 
 // 4 ranks, F = B = W = 4, a pair takes 9 of 12. Rank 0 waits 4 ranks' F and 3 ranks' B, 28, for its first backward; so

@@ -119,6 +119,27 @@ TEST(Evaluate, EqualsTheReferenceWithOverlappedPairs) {
   EXPECT_GT(pairs, 2000);
 }
 
+TEST(Evaluate, EqualsTheReferenceWithForwardsRunAgain) {
+  Random random(24);
+  for (int n = 0; n < 3000; ++n) {
+    Problem problem = randomProblem(random, 5, 8, 6);
+    recomputeSome(random, problem);
+    ASSERT_EQ(check(problem), "");
+    Words words = randomWords(random, problem);
+    if (problem.backward == BackwardMode::Fused && n % 2 == 0)
+      overlapSome(random, problem, words);
+    ASSERT_EQ(verify(problem, words), "");
+    const Evaluation result = evaluate(problem, words);
+    const Words all = withRecompute(problem, words);
+    const Reference reference(problem, all);
+    ASSERT_TRUE(result.complete);
+    EXPECT_EQ(result.makespan, reference.makespan()) << n;
+    EXPECT_EQ(result.span, reference.span()) << n;
+    EXPECT_EQ(result.peak, reference.peaks()) << n;
+    EXPECT_GE(result.span, *std::max_element(result.busy.begin(), result.busy.end()));
+  }
+}
+
 // Two of 3 and 4 in 5 together: what either yields is there when both have ended.
 TEST(Evaluate, APairTakesItsOwnTime) {
   Problem problem = uniform(1, 2, 3, 2, 2);
