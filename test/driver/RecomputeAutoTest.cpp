@@ -31,7 +31,7 @@ Model randomModel(schedule::Random &random) {
   Model model{{}, ranks * kind.chunks};
   std::vector<std::string> lists(7);
   for (int i = 0; i != model.stages; ++i) {
-    const int forward = 1 + upTo(9), input = upTo(9), weight = upTo(9), activation = 5 + upTo(30);
+    const int forward = 1 + upTo(9), input = 1 + upTo(8), weight = upTo(9), activation = 5 + upTo(30);
     const std::string values[] = {fmt::format("{}ms", forward),
                                   fmt::format("{}ms", input),
                                   fmt::format("{}ms", weight),

@@ -94,6 +94,12 @@ class StageTest(ToolTest):
                 self.assertIn(says, message)
                 self.assertNotIn("pid", message)
 
+    def test_a_forward_that_runs_again_is_for_synthetic_stages(self):
+        message = self.ends(f"--stage={LIBRARY}", settings={"recompute": "[0]"}, code=USAGE)
+        self.assertIn("the plan runs the forward of stage 0 again (R), which a library cannot yet", message)
+        run = self.run_json(self.compile(MLP, recompute="[0]"), "--steps", 3)
+        self.assertEqual(run["stage"], "synthetic")
+
     def test_emulation_is_for_synthetic_stages(self):
         self.assertIn("--emulate", self.ends(f"--stage={LIBRARY}", "--emulate", "naive", settings={}, code=USAGE))
 
