@@ -31,10 +31,10 @@ std::vector<emit::Symbol> symbolsOf(const std::string &formula, const schedule::
   const auto time = [&](char name, schedule::Time value) {
     symbols.push_back({name, double(value), plan::timeText(value)});
   };
-  const auto most = [&](schedule::Time schedule::Stage::*cost) {
+  const auto most = [&](schedule::Letter letter) {
     schedule::Time most = 0;
     for (const schedule::Stage &stage : problem.stages)
-      most = std::max(most, stage.*cost);
+      most = std::max(most, schedule::ownCost(stage, letter));
     return most;
   };
   const bool fused = problem.backward == schedule::BackwardMode::Fused;
@@ -66,9 +66,9 @@ std::vector<emit::Symbol> symbolsOf(const std::string &formula, const schedule::
     number('g', (problem.ranks + 1) / 2);
   const int64_t parts = isOfChunk(formula) ? 1 : chunks;
   for (const auto &[whole, ofChunk, cost] :
-       {std::tuple('F', 'f', most(&schedule::Stage::forward)),
-        std::tuple('B', 'b', most(fused ? &schedule::Stage::backward : &schedule::Stage::backwardInput)),
-        std::tuple('W', 'w', fused ? schedule::Time(0) : most(&schedule::Stage::backwardWeight))}) {
+       {std::tuple('F', 'f', most(schedule::Letter::F)),
+        std::tuple('B', 'b', most(fused ? schedule::Letter::BW : schedule::Letter::B)),
+        std::tuple('W', 'w', fused ? schedule::Time(0) : most(schedule::Letter::W))}) {
     time(whole, cost * parts);
     if (ofChunk != 'w' || !waves)
       time(ofChunk, cost);
@@ -91,7 +91,10 @@ std::optional<Formulas> formulas(const std::string &name, const schedule::Proble
   const auto here = [&](std::string_view text) {
     const std::string formula(text);
     const std::vector<emit::Symbol> symbols = symbolsOf(formula, *entry, problem, parameters);
-    return Formula{formula, emit::spelledOut(formula, symbols), emit::failing(formula, symbols, equal)};
+    Formula made{formula, emit::spelledOut(formula, symbols), emit::failing(formula, symbols, equal)};
+    if (problem.recomputes())
+      made.failing.emplace_back("no forward runs again");
+    return made;
   };
   return Formulas{here(entry->bubble), here(entry->memory)};
 }

@@ -49,7 +49,8 @@ schedule::Bytes Import::leastLimit() {
   __int128 least = limits::kBytes;
   if (!choosesFromCatalogue(spec)) {
     for (const schedule::Problem &each : space().problems)
-      least = std::min<__int128>(least, schedule::leastLimit(each, mayRunAgain(each)));
+      least = std::min<__int128>(
+          least, schedule::leastLimit(each, spec.recomputed.isOpen() ? mayRunAgain(each) : schedule::MayAgain()));
   } else if (spec.recomputed.isOpen()) {
     const std::optional<RecomputeSpace> choices = Import(spec, context, room).recomputeSpace();
     for (const schedule::Stages &each : choices ? choices->first : std::vector<schedule::Stages>()) {

@@ -21,6 +21,7 @@ struct Room {
   int64_t compiled;      // with the schedule's own order, where not all are looked at
   int64_t compiledOfAll; // where all are
   int64_t searched;      // with orders that are searched for
+  bool usual = true;     // also those that people would choose
 
   Room(int64_t forwards, bool ofMany)
       : judged(std::clamp<int64_t>(kForwards / forwards, 64, 4096)), compiled(6),
@@ -31,6 +32,7 @@ struct Room {
       judged = 64;
       compiled = compiledOfAll = 3;
       searched = 1;
+      usual = false;
     }
   }
 
@@ -49,14 +51,18 @@ public:
   bool run() {
     search.run();
     int64_t left = !space.schedules.empty() ? room.searched : search.looksAtAll() ? room.compiledOfAll : room.compiled;
+    const auto attempt = [&](const schedule::Stages &chosen) {
+      return best.attempt(chosen, [&](const schedule::Stages &each, schedule::Time below, Made &made, bool &internal) {
+        choose(each);
+        return compile(spec, below, made, internal);
+      });
+    };
     int64_t over = room.compiledOfAll; // that are over the limit with the buffers they need; with fewer some may do
     for (const auto &[cost, chosen] : search.judged())
       if (left > 0 && !best.hasFailed() && (cost.excess == 0 || over-- > 0))
-        left -=
-            best.attempt(chosen, [&](const schedule::Stages &each, schedule::Time below, Made &made, bool &internal) {
-              choose(each);
-              return compile(spec, below, made, internal);
-            });
+        left -= attempt(chosen);
+    for (const schedule::Stages &each : room.usual ? space.first : std::vector<schedule::Stages>())
+      attempt(each);
     choose(best.chosen()             ? *best.chosen()
            : search.judged().empty() ? schedule::Stages()
                                      : search.judged().begin()->second);

@@ -7,6 +7,7 @@
 #include "compiler/driver/Plans.h"
 #include "compiler/driver/Traces.h"
 #include "compiler/emit/ScheduleReport.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"
@@ -49,12 +50,14 @@ const char *meaning(plan::Bound bound) {
   return "";
 }
 
-std::string range(const schedule::Problem &problem, schedule::Time schedule::Stage::*cost) {
-  auto [least, most] = std::minmax_element(problem.stages.begin(), problem.stages.end(),
-                                           [&](const auto &a, const auto &b) { return a.*cost < b.*cost; });
-  return (*least).*cost == (*most).*cost
-             ? plan::timeText((*most).*cost)
-             : fmt::format("{} to {}", plan::timeText((*least).*cost), plan::timeText((*most).*cost));
+std::string range(const schedule::Problem &problem, schedule::Letter letter) {
+  plan::Time least = limits::kTime, most = 0;
+  for (const schedule::Stage &each : problem.stages) {
+    const plan::Time cost = schedule::ownCost(each, letter);
+    least = std::min(least, cost);
+    most = std::max(most, cost);
+  }
+  return least == most ? plan::timeText(most) : fmt::format("{} to {}", plan::timeText(least), plan::timeText(most));
 }
 
 size_t variantOf(const CommandOptions &options) { return size_t(std::max(options.variant, 0)); }
@@ -232,10 +235,10 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
       fmt::format("{}: {} ranks, {} stages, {} microbatches\n", own.schedule, own.ranks, own.stages, own.microbatches);
   if (problem) {
     const bool fused = problem->backward == schedule::BackwardMode::Fused;
-    text += fmt::format("  a stage and microbatch: F {}, {}{}{}\n", range(*problem, &schedule::Stage::forward),
-                        fused ? "BW " : "B ",
-                        range(*problem, fused ? &schedule::Stage::backward : &schedule::Stage::backwardInput),
-                        fused ? "" : ", W " + range(*problem, &schedule::Stage::backwardWeight));
+    text += fmt::format("  a stage and microbatch: F {}, {}{}{}{}\n", range(*problem, schedule::Letter::F),
+                        problem->recomputes() ? fmt::format("R {}, ", range(*problem, schedule::Letter::R)) : "",
+                        fused ? "BW " : "B ", range(*problem, fused ? schedule::Letter::BW : schedule::Letter::B),
+                        fused ? "" : ", W " + range(*problem, schedule::Letter::W));
   }
   if (formula)
     for (const auto &[what, each] :

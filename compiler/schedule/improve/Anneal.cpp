@@ -31,7 +31,7 @@ public:
     for (const Word &word : words) {
       std::vector<int32_t> &numbers = microbatches.emplace_back();
       std::vector<Level> &levels = live.emplace_back();
-      std::vector<std::array<int32_t, kLetters>> count(problem.stages.size());
+      std::vector<std::array<int32_t, kWordLetters>> count(problem.stages.size());
       Level level = 0;
       for (const Op &op : word) {
         numbers.push_back(count[size_t(op.stage)][size_t(op.letter)]++);

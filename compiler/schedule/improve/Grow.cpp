@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kTried = 4;    // periods, the likeliest
 constexpr int32_t kAnchors = 8; // moments at which one may begin
 
-size_t lineOf(const Op &op) { return kLetters * size_t(op.stage) + size_t(op.letter); }
+size_t lineOf(const Op &op) { return kWordLetters * size_t(op.stage) + size_t(op.letter); }
 
 /// The words with the period run `times` times more.
 Words repeated(const Words &words, const Period &period, int32_t microbatches, int32_t times) {
@@ -54,7 +54,7 @@ public:
         starts(evaluate(few, words, {.withSpan = false, .withStarts = true}).starts) {
     // A hash of what has run, less whole microbatches: equal numbers mean equal states.
     Random random(1);
-    std::vector<uint64_t> numbers(4 * few.stages.size());
+    std::vector<uint64_t> numbers(kWordLetters * few.stages.size());
     for (uint64_t &number : numbers)
       number = random.next();
     for (const Word &word : words) {
@@ -173,7 +173,7 @@ Words grown(const Problem &problem, const Problem &few, const Words &words, cons
   const int32_t times = (more + period.microbatches - 1) / period.microbatches;
   Words result = repeated(words, period, few.microbatches, times);
   if (const int32_t spare = times * period.microbatches - more; spare > 0)
-    leaveOut(result, kLetters * problem.stages.size(), problem.microbatches / 2, spare);
+    leaveOut(result, kWordLetters * problem.stages.size(), problem.microbatches / 2, spare);
   return result;
 }
 

@@ -168,6 +168,7 @@ std::vector<int32_t> placed(int32_t ranks, int32_t stages, bool thereAndBack);
 /// none. Letters are dense: arrays are indexed by them. R stands in no word: it follows from its backward.
 enum class Letter : uint8_t { F = 0, B = 1, W = 2, BW = 3, R = 4 };
 inline constexpr size_t kLetters = 5;
+inline constexpr size_t kWordLetters = 4; // those that words have: all below it
 
 namespace detail {
 inline constexpr std::array<plan::Kind, kLetters> kKindOf = {plan::Kind::Forward, plan::Kind::BackwardInput,

@@ -24,7 +24,7 @@ uint64_t hashOf(const Words &words) {
   uint64_t hash = 0;
   for (const Word &word : words)
     for (const Op &op : word)
-      hash = mixed(hash, kLetters * uint64_t(op.stage) + uint64_t(op.letter));
+      hash = mixed(hash, kWordLetters * uint64_t(op.stage) + uint64_t(op.letter));
   return hash;
 }
 
