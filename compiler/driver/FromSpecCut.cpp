@@ -99,13 +99,18 @@ std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules
   for (const schedule::Problem &each : problems)
     trial.cost.excess = std::min(trial.cost.excess, over(each));
   trial.fits = trial.cost.excess == 0;
+  const bool isShared = lower.has_value();
   if (trial.fits && !lower)
     for (const schedule::Problem &each : problems)
       if (over(each) == 0)
         lower = std::min(lower.value_or(limits::kTime), schedule::boundOf(each, by));
   trial.lower = trial.fits ? *lower : 0;
+  // What a search comes to. A bound under a tight limit is near it; one that is shared knows nothing of R.
+  const schedule::Time guess = isShared                  ? trial.lower + trial.lower / 4 + busiestAgain(problem)
+                               : spec.recomputed.chooses ? trial.lower + trial.lower / 10
+                                                         : trial.lower + trial.lower / 4;
   if (objective) {
-    trial.cost.time = trial.lower + trial.lower / 4 + busiestAgain(problem); // of a guess
+    trial.cost.time = guess;
     for (const std::string &each : schedules)
       if (const std::optional<Taken> found = takenBy(*schedule::find(each)); found && found->excess <= 0)
         trial.cost.time = std::min(trial.cost.time, found->cost.first);

@@ -23,11 +23,11 @@ struct Room {
   int64_t searched;      // with orders that are searched for
   bool usual = true;     // also those that people would choose
 
-  Room(int64_t forwards, bool ofMany)
-      : judged(std::clamp<int64_t>(kForwards / forwards, 64, 4096)), compiled(6),
+  Room(int64_t forwards, bool searches, bool ofMany)
+      : judged(std::clamp<int64_t>(kForwards / forwards / (searches ? 4 : 1), 64, 4096)), compiled(6),
         compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(forwards <= 64    ? 16
                                                                                     : forwards <= 512 ? 6
-                                                                                                      : 2) {
+                                                                                                      : 4) {
     if (ofMany) {
       judged = 64;
       compiled = compiledOfAll = 3;
@@ -45,8 +45,10 @@ public:
   Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, RecomputeSpace given, schedule::Time below,
            bool ofMany, Made &made, bool &internal)
       : spec(spec), context(context), compile(compile), space(std::move(given)), best(context, below, made, internal),
-        room(std::max<int64_t>(1, space.forwards), ofMany),
-        search(space.may, space.first, [this](const schedule::Stages &each) { return judge(each); }, room.judged) {}
+        room(std::max<int64_t>(1, space.forwards), !space.schedules.empty(), ofMany), ofMany(ofMany),
+        search(
+            space.may, space.first, [this](const schedule::Stages &each) { return judge(each); }, room.judged,
+            space.schedules.empty()) {}
 
   bool run() {
     search.run();
@@ -74,7 +76,10 @@ private:
 
   std::optional<schedule::TrialCost> judge(const schedule::Stages &chosen) {
     choose(chosen);
-    const std::optional<Trial> trial = tryChoice(spec, space.schedules, context, space.lower);
+    // Of an order that is searched for, the choice's own bound is the best guess.
+    const bool guesses = !space.schedules.empty() && !ofMany;
+    const std::optional<Trial> trial =
+        tryChoice(spec, space.schedules, context, guesses ? std::nullopt : std::optional(space.lower));
     if (!trial)
       return std::nullopt;
     if (trial->fits)
@@ -88,6 +93,7 @@ private:
   const RecomputeSpace space;
   BestPlan<schedule::Stages> best;
   const Room room;
+  const bool ofMany;
   schedule::RecomputeSearch search;
 };
 

@@ -4,8 +4,9 @@
 
 namespace pipec::schedule {
 
-RecomputeSearch::RecomputeSearch(MayAgain may, std::vector<Stages> first, JudgeStages judge, int64_t most)
-    : may(std::move(may)), first(std::move(first)), judgeOf(std::move(judge)), most(most), left(most) {}
+RecomputeSearch::RecomputeSearch(MayAgain may, std::vector<Stages> first, JudgeStages judge, int64_t most, bool isFixed)
+    : may(std::move(may)), first(std::move(first)), judgeOf(std::move(judge)), most(most), isFixed(isFixed),
+      left(most) {}
 
 bool RecomputeSearch::looksAtAll() const {
   constexpr size_t kBits = 62;
@@ -31,14 +32,18 @@ void RecomputeSearch::run() {
   const std::optional<TrialCost> none = judge({});
   for (const Stages &each : first)
     judge(each);
-  if (none && none->excess == 0)
+  if (isFixed && none && none->excess == 0)
     return; // every R only takes time
   Stages order;
   for (const auto &[stage, again] : may)
     order.push_back(stage);
-  fewestThatFit(order);
-  std::reverse(order.begin(), order.end());
-  fewestThatFit(order);
+  if (isFixed) {
+    fewestThatFit(order);
+    std::reverse(order.begin(), order.end());
+    fewestThatFit(order);
+  } else {
+    eachBeginning(order);
+  }
   leaveOut();
   exchange();
 }
@@ -52,6 +57,12 @@ void RecomputeSearch::fewestThatFit(const Stages &order) {
     const std::optional<TrialCost> cost = judge(chosen);
     (cost && cost->excess == 0 ? high : low) = middle;
   }
+}
+
+void RecomputeSearch::eachBeginning(const Stages &order) {
+  const size_t step = order.size() / size_t(std::max<int64_t>(most / 2, 1)) + 1;
+  for (size_t count = 1; count < order.size() && left > 0; count += step)
+    judge({order.begin(), order.begin() + ptrdiff_t(count)});
 }
 
 void RecomputeSearch::leaveOut() {

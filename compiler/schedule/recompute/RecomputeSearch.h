@@ -17,10 +17,11 @@ using JudgeStages = std::function<std::optional<TrialCost>(const Stages &)>;
 
 class RecomputeSearch {
 public:
-  /// Judges all choices of `may` where there are at most kAll, and `most`. Else about so many: `first`; the fewest of
-  /// the first stages and of the last that fit; the best of these less a stage after the other, the longest R first;
-  /// then such as have one stage in place of another. What the judge refers to must outlive the search.
-  RecomputeSearch(MayAgain may, std::vector<Stages> first, JudgeStages judge, int64_t most);
+  /// Judges all choices of `may` where there are at most kAll, and `most`. Else about so many: `first`; of a fixed
+  /// order, the fewest of the first stages and of the last that fit, and none where nothing must run again; of any, the
+  /// first n for all n; the best of these less a stage after the other, the longest R first; then such as have one
+  /// stage in place of another. What the judge refers to must outlive the search.
+  RecomputeSearch(MayAgain may, std::vector<Stages> first, JudgeStages judge, int64_t most, bool isFixed = true);
 
   void run();
 
@@ -33,6 +34,7 @@ public:
 private:
   std::optional<TrialCost> judge(const Stages &chosen);
   void fewestThatFit(const Stages &order);
+  void eachBeginning(const Stages &order);
   void leaveOut();
   void exchange();
 
@@ -40,6 +42,7 @@ private:
   const std::vector<Stages> first;
   const JudgeStages judgeOf;
   const int64_t most;
+  const bool isFixed;
   int64_t left; // to be judged
   std::set<std::pair<TrialCost, Stages>> best;
   std::map<Stages, std::optional<TrialCost>> known;
