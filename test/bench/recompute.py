@@ -22,7 +22,7 @@ def model(rng, schedule):
     boundary = rng.choice([8, 32])
     kept = boundary * rng.randint(8, 40)
     times = [", ".join(f"{row[i]}us" for row in rows) for i in range(3)]
-    limit = kept * rng.uniform(1.3, 0.9 * ranks) + 4 * boundary
+    limit = kept * rng.uniform(1.3, 1.1 * ranks) + 4 * boundary
     return (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {rng.choice([2, 3, 4]) * ranks}}}\n"
             f"costs: {{forward: [{times[0]}], backward_input: [{times[1]}], backward_weight: [{times[2]}], "
             f"link: {{latency: {rng.choice([0, 20, 200])}us, bandwidth: 25GB/s}}}}\n"
