@@ -6,6 +6,8 @@
 
 #include "mlir/IR/Diagnostics.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +15,24 @@
 namespace pipec {
 
 inline schedule::Time timeOf(const Made &made) { return timeOf(made.variant.certificate, made.objective); }
+
+/// How much is done. The more forwards a step has, the less of it, so that it takes about as long whatever the size.
+struct Room {
+  int64_t judged;        // choices whose order is walked, where not all are looked at
+  int64_t compiled;      // with the schedule's own order, where not all are looked at
+  int64_t compiledOfAll; // where all are
+  int64_t searched;      // with orders that are searched for
+
+  /// `each`: how much longer than a walk judging a choice takes. `searches`: of small, middling and large steps.
+  Room(int64_t forwards, int64_t each, std::array<int64_t, 3> searches)
+      : judged(std::clamp<int64_t>(kForwards / forwards / each, 64, 4096)), compiled(6),
+        compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(searches[forwards <= 64    ? 0
+                                                                                             : forwards <= 512 ? 1
+                                                                                                               : 2]) {}
+
+private:
+  static constexpr int64_t kForwards = int64_t(1) << 19;
+};
 
 template <typename Choice> class BestPlan {
 public:

@@ -111,8 +111,10 @@ bool sweepMemory(const Source &source, schedule::Objective objective, const Say 
     if (!add(sweep.rows))
       continue;
     over.push_back("recompute=none");
-    if (compiled.choosesRecompute && !add(sweep.without))
+    if (compiled.choosesRecompute && !add(sweep.without)) {
       sweep.rows.pop_back();
+      continue;
+    }
     if (const size_t last = sweep.rows.size() - 1; last > 0 && !sweep.rows[last - 1].wrong.empty()) {
       // What it takes to run may be more than the least.
       sweep.rows.erase(sweep.rows.begin() + ptrdiff_t(last - 1));

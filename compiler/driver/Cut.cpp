@@ -16,30 +16,13 @@ namespace pipec {
 
 namespace {
 
-/// How much is done. The more forwards a step has, the less of it, so that it takes about as long whatever the size.
-struct Room {
-  int64_t judged;        // cuts whose order is walked, where not all are looked at
-  int64_t compiled;      // with the schedule's own order, where not all are looked at
-  int64_t compiledOfAll; // where all are
-  int64_t searched;      // with orders that are searched for
-
-  /// `many`: that each is of many itself.
-  Room(int64_t forwards, bool many)
-      : judged(std::clamp<int64_t>(kForwards / forwards / (many ? 16 : 1), 64, 4096)), compiled(6),
-        compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(forwards <= 64    ? 48
-                                                                                    : forwards <= 512 ? 12
-                                                                                                      : 3) {}
-
-private:
-  static constexpr int64_t kForwards = int64_t(1) << 19;
-};
-
 class Choosing {
 public:
   Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, CutSpace given, Made &made, bool &internal)
       : spec(spec), context(context), compile(compile), space(std::move(given)), made(made),
         best(context, 0, made, internal),
-        room(std::max<int64_t>(1, int64_t(space.work.stages()) * spec.microbatches.value), spec.recomputed.isOpen()),
+        room(std::max<int64_t>(1, int64_t(space.work.stages()) * spec.microbatches.value),
+             spec.recomputed.isOpen() ? 16 : 1, {48, 12, 3}),
         cuts(space.work, {space.even}, [this](const schedule::Cut &cut) { return judge(cut); }, room.judged) {}
 
   bool run() {

@@ -15,37 +15,23 @@ namespace pipec {
 
 namespace {
 
-/// How much is done. The more forwards a step has, the less of it, so that it takes about as long whatever the size.
-struct Room {
-  int64_t judged;        // choices whose order is walked, where not all are looked at
-  int64_t compiled;      // with the schedule's own order, where not all are looked at
-  int64_t compiledOfAll; // where all are
-  int64_t searched;      // with orders that are searched for
-  bool usual = true;     // also those that people would choose
-
-  Room(int64_t forwards, bool searches, bool ofMany)
-      : judged(std::clamp<int64_t>(kForwards / forwards / (searches ? 4 : 1), 64, 4096)), compiled(6),
-        compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(forwards <= 64    ? 16
-                                                                                    : forwards <= 512 ? 6
-                                                                                                      : 4) {
-    if (ofMany) {
-      judged = 64;
-      compiled = compiledOfAll = 3;
-      searched = 1;
-      usual = false;
-    }
+/// For one of many cuts little is done, and what people would choose is not tried besides.
+Room roomFor(int64_t forwards, bool searches, bool ofMany) {
+  Room room(std::max<int64_t>(1, forwards), searches ? 4 : 1, {16, 6, 4});
+  if (ofMany) {
+    room.judged = 64;
+    room.compiled = room.compiledOfAll = 3;
+    room.searched = 1;
   }
-
-private:
-  static constexpr int64_t kForwards = int64_t(1) << 19;
-};
+  return room;
+}
 
 class Choosing {
 public:
   Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, RecomputeSpace given, schedule::Time below,
            bool ofMany, Made &made, bool &internal)
       : spec(spec), context(context), compile(compile), space(std::move(given)), best(context, below, made, internal),
-        room(std::max<int64_t>(1, space.forwards), !space.schedules.empty(), ofMany), ofMany(ofMany),
+        room(roomFor(space.forwards, !space.schedules.empty(), ofMany)), ofMany(ofMany),
         search(
             space.may, space.first, [this](const schedule::Stages &each) { return judge(each); }, room.judged,
             space.schedules.empty()) {}
@@ -63,7 +49,7 @@ public:
     for (const auto &[cost, chosen] : search.judged())
       if (left > 0 && !best.hasFailed() && (cost.excess == 0 || over-- > 0))
         left -= attempt(chosen);
-    for (const schedule::Stages &each : room.usual ? space.first : std::vector<schedule::Stages>())
+    for (const schedule::Stages &each : ofMany ? std::vector<schedule::Stages>() : space.first)
       attempt(each);
     choose(best.chosen()             ? *best.chosen()
            : search.judged().empty() ? schedule::Stages()
