@@ -3,6 +3,7 @@
 #include "runtime/simulate/Scenario.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace pipec::simulate {
 
@@ -11,27 +12,57 @@ using plan::Time;
 
 using Wide = unsigned __int128;
 
+/// The last time the stretches began, no later than `time`.
+static Time beginOf(const Scenario::Link &link, Time time) { return link.repeat == 0 ? 0 : time - time % link.repeat; }
+
 static size_t stretchAt(const Scenario::Link &link, Time time) {
-  auto after = std::upper_bound(link.begin(), link.end(), time,
+  const std::vector<Scenario::Stretch> &all = link.stretches;
+  auto after = std::upper_bound(all.begin(), all.end(), time - beginOf(link, time),
                                 [](Time value, const Scenario::Stretch &stretch) { return value < stretch.at; });
-  return after == link.begin() ? 0 : size_t(after - link.begin()) - 1;
+  return after == all.begin() ? 0 : size_t(after - all.begin()) - 1;
+}
+
+/// What passes from one beginning of the stretches to the next, in parts; nothing where a stretch is unlimited.
+static std::optional<Wide> partsOfRound(const Scenario::Link &link) {
+  Wide parts = 0;
+  for (size_t s = 0; s != link.stretches.size(); ++s) {
+    const Scenario::Stretch &own = link.stretches[s];
+    if (own.bandwidth == 0)
+      return std::nullopt;
+    const Time end = s + 1 == link.stretches.size() ? link.repeat : link.stretches[s + 1].at;
+    parts += Wide(own.bandwidth) * Wide(end - own.at);
+  }
+  return parts;
 }
 
 Time wireEnd(const Scenario::Link &link, Bytes bytes, Time start) {
   // At most 2^60 × 10^12 < 2^100 parts; what a stretch passes is below 2^60 × 2^63.
   Wide parts = Wide(bytes) * 1'000'000'000'000u;
-  Time at = std::max<Time>(start, 0);
-  for (size_t s = stretchAt(link, start); at < kNever; at = link[++s].at) {
-    if (parts == 0 || link[s].bandwidth == 0)
+  Time at = std::max<Time>(start, 0), begin = beginOf(link, at);
+  const std::vector<Scenario::Stretch> &all = link.stretches;
+  for (size_t s = stretchAt(link, at); at < kNever;) {
+    if (parts == 0 || all[s].bandwidth == 0)
       return at;
-    auto rate = Wide(link[s].bandwidth);
-    bool last = s + 1 == link.size();
-    Wide passes = last ? 0 : rate * Wide(link[s + 1].at - at);
-    if (last || passes >= parts) {
+    auto rate = Wide(all[s].bandwidth);
+    const bool lastsForEver = s + 1 == all.size() && link.repeat == 0;
+    const Time end = lastsForEver ? kNever : begin + (s + 1 == all.size() ? link.repeat : all[s + 1].at);
+    Wide passes = rate * Wide(end - at);
+    if (lastsForEver || passes >= parts) {
       Wide takes = (2 * parts + rate) / (2 * rate);
       return Time(std::min<Wide>(Wide(at) + takes, Wide(kNever)));
     }
     parts -= passes;
+    at = end;
+    if (++s != all.size())
+      continue;
+    // Whole rounds at once: there may be many.
+    s = 0;
+    if (const std::optional<Wide> round = partsOfRound(link); round && *round != 0) {
+      const Wide rounds = std::min<Wide>((parts - 1) / *round, Wide(kNever - at) / Wide(link.repeat));
+      parts -= rounds * *round;
+      at += Time(rounds) * link.repeat;
+    }
+    begin = at;
   }
   return kNever;
 }
@@ -42,7 +73,7 @@ Scenario::Passage Scenario::transfer(int32_t from, int32_t to, const plan::Opera
   const Link *link = named != links.end() ? &named->second : others ? &*others : nullptr;
   if (link) {
     passage.end = wireEnd(*link, operation.bytes, start);
-    passage.arrival = passage.end + (*link)[stretchAt(*link, passage.end)].latency;
+    passage.arrival = passage.end + link->stretches[stretchAt(*link, passage.end)].latency;
   } else {
     passage.end = start + operation.cost;
     passage.arrival = passage.end + operation.latency;

@@ -6,6 +6,7 @@
 #include "runtime/plan/Plan.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -27,7 +28,12 @@ public:
     int64_t bandwidth = 0; // bytes a second; 0: unlimited
     Time latency = 0;
   };
-  using Link = std::vector<Stretch>; // ascending, the first at 0; never empty
+  struct Link {
+    std::vector<Stretch> stretches; // ascending, the first at 0; never empty
+    Time repeat = 0;                // they begin anew so often, all before it; 0: the last lasts for ever
+
+    Link(std::initializer_list<Stretch> stretches = {}, Time repeat = 0) : stretches(stretches), repeat(repeat) {}
+  };
 
   /// A rank whose operations take `percent` of their time, those that start from `at` until `until`.
   struct Slow {

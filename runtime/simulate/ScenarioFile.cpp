@@ -85,7 +85,7 @@ public:
     Fields fields(json, {"scenario", "default", "links", "faults"});
     integer(fields.at("scenario"), 1, 1);
     if (const Json *others = fields.find("default"))
-      scenario.others = link(Fields(*others, {"bandwidth", "latency", "changes"}));
+      scenario.others = link(Fields(*others, {"bandwidth", "latency", "changes", "repeat"}));
     for (const Json &each : fields.list("links"))
       named(each);
     for (const Json &each : fields.list("faults"))
@@ -102,7 +102,7 @@ private:
   }
 
   void named(const Json &json) {
-    Fields fields(json, {"from", "to", "bandwidth", "latency", "changes"});
+    Fields fields(json, {"from", "to", "bandwidth", "latency", "changes", "repeat"});
     std::pair ends{rank(fields.at("from")), rank(fields.at("to"))};
     if (ends.first == ends.second)
       throw Misplaced{json.place, fmt::format("from and to are both {}; a link joins two ranks", ends.first)};
@@ -113,17 +113,24 @@ private:
   Scenario::Link link(const Fields &fields) const {
     Scenario::Stretch now;
     if (scenario.others)
-      now = scenario.others->front();
+      now = scenario.others->stretches.front();
     update(fields, now);
     Scenario::Link link{now};
     for (const Json &each : fields.list("changes")) {
       Fields change(each, {"at", "bandwidth", "latency"});
       change.at("at");
       change.quantity("at", units::parseDuration, now.at);
-      if (now.at <= link.back().at)
+      if (now.at <= link.stretches.back().at)
         throw Misplaced{change.at("at").place, "changes come in order of time, the first after 0s"};
       update(change, now);
-      link.push_back(now);
+      link.stretches.push_back(now);
+    }
+    if (const Json *repeat = fields.find("repeat")) {
+      if (link.stretches.size() == 1)
+        throw Misplaced{repeat->place, "repeat: there are no changes that could begin anew"};
+      fields.quantity("repeat", units::parseDuration, link.repeat);
+      if (link.repeat <= link.stretches.back().at)
+        throw Misplaced{repeat->place, "repeat: expected a time after the last change"};
     }
     return link;
   }

@@ -8,7 +8,9 @@
 //       {"from": 0, "to": 1,                                a directed pair of ranks
 //        "bandwidth": "100MB/s", "latency": "1ms",          without: the default's, else unlimited and 0s
 //        "changes": [{"at": "300ms", "bandwidth": "1GB/s"}, ascending; what is not given stays as it was
-//                    {"at": "600ms", "latency": "5ms"}]}
+//                    {"at": "600ms", "latency": "5ms"}],
+//        "repeat": "1s"}                                    what was from 0s on begins anew so often, all changes
+//        before
 //     ],
 //     "faults": [
 //       {"cut": [1, 2], "at": "2s"},                        from then on nothing passes between them; nobody is told
@@ -16,7 +18,7 @@
 //     ]                                                     (at: from 0s; until: for ever)
 //   }
 //
-// `default` may have `changes` as well. Unknown keys and keys given twice are errors.
+// `default` may have `changes` and `repeat` as well. Unknown keys and keys given twice are errors.
 #pragma once
 
 #include "runtime/simulate/Json.h"

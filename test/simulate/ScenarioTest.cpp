@@ -94,15 +94,16 @@ TEST(Scenario, EndsAreWhatCountingGives) {
   auto draw = [&](int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random); };
   for (int i = 0; i != 500; ++i) {
     Scenario::Link link{{0, draw(1, 9) * 1'000'000'000'000, 0}};
-    while (link.size() != 5)
-      link.push_back({link.back().at + draw(1, 40), draw(1, 9) * 1'000'000'000'000, 0}); // 1 to 9 bytes a picosecond
+    while (link.stretches.size() != 5)
+      link.stretches.push_back(
+          {link.stretches.back().at + draw(1, 40), draw(1, 9) * 1'000'000'000'000, 0}); // 1 to 9 bytes a picosecond
     Time start = draw(0, 100), at = start;
     Bytes bytes = draw(0, 500), left = bytes;
     size_t s = 0;
     while (left > 0) {
-      while (s + 1 != link.size() && link[s + 1].at <= at)
+      while (s + 1 != link.stretches.size() && link.stretches[s + 1].at <= at)
         ++s;
-      int64_t rate = link[s].bandwidth / 1'000'000'000'000;
+      int64_t rate = link.stretches[s].bandwidth / 1'000'000'000'000;
       if (left < rate) {
         at += 2 * left >= rate;
         break;
@@ -114,14 +115,45 @@ TEST(Scenario, EndsAreWhatCountingGives) {
   }
 }
 
+// A link whose stretches begin anew is one on which they are written out often enough.
+TEST(Scenario, WhatRepeatsIsWhatIsWrittenOut) {
+  std::mt19937 random(8);
+  auto draw = [&](int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random); };
+  for (int i = 0; i != 500; ++i) {
+    Scenario::Link link{{0, draw(0, 9) * 1'000'000'000'000, draw(0, 5)}};
+    while (link.stretches.size() != 4)
+      link.stretches.push_back(
+          {link.stretches.back().at + draw(1, 40), draw(draw(0, 3) == 0 ? 0 : 1, 9) * 1'000'000'000'000, draw(0, 5)});
+    link.repeat = link.stretches.back().at + draw(1, 20);
+    Scenario repeats, written;
+    repeats.links.emplace(std::pair(0, 1), link);
+    Scenario::Link &all = written.links.emplace(std::pair(0, 1), link).first->second;
+    all.repeat = 0;
+    for (Time round = 1; round != 60; ++round)
+      for (Scenario::Stretch each : link.stretches) {
+        each.at += round * link.repeat;
+        all.stretches.push_back(each);
+      }
+    const Time start = draw(0, 20 * link.repeat);
+    const plan::Operation send = sendOf(draw(0, 3000));
+    const Scenario::Passage one = repeats.transfer(0, 1, send, start), other = written.transfer(0, 1, send, start);
+    if (other.end < 59 * link.repeat) {
+      ASSERT_EQ(one.end, other.end) << send.bytes << " bytes from " << start;
+      ASSERT_EQ(one.arrival, other.arrival);
+    }
+  }
+  // Many rounds take no time to walk: 1 byte in 2 s, for 10^6 s.
+  EXPECT_EQ(simulate::wireEnd({{{0, 1, 0}, {kMs, 1, 0}}, 2 * kMs}, 1'000'000, 0), 1'000'000'000'000 * Time(1'000'000));
+}
+
 // What starts later never ends earlier: transfers on a link keep their order.
 TEST(Scenario, ALaterStartEndsNoEarlier) {
   std::mt19937 random(6);
   auto draw = [&](int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random); };
   for (int i = 0; i != 200; ++i) {
     Scenario::Link link{{0, draw(0, 5), 0}};
-    while (link.size() != 6)
-      link.push_back({link.back().at + draw(1, 3'000'000'000'000), draw(0, 5), 0});
+    while (link.stretches.size() != 6)
+      link.stretches.push_back({link.stretches.back().at + draw(1, 3'000'000'000'000), draw(0, 5), 0});
     Time before = 0;
     for (Time start = 0; start < 9'000'000'000'000; start += draw(1, 100'000'000'000)) {
       Time end = simulate::wireEnd(link, 7, start);
@@ -258,8 +290,8 @@ TEST(ScenarioFile, WhatIsNotGivenIsInherited) {
     {"from": 0, "to": 1, "latency": "2us", "changes": [{"at": "1ms", "bandwidth": "8Gbit/s"}, {"at": "2ms", "latency": "0s"}]},
     {"from": 1, "to": 0, "bandwidth": "unlimited"}]})");
   ASSERT_TRUE(scenario.others);
-  EXPECT_EQ(scenario.others->front().bandwidth, kGB);
-  const Scenario::Link &link = scenario.links.at({0, 1});
+  EXPECT_EQ(scenario.others->stretches.front().bandwidth, kGB);
+  const std::vector<Scenario::Stretch> &link = scenario.links.at({0, 1}).stretches;
   ASSERT_EQ(link.size(), 3u);
   EXPECT_EQ(link[0].bandwidth, kGB);
   EXPECT_EQ(link[0].latency, 2'000'000);
@@ -267,7 +299,7 @@ TEST(ScenarioFile, WhatIsNotGivenIsInherited) {
   EXPECT_EQ(link[1].latency, 2'000'000);
   EXPECT_EQ(link[2].bandwidth, kGB);
   EXPECT_EQ(link[2].latency, 0);
-  EXPECT_EQ(scenario.links.at({1, 0}).front().bandwidth, 0);
+  EXPECT_EQ(scenario.links.at({1, 0}).stretches.front().bandwidth, 0);
 }
 
 TEST(ScenarioFile, ErrorsSayWhere) {
@@ -288,6 +320,10 @@ TEST(ScenarioFile, ErrorsSayWhere) {
             "3:3: the link from 0 to 1 is given twice");
   EXPECT_EQ(refusal("{\"scenario\": 1, \"default\": {\"changes\": [{\"at\": \"2s\"}, {\"at\": \"1s\"}]}}"),
             "1:62: changes come in order of time, the first after 0s");
+  EXPECT_EQ(refusal("{\"scenario\": 1, \"default\": {\"repeat\": \"2s\"}}"),
+            "1:39: repeat: there are no changes that could begin anew");
+  EXPECT_EQ(refusal("{\"scenario\": 1, \"default\": {\"changes\": [{\"at\": \"2s\"}], \"repeat\": \"2s\"}}"),
+            "1:66: repeat: expected a time after the last change");
   EXPECT_EQ(refusal("{\"scenario\": 1, \"faults\": [{\"at\": \"1s\"}]}"), "1:28: expected a fault: 'cut' or 'slow'");
   EXPECT_EQ(refusal("{\"scenario\": 1, \"faults\": [{\"cut\": [1], \"at\": \"1s\"}]}"),
             "1:36: expected two ranks, found 1");

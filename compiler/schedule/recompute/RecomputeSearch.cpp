@@ -70,8 +70,9 @@ void RecomputeSearch::leaveOut() {
     return;
   auto [cost, chosen] = *best.begin();
   Stages order = chosen;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return may.at(a).recompute > may.at(b).recompute; });
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return std::pair(-may.at(a).recompute, a) < std::pair(-may.at(b).recompute, b);
+  });
   for (const int32_t stage : order) {
     if (left <= 0)
       return;
