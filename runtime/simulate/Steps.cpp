@@ -1,5 +1,7 @@
 #include "runtime/simulate/Steps.h"
 
+#include "runtime/simulate/Run.h"
+
 #include <algorithm>
 
 namespace pipec::simulate {
@@ -24,28 +26,13 @@ Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std:
   times.clear();
   Options options;
   options.scenario = scenario;
-  std::vector<plan::Time> ends; // of each rank's last step
-  for (const Stretch &stretch : run) {
-    if (stretch.steps == 0)
-      continue;
-    options.steps = stretch.steps;
-    Result result;
-    if (Status status = simulate(*stretch.variant, options, result); !status.ok())
-      return status;
-    std::vector<plan::Time> part = stepTimes(result, stretch.steps);
-    if (!ends.empty()) { // this step too begins where the one before it ended
-      part.front() = 0;
-      for (size_t r = 0; r < ends.size(); ++r)
-        part.front() = std::max(part.front(), result.ranks[r].lastEnd.front() - ends[r]);
+  Run all(options);
+  for (const Stretch &stretch : run)
+    for (int64_t step = 0; step != stretch.steps; ++step) {
+      if (Status status = all.step(*stretch.variant); !status.ok())
+        return status;
+      times.push_back(all.stepTime());
     }
-    times.insert(times.end(), part.begin(), part.end());
-    ends.clear();
-    options.starts.clear();
-    for (const RankResult &rank : result.ranks) {
-      ends.push_back(rank.lastEnd.back());
-      options.starts.push_back(rank.over);
-    }
-  }
   return {};
 }
 

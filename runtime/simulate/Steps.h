@@ -20,8 +20,7 @@ struct Stretch {
   const plan::Variant *variant = nullptr;
   int64_t steps = 0;
 };
-/// Of a run of several stretches, all of the same ranks. At a swap each rank completes the old program on all its
-/// queues before it begins the new one, and waits for no other rank.
+/// Of a run of several stretches, all of the same ranks (Run.h).
 Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times);
 
 } // namespace pipec::simulate

@@ -1,8 +1,10 @@
 // The times of steps of a run that goes from one variant to another, worked out by hand.
 #include "runtime/simulate/Steps.h"
+#include "runtime/simulate/Run.h"
 #include "test/runtime/Plans.h"
 
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace pipec;
 using plan::Time;
@@ -50,6 +52,31 @@ TEST(Steps, ASwapDoesNotBeginTheScenarioAnew) {
   std::vector<Time> times;
   ASSERT_TRUE(simulate::stepTimes({{&before, 1}, {&after, 2}}, &scenario, times).ok());
   EXPECT_EQ(times, (std::vector<Time>{13, 15, 9}));
+}
+
+// Step by step it is the run that one walk makes, and the events of all steps count on over a swap.
+TEST(Run, GoesOnStepByStep) {
+  const plan::Variant before = variant(10), after = variant(0);
+  simulate::Options options;
+  options.steps = 4;
+  simulate::Result whole;
+  ASSERT_TRUE(simulate::simulate(before, options, whole).ok());
+  std::set<int64_t> steps;
+  options.observe = [&](const simulate::Event &event) { steps.insert(event.step); };
+  simulate::Run run(options);
+  const std::vector<Time> times = simulate::stepTimes(whole, 4);
+  for (int64_t step = 0; step != 4; ++step) {
+    ASSERT_TRUE(run.step(before).ok());
+    EXPECT_EQ(run.stepTime(), times[size_t(step)]);
+    for (size_t rank = 0; rank != whole.ranks.size(); ++rank)
+      EXPECT_EQ(run.ends()[rank], whole.ranks[rank].lastEnd[size_t(step)]);
+  }
+  const std::vector<Time> fence = run.fence();
+  ASSERT_TRUE(run.step(after).ok());
+  EXPECT_EQ(run.steps(), 5);
+  for (size_t rank = 0; rank != fence.size(); ++rank)
+    EXPECT_GE(run.ends()[rank], fence[rank]);
+  EXPECT_EQ(steps, (std::set<int64_t>{0, 1, 2, 3, 4}));
 }
 
 } // namespace

@@ -1,0 +1,71 @@
+#include "runtime/simulate/Run.h"
+
+#include "runtime/simulate/Walk.h"
+
+#include <algorithm>
+
+namespace pipec::simulate {
+
+struct Run::State {
+  explicit State(const Options &given) {
+    options.scenario = given.scenario;
+    options.idealLinks = given.idealLinks;
+    if (given.observe)
+      options.observe = [this, observe = given.observe](Event event) {
+        event.step += before;
+        observe(event);
+      };
+  }
+
+  Options options;            // of the walk
+  std::unique_ptr<Walk> walk; // since the last swap
+  const plan::Variant *variant = nullptr;
+  int64_t before = 0, since = 0; // steps before the last swap, and behind it
+  std::vector<plan::Time> begins, ends, fence;
+};
+
+Run::Run(const Options &options) : state(std::make_unique<State>(options)) {}
+Run::~Run() = default;
+Run::Run(Run &&) noexcept = default;
+Run &Run::operator=(Run &&) noexcept = default;
+
+Status Run::step(const plan::Variant &variant) {
+  State &own = *state;
+  if (own.variant != &variant) {
+    own.options.starts = own.fence;
+    own.before += std::exchange(own.since, 0);
+    own.walk = std::make_unique<Walk>(variant, own.options);
+    own.variant = &variant;
+  }
+  if (Status status = own.walk->advance(own.since + 1); !status.ok())
+    return status;
+  own.walk->conclude();
+  const auto step = size_t(own.since++);
+  const std::vector<RankResult> &ranks = own.walk->result.ranks;
+  own.begins = std::exchange(own.ends, {});
+  own.fence.clear();
+  for (const RankResult &rank : ranks) {
+    own.ends.push_back(rank.lastEnd[step]);
+    own.fence.push_back(rank.over);
+  }
+  if (own.begins.empty())
+    for (const RankResult &rank : ranks)
+      own.begins.push_back(rank.firstStart[step]);
+  return {};
+}
+
+int64_t Run::steps() const { return state->before + state->since; }
+const std::vector<plan::Time> &Run::ends() const { return state->ends; }
+const std::vector<plan::Time> &Run::fence() const { return state->fence; }
+
+plan::Time Run::stepTime() const {
+  plan::Time time = 0;
+  for (size_t r = 0; r != state->ends.size(); ++r)
+    if (state->begins[r] >= 0) // -1: the rank computes nothing
+      time = std::max(time, state->ends[r] - state->begins[r]);
+  return time;
+}
+
+plan::Time Run::end() const { return *std::max_element(state->ends.begin(), state->ends.end()); }
+
+} // namespace pipec::simulate
