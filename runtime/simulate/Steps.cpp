@@ -1,6 +1,6 @@
 #include "runtime/simulate/Steps.h"
 
-#include "runtime/simulate/Run.h"
+#include "runtime/simulate/SteppedRun.h"
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std:
   times.clear();
   Options options;
   options.scenario = scenario;
-  Run all(options);
+  SteppedRun all(options);
   for (const Stretch &stretch : run)
     for (int64_t step = 0; step != stretch.steps; ++step) {
       if (Status status = all.step(*stretch.variant); !status.ok())

@@ -20,7 +20,7 @@ struct Stretch {
   const plan::Variant *variant = nullptr;
   int64_t steps = 0;
 };
-/// Of a run of several stretches, all of the same ranks (Run.h).
+/// Of a run of several stretches, all of the same ranks (SteppedRun.h).
 Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times);
 
 } // namespace pipec::simulate

@@ -1,6 +1,6 @@
 // The times of steps of a run that goes from one variant to another, worked out by hand.
 #include "runtime/simulate/Steps.h"
-#include "runtime/simulate/Run.h"
+#include "runtime/simulate/SteppedRun.h"
 #include "test/runtime/Plans.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(Steps, ASwapDoesNotBeginTheScenarioAnew) {
 }
 
 // Step by step it is the run that one walk makes, and the events of all steps count on over a swap.
-TEST(Run, GoesOnStepByStep) {
+TEST(SteppedRun, GoesOnStepByStep) {
   const plan::Variant before = variant(10), after = variant(0);
   simulate::Options options;
   options.steps = 4;
@@ -63,7 +63,7 @@ TEST(Run, GoesOnStepByStep) {
   ASSERT_TRUE(simulate::simulate(before, options, whole).ok());
   std::set<int64_t> steps;
   options.observe = [&](const simulate::Event &event) { steps.insert(event.step); };
-  simulate::Run run(options);
+  simulate::SteppedRun run(options);
   const std::vector<Time> times = simulate::stepTimes(whole, 4);
   for (int64_t step = 0; step != 4; ++step) {
     ASSERT_TRUE(run.step(before).ok());

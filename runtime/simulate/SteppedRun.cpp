@@ -1,4 +1,4 @@
-#include "runtime/simulate/Run.h"
+#include "runtime/simulate/SteppedRun.h"
 
 #include "runtime/simulate/Walk.h"
 
@@ -6,10 +6,11 @@
 
 namespace pipec::simulate {
 
-struct Run::State {
+struct SteppedRun::State {
   explicit State(const Options &given) {
     options.scenario = given.scenario;
     options.idealLinks = given.idealLinks;
+    fence = given.starts;
     if (given.observe)
       options.observe = [this, observe = given.observe](Event event) {
         event.step += before;
@@ -24,12 +25,12 @@ struct Run::State {
   std::vector<plan::Time> begins, ends, fence;
 };
 
-Run::Run(const Options &options) : state(std::make_unique<State>(options)) {}
-Run::~Run() = default;
-Run::Run(Run &&) noexcept = default;
-Run &Run::operator=(Run &&) noexcept = default;
+SteppedRun::SteppedRun(const Options &options) : state(std::make_unique<State>(options)) {}
+SteppedRun::~SteppedRun() = default;
+SteppedRun::SteppedRun(SteppedRun &&) noexcept = default;
+SteppedRun &SteppedRun::operator=(SteppedRun &&) noexcept = default;
 
-Status Run::step(const plan::Variant &variant) {
+Status SteppedRun::step(const plan::Variant &variant) {
   State &own = *state;
   if (own.variant != &variant) {
     own.options.starts = own.fence;
@@ -54,11 +55,11 @@ Status Run::step(const plan::Variant &variant) {
   return {};
 }
 
-int64_t Run::steps() const { return state->before + state->since; }
-const std::vector<plan::Time> &Run::ends() const { return state->ends; }
-const std::vector<plan::Time> &Run::fence() const { return state->fence; }
+int64_t SteppedRun::steps() const { return state->before + state->since; }
+const std::vector<plan::Time> &SteppedRun::ends() const { return state->ends; }
+const std::vector<plan::Time> &SteppedRun::fence() const { return state->fence; }
 
-plan::Time Run::stepTime() const {
+plan::Time SteppedRun::stepTime() const {
   plan::Time time = 0;
   for (size_t r = 0; r != state->ends.size(); ++r)
     if (state->begins[r] >= 0) // -1: the rank computes nothing
@@ -66,6 +67,6 @@ plan::Time Run::stepTime() const {
   return time;
 }
 
-plan::Time Run::end() const { return *std::max_element(state->ends.begin(), state->ends.end()); }
+plan::Time SteppedRun::end() const { return *std::max_element(state->ends.begin(), state->ends.end()); }
 
 } // namespace pipec::simulate

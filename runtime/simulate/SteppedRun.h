@@ -10,13 +10,14 @@ namespace pipec::simulate {
 
 class Walk;
 
-class Run {
+class SteppedRun {
 public:
-  /// Of `options` the scenario, `idealLinks` and `observe` count; the step of an event counts those before a swap too.
-  explicit Run(const Options &options);
-  ~Run();
-  Run(Run &&) noexcept;
-  Run &operator=(Run &&) noexcept;
+  /// Of `options` the scenario, `idealLinks`, `starts` and `observe` count; the step of an event counts those before a
+  /// swap too.
+  explicit SteppedRun(const Options &options);
+  ~SteppedRun();
+  SteppedRun(SteppedRun &&) noexcept;
+  SteppedRun &operator=(SteppedRun &&) noexcept;
 
   /// One more step. With the variant of the step before there is no barrier: each queue goes on. With another each rank
   /// completes the old program on all its queues before it begins the new one, and waits for no other rank. Variants

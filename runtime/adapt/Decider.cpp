@@ -1,0 +1,133 @@
+#include "runtime/adapt/Decider.h"
+
+#include <fmt/format.h>
+
+namespace pipec::adapt {
+
+namespace {
+
+constexpr int64_t kOne = 1024;
+constexpr Time kForgets = 577; // a score's half-life of 400 steps, over ln 2
+constexpr Time kLeads = 500;   // a policy leads once ahead by a 500th of a step
+constexpr Time kTaken = 200;   // and its candidate is taken if ahead by a 200th
+
+} // namespace
+
+Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first)
+    : forecast(std::move(candidates)), corrections(forecast.count(), kOne), current(first), regime(first) {
+  for (Policy &each : policiesFor(forecast.count())) {
+    const size_t begins = each.stays >= 0 ? size_t(each.stays) : first;
+    policies.push_back({std::move(each), begins});
+  }
+  leader = first; // stays
+}
+
+Hindsight Decider::look(const StepReport &report) const {
+  Hindsight seen;
+  const Time step = report.slices.empty() ? 0 : report.slices.back().end - report.slices.front().begin;
+  std::optional<simulate::Scenario> expected = phase.expected(step);
+  if (expected) {
+    simulate::Scenario known = estimator.lately(report, 1);
+    expected->links.merge(known.links); // of which nothing was measured then
+    expected->slow = known.slow;
+  }
+  const simulate::Scenario during = estimator.during(report), late = estimator.lately(report, kSlices / 2),
+                           latest = estimator.lately(report, 1);
+  for (size_t c = 0; c != forecast.count(); ++c) {
+    const auto corrected = [&](Time time) { return Time(__int128(time) * corrections[c] / kOne); };
+    seen.step.push_back(corrected(forecast.stepTime(c, during)));
+    seen.late.push_back(corrected(forecast.stepTime(c, late)));
+    seen.latest.push_back(corrected(forecast.stepTime(c, latest)));
+    if (expected)
+      seen.phase.push_back(corrected(forecast.secondStep(c, *expected)));
+  }
+  if (!report.slices.empty()) {
+    seen.begin = report.slices.front().begin;
+    seen.end = report.slices.back().end;
+  }
+  return seen;
+}
+
+/// Of the candidate that ran, what was predicted of a step that has ended by now is held against what it took.
+void Decider::correct(const StepReport &report) {
+  if (report.lastTook == 0 || report.lastSwapped || history.empty())
+    return;
+  const size_t c = report.lastCandidate;
+  const Time predicted = history.back().step[c];
+  if (predicted <= 0)
+    return;
+  const auto ratio = int64_t(__int128(report.lastTook) * corrections[c] / predicted);
+  corrections[c] += (std::clamp<int64_t>(ratio, kOne * 8 / 10, kOne * 5 / 4) - corrections[c]) / 8;
+}
+
+/// What each policy would have cost in the step that was seen.
+void Decider::score(const Hindsight &seen, const simulate::Scenario &network) {
+  std::map<std::pair<size_t, size_t>, Time> swaps;
+  for (Scored &each : policies) {
+    each.score -= each.score / kForgets;
+    each.score += seen.step[each.proposed];
+    const Times predicted = each.policy.predict(history);
+    const size_t next = each.policy.stays >= 0 ? size_t(each.policy.stays) : leastOf(predicted);
+    if (next == each.proposed)
+      continue;
+    const auto [at, isNew] = swaps.try_emplace({each.proposed, next});
+    if (isNew)
+      at->second = forecast.swapCost(each.proposed, next, network);
+    each.score += at->second;
+    each.proposed = next;
+  }
+}
+
+/// The mean remaining life of regimes of this age; of the first ones, as long as they have lasted, and a while.
+int64_t Decider::expectedDwell(size_t best) {
+  constexpr int64_t kAtFirst = 16;
+  if (best != regime) {
+    lives.push_back(age);
+    regime = best;
+    age = 0;
+  }
+  ++age;
+  int64_t sum = 0, count = 0;
+  for (const int64_t life : lives)
+    if (life > age) {
+      sum += life - age;
+      ++count;
+    }
+  return count == 0 ? std::max(age, kAtFirst) : std::max<int64_t>(sum / count, 1);
+}
+
+Decision Decider::decide(const StepReport &report) {
+  estimator.take(report);
+  phase.take(report);
+  correct(report);
+  const Hindsight seen = look(report);
+  history.push_back(seen);
+  if (history.size() > kRemembered)
+    history.pop_front();
+  const simulate::Scenario network = estimator.lately(report, kSlices / 2);
+  score(seen, network);
+  const int64_t dwell = expectedDwell(leastOf(seen.step));
+
+  const Time step = seen.step[current];
+  for (size_t p = 0; p != policies.size(); ++p)
+    if (policies[p].score + step / kLeads < policies[leader].score)
+      leader = p;
+  const Scored &lead = policies[leader];
+  Decision decision{current, current, lead.policy.name, "", lead.policy.predict(history), dwell};
+  const size_t wanted = lead.proposed;
+  if (wanted == current)
+    return decision;
+  const Time gain = decision.predicted[current] - decision.predicted[wanted];
+  if (gain <= step / kTaken)
+    return decision;
+  const Time cost = forecast.swapCost(current, wanted, network);
+  if (__int128(gain) * dwell <= cost)
+    return decision;
+  decision.to = wanted;
+  decision.why =
+      fmt::format("{} us a step for {} steps, against {} us for the swap", gain / 1'000'000, dwell, cost / 1'000'000);
+  current = wanted;
+  return decision;
+}
+
+} // namespace pipec::adapt

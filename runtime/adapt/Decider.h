@@ -1,0 +1,55 @@
+// Follows the policy that would have cost least.
+#pragma once
+
+#include "runtime/adapt/Estimator.h"
+#include "runtime/adapt/Forecast.h"
+#include "runtime/adapt/Phase.h"
+#include "runtime/adapt/Policy.h"
+#include "runtime/adapt/StepReport.h"
+
+namespace pipec::adapt {
+
+/// Of a step: what it is to run, and why.
+struct Decision {
+  size_t from = 0, to = 0; // candidates
+  std::string policy, why;
+  Times predicted;   // of each candidate, by the policy
+  int64_t dwell = 0; // for how many steps it is expected to hold
+};
+
+class Decider {
+public:
+  explicit Decider(std::vector<const plan::Variant *> candidates, size_t first = 0);
+
+  /// Called once a step, when the next is to be permitted.
+  Decision decide(const StepReport &report);
+
+  const Estimator &estimates() const { return estimator; }
+
+private:
+  struct Scored {
+    Policy policy;
+    size_t proposed = 0; // for the step that runs
+    Time score = 0;      // what it would have cost, old steps counting less
+  };
+
+  Hindsight look(const StepReport &report) const;
+  void correct(const StepReport &report);
+  void score(const Hindsight &seen, const simulate::Scenario &network);
+  int64_t expectedDwell(size_t best);
+
+  Forecast forecast;
+  Estimator estimator;
+  Phase phase;
+  History history;
+  std::vector<Scored> policies;
+  std::vector<int64_t> corrections; // by candidate, in 1024ths
+  size_t leader = 0;
+  size_t current;
+  // Regimes: how long one candidate was the best.
+  std::vector<int64_t> lives;
+  size_t regime = 0;
+  int64_t age = 0;
+};
+
+} // namespace pipec::adapt

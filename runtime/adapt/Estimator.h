@@ -1,0 +1,41 @@
+// What the network and the ranks are like, from what was measured.
+#pragma once
+
+#include "runtime/adapt/StepReport.h"
+#include "runtime/simulate/Scenario.h"
+
+namespace pipec::adapt {
+
+/// Of a directed link, from its last measured slice. The latency is the plan's: transfers of one size do not tell it
+/// from the time on the wire.
+struct LinkEstimate {
+  Time latency = 0;
+  int64_t bandwidth = 0; // bytes a second; 0: unlimited
+  int64_t samples = 0;
+  Time spread = 0; // between the longest and the shortest transfer of the slice
+  Time since = 0;  // when that slice began
+};
+
+/// What a link was like while these transfers went over it.
+simulate::Scenario::Stretch stretchOf(const Tally &tally, Time at);
+
+class Estimator {
+public:
+  void take(const StepReport &report);
+
+  /// What held during a step, slice by slice from 0 on, and so again and again. Links of which nothing was ever
+  /// measured are left as the plan has them.
+  simulate::Scenario during(const StepReport &report) const;
+  /// What held in the last slices of it, so many.
+  simulate::Scenario lately(const StepReport &report, int slices) const;
+
+  const std::map<std::pair<int32_t, int32_t>, LinkEstimate> &links() const { return known; }
+  /// By rank, percent of the plan's costs.
+  const std::map<int32_t, int64_t> &ranks() const { return percents; }
+
+private:
+  std::map<std::pair<int32_t, int32_t>, LinkEstimate> known;
+  std::map<int32_t, int64_t> percents;
+};
+
+} // namespace pipec::adapt

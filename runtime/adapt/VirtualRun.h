@@ -1,0 +1,40 @@
+// The decision maker driven in virtual time, and what it is judged by.
+#pragma once
+
+#include "runtime/adapt/Decider.h"
+#include "runtime/plan/Status.h"
+
+namespace pipec::adapt {
+
+/// A run of so many steps.
+struct Course {
+  std::vector<size_t> ran; // the candidate of each step
+  std::vector<Time> steps; // the time of each, as in simulate/Steps.h
+  Time total = 0;          // until the last rank has ended the last step
+  int64_t switches() const;
+};
+
+/// A step is decided once a rank is so near its end of the step before.
+inline constexpr Time kHorizon = 20'000'000'000;
+
+/// Decides step for step; a decision knows what had been measured by then, and nothing later. `estimates`: those of the
+/// end.
+Status adaptive(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
+                Course &course, std::vector<Decision> &decisions, Estimator *estimates = nullptr);
+
+/// Ada-Grouper's tuner (arXiv 2303.01675, section 5): every ten steps the candidate that is predicted to be shortest
+/// with each link's mean transfer time since it last chose.
+Status tuner(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
+             Course &course);
+/// And the one that tries: every fifty steps one of each candidate, then the shortest of them.
+Status profiler(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
+                Course &course);
+
+/// One candidate throughout.
+Status fixed(const plan::Variant &candidate, const simulate::Scenario &network, int64_t steps, Course &course);
+
+/// Takes for each step the candidate that ends it first, the swap included: it knows the network.
+Status oracle(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
+              Course &course);
+
+} // namespace pipec::adapt

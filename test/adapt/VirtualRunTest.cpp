@@ -1,0 +1,200 @@
+// The decision maker in virtual time, beside each candidate fixed and the oracle.
+#include "runtime/adapt/VirtualRun.h"
+
+#include "compiler/driver/Compile.h"
+#include "compiler/driver/Files.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace pipec;
+using plan::Time;
+using simulate::Scenario;
+
+namespace {
+
+constexpr Time kMs = 1'000'000'000;
+constexpr int64_t kGB = 1'000'000'000;
+
+/// Three variants of equal memory: kFkB with k = 1, 2 and 4 groups of 4, 2 and 1 samples. The first is the best where
+/// nothing loads the links, since a microbatch has costs of its own; the others where transfers take long.
+const plan::Plan &threeVariants() {
+  static const plan::Plan plan = [] {
+    keep("three variants.yaml",
+         "pipec: 1\n"
+         "pipeline: {ranks: 4, batch: 96, microbatch_size: 4}\n"
+         "costs: {forward: {fixed: 8ms, per_sample: 7.2ms}, backward: {fixed: 16ms, per_sample: 14.4ms}, "
+         "link: {latency: 60us, bandwidth: 11GB/s}}\n"
+         "tensors: {boundary: {per_sample: 4190kB}, activation: {per_sample: 490MB}}\n"
+         "schedule: 1f1b\n"
+         "variants:\n"
+         "  - {schedule: {name: kfkb, k: 1}}\n"
+         "  - {schedule: {name: kfkb, k: 2}, pipeline: {microbatch_size: 2}}\n"
+         "  - {schedule: {name: kfkb, k: 4}, pipeline: {microbatch_size: 1}}\n");
+    Compiled compiled;
+    Failure failure;
+    EXPECT_TRUE(compile("three variants.yaml", {}, Stage::Plan, compiled, failure)) << failure.message;
+    return compiled.plan;
+  }();
+  return plan;
+}
+
+std::vector<const plan::Variant *> candidatesOf(const plan::Plan &plan) {
+  std::vector<const plan::Variant *> candidates;
+  for (const plan::Variant &each : plan.variants)
+    candidates.push_back(&each);
+  return candidates;
+}
+
+/// A run by the decision maker, by the oracle, and of each candidate alone.
+struct Judged {
+  adapt::Course own, best;
+  std::vector<adapt::Decision> decisions;
+  Time fixed = 0; // the least of the candidates'
+
+  double regret() const { return double(own.total) / double(best.total) - 1; }
+  double behindFixed() const { return double(own.total) / double(fixed) - 1; }
+};
+
+Judged judge(const Scenario &network, int64_t steps) {
+  const std::vector<const plan::Variant *> candidates = candidatesOf(threeVariants());
+  Judged judged;
+  EXPECT_TRUE(adapt::adaptive(candidates, network, steps, judged.own, judged.decisions).ok());
+  EXPECT_TRUE(adapt::oracle(candidates, network, steps, judged.best).ok());
+  for (const plan::Variant *each : candidates) {
+    adapt::Course course;
+    EXPECT_TRUE(adapt::fixed(*each, network, steps, course).ok());
+    judged.fixed = judged.fixed == 0 ? course.total : std::min(judged.fixed, course.total);
+  }
+  EXPECT_EQ(judged.own.ran.size(), size_t(steps));
+  EXPECT_EQ(judged.decisions.size(), size_t(steps));
+  return judged;
+}
+
+constexpr int64_t kQuiet = 11 * kGB;
+constexpr Time kLatency = 60'000'000, kStep = 3200 * kMs; // about
+
+/// Quiet and loaded by turns, over and over.
+Scenario alternating(Time quiet, Time loaded, int64_t bandwidth) {
+  Scenario network;
+  network.others = Scenario::Link{{{0, kQuiet, kLatency}, {quiet, bandwidth, kLatency}}, quiet + loaded};
+  return network;
+}
+
+TEST(Virtual, NothingIsSwappedOnAQuietNetworkWhoseBestVariantRuns) {
+  const Judged judged = judge({}, 60);
+  EXPECT_EQ(judged.own.switches(), 0);
+  EXPECT_EQ(judged.own.total, judged.fixed);
+}
+
+TEST(Virtual, OneSlowLinkIsFoundAtOnce) {
+  Scenario network;
+  for (const auto &[from, to] : {std::pair(1, 2), std::pair(2, 1)})
+    network.links[{from, to}] = {{0, kGB / 2, kLatency}};
+  const Judged judged = judge(network, 100);
+  EXPECT_EQ(judged.own.switches(), 1);
+  EXPECT_EQ(judged.own.ran[1], 1u);
+  EXPECT_LT(judged.regret(), 0.005);
+}
+
+TEST(Virtual, ASlowRankIsInEveryForecast) {
+  Scenario network;
+  network.slow[2] = {{20 * kStep, simulate::kNever, 130}};
+  const Judged judged = judge(network, 60);
+  EXPECT_LT(judged.regret(), 0.005);
+}
+
+/// Steps of 1 to 40 in each state: never much behind the best that is fixed, and near the oracle in the mean.
+TEST(Virtual, NoPeriodIsItsUndoing) {
+  double regret = 0, ahead = 0;
+  int count = 0, long_ = 0;
+  for (const int64_t bandwidth : {kGB / 2, kGB})
+    for (int64_t steps = 1; steps <= 40; steps += steps < 12 ? 1 : 7) {
+      const Judged judged = judge(alternating(steps * kStep, steps * kStep, bandwidth), 160);
+      EXPECT_LT(judged.regret(), 0.02) << bandwidth << " " << steps;
+      EXPECT_LT(judged.behindFixed(), 0.01) << bandwidth << " " << steps;
+      regret += judged.regret();
+      ++count;
+      if (steps >= 5 && bandwidth == kGB / 2) {
+        ahead -= judged.behindFixed();
+        ++long_;
+      }
+    }
+  printf("mean regret %.2f %%, ahead of the best fixed %.2f %%\n", 100 * regret / count, 100 * ahead / long_);
+  EXPECT_LT(regret / count, 0.007);
+  EXPECT_GT(ahead / long_, 0.01);
+}
+
+/// Loads that come and go at random, two steps long in the mean: nothing to foresee, so little to lose.
+TEST(Virtual, RandomDwellsCostLittle) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round != 4; ++round) {
+    Scenario network;
+    Scenario::Link link{{0, kQuiet, kLatency}};
+    for (Time at = 0; at < 200 * kStep;) {
+      at += Time(-std::log(double(random() % 999'999 + 1) / 1e6) * 2.0 * double(kStep)) + 1;
+      link.stretches.push_back({at, link.stretches.back().bandwidth == kQuiet ? kGB / 2 : kQuiet, kLatency});
+    }
+    network.others = link;
+    EXPECT_LT(judge(network, 160).behindFixed(), 0.01) << round;
+  }
+}
+
+/// What a network does later changes no decision before.
+TEST(Virtual, DecisionsKnowNothingOfWhatComes) {
+  const std::vector<const plan::Variant *> candidates = candidatesOf(threeVariants());
+  const Time until = 20 * kStep;
+  Scenario one = alternating(3 * kStep, 2 * kStep, kGB / 2), other;
+  Scenario::Link link{{0, kQuiet, kLatency}};
+  for (Time at = 0; at + 3 * kStep < until; at += 5 * kStep) {
+    if (at != 0)
+      link.stretches.push_back({at, kQuiet, kLatency});
+    link.stretches.push_back({at + 3 * kStep, kGB / 2, kLatency});
+  }
+  link.stretches.push_back({until, kGB / 20, kLatency}); // and then something else
+  other.others = link;
+  adapt::Course first, second;
+  std::vector<adapt::Decision> its, others;
+  ASSERT_TRUE(adapt::adaptive(candidates, one, 40, first, its).ok());
+  ASSERT_TRUE(adapt::adaptive(candidates, other, 40, second, others).ok());
+  Time now = 0;
+  size_t same = 0;
+  for (; same != 40 && (now += first.steps[same]) < until - kStep; ++same) {
+    EXPECT_EQ(its[same].to, others[same].to) << same;
+    EXPECT_EQ(its[same].predicted, others[same].predicted) << same;
+  }
+  EXPECT_GT(same, 12u);
+  // The same input gives the same decisions.
+  adapt::Course again;
+  std::vector<adapt::Decision> repeated;
+  ASSERT_TRUE(adapt::adaptive(candidates, one, 40, again, repeated).ok());
+  EXPECT_EQ(first.ran, again.ran);
+  EXPECT_EQ(first.total, again.total);
+}
+
+/// On a network that stands still, what is estimated is what it is, and what is predicted is what happens.
+TEST(Virtual, EstimatesAndPredictionsAreRightWhereNothingChanges) {
+  const std::vector<const plan::Variant *> candidates = candidatesOf(threeVariants());
+  Scenario network;
+  network.others = Scenario::Link{{0, 3 * kGB, kLatency}};
+  network.links[{0, 1}] = {{0, kGB, kLatency}};
+  network.slow[3] = {{0, simulate::kNever, 120}};
+  adapt::Course course;
+  std::vector<adapt::Decision> decisions;
+  adapt::Estimator estimates;
+  ASSERT_TRUE(adapt::adaptive(candidates, network, 30, course, decisions, &estimates).ok());
+  for (const auto &[link, own] : estimates.links()) {
+    const int64_t bandwidth = link == std::pair(0, 1) ? kGB : 3 * kGB;
+    EXPECT_NEAR(double(own.bandwidth), double(bandwidth), 0.05 * double(bandwidth)) << link.first;
+    EXPECT_EQ(own.latency, kLatency);
+    EXPECT_GT(own.samples, 100);
+  }
+  EXPECT_EQ(estimates.links().size(), 6u);
+  for (const auto &[rank, percent] : estimates.ranks())
+    EXPECT_NEAR(double(percent), rank == 3 ? 120 : 100, 2) << rank;
+  const adapt::Decision &last = decisions.back();
+  EXPECT_NEAR(double(last.predicted[last.to]), double(course.steps.back()), 0.01 * double(course.steps.back()));
+}
+
+} // namespace
