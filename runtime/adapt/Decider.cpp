@@ -113,7 +113,7 @@ Decision Decider::decide(const StepReport &report) {
     if (policies[p].score + step / kLeads < policies[leader].score)
       leader = p;
   const Scored &lead = policies[leader];
-  Decision decision{current, current, lead.policy.name, "", lead.policy.predict(history), dwell};
+  Decision decision{current, current, seen.end, lead.policy.name, "", lead.policy.predict(history), dwell};
   const size_t wanted = lead.proposed;
   if (wanted == current)
     return decision;

@@ -12,6 +12,7 @@ namespace pipec::adapt {
 /// Of a step: what it is to run, and why.
 struct Decision {
   size_t from = 0, to = 0; // candidates
+  Time at = 0;             // when: the end of what had been measured
   std::string policy, why;
   Times predicted;   // of each candidate, by the policy
   int64_t dwell = 0; // for how many steps it is expected to hold

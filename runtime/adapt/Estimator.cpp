@@ -42,7 +42,8 @@ void Estimator::take(const StepReport &report) {
   }
   for (const auto &[rank, tally] : ranks)
     if (tally.planned > 0)
-      percents[rank] = int64_t((__int128(tally.sum) * 100 + tally.planned / 2) / tally.planned);
+      knownRanks[rank] = {int64_t((__int128(tally.sum) * 100 + tally.planned / 2) / tally.planned),
+                          knownRanks[rank].samples + tally.count, report.slices.front().begin};
 }
 
 Scenario Estimator::during(const StepReport &report) const {
@@ -75,9 +76,9 @@ Scenario Estimator::lately(const StepReport &report, int slices) const {
     scenario.links[link] = {found != last.end() ? stretchOf(found->second, 0)
                                                 : Scenario::Stretch{0, estimate.bandwidth, estimate.latency}};
   }
-  for (const auto &[rank, percent] : percents)
-    if (percent != 100)
-      scenario.slow[rank] = {{0, simulate::kNever, percent}};
+  for (const auto &[rank, estimate] : knownRanks)
+    if (estimate.percent != 100)
+      scenario.slow[rank] = {{0, simulate::kNever, estimate.percent}};
   return scenario;
 }
 

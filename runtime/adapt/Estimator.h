@@ -16,6 +16,13 @@ struct LinkEstimate {
   Time since = 0;  // when that slice began
 };
 
+/// Of a rank, from the last step: what its operations take, in percent of the plan's costs.
+struct RankEstimate {
+  int64_t percent = 100;
+  int64_t samples = 0;
+  Time since = 0; // when that step began
+};
+
 /// What a link was like while these transfers went over it.
 simulate::Scenario::Stretch stretchOf(const Tally &tally, Time at);
 
@@ -30,12 +37,11 @@ public:
   simulate::Scenario lately(const StepReport &report, int slices) const;
 
   const std::map<std::pair<int32_t, int32_t>, LinkEstimate> &links() const { return known; }
-  /// By rank, percent of the plan's costs.
-  const std::map<int32_t, int64_t> &ranks() const { return percents; }
+  const std::map<int32_t, RankEstimate> &ranks() const { return knownRanks; }
 
 private:
   std::map<std::pair<int32_t, int32_t>, LinkEstimate> known;
-  std::map<int32_t, int64_t> percents;
+  std::map<int32_t, RankEstimate> knownRanks;
 };
 
 } // namespace pipec::adapt

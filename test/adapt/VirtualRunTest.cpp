@@ -191,8 +191,8 @@ TEST(Virtual, EstimatesAndPredictionsAreRightWhereNothingChanges) {
     EXPECT_GT(own.samples, 100);
   }
   EXPECT_EQ(estimates.links().size(), 6u);
-  for (const auto &[rank, percent] : estimates.ranks())
-    EXPECT_NEAR(double(percent), rank == 3 ? 120 : 100, 2) << rank;
+  for (const auto &[rank, own] : estimates.ranks())
+    EXPECT_NEAR(double(own.percent), rank == 3 ? 120 : 100, 2) << rank;
   const adapt::Decision &last = decisions.back();
   EXPECT_NEAR(double(last.predicted[last.to]), double(course.steps.back()), 0.01 * double(course.steps.back()));
 }

@@ -15,6 +15,7 @@
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/Simulate.h"
 #include "tools/commandline/Standard.h"
+#include "tools/pipec/AdaptReport.h"
 #include "tools/pipec/Inputs.h"
 #include "tools/pipec/VerifyOrder.h"
 
@@ -156,6 +157,8 @@ int reportCommand(const CommandOptions &options) {
       return code;
     if (Status status = emit::addNetwork(compiled.plan, network, options.steps, report); !status.ok())
       return fail(options, options.network, status);
+    if (options.adapt)
+      return reportAdapted(options, compiled.plan, network, report);
   }
   fmt::print("{}", options.json ? emit::reportJson(report) : emit::reportText(report));
   return 0;

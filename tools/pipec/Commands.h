@@ -18,6 +18,7 @@ struct CommandOptions {
   long long step = -1;  // of that run; negative: the last that is whole
   std::string network;  // report, show: simulate under this scenario
   long long steps = 10; // so many steps
+  bool adapt = false;   // report: decide each step's variant
   bool json = false;
   std::string colour = "auto";
   bool noColour = false;

@@ -66,7 +66,8 @@ const Subcommand kSubcommands[] = {
     {"report", "certificate, bubble rates, peak memory, instruction counts",
      "pipec report specs/1f1b.yaml\n"
      "pipec report specs/1f1b.yaml --json --set costs.link.latency=1ms\n"
-     "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 20",
+     "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 20\n"
+     "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 300 --adapt",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        set(app, options);
@@ -75,6 +76,10 @@ const Subcommand kSubcommands[] = {
                            ->check(pipec::fileName());
        app.add_option("--steps", options.steps, "so many steps (default: 10)")
            ->check(CLI::Range(1, 1'000'000))
+           ->needs(network);
+       app.add_flag("--adapt", options.adapt,
+                    "choose the variant of each step by what was measured before it, beside each variant fixed, two "
+                    "tuners, and an oracle that knows the network")
            ->needs(network);
        json(app, options);
      },
