@@ -289,10 +289,14 @@ bool choosesFromCatalogue(const spec::Spec &spec) {
 
 Imported fromSpec(const spec::Spec &spec, MLIRContext &context, SearchRoom room) {
   context.loadDialect<PipeDialect>();
-  if (spec.schedule.name != "auto" || !choosesFromCatalogue(spec))
-    return Import(spec, context, room).run();
-  const std::optional<spec::Spec> chosen = Import(spec, context, room).withEntry();
+  const std::optional<spec::Spec> chosen = withEntryIfChosen(spec, context, room);
   return chosen ? Import(*chosen, context, room).run() : Imported();
+}
+
+std::optional<spec::Spec> withEntryIfChosen(const spec::Spec &spec, MLIRContext &context, SearchRoom room) {
+  if (spec.schedule.name != "auto" || !choosesFromCatalogue(spec))
+    return spec;
+  return Import(spec, context, room).withEntry();
 }
 
 std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {

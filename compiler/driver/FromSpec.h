@@ -38,7 +38,8 @@ struct SearchRoom {
 };
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
 
-/// A schedule of the catalogue and its time (of the objective), on links that never queue.
+/// A schedule of the catalogue and its time (of the objective), on links that never queue, if every R ran while its
+/// rank waits.
 struct CatalogueTime {
   schedule::Time time = 0;
   std::string name;

@@ -19,8 +19,12 @@ std::optional<Import::Taken> Import::taken(schedule::Objective by) {
   const schedule::Evaluation evaluation = schedule::evaluate(problem, words);
   if (!evaluation.complete)
     return std::nullopt;
-  Taken result{{by == schedule::Objective::Span ? evaluation.span : evaluation.makespan,
-                *std::max_element(evaluation.peak.begin(), evaluation.peak.end())},
+  const auto timeOf = [&](const schedule::Evaluation &each) {
+    return by == schedule::Objective::Span ? each.span : each.makespan;
+  };
+  Taken result{{timeOf(evaluation), *std::max_element(evaluation.peak.begin(), evaluation.peak.end())},
+               problem.recomputes() ? timeOf(schedule::evaluate(schedule::withoutRecompute(problem), words))
+                                    : timeOf(evaluation),
                0,
                problem.rankOf.size() / size_t(problem.copies)};
   if (problem.memoryLimit != 0)
@@ -78,7 +82,7 @@ std::vector<CatalogueTime> Import::catalogueTimes() {
   for (const schedule::Entry &each : schedule::catalogue()) // two copies of a stage are for the spec to ask for
     if (const std::optional<Taken> found = each.copies() == 1 ? takenBy(each) : std::nullopt;
         found && found->excess <= 0 && found->stages == size_t(spec.stages))
-      times.push_back({found->cost.first, std::string(each.name)});
+      times.push_back({found->least, std::string(each.name)});
   std::sort(times.begin(), times.end());
   return times;
 }

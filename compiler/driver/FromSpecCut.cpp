@@ -157,7 +157,8 @@ std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::st
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   if (spec.recomputed.isOpen())
     return tryRecompute(spec, schedules, context);
-  return Import(spec, context, {1}).tryChoice(schedules, lower);
+  const std::optional<spec::Spec> named = withEntryIfChosen(spec, context);
+  return named ? Import(*named, context, {1}).tryChoice(schedules, lower) : std::nullopt;
 }
 
 } // namespace pipec

@@ -32,6 +32,7 @@ private:
   /// What a schedule of the catalogue needs for this spec.
   struct Taken {
     std::pair<schedule::Time, schedule::Bytes> cost; // its time; for equal times, the most bytes that a rank holds
+    schedule::Time least;                            // if every R ran while its rank waits
     __int128 excess; // of the fullest rank over its limit, with the transfer buffers that it needs
     size_t stages;   // of a copy
   };
@@ -112,5 +113,8 @@ private:
   std::vector<schedule::Problem> alternatives;
   Code code = Code::Input;
 };
+
+/// Where `auto` only chooses from the catalogue, the spec with what it chooses; else the spec. Nothing after an error.
+std::optional<spec::Spec> withEntryIfChosen(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {1});
 
 } // namespace pipec

@@ -58,11 +58,13 @@ std::optional<RecomputeSpace> Import::recomputeSpace() {
 
 std::optional<RecomputeSpace> recomputeSpaceOf(const spec::Spec &spec, MLIRContext &context) {
   context.loadDialect<pipe::PipeDialect>();
-  return Import(spec, context, {1}).recomputeSpace();
+  const std::optional<spec::Spec> named = withEntryIfChosen(spec, context);
+  return named ? Import(*named, context, {1}).recomputeSpace() : std::nullopt;
 }
 
 std::vector<std::vector<schedule::Problem>> choicesOf(const spec::Spec &spec, MLIRContext &context) {
-  return Import(spec, context, {1}).choices();
+  const std::optional<spec::Spec> named = withEntryIfChosen(spec, context);
+  return named ? Import(*named, context, {1}).choices() : std::vector<std::vector<schedule::Problem>>();
 }
 
 std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std::string> &schedules,

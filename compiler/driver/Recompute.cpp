@@ -17,7 +17,7 @@ namespace {
 
 /// For one of many cuts little is done, and what people would choose is not tried besides.
 Room roomFor(int64_t forwards, bool searches, bool ofMany) {
-  Room room(std::max<int64_t>(1, forwards), searches ? 4 : 1, {16, 6, 4});
+  Room room(std::max<int64_t>(1, forwards), searches ? 4 : 1, {8, 6, 4});
   if (ofMany) {
     room.judged = 64;
     room.compiled = room.compiledOfAll = 3;
@@ -98,8 +98,9 @@ Code compileRecompute(spec::Spec &spec, MLIRContext &context, CompileSpec compil
   const Code code = compile(spec, below, made, internal);
   if (code == Code::Check && !internal)
     emitRemark(locationOf(spec, spec.recomputed.stages.mark, context))
-        << "so it is with the best of the choices that were tried, ["
-        << fmt::format("{}", fmt::join(spec.recomputed.stages.value, ", ")) << "]";
+        << "so it is with the best of the choices that were tried, "
+        << (spec.recomputed.stages.value.empty() ? "none"
+                                                 : fmt::format("[{}]", fmt::join(spec.recomputed.stages.value, ", ")));
   return code;
 }
 

@@ -94,7 +94,9 @@ Report report(const plan::Variant &variant, const simulate::Result &result) {
   own.certificate = variant.certificate;
   own.cut = variant.cut;
   own.cutBound = variant.cutBound;
-  own.recompute = plan::stagesDoing(variant, plan::kRecomputation);
+  for (const int32_t stage : plan::stagesDoing(variant, plan::kRecomputation))
+    if (stage < own.stages) // its other copy runs again with it
+      own.recompute.push_back(stage);
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
   own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
   for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
@@ -166,8 +168,10 @@ std::string reportText(const PlanReport &report) {
       text += fmt::format("  {:<9} {:>12}   the least of all cuts; layers of each stage: [{}]\n", "cut",
                           plan::timeText(variant.cutBound), fmt::join(variant.cut, ", "));
     if (!variant.recompute.empty())
-      text += fmt::format("  {:<9} {:>12}   stages that run their forward again: [{}]\n", "recompute",
-                          variant.recompute.size(), fmt::join(variant.recompute, ", "));
+      text += fmt::format(
+          "  {:<9} {:>12}   stages that run their forward again: {}\n", "recompute", variant.recompute.size(),
+          variant.recompute.size() == size_t(variant.stages) ? "all"
+                                                             : fmt::format("[{}]", fmt::join(variant.recompute, ", ")));
     text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
                         *mostInstructions, *fewest);
     if (!variant.steps.empty())

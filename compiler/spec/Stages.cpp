@@ -179,6 +179,9 @@ void checkRecompute(const Spec &spec, Errors &errors) {
       errors.add(given.marks[i], fmt::format("recompute[{}]: expected each stage once, found {} again", i, stage),
                  at->second, "first given here");
   }
+  // Of a cut that is still to be chosen nothing is known, and one that is chosen suits.
+  if (spec.layers && spec.layers->choosesCut && !(given.isSpelledOut() && spec.layers->cut))
+    return;
   for (int64_t stage = 0; stage < spec.stages && !errors.full(); ++stage) {
     const int64_t input = recomputeInputOf(spec, stage), activation = spec.activation[size_t(stage)];
     const bool ofKey = spec.recomputeInput.has_value();

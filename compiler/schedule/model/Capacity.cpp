@@ -40,6 +40,8 @@ std::vector<__int128> leastLimits(const Problem &problem) {
   for (size_t s = 0; s != problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
     const auto rank = size_t(problem.rankOf[s]);
+    if (problem.before(int32_t(s)) < 0) // a microbatch goes through one copy
+      std::fill(held.begin(), held.end(), 0);
     held[rank] += takenBy(stage, Letter::F);
     // B and W of the later stages are done then.
     const Letter backward = problem.backward == BackwardMode::Fused ? Letter::BW : Letter::B;
