@@ -24,10 +24,12 @@ Model randomModel(schedule::Random &random) {
     int chunks;
   };
   const Kind kinds[] = {
-      {"1f1b", "fused", 1},  {"1f1b", "split", 1},       {"zb-h1", "split", 1},  {"zb-h1", "mixed", 1},
-      {"gpipe", "fused", 1}, {"eager-1f1b", "fused", 1}, {"v-half", "split", 2}, {"interleaved-1f1b", "fused", 2}};
+      {"1f1b", "fused", 1},   {"1f1b", "split", 1},       {"zb-h1", "split", 1},  {"zb-h1", "mixed", 1},
+      {"gpipe", "fused", 1},  {"eager-1f1b", "fused", 1}, {"v-half", "split", 2}, {"interleaved-1f1b", "fused", 2},
+      {"chimera", "fused", 1}};
   const Kind &kind = kinds[random.below(std::size(kinds))];
-  const int ranks = 2 + upTo(kind.chunks == 2 ? 0 : 2);
+  const bool bothWays = std::string(kind.schedule) == "chimera";
+  const int ranks = 2 + upTo(kind.chunks == 2 || bothWays ? 0 : 2);
   Model model{{}, ranks * kind.chunks};
   std::vector<std::string> lists(7);
   for (int i = 0; i != model.stages; ++i) {
@@ -47,8 +49,11 @@ Model randomModel(schedule::Random &random) {
       "pipec: 1\npipeline: {{ranks: {}, microbatches: {}{}}}\ncosts:\n  forward: [{}]\n{}{}  recompute: [{}]\n"
       "  link: {{latency: {}us, bandwidth: {}GB/s}}\ntensors: {{boundary: {}MiB, activation: [{}], "
       "recompute_input: [{}], weight_context: {}MiB}}\nschedule: {}\nbackward: {}\ncommunicator: {}\n",
-      ranks, ranks * (1 + upTo(2)), kind.chunks == 2 ? ", stages_per_rank: 2" : "", lists[0],
-      fused ? "" : fmt::format("  backward_input: [{}]\n  backward_weight: [{}]\n", lists[1], lists[2]),
+      ranks, ranks * (1 + upTo(2)),
+      kind.chunks == 2 ? ", stages_per_rank: 2"
+      : bothWays       ? ", placement: bidirectional"
+                       : "",
+      lists[0], fused ? "" : fmt::format("  backward_input: [{}]\n  backward_weight: [{}]\n", lists[1], lists[2]),
       fused || mixed ? fmt::format("  backward: [{}]\n", lists[3]) : "", lists[4], upTo(2) * 500, upTo(1) == 0 ? 1 : 50,
       upTo(2), lists[5], lists[6], upTo(9), kind.schedule, kind.backward, upTo(2) == 0 ? "shared" : "per_edge");
   return model;
