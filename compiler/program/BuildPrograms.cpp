@@ -57,6 +57,7 @@ public:
     inputs.clear();
     lastWeight.clear();
     int32_t awaited = 0; // how many W the letters so far have waited for
+    const bool recomputes = problem.recomputes();
     for (size_t i = 0; i != word.size(); ++i) {
       const auto awaits = [&] {
         if (waits && (*waits)[i] > awaited) {
@@ -64,7 +65,7 @@ public:
           use(weights[size_t(awaited - 1)]);
         }
       };
-      if (const int32_t again = schedule::recomputedBefore(problem, word, i); again >= 0) {
+      if (const int32_t again = recomputes ? schedule::recomputedBefore(problem, word, i) : -1; again >= 0) {
         addPass({again, schedule::Letter::R});
         awaits();
       }

@@ -61,8 +61,9 @@ Bytes peakOf(const Problem &problem, const Word &word) {
     peak = std::max(peak, live + takenBy(problem.stages[size_t(stage)], letter));
     live += changeOf(problem.stages[size_t(stage)], letter);
   };
+  const bool recomputes = problem.recomputes();
   for (size_t at = 0; at != word.size(); ++at) {
-    if (const int32_t again = recomputedBefore(problem, word, at); again >= 0)
+    if (const int32_t again = recomputes ? recomputedBefore(problem, word, at) : -1; again >= 0)
       run(again, Letter::R);
     run(word[at].stage, word[at].letter);
   }
