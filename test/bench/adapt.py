@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The decision maker in virtual time: five workloads on networks that others load, each with kFkB of k = 1, 2, 3 at the
+largest microbatch that memory holds; beside each variant fixed, two tuners and an oracle.
+
+  adapt.py PIPEC [--steps N] [--workload NAME] [--seed S]
+
+Others use each direction of each link, on and off for times that are exponential; a transfer gets 1/(1 + how many do) of
+the link. Fails if it is ever more than 1 % behind the best variant fixed.
+"""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+# A microbatch of b samples: F takes f0 + f1 b, BW twice that; it sends msg b bytes and keeps act b.
+WORKLOADS = [
+    {"name": "gpt_medium_s1024_p8", "p": 8, "f0_ms": 1.0, "f1_ms": 2.0, "msg": 2097000, "act": 358000000, "mem": 28000000000, "B": 384,
+     "b": [1, 2, 3, 4, 6, 8]},
+    {"name": "gpt_medium_s512_p8", "p": 8, "f0_ms": 2.0, "f1_ms": 1.0, "msg": 1049000, "act": 117000000, "mem": 16000000000, "B": 768,
+     "b": [1, 2, 3, 4, 6, 8, 12, 16]},
+    {"name": "gpt_1p3b_s1024_p8", "p": 8, "f0_ms": 3.6, "f1_ms": 7.2, "msg": 4190000, "act": 490000000, "mem": 22000000000, "B": 192,
+     "b": [1, 2, 3, 4]},
+    {"name": "bert_large_s512_p4", "p": 4, "f0_ms": 2.4, "f1_ms": 2.4, "msg": 1050000, "act": 360000000, "mem": 20000000000, "B": 384,
+     "b": [1, 2, 3, 4, 6, 8, 12]},
+    {"name": "unet_like_p4", "p": 4, "f0_ms": 9.0, "f1_ms": 9.0, "msg": 12600000, "act": 1350000000, "mem": 26000000000, "B": 128,
+     "b": [1, 2, 4]},
+]
+# Seconds on and off; `window`: after so many it begins anew; `only`: one link; `regime`: quiet and loaded by turns.
+NETWORKS = [
+    {"name": "rdma100_exclusive", "MB": 11250, "us": 20, "flows": 0, "on": 0, "off": 0, "window": 20},
+    {"name": "rdma100_light", "MB": 11250, "us": 20, "flows": 2, "on": 0.5, "off": 1.5, "window": 20},
+    {"name": "rdma100_heavy", "MB": 11250, "us": 20, "flows": 8, "on": 0.5, "off": 0.5, "window": 20},
+    {"name": "eth25_exclusive", "MB": 2812, "us": 60, "flows": 0, "on": 0, "off": 0, "window": 20},
+    {"name": "eth25_light", "MB": 2812, "us": 60, "flows": 1, "on": 0.5, "off": 1.5, "window": 20},
+    {"name": "eth25_medium", "MB": 2812, "us": 60, "flows": 2, "on": 0.5, "off": 0.5, "window": 20},
+    {"name": "eth25_heavy", "MB": 2812, "us": 60, "flows": 4, "on": 0.5, "off": 0.5, "window": 20},
+    {"name": "eth25_bursty_ms", "MB": 2812, "us": 60, "flows": 3, "on": 0.02, "off": 0.03, "window": 4},
+    {"name": "rdma100_one_slow_link", "MB": 11250, "us": 20, "flows": 15, "on": 5, "off": 0.05, "window": 60, "only": 2},
+    {"name": "rdma100_regime60s", "MB": 11250, "us": 20, "flows": 10, "on": 0.5, "off": 0.2, "window": 120, "regime": 60},
+]
+
+
+def variants(load):
+    """(k, samples of a microbatch): of each k the largest that memory holds and that divides the batch."""
+    found = []
+    for k in (1, 2, 3):
+        fits = [b for b in load["b"] if k * load["p"] * b * load["act"] <= load["mem"]
+                and load["B"] % b == 0]
+        if fits and (k, fits[-1]) not in found:
+            found.append((k, fits[-1]))
+    return found
+
+
+def spec(load, network, ks):
+    rows = "".join(f"  - {{schedule: {{name: kfkb, k: {k}}}, pipeline: {{microbatch_size: {b}}}}}\n" for k, b in ks)
+    f0, f1 = load["f0_ms"], load["f1_ms"]
+    return (f"pipec: 1\npipeline: {{ranks: {load['p']}, batch: {load['B']}, microbatch_size: {ks[0][1]}}}\n"
+            f"costs: {{forward: {{fixed: {f0}ms, per_sample: {f1}ms}}, "
+            f"backward: {{fixed: {2 * f0}ms, per_sample: {2 * f1}ms}}, "
+            f"link: {{latency: {network['us']}us, bandwidth: {network['MB']}MB/s}}}}\n"
+            f"tensors: {{boundary: {{per_sample: {load['msg']}B}}, "
+            f"activation: {{per_sample: {load['act']}B}}}}\n"
+            f"schedule: 1f1b\nvariants:\n{rows}")
+
+
+def users(rng, network):
+    """{milliseconds: how many others use the link from then on}"""
+    window, changes = network["window"] * 1000, {0: 0}
+    for _ in range(network["flows"]):
+        at, on = rng.expovariate(1 / network["off"]) * 1000 if network["off"] else 0, False
+        while at < window:
+            on = not on
+            changes[int(at)] = changes.get(int(at), 0) + (1 if on else -1)
+            at += rng.expovariate(1 / network["on" if on else "off"]) * 1000
+    counts, now = {}, 0
+    for at in sorted(changes):
+        now += changes[at]
+        counts[at] = now if at >= 1000 * network.get("regime", 0) else 0
+    if "regime" in network:
+        counts[1000 * network["regime"]] = [count for at, count in sorted(counts.items())
+                                            if at >= 1000 * network["regime"]][0]
+    return counts
+
+
+def scenario(network, ranks, rng):
+    def rate(count):
+        return f"{network['MB'] * 1000 // (1 + count)}kB/s"
+    own = {"bandwidth": rate(0), "latency": f"{network['us']}us"}
+    links = []
+    for link in range(ranks - 1):
+        for a, b in ((link, link + 1), (link + 1, link)):
+            counts = users(rng, network)
+            if network["flows"] == 0 or network.get("only", link) != link:
+                continue
+            links.append({"from": a, "to": b, "bandwidth": rate(counts.pop(0)), "latency": own["latency"],
+                          "changes": [{"at": f"{at}ms", "bandwidth": rate(count)} for at, count in sorted(counts.items())],
+                          "repeat": f"{network['window']}s"})
+    return {"scenario": 1, "default": own, "links": links}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pipec")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--workload")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    worst, regrets = 0, []
+    with tempfile.TemporaryDirectory() as folder:
+        for load in WORKLOADS:
+            if options.workload not in (None, load["name"]):
+                continue
+            ks = variants(load)
+            print(f"{load['name']}: (k, samples) {ks}")
+            for network in NETWORKS:
+                plan, net = os.path.join(folder, "plan.yaml"), os.path.join(folder, "net.json")
+                with open(plan, "w", encoding="utf-8") as file:
+                    file.write(spec(load, network, ks))
+                with open(net, "w", encoding="utf-8") as file:
+                    json.dump(scenario(network, load["p"], random.Random(options.seed)), file)
+                done = subprocess.run([options.pipec, "report", plan, "--network", net, "--steps", str(options.steps),
+                                       "--adapt", "--json"], capture_output=True, text=True)
+                if done.returncode != 0:
+                    sys.exit(done.stderr)
+                own = json.loads(done.stdout)["adapt"]
+                least = min(own["fixed_ms"])
+                behind = own["total_ms"] / least - 1
+                worst = max(worst, behind)
+                regrets.append(own["regret"])
+                tuned = [100 * (own[name] / own["oracle_ms"] - 1) for name in ("tuner_ms", "profile_ms")]
+                print(f"  {network['name']:24} regret {100 * own['regret']:5.2f} %, to the best fixed "
+                      f"{100 * behind:+6.2f} % (k = {ks[own['fixed_ms'].index(least)][0]}), ahead of k = 1 by "
+                      f"{100 * (own['fixed_ms'][0] / own['total_ms'] - 1):6.2f} %, {own['switches']:3} swaps; tuners "
+                      f"{tuned[0]:5.2f} and {tuned[1]:5.2f} %")
+    print(f"mean regret {100 * sum(regrets) / len(regrets):.2f} %, most {100 * max(regrets):.2f} %; at most "
+          f"{100 * worst:.2f} % behind the best fixed")
+    sys.exit(worst > 0.01)
+
+
+if __name__ == "__main__":
+    main()
