@@ -109,10 +109,7 @@ void Import::fillProblem(schedule::Problem &problem) {
     stage.backward = spec.backward && whole ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
     if (spec.recomputed.has(int64_t(s))) {
       const schedule::Again again = againOf(s);
-      stage.input = again.input;
-      stage.recompute = again.recompute;
-      stage.backwardInput += stage.recompute;
-      stage.backward += stage.recompute;
+      schedule::recompute(stage, again.input, again.recompute);
     }
     stage.optimizer = spec.optimizer[s];
     if (spec.overlapped) // words without pairs too are bounded by what pairs would take

@@ -94,16 +94,17 @@ std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules
   const auto over = [](const schedule::Problem &each) {
     return each.memoryLimit == 0 ? 0 : std::max<__int128>(__int128(schedule::leastLimit(each)) - each.memoryLimit, 0);
   };
-  Trial trial;
-  trial.cost.excess = over(problem);
-  for (const schedule::Problem &each : problems)
-    trial.cost.excess = std::min(trial.cost.excess, over(each));
-  trial.fits = trial.cost.excess == 0;
   const bool isShared = lower.has_value();
-  if (trial.fits && !lower)
-    for (const schedule::Problem &each : problems)
-      if (over(each) == 0)
-        lower = std::min(lower.value_or(limits::kTime), schedule::boundOf(each, by));
+  Trial trial;
+  std::optional<__int128> excess;
+  for (const schedule::Problem &each : problems) {
+    const __int128 its = over(each);
+    excess = std::min(excess.value_or(its), its);
+    if (its == 0 && !isShared)
+      lower = std::min(lower.value_or(limits::kTime), schedule::boundOf(each, by));
+  }
+  trial.cost.excess = *excess;
+  trial.fits = *excess == 0;
   trial.lower = trial.fits ? *lower : 0;
   // What a search comes to. A bound under a tight limit is near it; one that is shared knows nothing of R.
   const schedule::Time guess = isShared                  ? trial.lower + trial.lower / 4 + busiestAgain(problem)

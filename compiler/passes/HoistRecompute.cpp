@@ -46,7 +46,7 @@ Judged judge(const ProgramSet &set, pipe::PipelineOp known) {
     made.fits &= result.peak <= limit;
     made.room.push_back(__int128(limit) - result.peak + result.peakActivation);
   }
-  // Slots do not matter to when passes run, or the run without them is the better guide.
+  // Times are of the programs as they stand: allocation may have put instructions in another order.
   simulate::Options options;
   options.keepTimes = true;
   simulate::Result result;

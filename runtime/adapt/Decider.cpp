@@ -17,7 +17,7 @@ Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first)
     : forecast(std::move(candidates)), corrections(forecast.count(), kOne), current(first), regime(first) {
   for (Policy &each : policiesFor(forecast.count())) {
     const size_t begins = each.stays >= 0 ? size_t(each.stays) : first;
-    policies.push_back({std::move(each), begins});
+    policies.push_back({std::move(each), begins, {}});
   }
   leader = first; // stays
 }
@@ -25,14 +25,13 @@ Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first)
 Hindsight Decider::look(const StepReport &report) const {
   Hindsight seen;
   const Time step = report.slices.empty() ? 0 : report.slices.back().end - report.slices.front().begin;
-  std::optional<simulate::Scenario> expected = phase.expected(step);
-  if (expected) {
-    simulate::Scenario known = estimator.lately(report, 1);
-    expected->links.merge(known.links); // of which nothing was measured then
-    expected->slow = known.slow;
-  }
   const simulate::Scenario during = estimator.during(report), late = estimator.lately(report, kSlices / 2),
                            latest = estimator.lately(report, 1);
+  std::optional<simulate::Scenario> expected = phase.expected(step);
+  if (expected) {
+    expected->links.insert(latest.links.begin(), latest.links.end()); // of which nothing was measured then
+    expected->slow = latest.slow;
+  }
   for (size_t c = 0; c != forecast.count(); ++c) {
     const auto corrected = [&](Time time) { return Time(__int128(time) * corrections[c] / kOne); };
     seen.step.push_back(corrected(forecast.stepTime(c, during)));
@@ -41,10 +40,7 @@ Hindsight Decider::look(const StepReport &report) const {
     if (expected)
       seen.phase.push_back(corrected(forecast.secondStep(c, *expected)));
   }
-  if (!report.slices.empty()) {
-    seen.begin = report.slices.front().begin;
-    seen.end = report.slices.back().end;
-  }
+  seen.end = report.slices.empty() ? 0 : report.slices.back().end;
   return seen;
 }
 
@@ -66,8 +62,8 @@ void Decider::score(const Hindsight &seen, const simulate::Scenario &network) {
   for (Scored &each : policies) {
     each.score -= each.score / kForgets;
     each.score += seen.step[each.proposed];
-    const Times predicted = each.policy.predict(history);
-    const size_t next = each.policy.stays >= 0 ? size_t(each.policy.stays) : leastOf(predicted);
+    each.predicted = each.policy.predict(history);
+    const size_t next = each.policy.stays >= 0 ? size_t(each.policy.stays) : leastOf(each.predicted);
     if (next == each.proposed)
       continue;
     const auto [at, isNew] = swaps.try_emplace({each.proposed, next});
@@ -113,7 +109,7 @@ Decision Decider::decide(const StepReport &report) {
     if (policies[p].score + step / kLeads < policies[leader].score)
       leader = p;
   const Scored &lead = policies[leader];
-  Decision decision{current, current, seen.end, lead.policy.name, "", lead.policy.predict(history), dwell};
+  Decision decision{current, current, seen.end, lead.policy.name, "", lead.predicted, dwell};
   const size_t wanted = lead.proposed;
   if (wanted == current)
     return decision;

@@ -31,6 +31,7 @@ private:
   struct Scored {
     Policy policy;
     size_t proposed = 0; // for the step that runs
+    Times predicted;     // of that step
     Time score = 0;      // what it would have cost, old steps counting less
   };
 

@@ -27,7 +27,7 @@ public:
 
 private:
   Time stepTime(size_t candidate, const simulate::Scenario &network, int64_t count) const;
-  Time end(const std::vector<size_t> &steps, const simulate::Scenario &network) const;
+  std::vector<Time> ends(const std::vector<size_t> &steps, const simulate::Scenario &network) const;
 
   std::vector<const plan::Variant *> candidates;
   int64_t steps = 2; // of each, that are walked

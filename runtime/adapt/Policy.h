@@ -20,7 +20,7 @@ struct Hindsight {
   Times step;         // under what was measured in it
   Times late, latest; // under what was measured in the last half of it, and in the last eighth
   Times phase;        // the next step under what was measured a period ago; empty where there is none
-  Time begin = 0, end = 0;
+  Time end = 0;       // of what was measured
 };
 
 /// The last steps, the newest last.

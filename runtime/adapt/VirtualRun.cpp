@@ -157,17 +157,7 @@ Status profiler(const std::vector<const plan::Variant *> &candidates, const simu
 }
 
 Status fixed(const plan::Variant &candidate, const simulate::Scenario &network, int64_t steps, Course &course) {
-  simulate::Options options;
-  options.scenario = &network;
-  simulate::SteppedRun run(options);
-  for (int64_t step = 0; step != steps; ++step) {
-    if (Status status = run.step(candidate); !status.ok())
-      return status;
-    course.ran.push_back(0);
-    course.steps.push_back(run.stepTime());
-  }
-  course.total = run.end();
-  return {};
+  return runSteps({&candidate}, network, steps, course, [](const StepReport &) { return size_t(0); });
 }
 
 Status oracle(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
@@ -175,7 +165,6 @@ Status oracle(const std::vector<const plan::Variant *> &candidates, const simula
   simulate::Options options;
   options.scenario = &network;
   simulate::SteppedRun run(options);
-  std::vector<Time> begins;
   for (int64_t step = 0; step != steps; ++step) {
     const std::vector<Time> fence = run.fence(), ends = run.ends();
     const size_t current = step == 0 ? candidates.size() : course.ran.back();

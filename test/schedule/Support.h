@@ -129,10 +129,8 @@ inline void recomputeSome(Random &random, Problem &problem) {
   for (Stage &stage : problem.stages) {
     if (pick(random, 0, 2) == 0)
       continue;
-    stage.input = pick(random, 0, stage.activation + stage.context);
-    stage.recompute = pick(random, 0, 2) * stage.forward / 2;
-    stage.backward += stage.recompute;
-    stage.backwardInput += stage.recompute;
+    const Bytes input = pick(random, 0, stage.activation + stage.context);
+    recompute(stage, input, pick(random, 0, 2) * stage.forward / 2);
   }
 }
 

@@ -215,21 +215,28 @@ std::vector<std::vector<int32_t>> Problem::stagesByRank() const {
   return result;
 }
 
-Problem withoutBackwardContexts(const Problem &problem) {
+/// The problem with each stage changed by `change`, which returns for how many bytes beside what its passes then hold
+/// the stage's rank must leave room: for those of one stage at a time.
+template <typename Change> static Problem withRoom(const Problem &problem, Change change) {
   Problem plain = problem;
   plain.workspace.resize(size_t(problem.ranks));
   std::vector<Bytes> room(size_t(problem.ranks));
   for (size_t s = 0; s != problem.stages.size(); ++s) {
-    Stage &stage = plain.stages[s];
-    const Bytes made = std::exchange(stage.backwardContext, 0);
     Bytes &most = room[size_t(problem.rankOf[s])];
-    most = std::max(most, made);
-    stage.activation -= std::min(stage.activation, made);
-    stage.context = std::min(stage.context + made, limits::kBytes);
+    most = std::max(most, change(plain.stages[s]));
   }
   for (size_t r = 0; r != room.size(); ++r)
     plain.workspace[r] = std::min(plain.workspace[r] + room[r], limits::kBytes);
   return plain;
+}
+
+Problem withoutBackwardContexts(const Problem &problem) {
+  return withRoom(problem, [](Stage &stage) {
+    const Bytes made = std::exchange(stage.backwardContext, 0);
+    stage.activation -= std::min(stage.activation, made);
+    stage.context = std::min(stage.context + made, limits::kBytes);
+    return made;
+  });
 }
 
 Problem withoutRecompute(const Problem &problem) {
@@ -244,27 +251,18 @@ Problem withoutRecompute(const Problem &problem) {
 }
 
 Problem withoutInputs(const Problem &problem) {
-  Problem plain = problem;
-  plain.workspace.resize(size_t(problem.ranks));
-  std::vector<Bytes> room(size_t(problem.ranks));
-  for (size_t s = 0; s != problem.stages.size(); ++s) {
-    Stage &stage = plain.stages[s];
+  return withRoom(problem, [&](Stage &stage) -> Bytes {
     if (!stage.input)
-      continue;
-    Bytes &most = room[size_t(problem.rankOf[s])];
-    if (problem.backward == BackwardMode::Split) {
-      most =
-          std::max(most, problem.mixed ? std::min(stage.activation + stage.context, limits::kBytes) : stage.activation);
+      return 0;
+    const Bytes both = std::min(stage.activation + stage.context, limits::kBytes);
+    const bool isSplit = problem.backward == BackwardMode::Split;
+    const Bytes room = isSplit && !problem.mixed ? stage.activation : both; // a whole backward needs both at once
+    if (isSplit)
       stage.backwardContext = std::min(stage.backwardContext + stage.context, limits::kBytes);
-    } else {
-      most = std::max(most, std::min(stage.activation + stage.context, limits::kBytes));
-    }
     stage.activation = *std::exchange(stage.input, std::nullopt);
     stage.context = 0;
-  }
-  for (size_t r = 0; r != room.size(); ++r)
-    plain.workspace[r] = std::min(plain.workspace[r] + room[r], limits::kBytes);
-  return plain;
+    return room;
+  });
 }
 
 Words oneAtATime(const Problem &problem) {

@@ -49,6 +49,14 @@ struct Stage {
   std::optional<Time> overlapped = std::nullopt;
 };
 
+/// Makes a stage one that is recomputed. Its times of backwards must not have an R in them yet.
+inline void recompute(Stage &stage, Bytes input, Time takes) {
+  stage.input = input;
+  stage.recompute = takes;
+  stage.backwardInput += takes;
+  stage.backward += takes;
+}
+
 /// A time of a stage, and what of it every order of a step takes.
 struct StageTime {
   const char *name;

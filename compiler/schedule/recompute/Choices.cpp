@@ -14,19 +14,10 @@ constexpr size_t kAllUpTo = 6; // stages: 64 choices
 constexpr size_t kMostOfRank = 4;
 constexpr int64_t kMostStages = int64_t(1) << 22; // of all problems together
 
-/// Of a stage of each copy.
-template <typename Change> void changeStage(Problem &problem, int32_t stage, Change change) {
-  for (int32_t copy = 0; copy != problem.copies; ++copy)
-    change(problem.stages[size_t(copy * problem.stagesOfCopy() + stage)]);
-}
-
+/// The same of each copy of a stage.
 void recompute(Problem &problem, int32_t stage, const Again &again) {
-  changeStage(problem, stage, [&](Stage &each) {
-    each.input = again.input;
-    each.recompute = again.recompute;
-    each.backwardInput += again.recompute;
-    each.backward += again.recompute;
-  });
+  for (int32_t copy = 0; copy != problem.copies; ++copy)
+    recompute(problem.stages[size_t(copy * problem.stagesOfCopy() + stage)], again.input, again.recompute);
 }
 
 bool fits(const Problem &problem, const std::vector<__int128> &least, size_t rank) {
@@ -61,8 +52,7 @@ std::vector<std::vector<Problem>> casesOf(const Problem &problem, const MayAgain
     });
     return cases;
   }
-  const Problem free = freest(problem, may);
-  cases.push_back({free});
+  cases.push_back({freest(problem, may)});
   std::vector<std::set<int32_t>> ofRank(size_t(problem.ranks)); // of `may`
   for (size_t s = 0; s != problem.stages.size(); ++s)
     if (const int32_t stage = int32_t(s) % problem.stagesOfCopy(); may.contains(stage))
@@ -74,19 +64,15 @@ std::vector<std::vector<Problem>> casesOf(const Problem &problem, const MayAgain
     stages += int64_t(problem.stages.size()) << ofRank[rank].size();
     if (stages > kMostStages)
       break;
-    MayAgain own;
-    for (const int32_t stage : ofRank[rank])
+    MayAgain own, others = may;
+    for (const int32_t stage : ofRank[rank]) {
       own.emplace(stage, may.at(stage));
+      others.erase(stage);
+    }
+    const Problem free = freest(problem, others);
     std::vector<Problem> some;
     eachChoice(own, [&](const Stages &chosen) {
-      Problem made = free;
-      for (const auto &[stage, again] : own)
-        for (int32_t copy = 0; copy != problem.copies; ++copy) {
-          const auto at = size_t(copy * problem.stagesOfCopy() + stage);
-          made.stages[at] = problem.stages[at];
-        }
-      for (const int32_t stage : chosen)
-        recompute(made, stage, own.at(stage));
+      Problem made = recomputed(free, own, chosen);
       if (fits(made, leastLimits(made), rank))
         some.push_back(std::move(made));
     });

@@ -166,12 +166,17 @@ TEST(Bounds, NoOrderThatRunsForwardsAgainBeatsThem) {
   }
 }
 
+/// Equal stages, one a rank.
+Problem anyUniform(Random &random) {
+  return uniform(static_cast<int32_t>(pick(random, 2, 5)), static_cast<int32_t>(pick(random, 1, 12)),
+                 pick(random, 1, 12), pick(random, 1, 12), pick(random, 0, 12), pick(random, 0, 4),
+                 pick(random, 0, 1) ? BackwardMode::Fused : BackwardMode::Split);
+}
+
 TEST(Bounds, NoEvenOrderThatRunsForwardsAgainBeatsThem) {
   Random random(19);
   for (int n = 0; n < 600; ++n) {
-    Problem problem = uniform(static_cast<int32_t>(pick(random, 2, 5)), static_cast<int32_t>(pick(random, 1, 12)),
-                              pick(random, 1, 12), pick(random, 1, 12), pick(random, 0, 12), pick(random, 0, 4),
-                              pick(random, 0, 1) ? BackwardMode::Fused : BackwardMode::Split);
+    Problem problem = anyUniform(random);
     for (Stage &stage : problem.stages) {
       stage.activation = 4;
       stage.context = n % 3;
@@ -200,9 +205,7 @@ TEST(Bounds, WhatRunsBeforeTheFirstBackwardIsInNoPair) {
 TEST(Bounds, NoneOfOneStageARankBeatsThem) {
   Random random(8);
   for (int n = 0; n < 1000; ++n) {
-    Problem problem = uniform(static_cast<int32_t>(pick(random, 2, 5)), static_cast<int32_t>(pick(random, 1, 12)),
-                              pick(random, 1, 12), pick(random, 1, 12), pick(random, 0, 12), pick(random, 0, 4),
-                              pick(random, 0, 1) ? BackwardMode::Fused : BackwardMode::Split);
+    Problem problem = anyUniform(random);
     problem.staticBytes.assign(problem.ranks, 0);
     problem.workspace.assign(problem.ranks, 0);
     for (Stage &stage : problem.stages)
