@@ -13,13 +13,23 @@ constexpr Time kTaken = 200;   // and its candidate is taken if ahead by a 200th
 
 } // namespace
 
-Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first)
-    : forecast(std::move(candidates)), corrections(forecast.count(), kOne), current(first), regime(first) {
+Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first) : forecast({}) {
+  choose(std::move(candidates), first);
+}
+
+void Decider::choose(std::vector<const plan::Variant *> candidates, size_t running) {
+  forecast = Forecast(std::move(candidates));
+  corrections.assign(forecast.count(), kOne);
+  history.clear();
+  policies.clear();
   for (Policy &each : policiesFor(forecast.count())) {
-    const size_t begins = each.stays >= 0 ? size_t(each.stays) : first;
+    const size_t begins = each.stays >= 0 ? size_t(each.stays) : running;
     policies.push_back({std::move(each), begins, {}});
   }
-  leader = first; // stays
+  leader = running; // stays
+  lives.clear();
+  regime = running;
+  age = 0;
 }
 
 Hindsight Decider::look(const StepReport &report) const {
@@ -93,6 +103,7 @@ int64_t Decider::expectedDwell(size_t best) {
 }
 
 Decision Decider::decide(const StepReport &report) {
+  const size_t current = report.candidate;
   estimator.take(report);
   phase.take(report);
   correct(report);
@@ -122,7 +133,6 @@ Decision Decider::decide(const StepReport &report) {
   decision.to = wanted;
   decision.why =
       fmt::format("{} us a step for {} steps, against {} us for the swap", gain / 1'000'000, dwell, cost / 1'000'000);
-  current = wanted;
   return decision;
 }
 

@@ -22,7 +22,11 @@ class Decider {
 public:
   explicit Decider(std::vector<const plan::Variant *> candidates, size_t first = 0);
 
-  /// Called once a step, when the next is to be permitted.
+  /// Chooses among others from now on. What is known of network and ranks stays.
+  void choose(std::vector<const plan::Variant *> candidates, size_t running);
+
+  /// Called once a step, when the next is to be permitted. What was decided before need not have been done:
+  /// `report.candidate` says what runs.
   Decision decide(const StepReport &report);
 
   const Estimator &estimates() const { return estimator; }
@@ -47,7 +51,6 @@ private:
   std::vector<Scored> policies;
   std::vector<int64_t> corrections; // by candidate, in 1024ths
   size_t leader = 0;
-  size_t current;
   // Regimes: how long one candidate was the best.
   std::vector<int64_t> lives;
   size_t regime = 0;

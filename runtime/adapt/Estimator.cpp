@@ -2,22 +2,7 @@
 
 namespace pipec::adapt {
 
-namespace {
-
 using simulate::Scenario;
-
-void addTo(Tally &sum, const Tally &more) {
-  if (more.count == 0)
-    return;
-  sum.least = sum.count == 0 ? more.least : std::min(sum.least, more.least);
-  sum.greatest = std::max(sum.greatest, more.greatest);
-  sum.count += more.count;
-  sum.sum += more.sum;
-  sum.planned += more.planned;
-  sum.bytes += more.bytes;
-}
-
-} // namespace
 
 /// Of transfers that carry something and take longer than their latency.
 Scenario::Stretch stretchOf(const Tally &tally, Time at) {
@@ -38,7 +23,7 @@ void Estimator::take(const StepReport &report) {
                      slice.begin};
     }
     for (const auto &[rank, tally] : slice.ranks)
-      addTo(ranks[rank], tally);
+      ranks[rank].add(tally);
   }
   for (const auto &[rank, tally] : ranks)
     if (tally.planned > 0)
@@ -70,7 +55,7 @@ Scenario Estimator::lately(const StepReport &report, int slices) const {
   std::map<std::pair<int32_t, int32_t>, Tally> last;
   for (size_t s = report.slices.size() - std::min(report.slices.size(), size_t(slices)); s != report.slices.size(); ++s)
     for (const auto &[link, tally] : report.slices[s].links)
-      addTo(last[link], tally);
+      last[link].add(tally);
   for (const auto &[link, estimate] : known) {
     const auto found = last.find(link);
     scenario.links[link] = {found != last.end() ? stretchOf(found->second, 0)

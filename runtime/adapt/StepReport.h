@@ -28,6 +28,16 @@ struct Tally {
     this->planned += planned;
     this->bytes += bytes;
   }
+  void add(const Tally &more) {
+    if (more.count == 0)
+      return;
+    least = count == 0 ? more.least : std::min(least, more.least);
+    greatest = std::max(greatest, more.greatest);
+    count += more.count;
+    sum += more.sum;
+    planned += more.planned;
+    bytes += more.bytes;
+  }
 };
 
 /// Part of a step.

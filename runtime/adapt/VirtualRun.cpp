@@ -1,5 +1,6 @@
 #include "runtime/adapt/VirtualRun.h"
 
+#include "runtime/adapt/Measured.h"
 #include "runtime/simulate/SteppedRun.h"
 
 #include <algorithm>
@@ -10,51 +11,21 @@ namespace pipec::adapt {
 
 namespace {
 
-/// A transfer, or an operation of a rank.
-struct Sample {
-  Time begin = 0, end = 0, planned = 0;
-  plan::Bytes bytes = 0;
-  int32_t from = 0, to = -1; // -1: an operation of rank `from`
-};
-
-/// What of a run has been measured and not yet reported.
-class Measured {
-public:
-  void see(const simulate::Event &event) {
-    const plan::Operation &operation = *event.operation;
-    if (operation.kind == plan::Kind::Recv)
-      samples.push_back({event.start, event.end, operation.latency, operation.bytes, operation.peer, event.rank});
-    else if (plan::isBusy(operation.kind) && operation.cost > 0)
-      samples.push_back({event.start, event.end, operation.cost, 0, event.rank, -1});
+/// What an event says of its link or its rank, if anything.
+void see(const simulate::Event &event, Measured &measured) {
+  const plan::Operation &operation = *event.operation;
+  Sample sample{event.end, {}, event.rank, -1};
+  if (operation.kind == plan::Kind::Recv) {
+    sample.from = operation.peer;
+    sample.to = event.rank;
+    sample.tally.add(event.end - event.start, operation.latency, operation.bytes);
+  } else if (plan::isBusy(operation.kind) && operation.cost > 0) {
+    sample.tally.add(event.end - event.start, operation.cost, 0);
+  } else {
+    return;
   }
-
-  /// What has ended by `now`, in slices since the last report.
-  std::vector<Slice> report(Time now) {
-    std::vector<Slice> slices(kSlices);
-    const Time length = std::max<Time>(now - reported, kSlices);
-    for (int s = 0; s != kSlices; ++s) {
-      slices[size_t(s)].begin = reported + length * s / kSlices;
-      slices[size_t(s)].end = reported + length * (s + 1) / kSlices;
-    }
-    std::vector<Sample> later;
-    for (const Sample &each : samples) {
-      if (each.end > now) {
-        later.push_back(each);
-        continue;
-      }
-      const auto at = size_t(std::clamp<Time>((each.end - reported) * kSlices / length, 0, kSlices - 1));
-      Tally &tally = each.to < 0 ? slices[at].ranks[each.from] : slices[at].links[{each.from, each.to}];
-      tally.add(each.end - each.begin, each.planned, each.bytes);
-    }
-    samples = std::move(later);
-    reported = now;
-    return slices;
-  }
-
-private:
-  std::vector<Sample> samples;
-  Time reported = 0;
-};
+  measured.add(sample);
+}
 
 /// Passes in pairs end together, which says nothing of one of them.
 bool hasPairs(const std::vector<const plan::Variant *> &candidates) {
@@ -75,7 +46,7 @@ Status runSteps(const std::vector<const plan::Variant *> &candidates, const simu
   options.scenario = &network;
   options.observe = [&](const simulate::Event &event) {
     if (!pairs || plan::isTransfer(event.operation->kind))
-      measured.see(event);
+      see(event, measured);
   };
   simulate::SteppedRun run(options);
   Time now = 0, lastEnd = 0;

@@ -1,5 +1,6 @@
 #include "tools/pipec/AdaptReport.h"
 
+#include "runtime/adapt/AdaptJson.h"
 #include "runtime/adapt/VirtualRun.h"
 #include "runtime/plan/Text.h"
 #include "tools/commandline/Standard.h"
@@ -50,39 +51,12 @@ std::vector<double> inMilliseconds(const std::vector<plan::Time> &times) {
   return made;
 }
 
-nlohmann::ordered_json decisionsJson(const Runs &runs) {
+nlohmann::ordered_json changes(const Runs &runs) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i != runs.decisions.size(); ++i)
-    if (const adapt::Decision &each = runs.decisions[i]; each.from != each.to)
-      list.push_back({{"step", i + 1},
-                      {"at_ms", milliseconds(each.at)},
-                      {"from", each.from},
-                      {"to", each.to},
-                      {"policy", each.policy},
-                      {"why", each.why},
-                      {"predicted_ms", inMilliseconds(each.predicted)},
-                      {"dwell_s", double(each.dwell) * milliseconds(each.predicted[each.to]) / 1e3}});
+    if (runs.decisions[i].from != runs.decisions[i].to)
+      list.push_back(adapt::toJson(runs.decisions[i], int64_t(i) + 1));
   return list;
-}
-
-nlohmann::ordered_json estimatesJson(const plan::Plan &plan, const adapt::Estimator &estimates) {
-  nlohmann::ordered_json links = nlohmann::ordered_json::array(), stages = nlohmann::ordered_json::array();
-  for (const auto &[ends, each] : estimates.links())
-    links.push_back({{"from", ends.first},
-                     {"to", ends.second},
-                     {"latency_us", double(each.latency) / 1e6},
-                     {"bandwidth", each.bandwidth},
-                     {"samples", each.samples},
-                     {"spread", milliseconds(each.spread)},
-                     {"since_ms", milliseconds(each.since)}});
-  for (const auto &[rank, each] : estimates.ranks())
-    for (const int32_t stage : plan.variants.front().programs[size_t(rank)].stages)
-      stages.push_back({{"stage", stage},
-                        {"rank", rank},
-                        {"percent", each.percent},
-                        {"samples", each.samples},
-                        {"since_ms", milliseconds(each.since)}});
-  return {{"links", links}, {"stages", stages}};
 }
 
 std::string textOf(const plan::Plan &plan, const Runs &runs) {
@@ -144,8 +118,8 @@ int reportAdapted(const CommandOptions &options, const plan::Plan &plan, const s
                      {"oracle_ran", runs.oracle.ran},
                      {"regret", runs.regret()},
                      {"switches", runs.own.switches()},
-                     {"decisions", decisionsJson(runs)},
-                     {"estimates", estimatesJson(plan, runs.estimates)}};
+                     {"decisions", changes(runs)},
+                     {"estimates", adapt::toJson(runs.estimates, plan.variants.front())}};
   fmt::print("{}", jsonText(object));
   return 0;
 }

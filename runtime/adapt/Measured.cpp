@@ -1,0 +1,27 @@
+#include "runtime/adapt/Measured.h"
+
+namespace pipec::adapt {
+
+std::vector<Slice> Measured::report(Time now) {
+  std::vector<Slice> slices(kSlices);
+  const Time length = std::max<Time>(now - reported, kSlices);
+  for (int s = 0; s != kSlices; ++s) {
+    slices[size_t(s)].begin = reported + length * s / kSlices;
+    slices[size_t(s)].end = reported + length * (s + 1) / kSlices;
+  }
+  std::vector<Sample> later;
+  for (Sample &each : samples) {
+    if (each.end > now) {
+      later.push_back(std::move(each));
+      continue;
+    }
+    const auto at = size_t(std::clamp<Time>((each.end - reported) * kSlices / length, 0, kSlices - 1));
+    Tally &tally = each.to < 0 ? slices[at].ranks[each.from] : slices[at].links[{each.from, each.to}];
+    tally.add(each.tally);
+  }
+  samples = std::move(later);
+  reported = now;
+  return slices;
+}
+
+} // namespace pipec::adapt

@@ -1,0 +1,27 @@
+// What of a run has been measured and not yet been reported, from whichever rank it comes.
+#pragma once
+
+#include "runtime/adapt/StepReport.h"
+
+namespace pipec::adapt {
+
+/// Transfers of a link, or operations of a rank, that ended close together.
+struct Sample {
+  Time end = 0; // of the last of them, from the run's start
+  Tally tally;
+  int32_t from = 0, to = -1; // a link; -1: operations of rank `from`
+};
+
+class Measured {
+public:
+  void add(Sample sample) { samples.push_back(std::move(sample)); }
+
+  /// What has ended by `now`, in slices since the last report. What ends later waits for the next.
+  std::vector<Slice> report(Time now);
+
+private:
+  std::vector<Sample> samples;
+  Time reported = 0;
+};
+
+} // namespace pipec::adapt
