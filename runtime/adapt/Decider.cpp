@@ -26,7 +26,7 @@ void Decider::choose(std::vector<const plan::Variant *> candidates, size_t runni
     const size_t begins = each.stays >= 0 ? size_t(each.stays) : running;
     policies.push_back({std::move(each), begins, {}});
   }
-  leader = running; // stays
+  leader = before = running; // stays
   lives.clear();
   regime = running;
   age = 0;
@@ -113,6 +113,8 @@ Decision Decider::decide(const StepReport &report) {
     history.pop_front();
   const simulate::Scenario network = estimator.lately(report, kSlices / 2);
   score(seen, network);
+  ahead += seen.step[0] - seen.step[current] - (before == current ? 0 : forecast.swapCost(before, current, network));
+  before = current;
   const int64_t dwell = expectedDwell(leastOf(seen.step));
 
   const Time step = seen.step[current];

@@ -6,8 +6,7 @@
 
 namespace pipec::adapt {
 
-/// Of a directed link, from its last measured slice. The latency is the plan's: transfers of one size do not tell it
-/// from the time on the wire.
+/// Of a directed link, from its last measured slice.
 struct LinkEstimate {
   Time latency = 0;
   int64_t bandwidth = 0; // bytes a second; 0: unlimited

@@ -17,7 +17,7 @@ using plan::Time;
 struct Tally {
   int64_t count = 0;
   Time sum = 0, least = 0, greatest = 0; // of what each took: of a transfer from when both ends were ready to arrival
-  Time planned = 0;                      // sum; of a transfer its latency alone
+  Time planned = 0;                      // sum; of a transfer: for how long it was on its way, the wire free
   plan::Bytes bytes = 0;                 // sum
 
   void add(Time took, Time planned, plan::Bytes bytes) {

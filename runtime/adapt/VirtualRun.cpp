@@ -1,6 +1,7 @@
 #include "runtime/adapt/VirtualRun.h"
 
 #include "runtime/adapt/Measured.h"
+#include "runtime/adapt/Profiler.h"
 #include "runtime/simulate/SteppedRun.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ void see(const simulate::Event &event, Measured &measured) {
   if (operation.kind == plan::Kind::Recv) {
     sample.from = operation.peer;
     sample.to = event.rank;
-    sample.tally.add(event.end - event.start, operation.latency, operation.bytes);
+    sample.tally.add(event.end - event.start, event.end - event.free, operation.bytes);
   } else if (plan::isBusy(operation.kind) && operation.cost > 0) {
     sample.tally.add(event.end - event.start, operation.cost, 0);
   } else {
@@ -116,14 +117,11 @@ Status tuner(const std::vector<const plan::Variant *> &candidates, const simulat
 
 Status profiler(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
                 Course &course) {
-  constexpr int64_t kEvery = 50;
-  Times tried(candidates.size(), 0);
+  Profiler profiler(candidates.size());
   return runSteps(candidates, network, steps, course, [&](const StepReport &) {
     const auto at = int64_t(course.ran.size()); // of the step to come
-    if (const int64_t last = (at - 1) % kEvery; last < int64_t(candidates.size()))
-      tried[size_t(last)] = course.steps.back();
-    const int64_t next = at % kEvery;
-    return next < int64_t(candidates.size()) ? size_t(next) : leastOf(tried);
+    profiler.took(at - 1, course.steps.back());
+    return profiler.next(at);
   });
 }
 

@@ -26,7 +26,7 @@ Status adaptive(const std::vector<const plan::Variant *> &candidates, const simu
 /// with each link's mean transfer time since it last chose.
 Status tuner(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
              Course &course);
-/// And the one that tries: every fifty steps one of each candidate, then the shortest of them.
+/// And the one that tries (Profiler.h).
 Status profiler(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
                 Course &course);
 

@@ -55,8 +55,9 @@ public:
   /// by a thread that also watches for errors.
   virtual bool synchronize(QueueId of, int64_t count) = 0;
 
-  /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. Called
-  /// before the first step only. CUDA: ncclMemAlloc, so that transfers need no staging.
+  /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. One thread
+  /// at a time. A device on which that would wait for what runs refuses once it has started. CUDA: ncclMemAlloc, so
+  /// that transfers need no staging, before the first step.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
 };
 

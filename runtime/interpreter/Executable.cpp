@@ -18,13 +18,16 @@ Direction directionOf(const plan::Operation &op) { return op.kind == Kind::Send 
 
 } // namespace
 
-Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &program, const Layout &layout,
-                        const TransferMemory &memory, std::shared_ptr<const Executable> &result) {
+Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
+                        const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result) {
   std::vector<uint32_t> queueOf;
   Status status = layout.map(program, queueOf);
   if (!status.ok())
     return status;
   std::shared_ptr<Executable> made(new Executable(std::move(owner), program));
+  made->callPoint = call;
+  if (call.queue < queueOf.size())
+    made->callPoint.queue = queueOf[call.queue];
   Stream &stream = made->stream;
   int inPair = 0; // so many more, which a header stands before
   for (const plan::Instruction &i : program.instructions) {

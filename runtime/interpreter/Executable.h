@@ -6,6 +6,7 @@
 
 #include "runtime/device/Layout.h"
 #include "runtime/device/Stream.h"
+#include "runtime/interpreter/CallPoint.h"
 #include "runtime/interpreter/TransferMemory.h"
 
 #include <deque>
@@ -15,14 +16,16 @@ namespace pipec::runtime {
 
 class Executable {
 public:
-  /// `program` (loaded and proved) lives as long as `owner` does, which is kept. Refused (Code::Check) if the program
-  /// needs queues or memory that are not there.
-  static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const Layout &layout,
-                     const TransferMemory &memory, std::shared_ptr<const Executable> &result);
+  /// `program` (loaded and proved) lives as long as `owner` does, which is kept; `call` is its call point. Refused
+  /// (Code::Check) if the program needs queues or memory that are not there.
+  static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
+                     const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result);
 
   const Stream &whole() const { return stream; }
   /// Of each queue of the layout.
   const std::vector<Stream> &byQueue() const { return streams; }
+  /// Its queue is the layout's.
+  const CallPoint &call() const { return callPoint; }
 
 private:
   Executable(std::shared_ptr<const void> owner, const plan::Program &program)
@@ -33,6 +36,7 @@ private:
 
   std::shared_ptr<const void> owner;
   const plan::Program &program;
+  CallPoint callPoint;
   std::deque<plan::Operation> timeless; // of passes whose time their pair's header has
   Stream stream;
   std::vector<Stream> streams;

@@ -12,7 +12,8 @@ Interpreter::Interpreter(Device &device, Transport &transport, Stage &stage, siz
 bool Interpreter::run(Pilot &pilot, int64_t first) {
   int64_t epoch = 0;
   int64_t step = first;
-  for (; std::optional<Pilot::Turn> turn = pilot.turn(step); ++step) {
+  plan::Time rest = 0; // that what is issued takes at least
+  for (; std::optional<Pilot::Turn> turn = pilot.turn(step, rest); ++step) {
     const Executable &program = *turn->program;
     if (turn->rest && (!synchronize(starts) || !pilot.atRest(step)))
       return false;
@@ -32,6 +33,10 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     if (!synchronize(previous))
       return false;
     pilot.completed(step);
+    const CallPoint &call = program.call();
+    if (!call.atOnce() && !device.synchronize(call.queue, previous[call.queue] + call.count))
+      return false;
+    rest = call.rest;
   }
   if (!synchronize(starts))
     return false;

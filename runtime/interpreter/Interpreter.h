@@ -1,7 +1,8 @@
 // Runs a rank's programs, step after step: gives each step to the device, or, to one that does not walk its queues'
 // streams itself, issues each instruction in issue order with its waits on its queue. It unrolls nothing, checks
-// nothing (the loader did) and never waits for an instruction, except that it stays within two steps of the slowest
-// queue, so that what is issued and remembered is bounded.
+// nothing (the loader did) and waits for no instruction but two: it stays within two steps of the slowest queue, so
+// that what is issued and remembered is bounded, and it asks how the next step is to run only from a step's call point
+// on (CallPoint.h).
 //
 // Between two steps it may go on with another program. Slots mean something else then, so all queues of this rank first
 // wait for all of them to have completed the old one: a fence of one process, made of waits on the queues, and no

@@ -1,5 +1,5 @@
-// Who tells an interpreter how far it may go and which program each step runs. It is asked once a step, some steps
-// ahead of what has completed.
+// Who tells an interpreter how far it may go and which program each step runs. It is asked once a step, shortly before
+// the step is needed.
 #pragma once
 
 #include "runtime/interpreter/Executable.h"
@@ -17,8 +17,9 @@ public:
     int64_t epoch = 0; // differs from that of the step before where another program begins
     bool rest = false; // atRest() before this step
   };
-  /// How `step` is to run; blocks until that is known. None: the run ends before it, or has failed.
-  virtual std::optional<Turn> turn(int64_t step) = 0;
+  /// How `step` is to run; blocks until that is known. None: the run ends before it, or has failed. `rest`: what has
+  /// been issued takes so long yet, by the plan.
+  virtual std::optional<Turn> turn(int64_t step, plan::Time rest) = 0;
 
   /// All steps before `step` have completed on this rank.
   virtual void completed(int64_t step) = 0;

@@ -27,23 +27,36 @@ plan::Bytes TransferMemory::slotBytes(const plan::Ring &ring) const {
   return (std::max<plan::Bytes>(carried(ring.slotBytes), 1) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-Status TransferMemory::allocate(Device &device, const std::vector<const plan::Program *> &programs) {
+Status TransferMemory::allocate(Device &device, const std::vector<const plan::Program *> &programs, plan::Bytes most) {
+  std::map<Key, std::pair<plan::Bytes, const plan::Ring *>> needs; // what is needed, and the ring that needs it
   for (const plan::Program *program : programs)
     for (const plan::Ring &ring : program->rings) {
-      Region &region = regions[{ring.peer, ring.direction}];
-      region.bytes = std::max(region.bytes, ringBytes(ring, slotBytes(ring)));
+      auto &[bytes, of] = needs[{ring.peer, ring.direction}];
+      if (const plan::Bytes own = ringBytes(ring, slotBytes(ring)); !of || own > bytes) {
+        bytes = own;
+        of = &ring;
+      }
     }
-  for (const plan::Program *program : programs)
-    for (const plan::Ring &ring : program->rings) {
-      Region &region = regions[{ring.peer, ring.direction}];
-      if (region.data)
-        continue;
-      if (region.bytes <= limits::kBytes)
-        region.data = device.allocate(region.bytes);
-      if (!region.data)
-        return Status::run(fmt::format("rank {}: not enough memory for {} slots of {} bytes for transfers {}",
-                                       program->rank, ring.size, slotBytes(ring), nameOf(ring)));
-    }
+  plan::Bytes more = 0;
+  for (const auto &[key, need] : needs)
+    if (const auto found = regions.find(key); found == regions.end() || found->second.bytes < need.first)
+      more = std::min(more + need.first, limits::kBytes + 1);
+  if (more > 0 && most < INT64_MAX && total + more > most)
+    return Status::check(fmt::format("rank {}: the plan needs {} more bytes for transfers, beside the {} that this run "
+                                     "has allocated; its memory limit leaves {} for both",
+                                     programs.front()->rank, more, total, std::max<plan::Bytes>(most, 0)));
+  for (const auto &[key, need] : needs) {
+    Region &region = regions[key];
+    const auto &[bytes, ring] = need;
+    if (region.data && region.bytes >= bytes)
+      continue;
+    std::byte *data = bytes <= limits::kBytes ? device.allocate(bytes) : nullptr;
+    if (!data)
+      return Status::run(fmt::format("rank {}: not enough memory for {} slots of {} bytes for transfers {}",
+                                     programs.front()->rank, ring->size, slotBytes(*ring), nameOf(*ring)));
+    region = {data, bytes};
+    total += bytes;
+  }
   return {};
 }
 
@@ -55,8 +68,7 @@ Status TransferMemory::find(const plan::Program &program, const plan::Ring &ring
   plan::Bytes needed = ringBytes(ring, slotBytes(ring));
   if (needed > found->second.bytes)
     return Status::check(
-        fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}, the "
-                    "most of the variants that it started with",
+        fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}",
                     program.rank, needed, nameOf(ring), found->second.bytes));
   region = found->second;
   return {};

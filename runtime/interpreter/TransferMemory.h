@@ -1,5 +1,6 @@
-// The transfer buffers of a rank (design, section 5): one region for each peer and direction, allocated once and as
-// large as the largest ring of all programs that the rank may run. A program divides its regions into its own slots.
+// The transfer buffers of a rank (design, section 5): one region for each peer and direction, as large as the largest
+// ring of all programs that the rank may run. A program divides its regions into its own slots. A plan that is loaded
+// later and has larger rings gets larger regions; programs made before keep theirs.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -16,14 +17,15 @@ public:
   /// Nothing of a transfer beyond `payloadLimit` bytes is kept or carried.
   explicit TransferMemory(plan::Bytes payloadLimit) : payloadLimit(payloadLimit) {}
 
-  /// Before the first step, once. All programs are of one rank.
-  Status allocate(Device &device, const std::vector<const plan::Program *> &programs);
+  /// Makes regions as large as these programs, all of one rank, need them; Executables made from now on use them. In
+  /// all, `most` bytes may be allocated (Code::Check). One thread at a time.
+  Status allocate(Device &device, const std::vector<const plan::Program *> &programs, plan::Bytes most = INT64_MAX);
 
   struct Region {
     std::byte *data = nullptr;
     plan::Bytes bytes = 0;
   };
-  /// Refused (Code::Check) if this rank has no such region, or a smaller one than `ring` needs.
+  /// Refused (Code::Check) if this rank has no such region, or a smaller one than `ring` needs: it was not allocated.
   Status find(const plan::Program &program, const plan::Ring &ring, Region &region) const;
 
   plan::Bytes slotBytes(const plan::Ring &ring) const;
@@ -32,6 +34,7 @@ public:
 private:
   using Key = std::pair<int32_t, plan::Direction>; // peer and direction
   plan::Bytes payloadLimit;
+  plan::Bytes total = 0; // allocated
   std::map<Key, Region> regions;
 };
 

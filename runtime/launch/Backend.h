@@ -5,6 +5,7 @@
 
 #include "runtime/device/Failure.h"
 #include "runtime/device/Layout.h"
+#include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
 #include "runtime/launch/Worker.h"
 #include "runtime/stage/Stage.h"
@@ -60,6 +61,7 @@ struct BackendContext {
   const RunOptions &options;
   asio::io_context &io; // run by another thread
   Failure &failure;
+  Meter &meter; // hears what is measured, if the options want that
 };
 
 /// Makes the backend; there is one kind so far, the host. Call it before threads are started: it makes threads that

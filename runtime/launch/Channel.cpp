@@ -24,7 +24,8 @@ constexpr Channel::Kind kKinds[] = {
     {"prepared", kText},  {"stop", kSmall},      {"failed", kText},
     {"end", kText},       {"clock", kSmall},     {"load", kSmall},
     {"swap", kSmall},     {"status", kSmall},    {"done", kAnswer},
-    {"refused", kAnswer},
+    {"refused", kAnswer}, {"measure", kSmall},   {"measured", kText},
+    {"offer", kSmall},    {"adapt", kSmall},
 };
 
 } // namespace

@@ -7,17 +7,17 @@
 //   controller: table {endpoints, first, files, boot}
 //   process:    ready
 //   controller: start {at, since_1970}, permit {until, epoch, program, last} …
-//   process:    progress {step} …, saved {step, name, bytes, hash, events} …, report {…}
+//   process:    progress {step, needs} …, saved {step, name, bytes, hash, events} …, report {…}
 //   controller: finish
 // at any time after start:
-//   controller: prepare {program, plan}, drop {program}
-//   process:    prepared {program, code, message}, stop {why}
+//   controller: prepare {program, plan}, drop {program, count}, measure {round}
+//   process:    prepared {program, code, message}, measured {round, samples, steps}, stop {why}
 // at any time:
 //   process:    failed {message}, clock
 //   controller: end {message}, clock {now}
 //
-// A client says load {path}, swap {variant}, status or stop. The controller answers done {…} or refused {code,
-// message}.
+// A client says load {path}, offer {path}, swap {variant}, adapt {mode}, status or stop. The controller answers done
+// {…} or refused {code, message}.
 #pragma once
 
 #include "runtime/transport/Seal.h"

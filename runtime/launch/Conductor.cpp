@@ -4,17 +4,13 @@
 
 namespace pipec::runtime {
 
-// A process needs its permit this many steps ahead of what it has completed. So when the fastest is this close to a
-// boundary, permits can wait for a swap there no longer.
-static constexpr int64_t kIssuedAhead = 2;
-
 Conductor::Conductor(const Options &given)
-    : options(given), fastest(given.first), permitted(given.first), history{{given.first, 0, 0}} {
+    : options(given), need(given.first), permitted(given.first), history{{given.first, 0, 0}} {
   options.end = std::max(options.end, options.first);
-  options.ahead = std::max(options.ahead, kIssuedAhead);
+  options.ahead = std::max<int64_t>(options.ahead, 1);
 }
 
-void Conductor::progressed(int64_t step) { fastest = std::max(fastest, step); }
+void Conductor::needed(int64_t step) { need = std::max(need, step); }
 
 void Conductor::stop() { options.end = permitted; }
 
@@ -37,7 +33,7 @@ void Conductor::give(int64_t until, std::vector<Grant> &out) {
 std::vector<Grant> Conductor::grants() {
   std::vector<Grant> out;
   while (!told) {
-    int64_t target = std::min(options.end, fastest + options.ahead);
+    int64_t target = std::min(options.end, need + options.ahead);
     int64_t swapAt = boundary();
     if (swapAt > permitted || swapAt >= options.end) {
       int64_t until = std::min(target, swapAt);
@@ -50,9 +46,10 @@ std::vector<Grant> Conductor::grants() {
     if (next && permitted > current().from) {
       if (target <= permitted)
         break;
-      history.push_back({permitted, current().epoch + 1, *next});
+      history.push_back({permitted, current().epoch + 1, next->program});
+      options.ahead = std::max<int64_t>(next->ahead, 1);
       next.reset();
-    } else if (!next && fastest + kIssuedAhead < permitted) {
+    } else if (!next && need < permitted) {
       break; // the swap may still become ready in time
     } else if (target > permitted) {
       give(permitted + 1, out); // too late: permits pass the boundary, and the swap takes a later step

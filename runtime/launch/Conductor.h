@@ -1,9 +1,10 @@
 // Decides how far the processes of a run may go, and when another program takes over; the controller sends what it
-// decides. Processes get permits for some steps ahead of the fastest one, so that nobody waits for a permit. A swap to
-// another program takes effect at the first step that is not permitted yet, since no process can have begun it. The
-// steps from one swap to the next are an epoch.
+// decides. A step is permitted once some process needs it soon, with as many behind it as are over so quickly that
+// permits for them would come late. A swap to another program takes effect at the first step that is not permitted yet,
+// since no process can have begun it. The steps from one swap to the next are an epoch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -31,16 +32,24 @@ public:
   struct Options {
     int64_t first = 0;
     int64_t end = 1;       // steps are first … end - 1
-    int64_t ahead = 4;     // how many steps ahead of the fastest process permits reach; at least 2
+    int64_t ahead = 1;     // how many steps a permit covers, from the one on that is needed; at least 1
     int64_t swapEvery = 0; // the n-th swap waits for step n * swapEvery; 0: swaps do not wait
   };
   explicit Conductor(const Options &options);
 
-  /// To call when some process has completed all steps before `step`.
-  void progressed(int64_t step);
+  /// How many steps a permit covers from now on.
+  void cover(int64_t ahead) { options.ahead = std::max<int64_t>(ahead, 1); }
 
-  /// To call when all processes have `program` ready: the next swap is to it. One at a time.
-  void ready(int64_t program) { next = program; }
+  /// To call when some process needs the permit of `step` soon.
+  void needed(int64_t step);
+  /// Whether that would lead to a grant, so that now is the time for a swap to be ready.
+  bool wouldGrant(int64_t step) const { return permitted < std::min(options.end, step + options.ahead); }
+  /// The first step that is not permitted.
+  int64_t open() const { return permitted; }
+
+  /// To call when all processes have `program` ready: the next swap is to it. One at a time. Permits cover `ahead`
+  /// steps under it.
+  void ready(int64_t program, int64_t ahead) { next = {program, ahead}; }
   /// Whether a program is ready whose swap has not taken effect.
   bool waiting() const { return next.has_value(); }
 
@@ -53,19 +62,22 @@ public:
   /// Whether all steps are permitted, so that no swap can take effect any more.
   bool over() const { return permitted == options.end; }
   int64_t end() const { return options.end; }
-  int64_t reached() const { return fastest; } // how many steps the fastest process has completed
   const std::vector<Epoch> &epochs() const { return history; }
   const Epoch &current() const { return history.back(); }
 
 private:
+  struct Next {
+    int64_t program = 0;
+    int64_t ahead = 1;
+  };
   int64_t boundary() const; // the step at which the next swap is due, and which permits should not pass without it
   void give(int64_t until, std::vector<Grant> &out);
 
   Options options;
-  int64_t fastest;             // all steps before it are complete on the fastest process
-  int64_t permitted;           // all steps before it are permitted
-  bool told = false;           // whether a grant has said that it is the last
-  std::optional<int64_t> next; // the program that is ready
+  int64_t need;             // the last step that some process has asked for
+  int64_t permitted;        // all steps before it are permitted
+  bool told = false;        // whether a grant has said that it is the last
+  std::optional<Next> next; // the program that is ready
   std::vector<Epoch> history;
 };
 

@@ -33,6 +33,8 @@ int connectTo(const sockaddr_un &address) {
   return -1;
 }
 
+constexpr const char *kAdaptsNot = "the run does not adapt: start it with --adapt";
+
 } // namespace
 
 Status ControlSocket::open(const std::string &at) {
@@ -110,8 +112,21 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
                   {"epoch_from", epoch->from},
                   {"running", controller.swaps().nameOf(epoch->program)}});
   };
+  Adaptation *adaptation = controller.adaptation();
   if (type == "swap") {
+    if (adaptation && adaptation->mode() != Adaptation::Mode::Off) // a swap by hand stays
+      adaptation->set(Adaptation::Mode::Observe);
     controller.swaps().swap(message.value("variant", ""), done);
+  } else if (type == "adapt") {
+    adapt(client, message.value("mode", ""));
+  } else if (type == "offer") {
+    if (!adaptation)
+      return refuse(Status::input(kAdaptsNot));
+    controller.swaps().offer(message.value("path", ""), [this, client, refuse](const Status &status, auto) {
+      if (!status.ok())
+        return refuse(status);
+      client->send({{"type", "done"}, {"adapt", Message(controller.adaptation()->status())}});
+    });
   } else if (type == "load") {
     controller.swaps().load(message.value("path", ""), done);
   } else if (type == "stop") {
@@ -126,6 +141,22 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
   } else {
     refuse(Status::usage(fmt::format("\"{}\" is no request", type)));
   }
+}
+
+void ControlServer::adapt(const std::shared_ptr<Channel> &client, const std::string &name) {
+  Adaptation *adaptation = controller.adaptation();
+  const std::optional<Adaptation::Mode> mode = Adaptation::modeOf(name);
+  Status status;
+  if (!adaptation)
+    status = Status::input(kAdaptsNot);
+  else if (!mode || *mode == Adaptation::Mode::Profile)
+    status = Status::usage(fmt::format("adapt: expected on, observe or off, found \"{}\"", name));
+  if (!status.ok())
+    return client->send({{"type", "refused"}, {"code", int(status.code)}, {"message", status.message}});
+  adaptation->set(*mode);
+  Message answer = controller.status();
+  answer["type"] = "done";
+  client->send(answer);
 }
 
 Status askControl(const std::string &path, const Message &request, Message &answer) {

@@ -34,6 +34,7 @@ public:
 private:
   void accept();
   void hear(const std::shared_ptr<Channel> &client, const Message &message);
+  void adapt(const std::shared_ptr<Channel> &client, const std::string &name);
 
   asio::local::stream_protocol::acceptor acceptor;
   Controller &controller;

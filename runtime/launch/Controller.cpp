@@ -19,22 +19,11 @@ constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
-// How far permits reach ahead: 4 steps, or as many short ones as fill 50 ms, in which messages can go and come.
-constexpr int64_t kAhead = 4, kMostAhead = 1000;
-constexpr plan::Time kAheadTime = 50'000'000'000;
-
-int64_t aheadOf(const plan::Plan &plan) {
-  plan::Time shortest = INT64_MAX;
-  for (const plan::Variant &variant : plan.variants)
-    shortest = std::min(shortest, std::max<plan::Time>(variant.certificate.span, 1));
-  return std::clamp(kAheadTime / shortest, kAhead, kMostAhead);
-}
-
 } // namespace
 
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     : io(io), setup(given), owner(std::move(owner)),
-      conductor({given.resume ? given.resume->step : 0, given.options.steps, aheadOf(*given.plan), given.swapEvery}),
+      conductor({given.resume ? given.resume->step : 0, given.options.steps, 1, given.swapEvery}),
       members(size_t(given.plan->ranks())), timer(io), graceTimer(io) {
   run.first = run.reached = setup.resume ? setup.resume->step : 0;
   run.ranks.resize(members.size());
@@ -46,8 +35,22 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
   };
   links.advance = [this] { advance(); };
   links.title = this->owner.title;
+  links.loaded = [this](int64_t program, const std::shared_ptr<const plan::Plan> &loaded) {
+    if (!adapting)
+      return false;
+    adapting->add(program, loaded);
+    for (int64_t old = adapting->oldest(); old >= 0; old = adapting->oldest()) {
+      adapting->remove(old);
+      swapper->drop(old);
+    }
+    return true;
+  };
   swapper =
       std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0, std::move(links));
+  conductor.cover(swapper->aheadOf(0));
+  if (setup.adapt)
+    adapting = std::make_unique<Adaptation>(io, setup.plan, conductor, *swapper, *setup.adapt,
+                                            [this](const Message &message) { broadcast(message); });
   asio::co_spawn(io, awaitMeeting(), asio::detached);
 }
 
@@ -127,13 +130,16 @@ void Controller::hear(int32_t rank, const Message &message) {
     if (all([](const Member &m) { return m.ready; }) && !failing())
       begin();
   } else if (type == "progress") {
-    conductor.progressed(message.at("step"));
-    if (conductor.reached() == run.reached)
-      return;
-    run.reached = conductor.reached();
-    advance();
-    if (owner.progressed)
-      owner.progressed(run.reached);
+    if (const int64_t step = message.at("step"); step > run.reached) {
+      run.reached = step;
+      if (owner.progressed)
+        owner.progressed(step);
+    }
+    if (message.contains("needs"))
+      needed(message.at("needs"));
+  } else if (type == "measured") {
+    if (adapting)
+      adapting->measured(rank, message);
   } else if (type == "prepared") {
     swapper->answered(rank, message);
   } else if (type == "saved") {
@@ -170,12 +176,27 @@ void Controller::begin() {
   started = true;
   int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(members.size());
   run.startedAt = at;
+  if (adapting)
+    adapting->start(at);
   int64_t since1970 = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
   broadcast({{"type", "start"}, {"at", at}, {"since_1970", since1970 + at - Clock::monotonic()}});
   advance();
   swapper->start();
   if (owner.started)
     owner.started();
+}
+
+/// Gives a permit once a process needs it soon: where the run adapts, after a decision.
+void Controller::needed(int64_t step) {
+  need = std::max(need, step);
+  const auto permit = [this] {
+    conductor.needed(need);
+    advance();
+  };
+  if (!adapting || !adapting->decides() || failing() || finishing || !conductor.wouldGrant(need))
+    return permit();
+  if (!adapting->deciding())
+    adapting->decide(permit);
 }
 
 void Controller::advance() {
@@ -244,6 +265,8 @@ void Controller::reported(int32_t rank, const Message &message) {
   run.ended = run.end >= setup.options.steps || stopAsked.empty() ? "done" : stopAsked;
   run.epochs = conductor.epochs();
   run.loaded = swapper->loaded();
+  if (adapting)
+    run.adapt = adapting->result(run.first, run.end);
   awaitProgress("end after the run", [](const Member &m) { return m.gone; });
   broadcast({{"type", "finish"}});
   swapper->end("the run is over");
@@ -298,11 +321,11 @@ Message Controller::status() const {
   Message variants = Message::array();
   for (size_t v = 0; v < setup.plan->variants.size(); ++v)
     variants.push_back(setup.plan->variants[v].name);
-  return {{"ranks", members.size()},     {"step", run.reached},
-          {"steps", conductor.end()},    {"epoch", current.epoch},
-          {"epoch_from", current.from},  {"running", swapper->nameOf(current.program)},
-          {"variants", variants},        {"swaps", conductor.epochs().size() - 1},
-          {"checkpoint", run.checkpoint}};
+  return {{"ranks", members.size()},      {"step", run.reached},
+          {"steps", conductor.end()},     {"epoch", current.epoch},
+          {"epoch_from", current.from},   {"running", swapper->nameOf(current.program)},
+          {"variants", variants},         {"swaps", conductor.epochs().size() - 1},
+          {"checkpoint", run.checkpoint}, {"adapt", adapting ? Message(adapting->status()) : Message()}};
 }
 
 } // namespace pipec::runtime

@@ -5,6 +5,7 @@
 // io_context.
 #pragma once
 
+#include "runtime/launch/Adaptation.h"
 #include "runtime/launch/Channel.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Conductor.h"
@@ -23,17 +24,13 @@ struct RunResult {
   int64_t end = 0;
   std::string ended; // "done" after all steps; else who asked for the end: "stop", "SIGINT", "SIGTERM"
   std::vector<Epoch> epochs;
-  std::map<int64_t, std::shared_ptr<const plan::Plan>> loaded; // plans that were swapped in, by program
+  Loaded loaded;                     // plans that were loaded, by program
   int64_t reached = 0;               // the fastest rank has completed all steps before it, even if the run failed
   int64_t checkpoint = -1;           // the step of the last manifest; -1: none was written
   std::vector<trace::Event> covered; // with a trace: events up to that checkpoint, which are not in `ranks`
   int64_t startedAt = 0;             // nanoseconds of CLOCK_MONOTONIC; 0: the run never started
 
-  /// The variant that runs as `program`: one of the run's plan, or the first of a plan that was swapped in.
-  const plan::Variant &variant(const plan::Plan &plan, int64_t program) const {
-    auto found = loaded.find(program);
-    return found == loaded.end() ? plan.variants[size_t(program)] : found->second->variants.front();
-  }
+  nlohmann::ordered_json adapt; // what Adaptation::result says; null: the run did not adapt
 };
 
 class Controller {
@@ -41,8 +38,9 @@ public:
   struct Setup {
     std::shared_ptr<const plan::Plan> plan;
     RunOptions options;
-    int64_t swapEvery = 0;          // swaps to the next variant at each multiple of this step; 0: never
-    std::optional<Manifest> resume; // the checkpoint to begin from
+    int64_t swapEvery = 0;                      // swaps to the next variant at each multiple of this step; 0: never
+    std::optional<Manifest> resume;             // the checkpoint to begin from
+    std::optional<Adaptation::Mode> adapt = {}; // none: the run does not adapt
   };
   /// What the controller calls.
   struct Owner {
@@ -69,6 +67,8 @@ public:
   void stop(const std::string &why, std::function<void(Status)> done = {});
 
   Swaps &swaps() { return *swapper; }
+  /// Null if the run does not adapt.
+  Adaptation *adaptation() { return adapting.get(); }
   /// {"step", "steps", "epoch", "variant", …}: what `piperun --control PATH status` prints.
   Message status() const;
 
@@ -94,6 +94,7 @@ private:
   void hear(int32_t rank, const Message &message);
   void listening(Member &member, const Message &message);
   void begin();
+  void needed(int64_t step);
   void advance();
   void saved(int32_t rank, const Message &message);
   void reported(int32_t rank, const Message &message);
@@ -111,6 +112,8 @@ private:
   RunResult run;
   Conductor conductor;
   std::unique_ptr<Swaps> swapper;
+  std::unique_ptr<Adaptation> adapting;
+  int64_t need = 0; // the last step for which a process needs a permit soon
   std::vector<Member> members;
   asio::steady_timer timer;      // for the meeting, the reports and the end
   asio::steady_timer graceTimer; // after a failure

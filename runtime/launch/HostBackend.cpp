@@ -13,7 +13,10 @@ class HostBackend final : public Backend {
 public:
   explicit HostBackend(const BackendContext &context)
       : context(context), host(context.layout, clock, context.failure,
-                               context.options.trace || !context.options.ownTrace.empty(), context.options.pace) {}
+                               context.options.trace || !context.options.ownTrace.empty(), context.options.pace) {
+    if (context.options.measure)
+      host.measure(context.meter);
+  }
 
   Device &device() override { return host; }
 
@@ -28,7 +31,8 @@ public:
     const RunOptions &options = context.options;
     sockets.emplace(context.layout, std::move(connected), context.io, host, clock, context.failure,
                     HostTransport::Options{options.pace, options.network.get(), options.realNetwork,
-                                           context.plan.ranks(), context.plan.groups});
+                                           context.plan.ranks(), context.plan.groups,
+                                           options.measure ? &context.meter : nullptr});
     return *sockets;
   }
 

@@ -116,7 +116,7 @@ class Host {
 public:
   Host(const JoinedSetup &setup, const Identity &identity)
       : setup(setup), identity(identity),
-        controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume},
+        controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume, setup.adapt},
                    {[this] { spdlog::info("all {} ranks have met", members.size()); }, setup.progressed,
                     [this](int32_t rank) { end(rank); }, [](int32_t rank) { return fmt::format("rank {}", rank); }}),
         members(size_t(identity.world)) {}

@@ -19,6 +19,7 @@ struct JoinedSetup {
   // Used on rank 0 alone.
   int64_t swapEvery = 0;                   // Controller::Setup
   std::optional<Manifest> resume;          // Controller::Setup
+  std::optional<Adaptation::Mode> adapt;   // likewise
   ControlSocket *control = nullptr;        // listening; null: none
   std::function<void(int64_t)> progressed; // Controller::Owner; called on the controller's thread
 };

@@ -112,7 +112,7 @@ private:
 Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
                    const std::function<void(const LocalResult &)> &started, LocalResult &result)
     : result(result), processes(std::move(forked)), signals(io, SIGINT, SIGTERM, SIGCHLD),
-      controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume},
+      controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume, setup.adapt},
                  {[this, &started] {
                     spdlog::info("all {} ranks have met", processes.size());
                     if (started)

@@ -14,6 +14,7 @@ struct LocalSetup {
   std::array<uint8_t, 32> planHash{};     // compared at the handshakes
   RunOptions options;
   int64_t swapEvery = 0;                   // Controller::Setup
+  std::optional<Adaptation::Mode> adapt;   // likewise
   std::optional<Manifest> resume;          // Controller::Setup
   int64_t restarts = 0;                    // how often a run that fails may begin again from its last checkpoint
   ControlSocket *control = nullptr;        // listening; null: none

@@ -20,7 +20,8 @@ void Permits::grant(Permit permit) {
   changed.notify_all();
 }
 
-std::optional<Pilot::Turn> Permits::turn(int64_t step) {
+std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
+  hooks.needed(step);
   std::unique_lock lock(mutex);
   int64_t begin = Clock::monotonic();
   auto isKnown = [&] { return known(step); };
@@ -32,13 +33,13 @@ std::optional<Pilot::Turn> Permits::turn(int64_t step) {
                                           step, double(deadline) / 1e12)));
     return std::nullopt;
   }
-  waited.add((Clock::monotonic() - begin) * 1000);
+  waited.add((Clock::monotonic() - begin) * 1000 - rest);
   if (failure.raised() || step >= ended())
     return std::nullopt;
   while (granted.front().until <= step)
     granted.pop_front();
-  bool rest = every > 0 && step > first && step % every == 0;
-  return Turn{granted.front().program, granted.front().epoch, rest};
+  const bool rests = every > 0 && step > first && step % every == 0;
+  return Turn{granted.front().program, granted.front().epoch, rests};
 }
 
 } // namespace pipec::runtime

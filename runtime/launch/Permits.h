@@ -1,5 +1,6 @@
-// The permits of one process: how far it may run, and which program under which epoch (Conductor.h). They come from the
-// controller some steps ahead, so that the interpreter finds its next step permitted and does not wait.
+// The permits of one process: how far it may run, and which program under which epoch (Conductor.h). The process asks
+// the controller for them shortly before it needs them, so that they are there in time and nothing is decided too
+// early.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -24,6 +25,7 @@ struct Permit {
 class Permits final : public Pilot {
 public:
   struct Hooks {
+    std::function<void(int64_t step)> needed;    // turn() is at this step; it may be permitted already
     std::function<void(int64_t step)> completed; // as Pilot::completed
     std::function<bool(int64_t step)> atRest;    // as Pilot::atRest
   };
@@ -35,14 +37,19 @@ public:
   /// From any thread.
   void grant(Permit permit);
 
-  std::optional<Turn> turn(int64_t step) override;
+  std::optional<Turn> turn(int64_t step, plan::Time rest) override;
   void completed(int64_t step) override { hooks.completed(step); }
   bool atRest(int64_t step) override { return hooks.atRest(step); }
 
   // After the run.
 
-  /// How long each step waited for its permit.
+  /// For how long each step was not permitted though all that was issued before had ended, by the plan.
   const Lateness &waits() const { return waited; }
+  /// Whether no permit covers `step`, so far. From any thread.
+  bool lacks(int64_t step) {
+    std::lock_guard lock(mutex);
+    return !known(step);
+  }
   /// The step before which the run ends; INT64_MAX until the last permit has come.
   int64_t end() const { return ended(); }
 

@@ -1,12 +1,13 @@
 #include "runtime/launch/Prepare.h"
 
 #include "runtime/plan/Load.h"
-#include "runtime/simulate/Simulate.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace pipec::runtime {
 
@@ -14,6 +15,8 @@ void lowerPriority() {
   sched_param none{};
   pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
 }
+
+void yieldToOthers() { setpriority(PRIO_PROCESS, id_t(gettid()), 5); }
 
 /// Checks that both plans have the same stages on the same ranks, since a swap moves no weights.
 static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
@@ -36,14 +39,16 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
   return {};
 }
 
-Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan) {
+Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan,
+                     std::vector<simulate::Result> &proofs) {
   Status status = plan::decode(file, plan);
   if (status.ok())
     status = comparePlacement(plan, running);
   if (status.ok())
-    status = plan::verify(plan.variants.front());
-  simulate::Result proof;
-  return status.ok() ? simulate::prove(plan.variants.front(), proof) : status;
+    status = plan::verify(plan);
+  for (size_t v = 0; status.ok() && v < plan.variants.size(); ++v)
+    status = simulate::prove(plan.variants[v], proofs.emplace_back());
+  return status;
 }
 
 Prepare::~Prepare() {
@@ -56,9 +61,10 @@ Prepare::~Prepare() {
     thread.join();
 }
 
-Status Prepare::variants(std::vector<std::shared_ptr<const Executable>> &made) const {
-  for (const plan::Variant &variant : running->variants) {
-    Status status = Executable::make(running, variant.programs[size_t(rank)], layout, memory, made.emplace_back());
+Status Prepare::variants(const std::vector<CallPoint> &calls, Made &made) const {
+  for (size_t v = 0; v < running->variants.size(); ++v) {
+    Status status = Executable::make(running, running->variants[v].programs[size_t(rank)], calls[v], layout, memory,
+                                     made.emplace_back());
     if (!status.ok())
       return status;
   }
@@ -83,7 +89,7 @@ void Prepare::work() {
     Task task = std::move(tasks.front());
     tasks.pop_front();
     lock.unlock();
-    std::shared_ptr<const Executable> made;
+    Made made;
     Status status;
     try {
       status = make(task, made);
@@ -94,11 +100,27 @@ void Prepare::work() {
   }
 }
 
-Status Prepare::make(const Task &task, std::shared_ptr<const Executable> &made) const {
+Status Prepare::make(const Task &task, Made &made) {
   auto plan = std::make_shared<plan::Plan>();
-  Status status = readSuccessor(task.file, *running, *plan);
-  if (status.ok())
-    status = Executable::make(plan, plan->variants.front().programs[size_t(rank)], layout, memory, made);
+  std::vector<simulate::Result> proofs;
+  Status status = readSuccessor(task.file, *running, *plan, proofs);
+  if (!status.ok())
+    return status;
+  std::vector<const plan::Program *> programs;
+  plan::Bytes most = INT64_MAX; // that all rings may have, beside what else each variant holds
+  for (size_t v = 0; v < plan->variants.size(); ++v) {
+    const plan::Variant &variant = plan->variants[v];
+    const plan::Program &program = *programs.emplace_back(&variant.programs[size_t(rank)]);
+    plan::Bytes others = proofs[v].ranks[size_t(rank)].peak;
+    for (const plan::Ring &ring : program.rings)
+      others -= plan::Bytes(ring.size) * ring.slotBytes;
+    if (const plan::Bytes limit = variant.limitOf(program); limit > 0)
+      most = std::min(most, limit - others);
+  }
+  status = memory.allocate(device, programs, most);
+  for (size_t v = 0; status.ok() && v < programs.size(); ++v)
+    status = Executable::make(plan, *programs[v], callPoints(plan->variants[v])[size_t(rank)], layout, memory,
+                              made.emplace_back());
   return status;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/interpreter/Executable.h"
+#include "runtime/simulate/Simulate.h"
 
 #include <condition_variable>
 #include <deque>
@@ -16,17 +17,19 @@ namespace pipec::runtime {
 
 class Prepare {
 public:
-  /// `layout` and `memory` outlive this object. A plan to be prepared must place stages as `running` does.
-  Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, const TransferMemory &memory)
-      : running(std::move(running)), rank(rank), layout(layout), memory(memory) {}
+  /// All outlive this object. A plan to be prepared must place stages as `running` does.
+  Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, Device &device,
+          TransferMemory &memory)
+      : running(std::move(running)), rank(rank), layout(layout), device(device), memory(memory) {}
   ~Prepare(); // waits for the plan that is being prepared
 
-  /// Makes all variants of the running plan, on the calling thread.
-  Status variants(std::vector<std::shared_ptr<const Executable>> &made) const;
+  using Made = std::vector<std::shared_ptr<const Executable>>; // of each variant
 
-  using Done = std::function<void(Status, std::shared_ptr<const Executable>)>;
-  /// Makes the first variant of the plan that `file` holds. Returns at once; `done` is called on the thread of low
-  /// priority.
+  /// Makes all variants of the running plan, on the calling thread. `calls`: their call points.
+  Status variants(const std::vector<CallPoint> &calls, Made &made) const;
+
+  using Done = std::function<void(Status, Made)>;
+  /// Makes all variants of the plan that `file` holds. Returns at once; `done` is called on the thread of low priority.
   void load(std::vector<uint8_t> file, Done done);
 
 private:
@@ -35,12 +38,13 @@ private:
     Done done;
   };
   void work();
-  Status make(const Task &task, std::shared_ptr<const Executable> &made) const;
+  Status make(const Task &task, Made &made);
 
   const std::shared_ptr<const plan::Plan> running;
   const int32_t rank;
   const Layout &layout;
-  const TransferMemory &memory;
+  Device &device;
+  TransferMemory &memory;
   std::mutex mutex; // guards the next two
   std::deque<Task> tasks;
   bool stopping = false;
@@ -48,11 +52,15 @@ private:
   std::thread thread;
 };
 
-/// Reads the plan that a file's bytes hold. Ok only if its first variant may run in place of one of `running`: it keeps
-/// the rules, is proved, and has the same stages on the same ranks.
-Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan);
+/// Reads the plan that a file's bytes hold. Ok only if its variants may run in place of those of `running`: they keep
+/// the rules, are proved, and have the same stages on the same ranks.
+/// `proofs`: of each variant.
+Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan,
+                     std::vector<simulate::Result> &proofs);
 
 /// From now on the calling thread runs only when no other wants the processor.
 void lowerPriority();
+/// From now on the calling thread gets a third of what another would that wants the processor.
+void yieldToOthers();
 
 } // namespace pipec::runtime

@@ -39,6 +39,22 @@ std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &e, int32_t ra
   return events;
 }
 
+std::vector<int64_t> packSamples(const std::vector<adapt::Sample> &samples) {
+  std::vector<int64_t> packed;
+  for (const adapt::Sample &s : samples)
+    packed.insert(packed.end(), {s.from, s.to, s.end, s.tally.count, s.tally.sum, s.tally.least, s.tally.greatest,
+                                 s.tally.planned, s.tally.bytes});
+  return packed;
+}
+
+std::vector<adapt::Sample> unpackSamples(const std::vector<int64_t> &p) {
+  std::vector<adapt::Sample> samples;
+  for (size_t i = 0; i + 9 <= p.size(); i += 9)
+    samples.push_back(
+        {p[i + 2], {p[i + 3], p[i + 4], p[i + 5], p[i + 6], p[i + 7], p[i + 8]}, int32_t(p[i]), int32_t(p[i + 1])});
+  return samples;
+}
+
 nlohmann::json toJson(const RankReport &report) {
   std::vector<int64_t> steps;
   for (const StepTimes &step : report.steps)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/device/Layout.h"
+#include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
 
 #include <nlohmann/json.hpp>
@@ -24,6 +25,10 @@ nlohmann::json toJson(const RankReport &report);
 /// Events as a flat list of numbers: an object for each would take ten times as much.
 std::vector<int64_t> packEvents(const std::vector<trace::Event> &events);
 std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &packed, int32_t rank);
+
+/// Likewise, of what a rank has measured (Meter.h).
+std::vector<int64_t> packSamples(const std::vector<adapt::Sample> &samples);
+std::vector<adapt::Sample> unpackSamples(const std::vector<int64_t> &packed);
 
 /// The reverse of toJson; throws nlohmann::json::exception for anything else.
 RankReport fromJson(const nlohmann::json &json, int32_t rank);

@@ -2,6 +2,7 @@
 // step, done.
 #include "runtime/launch/Swaps.h"
 
+#include "runtime/interpreter/CallPoint.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Load.h"
 
@@ -26,16 +27,28 @@ Swaps::~Swaps() {
     reader->join();
 }
 
-const plan::Variant &Swaps::variant(int64_t program) const {
-  auto found = plans.find(program);
-  return found == plans.end() ? running->variants[size_t(program)] : found->second->variants.front();
+const plan::Variant &variantOf(const plan::Plan &own, const Loaded &loaded, int64_t program) {
+  const auto after = loaded.upper_bound(program);
+  if (after == loaded.begin())
+    return own.variants[size_t(program)];
+  const auto &[first, plan] = *std::prev(after);
+  return plan->variants[size_t(program - first)];
 }
 
 std::string Swaps::nameOf(int64_t program) const {
-  if (auto path = paths.find(program); path != paths.end())
-    return path->second;
-  const std::string &name = running->variants[size_t(program)].name;
-  return name.empty() ? fmt::format("variant {}", program) : fmt::format("variant {} ({})", program, name);
+  const std::string &name = variantOf(*running, plans, program).name;
+  const auto after = paths.upper_bound(program);
+  if (after == paths.begin())
+    return name.empty() ? fmt::format("variant {}", program) : fmt::format("variant {} ({})", program, name);
+  const auto &[first, path] = *std::prev(after);
+  return plans.at(first)->variants.size() == 1 ? path : fmt::format("{}, variant {}", path, program - first);
+}
+
+/// One that is asked for shortly before its step, or as many short ones as fill that time.
+int64_t Swaps::aheadOf(int64_t program) const {
+  constexpr plan::Time kMost = 1000;
+  const plan::Time span = std::max<plan::Time>(variantOf(*running, plans, program).certificate.span, 1);
+  return span >= kHorizon ? 1 : std::clamp<plan::Time>((kHorizon + span - 1) / span, 2, kMost);
 }
 
 Status Swaps::find(const std::string &text, int64_t &found) const {
@@ -57,12 +70,17 @@ void Swaps::swap(const std::string &text, Done done) {
   Status status = find(text, variant);
   if (!status.ok())
     return done(std::move(status), {});
-  queue.push_back({variant, {}, std::move(done), false, {}});
+  queue.push_back({variant, {}, std::move(done)});
   next();
 }
 
 void Swaps::load(const std::string &path, Done done) {
-  queue.push_back({nextProgram++, path, std::move(done), true, {}});
+  queue.push_back({-1, path, std::move(done), true});
+  next();
+}
+
+void Swaps::offer(const std::string &path, Done done) {
+  queue.push_back({-1, path, std::move(done), true, false});
   next();
 }
 
@@ -78,7 +96,7 @@ void Swaps::next() {
   if (over.empty() && conductor.over())
     over = "the run's last steps are already permitted: no swap can take effect";
   if (queue.empty() && every && over.empty() && running->variants.size() > 1)
-    queue.push_back({(conductor.current().program + 1) % int64_t(running->variants.size()), {}, {}, false, {}});
+    queue.push_back({(conductor.current().program + 1) % int64_t(running->variants.size())});
   if (queue.empty())
     return;
   busy = true;
@@ -88,6 +106,8 @@ void Swaps::next() {
   if (request.program == conductor.current().program)
     return finish({}, conductor.current());
   request.agreed.assign(size_t(running->ranks()), false);
+  if (request.loading)
+    request.program = nextProgram;
   if (request.loading)
     read(request.path);
   else
@@ -101,6 +121,7 @@ void Swaps::read(const std::string &path) {
   asio::post(*reader, [this, path, program = queue.front().program] {
     lowerPriority();
     Status status;
+    std::vector<simulate::Result> proofs;
     auto plan = std::make_shared<plan::Plan>();
     Channel::Encoded message;
     try {
@@ -111,7 +132,7 @@ void Swaps::read(const std::string &path) {
       else
         status = plan::readFile(path, bytes);
       if (status.ok())
-        status = readSuccessor(bytes, *running, *plan);
+        status = readSuccessor(bytes, *running, *plan, proofs);
       if (status.ok())
         message =
             Channel::encode({{"type", "prepare"}, {"program", program}, {"plan", Message::binary(std::move(bytes))}});
@@ -125,6 +146,7 @@ void Swaps::read(const std::string &path) {
         return finish(status);
       plans[program] = plan;
       paths[program] = path;
+      nextProgram += int64_t(plan->variants.size());
       ask(message);
     });
   });
@@ -150,7 +172,7 @@ std::string Swaps::silent() const {
 }
 
 void Swaps::answered(int32_t rank, const Message &message) {
-  if (!busy || queue.front().program != message.at("program").get<int64_t>() || conductor.waiting())
+  if (!busy || queue.front().program != message.at("program").get<int64_t>() || queue.front().ready)
     return; // an answer that came too late
   Request &request = queue.front();
   Status status{Code(message.at("code").get<int>()), message.at("message")};
@@ -162,7 +184,12 @@ void Swaps::answered(int32_t rank, const Message &message) {
   if (!std::all_of(request.agreed.begin(), request.agreed.end(), [](bool agreed) { return agreed; }))
     return;
   timer.cancel();
-  conductor.ready(request.program);
+  request.ready = true;
+  if (request.loading)
+    stays[request.program] = links.loaded(request.program, plans.at(request.program));
+  if (!request.swapping)
+    return finish({});
+  conductor.ready(request.program, aheadOf(request.program));
   links.advance();
 }
 
@@ -174,24 +201,34 @@ void Swaps::advanced() {
   next();
 }
 
-/// Lets processes forget a plan that was loaded, unless it runs.
-void Swaps::drop(int64_t program) {
-  if (program >= int64_t(running->variants.size()) && program != conductor.current().program)
-    links.broadcast(Channel::encode({{"type", "drop"}, {"program", program}}));
+void Swaps::drop(int64_t firstProgram) {
+  const auto found = plans.find(firstProgram);
+  const int64_t count = found == plans.end() ? 1 : int64_t(found->second->variants.size());
+  const int64_t current = conductor.current().program;
+  if (current < firstProgram || current >= firstProgram + count)
+    links.broadcast(Channel::encode({{"type", "drop"}, {"program", firstProgram}, {"count", count}}));
+}
+
+/// The loaded plan of which a program was no longer runs.
+void Swaps::leave(int64_t program) {
+  const auto after = stays.upper_bound(program);
+  if (after != stays.begin() && !std::prev(after)->second)
+    drop(std::prev(after)->first);
 }
 
 void Swaps::finish(Status status, std::optional<Epoch> epoch) {
   Request request = std::move(queue.front());
   queue.pop_front();
   timer.cancel();
-  if (status.ok()) {
+  if (epoch) {
     spdlog::info("epoch {} from step {}: {}", epoch->epoch, epoch->from, nameOf(epoch->program));
-    if (conductor.epochs().size() > 1 && epoch->epoch > 0)
-      drop(conductor.epochs()[size_t(epoch->epoch) - 1].program); // steps that still run it keep it alive
-  } else {
+    if (epoch->epoch > 0)
+      leave(conductor.epochs()[size_t(epoch->epoch) - 1].program); // steps that still run it keep it alive
+  } else if (!status.ok() && request.program >= 0 && request.loading) {
     drop(request.program);
     plans.erase(request.program);
     paths.erase(request.program);
+    stays.erase(request.program);
   }
   if (!status.ok() && !request.done && !conductor.over() && over.empty()) {
     spdlog::warn("no further swaps: {}", status.message);

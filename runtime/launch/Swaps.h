@@ -1,7 +1,8 @@
 // Carries out requests to swap programs, one after the other. A plan from a file is read and checked here first. Then
-// all processes are asked to prepare the program. Once all have agreed, the conductor makes it the program of the next
-// epoch. If a process refuses or does not answer, nothing changes. Whoever asked is told what came of it. Everything
-// runs on the thread of the io_context, except reading and checking, which have a thread of low priority.
+// all processes are asked to prepare its programs. Once all have agreed, the conductor makes the first of them the
+// program of the next epoch, or, if the plan was only offered, it is one that may be chosen. If a process refuses or
+// does not answer, nothing changes. Whoever asked is told what came of it. Everything runs on the thread of the
+// io_context, except reading and checking, which have a thread of low priority.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -16,15 +17,23 @@
 
 namespace pipec::runtime {
 
+/// Plans that were loaded into a run, by the program that their first variant is; the others follow it.
+using Loaded = std::map<int64_t, std::shared_ptr<const plan::Plan>>;
+
+/// The variant that runs as `program`: one of the run's own plan, or of one that was loaded.
+const plan::Variant &variantOf(const plan::Plan &own, const Loaded &loaded, int64_t program);
+
 class Swaps {
 public:
-  /// Called with what came of a request: its status, and the epoch that it led to if it succeeded.
+  /// Called with what came of a request: its status, and the epoch that it led to if there is one.
   using Done = std::function<void(Status, std::optional<Epoch>)>;
 
   struct Links {
     std::function<void(const Channel::Encoded &)> broadcast; // sends to all processes
     std::function<void()> advance;                           // a program is ready: hands out the permits that are due
     std::function<std::string(int32_t rank)> title;          // Controller::Owner
+    /// A plan is ready, its first variant as this program. True: it stays so when it no longer runs.
+    std::function<bool(int64_t program, const std::shared_ptr<const plan::Plan> &)> loaded;
   };
   /// `deadline`: how long processes may take to prepare (0: a minute). `every`: whether to swap to the next variant
   /// again and again, without requests.
@@ -37,6 +46,13 @@ public:
   void swap(const std::string &variant, Done done);
   /// Asks for a swap to the first variant of the plan in a file.
   void load(const std::string &path, Done done);
+  /// Asks that the variants of the plan in a file be made ready.
+  void offer(const std::string &path, Done done);
+  /// Lets processes forget a loaded plan, unless it runs.
+  void drop(int64_t firstProgram);
+
+  /// Whether a request is under way.
+  bool underWay() const { return busy; }
 
   /// To call when the run has started: swaps may begin.
   void start();
@@ -47,25 +63,27 @@ public:
   /// To call when the run ends: open and later requests are refused with `why`.
   void end(const std::string &why);
 
-  /// Plans from files, by program.
-  const std::map<int64_t, std::shared_ptr<const plan::Plan>> &loaded() const { return plans; }
-  const plan::Variant &variant(int64_t program) const;
+  const Loaded &loaded() const { return plans; }
   /// What to call a program in messages: the variant's number and name, or the file of a loaded plan.
   std::string nameOf(int64_t program) const;
+  /// How many steps a permit covers under a program (Conductor::Options).
+  int64_t aheadOf(int64_t program) const;
 
 private:
   struct Request {
-    int64_t program = 0;
-    std::string path;         // of a plan to load
-    Done done;                // empty: nobody asked, the swap is one of `every`
-    bool loading = false;     // whether the program comes from a file
-    std::vector<bool> agreed; // by rank
+    int64_t program = 0;           // of a plan from a file: of its first variant
+    std::string path = {};         // of a plan to load
+    Done done = {};                // empty: nobody asked, the swap is one of `every`
+    bool loading = false;          // whether the program comes from a file
+    bool swapping = true;          // whether the program is to run at once
+    std::vector<bool> agreed = {}; // by rank
+    bool ready = false;            // whether all have
   };
   Status find(const std::string &text, int64_t &variant) const;
   void next();
   void read(const std::string &path);
   void ask(const Channel::Encoded &message);
-  void drop(int64_t program);
+  void leave(int64_t program);
   void finish(Status status, std::optional<Epoch> epoch = {});
   std::string silent() const;
 
@@ -81,9 +99,10 @@ private:
   bool busy = false; // whether the first request is under way
   bool started = false;
   std::string over; // why no more swaps can be; empty: they can
-  std::map<int64_t, std::shared_ptr<const plan::Plan>> plans;
-  std::map<int64_t, std::string> paths;
-  int64_t nextProgram; // number of the next plan from a file; variants of the running plan come before
+  Loaded plans;
+  std::map<int64_t, std::string> paths; // likewise
+  std::map<int64_t, bool> stays;        // likewise; what Links::loaded said
+  int64_t nextProgram;                  // of the next plan from a file; variants of the running plan come before
 };
 
 } // namespace pipec::runtime

@@ -34,8 +34,8 @@ public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
         mailbox(identity.rank, failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
-        backend(makeBackend({*plan, identity.rank, layout, options, io, failure})), memory(options.payload()),
-        preparer(plan, identity.rank, layout, memory), signals(io),
+        meter(identity.rank), backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter})),
+        memory(options.payload()), preparer(plan, identity.rank, layout, backend->device(), memory), signals(io),
         watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }) {}
 
   void start(bool catchSignals);
@@ -48,9 +48,11 @@ private:
   void permit(const Message &message);
   void prepare(int64_t program, const Message &message);
   void answer(int64_t program, const Status &status);
+  void measured(int64_t round);
   void awaitSignal();
   Status prepareRun(Gathering gathering);
   Status finish();
+  void needed(int64_t step);
   void progress(int64_t step);
   bool save(int64_t step);
   Status failed() const { return failure.status(); }
@@ -65,6 +67,7 @@ private:
   asio::io_context &io;
   std::shared_ptr<Channel> channel;
   const Layout layout;
+  Meter meter;
   const std::unique_ptr<Backend> backend;
   TransferMemory memory;
   Prepare preparer;
@@ -76,6 +79,7 @@ private:
   std::optional<KeptEvents> kept; // if the process writes its own trace
   int64_t first = 0;
   std::map<int64_t, std::shared_ptr<const Executable>> programs; // used by the io thread alone once the run has started
+  std::atomic<int64_t> complete{0};                              // all steps before it are
   int64_t told = 0;                                              // when progress was last sent, in nanoseconds
   int64_t saved = -1;                                            // the step whose state was last saved
 };
@@ -128,8 +132,11 @@ void Worker::hear(Message message) {
     return permit(message);
   if (type == "prepare")
     return prepare(message.at("program"), message);
+  if (type == "measure")
+    return measured(message.at("round"));
   if (type == "drop") {
-    programs.erase(message.at("program").get<int64_t>());
+    const auto first = message.at("program").get<int64_t>();
+    programs.erase(programs.lower_bound(first), programs.lower_bound(first + message.at("count").get<int64_t>()));
     return;
   }
   mailbox.put(std::move(message));
@@ -149,18 +156,26 @@ void Worker::prepare(int64_t program, const Message &message) {
     return answer(program, programs.count(program) ? Status{}
                                                    : Status::run(fmt::format("rank {}: there is no program {} here",
                                                                              identity.rank, program)));
-  preparer.load(message.at("plan").get_binary(),
-                [this, program](Status status, std::shared_ptr<const Executable> made) {
-                  asio::post(io, [this, program, status = std::move(status), made = std::move(made)] {
-                    if (status.ok())
-                      programs[program] = made;
-                    answer(program, status);
-                  });
-                });
+  preparer.load(message.at("plan").get_binary(), [this, program](Status status, Prepare::Made made) {
+    asio::post(io, [this, program, status = std::move(status), made = std::move(made)] {
+      for (size_t v = 0; status.ok() && v < made.size(); ++v)
+        programs[program + int64_t(v)] = made[v];
+      answer(program, status);
+    });
+  });
 }
 
 void Worker::answer(int64_t program, const Status &status) {
   channel->send({{"type", "prepared"}, {"program", program}, {"code", int(status.code)}, {"message", status.message}});
+}
+
+void Worker::measured(int64_t round) {
+  const Meter::Taken taken = meter.take(complete);
+  std::vector<int64_t> steps;
+  for (const auto &[step, end] : taken.steps)
+    steps.insert(steps.end(), {step, end});
+  channel->send(
+      {{"type", "measured"}, {"round", round}, {"samples", packSamples(taken.samples)}, {"steps", std::move(steps)}});
 }
 
 std::string Worker::where() const {
@@ -179,9 +194,12 @@ Status Worker::prepareRun(Gathering gathering) {
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(identity.rank)]);
   status = memory.allocate(backend->device(), all);
-  std::vector<std::shared_ptr<const Executable>> made;
+  std::vector<CallPoint> calls;
+  for (const std::vector<CallPoint> &ofVariant : options.calls)
+    calls.push_back(ofVariant[size_t(identity.rank)]);
+  Prepare::Made made;
   if (status.ok())
-    status = preparer.variants(made);
+    status = preparer.variants(calls, made);
   if (!status.ok())
     return status;
   for (size_t v = 0; v < made.size(); ++v)
@@ -198,12 +216,22 @@ Status Worker::prepareRun(Gathering gathering) {
   }
   permits = std::make_unique<Permits>(
       identity.rank, first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
-      Permits::Hooks{[this](int64_t step) { progress(step); }, [this](int64_t step) { return save(step); }});
+      Permits::Hooks{[this](int64_t step) { needed(step); }, [this](int64_t step) { progress(step); },
+                     [this](int64_t step) { return save(step); }});
   return {};
 }
 
-/// Tells the controller at most once a millisecond: if steps are short, permits reach far ahead.
+/// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
+void Worker::needed(int64_t step) {
+  const int64_t now = Clock::monotonic();
+  if (now - told < 1'000'000 && !permits->lacks(step))
+    return;
+  told = now;
+  channel->send({{"type", "progress"}, {"step", complete.load()}, {"needs", step}});
+}
+
 void Worker::progress(int64_t step) {
+  complete = step;
   int64_t now = Clock::monotonic();
   if (now - told < 1'000'000)
     return;

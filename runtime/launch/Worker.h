@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/device/Pace.h"
+#include "runtime/interpreter/CallPoint.h"
 #include "runtime/launch/Channel.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/simulate/Scenario.h"
@@ -26,7 +27,9 @@ struct RunOptions {
   std::string checkpoint;                            // folder; empty: none
   int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
-  bool realNetwork = false; // whether transfers take what the sockets take; without a scenario only
+  bool realNetwork = false;                  // whether transfers take what the sockets take; without a scenario only
+  bool measure = false;                      // whether processes keep what they measure, for the controller to ask for
+  std::vector<std::vector<CallPoint>> calls; // of the plan's variants, by rank
 
   /// The most bytes that a transfer carries.
   plan::Bytes payload() const { return network || realNetwork ? INT64_MAX : payloadLimit(pace); }

@@ -32,6 +32,7 @@ struct Event {
   plan::Time end = 0;
   int64_t index = 0;      // how many instructions of its rank are issued before it in the step
   plan::Time counted = 0; // when its queue counts it: no sooner than what stands before it
+  plan::Time free = 0;    // when its queue goes on: of a Recv, when the wire is free
 };
 
 struct Options {

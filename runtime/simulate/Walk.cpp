@@ -272,7 +272,7 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
     const Instruction &instruction = instructionOf(queue);
     options.observe({queue.rank, queue.index, work.operation,
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
-                     indexOf(queue), *times});
+                     indexOf(queue), *times, freeAt});
   }
   if (options.keepTimes) {
     auto &kept = result.ranks[size_t(queue.rank)].times;

@@ -59,7 +59,7 @@ private:
 class Steps final : public Pilot {
 public:
   Steps(std::shared_ptr<const Executable> program, int64_t steps) : program(std::move(program)), steps(steps) {}
-  std::optional<Turn> turn(int64_t step) override {
+  std::optional<Turn> turn(int64_t step, plan::Time) override {
     return step < steps ? std::optional<Turn>({program, 0, false}) : std::nullopt;
   }
   void completed(int64_t) override {}
@@ -85,7 +85,7 @@ std::shared_ptr<const Executable> prepare(const plan::Program &program, Device &
   std::shared_ptr<const Executable> executable;
   Status status = memory.allocate(device, {&program});
   if (status.ok())
-    status = Executable::make(nullptr, program, Layout(program), memory, executable);
+    status = Executable::make(nullptr, program, {}, Layout(program), memory, executable);
   if (!status.ok())
     throw std::runtime_error(status.message);
   return executable;

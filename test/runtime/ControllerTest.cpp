@@ -19,7 +19,7 @@ public:
     plan::test::Make make;
     make.ranks = ranks;
     auto plan = std::make_shared<plan::Plan>(plan::test::makePlan(make));
-    plan->variants.front().certificate.span = 100'000'000'000; // 100 ms: permits reach four steps ahead
+    plan->variants.front().certificate.span = 5'000'000'000; // 5 ms: a permit covers four steps
     plan->variants.push_back(plan->variants.front());
     plan->variants.back().name = "second";
     Controller::Setup setup;
@@ -104,10 +104,10 @@ TEST(Controller, FromTheMeetingToTheReports) {
   p.meet();
   EXPECT_EQ(p.last(1, "table").at("endpoints").size(), 2u);
   EXPECT_EQ(p.last(1, "permit").at("until"), 4);
-  p.say(1, {{"type", "progress"}, {"step", 2}});
+  p.say(1, {{"type", "progress"}, {"step", 2}, {"needs", 2}});
   ASSERT_TRUE(p.until([&] { return p.last(0, "permit").at("until") == 6; }));
   EXPECT_EQ(p.last(0, "permit").at("last"), false);
-  p.say(0, {{"type", "progress"}, {"step", 8}});
+  p.say(0, {{"type", "progress"}, {"step", 8}, {"needs", 8}});
   ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
   Message report = toJson(RankReport{});
   report["type"] = "report";
@@ -125,12 +125,12 @@ TEST(Controller, SwapsOnceAllHaveAgreed) {
   p.swap("second", answer);
   ASSERT_TRUE(p.hears(1, "prepare"));
   p.say(0, p.prepared(1));
-  p.say(0, {{"type", "progress"}, {"step", 1}});
+  p.say(0, {{"type", "progress"}, {"step", 1}, {"needs", 1}});
   ASSERT_TRUE(p.until([&] { return p.last(0, "permit").at("until") == 5; }));
   EXPECT_EQ(p.last(0, "permit").at("epoch"), 0); // rank 1 has not agreed
   EXPECT_FALSE(answer.came);
   p.say(1, p.prepared(1));
-  p.say(0, {{"type", "progress"}, {"step", 2}});
+  p.say(0, {{"type", "progress"}, {"step", 2}, {"needs", 2}});
   ASSERT_TRUE(p.until([&] { return answer.came; }));
   EXPECT_TRUE(answer.status.ok()) << answer.status.message;
   ASSERT_TRUE(answer.epoch);
@@ -161,7 +161,7 @@ TEST(Controller, ARankThatRejectsASwapIsNamedAndTheRunGoesOn) {
   ASSERT_TRUE(p.until([&] { return answer.came; }));
   EXPECT_EQ(answer.status.code, Code::Check);
   EXPECT_EQ(answer.status.message, "rank 1 refused: not with me");
-  p.say(0, {{"type", "progress"}, {"step", 10}});
+  p.say(0, {{"type", "progress"}, {"step", 10}, {"needs", 10}});
   ASSERT_TRUE(p.until([&] { return p.last(2, "permit").at("until") == 14; }));
   EXPECT_EQ(p.last(2, "permit").at("epoch"), 0);
   EXPECT_FALSE(p.controller->failing());
@@ -176,7 +176,7 @@ TEST(Controller, ARankThatDoesNotAnswerMeansNoSwap) {
   ASSERT_TRUE(p.until([&] { return answer.came; }));
   EXPECT_EQ(answer.status.message, "rank 1 did not answer within 1 s: no swap");
   p.say(1, p.prepared(1)); // too late
-  p.say(0, {{"type", "progress"}, {"step", 3}});
+  p.say(0, {{"type", "progress"}, {"step", 3}, {"needs", 3}});
   ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("until") == 7; }));
   EXPECT_EQ(p.last(1, "permit").at("epoch"), 0);
 }

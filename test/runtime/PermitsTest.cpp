@@ -11,8 +11,10 @@ namespace {
 
 struct Fixture {
   explicit Fixture(plan::Time deadline = 0, int64_t first = 0, int64_t every = 0)
-      : permits(3, first, every, deadline, failure, {[](int64_t) {}, [](int64_t) { return true; }}) {}
+      : permits(3, first, every, deadline, failure,
+                {[this](int64_t step) { asked.push_back(step); }, [](int64_t) {}, [](int64_t) { return true; }}) {}
   Failure failure;
+  std::vector<int64_t> asked;
   Permits permits;
 };
 
@@ -23,32 +25,55 @@ TEST(Permits, StepsRunUnderThePermitThatCoversThem) {
   f.permits.grant({5, 2, nullptr, true});
   std::vector<int64_t> epochs;
   int64_t step = 0;
-  for (; auto turn = f.permits.turn(step); ++step)
+  for (; auto turn = f.permits.turn(step, 0); ++step)
     epochs.push_back(turn->epoch);
   EXPECT_EQ(epochs, (std::vector<int64_t>{0, 0, 1, 2, 2}));
   EXPECT_EQ(f.permits.end(), 5);
   EXPECT_EQ(f.permits.waits().count(), 6);
+  EXPECT_EQ(f.asked, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Permits, AStepLacksItsPermitUntilItComes) {
+  Fixture f;
+  EXPECT_TRUE(f.permits.lacks(0));
+  f.permits.grant({1, 0, nullptr, false});
+  EXPECT_FALSE(f.permits.lacks(0));
+  EXPECT_TRUE(f.permits.lacks(1));
+  f.permits.grant({1, 0, nullptr, true});
+  EXPECT_FALSE(f.permits.lacks(1)); // it is known that there is none
+}
+
+/// What is issued goes on meanwhile.
+TEST(Permits, NoStepWaitsWhileTheOneBeforeRuns) {
+  Fixture f;
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    f.permits.grant({1, 0, nullptr, false});
+  });
+  EXPECT_TRUE(f.permits.turn(0, 1'000'000'000'000'000));
+  other.join();
+  EXPECT_EQ(f.permits.waits().max(), 0);
 }
 
 TEST(Permits, AnEndWithoutAnyStep) {
   Fixture f;
   f.permits.grant({0, 0, nullptr, true});
-  EXPECT_FALSE(f.permits.turn(0));
+  EXPECT_FALSE(f.permits.turn(0, 0));
   EXPECT_FALSE(f.failure.raised());
 }
 
 TEST(Permits, ALastPermitMayAddNothing) {
   Fixture f;
   f.permits.grant({1, 0, nullptr, false});
-  EXPECT_TRUE(f.permits.turn(0));
+  EXPECT_TRUE(f.permits.turn(0, 0));
   f.permits.grant({1, 0, nullptr, true});
-  EXPECT_FALSE(f.permits.turn(1));
+  EXPECT_FALSE(f.permits.turn(1, 0));
 }
 
 TEST(Permits, AWaitEndsWithThePermit) {
   Fixture f;
   std::thread other([&] { f.permits.grant({1, 7, nullptr, true}); });
-  auto turn = f.permits.turn(0);
+  auto turn = f.permits.turn(0, 0);
   other.join();
   ASSERT_TRUE(turn);
   EXPECT_EQ(turn->epoch, 7);
@@ -57,13 +82,13 @@ TEST(Permits, AWaitEndsWithThePermit) {
 TEST(Permits, AWaitEndsWithTheRun) {
   Fixture f;
   std::thread other([&] { f.failure.raise(Status::run("lost")); });
-  EXPECT_FALSE(f.permits.turn(0));
+  EXPECT_FALSE(f.permits.turn(0, 0));
   other.join();
 }
 
 TEST(Permits, AWaitEndsAtTheDeadline) {
   Fixture f(20'000'000'000); // 20 ms
-  EXPECT_FALSE(f.permits.turn(0));
+  EXPECT_FALSE(f.permits.turn(0, 0));
   EXPECT_EQ(f.failure.status().message, "rank 3: no permit for step 0 came from the controller within 0.02 s");
 }
 
@@ -71,7 +96,7 @@ TEST(Permits, RestsWhereACheckpointIsDue) {
   Fixture f(0, 10, 5);
   f.permits.grant({21, 0, nullptr, true});
   std::vector<int64_t> rests;
-  for (int64_t step = 10; auto turn = f.permits.turn(step); ++step)
+  for (int64_t step = 10; auto turn = f.permits.turn(step, 0); ++step)
     if (turn->rest)
       rests.push_back(step);
   EXPECT_EQ(rests, (std::vector<int64_t>{15, 20})); // not before the first one

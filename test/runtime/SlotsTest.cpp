@@ -83,12 +83,12 @@ public:
       layout.add(*program);
     EXPECT_TRUE(memory.allocate(tape, programs).ok());
     for (const plan::Program *program : programs) {
-      Status status = Executable::make(nullptr, *program, layout, memory, made.emplace_back());
+      Status status = Executable::make(nullptr, *program, {}, layout, memory, made.emplace_back());
       EXPECT_TRUE(status.ok()) << status.message;
     }
   }
 
-  std::optional<Turn> turn(int64_t step) override {
+  std::optional<Turn> turn(int64_t step, plan::Time) override {
     size_t at = size_t((step - first) / stepsEach);
     if (at >= made.size())
       return std::nullopt;
@@ -311,11 +311,29 @@ TEST(TransferMemory, IsSizedForTheLargest) {
 
   Plans alone(tape, {&few}, 1);
   std::shared_ptr<const Executable> made;
-  Status status = Executable::make(nullptr, many, alone.layout, alone.memory, made);
+  Status status = Executable::make(nullptr, many, {}, alone.layout, alone.memory, made);
   EXPECT_EQ(status.code, Code::Check);
-  EXPECT_EQ(status.message, "rank 1: the plan needs 3072 bytes for transfers from rank 0, this run has allocated 1024, "
-                            "the most of the variants that it started with");
+  EXPECT_EQ(status.message, "rank 1: the plan needs 3072 bytes for transfers from rank 0, this run has allocated 1024");
   EXPECT_EQ(made, nullptr);
+}
+
+TEST(TransferMemory, GrowsWithinTheLimit) {
+  plan::Plan small = makePlan(1), large = makePlan(3);
+  const plan::Program &few = small.variants.front().programs[1], &many = large.variants.front().programs[1];
+  Tape tape;
+  TransferMemory memory(kEmulatedPayload);
+  ASSERT_TRUE(memory.allocate(tape, {&few}).ok());
+  TransferMemory::Region before, after;
+  ASSERT_TRUE(memory.find(few, few.rings.front(), before).ok());
+  Status status = memory.allocate(tape, {&many}, 4000);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_EQ(status.message, "rank 1: the plan needs 6144 more bytes for transfers, beside the 2048 that this run has "
+                            "allocated; its memory limit leaves 4000 for both");
+  ASSERT_TRUE(memory.allocate(tape, {&many}, 10000).ok());
+  ASSERT_TRUE(memory.find(few, few.rings.front(), after).ok());
+  EXPECT_EQ(after.bytes, 3072);
+  EXPECT_NE(after.data, before.data);                        // what runs keeps its own
+  EXPECT_TRUE(memory.allocate(tape, {&few, &many}, 0).ok()); // nothing more
 }
 
 // Its ranks would have to be connected before the first step.

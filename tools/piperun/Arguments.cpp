@@ -1,6 +1,7 @@
 // Options, their help, and what of them does not go together.
 #include "tools/piperun/Arguments.h"
 
+#include "runtime/launch/Adaptation.h"
 #include "runtime/plan/Write.h"
 #include "runtime/stage/MakeStage.h"
 #include "tools/commandline/CommandLine.h"
@@ -24,7 +25,7 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option(
          "PLAN", a.words,
          "The plan to run, as pipec compile writes it; with --control PATH and no run: load PLAN | swap VARIANT "
-         "| status | stop")
+         "| adapt on|observe|off | status | stop")
       ->required();
   app.add_flag("--local", a.local,
                "Start all processes on this machine, one a rank; else torchrun, Slurm or Open MPI has started them");
@@ -75,10 +76,14 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--restart", a.restart,
                  "With --local: a run that fails begins again from its last checkpoint, so many times")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
-  app.add_option(
-      "--control", a.control,
-      "A socket at this path: a run listens there (mode 0600); without a run, asks it to load a plan, to "
-      "swap to a variant (index or name), how it stands (status), or to end after the steps that are permitted (stop)");
+  app.add_option("--control", a.control,
+                 "A socket at this path: a run listens there (mode 0600); without a run, asks it to load a plan, to "
+                 "swap to a variant (index or name), to choose variants by itself or no more (adapt), how it stands "
+                 "(status), or to "
+                 "end after the steps that are permitted (stop)");
+  app.add_flag("--adapt{on}", a.adapt,
+               "Measure network and ranks, and choose the variant of each step by what was measured. --adapt=observe: "
+               "say what would be chosen; --adapt=profile: try each variant every 50 steps and take the shortest");
   app.add_option("--swap-every", a.swapEvery,
                  "Swap to the plan's next variant at every such step, round and round: for tests")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
@@ -111,7 +116,7 @@ void define(CLI::App &app, Arguments &a) {
 }
 
 std::string Arguments::command() const {
-  for (const char *each : {"load", "swap", "status", "stop"})
+  for (const char *each : {"load", "swap", "adapt", "status", "stop"})
     if (words.front() == each && !control.empty() && !local)
       return each;
   return "";
@@ -119,13 +124,14 @@ std::string Arguments::command() const {
 
 static Status checkCommand(const Arguments &a) {
   std::string command = a.command();
-  size_t due = command == "load" || command == "swap" ? 2 : 1;
+  size_t due = command == "load" || command == "swap" || command == "adapt" ? 2 : 1;
   if (a.words.size() == due)
     return {};
   return Status::usage(fmt::format("{} takes {}, {} given", command,
-                                   command == "load"   ? "one plan"
-                                   : command == "swap" ? "one variant"
-                                                       : "nothing",
+                                   command == "load"    ? "one plan"
+                                   : command == "swap"  ? "one variant"
+                                   : command == "adapt" ? "on, observe or off"
+                                                        : "nothing",
                                    a.words.size() - 1));
 }
 
@@ -144,9 +150,13 @@ Status check(const Arguments &a) {
     return checkCommand(a);
   if (std::error_code error; !a.control.empty() && !a.local && !fs::exists(a.words.front(), error))
     return Status::usage(
-        fmt::format("expected a plan, or load, swap, status or stop for --control, found '{}'", a.words[0]));
+        fmt::format("expected a plan, or load, swap, adapt, status or stop for --control, found '{}'", a.words[0]));
   if (a.words.size() > 1)
     return Status::usage(fmt::format("one plan is run, {} are given: {} is one too many", a.words.size(), a.words[1]));
+  if (!a.adapt.empty() && (a.adapt == "off" || !runtime::Adaptation::modeOf(a.adapt)))
+    return Status::usage(fmt::format("--adapt: expected on, observe or profile, found '{}'", a.adapt));
+  if (!a.adapt.empty() && a.swapEvery > 0)
+    return Status::usage("--adapt and --swap-every both say which variant a step runs: give one of them");
   if (a.device == "cuda")
     return Status::run("CUDA is not built into this piperun; use --device=host");
   if (a.stage != runtime::kSynthetic && !a.emulate.empty())
@@ -175,6 +185,7 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest) {
   options.trace = a.local && !a.trace.empty();
   options.checkpoint = a.checkpoint;
   options.every = a.every;
+  options.measure = !a.adapt.empty();
   return options;
 }
 

@@ -33,12 +33,13 @@ struct Arguments {
   std::string network; // a scenario's file, or kReal
   std::string control;
   int64_t swapEvery = 0;
+  std::string adapt; // a mode; empty: not given
   bool noSecret = false;
   bool verbose = false;
   bool quiet = false;
   bool json = false;
 
-  /// load, swap, status or stop: asked of a run at --control; empty: this is a run.
+  /// load, swap, adapt, status or stop: asked of a run at --control; empty: this is a run.
   std::string command() const;
   const std::string &plan() const { return words.front(); }
 };

@@ -86,6 +86,7 @@ std::string toJson(const Outcome &outcome) {
       {"stage", outcome.stage},
       {"idle_cpu", cpuShares(outcome)},
       {"pids", outcome.result.pids},
+      {"adapt", run.adapt},
   };
   return json.dump();
 }

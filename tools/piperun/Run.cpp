@@ -81,7 +81,7 @@ Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const 
   std::vector<simulate::Stretch> stretches;
   for (size_t e = 0; e < run.epochs.size(); ++e) {
     const int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
-    stretches.push_back({&run.variant(plan, run.epochs[e].program), end - run.epochs[e].from});
+    stretches.push_back({&runtime::variantOf(plan, run.loaded, run.epochs[e].program), end - run.epochs[e].from});
   }
   return simulate::stepTimes(stretches, network, times);
 }
@@ -118,6 +118,8 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   if (!status.ok())
     return status;
   prepared.options = optionsOf(a, longestStep(*prepared.plan, network.network.get(), a.steps));
+  for (const plan::Variant &variant : prepared.plan->variants)
+    prepared.options.calls.push_back(runtime::callPoints(variant));
   prepared.options.network = network.network;
   prepared.options.realNetwork = network.realNetwork;
   outcome.plan = prepared.plan;
@@ -154,7 +156,15 @@ Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, ru
 }
 
 Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
-  runtime::LocalSetup setup{prepared.plan, prepared.hash, prepared.options, a.swapEvery, {}, a.restart, nullptr, {}};
+  runtime::LocalSetup setup{prepared.plan,
+                            prepared.hash,
+                            prepared.options,
+                            a.swapEvery,
+                            runtime::Adaptation::modeOf(a.adapt),
+                            {},
+                            a.restart,
+                            nullptr,
+                            {}};
   Status status = enoughFiles(prepared.plan->ranks());
   runtime::ControlSocket control;
   if (status.ok() && !a.control.empty()) {
@@ -188,7 +198,16 @@ Status readSecret(const Arguments &a, std::string &secret) {
 }
 
 Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
-  runtime::JoinedSetup setup{prepared.plan, prepared.hash, prepared.options, {}, {}, a.swapEvery, {}, nullptr, {}};
+  runtime::JoinedSetup setup{prepared.plan,
+                             prepared.hash,
+                             prepared.options,
+                             {},
+                             {},
+                             a.swapEvery,
+                             {},
+                             runtime::Adaptation::modeOf(a.adapt),
+                             nullptr,
+                             {}};
   Status status = runtime::readEnvironment([](const char *name) { return std::getenv(name); }, setup.environment);
   if (status.ok() && setup.environment.world != prepared.plan->ranks())
     status = Status::usage(fmt::format("the plan is of {} ranks, {} has started {} processes", prepared.plan->ranks(),
@@ -236,6 +255,8 @@ Status ask(const Arguments &a) {
     request["path"] = std::filesystem::absolute(a.words[1]).string();
   if (command == "swap")
     request["variant"] = a.words[1];
+  if (command == "adapt")
+    request["mode"] = a.words[1];
   runtime::Message answer;
   Status status = runtime::askControl(a.control, request, answer);
   if (status.ok())

@@ -146,6 +146,7 @@ void HostDevice::runQueues() {
   QuickClock quick(clock);
   Time free = 0; // of the device
   Time now = quick.now();
+  adapt::Tally tally; // of operations that the meter does not know of
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
     if (!next.work) {
@@ -172,6 +173,8 @@ void HostDevice::runQueues() {
     HostBody::Span due{0, next.ready};
     auto run = [&](const HostWork &work) {
       due = body.run(work, due.end); // what comes next on a queue alone could start when this one ended
+      if (const plan::Operation &op = work.operation(); op.cost > 0 && op.kind != plan::Kind::Overlapped)
+        tally.add(due.end - due.start, op.cost, 0);
       return due.end <= now;
     };
     auto runTraced = [&](const HostWork &work) {
@@ -190,6 +193,10 @@ void HostDevice::runQueues() {
         now = quick.now();
       queue.recorder.record(due.start, now, now - due.end, queue.unread);
       queue.unread = 0;
+      if (meter && tally.count > 0)
+        meter->computed(std::exchange(tally, {}), due.end);
+      if (meter && queue.isEnd(ran))
+        meter->stepped(next.work->round->step, due.end);
     }
     free = due.end;
     queue.pop(ran, due.end);

@@ -5,6 +5,7 @@
 
 #include "runtime/device/Failure.h"
 #include "runtime/device/Layout.h"
+#include "runtime/device/Meter.h"
 #include "runtime/device/PaceClock.h"
 #include "runtime/device/host/HostQueue.h"
 
@@ -46,6 +47,9 @@ public:
 
   /// Puts a single instruction on a queue.
   void submit(QueueId queue, const Label &label, Slot in, Slot out, HostBody *body, Summand *summand = nullptr);
+
+  /// Lets `meter`, which outlives the device, know of operations and steps. Before start().
+  void measure(Meter &meter) { this->meter = &meter; }
 
   void start();
 
@@ -116,6 +120,7 @@ private:
   std::vector<Queue *> deviceQueues; // highest priority first
   HostBody *body = nullptr;
   Summand *summand = nullptr;
+  Meter *meter = nullptr; // none: nothing is measured
   ParkingBell deviceBell;
   ParkingBell hostBell;
   struct Free {

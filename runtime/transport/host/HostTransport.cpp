@@ -141,6 +141,7 @@ void HostTransport::onCredit(int32_t rank, const wire::Frame &frame) {
   if (peer.credit)
     return onLost(rank, "it posted two receives at once");
   peer.credit = frame;
+  peer.creditAt = clock.now();
   match(peer);
 }
 
@@ -165,6 +166,7 @@ void HostTransport::match(Peer &peer) {
   data.start = stream.start;
   data.end = stream.end;
   data.arrival = stream.arrival;
+  data.waited = clock.now() - peer.creditAt;
   stream.written = false;
   peer.connection->write(data, stream.work.out().data, [this, &stream] {
     stream.written = true;
@@ -230,6 +232,9 @@ Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
                                 rank, frame.bytes, stream->work.out().bytes)));
     return {};
   }
+  // A credit goes there, waits for the send, and data come back: half of what is not waiting is one way.
+  stream->first = clock.now();
+  stream->latency = std::max<Time>(stream->first - stream->since - frame.waited, 0) / 2;
   return stream->work.out();
 }
 
@@ -259,9 +264,22 @@ void HostTransport::leaveWire(Stream &stream) {
   if (real() || options.pace == Pace::Real) // report what really happened
     stream.end = now;
   Time end = stream.isSend() ? stream.end : std::max(stream.end, stream.arrival);
+  if (options.meter && !stream.isSum() && !stream.isSend())
+    measure(stream, end);
   device.finish(stream.queue, {stream.end, end, stream.start, std::max(stream.start, stream.since), std::max(now, end),
                                now - stream.end});
   advance(stream);
+}
+
+/// Where the wire is emulated its deadlines are what is measured, so that a busy machine does not look like a slow
+/// network; on a real network it is from the first to the last byte.
+void HostTransport::measure(const Stream &stream, Time end) const {
+  const plan::Bytes bytes = stream.work.operation().bytes;
+  if (real())
+    options.meter->transferred(stream.peer(), stream.first - stream.latency, end, stream.latency,
+                               stream.work.out().bytes);
+  else
+    options.meter->transferred(stream.peer(), stream.start, stream.arrival, stream.arrival - stream.end, bytes);
 }
 
 void HostTransport::at(Stream &stream, Time time, void (HostTransport::*then)(Stream &)) {

@@ -41,6 +41,7 @@ public:
     bool realNetwork = false;                    // whether nothing is emulated; without a scenario only
     int32_t ranks = 1;                           // all ranks: those of an all-reduce without a group
     std::vector<plan::Group> groups = {};        // ranks of the other all-reduces (plan::Operation::group)
+    Meter *meter = nullptr;                      // hears of transfers to this rank, outlives the transport; null: none
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport. One other thread runs `io`; destroy the transport
@@ -76,6 +77,8 @@ private:
     Time start = 0;       // when the transfer starts
     Time end = 0;         // when the wire is free
     Time arrival = 0;     // when the data are there
+    Time first = 0;       // of a receive: when its data began to come
+    Time latency = 0;     // and for how long they were on their way before, on a real network
     bool written = false; // whether the payload has left, has arrived, or the total is there
     asio::steady_timer timer;
     bool isSum() const { return plan::isCollective(work.operation().kind); }
@@ -88,6 +91,7 @@ private:
     Stream *sending = nullptr;         // the queue whose head sends to the peer
     Stream *receiving = nullptr;       // the queue whose head receives from the peer
     std::optional<wire::Frame> credit; // of the receive that the peer has posted
+    Time creditAt = 0;                 // when that came
     Time linkFree = 0;                 // when the link from here to the peer is free
   };
   class Doorbell;
@@ -114,6 +118,7 @@ private:
   simulate::Scenario::Passage passage(const Stream &stream) const;
   void holdWire(Stream &stream);
   void leaveWire(Stream &stream);
+  void measure(const Stream &stream, Time end) const;
   void at(Stream &stream, Time time, void (HostTransport::*then)(Stream &));
 
   void onCredit(int32_t peer, const wire::Frame &frame) override;

@@ -18,7 +18,7 @@ namespace pipec::runtime::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-inline constexpr uint32_t kProtocol = 3;
+inline constexpr uint32_t kProtocol = 4;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
 /// Which end of a connection speaks.
@@ -86,9 +86,10 @@ struct Frame {
   plan::Time start = 0;   // when the transfer starts, by the run's clock; else see Type
   plan::Time end = 0;     // when the wire is free
   plan::Time arrival = 0; // when the data are there
+  plan::Time waited = 0;  // of Data: from the credit until the send was ready, by the sender's clock
   double sum = 0;         // for Sum and Total
 };
-static_assert(sizeof(Frame) == 80);
+static_assert(sizeof(Frame) == 88);
 
 inline constexpr uint64_t kAbortBytes = 4096; // the most bytes of an Abort's text
 
