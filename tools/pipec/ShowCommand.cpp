@@ -85,13 +85,13 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
                                      compiled.plan.variants.size() == 1 ? "" : "s"));
   if (options.trace.empty())
     return emit::predicted(compiled.plan.variants[variant], std::max(0LL, options.step), section, network);
-  std::vector<trace::Event> events;
-  Status status = readTraces(options.trace, events);
+  trace::Run run;
+  Status status = readTraces(options.trace, run);
   if (status.ok())
-    status = haveAllRanks(events, compiled.plan.ranks());
+    status = haveAllRanks(run.events, compiled.plan.ranks());
   if (!status.ok())
     return status;
-  return emit::compared(compiled.plan.variants[variant], events, options.step, section, network);
+  return emit::compared(compiled.plan.variants[variant], run.events, options.step, section, network);
 }
 
 Status usable(const CommandOptions &options) {
@@ -130,11 +130,11 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   emit::PlanReport figures;
   if (Status status = figuresOf(compiled, figures); !status.ok())
     return fail(options, options.input, status);
-  std::vector<trace::Event> events;
+  trace::Run run;
   if (!options.trace.empty()) {
-    if (Status status = readTraces(options.trace, events); !status.ok())
+    if (Status status = readTraces(options.trace, run); !status.ok())
       return fail(options, options.trace, status);
-    if (const std::string missing = missingRanks(events, compiled.plan.ranks()); !missing.empty())
+    if (const std::string missing = missingRanks(run.events, compiled.plan.ranks()); !missing.empty())
       say("note: the trace has nothing of {}\n", missing);
   }
   simulate::Scenario scenario;
@@ -143,7 +143,7 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   if (!obtainNetwork(options, compiled, scenario, network, code))
     return code;
   std::string text, note;
-  if (Status status = emit::html(compiled.plan, figures, events, text, note, network); !status.ok())
+  if (Status status = emit::html(compiled.plan, figures, run.events, text, note, network); !status.ok())
     return fail(options, fileOf(options, status, options.input), status);
   if (!note.empty())
     say("note: {}\n", note);
