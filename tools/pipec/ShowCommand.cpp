@@ -91,7 +91,7 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
     status = haveAllRanks(run.events, compiled.plan.ranks());
   if (!status.ok())
     return status;
-  return emit::compared(compiled.plan.variants[variant], run.events, options.step, section, network);
+  return emit::compared(compiled.plan.variants[variant], run, options.step, section, network);
 }
 
 Status usable(const CommandOptions &options) {
@@ -143,7 +143,7 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   if (!obtainNetwork(options, compiled, scenario, network, code))
     return code;
   std::string text, note;
-  if (Status status = emit::html(compiled.plan, figures, run.events, text, note, network); !status.ok())
+  if (Status status = emit::html(compiled.plan, figures, run, text, note, network); !status.ok())
     return fail(options, fileOf(options, status, options.input), status);
   if (!note.empty())
     say("note: {}\n", note);

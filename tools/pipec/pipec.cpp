@@ -115,10 +115,10 @@ const Subcommand kSubcommands[] = {
        input(app, options, "a spec, a plan or an order file");
        app.add_option("OTHER", options.second, "a second one, drawn below on the same scale")->check(pipec::fileName());
        set(app, options);
-       app.add_option(
-              "--trace", options.trace,
-              "a run of the plan (piperun --trace), drawn under what was predicted; 'run.*.json': of a launched "
-              "run, a file a rank")
+       app.add_option("--trace", options.trace,
+                      "a run of the plan (piperun --trace), drawn under what was predicted, with its decisions; "
+                      "'run.*.json': of "
+                      "a launched run, a file a rank")
            ->check(pipec::fileName());
        app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
            ->check(CLI::Range(0, 1'000'000));
