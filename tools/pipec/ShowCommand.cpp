@@ -4,6 +4,7 @@
 #include "compiler/driver/Plans.h"
 #include "compiler/driver/Traces.h"
 #include "compiler/pictures/Html.h"
+#include "compiler/pictures/Overlay.h"
 #include "compiler/pictures/Svg.h"
 #include "compiler/pictures/TextTimeline.h"
 #include "runtime/plan/Units.h"
@@ -76,6 +77,20 @@ bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simu
   return true;
 }
 
+/// The step asked for, or the last that is whole, over the variant that it ran; false where a step of the run is of
+/// none of them.
+bool comparedAsItRan(const CommandOptions &options, const plan::Plan &plan, const trace::Run &run,
+                     const emit::Network &network, emit::Section &section) {
+  std::vector<emit::RunStep> steps;
+  if (!emit::overlay(plan, run, steps).ok())
+    return false;
+  for (auto each = steps.rbegin(); each != steps.rend(); ++each)
+    if (options.step < 0 || options.step == each->step)
+      if (emit::compared(plan.variants[each->variant], run, each->step, section, network).ok())
+        return true;
+  return false;
+}
+
 /// The variant asked for, drawn alone or over a real run.
 Status section(const CommandOptions &options, const Compiled &compiled, const emit::Network &network,
                emit::Section &section) {
@@ -91,6 +106,9 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
     status = haveAllRanks(run.events, compiled.plan.ranks());
   if (!status.ok())
     return status;
+  if (options.variant < 0 && compiled.plan.variants.size() > 1 &&
+      comparedAsItRan(options, compiled.plan, run, network, section))
+    return {};
   return emit::compared(compiled.plan.variants[variant], run, options.step, section, network);
 }
 
@@ -174,8 +192,9 @@ int showCommand(const CommandOptions &options) {
     emit::Section &drawn = picture.sections.emplace_back();
     if (Status status = section(options, compiled, network, drawn); !status.ok())
       return fail(options, fileOf(options, status, path), status);
-    if (options.emit != "svg")
-      drawn.title = units::escaped(nameOf(path)); // in a figure the schedule's name says more
+    if (options.emit != "svg") // in a figure the schedule's name says more
+      drawn.title = units::escaped(compiled.plan.variants.size() > 1 ? fmt::format("{}, {}", nameOf(path), drawn.title)
+                                                                     : nameOf(path));
   }
   if (options.emit == "svg")
     return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));

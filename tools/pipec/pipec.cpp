@@ -126,7 +126,8 @@ const Subcommand kSubcommands[] = {
                       "a scenario (specs/networks): draw what is predicted under it; --step says which step then too "
                       "(default: 0)")
            ->check(pipec::fileName());
-       app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
+       app.add_option("--variant", options.variant, "which variant (default: 0, and of a run the one that it ran)")
+           ->check(CLI::Range(0, 255));
        app.add_option("--emit", options.emit, "svg: a figure instead of text; html: a page to explore")
            ->check(CLI::IsMember({"svg", "html"}));
        output(app, options, "the file to write (default: standard output)");
