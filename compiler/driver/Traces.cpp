@@ -26,13 +26,13 @@ Status traceFiles(const std::string &name, std::vector<std::string> &files) {
   return wrong == 0 ? Status() : Status::input(fmt::format("{}: no file has such a name", units::escaped(name)));
 }
 
-Status readTraces(const std::string &name, std::vector<trace::Event> &events) {
+Status readTraces(const std::string &name, trace::Run &run) {
   std::vector<std::string> files;
   if (Status status = traceFiles(name, files); !status.ok())
     return status;
   std::map<int32_t, std::string> fileOf; // rank → where its events are
   uintmax_t bytes = 0;
-  events.clear();
+  run = {};
   for (const std::string &file : files) {
     std::error_code error;
     if (const uintmax_t more = std::filesystem::file_size(file, error); !error)
@@ -41,17 +41,18 @@ Status readTraces(const std::string &name, std::vector<trace::Event> &events) {
       return Status::input(fmt::format("{}: longer than {} bytes in all, which is the most; a run of fewer steps has "
                                        "shorter traces",
                                        units::escaped(name), trace::kReadBytes));
-    std::vector<trace::Event> own;
+    trace::Run own;
     if (Status status = trace::read(file, own); !status.ok())
       return status;
     std::set<int32_t> ranks;
-    for (const trace::Event &event : own)
+    for (const trace::Event &event : own.events)
       ranks.insert(event.rank);
     for (const int32_t rank : ranks)
       if (const auto [known, first] = fileOf.emplace(rank, file); !first)
         return Status::input(fmt::format("{}: rank {} is in {} too: expected one file a rank, of one run",
                                          units::escaped(file), rank, units::escaped(known->second)));
-    events.insert(events.end(), own.begin(), own.end());
+    run.events.insert(run.events.end(), own.events.begin(), own.events.end());
+    run.decisions.insert(run.decisions.end(), own.decisions.begin(), own.decisions.end());
   }
   return {};
 }

@@ -13,8 +13,8 @@ namespace pipec {
 /// The files that a name with *, ? or [ stands for, by name; of any other, and of one that is there, that file.
 Status traceFiles(const std::string &name, std::vector<std::string> &files);
 
-/// The events of all files that a name stands for. A rank whose events are in two of them is an error.
-Status readTraces(const std::string &name, std::vector<trace::Event> &events);
+/// What all files hold that a name stands for. A rank whose events are in two of them is an error.
+Status readTraces(const std::string &name, trace::Run &run);
 
 /// The ranks of a plan that a run has no event of: "rank 2", "ranks 2 and 5"; empty: there is none.
 std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks);

@@ -168,10 +168,10 @@ std::string assembled(const std::map<std::string_view, std::string_view> &parts)
 
 } // namespace
 
-Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector<trace::Event> &run, std::string &text,
+Status html(const plan::Plan &plan, const PlanReport &figures, const trace::Run &run, std::string &text,
             std::string &note, const Network &network) {
   std::vector<RunStep> steps;
-  if (!run.empty())
+  if (!run.events.empty())
     if (Status status = overlay(plan, run, steps); !status.ok())
       return status;
   Json data = {{"looks", looks()}, {"kinds", kinds()}};

@@ -13,10 +13,10 @@
 
 namespace pipec::emit {
 
-/// The page of every variant's first step, or, with the events of a real run, of each of its steps beside the same step
+/// The page of every variant's first step, or, with a real run, of each of its steps beside the same step
 /// of the variant that it ran, simulated. `network`: under which to simulate. A page over 8,388,608 boxes and transfers
 /// is an error (Code::Input), except that of a run, which holds the steps that fit; `note` says so.
-Status html(const plan::Plan &plan, const PlanReport &figures, const std::vector<trace::Event> &run, std::string &text,
+Status html(const plan::Plan &plan, const PlanReport &figures, const trace::Run &run, std::string &text,
             std::string &note, const Network &network = {});
 
 } // namespace pipec::emit

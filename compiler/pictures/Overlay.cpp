@@ -1,5 +1,6 @@
 #include "compiler/pictures/Overlay.h"
 
+#include "compiler/pictures/Decisions.h"
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
 
@@ -89,17 +90,18 @@ const Event *RunStep::find(int32_t rank, const plan::Operation &o, int64_t micro
   return found == events.end() ? nullptr : found->second;
 }
 
-Status overlay(const plan::Plan &plan, const std::vector<Event> &events, std::vector<RunStep> &steps) {
+Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunStep> &steps) {
   std::vector<Places> places;
   for (const plan::Variant &variant : plan.variants)
     places.emplace_back(variant);
   std::map<int64_t, std::vector<const Event *>> byStep;
-  for (const Event &e : events) {
+  for (const Event &e : run.events) {
     if (e.rank >= plan.ranks())
       return Status::input(
           fmt::format("the trace is of another plan: it has a rank {}, the plan has {} ranks", e.rank, plan.ranks()));
     byStep[e.step].push_back(&e);
   }
+  const StepDecisions decisions(run);
   steps.clear();
   for (const auto &[number, all] : byStep) {
     RunStep &step = steps.emplace_back();
@@ -114,6 +116,7 @@ Status overlay(const plan::Plan &plan, const std::vector<Event> &events, std::ve
       step.end = work.empty() ? e->end : std::max(step.end, e->end);
       work.push_back(e);
     }
+    step.decisions = decisions.of(number, step.begin);
     const Event *other = nullptr;
     for (size_t v = 0; v != places.size(); ++v) {
       other = firstOther(work, places[v]);

@@ -18,8 +18,9 @@ inline constexpr int64_t kSettled = 7;
 struct RunStep {
   int64_t step = 0;
   size_t variant = 0;
-  plan::Time begin = 0; // the first start of an instruction that is no transfer
-  plan::Time end = 0;   // the last end of one
+  plan::Time begin = 0;                   // the first start of an instruction that is no transfer
+  plan::Time end = 0;                     // the last end of one
+  std::vector<trace::Decision> decisions; // by time, from its begin
 
   /// The event of an instruction; null where the run did not get so far.
   const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;
@@ -27,9 +28,9 @@ struct RunStep {
   std::unordered_map<uint64_t, const trace::Event *> events; // by keyOf
 };
 
-/// The steps of a trace in order; `events` must outlive them. A step may end early, where the run did; ranks may be
+/// The steps of a trace in order; `run` must outlive them. A step may end early, where the run did; ranks may be
 /// missing, where each wrote a file of its own. A step that fits no variant is an error (Code::Input), which names the
 /// first instruction that differs.
-Status overlay(const plan::Plan &plan, const std::vector<trace::Event> &events, std::vector<RunStep> &steps);
+Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunStep> &steps);
 
 } // namespace pipec::emit

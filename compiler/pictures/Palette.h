@@ -18,10 +18,10 @@ using plan::lookOf;
 
 /// The page and what stands on it, as {light, dark}.
 struct Theme {
-  Colour page, ink, faint, idle, mark;
+  Colour page, ink, faint, idle, mark, decision;
 };
-inline constexpr Theme kLight = {0xFFFFFF, 0x1F2328, 0x59636E, 0xEEF0F2, 0xB3261E};
-inline constexpr Theme kDark = {0x0D1117, 0xE6EDF3, 0x9198A1, 0x21262D, 0xFF8C7A};
+inline constexpr Theme kLight = {0xFFFFFF, 0x1F2328, 0x59636E, 0xEEF0F2, 0xB3261E, 0xC2007A};
+inline constexpr Theme kDark = {0x0D1117, 0xE6EDF3, 0x9198A1, 0x21262D, 0xFF8C7A, 0xFF6BC1};
 
 /// The colour of one of so many chunks on a rank: the first as it stands, later ones lighter.
 Colour shade(Colour colour, int chunk, int chunks);

@@ -1,5 +1,6 @@
 #include "compiler/pictures/Picture.h"
 
+#include "compiler/pictures/Decisions.h"
 #include "compiler/pictures/Overlay.h"
 #include "runtime/plan/Text.h"
 #include "runtime/simulate/Simulate.h"
@@ -198,18 +199,20 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section, c
   return {};
 }
 
-Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section,
+Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t step, Section &section,
                 const Network &network) {
   int64_t chosen = 0;
   Timings timings;
-  if (Status status = chooseStep(variant, events, step, chosen, timings); !status.ok())
+  if (Status status = chooseStep(variant, traced.events, step, chosen, timings); !status.ok())
     return status;
   Section plan;
   if (Status status = predicted(variant, chosen, plan, network); !status.ok())
     return status;
   Section run = sectionOf(variant);
+  Time begin = INT64_MAX;
   for (const auto &[identity, timed] : timings) {
     const auto &[rank, kind, stage, microbatch] = identity;
+    begin = std::min(begin, timed.start);
     run.lanes[size_t(rank)].boxes.push_back({kind, chunkOf(variant.programs[size_t(rank)], stage),
                                              variant.numberOf(stage, microbatch), timed.start, timed.end});
   }
@@ -248,6 +251,7 @@ Status compared(const plan::Variant &variant, const std::vector<trace::Event> &e
       plan::timeText(run.length), section.length == 0 ? 0.0 : 100 * (double(run.length) / double(section.length) - 1),
       100 * bubbleOf(section.lanes, section.length, false), 100 * bubbleOf(run.lanes, run.length, false),
       plan::timeText(count == 0 ? 0 : Time(sum / double(count))), plan::timeText(std::max<Time>(most, 0)), worst);
+  section.decisions = StepDecisions(traced).of(chosen, begin);
   section.lanesPerRank = 2;
   section.length = std::max(section.length, run.length);
   section.bound = 0;

@@ -38,6 +38,8 @@ struct Section {
   plan::Time length = 0;
   plan::Time bound = 0;        // proven: no step is shorter; 0: not known
   plan::Bytes activations = 0; // the most that a rank holds
+  std::vector<trace::Decision>
+      decisions; // of a real run, by time from the step's first start; maybe before or after it
 };
 
 struct Picture {
@@ -59,7 +61,7 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section, c
 
 /// A step of a real run below the same step as predicted; the figures say how far they differ. `step` < 0: the last
 /// that is whole. If the trace is of another plan, the status says what does not agree.
-Status compared(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step, Section &section,
+Status compared(const plan::Variant &variant, const trace::Run &run, int64_t step, Section &section,
                 const Network &network = {});
 
 /// A sentence on how much time and memory the second takes, as a multiple of the first.

@@ -1,5 +1,6 @@
 #include "compiler/pictures/Svg.h"
 
+#include "compiler/pictures/Decisions.h"
 #include "compiler/pictures/Markup.h"
 #include "compiler/pictures/Palette.h"
 #include "compiler/pictures/SvgLane.h"
@@ -91,11 +92,13 @@ public:
 
 private:
   /// Renderers that know nothing of dark pages take the attributes.
-  static std::string style() {
+  std::string style() const {
+    const std::string marks =
+        decided ? fmt::format(".decision{{fill:{0};stroke:{0}}}", hex(kDark.decision)) : std::string();
     return fmt::format("<style>@media (prefers-color-scheme:dark){{.page{{fill:{}}}.ink{{fill:{}}}.faint{{fill:{}}}"
-                       ".idle{{fill:{}}}.grid{{stroke:{}}}.mark{{stroke:{}}}}}</style>\n",
+                       ".idle{{fill:{}}}.grid{{stroke:{}}}.mark{{stroke:{}}}{}}}</style>\n",
                        hex(kDark.page), hex(kDark.ink), hex(kDark.faint), hex(kDark.idle), hex(kDark.faint),
-                       hex(kDark.mark));
+                       hex(kDark.mark), marks);
   }
 
   /// What is the same in all sections: which ranks are drawn, how high, with which numbers.
@@ -169,6 +172,8 @@ private:
   }
 
   void lanes(const Section &section) {
+    if (!section.decisions.empty())
+      y += kSmall + 5 * kPixel; // their labels
     const Cent top = y;
     const Cent between = perRank > 1 ? pitch / 4 : 0; // of ranks that have two lanes
     // Ranks that have room for it are named: every, every second, fourth, …
@@ -205,7 +210,36 @@ private:
                           hex(kLight.mark), centText(x), centText(x), centText(top - 3 * kPixel), centText(y));
       bound = true;
     }
+    decisions(section, top);
     y += 8 * kPixel;
+  }
+
+  /// Lines across the lanes, each with all that is known of it as its title.
+  void decisions(const Section &section, Cent top) {
+    DecisionRuler ruler;
+    ruler.place = [&](Time at) { return left + centOf(std::clamp<Time>(at, 0, section.length), scale, inner); };
+    ruler.width = [](std::string_view text) { return widthOf(text, kSmall) * 6 / 5; }; // some fonts are wider
+    ruler.first = kMargin;
+    ruler.last = width - kMargin;
+    ruler.apart = kPixel;
+    ruler.gap = 5 * kPixel;
+    for (const DecisionMark &mark : decisionMarks(section.decisions, ruler)) {
+      body += fmt::format("<g class=\"decision\" fill=\"{0}\" stroke=\"{0}\"><title>", hex(kLight.decision));
+      for (const std::string &text : mark.texts)
+        body += (&text == &mark.texts.front() ? "" : "\n") + escaped(text);
+      body += fmt::format("</title>{}", decisionSvg(mark.at, top - 8 * kPixel, y));
+      if (!mark.label.empty())
+        body += fmt::format("<text stroke=\"none\" font-size=\"{}\" x=\"{}\" y=\"{}\"{}>{}</text>", centText(kSmall),
+                            centText(mark.from < mark.at ? mark.at - ruler.gap : mark.from), centText(top - 5 * kPixel),
+                            mark.from < mark.at ? " text-anchor=\"end\"" : "", escaped(mark.label));
+      body += "</g>\n";
+      decided = true;
+    }
+  }
+
+  static std::string decisionSvg(Cent x, Cent from, Cent to) {
+    return fmt::format("<path d=\"M{0} {1}V{2}M{3} {1}h6l-3 5z\"/>", centText(x), centText(from), centText(to),
+                       centText(x - 3 * kPixel));
   }
 
   Time step() const { return tickStep(scale, std::max<int64_t>(inner / (70 * kPixel), 1)); }
@@ -281,6 +315,10 @@ private:
             fmt::format("<line class=\"mark\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\" x2=\"16\" "
                         "y1=\"6\" y2=\"6\"/>",
                         hex(kLight.mark)));
+    if (decided)
+      entry("decision", 6 * kPixel,
+            fmt::format("<g class=\"decision\" fill=\"{0}\" stroke=\"{0}\">{1}</g>", hex(kLight.decision),
+                        decisionSvg(3 * kPixel, 0, 12 * kPixel)));
     if (look.column > 0)
       entry("height: share of the time", 0, "");
   }
@@ -295,7 +333,7 @@ private:
   int perRank = 1;
   Cent pitch = 0, height = 0, left = 0, inner = 0;
   LaneLook look;
-  bool bound = false;
+  bool bound = false, decided = false;
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "compiler/pictures/TextTimeline.h"
 
+#include "compiler/pictures/Decisions.h"
 #include "compiler/pictures/Palette.h"
 #include "runtime/plan/Text.h"
 
@@ -60,6 +61,9 @@ public:
     }
   }
 
+  /// A line through the row, behind letters and numbers.
+  void mark(int64_t column) { cells[size_t(column)].marked = true; }
+
   /// What comes after the section's end is not idle, but nothing.
   std::string text(plan::Time length, bool colour) {
     settle();
@@ -69,11 +73,12 @@ public:
       const Cell &cell = cells[c];
       if (!cell.box && edge(int(c)) >= length)
         break;
-      const std::string next = cell.box ? colourOf(*cell.box) : kFaint;
+      const std::string next = cell.box ? colourOf(*cell.box) : cell.marked ? kBold : kFaint;
       if (colour && next != last)
         text += kPlain + next;
       last = next;
-      text += cell.box ? cell.shown : '.';
+      const char shown = cell.box ? cell.shown : '.';
+      text += cell.marked && (shown == ' ' || shown == '.') ? '|' : shown;
     }
     return colour ? text + kPlain : text;
   }
@@ -85,6 +90,7 @@ private:
     int boxes = 0;
     std::array<plan::Time, kLooks.size()> shares = {};
     char shown = ' ';
+    bool marked = false;
   };
 
   int column(plan::Time time) const { return int(std::min<__int128>(__int128(time) * width / scale, width)); }
@@ -202,6 +208,11 @@ std::string legend(const Picture &picture, const TimelineOptions &options, size_
   }
   words.push_back(options.colour ? fmt::format("{}.{} idle", kFaint, kPlain) : ". idle");
   lengths.push_back(6);
+  if (std::any_of(picture.sections.begin(), picture.sections.end(),
+                  [](const Section &section) { return !section.decisions.empty(); })) {
+    words.push_back(options.colour ? fmt::format("{}|{} decision", kBold, kPlain) : "| decision");
+    lengths.push_back(10);
+  }
   return wrapped(words, lengths, size_t(options.columns), indent);
 }
 
@@ -214,13 +225,65 @@ std::string label(const Section &section, const Lane &lane, size_t digits, bool 
   return text;
 }
 
+/// How many characters of UTF-8.
+int64_t lengthOf(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+std::vector<DecisionMark> marksOf(const Section &section, int width, plan::Time scale) {
+  DecisionRuler ruler;
+  ruler.place = [&](plan::Time at) {
+    const plan::Time inside = std::clamp<plan::Time>(at, 0, std::max<plan::Time>(section.length - 1, 0));
+    return std::min<int64_t>(int64_t(__int128(inside) * width / scale), width - 1);
+  };
+  ruler.width = lengthOf;
+  ruler.first = 0;
+  ruler.last = width;
+  ruler.apart = 1;
+  ruler.gap = 1;
+  ruler.whole = false; // that stands below
+  return decisionMarks(section.decisions, ruler);
+}
+
+/// The line above the lanes.
+std::string markLine(const std::vector<DecisionMark> &marks, size_t indent) {
+  std::string text(indent, ' ');
+  int64_t used = 0;
+  const auto put = [&](int64_t at, const std::string &part) {
+    text += std::string(size_t(at - used), ' ') + part;
+    used = at + lengthOf(part);
+  };
+  for (const DecisionMark &mark : marks) {
+    if (!mark.label.empty() && mark.from < mark.at)
+      put(mark.from, mark.label);
+    put(mark.at, "|");
+    if (!mark.label.empty() && mark.from > mark.at)
+      put(mark.from, mark.label);
+  }
+  return text + "\n";
+}
+
+/// All that is known of each.
+std::string markList(const std::vector<DecisionMark> &marks, size_t columns) {
+  constexpr size_t kListed = 10;
+  std::string text;
+  size_t count = 0;
+  for (const DecisionMark &mark : marks)
+    for (const std::string &each : mark.texts)
+      if (++count <= kListed)
+        text += wrapped("| " + each, columns);
+  if (count > kListed)
+    text += fmt::format("| {} more decisions\n", count - kListed);
+  return text;
+}
+
 } // namespace
 
 std::string timeline(const Picture &picture, const TimelineOptions &options) {
   constexpr int kNarrow = 50, kLeast = 8;
   const plan::Time scale = picture.scale();
   const bool narrow = options.columns < kNarrow;
-  std::string text;
+  std::string text, decisions;
   size_t digits = 1, labels = 0;
   for (const Section &section : picture.sections)
     digits = std::max(digits, std::to_string(section.lanes.empty() ? 0 : section.lanes.back().rank).size());
@@ -234,18 +297,24 @@ std::string timeline(const Picture &picture, const TimelineOptions &options) {
     if (options.colour)
       title.insert(std::min(title.find(": "), title.size()), kPlain).insert(0, kBold);
     text += title;
+    const std::vector<DecisionMark> marks = marksOf(section, width, scale);
+    if (!marks.empty())
+      text += markLine(marks, labels);
+    decisions += markList(marks, size_t(options.columns));
     for (const Lane &lane : section.lanes) {
       Row row(width, scale);
       const std::vector<Shown> shown = shownOf(lane);
       for (const Shown &box : shown)
         row.add(box);
+      for (const DecisionMark &mark : marks)
+        row.mark(mark.at);
       text += fmt::format("{:<{}}{}\n", label(section, lane, digits, narrow), labels,
                           row.text(section.length, options.colour));
     }
   }
   const std::string end = plan::timeText(scale);
   text += fmt::format("{:>{}}0{:>{}}\n", "", labels, end, width - 1);
-  text += legend(picture, options, labels);
+  text += legend(picture, options, labels) + decisions;
   if (picture.sections.size() > 1)
     text += wrapped(comparison(picture.sections[0], picture.sections[1]), size_t(options.columns));
   return text;

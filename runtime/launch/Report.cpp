@@ -94,12 +94,12 @@ std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t 
   return stepTimes(ranks, first, end);
 }
 
-Status writeTrace(const std::string &path, const std::vector<Layout> &layouts,
-                  const std::vector<trace::Event> &events) {
+Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, const std::vector<trace::Event> &events,
+                  const std::vector<trace::Decision> &decisions) {
   std::vector<trace::Rank> ranks;
   for (const Layout &layout : layouts)
     ranks.push_back({layout.rank, layout.names});
-  Status status = trace::write(path, trace::toJson(ranks, events));
+  Status status = trace::write(path, trace::toJson(ranks, events, decisions));
   return status.ok() ? status : Status::run(status.message);
 }
 

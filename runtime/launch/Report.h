@@ -41,6 +41,7 @@ std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ran
 std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end);
 
 /// Writes a trace file; `layouts` name the queues. Writes the whole file or nothing (Code::Run).
-Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, const std::vector<trace::Event> &events);
+Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, const std::vector<trace::Event> &events,
+                  const std::vector<trace::Decision> &decisions = {});
 
 } // namespace pipec::runtime

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -50,14 +51,30 @@ std::optional<plan::Kind> kindOf(const Json &arguments) {
   return std::nullopt;
 }
 
-/// Whether an event is an instruction, by its arguments: other tools' slices have others.
-bool isOurs(const Json &object) {
-  const auto phase = object.find("ph"), arguments = object.find("args");
-  if (phase == object.end() || *phase != "X" || arguments == object.end() || !arguments->is_object())
-    return false;
-  return arguments->contains("step") + arguments->contains("stage") + arguments->contains("kind") +
-             arguments->contains("microbatch") >=
-         2;
+std::optional<std::string> textOf(const Json &object, const char *key) {
+  const auto found = object.find(key);
+  return found == object.end() || !found->is_string() ? std::nullopt : std::optional(found->get<std::string>());
+}
+
+/// Whether an event has at least two of these arguments: other tools' events have others.
+bool hasTwo(const Json &object, std::initializer_list<const char *> names) {
+  const auto arguments = object.find("args");
+  return arguments != object.end() && arguments->is_object() &&
+         std::count_if(names.begin(), names.end(), [&](const char *name) { return arguments->contains(name); }) >= 2;
+}
+
+bool says(const Json &object, const char *key, std::string_view text) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() && found->get_ref<const std::string &>() == text;
+}
+
+bool isInstruction(const Json &object) {
+  return says(object, "ph", "X") && hasTwo(object, {"step", "stage", "kind", "microbatch"});
+}
+
+bool isDecision(const Json &object) {
+  return says(object, "ph", "i") && says(object, "cat", "decision") &&
+         hasTwo(object, {"step", "from", "to", "policy", "why"});
 }
 
 std::string foundIn(const Json &object, const char *key) {
@@ -71,29 +88,40 @@ std::string foundIn(const Json &object, const char *key) {
   return text;
 }
 
-/// Reads an instruction; where something is not as an instruction has it, `wrong` says what.
-Event eventOf(const Json &object, std::string &wrong) {
-  constexpr int64_t kMostSteps = int64_t(1) << 40;
-  const Json &arguments = object["args"];
-  const auto need = [&](auto value, const Json &in, const char *key, std::string_view expected) {
+constexpr int64_t kMostSteps = int64_t(1) << 40;
+
+/// Takes the parts of an event; the first that is not as `what` has it is said in `wrong`.
+struct Parts {
+  const char *what; // "an instruction"
+  std::string &wrong;
+
+  template <typename Value>
+  Value need(std::optional<Value> value, const Json &in, const char *key, std::string_view expected) const {
     if (!value && wrong.empty())
-      wrong = fmt::format("expected {} as \"{}\" of an instruction, found {}", expected, key, foundIn(in, key));
-    return value.value_or(typename decltype(value)::value_type{});
-  };
-  const auto whole = [&](const Json &in, const char *key, int64_t most) {
+      wrong = fmt::format("expected {} as \"{}\" of {}, found {}", expected, key, what, foundIn(in, key));
+    return value.value_or(Value{});
+  }
+  int64_t whole(const Json &in, const char *key, int64_t most) const {
     return need(numberOf(in, key, most), in, key, fmt::format("a whole number from 0 to {}", most));
-  };
+  }
+  std::string text(const Json &in, const char *key) const { return need(textOf(in, key), in, key, "a text"); }
+  Time begin(const Json &in) const { return need(timeOf(in, "ts"), in, "ts", "microseconds, of at most 11 days,"); }
+};
+
+Event eventOf(const Json &object, std::string &wrong) {
+  const Parts take{"an instruction", wrong};
+  const Json &arguments = object["args"];
   Event event;
-  event.kind = need(kindOf(arguments), arguments, "kind", "F, B, W or another kind");
-  event.rank = int32_t(whole(object, "pid", limits::kRanks - 1));
-  event.stage = int32_t(whole(arguments, "stage", limits::kStages - 1));
-  event.microbatch = whole(arguments, "microbatch", limits::kMicrobatches - 1);
-  event.step = whole(arguments, "step", kMostSteps);
-  event.start = need(timeOf(object, "ts"), object, "ts", "microseconds, of at most 11 days,");
+  event.kind = take.need(kindOf(arguments), arguments, "kind", "F, B, W or another kind");
+  event.rank = int32_t(take.whole(object, "pid", limits::kRanks - 1));
+  event.stage = int32_t(take.whole(arguments, "stage", limits::kStages - 1));
+  event.microbatch = take.whole(arguments, "microbatch", limits::kMicrobatches - 1);
+  event.step = take.whole(arguments, "step", kMostSteps);
+  event.start = take.begin(object);
   std::optional<Time> duration = timeOf(object, "dur");
   if (duration && *duration < 0)
     duration.reset();
-  event.end = event.start + need(duration, object, "dur", "microseconds from 0 on, of at most 11 days,");
+  event.end = event.start + take.need(duration, object, "dur", "microseconds from 0 on, of at most 11 days,");
   event.epoch = numberOf(arguments, "epoch", kMostSteps).value_or(0);
   event.attempt = int32_t(numberOf(arguments, "attempt", limits::kRanks).value_or(0));
   const Json of = arguments.value("of", Json());
@@ -102,6 +130,19 @@ Event eventOf(const Json &object, std::string &wrong) {
   else if (plan::isCollective(event.kind)) // traces of before 1.3 do not say
     event.of = of == "gradients" ? plan::Payload::Gradients : plan::Payload::Norm;
   return event;
+}
+
+Decision decisionOf(const Json &object, std::string &wrong) {
+  const Parts take{"a decision", wrong};
+  const Json &arguments = object["args"];
+  Decision decision;
+  decision.at = take.begin(object);
+  decision.step = take.whole(arguments, "step", kMostSteps);
+  decision.from = take.text(arguments, "from");
+  decision.to = take.text(arguments, "to");
+  decision.policy = take.text(arguments, "policy");
+  decision.why = take.text(arguments, "why");
+  return decision;
 }
 
 /// Counts what has been read, which is all that a position can be told from.
@@ -125,11 +166,11 @@ struct Counting {
 /// could be many times its text.
 class Taker : public nlohmann::json_sax<Json> {
 public:
-  std::vector<Event> found;
+  Run found;
   bool hasEvents = false;
   size_t read = 0;    // of the text
-  size_t wrongAt = 0; // its last byte that was read, or where an instruction that is damaged begins; from 1
-  std::string wrong;  // with that instruction
+  size_t wrongAt = 0; // its last byte that was read, or where an event that is damaged begins; from 1
+  std::string wrong;  // with that event
 
   bool null() override { return value(nullptr); }
   bool boolean(bool given) override { return value(given); }
@@ -179,15 +220,19 @@ private:
     return true;
   }
   bool end() {
-    if (known == depth-- && known-- == kEvent && isOurs(event)) {
-      found.push_back(eventOf(event, wrong));
+    if (known == depth-- && known-- == kEvent) {
+      if (isInstruction(event))
+        found.events.push_back(eventOf(event, wrong));
+      else if (isDecision(event))
+        found.decisions.push_back(decisionOf(event, wrong));
       wrongAt = wrong.empty() ? 0 : begins;
     }
     return wrong.empty();
   }
   bool value(Json given) {
-    static constexpr std::string_view kKeys[] = {"ph",    "pid",  "ts", "dur",        "args",  "step",
-                                                 "stage", "kind", "of", "microbatch", "epoch", "attempt"};
+    static constexpr std::string_view kKeys[] = {"ph",      "pid",   "ts",   "dur",    "cat",        "args",
+                                                 "step",    "stage", "kind", "of",     "microbatch", "epoch",
+                                                 "attempt", "from",  "to",   "policy", "why"};
     if (known != depth || depth < kEvent || std::find(std::begin(kKeys), std::end(kKeys), name) == std::end(kKeys))
       return true;
     (depth == kEvent ? event : event["args"])[name] = std::move(given);
@@ -197,7 +242,7 @@ private:
 
 } // namespace
 
-Status fromJson(std::string_view json, std::vector<Event> &events) {
+Status fromJson(std::string_view json, Run &run) {
   Taker taker;
   const Counting begin{json.data(), &taker.read}, end{json.data() + json.size(), &taker.read};
   if (!Json::sax_parse(begin, end, &taker)) {
@@ -208,19 +253,19 @@ Status fromJson(std::string_view json, std::vector<Event> &events) {
   }
   if (!taker.hasEvents)
     return Status::input("the trace is damaged: expected a JSON object with \"traceEvents\"");
-  if (taker.found.empty())
+  if (taker.found.events.empty())
     return Status::input("the trace has no instruction, expected what piperun --trace writes");
-  events = std::move(taker.found);
+  run = std::move(taker.found);
   return {};
 }
 
-Status read(const std::string &path, std::vector<Event> &events) {
+Status read(const std::string &path, Run &run) {
   std::vector<uint8_t> bytes;
   Status status = plan::readBytes(path, kReadBytes, bytes);
   if (status.message == plan::tooLong(path, kReadBytes).message)
     status.message += "; a run of fewer steps has a shorter trace";
   if (status.ok()) {
-    status = fromJson({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, events);
+    status = fromJson({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, run);
     if (!status.ok())
       status.message = fmt::format("{}: {}", units::escaped(path), status.message);
   }

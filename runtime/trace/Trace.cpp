@@ -1,6 +1,6 @@
 // Events → Chrome's JSON trace events (the "Trace Event Format" document of the Chromium project). Times there are
 // microseconds; written as decimals they keep our picoseconds. The text is formatted directly: it is large, and all
-// strings in it are our own.
+// strings in it are our own, but for those of decisions.
 #include "runtime/trace/Trace.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 namespace pipec::trace {
@@ -25,6 +26,11 @@ std::string microseconds(Time time) {
   const bool negative = time < 0;
   const uint64_t size = negative ? uint64_t(0) - uint64_t(time) : uint64_t(time);
   return fmt::format("{}{}.{:06}", negative ? "-" : "", size / kMicrosecond, size % kMicrosecond);
+}
+
+/// In quotes; what is not UTF-8 is replaced.
+std::string quoted(const std::string &text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 /// "F3", "send F3", "optimizer"; `number` is the microbatch's.
@@ -90,6 +96,14 @@ public:
     event(R"({{"ph":"C","name":"live bytes","pid":{},"ts":{},"args":{{"bytes":{}}}}})", rank, microseconds(at), bytes);
   }
 
+  /// Of all ranks, so it is drawn across them; `pid` and `tid` have to be there all the same.
+  void decision(const Decision &d) {
+    event(R"({{"ph":"i","s":"g","name":{},"cat":"decision","pid":0,"tid":0,"ts":{},)"
+          R"("args":{{"step":{},"from":{},"to":{},"policy":{},"why":{}}}}})",
+          quoted(fmt::format("{} -> {}", d.from, d.to)), microseconds(d.at), d.step, quoted(d.from), quoted(d.to),
+          quoted(d.policy), quoted(d.why));
+  }
+
 private:
   bool first = true;
 };
@@ -117,7 +131,8 @@ private:
 
 /// `numberOf`: an event's microbatch as people count it.
 template <typename NumberOf>
-std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events, NumberOf numberOf) {
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events,
+                   const std::vector<Decision> &decisions, NumberOf numberOf) {
   std::map<int32_t, const std::vector<std::string> *> names;
   for (const Rank &rank : ranks)
     names[rank.rank] = &rank.queues;
@@ -133,6 +148,8 @@ std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &eve
     live.add(events[i]);
   }
   live.write(out);
+  for (const Decision &decision : decisions)
+    out.decision(decision);
   out.text += "\n]}\n";
   return std::move(out.text);
 }
@@ -147,8 +164,9 @@ std::vector<Rank> describe(const plan::Variant &variant) {
   return ranks;
 }
 
-std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events) {
-  return toJson(ranks, events, [](const Event &e) { return e.microbatch; });
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events,
+                   const std::vector<Decision> &decisions) {
+  return toJson(ranks, events, decisions, [](const Event &e) { return e.microbatch; });
 }
 
 std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
@@ -160,7 +178,7 @@ std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
   for (Event &e : events)
     if (const auto found = held.find({e.rank, e.kind, e.stage}); found != held.end())
       std::tie(e.taken, e.freed) = found->second;
-  return toJson(describe(variant), events, [&](const Event &e) { return variant.numberOf(e.stage, e.microbatch); });
+  return toJson(describe(variant), events, {}, [&](const Event &e) { return variant.numberOf(e.stage, e.microbatch); });
 }
 
 Status write(const std::string &path, const std::string &json) {

@@ -1,7 +1,8 @@
 // The trace file: Chrome's JSON trace events, which Perfetto opens. Real and simulated runs write the same, so
 // prediction and fact overlay (design, section 6): process = rank, thread = queue, a complete event for each
 // instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F or B, what ran after a restart
-// also `attempt`), flows for transfers, a counter for live bytes.
+// also `attempt`), flows for transfers, a counter for live bytes; where the run adapts, an instant event (cat
+// `decision`) with args {step, from, to, policy, why} for each decision.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -31,6 +32,21 @@ struct Event {
   int32_t attempt = 0;              // how often the run had been restarted before
 };
 
+/// That another variant or plan runs from a step on, and why. On the clock of the events.
+struct Decision {
+  plan::Time at = 0;
+  int64_t step = 0;     // the first under it
+  std::string from, to; // names of candidates
+  std::string policy, why;
+  bool operator==(const Decision &) const = default;
+};
+
+/// What a trace holds.
+struct Run {
+  std::vector<Event> events;
+  std::vector<Decision> decisions;
+};
+
 /// A rank's queues by name, as plan::queueNames gives them.
 struct Rank {
   int32_t rank = 0;
@@ -40,7 +56,8 @@ struct Rank {
 std::vector<Rank> describe(const plan::Variant &variant);
 
 /// The whole trace as JSON text. Slices of one queue that overlap go to further tracks (Tracks.h).
-std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events);
+std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events,
+                   const std::vector<Decision> &decisions = {});
 
 /// The same for events of one variant, from which the names of queues and the bytes held are taken.
 std::string toJson(const plan::Variant &variant, std::vector<Event> events);

@@ -27,13 +27,16 @@ auto identity(const trace::Event &event) {
                   event.attempt);
 }
 
+auto identity(const trace::Decision &d) { return std::tie(d.step, d.from, d.to, d.policy, d.why); }
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  std::vector<trace::Event> events, again;
-  const Status status = trace::fromJson({reinterpret_cast<const char *>(data), size}, events);
+  trace::Run run, read;
+  const Status status = trace::fromJson({reinterpret_cast<const char *>(data), size}, run);
+  const std::vector<trace::Event> &events = run.events, &again = read.events;
   if (!status.ok()) {
-    require(!status.message.empty() && events.empty());
+    require(!status.message.empty() && events.empty() && run.decisions.empty());
     return 0;
   }
   require(!events.empty());
@@ -42,21 +45,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(event.microbatch >= 0 && event.microbatch < limits::kMicrobatches && event.step >= 0);
     require(event.start >= -limits::kTime && event.start <= event.end && event.end <= 2 * limits::kTime);
   }
-  require(trace::fromJson(trace::toJson(std::vector<trace::Rank>(), events), again).ok());
+  require(trace::fromJson(trace::toJson(std::vector<trace::Rank>(), events, run.decisions), read).ok());
   require(again.size() == events.size());
   for (size_t i = 0; i != events.size(); ++i) {
     require(identity(events[i]) == identity(again[i]));
     require(!isExact(events[i]) || (events[i].start == again[i].start && events[i].end == again[i].end));
   }
+  require(read.decisions.size() == run.decisions.size());
+  for (size_t i = 0; i != run.decisions.size(); ++i)
+    require(identity(run.decisions[i]) == identity(read.decisions[i]));
   return 0;
 }
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
-  static const std::vector<std::string> known = {"\"ph\"",   "\"X\"",    "\"pid\"",   "\"ts\"",         "\"dur\"",
-                                                 "\"args\"", "\"F\"",    "\"BW\"",    "\"recv\"",       "\"optimizer\"",
-                                                 "\"step\"", "\"of\"",   "\"stage\"", "\"microbatch\"", "\"attempt\"",
-                                                 "1e300",    "-0.0",     "0.000001",  "null",           "{}",
-                                                 "[]",       "\"kind\"", "true",      "1e18",           "\"epoch\""};
+  static const std::vector<std::string> known = {
+      "\"ph\"",    "\"X\"",         "\"pid\"",      "\"ts\"", "\"dur\"",   "\"args\"",       "\"F\"",       "\"BW\"",
+      "\"recv\"",  "\"optimizer\"", "\"step\"",     "\"of\"", "\"stage\"", "\"microbatch\"", "\"attempt\"", "1e300",
+      "-0.0",      "0.000001",      "null",         "{}",     "[]",        "\"kind\"",       "true",        "1e18",
+      "\"epoch\"", "\"cat\"",       "\"decision\"", "\"i\"",  "\"from\"",  "\"to\"",         "\"policy\"",  "\"why\""};
   fuzz::Random random(seed);
   if (random.oneIn(3))
     return LLVMFuzzerMutate(data, size, maxSize);

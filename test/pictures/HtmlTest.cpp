@@ -22,7 +22,7 @@ plan::Plan certified(const plan::test::Make &make) {
   return plan;
 }
 
-std::string pageOf(const plan::Plan &plan, const std::vector<trace::Event> &run = {}) {
+std::string pageOf(const plan::Plan &plan, const trace::Run &run = {}) {
   PlanReport figures;
   EXPECT_TRUE(report(plan, figures).ok());
   std::string text, note;
@@ -32,17 +32,17 @@ std::string pageOf(const plan::Plan &plan, const std::vector<trace::Event> &run 
 }
 
 /// What a run would have recorded that ran as predicted.
-std::vector<trace::Event> runOf(const plan::Variant &variant, int64_t steps, int64_t firstStep = 0) {
-  std::vector<trace::Event> events;
+trace::Run runOf(const plan::Variant &variant, int64_t steps, int64_t firstStep = 0) {
+  trace::Run run;
   simulate::Options options;
   options.steps = steps;
   options.observe = [&](const simulate::Event &e) {
-    events.push_back({e.rank, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
-                      e.microbatch, firstStep + e.step, 0, e.start, e.end});
+    run.events.push_back({e.rank, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
+                          e.microbatch, firstStep + e.step, 0, e.start, e.end});
   };
   simulate::Result result;
   EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
-  return events;
+  return run;
 }
 
 size_t count(const std::string &text, const std::string &part) {
@@ -79,12 +79,26 @@ TEST(Html, ARunThatWentOnFromALateStepIsShown) {
   EXPECT_EQ(count(page, "\"run\":{\"step\":1099511627776,"), 1u);
 }
 
+TEST(Html, DecisionsStandWithTheirSteps) {
+  const plan::Plan plan = certified({.ranks = 3, .microbatches = 4});
+  trace::Run run = runOf(plan.variants.front(), 3);
+  EXPECT_EQ(count(pageOf(plan, run), "\"decisions\":"), 0u);
+  const plan::Time second =
+      std::find_if(run.events.begin(), run.events.end(), [](const trace::Event &e) { return e.step == 2; })->start;
+  run.decisions = {{second + 5, 3, "</script>", "k=2", "now", "<b>"}};
+  const std::string page = pageOf(plan, run);
+  EXPECT_EQ(count(page, "\"decisions\":["), 1u);
+  EXPECT_EQ(
+      count(page, "\"step\":3,\"from\":\"\\u003c/script>\",\"to\":\"k=2\",\"policy\":\"now\",\"why\":\"\\u003cb>\"}"),
+      1u);
+}
+
 TEST(Overlay, FindsTheVariantOfEachStep) {
   plan::Plan plan = certified({.microbatches = 4});
   plan.variants.push_back(certified({.microbatches = 4, .split = true}).variants.front());
-  std::vector<trace::Event> run = runOf(plan.variants[0], 2);
-  for (const trace::Event &event : runOf(plan.variants[1], 3, 2))
-    run.push_back(event);
+  trace::Run run = runOf(plan.variants[0], 2);
+  for (const trace::Event &event : runOf(plan.variants[1], 3, 2).events)
+    run.events.push_back(event);
   std::vector<RunStep> steps;
   ASSERT_TRUE(overlay(plan, run, steps).ok());
   ASSERT_EQ(steps.size(), 5u);
@@ -100,11 +114,11 @@ TEST(Overlay, FindsTheVariantOfEachStep) {
 
 TEST(Overlay, TakesAStepThatEndedEarly) {
   const plan::Plan plan = certified({});
-  std::vector<trace::Event> run = runOf(plan.variants.front(), 1), begun;
-  for (const trace::Event &event : run)
+  trace::Run run = runOf(plan.variants.front(), 1), begun;
+  for (const trace::Event &event : run.events)
     if (event.end < 60'000'000'000)
-      begun.push_back(event);
-  ASSERT_LT(begun.size(), run.size());
+      begun.events.push_back(event);
+  ASSERT_LT(begun.events.size(), run.events.size());
   std::vector<RunStep> steps;
   ASSERT_TRUE(overlay(plan, begun, steps).ok());
   pageOf(plan, begun);
@@ -112,8 +126,8 @@ TEST(Overlay, TakesAStepThatEndedEarly) {
 
 TEST(Overlay, RefusesAnotherOrder) {
   const plan::Plan plan = certified({});
-  std::vector<trace::Event> run = runOf(plan.variants.front(), 1);
-  for (trace::Event &event : run)
+  trace::Run run = runOf(plan.variants.front(), 1);
+  for (trace::Event &event : run.events)
     if (event.rank == 1 && event.kind == plan::Kind::Forward)
       event.microbatch = 7 - event.microbatch;
   std::vector<RunStep> steps;

@@ -35,17 +35,17 @@ std::string figureOf(const std::string &schedule, const std::vector<std::string>
 }
 
 /// The events of so many steps, as a run would trace them, `late` after the prediction.
-std::vector<trace::Event> runOf(const plan::Variant &variant, int64_t steps, plan::Time late = 0) {
-  std::vector<trace::Event> events;
+trace::Run runOf(const plan::Variant &variant, int64_t steps, plan::Time late = 0) {
+  trace::Run run;
   simulate::Options options;
   options.steps = steps;
   options.observe = [&](const simulate::Event &e) {
-    events.push_back({e.rank, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
-                      e.microbatch, e.step, 0, e.start, e.end + late});
+    run.events.push_back({e.rank, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
+                          e.microbatch, e.step, 0, e.start, e.end + late});
   };
   simulate::Result result;
   EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
-  return events;
+  return run;
 }
 
 size_t count(const std::string &text, const std::string &pattern) {
@@ -113,18 +113,18 @@ TEST(Picture, ALateRunIsOffByThat) {
 
 TEST(Picture, AnotherPlansTraceIsRefused) {
   const plan::Variant variant = variantOf("1f1b");
-  std::vector<trace::Event> events = runOf(variant, 2);
+  trace::Run run = runOf(variant, 2);
   Section section;
-  EXPECT_EQ(compared(variantOf("gpipe", {"pipeline.microbatches=9"}), events, -1, section).code, Code::Input);
-  EXPECT_EQ(compared(variant, events, 2, section).message, "the trace has no step 2, but 0 to 1");
+  EXPECT_EQ(compared(variantOf("gpipe", {"pipeline.microbatches=9"}), run, -1, section).code, Code::Input);
+  EXPECT_EQ(compared(variant, run, 2, section).message, "the trace has no step 2, but 0 to 1");
   // A step cut short is passed over for the one before it.
-  events.pop_back();
-  ASSERT_TRUE(compared(variant, events, -1, section).ok());
+  run.events.pop_back();
+  ASSERT_TRUE(compared(variant, run, -1, section).ok());
   EXPECT_EQ(section.figures.substr(0, 7), "step 0:");
-  events.push_back(events.front());
-  events.back().step = 1;
-  events.back().microbatch = 100;
-  EXPECT_NE(compared(variant, events, 1, section).message.find("expected a trace of this plan"), std::string::npos);
+  run.events.push_back(run.events.front());
+  run.events.back().step = 1;
+  run.events.back().microbatch = 100;
+  EXPECT_NE(compared(variant, run, 1, section).message.find("expected a trace of this plan"), std::string::npos);
 }
 
 TEST(Svg, ABoxAndANumberForEachOperation) {

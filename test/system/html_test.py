@@ -394,6 +394,32 @@ class Html(support.ToolTest):
         self.assertEqual(late, sign(real[4] - begin - rect["start"]))
         self.assertEqual(longer, sign(real[5] - real[4] - (rect["end"] - rect["start"])))
 
+    def test_decisions_are_marks(self):
+        plan, trace = self.compile(SPEC), self.folder / "trace.json"
+        run = json.loads(self.pipec("compile", self.spec(SPEC), "--emit=perfetto").stdout)
+        run["traceEvents"] += [{"ph": "i", "s": "g", "name": "mark", "cat": "decision", "ts": ms * 1000, "args": {
+            "step": step, "from": "k=1", "to": to, "policy": "now", "why": why}} for ms, step, to, why in (
+                (30, 1, "k=2", "<b>80 us a step</b>"), (150, 2, "k=4", "late"), (150, 2, "k=1", "again"), (9000, 3, "k=2", "after"))]
+        trace.write_text(json.dumps(run))
+        self.page(plan, "--trace", trace, command="show")
+        self.assertIn("decision", self.browser.run("return document.getElementById('legend').textContent"))
+        lines = self.browser.run("""const {view, painter} = window.pipec, canvas = document.getElementById("canvas");
+            const {x, y} = canvas.getBoundingClientRect();
+            return painter.decisionLines(view).map((line) => [line.x + x, y + view.axis, line.label, view.time(line.x)])""")
+        self.assertEqual(len(lines), 3)
+        self.assertEqual(lines[0][2], "step 1: k=1 → k=2 (now): <b>80 us a step</b>")
+        self.assertEqual(lines[1][2], "2 decisions")
+        self.assertAlmostEqual(lines[0][3], 30e9, delta=1e6)
+        self.assertAlmostEqual(lines[2][3], self.browser.run("return window.pipec.frame.end"), delta=1e6)  # at the edge
+        at = lambda line, down: {"x": line[0], "y": line[1] + down, "width": 0, "height": 0}  # noqa: E731
+        for down in (-20, 3, 60):  # its label, a box, between two ranks
+            self.assertEqual(self.tip(at(lines[0], down)), {"title": "k=1 → k=2", "place": "from step 1 on", "decided": "30 ms",
+                                                            "policy": "now", "why": "<b>80 us a step</b>"})
+        self.assertEqual(self.tip(at(lines[1], 3))["title"], "2 decisions")
+        for said in ("k=1 → k=2, from step 1 on. decided 30 ms.", "k=1 → k=4", "k=1 → k=1", "k=1 → k=2, from step 3 on."):
+            self.browser.keys("n")
+            self.assertIn(said, self.browser.run("return document.getElementById('said').textContent"))
+
     def test_names_are_text(self):
         path = self.page(SPEC)
         name = '<img src=x onerror="window.taken = 1">'

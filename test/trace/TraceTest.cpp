@@ -176,12 +176,13 @@ TEST(Trace, NoEvents) { EXPECT_TRUE(json::parse(toJson(Sample().variant(), {}))[
 
 TEST(Trace, ReadsBackWhatIsWritten) {
   const Sample run;
-  std::vector<Event> events;
-  const Status status = fromJson(toJson(run.variant(), run.events), events);
+  trace::Run again;
+  const Status status = fromJson(toJson(run.variant(), run.events), again);
   ASSERT_TRUE(status.ok()) << status.message;
-  ASSERT_EQ(events.size(), run.events.size());
-  for (size_t i = 0; i != events.size(); ++i) {
-    const Event &a = run.events[i], &b = events[i];
+  ASSERT_EQ(again.events.size(), run.events.size());
+  EXPECT_TRUE(again.decisions.empty());
+  for (size_t i = 0; i != again.events.size(); ++i) {
+    const Event &a = run.events[i], &b = again.events[i];
     EXPECT_EQ(std::tie(a.rank, a.kind, a.of, a.stage, a.microbatch, a.step, a.epoch, a.start, a.end),
               std::tie(b.rank, b.kind, b.of, b.stage, b.microbatch, b.step, b.epoch, b.start, b.end));
   }
@@ -190,16 +191,21 @@ TEST(Trace, ReadsBackWhatIsWritten) {
 TEST(Trace, ReadPassesOverWhatIsNotOurs) {
   const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
   const std::string strange[] = {
-      "7", R"({"ph":"X"})", R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":7})",
+      "7",
+      R"({"ph":"X"})",
+      R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":7})",
       R"({"ph":"X","pid":-1,"ts":1,"dur":2,"args":{"kind":"kernel","stream":3}})",
-      R"({"ph":"i","pid":-1,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})"};
+      R"({"ph":"i","pid":-1,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})",
+      R"({"ph":"i","ts":1,"args":{"step":0,"from":"k=1","to":"k=2"}})",
+      R"({"ph":"i","cat":"decision","ts":1,"args":{"step":0,"threshold":7}})"};
   for (const std::string &each : strange) {
-    std::vector<Event> events;
-    const Status status = fromJson("{\"traceEvents\":[" + each + "," + ours + "]}", events);
+    trace::Run run;
+    const Status status = fromJson("{\"traceEvents\":[" + each + "," + ours + "]}", run);
     ASSERT_TRUE(status.ok()) << each << ": " << status.message;
-    ASSERT_EQ(events.size(), 1u) << each;
-    EXPECT_EQ(events[0].microbatch, 3);
-    EXPECT_EQ(events[0].end, 3'000'000);
+    ASSERT_EQ(run.events.size(), 1u) << each;
+    EXPECT_EQ(run.events[0].microbatch, 3);
+    EXPECT_EQ(run.events[0].end, 3'000'000);
+    EXPECT_TRUE(run.decisions.empty());
   }
 }
 
@@ -212,26 +218,26 @@ TEST(Trace, ReadKeepsNothingOfWhatIsNotOurs) {
         "{\"traceEvents\":[[" + other + "]," + ours + ",{\"x\":[" + other + "],\"args\":[" + other + "]}]}",
         "{\"traceEvents\":[{\"args\":7,\"x\":{\"args\":" + other + "}}," + ours + "],\"y\":{\"traceEvents\":[" + other +
             "]}}"}) {
-    std::vector<Event> events;
-    const Status status = fromJson(text, events);
+    trace::Run run;
+    const Status status = fromJson(text, run);
     ASSERT_TRUE(status.ok()) << text << ": " << status.message;
-    ASSERT_EQ(events.size(), 1u) << text;
-    EXPECT_EQ(events[0].microbatch, 3);
+    ASSERT_EQ(run.events.size(), 1u) << text;
+    EXPECT_EQ(run.events[0].microbatch, 3);
   }
 }
 
 TEST(Trace, ReadRefusesWhatIsNoTrace) {
-  std::vector<Event> events;
+  trace::Run run;
   for (const char *bad : {"", "{", "[]", "7", "{\"traceEvents\":7}", "{\"traceEvents\":[]}"}) {
-    const Status status = fromJson(bad, events);
+    const Status status = fromJson(bad, run);
     EXPECT_EQ(status.code, Code::Input) << bad;
     EXPECT_EQ(status.message.substr(0, 9), "the trace") << status.message;
   }
 }
 
 TEST(Trace, SaysWhereItIsDamaged) {
-  std::vector<Event> events;
-  const Status status = fromJson("{\"traceEvents\":[\n  {\"ts\": NaN}]}", events);
+  trace::Run run;
+  const Status status = fromJson("{\"traceEvents\":[\n  {\"ts\": NaN}]}", run);
   EXPECT_EQ(status.message, "the trace is damaged at line 2, column 10: expected JSON");
 }
 
@@ -253,11 +259,73 @@ TEST(Trace, SaysWhichInstructionIsDamaged) {
        "a whole number from 0 to 1048575 as \"stage\" of an instruction, found none"}};
   const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
   for (const auto &[rest, expected] : damaged) {
-    std::vector<Event> events;
+    trace::Run run;
     const Status status =
-        fromJson("{\"traceEvents\":[\n" + ours + ",\n  {\"ph\":\"X\"," + rest + ",\n" + ours + "]}", events);
+        fromJson("{\"traceEvents\":[\n" + ours + ",\n  {\"ph\":\"X\"," + rest + ",\n" + ours + "]}", run);
     EXPECT_EQ(status.message, "the trace is damaged at line 3, column 3: expected " + expected);
-    EXPECT_TRUE(events.empty());
+    EXPECT_TRUE(run.events.empty());
+  }
+}
+
+const std::vector<Decision> kDecisions = {
+    {1'234'567'890'123, 7, "k=1", "k=2", "now 15 %", "1834 us a step for 50 steps, against 400 us for the swap"},
+    {-1, 0, "k=\"2\"\\", "größer\n\x01", "", "</script>"}};
+
+TEST(Trace, DecisionsAreMarksAcrossAllRanks) {
+  const Sample run;
+  const std::string without = toJson(describe(run.variant()), run.events),
+                    with = toJson(describe(run.variant()), run.events, kDecisions);
+  EXPECT_EQ(toJson(describe(run.variant()), run.events, {}), without);
+  const std::string shared = without.substr(0, without.find("\n]}"));
+  EXPECT_EQ(with.substr(0, shared.size()), shared) << "all else is as it was";
+  const std::vector<json> marks = ofPhase(json::parse(with)["traceEvents"], "i");
+  ASSERT_EQ(marks.size(), 2u);
+  EXPECT_EQ(marks[0],
+            json::parse(R"({"ph":"i","s":"g","name":"k=1 -> k=2","cat":"decision","pid":0,"tid":0,"ts":1234567.890123,
+    "args":{"step":7,"from":"k=1","to":"k=2","policy":"now 15 %",
+            "why":"1834 us a step for 50 steps, against 400 us for the swap"}})"));
+}
+
+TEST(Trace, ReadsDecisionsBack) {
+  const Sample sample;
+  trace::Run run;
+  const Status status = fromJson(toJson(describe(sample.variant()), sample.events, kDecisions), run);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(run.events.size(), sample.events.size());
+  EXPECT_EQ(run.decisions, kDecisions);
+}
+
+TEST(Trace, NamesThatAreNotUtf8AreWrittenAllTheSame) {
+  const Sample sample;
+  trace::Run run;
+  const std::vector<Decision> strange = {{1, 2, "\xff", "b", "now", ""}};
+  ASSERT_TRUE(fromJson(toJson(describe(sample.variant()), sample.events, strange), run).ok());
+  ASSERT_EQ(run.decisions.size(), 1u);
+  EXPECT_EQ(run.decisions[0].from, "\xef\xbf\xbd");
+}
+
+TEST(Trace, SaysWhichDecisionIsDamaged) {
+  const std::string damaged[][2] = {
+      {R"("ts":"now","args":{"step":1,"from":"a","to":"b","policy":"now","why":"x"})",
+       "microseconds, of at most 11 days, as \"ts\" of a decision, found \"now\""},
+      {R"("ts":1,"args":{"step":-1,"from":"a","to":"b","policy":"now","why":"x"})",
+       "a whole number from 0 to 1099511627776 as \"step\" of a decision, found -1"},
+      {R"("ts":1,"args":{"step":1,"from":0,"to":"b","policy":"now","why":"x"})",
+       "a text as \"from\" of a decision, found 0"},
+      {R"("ts":1,"args":{"from":"a","to":"b","policy":"now","why":"x"})",
+       "a whole number from 0 to 1099511627776 as \"step\" of a decision, found none"},
+      {R"("ts":1,"args":{"step":1,"from":"a","policy":"now","why":"x"})", "a text as \"to\" of a decision, found none"},
+      {R"("ts":1,"args":{"step":1,"from":"a","to":"b","policy":null,"why":"x"})",
+       "a text as \"policy\" of a decision, found null"},
+      {R"("ts":1,"args":{"step":1,"from":"a","to":"b","policy":"now","why":true})",
+       "a text as \"why\" of a decision, found true"}};
+  const std::string ours = R"({"ph":"X","pid":0,"ts":1,"dur":2,"args":{"step":0,"stage":0,"kind":"F","microbatch":3}})";
+  for (const auto &[rest, expected] : damaged) {
+    trace::Run run;
+    const Status status = fromJson(
+        "{\"traceEvents\":[\n" + ours + ",\n  {\"ph\":\"i\",\"cat\":\"decision\"," + rest + "},\n" + ours + "]}", run);
+    EXPECT_EQ(status.message, "the trace is damaged at line 3, column 3: expected " + expected);
+    EXPECT_TRUE(run.events.empty());
   }
 }
 

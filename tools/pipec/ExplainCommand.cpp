@@ -274,14 +274,14 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
 Status explainRun(const CommandOptions &options, const Compiled &compiled, plan::Time at,
                   emit::Explanation &explanation) {
   const plan::Variant &variant = compiled.plan.variants[variantOf(options)];
-  std::vector<trace::Event> events;
-  simulate::Recording run;
-  Status status = readTraces(options.trace, events);
+  trace::Run run;
+  simulate::Recording recording;
+  Status status = readTraces(options.trace, run);
   if (status.ok())
-    status = haveAllRanks(events, compiled.plan.ranks());
+    status = haveAllRanks(run.events, compiled.plan.ranks());
   if (status.ok())
-    status = replay(variant, events, options.step, run);
-  return status.ok() ? emit::explainRun(variant, run, options.rank, at, explanation) : status;
+    status = replay(variant, run.events, options.step, recording);
+  return status.ok() ? emit::explainRun(variant, recording, options.rank, at, explanation) : status;
 }
 
 } // namespace

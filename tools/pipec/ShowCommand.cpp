@@ -4,6 +4,7 @@
 #include "compiler/driver/Plans.h"
 #include "compiler/driver/Traces.h"
 #include "compiler/pictures/Html.h"
+#include "compiler/pictures/Overlay.h"
 #include "compiler/pictures/Svg.h"
 #include "compiler/pictures/TextTimeline.h"
 #include "runtime/plan/Units.h"
@@ -76,6 +77,20 @@ bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simu
   return true;
 }
 
+/// The step asked for, or the last that is whole, over the variant that it ran; false where a step of the run is of
+/// none of them.
+bool comparedAsItRan(const CommandOptions &options, const plan::Plan &plan, const trace::Run &run,
+                     const emit::Network &network, emit::Section &section) {
+  std::vector<emit::RunStep> steps;
+  if (!emit::overlay(plan, run, steps).ok())
+    return false;
+  for (auto each = steps.rbegin(); each != steps.rend(); ++each)
+    if (options.step < 0 || options.step == each->step)
+      if (emit::compared(plan.variants[each->variant], run, each->step, section, network).ok())
+        return true;
+  return false;
+}
+
 /// The variant asked for, drawn alone or over a real run.
 Status section(const CommandOptions &options, const Compiled &compiled, const emit::Network &network,
                emit::Section &section) {
@@ -85,13 +100,16 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
                                      compiled.plan.variants.size() == 1 ? "" : "s"));
   if (options.trace.empty())
     return emit::predicted(compiled.plan.variants[variant], std::max(0LL, options.step), section, network);
-  std::vector<trace::Event> events;
-  Status status = readTraces(options.trace, events);
+  trace::Run run;
+  Status status = readTraces(options.trace, run);
   if (status.ok())
-    status = haveAllRanks(events, compiled.plan.ranks());
+    status = haveAllRanks(run.events, compiled.plan.ranks());
   if (!status.ok())
     return status;
-  return emit::compared(compiled.plan.variants[variant], events, options.step, section, network);
+  if (options.variant < 0 && compiled.plan.variants.size() > 1 &&
+      comparedAsItRan(options, compiled.plan, run, network, section))
+    return {};
+  return emit::compared(compiled.plan.variants[variant], run, options.step, section, network);
 }
 
 Status usable(const CommandOptions &options) {
@@ -130,11 +148,11 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   emit::PlanReport figures;
   if (Status status = figuresOf(compiled, figures); !status.ok())
     return fail(options, options.input, status);
-  std::vector<trace::Event> events;
+  trace::Run run;
   if (!options.trace.empty()) {
-    if (Status status = readTraces(options.trace, events); !status.ok())
+    if (Status status = readTraces(options.trace, run); !status.ok())
       return fail(options, options.trace, status);
-    if (const std::string missing = missingRanks(events, compiled.plan.ranks()); !missing.empty())
+    if (const std::string missing = missingRanks(run.events, compiled.plan.ranks()); !missing.empty())
       say("note: the trace has nothing of {}\n", missing);
   }
   simulate::Scenario scenario;
@@ -143,7 +161,7 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
   if (!obtainNetwork(options, compiled, scenario, network, code))
     return code;
   std::string text, note;
-  if (Status status = emit::html(compiled.plan, figures, events, text, note, network); !status.ok())
+  if (Status status = emit::html(compiled.plan, figures, run, text, note, network); !status.ok())
     return fail(options, fileOf(options, status, options.input), status);
   if (!note.empty())
     say("note: {}\n", note);
@@ -174,8 +192,9 @@ int showCommand(const CommandOptions &options) {
     emit::Section &drawn = picture.sections.emplace_back();
     if (Status status = section(options, compiled, network, drawn); !status.ok())
       return fail(options, fileOf(options, status, path), status);
-    if (options.emit != "svg")
-      drawn.title = units::escaped(nameOf(path)); // in a figure the schedule's name says more
+    if (options.emit != "svg") // in a figure the schedule's name says more
+      drawn.title = units::escaped(compiled.plan.variants.size() > 1 ? fmt::format("{}, {}", nameOf(path), drawn.title)
+                                                                     : nameOf(path));
   }
   if (options.emit == "svg")
     return write(options, emit::svg(picture, {options.columns > 0 ? options.columns : kUsualSvg}));

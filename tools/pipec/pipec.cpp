@@ -115,10 +115,10 @@ const Subcommand kSubcommands[] = {
        input(app, options, "a spec, a plan or an order file");
        app.add_option("OTHER", options.second, "a second one, drawn below on the same scale")->check(pipec::fileName());
        set(app, options);
-       app.add_option(
-              "--trace", options.trace,
-              "a run of the plan (piperun --trace), drawn under what was predicted; 'run.*.json': of a launched "
-              "run, a file a rank")
+       app.add_option("--trace", options.trace,
+                      "a run of the plan (piperun --trace), drawn under what was predicted, with its decisions; "
+                      "'run.*.json': of "
+                      "a launched run, a file a rank")
            ->check(pipec::fileName());
        app.add_option("--step", options.step, "which step of that run, from 0 (default: the last that is whole)")
            ->check(CLI::Range(0, 1'000'000));
@@ -126,7 +126,8 @@ const Subcommand kSubcommands[] = {
                       "a scenario (specs/networks): draw what is predicted under it; --step says which step then too "
                       "(default: 0)")
            ->check(pipec::fileName());
-       app.add_option("--variant", options.variant, "which variant (default: 0)")->check(CLI::Range(0, 255));
+       app.add_option("--variant", options.variant, "which variant (default: 0, and of a run the one that it ran)")
+           ->check(CLI::Range(0, 255));
        app.add_option("--emit", options.emit, "svg: a figure instead of text; html: a page to explore")
            ->check(CLI::IsMember({"svg", "html"}));
        output(app, options, "the file to write (default: standard output)");

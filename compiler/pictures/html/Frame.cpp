@@ -89,8 +89,12 @@ public:
                                    {"operations", operations.json()}};
     head["ranks"] = std::move(ranks);
     head["links"] = std::move(links);
-    if (run)
+    if (run) {
       head["run"] = {{"step", run->step}, {"unit", runUnit}, {"length", run->end - run->begin}};
+      for (const trace::Decision &d : run->decisions)
+        head["run"]["decisions"].push_back(
+            {{"at", d.at}, {"step", d.step}, {"from", d.from}, {"to", d.to}, {"policy", d.policy}, {"why", d.why}});
+    }
     head["columns"] = columns.text();
     return head;
   }

@@ -108,7 +108,7 @@ async function readFrame(head, variant) {
   transfers.to = transfers.group.map((link) => head.links[link][1]);
   let run = null;
   if (head.run) {
-    run = {step: head.run.step, length: head.run.length, boxes: readRun(reader, head.run.unit, head.boxes)};
+    run = {step: head.run.step, length: head.run.length, decisions: head.run.decisions ?? [], boxes: readRun(reader, head.run.unit, head.boxes)};
     run.sends = readRun(reader, head.run.unit, head.transfers);
     run.recvs = readRun(reader, head.run.unit, head.transfers);
   }

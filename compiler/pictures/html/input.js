@@ -1,8 +1,16 @@
 // What lies under the pointer, and what the pointer and the keyboard do.
 
-/** What lies under a point of the canvas: {type, index, rank, time}, or null. */
+/** The decisions whose line is at a point of the rows, or whose label is at one of the axis. */
+function decisionsAt(x, y) {
+  if (!frame || y > view.height - OVERVIEW) return [];
+  const near = y < view.axis ? ({from, to}) => from - 4 <= x && x <= to + 4 : (line) => Math.abs(line.x - x) <= 2;
+  return painter.decisionLines(view).find(near)?.decisions ?? [];
+}
+
+/** What lies under a point of the canvas: {type, index, rank, time, decisions}, or null. */
 function markAt(x, y) {
-  const row = view.rowAt(y);
+  const row = view.rowAt(y), decisions = decisionsAt(x, y);
+  if (decisions.length) return {type: "decision", index: -1, rank: row?.rank ?? 0, time: view.time(x), decisions};
   if (!frame || !row || !row.band || x < GUTTER || x > GUTTER + view.plotWidth) return null;
   const time = view.time(x), rank = frame.ranks[row.rank], near = 3 / view.scale;
   const mark = (type, index) => ({type, index, rank: row.rank, time});
@@ -173,6 +181,16 @@ function goToCause() {
     if (item < frame.boxes.count) return goTo(item);
 }
 
+function goToDecision() {
+  const decisions = frame.run?.decisions ?? [];
+  if (decisions.length === 0) return;
+  const next = decisions[(decisions.indexOf(state.selected?.decisions?.at(-1)) + 1) % decisions.length];
+  const at = view.inStep(next.at);
+  view.revealTime(at, at);
+  select({type: "decision", index: -1, rank: view.firstRow, time: at, decisions: [next]});
+  element("said").textContent = spoken(showTip(state.selected, view.x(at), view.axis));
+}
+
 function toggle(what) {
   if (element(`show-${what}`).disabled) return;
   show[what] = !show[what];
@@ -181,7 +199,7 @@ function toggle(what) {
 
 const KEYS = {
   ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => stepRank(-1), ArrowDown: () => stepRank(1),
-  Enter: goToCause,
+  Enter: goToCause, n: goToDecision,
   w: () => view.zoom(1.4), "+": () => view.zoom(1.4), "=": () => view.zoom(1.4),
   s: () => view.zoom(1 / 1.4), "-": () => view.zoom(1 / 1.4),
   a: () => view.pan(-80), d: () => view.pan(80), "[": () => view.resizeRows(1 / 1.3), "]": () => view.resizeRows(1.3),

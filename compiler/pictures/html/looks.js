@@ -38,7 +38,7 @@ function hatch(name, ground, line) {
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue(`--${name}`).trim();
-  const names = ["page", "ink", "faint", "line", "grid", "mark", "bound", "limit", "font"];
+  const names = ["page", "ink", "faint", "line", "grid", "mark", "bound", "decision", "limit", "font"];
   const theme = Object.fromEntries(names.map((name) => [name, get(name)]));
   theme.idle = IDLE.map(({name}) => get(`idle-${name}`));
   theme.hatch = IDLE.map(({name}) => hatch(name, get(`idle-${name}`), get(`hatch-${name}`)));

@@ -15,7 +15,7 @@ class Marks extends Rows {
   paintBounds(view) {
     for (const mark of this.marks()) {
       const x = this.snap(view.x(mark.time)) + 0.5 / this.ratio;
-      this.dashed(mark.colour, mark.pattern, mark.pattern.length ? 1.5 : 1, x, AXIS, x, AXIS + view.plotHeight);
+      this.dashed(mark.colour, mark.pattern, mark.pattern.length ? 1.5 : 1, x, view.axis, x, view.axis + view.plotHeight);
     }
     // From each rank's own first start: some rank takes at least that long, however the steps follow each other.
     const {variant, ranks, boxes} = this.frame;
@@ -25,6 +25,57 @@ class Marks extends Rows {
       const x = this.snap(view.x(boxes.start[ranks[rank].first] + variant.spanLowerBound)) + 0.5 / this.ratio;
       const y = view.y(rank);
       this.dashed(this.theme.bound, [2, 2], 1.5, x, y - 1, x, y + view.heights.boxes + 1);
+    }
+  }
+
+  /**
+   * Decisions in sight as lines: {x, decisions, label, from, to}. Those on one pixel are one line; the label is as much
+   * as there is room for, to the right or the left of it, maybe nothing.
+   */
+  decisionLines(view) {
+    const c = this.context, lines = [], gap = 6;
+    c.font = `10px ${this.theme.font}`;
+    for (const decision of this.frame.run?.decisions ?? []) {
+      const x = view.x(view.inStep(decision.at)), last = lines.at(-1);
+      if (x < GUTTER - 1 || x > GUTTER + view.plotWidth + 1) continue;
+      if (last && x - last.x < 1) last.decisions.push(decision);
+      else lines.push({x, decisions: [decision], label: ""});
+    }
+    let taken = GUTTER; // up to the last label or line
+    lines.forEach((line, n) => {
+      const until = n + 1 < lines.length ? lines[n + 1].x - gap : view.width - 4;
+      line.from = line.to = line.x;
+      for (const label of decisionLabels(line.decisions)) {
+        const {width} = c.measureText(label), right = line.x + gap, left = line.x - gap - width;
+        const from = right + width <= until ? right : left >= taken ? left : NaN;
+        if (Number.isNaN(from)) continue;
+        Object.assign(line, {label, left: from, from: Math.min(from, line.x), to: Math.max(from + width, line.x)});
+        break;
+      }
+      taken = line.to + gap;
+    });
+    return lines;
+  }
+
+  paintDecisions(view) {
+    this.context.fillStyle = this.theme.decision;
+    for (const {x} of this.decisionLines(view)) this.context.fillRect(this.snap(x), view.axis, 1, view.plotHeight);
+  }
+
+  /** Above the ticks, with what points at the line. */
+  paintDecisionLabels(view) {
+    const c = this.context, y = view.axis - LABELS - 12;
+    for (const {x, label, left} of this.decisionLines(view)) {
+      const at = this.snap(x);
+      c.fillStyle = this.theme.decision;
+      c.fillRect(at, y - 5, 1, LABELS - 3); // not through the tick
+      c.beginPath();
+      c.moveTo(at - 3, y - 5);
+      c.lineTo(at + 4, y - 5);
+      c.lineTo(at + 0.5, y + 1);
+      c.fill();
+      c.textAlign = "left";
+      if (label) c.fillText(label, left, y);
     }
   }
 

@@ -49,26 +49,27 @@ class Painter extends Marks {
     }
     this.paintDense(view, dense);
     this.paintBounds(view);
+    this.paintDecisions(view);
     if (state.path) this.paintChain(view, state.path, this.theme.mark, 2);
   }
 
   paintGrid(view) {
     const c = this.context;
     c.fillStyle = this.theme.grid;
-    for (const time of this.ticks(view)) c.fillRect(this.snap(view.x(time)), AXIS, 1 / this.ratio, view.plotHeight);
+    for (const time of this.ticks(view)) c.fillRect(this.snap(view.x(time)), view.axis, 1 / this.ratio, view.plotHeight);
   }
 
   paintAxis(view) {
     const c = this.context, {theme} = this;
     c.fillStyle = theme.page;
-    c.fillRect(0, 0, view.width, AXIS - 4);
+    c.fillRect(0, 0, view.width, view.axis - 4);
     c.font = `11px ${this.theme.font}`;
     c.fillStyle = theme.faint;
     c.textAlign = "center";
     for (const time of this.ticks(view)) {
       const x = view.x(time);
-      if (x > GUTTER + 14 && x < view.width - 20) c.fillText(timeText(time), x, AXIS - 12);
-      else if (time === 0 && x >= GUTTER) c.fillText("0", x, AXIS - 12);
+      if (x > GUTTER + 14 && x < view.width - 20) c.fillText(timeText(time), x, view.axis - 12);
+      else if (time === 0 && x >= GUTTER) c.fillText("0", x, view.axis - 12);
     }
     // A line for each flag, so that none hides another.
     c.textAlign = "right";
@@ -77,17 +78,18 @@ class Painter extends Marks {
       if (x < GUTTER || x > view.width - 4) return;
       c.fillStyle = mark.colour;
       c.fillText(mark.text, x - 5, y);
-      c.fillRect(x, y - 5, 1, AXIS - y + 5);
+      c.fillRect(x, y - 5, 1, view.axis - y + 5);
     });
+    this.paintDecisionLabels(view);
   }
 
   paintGutter(view, state) {
     const c = this.context, {theme, frame} = this;
     c.fillStyle = theme.page;
-    c.fillRect(0, AXIS - 4, GUTTER - 1, view.plotHeight + 4);
+    c.fillRect(0, view.axis - 4, GUTTER - 1, view.plotHeight + 4);
     c.save();
     c.beginPath();
-    c.rect(0, AXIS - 4, GUTTER, view.plotHeight + 4);
+    c.rect(0, view.axis - 4, GUTTER, view.plotHeight + 4);
     c.clip();
     c.textAlign = "right";
     const right = GUTTER - 10, every = Math.ceil(9.5 / view.rowHeight);

@@ -97,6 +97,7 @@ function fillLegend() {
   if (frame.variant.limit > 0 && view.bands.memory) entry("memory limit", line(painter.theme.limit, [4, 3]));
   if (show.path) entry("critical path", line(painter.theme.mark, []));
   if (frame.variant.lowerBound > 0 && frame.step === 0) entry("lower bound", line(painter.theme.bound, [4, 3]));
+  if (frame.run?.decisions.length) entry("decision", line(painter.theme.decision, []));
   if (frame.variant.spanLowerBound > 0) entry("span bound", line(painter.theme.bound, [2, 2]));
 }
 

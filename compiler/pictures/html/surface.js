@@ -75,7 +75,7 @@ class Surface {
     const c = this.context;
     c.save();
     c.beginPath();
-    c.rect(GUTTER, AXIS, view.plotWidth, view.plotHeight);
+    c.rect(GUTTER, view.axis, view.plotWidth, view.plotHeight);
     c.clip();
     paint();
     c.restore();

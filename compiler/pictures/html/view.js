@@ -1,6 +1,6 @@
 // Which part of the step is on the canvas, and what stands where on it. Lengths are CSS pixels.
 
-const GUTTER = 104, AXIS = 58, OVERVIEW = 40, MARGIN = 12;
+const GUTTER = 104, AXIS = 58, LABELS = 15, OVERVIEW = 40, MARGIN = 12;
 
 /** Heights of the bands of a rank's row: at least, at most. */
 const BANDS = {
@@ -19,11 +19,13 @@ class View {
     this.scroll = 0;
     this.tall = 1; // how much taller than what fits the user wants the rows
     this.bands = {boxes: true};
+    this.axis = AXIS; // its height: more where decisions have their labels in it
   }
 
   setFrame(frame, bands) {
     this.end = Math.max(frame.end, frame.run?.length ?? 0, 1);
     this.rows = frame.ranks.length;
+    this.axis = AXIS + (frame.run?.decisions.length ? LABELS : 0);
     this.bands = bands;
     this.layOut();
   }
@@ -36,7 +38,7 @@ class View {
     return Math.max(1, this.width - GUTTER - MARGIN);
   }
   get plotHeight() {
-    return Math.max(1, this.height - AXIS - OVERVIEW);
+    return Math.max(1, this.height - this.axis - OVERVIEW);
   }
 
   /** Between what a row needs at least and what it takes at most, as much as there is; what has to scroll has room. */
@@ -90,18 +92,22 @@ class View {
     return this.from + (x - GUTTER) / this.scale;
   }
   y(rank, band = "boxes") {
-    return AXIS + rank * this.rowHeight + this.tops[band] - this.scroll;
+    return this.axis + rank * this.rowHeight + this.tops[band] - this.scroll;
   }
   /** The rank and band at a height; band is null between two. */
   rowAt(y) {
-    if (y < AXIS || y > this.height - OVERVIEW) return null;
-    const rank = Math.floor((y - AXIS + this.scroll) / this.rowHeight);
+    if (y < this.axis || y > this.height - OVERVIEW) return null;
+    const rank = Math.floor((y - this.axis + this.scroll) / this.rowHeight);
     if (rank < 0 || rank >= this.rows) return null;
     const band = Object.keys(this.tops).find((each) => {
       const top = this.y(rank, each);
       return y >= top && y < top + this.heights[each];
     });
     return {rank, band: band ?? null};
+  }
+  /** A time, or the nearest of the step: what was decided between two steps has its line at an edge. */
+  inStep(time) {
+    return Math.min(this.end, Math.max(0, time));
   }
   get firstRow() {
     return Math.max(0, Math.floor(this.scroll / this.rowHeight));
@@ -131,11 +137,14 @@ class View {
     this.tall = Math.min(8, Math.max(1, this.tall * factor));
     this.layOut();
   }
-  /** Moves as little as it takes to have a stretch of a row in the picture. */
-  reveal(rank, from, to) {
+  revealTime(from, to) {
     const margin = (this.to - this.from) * 0.08;
     if (to + margin > this.to) this.pan((to + margin - this.to) * this.scale);
     if (from - margin < this.from) this.pan((from - margin - this.from) * this.scale);
+  }
+  /** Moves as little as it takes to have a stretch of a row in the picture. */
+  reveal(rank, from, to) {
+    this.revealTime(from, to);
     const top = rank * this.rowHeight;
     this.scroll = Math.min(top, Math.max(this.scroll, top + this.rowHeight - this.plotHeight));
     this.clamp();

@@ -167,9 +167,21 @@ class Words {
     return {title: "memory", place: `rank ${rank} at ${timeText(Math.max(0, time))}`, rows};
   }
 
-  /** Of a mark: {type, index, rank, time}. */
+  ofDecisions(decisions) {
+    const [first] = decisions, {length} = this.frame.run;
+    if (decisions.length > 1)
+      return {title: countText(decisions.length, "decision"), place: "",
+              rows: decisions.map((each) => [`step ${each.step}`, `${changeOf(each)} (${each.policy}): ${each.why}`])};
+    const when = first.at < 0 ? `${timeText(-first.at)} before the step`
+      : first.at > length ? `${timeText(first.at - length)} after the step` : timeText(first.at);
+    return {title: changeOf(first), place: `from step ${first.step} on`,
+            rows: [["decided", when], ["policy", first.policy], ["why", first.why]]};
+  }
+
+  /** Of a mark: {type, index, rank, time, decisions}. */
   of(mark) {
     switch (mark.type) {
+      case "decision": return this.ofDecisions(mark.decisions);
       case "box": case "run": case "collective": return this.ofBox(mark.index);
       case "transfer": return this.ofTransfer(mark.index);
       case "idle": return this.ofIdle(mark.index);
@@ -178,6 +190,15 @@ class Words {
   }
 }
 
+const changeOf = ({from, to}) => `${from} → ${to}`;
+
+/** From all that there is to say to the least. */
+function decisionLabels(decisions) {
+  if (decisions.length > 1) return [countText(decisions.length, "decision")];
+  const [decision] = decisions, who = `step ${decision.step}: ${changeOf(decision)} (${decision.policy})`;
+  return [`${who}: ${decision.why}`, who, changeOf(decision), decision.to];
+}
+
 /** The same as a line, for a screen reader. */
 const spoken = ({title, place, rows}) =>
-  `${title}, ${place}. ${rows.map(([label, said]) => `${label} ${said}`).join(". ")}`;
+  `${place ? `${title}, ${place}` : title}. ${rows.map(([label, said]) => `${label} ${said}`).join(". ")}`;
