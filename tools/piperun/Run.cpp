@@ -86,11 +86,11 @@ Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const 
   return simulate::stepTimes(stretches, network, times);
 }
 
-Status writeTrace(const Arguments &a, const plan::Plan &plan, const std::vector<trace::Event> &events) {
+Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::LocalResult &result) {
   std::vector<runtime::Layout> layouts;
   for (int32_t rank = 0; rank < plan.ranks(); ++rank)
     layouts.push_back(runtime::layoutOf(plan, rank));
-  return runtime::writeTrace(a.trace, layouts, events);
+  return runtime::writeTrace(a.trace, layouts, result.events, result.decisions);
 }
 
 /// "trace.json" → "trace.3.json".
@@ -182,7 +182,7 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   if (status.ok())
     status = gather(prepared, outcome);
   if (status.ok() && !a.trace.empty())
-    status = writeTrace(a, *prepared.plan, outcome.result.events);
+    status = writeTrace(a, *prepared.plan, outcome.result);
   return status;
 }
 
