@@ -24,6 +24,7 @@ Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first) : 
 void Decider::choose(std::vector<const plan::Variant *> candidates, size_t running) {
   forecast = Forecast(std::move(candidates));
   corrections.assign(forecast.count(), kOne);
+  measured.assign(forecast.count(), 0);
   history.clear();
   policies.clear();
   for (Policy &each : policiesFor(forecast.count())) {
@@ -132,7 +133,9 @@ void Decider::correct(const StepReport &report) {
   if (predicted <= 0)
     return;
   const auto ratio = int64_t(__int128(report.lastTook) * corrections[c] / predicted);
-  corrections[c] += (std::clamp<int64_t>(ratio, kOne * 8 / 10, kOne * 5 / 4) - corrections[c]) / 8;
+  // The first counts whole: a swap that does not bring what it promised is undone at once.
+  const int64_t parts = measured[c] = std::min<int64_t>(measured[c] + 1, 8);
+  corrections[c] += (std::clamp<int64_t>(ratio, kOne * 8 / 10, kOne * 5 / 4) - corrections[c]) / parts;
 }
 
 /// What each policy would have cost in the step that was seen.

@@ -55,6 +55,7 @@ private:
   size_t turn = 0; // which candidate is looked at even if it seems too long
   std::vector<Scored> policies;
   std::vector<int64_t> corrections; // by candidate, in 1024ths
+  std::vector<int64_t> measured;    // by candidate: how often, at most 8
   size_t leader = 0;
   size_t before = 0; // what ran when the last decision was made
   Time ahead = 0;

@@ -15,8 +15,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// A decision may take half of the time in which a permit must be there.
-constexpr std::chrono::nanoseconds kPatience(kHorizon / 1000 / 2);
+/// A decision may take most of the time in which a permit must be there.
+constexpr std::chrono::nanoseconds kPatience(kHorizon / 1000 * 3 / 4);
 
 constexpr std::pair<Adaptation::Mode, const char *> kModes[] = {{Adaptation::Mode::Off, "off"},
                                                                 {Adaptation::Mode::Observe, "observe"},
