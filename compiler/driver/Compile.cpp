@@ -40,28 +40,6 @@ namespace pipec {
 
 namespace {
 
-/// Prints every diagnostic, and keeps the first error's place and words.
-class FirstError {
-public:
-  FirstError(MLIRContext &context, Failure &failure, Said said)
-      : handler(&context, [&failure, said](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && failure.message.empty()) {
-            failure.message = diagnostic.str();
-            if (auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>()) {
-              failure.file = place.getFilename().str();
-              failure.line = place.getLine();
-              failure.column = place.getColumn();
-            }
-          }
-          if (said == Said::Everything)
-            print(diagnostic);
-          return success();
-        }) {}
-
-private:
-  ScopedDiagnosticHandler handler;
-};
-
 std::string textOf(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
