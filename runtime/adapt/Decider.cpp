@@ -1,15 +1,19 @@
 #include "runtime/adapt/Decider.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
+#include <tuple>
 
 namespace pipec::adapt {
 
 namespace {
 
 constexpr int64_t kOne = 1024;
-constexpr Time kForgets = 577; // a score's half-life of 400 steps, over ln 2
-constexpr Time kLeads = 500;   // a policy leads once ahead by a 500th of a step
-constexpr Time kTaken = 200;   // and its candidate is taken if ahead by a 200th
+constexpr int64_t kBudget = 100'000; // instructions that a decision may walk, or two candidates, so that it is in time
+constexpr Time kForgets = 577;       // a score's half-life of 400 steps, over ln 2
+constexpr Time kLeads = 500;         // a policy leads once ahead by a 500th of a step
+constexpr Time kTaken = 200;         // and its candidate is taken if ahead by a 200th
 
 } // namespace
 
@@ -20,6 +24,7 @@ Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first) : 
 void Decider::choose(std::vector<const plan::Variant *> candidates, size_t running) {
   forecast = Forecast(std::move(candidates));
   corrections.assign(forecast.count(), kOne);
+  measured.assign(forecast.count(), 0);
   history.clear();
   policies.clear();
   for (Policy &each : policiesFor(forecast.count())) {
@@ -32,26 +37,91 @@ void Decider::choose(std::vector<const plan::Variant *> candidates, size_t runni
   age = 0;
 }
 
-Hindsight Decider::look(const StepReport &report) const {
-  Hindsight seen;
-  const Time step = report.slices.empty() ? 0 : report.slices.back().end - report.slices.front().begin;
+/// Of a candidate that is not walked: what it took when it last was, against the one that runs.
+Time Decider::lastKnown(size_t candidate, size_t current, Time now) const {
+  const auto of = [&](size_t each) { return history.empty() ? forecast.span(each) : history.back().step[each]; };
+  return Time(__int128(of(candidate)) * now / std::max<Time>(of(current), 1));
+}
+
+/// Walks what the budget allows: the step that was seen with every candidate, and what is to come with the one that
+/// runs and with the shortest. Where it does not suffice for all, some are left as they last were.
+Hindsight Decider::look(const StepReport &report) {
+  const size_t count = forecast.count(), current = report.candidate;
+  const Time length = report.slices.empty() ? 0 : report.slices.back().end - report.slices.front().begin;
   const simulate::Scenario during = estimator.during(report), late = estimator.lately(report, kSlices / 2),
                            latest = estimator.lately(report, 1);
-  std::optional<simulate::Scenario> expected = phase.expected(step);
+  std::optional<simulate::Scenario> expected = phase.expected(length);
   if (expected) {
     expected->links.insert(latest.links.begin(), latest.links.end()); // of which nothing was measured then
     expected->slow = latest.slow;
   }
-  for (size_t c = 0; c != forecast.count(); ++c) {
-    const auto corrected = [&](Time time) { return Time(__int128(time) * corrections[c] / kOne); };
-    seen.step.push_back(corrected(forecast.stepTime(c, during)));
-    seen.late.push_back(corrected(forecast.stepTime(c, late)));
-    seen.latest.push_back(corrected(forecast.stepTime(c, latest)));
-    if (expected)
-      seen.phase.push_back(corrected(forecast.secondStep(c, *expected)));
+  int64_t all = 0;
+  for (size_t c = 0; c != count; ++c)
+    all += forecast.size(c);
+  const int64_t steps = std::clamp<int64_t>(kBudget / ((expected ? 4 : 3) * all), 2, 4);
+  const auto walk = [&](size_t c, const simulate::Scenario &network, int64_t most) {
+    return Time(__int128(forecast.stepTime(c, network, most)) * corrections[c] / kOne);
+  };
+
+  // First the one that runs, then those that took least when they were last seen, one by turns among the first.
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t(0));
+  const auto least = [&](const Times &times) {
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::tuple(a != current, times[a], a) < std::tuple(b != current, times[b], b);
+    });
+  };
+  if (!history.empty())
+    least(history.back().step);
+  if (count > 2) {
+    const auto next = std::find(order.begin(), order.end(), turn++ % count);
+    if (next > order.begin() + 2)
+      std::rotate(order.begin() + 2, next, next + 1);
   }
+  Hindsight seen;
   seen.end = report.slices.empty() ? 0 : report.slices.back().end;
+  seen.step.assign(count, 0);
+  int64_t spent = 0;
+  size_t walked = 0;
+  for (const size_t c : order) {
+    const int64_t cost = steps * forecast.size(c);
+    const bool fits = walked < 2 || spent + cost <= kBudget / 2;
+    seen.step[c] = fits ? walk(c, during, steps) : lastKnown(c, current, seen.step[current]);
+    spent += fits ? cost : 0;
+    walked += fits;
+  }
+  least(seen.step);
+  seen.late = seen.latest = seen.step;
+  if (expected)
+    seen.phase = seen.step;
+  walked = 0;
+  for (const size_t c : order) {
+    const int64_t cost = (expected ? 3 : 2) * steps * forecast.size(c);
+    if (walked >= 2 && spent + cost > kBudget) {
+      // It changes as the shortest that was walked does.
+      const size_t like = order[1];
+      const auto scaled = [&](const Times &times) {
+        return Time(__int128(seen.step[c]) * times[like] / std::max<Time>(seen.step[like], 1));
+      };
+      seen.late[c] = scaled(seen.late);
+      seen.latest[c] = scaled(seen.latest);
+      if (expected)
+        seen.phase[c] = scaled(seen.phase);
+      continue;
+    }
+    seen.late[c] = walk(c, late, steps);
+    seen.latest[c] = walk(c, latest, steps);
+    if (expected)
+      seen.phase[c] = walk(c, *expected, 2);
+    spent += cost;
+    ++walked;
+  }
   return seen;
+}
+
+/// Under what was measured in the last half of the step.
+Time Decider::swapCost(size_t from, size_t to, const Hindsight &seen, const simulate::Scenario &network) const {
+  return forecast.swapCost(from, to, seen.late[to] * kOne / corrections[to], network);
 }
 
 /// Of the candidate that ran, what was predicted of a step that has ended by now is held against what it took.
@@ -63,7 +133,9 @@ void Decider::correct(const StepReport &report) {
   if (predicted <= 0)
     return;
   const auto ratio = int64_t(__int128(report.lastTook) * corrections[c] / predicted);
-  corrections[c] += (std::clamp<int64_t>(ratio, kOne * 8 / 10, kOne * 5 / 4) - corrections[c]) / 8;
+  // The first counts whole: a swap that does not bring what it promised is undone at once.
+  const int64_t parts = measured[c] = std::min<int64_t>(measured[c] + 1, 8);
+  corrections[c] += (std::clamp<int64_t>(ratio, kOne * 8 / 10, kOne * 5 / 4) - corrections[c]) / parts;
 }
 
 /// What each policy would have cost in the step that was seen.
@@ -78,7 +150,7 @@ void Decider::score(const Hindsight &seen, const simulate::Scenario &network) {
       continue;
     const auto [at, isNew] = swaps.try_emplace({each.proposed, next});
     if (isNew)
-      at->second = forecast.swapCost(each.proposed, next, network);
+      at->second = swapCost(each.proposed, next, seen, network);
     each.score += at->second;
     each.proposed = next;
   }
@@ -113,7 +185,7 @@ Decision Decider::decide(const StepReport &report) {
     history.pop_front();
   const simulate::Scenario network = estimator.lately(report, kSlices / 2);
   score(seen, network);
-  ahead += seen.step[0] - seen.step[current] - (before == current ? 0 : forecast.swapCost(before, current, network));
+  ahead += seen.step[0] - seen.step[current] - (before == current ? 0 : swapCost(before, current, seen, network));
   before = current;
   const int64_t dwell = expectedDwell(leastOf(seen.step));
 
@@ -129,7 +201,7 @@ Decision Decider::decide(const StepReport &report) {
   const Time gain = decision.predicted[current] - decision.predicted[wanted];
   if (gain <= step / kTaken)
     return decision;
-  const Time cost = forecast.swapCost(current, wanted, network);
+  const Time cost = swapCost(current, wanted, seen, network);
   if (__int128(gain) * dwell <= cost)
     return decision;
   decision.to = wanted;

@@ -41,17 +41,21 @@ private:
     Time score = 0;      // what it would have cost, old steps counting less
   };
 
-  Hindsight look(const StepReport &report) const;
+  Hindsight look(const StepReport &report);
+  Time lastKnown(size_t candidate, size_t current, Time now) const;
   void correct(const StepReport &report);
   void score(const Hindsight &seen, const simulate::Scenario &network);
+  Time swapCost(size_t from, size_t to, const Hindsight &seen, const simulate::Scenario &network) const;
   int64_t expectedDwell(size_t best);
 
   Forecast forecast;
   Estimator estimator;
   Phase phase;
   History history;
+  size_t turn = 0; // which candidate is looked at even if it seems too long
   std::vector<Scored> policies;
   std::vector<int64_t> corrections; // by candidate, in 1024ths
+  std::vector<int64_t> measured;    // by candidate: how often, at most 8
   size_t leader = 0;
   size_t before = 0; // what ran when the last decision was made
   Time ahead = 0;

@@ -7,12 +7,12 @@
 
 namespace pipec::adapt {
 
-Forecast::Forecast(std::vector<const plan::Variant *> given, int64_t budget) : candidates(std::move(given)) {
-  int64_t all = 0;
-  for (const plan::Variant *each : candidates)
+Forecast::Forecast(std::vector<const plan::Variant *> given) : candidates(std::move(given)) {
+  for (const plan::Variant *each : candidates) {
+    int64_t &size = sizes.emplace_back(0);
     for (const plan::Program &program : each->programs)
-      all += plan::executed(program);
-  steps = std::clamp<int64_t>(budget / std::max<int64_t>(all, 1), 2, 4);
+      size += plan::executed(program);
+  }
 }
 
 /// When each of these steps has ended; empty where the network stops them.
@@ -34,9 +34,9 @@ Time Forecast::stepTime(size_t candidate, const simulate::Scenario &network, int
   return made.empty() ? limits::kTime : (made.back() - made.front()) / (count - 1);
 }
 
-Time Forecast::swapCost(size_t from, size_t to, const simulate::Scenario &network) const {
+Time Forecast::swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const {
   const std::vector<Time> made = ends({from, to}, network);
-  return made.empty() ? limits::kTime : std::max<Time>(made[1] - made[0] - stepTime(to, network), 0);
+  return made.empty() ? limits::kTime : std::max<Time>(made[1] - made[0] - alone, 0);
 }
 
 } // namespace pipec::adapt

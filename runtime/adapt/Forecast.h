@@ -12,25 +12,24 @@ using plan::Time;
 
 class Forecast {
 public:
-  /// At most so many instructions are walked for all candidates together, or two steps of each.
-  explicit Forecast(std::vector<const plan::Variant *> candidates, int64_t budget = 100'000);
+  explicit Forecast(std::vector<const plan::Variant *> candidates);
 
   size_t count() const { return candidates.size(); }
-  /// Time per step where steps follow each other.
-  Time stepTime(size_t candidate, const simulate::Scenario &network) const {
-    return stepTime(candidate, network, steps);
-  }
-  /// The time of the second step from the network's beginning on.
-  Time secondStep(size_t candidate, const simulate::Scenario &network) const { return stepTime(candidate, network, 2); }
-  /// How much longer a step of one and then a step of the other take for the swap between them.
-  Time swapCost(size_t from, size_t to, const simulate::Scenario &network) const;
+  /// How many instructions a step of a candidate has, on all ranks: what walking it costs.
+  int64_t size(size_t candidate) const { return sizes[candidate]; }
+  /// As compiled.
+  Time span(size_t candidate) const { return candidates[candidate]->certificate.span; }
+
+  /// Time per step where so many follow each other from the network's beginning on, without the first; at least two.
+  Time stepTime(size_t candidate, const simulate::Scenario &network, int64_t steps) const;
+  /// How much longer a step of one and then a step of the other, which takes `alone`, take for the swap between them.
+  Time swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const;
 
 private:
-  Time stepTime(size_t candidate, const simulate::Scenario &network, int64_t count) const;
   std::vector<Time> ends(const std::vector<size_t> &steps, const simulate::Scenario &network) const;
 
   std::vector<const plan::Variant *> candidates;
-  int64_t steps = 2; // of each, that are walked
+  std::vector<int64_t> sizes;
 };
 
 } // namespace pipec::adapt

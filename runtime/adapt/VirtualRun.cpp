@@ -193,7 +193,7 @@ Status tuner(const std::vector<const plan::Variant *> &candidates, const simulat
     since.slices.clear();
     Times predicted;
     for (size_t c = 0; c != candidates.size(); ++c)
-      predicted.push_back(forecast.stepTime(c, mean));
+      predicted.push_back(forecast.stepTime(c, mean, 2));
     return chosen = leastOf(predicted);
   });
 }

@@ -15,8 +15,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// A decision may take half of the time in which a permit must be there.
-constexpr std::chrono::nanoseconds kPatience(kHorizon / 1000 / 2);
+/// A decision may take most of the time in which a permit must be there.
+constexpr std::chrono::nanoseconds kPatience(kHorizon / 1000 * 3 / 4);
 
 constexpr std::pair<Adaptation::Mode, const char *> kModes[] = {{Adaptation::Mode::Off, "off"},
                                                                 {Adaptation::Mode::Observe, "observe"},
@@ -213,14 +213,25 @@ void Adaptation::finish(const Choice &choice, int64_t step) {
   change.decision.from = all[change.decision.from];
   change.decision.to = all[change.decision.to];
   last = change;
-  if (change.decision.to != change.decision.from) {
+  const bool repeated = active == Mode::Observe && wished == change.decision.to;
+  wished = change.decision.to;
+  if (change.decision.to != change.decision.from && !repeated) {
     const bool acts = active == Mode::On || active == Mode::Profile;
     if (active == Mode::Off || swaps.underWay())
       return release(); // somebody has asked for another swap
     changed.push_back(change);
-    spdlog::warn("step {}: {}{} after {} (policy {}): {}", step,
-                 acts ? "" : "wished: ", nameOfCandidate(change.decision.to), nameOfCandidate(change.decision.from),
-                 change.decision.policy, change.decision.why);
+    const trace::Decision &mark = marks.emplace_back(
+        trace::Decision{change.decision.at, step, candidates[change.decision.from].name,
+                        candidates[change.decision.to].name, change.decision.policy, change.decision.why});
+    spdlog::warn("step {}: {}{} after {} ({}): {}", step, acts ? "" : "wished: ", mark.to, mark.from, mark.policy,
+                 mark.why);
+    broadcast({{"type", "decision"},
+               {"at", mark.at},
+               {"step", step},
+               {"from", mark.from},
+               {"to", mark.to},
+               {"policy", mark.policy},
+               {"why", mark.why}});
     if (acts) {
       ++switches;
       conductor.ready(candidates[change.decision.to].program, swaps.aheadOf(candidates[change.decision.to].program));

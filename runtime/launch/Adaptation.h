@@ -59,8 +59,8 @@ public:
   nlohmann::ordered_json status() const;
   /// Likewise, with `ran` and `decisions`, of a run of these steps.
   nlohmann::ordered_json result(int64_t first, int64_t end) const;
-  const std::vector<Change> &changes() const { return changed; }
-  std::string nameOfCandidate(size_t candidate) const { return candidates[candidate].name; }
+  /// As traces have them.
+  const std::vector<trace::Decision> &decisions() const { return marks; }
 
 private:
   struct Candidate {
@@ -114,8 +114,10 @@ private:
   plan::Time won = 0;
   Lateness thought; // how long decisions took
   std::vector<Change> changed;
+  std::vector<trace::Decision> marks; // of what has changed
   int64_t switches = 0, replans = 0;
   std::optional<Change> last;
+  std::optional<size_t> wished; // by the last decision
 };
 
 } // namespace pipec::runtime

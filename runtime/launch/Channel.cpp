@@ -25,7 +25,7 @@ constexpr Channel::Kind kKinds[] = {
     {"end", kText},       {"clock", kSmall},     {"load", kSmall},
     {"swap", kSmall},     {"status", kSmall},    {"done", kAnswer},
     {"refused", kAnswer}, {"measure", kSmall},   {"measured", kText},
-    {"offer", kSmall},    {"adapt", kSmall},
+    {"offer", kSmall},    {"adapt", kSmall},     {"decision", kText},
 };
 
 } // namespace

@@ -10,7 +10,8 @@
 //   process:    progress {step, needs} …, saved {step, name, bytes, hash, events} …, report {…}
 //   controller: finish
 // at any time after start:
-//   controller: prepare {program, plan}, drop {program, count}, measure {round}
+//   controller: prepare {program, plan}, drop {program, count}, measure {round},
+//               decision {at, step, from, to, policy, why}
 //   process:    prepared {program, code, message}, measured {round, samples, steps}, stop {why}
 // at any time:
 //   process:    failed {message}, clock

@@ -265,8 +265,10 @@ void Controller::reported(int32_t rank, const Message &message) {
   run.ended = run.end >= setup.options.steps || stopAsked.empty() ? "done" : stopAsked;
   run.epochs = conductor.epochs();
   run.loaded = swapper->loaded();
-  if (adapting)
+  if (adapting) {
     run.adapt = adapting->result(run.first, run.end);
+    run.decisions = adapting->decisions();
+  }
   awaitProgress("end after the run", [](const Member &m) { return m.gone; });
   broadcast({{"type", "finish"}});
   swapper->end("the run is over");

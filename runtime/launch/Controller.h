@@ -30,7 +30,8 @@ struct RunResult {
   std::vector<trace::Event> covered; // with a trace: events up to that checkpoint, which are not in `ranks`
   int64_t startedAt = 0;             // nanoseconds of CLOCK_MONOTONIC; 0: the run never started
 
-  nlohmann::ordered_json adapt; // what Adaptation::result says; null: the run did not adapt
+  nlohmann::ordered_json adapt;           // what Adaptation::result says; null: the run did not adapt
+  std::vector<trace::Decision> decisions; // at which other variants were chosen, or wished
 };
 
 class Controller {

@@ -231,6 +231,10 @@ void keepEvents(LocalResult &result, int64_t firstStart, bool all) {
     }
   };
   keep(result.run.covered);
+  for (trace::Decision decision : result.run.decisions) {
+    decision.at += (result.run.startedAt - firstStart) * 1000;
+    result.decisions.push_back(std::move(decision));
+  }
   for (RankReport &rank : result.run.ranks)
     if (all)
       keep(rank.events);

@@ -33,6 +33,7 @@ struct LocalResult {
   /// With a trace: the events of all attempts that later ones built on, so each step once. Times count from the first
   /// start.
   std::vector<trace::Event> events;
+  std::vector<trace::Decision> decisions; // likewise
 };
 
 /// Runs the plan. `started` is called once all processes of an attempt have met and been told to start. On failure

@@ -63,8 +63,8 @@ Prepare::~Prepare() {
 
 Status Prepare::variants(const std::vector<CallPoint> &calls, Made &made) const {
   for (size_t v = 0; v < running->variants.size(); ++v) {
-    Status status = Executable::make(running, running->variants[v].programs[size_t(rank)], calls[v], layout, memory,
-                                     made.emplace_back());
+    Status status = Executable::make(running, running->variants[v].programs[size_t(rank)],
+                                     calls.empty() ? CallPoint() : calls[v], layout, memory, made.emplace_back());
     if (!status.ok())
       return status;
   }

@@ -25,7 +25,8 @@ public:
 
   using Made = std::vector<std::shared_ptr<const Executable>>; // of each variant
 
-  /// Makes all variants of the running plan, on the calling thread. `calls`: their call points.
+  /// Makes all variants of the running plan, on the calling thread. `calls`: their call points; empty: the
+  /// next step is asked for at each one's beginning.
   Status variants(const std::vector<CallPoint> &calls, Made &made) const;
 
   using Done = std::function<void(Status, Made)>;

@@ -79,6 +79,7 @@ private:
   std::optional<KeptEvents> kept; // if the process writes its own trace
   int64_t first = 0;
   std::map<int64_t, std::shared_ptr<const Executable>> programs; // used by the io thread alone once the run has started
+  std::vector<trace::Decision> decisions;                        // the io thread's, up to the last permit
   std::atomic<int64_t> complete{0};                              // all steps before it are
   int64_t told = 0;                                              // when progress was last sent, in nanoseconds
   int64_t saved = -1;                                            // the step whose state was last saved
@@ -132,6 +133,11 @@ void Worker::hear(Message message) {
     return permit(message);
   if (type == "prepare")
     return prepare(message.at("program"), message);
+  if (type == "decision") {
+    decisions.push_back({message.at("at"), message.at("step"), message.at("from"), message.at("to"),
+                         message.at("policy"), message.at("why")});
+    return;
+  }
   if (type == "measure")
     return measured(message.at("round"));
   if (type == "drop") {
@@ -273,7 +279,8 @@ Status Worker::finish() {
     std::vector<trace::Event> events;
     Status status = kept->all(report.events, events);
     if (status.ok())
-      status = writeTrace(options.ownTrace, {layout}, events);
+      status = writeTrace(options.ownTrace, {layout}, events,
+                          identity.rank == 0 ? decisions : std::vector<trace::Decision>());
     if (!status.ok())
       return status;
     kept->clear();

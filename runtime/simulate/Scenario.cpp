@@ -83,6 +83,8 @@ Scenario::Passage Scenario::transfer(int32_t from, int32_t to, const plan::Opera
 }
 
 Time Scenario::computeEnd(int32_t rank, Time start, Time cost) const {
+  if (slow.empty())
+    return std::min(std::max<Time>(start, 0) + cost, kNever);
   auto found = slow.find(rank);
   int64_t percent = 100;
   if (found != slow.end())

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""The decision maker in virtual time: five workloads on networks that others load, each with kFkB of k = 1, 2, 3 at the
+"""The decision maker: five workloads on networks that others load, each with kFkB of k = 1, 2, 3 at the
 largest microbatch that memory holds; beside each variant fixed, two tuners and an oracle.
 
-  adapt.py PIPEC [--steps N] [--workload NAME] [--seed S]
+  adapt.py PIPEC [--steps N] [--workload NAME] [--seed S]                      in virtual time
+  adapt.py PIPEC --piperun PIPERUN [--scale 16] …                              and with real processes beside it
+
+With --scale all is that much shorter: costs, messages, latencies, and how the load changes.
 
 Others use each direction of each link, on and off for times that are exponential; a transfer gets 1/(1 + how many do) of
-the link. Fails if it is ever more than 1 % behind the best variant fixed.
+the link. Fails if it is ever more than 1 % behind the best variant fixed; with real processes also if a run is more than
+3 % over the oracle, or more than 2 % from what the simulator says of what was run.
 """
 import argparse
 import json
@@ -73,7 +77,8 @@ def users(rng, network):
         at, on = rng.expovariate(1 / network["off"]) * 1000 if network["off"] else 0, False
         while at < window:
             on = not on
-            changes[int(at)] = changes.get(int(at), 0) + (1 if on else -1)
+            when = int(at * 1000) / 1000 if network["scale"] != 1 else int(at)
+            changes[when] = changes.get(when, 0) + (1 if on else -1)
             at += rng.expovariate(1 / network["on" if on else "off"]) * 1000
     counts, now = {}, 0
     for at in sorted(changes):
@@ -101,24 +106,45 @@ def scenario(network, ranks, rng):
     return {"scenario": 1, "default": own, "links": links}
 
 
+def scaled(load, network, scale):
+    """Both that much shorter."""
+    load = {**load, **{key: load[key] / scale for key in ("f0_ms", "f1_ms")}, "msg": int(load["msg"] / scale)}
+    network = {**network, "scale": scale, **{key: network[key] / scale for key in ("us", "on", "off", "window", "regime")
+                                             if key in network and scale != 1}}
+    return load, network
+
+
+def run_really(options, plan, net):
+    """What a run of it took, beside what it would have taken in virtual time."""
+    done = subprocess.run([options.piperun, plan, "--local", "--network", net, "--steps", str(options.steps), "--adapt",
+                           "--json", "--quiet"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    run = json.loads(done.stdout)
+    return run, sum(run["step_ms"]), sum(run["simulated_step_ms"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pipec")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--workload")
+    parser.add_argument("--piperun")
+    parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    worst, regrets = 0, []
+    worst, regrets, failed = 0, [], False
     with tempfile.TemporaryDirectory() as folder:
         for load in WORKLOADS:
             if options.workload not in (None, load["name"]):
                 continue
             ks = variants(load)
             print(f"{load['name']}: (k, samples) {ks}")
-            for network in NETWORKS:
+            for given in NETWORKS:
+                shorter, network = scaled(load, given, options.scale)
                 plan, net = os.path.join(folder, "plan.yaml"), os.path.join(folder, "net.json")
                 with open(plan, "w", encoding="utf-8") as file:
-                    file.write(spec(load, network, ks))
+                    file.write(spec(shorter, network, ks))
                 with open(net, "w", encoding="utf-8") as file:
                     json.dump(scenario(network, load["p"], random.Random(options.seed)), file)
                 done = subprocess.run([options.pipec, "report", plan, "--network", net, "--steps", str(options.steps),
@@ -135,9 +161,21 @@ def main():
                       f"{100 * behind:+6.2f} % (k = {ks[own['fixed_ms'].index(least)][0]}), ahead of k = 1 by "
                       f"{100 * (own['fixed_ms'][0] / own['total_ms'] - 1):6.2f} %, {own['switches']:3} swaps; tuners "
                       f"{tuned[0]:5.2f} and {tuned[1]:5.2f} %")
+                if options.piperun:
+                    pipe = os.path.join(folder, "plan.pipe")
+                    subprocess.run([options.pipec, "compile", plan, "-o", pipe, "--json"], check=True, capture_output=True)
+                    run, took, simulated = run_really(options, pipe, net)
+                    over, off = took / own["oracle_ms"] - 1, took / simulated - 1
+                    behind = max(behind, took / least - 1)
+                    worst = max(worst, behind)
+                    failed |= over > 0.03 or abs(off) > 0.02 or run["lost_steps"] > 0
+                    print(f"  {'  really':24} over the oracle {100 * over:5.2f} %, to the best fixed {100 * (took / least - 1):+6.2f} %, "
+                          f"off the simulator {100 * off:+5.2f} %, {run['adapt']['switches']:3} swaps, permit wait "
+                          f"{1000 * run['permit_wait_ms']['p50']:.0f} us, deciding {run['adapt']['decide_us']['p50'] / 1000:.1f} ms "
+                          f"(most {run['adapt']['decide_us']['max'] / 1000:.1f})", flush=True)
     print(f"mean regret {100 * sum(regrets) / len(regrets):.2f} %, most {100 * max(regrets):.2f} %; at most "
           f"{100 * worst:.2f} % behind the best fixed")
-    sys.exit(worst > 0.01)
+    sys.exit(worst > 0.01 or failed)
 
 
 if __name__ == "__main__":

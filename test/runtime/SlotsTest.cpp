@@ -327,9 +327,9 @@ TEST(TransferMemory, GrowsWithinTheLimit) {
   ASSERT_TRUE(memory.find(few, few.rings.front(), before).ok());
   Status status = memory.allocate(tape, {&many}, 4000);
   EXPECT_EQ(status.code, Code::Check);
-  EXPECT_EQ(status.message, "rank 1: the plan needs 6144 more bytes for transfers, beside the 2048 that this run has "
+  EXPECT_EQ(status.message, "rank 1: the plan needs 12288 more bytes for transfers, beside the 4096 that this run has "
                             "allocated; its memory limit leaves 4000 for both");
-  ASSERT_TRUE(memory.allocate(tape, {&many}, 10000).ok());
+  ASSERT_TRUE(memory.allocate(tape, {&many}, 20000).ok());
   ASSERT_TRUE(memory.find(few, few.rings.front(), after).ok());
   EXPECT_EQ(after.bytes, 3072);
   EXPECT_NE(after.data, before.data);                        // what runs keeps its own

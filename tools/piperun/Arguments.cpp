@@ -87,6 +87,11 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--swap-every", a.swapEvery,
                  "Swap to the plan's next variant at every such step, round and round: for tests")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
+  app.add_option(
+         "--replan", a.replan,
+         "Keep planning anew by this spec, for the network as it is measured, and load what pays (pipec replan, "
+         "from beside piperun or PATH); implies --adapt")
+      ->check(fileName());
   app.add_flag("--no-secret", a.noSecret, "Run without PIPEC_SECRET: whoever reaches the port may join");
   auto *verbose = app.add_flag("-v,--verbose", a.verbose, "Say what happens, with each rank's process id");
   app.add_flag("-q,--quiet", a.quiet, "Say nothing but errors")->excludes(verbose);
@@ -157,6 +162,8 @@ Status check(const Arguments &a) {
     return Status::usage(fmt::format("--adapt: expected on, observe or profile, found '{}'", a.adapt));
   if (!a.adapt.empty() && a.swapEvery > 0)
     return Status::usage("--adapt and --swap-every both say which variant a step runs: give one of them");
+  if (!a.replan.empty() && a.swapEvery > 0)
+    return Status::usage("--replan and --swap-every both say which plan a step runs: give one of them");
   if (a.device == "cuda")
     return Status::run("CUDA is not built into this piperun; use --device=host");
   if (a.stage != runtime::kSynthetic && !a.emulate.empty())
@@ -185,7 +192,7 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest) {
   options.trace = a.local && !a.trace.empty();
   options.checkpoint = a.checkpoint;
   options.every = a.every;
-  options.measure = !a.adapt.empty();
+  options.measure = a.adapts();
   return options;
 }
 

@@ -33,7 +33,8 @@ struct Arguments {
   std::string network; // a scenario's file, or kReal
   std::string control;
   int64_t swapEvery = 0;
-  std::string adapt; // a mode; empty: not given
+  std::string adapt;  // a mode; empty: not given
+  std::string replan; // a spec; empty: not given
   bool noSecret = false;
   bool verbose = false;
   bool quiet = false;
@@ -42,6 +43,7 @@ struct Arguments {
   /// load, swap, adapt, status or stop: asked of a run at --control; empty: this is a run.
   std::string command() const;
   const std::string &plan() const { return words.front(); }
+  bool adapts() const { return !adapt.empty() || !replan.empty(); }
 };
 
 void define(CLI::App &app, Arguments &arguments);

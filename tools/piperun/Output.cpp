@@ -123,6 +123,10 @@ std::string toText(const Outcome &outcome) {
     else if (s == kRows)
       text += fmt::format("{:>6} {} more\n", "…", outcome.measured.size() - kRows);
   }
+  if (const auto &adapt = outcome.result.run.adapt; !adapt.is_null())
+    text += fmt::format("adapting ({}): {} switches, {:.1f} ms won against staying with the first variant\n",
+                        adapt.at("mode").get<std::string>(), adapt.at("switches").get<int64_t>(),
+                        adapt.at("won_ms").get<double>());
   runtime::Lateness late = latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
                       sum / double(outcome.measured.size()), milliseconds(double(certificateOf(outcome).span)),
@@ -141,17 +145,43 @@ std::string answerJson(const runtime::Message &answer) {
   return shown.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+/// Of an answer to status or adapt: what the decision maker knows and did last.
+static std::string adaptText(const runtime::Message &adapt) {
+  std::string text = fmt::format("adapt {}: {} candidates, {} switches, {:.1f} ms won against staying\n",
+                                 adapt.at("mode").get<std::string>(), adapt.at("candidates").size(),
+                                 adapt.at("switches").get<int64_t>(), adapt.at("won_ms").get<double>());
+  for (const auto &link : adapt.at("estimates").at("links"))
+    text += fmt::format("  link {} to {}: {:.1f} MB/s, latency {:.0f} us\n", link.at("from").get<int>(),
+                        link.at("to").get<int>(), link.at("bandwidth").get<double>() / 1e6,
+                        link.at("latency_us").get<double>());
+  for (const auto &stage : adapt.at("estimates").at("stages"))
+    if (stage.at("percent") != 100)
+      text += fmt::format("  stage {} on rank {}: takes {} % of its costs\n", stage.at("stage").get<int>(),
+                          stage.at("rank").get<int>(), stage.at("percent").get<int64_t>());
+  if (const auto &last = adapt.at("decision"); !last.is_null()) {
+    const auto name = [&](const char *key) {
+      return adapt.at("candidates").at(last.at(key).get<size_t>()).get<std::string>();
+    };
+    text += last.at("from") == last.at("to")
+                ? fmt::format("  for step {}: stays with {} ({})\n", last.at("step").get<int64_t>(), name("to"),
+                              last.at("policy").get<std::string>())
+                : fmt::format("  for step {}: {} after {} ({}): {}\n", last.at("step").get<int64_t>(), name("to"),
+                              name("from"), last.at("policy").get<std::string>(), last.at("why").get<std::string>());
+  }
+  return text;
+}
+
 std::string answerText(const std::string &command, const runtime::Message &answer) {
   if (command == "stop")
     return "the run has ended\n";
   std::string running = fmt::format("epoch {} from step {}: {}\n", answer.at("epoch").get<int64_t>(),
                                     answer.at("epoch_from").get<int64_t>(), answer.at("running").get<std::string>());
-  if (command != "status")
+  if (command != "status" && command != "adapt")
     return running;
   return fmt::format("step {} of {} on {} ranks, {} swaps; ", answer.at("step").get<int64_t>(),
                      answer.at("steps").get<int64_t>(), answer.at("ranks").get<int64_t>(),
                      answer.at("swaps").get<int64_t>()) +
-         running;
+         running + (answer.at("adapt").is_null() ? "" : adaptText(answer.at("adapt")));
 }
 
 std::string failureJson(const Status &status, const Place &place) {

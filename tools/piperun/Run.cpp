@@ -8,6 +8,7 @@
 #include "runtime/simulate/Steps.h"
 #include "runtime/stage/MakeStage.h"
 #include "tools/piperun/Progress.h"
+#include "tools/piperun/Replanner.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <sodium.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <utility>
 
 namespace pipec::piperun {
 
@@ -86,11 +88,11 @@ Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const 
   return simulate::stepTimes(stretches, network, times);
 }
 
-Status writeTrace(const Arguments &a, const plan::Plan &plan, const std::vector<trace::Event> &events) {
+Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::LocalResult &result) {
   std::vector<runtime::Layout> layouts;
   for (int32_t rank = 0; rank < plan.ranks(); ++rank)
     layouts.push_back(runtime::layoutOf(plan, rank));
-  return runtime::writeTrace(a.trace, layouts, events);
+  return runtime::writeTrace(a.trace, layouts, result.events, result.decisions);
 }
 
 /// "trace.json" → "trace.3.json".
@@ -155,34 +157,56 @@ Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, ru
                                    a.checkpoint));
 }
 
-Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
-  runtime::LocalSetup setup{prepared.plan,
-                            prepared.hash,
-                            prepared.options,
-                            a.swapEvery,
-                            runtime::Adaptation::modeOf(a.adapt),
-                            {},
-                            a.restart,
-                            nullptr,
-                            {}};
-  Status status = enoughFiles(prepared.plan->ranks());
-  runtime::ControlSocket control;
-  if (status.ok() && !a.control.empty()) {
-    status = control.open(a.control);
-    setup.control = &control;
+std::optional<runtime::Adaptation::Mode> modeOf(const Arguments &a) {
+  return a.adapts() ? runtime::Adaptation::modeOf(a.adapt.empty() ? "on" : a.adapt) : std::nullopt;
+}
+
+/// Listens at --control; where plans are made anew and there is no --control, at a path that nobody else knows.
+Status openControl(const Arguments &a, Replanner &replanner, runtime::ControlSocket &control, std::string &path,
+                   Outcome &outcome) {
+  path = a.control;
+  Status status;
+  if (!a.replan.empty()) {
+    outcome.wrong = {a.replan};
+    status = replanner.check(a.replan, a.plan());
+    if (status.ok())
+      outcome.wrong = {};
+    if (status.ok() && path.empty())
+      status = replanner.makeSocket(path);
   }
+  return status.ok() && !path.empty() ? control.open(path) : status;
+}
+
+Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
+  runtime::LocalSetup setup{
+      prepared.plan, prepared.hash, prepared.options, a.swapEvery, modeOf(a), {}, a.restart, nullptr, {}};
+  Status status = enoughFiles(prepared.plan->ranks());
+  Replanner replanner; // before the socket, which stands in its folder
+  runtime::ControlSocket control;
+  std::string path;
+  if (status.ok())
+    status = openControl(a, replanner, control, path, outcome);
+  if (!path.empty())
+    setup.control = &control;
   runtime::FolderHold hold;
   if (status.ok())
     status = openFolder(a, *prepared.plan, false, hold, setup.resume);
   Progress progress(*prepared.plan, !a.quiet && !a.verbose);
   setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
+  bool replans = !a.replan.empty();
+  const auto started = [&](const runtime::LocalResult &) {
+    if (!std::exchange(replans, false))
+      return;
+    if (const Status child = replanner.start(path); !child.ok())
+      spdlog::warn("{}", child.message);
+  };
   if (status.ok())
-    status = runtime::runLocal(setup, {}, outcome.result);
+    status = runtime::runLocal(setup, started, outcome.result);
   progress.clear();
   if (status.ok())
     status = gather(prepared, outcome);
   if (status.ok() && !a.trace.empty())
-    status = writeTrace(a, *prepared.plan, outcome.result.events);
+    status = writeTrace(a, *prepared.plan, outcome.result);
   return status;
 }
 
@@ -198,16 +222,8 @@ Status readSecret(const Arguments &a, std::string &secret) {
 }
 
 Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
-  runtime::JoinedSetup setup{prepared.plan,
-                             prepared.hash,
-                             prepared.options,
-                             {},
-                             {},
-                             a.swapEvery,
-                             {},
-                             runtime::Adaptation::modeOf(a.adapt),
-                             nullptr,
-                             {}};
+  runtime::JoinedSetup setup{
+      prepared.plan, prepared.hash, prepared.options, {}, {}, a.swapEvery, {}, modeOf(a), nullptr, {}};
   Status status = runtime::readEnvironment([](const char *name) { return std::getenv(name); }, setup.environment);
   if (status.ok() && setup.environment.world != prepared.plan->ranks())
     status = Status::usage(fmt::format("the plan is of {} ranks, {} has started {} processes", prepared.plan->ranks(),
@@ -225,11 +241,15 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
   spdlog::set_pattern(fmt::format("%n: rank {}: %v", rank));
   if (!a.trace.empty())
     setup.options.ownTrace = ofRank(a.trace, rank);
+  Replanner replanner;
   runtime::ControlSocket control;
-  if (rank == 0 && !a.control.empty()) {
-    status = control.open(a.control);
+  std::string path;
+  if (rank == 0)
+    status = openControl(a, replanner, control, path, outcome);
+  if (!path.empty())
     setup.control = &control;
-  }
+  if (status.ok() && rank == 0 && !a.replan.empty())
+    status = replanner.start(path);
   Progress progress(*prepared.plan, rank == 0 && !a.quiet && !a.verbose);
   setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
   if (status.ok())

@@ -1,0 +1,151 @@
+"""Runs that choose their variants: what was measured, what was decided, what an operator sees and says."""
+import collections
+import json
+import os
+import random
+import signal
+import unittest
+
+from support import HANG, INPUT, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool, until
+
+# Larger k hide transfers that are slow.
+SPEC = """
+pipec: 1
+pipeline: {{ranks: {ranks}, microbatches: 8}}
+costs: {{forward: 4ms, backward_input: 4ms, backward_weight: 4ms, link: {{latency: 20us, bandwidth: 10GB/s}}}}
+tensors: {{boundary: 1MiB, activation: 1MiB, weight_context: 1MiB}}
+schedule: 1f1b
+variants: [{{schedule: 1f1b}}, {{schedule: {{name: kfkb, k: 2}}}}, {{schedule: {{name: kfkb, k: 4}}}}]
+"""
+
+
+class AdaptTest(ToolTest):
+    def plan(self, ranks=4):
+        return self.compile(SPEC.format(ranks=ranks))
+
+    def network(self):
+        return SPECS / "networks" / "heavy.json"
+
+    def start(self, plan, *arguments):
+        control = self.folder / "control"
+        launcher, pids = self.launch(plan, "--json", "--control", control, *arguments)
+        return launcher, control, pids
+
+    def ask(self, control, *words, code=OK):
+        done = tool("piperun", "--control", control, *words)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def status(self, control):
+        return json.loads(self.ask(control, "status", "--json").stdout)
+
+    def end(self, launcher, control):
+        self.ask(control, "stop")
+        out, messages = launcher.communicate(timeout=HANG)
+        self.assertEqual(launcher.returncode, OK, messages)
+        return json.loads(out), messages
+
+    def test_a_slow_network_is_measured_and_answered(self):
+        trace = self.folder / "trace.json"
+        launcher, control, _ = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt", "--trace", trace)
+        status = until(lambda: (s := self.status(control))["adapt"]["switches"] > 0 and s["swaps"] > 0 and s, "a switch")
+        self.assertIn("adapt on: 3 candidates", self.ask(control, "status").stdout)
+        self.assertEqual(status["adapt"]["candidates"], ["variant 0 (1f1b)", "variant 1 (kfkb k=2)", "variant 2 (kfkb k=4)"])
+        run, messages = self.end(launcher, control)
+        adapt = run["adapt"]
+        self.assertEqual(adapt["mode"], "on")
+        self.assertEqual(len(adapt["ran"]), run["steps"])
+        self.assertEqual(adapt["switches"], run["swaps"])
+        for change in adapt["decisions"]: # what was decided is what ran
+            self.assertEqual(adapt["ran"][change["step"]], change["to"])
+            self.assertEqual(adapt["ran"][change["step"] - 1], change["from"])
+            self.assertIn(f"step {change['step']}: {adapt['candidates'][change['to']]} after", messages)
+        # The scenario shapes whole payloads, and deadlines are what is measured: exact, whatever the machine does.
+        measured = {(each["from"], each["to"]): each for each in adapt["estimates"]["links"]}
+        self.assertEqual(set(measured), {(a, b) for a in range(4) for b in range(4) if abs(a - b) == 1})
+        self.assertTrue(all(each["bandwidth"] > 0 and each["samples"] > 0 for each in measured.values()))
+        self.assertEqual({each["percent"] for each in adapt["estimates"]["stages"]}, {100})
+        marks = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "decision"]
+        self.assertEqual([mark["args"]["step"] for mark in marks], [each["step"] for each in adapt["decisions"]])
+        self.assertIn("adapting", self.piperun(self.plan(), "--local", "--steps", 3, "--adapt").stdout)
+
+    def test_every_instruction_runs_once_whatever_is_decided(self):
+        trace = self.folder / "trace.json"
+        steps = 200 if SOAK else 60
+        self.run_json(self.plan(), "--steps", steps, "--network", SPECS / "networks" / "bursty.json", "--adapt=profile", "--trace", trace)
+        seen, epochs = collections.Counter(), collections.defaultdict(set)
+        for event in json.loads(trace.read_text())["traceEvents"]:
+            if event["ph"] == "X":
+                a = event["args"]
+                seen[(a["step"], a["stage"], a["kind"] + a.get("of", ""), a["microbatch"])] += 1
+                epochs[a["step"]].add(a["epoch"])
+        self.assertEqual({key for key, times in seen.items() if times != 1}, set())
+        self.assertEqual(sorted(epochs), list(range(steps)))
+        self.assertEqual({step: each for step, each in epochs.items() if len(each) != 1}, {})
+
+    def test_a_slow_rank_is_named(self):
+        network = self.folder / "slow.json"
+        network.write_text('{"scenario": 1, "faults": [{"slow": 2, "percent": 130, "at": "0s"}]}')
+        launcher, control, _ = self.start(self.plan(), "--steps", 100000, "--network", network, "--adapt=observe")
+        stages = until(lambda: [s for s in self.status(control)["adapt"]["estimates"]["stages"] if s["percent"] != 100], "a slow rank")
+        self.assertEqual([(each["stage"], each["rank"], each["percent"]) for each in stages], [(2, 2, 130)])
+        self.assertIn("stage 2 on rank 2: takes 130 % of its costs", self.ask(control, "status").stdout)
+        run, _ = self.end(launcher, control)
+        self.assertEqual((run["swaps"], run["adapt"]["switches"], set(run["adapt"]["ran"])), (0, 0, {0}))
+
+    def test_a_swap_by_hand_stays_until_adapt_on(self):
+        launcher, control, _ = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=observe")
+        until(lambda: self.status(control)["adapt"]["decision"], "a decision")
+        self.ask(control, "adapt", "on")
+        until(lambda: self.status(control)["adapt"]["switches"] > 0, "a switch")
+        self.ask(control, "swap", 0)
+        status = self.status(control)
+        self.assertEqual((status["adapt"]["mode"], status["running"]), ("observe", "variant 0 (1f1b)"))
+        swaps, step = status["swaps"], status["step"]
+        until(lambda: self.status(control)["step"] > step + 5, "five steps")
+        self.assertEqual(self.status(control)["swaps"], swaps)
+        self.ask(control, "adapt", "on")
+        until(lambda: self.status(control)["swaps"] > swaps, "another switch")
+        self.ask(control, "adapt", "off")
+        self.assertEqual(self.status(control)["adapt"]["mode"], "off")
+        self.end(launcher, control)
+
+    def test_a_rank_killed_among_decisions_ends_all(self):
+        launcher, control, pids = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=profile")
+        until(lambda: self.status(control)["step"] > 5, "some steps")
+        victim = random.randrange(4)
+        os.kill(pids[victim], signal.SIGKILL)
+        _, messages = launcher.communicate(timeout=HANG)
+        self.assertEqual(launcher.returncode, RUN, messages)
+        self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
+        self.nobody_is_left(pids.values())
+
+    def test_all_that_is_said_wrong(self):
+        plan = self.plan()
+        for arguments, code, says in (
+                ([plan, "--local", "--adapt=often"], USAGE, "--adapt: expected on, observe or profile, found 'often'"),
+                ([plan, "--local", "--adapt=off"], USAGE, "--adapt: expected on, observe or profile, found 'off'"),
+                ([plan, "--local", "--adapt", "--swap-every", 2], USAGE, "both say which variant a step runs"),
+                (["--control", self.folder / "nobody", "adapt", "on"], RUN, f"no run listens at {self.folder / 'nobody'}"),
+                (["--control", self.folder / "nobody", "adapt"], USAGE, "adapt takes on, observe or off, 0 given")):
+            done = tool("piperun", *arguments)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(says, done.stderr)
+        launcher, control, _ = self.start(plan, "--steps", 100000)
+        self.assertIn("the run does not adapt: start it with --adapt", self.ask(control, "adapt", "on", code=INPUT).stderr)
+        self.assertIsNone(self.status(control)["adapt"])
+        self.assertIsNone(self.end(launcher, control)[0]["adapt"])
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--adapt")
+        self.assertIn("adapt: expected on, observe or off, found \"so\"", self.ask(control, "adapt", "so", code=USAGE).stderr)
+        self.end(launcher, control)
+
+    def test_one_variant_leaves_nothing_to_choose(self):
+        plan = self.compile(SPECS / "1f1b.yaml")
+        done = tool("piperun", plan, "--local", "--steps", 2, "--adapt", "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("there is nothing to choose", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["adapt"]["ran"], [0, 0])
+
+
+if __name__ == "__main__":
+    unittest.main()
