@@ -174,10 +174,12 @@ spec::Parameter listOf(const std::vector<int64_t> &values, const spec::Mark &mar
   return made;
 }
 
-/// Slack per link for what was measured, as much of it as memory holds.
-std::optional<spec::Spec> withSlack(const spec::Spec &spec, bool splits) {
+/// Slack per link for what was measured, as much of it as memory holds. Of few microbatches a little less of it may be
+/// shorter: it fills and drains faster.
+Specs withSlack(const spec::Spec &spec, bool splits) {
+  constexpr int64_t kPeriods[] = {100, 101, 105}; // percent of the shortest
   if (spec.stages != spec.ranks.value)
-    return std::nullopt;
+    return {};
   spec::Spec made = spec;
   made.schedule = {"slack", spec.schedule.mark, {}};
   made.backwardMode = {splits ? spec::Backward::Split : spec::Backward::Fused, spec.schedule.mark};
@@ -186,13 +188,21 @@ std::optional<spec::Spec> withSlack(const spec::Spec &spec, bool splits) {
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   const Imported imported = fromSpec(made, context);
   if (!imported.module)
-    return std::nullopt;
-  const std::optional<std::vector<int64_t>> slack = schedule::slackWithin(problemOf(findPipeline(*imported.module)));
-  if (!slack)
-    return std::nullopt;
-  made.schedule.parameters["per_link"] = listOf(*slack, spec.schedule.mark);
-  made.variantName = fmt::format("slack {}{}", fmt::join(*slack, "-"), splits ? ", W deferred" : "");
-  return made;
+    return {};
+  const schedule::Problem problem = problemOf(findPipeline(*imported.module));
+  const schedule::Time least = schedule::leastSlackPeriod(problem);
+  std::set<std::vector<int64_t>> known;
+  Specs all;
+  for (const int64_t percent : kPeriods) {
+    const std::optional<std::vector<int64_t>> slack =
+        schedule::slackWithin(problem, schedule::Time(__int128(least) * percent / 100));
+    if (!slack || !known.insert(*slack).second)
+      continue;
+    made.schedule.parameters["per_link"] = listOf(*slack, spec.schedule.mark);
+    made.variantName = fmt::format("slack {}{}", fmt::join(*slack, "-"), splits ? ", W deferred" : "");
+    all.push_back(made);
+  }
+  return all;
 }
 
 /// The schedule of a spec with W deferred, where it has a W of its own.
@@ -238,7 +248,8 @@ Specs moreOf(const Specs &specs, const plan::Plan &running) {
       continue;
     for (const bool splits : {false, true})
       if (!splits || each.backwardInput)
-        add(withSlack(each, splits));
+        for (spec::Spec &slack : withSlack(each, splits))
+          more.push_back(std::move(slack));
     add(withAuto(each, running));
   }
   return more;

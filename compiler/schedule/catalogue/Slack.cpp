@@ -82,11 +82,11 @@ std::vector<int64_t> slackFor(const Problem &problem, Time period) {
   return slack;
 }
 
-std::optional<std::vector<int64_t>> slackWithin(const Problem &problem) {
+std::optional<std::vector<int64_t>> slackWithin(const Problem &problem, Time period) {
   const auto fits = [&](const std::vector<int64_t> &slack) {
     return problem.memoryLimit == 0 || excessOf(problem, wordsWith(problem, slack)) <= 0;
   };
-  Time low = leastSlackPeriod(problem), high = low;
+  Time low = period, high = low;
   std::vector<int64_t> best = slackFor(problem, low);
   const std::vector<int64_t> least(best.size(), 1);
   while (!fits(best)) {
