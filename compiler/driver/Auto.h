@@ -25,6 +25,7 @@ struct Made {
   plan::Variant variant;
   simulate::Result walk;
   schedule::Problem problem;
+  std::vector<schedule::Problem> alternatives; // as in Imported
   schedule::Words words;
   std::map<std::string, int64_t> parameters;
   schedule::Objective objective = schedule::Objective::Span;

@@ -14,9 +14,11 @@
 #include "compiler/passes/Beside.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ProgramText.h"
 #include "compiler/spec/Reader.h"
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Load.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/Write.h"
@@ -38,28 +40,6 @@ namespace pipec {
 
 namespace {
 
-/// Prints every diagnostic, and keeps the first error's place and words.
-class FirstError {
-public:
-  FirstError(MLIRContext &context, Failure &failure, Said said)
-      : handler(&context, [&failure, said](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && failure.message.empty()) {
-            failure.message = diagnostic.str();
-            if (auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>()) {
-              failure.file = place.getFilename().str();
-              failure.line = place.getLine();
-              failure.column = place.getColumn();
-            }
-          }
-          if (said == Said::Everything)
-            print(diagnostic);
-          return success();
-        }) {}
-
-private:
-  ScopedDiagnosticHandler handler;
-};
-
 std::string textOf(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -77,15 +57,20 @@ public:
     context.printOpOnDiagnostic(false);
   }
 
-  bool run(const std::string &input, const std::vector<std::string> &set) {
-    const std::string path = nameOf(input);
-    auto begin = std::chrono::steady_clock::now();
-    std::vector<spec::Spec> specs;
+  bool read(const std::string &input, const std::vector<std::string> &set, std::vector<spec::Spec> &specs) {
     std::vector<spec::Diagnostic> diagnostics;
-    bool read = readSpecs(input, set, specs, diagnostics);
+    const bool done = readSpecs(input, set, specs, diagnostics);
     report(diagnostics, context);
-    if (!read)
-      return stop(Code::Input);
+    return done || stop(Code::Input);
+  }
+
+  bool run(const std::string &input, const std::vector<std::string> &set) {
+    std::vector<spec::Spec> specs;
+    return read(input, set, specs) && run(nameOf(input), std::move(specs));
+  }
+
+  bool run(const std::string &path, std::vector<spec::Spec> specs) {
+    auto begin = std::chrono::steady_clock::now();
     compiled.stages = specs.front().layers && !specs.front().stagesGiven ? 0 : specs.front().stages;
     compiled.hasLayers = specs.front().layers.has_value();
     compiled.choosesCut = compiled.hasLayers && specs.front().layers->choosesCut;
@@ -269,6 +254,8 @@ private:
       code = compilePlan(choice, made, internal);
     if (code == Code::Ok && until != Stage::Plan)
       code = compileOnce(choice, until, made, internal);
+    if (code == Code::Ok && until == Stage::Plan && choice.spec.measured)
+      code = asTheSpecSays(choice.spec, made, internal);
     if (code != Code::Ok)
       return code;
     compiled.text += made.text;
@@ -280,6 +267,34 @@ private:
     compiled.words.push_back(std::move(made.words));
     compiled.parameters.push_back(std::move(made.parameters));
     compiled.objective = made.objective;
+    return Code::Ok;
+  }
+
+  /// Gives a plan that was made for what was measured the costs and the network of its spec.
+  Code asTheSpecSays(spec::Spec spec, Made &made, bool &internal) {
+    spec.measured.reset();
+    const auto withOwn = [&](schedule::Problem &problem) {
+      std::optional<schedule::Problem> own = withFigures(spec, std::move(problem), context);
+      if (own)
+        problem = std::move(*own);
+      return own.has_value();
+    };
+    if (!withOwn(made.problem) || !llvm::all_of(made.alternatives, withOwn))
+      return Code::Input;
+    setTimes(made.problem, made.variant);
+    plan::Time span = 0;
+    Status status = plan::verify(made.variant);
+    if (status.ok())
+      status = simulate::span(made.variant, span, made.walk);
+    made.variant.certificate = emit::certificate(made.walk.makespan, span, made.problem, made.alternatives);
+    if (!status.ok()) {
+      internal = true;
+      emitError(locationOf(spec, spec.schedule.mark, context))
+          << "internal: " << status.message << "; please report this spec";
+      return Code::Check;
+    }
+    if (spec.recomputed.chooses)
+      emit::widen(made.variant.certificate, choicesOf(spec, context));
     return Code::Ok;
   }
 
@@ -369,6 +384,7 @@ private:
       return Code::Check;
     }
     made.variant = emit::variant(*lowering.lowered, made.problem, imported.alternatives, spec.variantName);
+    made.alternatives = std::move(imported.alternatives);
     made.variant.schedule = pipeline.getSymName().str();
     made.walk = std::move(lowering.lowered->result);
     made.objective = imported.objective;
@@ -392,6 +408,16 @@ private:
 bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
              Failure &failure, Said said) {
   return Compilation(until, compiled, failure, said).run(path, set);
+}
+
+bool compile(const spec::Spec &spec, Compiled &compiled, Failure &failure, Said said) {
+  return Compilation(Stage::Plan, compiled, failure, said).run(spec.path, {spec});
+}
+
+bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,
+               Failure &failure, Said said) {
+  Compiled ignored;
+  return Compilation(Stage::Checked, ignored, failure, said).read(path, set, specs);
 }
 
 } // namespace pipec

@@ -14,6 +14,10 @@
 
 namespace pipec {
 
+namespace spec {
+struct Spec;
+}
+
 /// Where a run went wrong, for `--json`. The message has been printed.
 struct Failure {
   Code code = Code::Ok;
@@ -59,5 +63,14 @@ enum class Said { Everything, Nothing };
 /// Runs up to `until`. False after an error, which `failure` holds.
 bool compile(const std::string &path, const std::vector<std::string> &set, Stage until, Compiled &compiled,
              Failure &failure, Said said = Said::Everything);
+
+/// The same of a spec that has been read, until Stage::Plan. Where it says what was measured (spec::Measured), order,
+/// placement of transfers and buffers are made for that, and the plan then gets the costs and the network of the spec,
+/// with the certificate that it has there: a loaded plan's costs are what a run's percentages are of.
+bool compile(const spec::Spec &spec, Compiled &compiled, Failure &failure, Said said = Said::Everything);
+
+/// Reads a spec's variants, or its one spec, without compiling them. False after an error, as compile().
+bool readSpecs(const std::string &path, const std::vector<std::string> &set, std::vector<spec::Spec> &specs,
+               Failure &failure, Said said = Said::Everything);
 
 } // namespace pipec

@@ -95,4 +95,19 @@ void print(Diagnostic &diagnostic) {
     printOne(note.getLocation(), DiagnosticSeverity::Note, note.str());
 }
 
+FirstError::FirstError(mlir::MLIRContext &context, Failure &failure, Said said)
+    : handler(&context, [&failure, said](mlir::Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && failure.message.empty()) {
+          failure.message = diagnostic.str();
+          if (auto place = diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>()) {
+            failure.file = place.getFilename().str();
+            failure.line = place.getLine();
+            failure.column = place.getColumn();
+          }
+        }
+        if (said == Said::Everything)
+          print(diagnostic);
+        return mlir::success();
+      }) {}
+
 } // namespace pipec

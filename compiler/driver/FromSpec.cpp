@@ -73,17 +73,22 @@ schedule::Again Import::againOf(size_t stage) const {
           timeOfSlice(spec.recompute ? (*spec.recompute)[stage] : spec.forward[stage], slices)};
 }
 
+/// What operations take on a rank that takes so many percent of its costs, rounded as the simulator does.
+static void slow(schedule::Stage &stage, int64_t percent) {
+  const auto scale = [percent](schedule::Time &time) { time = schedule::Time((__int128(time) * percent + 50) / 100); };
+  for (schedule::Time schedule::Stage::*each :
+       {&schedule::Stage::forward, &schedule::Stage::backwardInput, &schedule::Stage::backwardWeight,
+        &schedule::Stage::backward, &schedule::Stage::optimizer, &schedule::Stage::recompute})
+    scale(stage.*each);
+  if (stage.overlapped)
+    scale(*stage.overlapped);
+}
+
 void Import::fillProblem(schedule::Problem &problem) {
   problem.ranks = spec.ranks.value;
   problem.slices = spec.slices.value;
   problem.microbatches = spec.microbatches.value / problem.copies * problem.slices;
   problem.backwardGroup = entry ? entry->backwardGroup(problem) : order ? order->backwardGroup : 1;
-  problem.link = {spec.link.latency, spec.link.bandwidth};
-  for (const spec::LinkException &link : spec.links)
-    problem.links[{link.from, link.to}] = {link.link.latency, link.link.bandwidth};
-  if (spec.globalNorm.value && problem.ranks > 1)
-    problem.globalNorm = schedule::globalNormTime(problem);
-  problem.staticBytes.assign(size_t(problem.ranks), 0);
   problem.workspace.assign(size_t(problem.ranks), spec.workspace.value);
   if (spec.memoryLimits.empty())
     problem.memoryLimit = spec.memoryLimit.value;
@@ -94,6 +99,21 @@ void Import::fillProblem(schedule::Problem &problem) {
   const bool someWhole =
       order && llvm::any_of(order->words, [&](const schedule::Word &word) { return llvm::any_of(word, isWhole); });
   problem.mixed = problem.backward == schedule::BackwardMode::Split && spec.backward && (mixes() || someWhole);
+  fillFigures(problem);
+}
+
+void Import::fillFigures(schedule::Problem &problem) {
+  problem.link = {spec.link.latency, spec.link.bandwidth};
+  problem.links.clear();
+  for (const spec::LinkException &link : spec.links)
+    problem.links[{link.from, link.to}] = {link.link.latency, link.link.bandwidth};
+  if (spec.measured)
+    for (const auto &[ends, link] : spec.measured->links)
+      problem.links[ends] = {link.latency, link.bandwidth};
+  if (spec.globalNorm.value && problem.ranks > 1)
+    problem.globalNorm = schedule::globalNormTime(problem);
+  problem.staticBytes.assign(size_t(problem.ranks), 0);
+  problem.stages.clear();
   auto time = [&](int64_t whole) { return timeOfSlice(whole, problem.slices); };
   auto size = [&](int64_t whole) { return sizeOfSlice(whole, problem.slices); };
   const size_t ofCopy = problem.rankOf.size() / size_t(problem.copies);
@@ -114,6 +134,8 @@ void Import::fillProblem(schedule::Problem &problem) {
     stage.optimizer = spec.optimizer[s];
     if (spec.overlapped) // words without pairs too are bounded by what pairs would take
       stage.overlapped = time((*spec.overlapped)[s]);
+    if (spec.measured)
+      slow(stage, spec.measured->percentOf(problem.rankOf[i]));
     stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
     stage.activation = size(spec.activation[s]);
     stage.context = size(spec.weightContext[s]);
@@ -123,6 +145,14 @@ void Import::fillProblem(schedule::Problem &problem) {
     schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[i])];
     held = std::min(held + spec.staticBytes[s], limits::kBytes + 1);
   }
+}
+
+std::optional<schedule::Problem> Import::withFigures(schedule::Problem other) {
+  std::vector<spec::Diagnostic> diagnostics;
+  if (!spec::setStages(spec, other.stagesOfCopy(), diagnostics))
+    return report(diagnostics, context), std::nullopt;
+  fillFigures(other);
+  return other;
 }
 
 LogicalResult Import::fillAndCheck() {
@@ -308,6 +338,10 @@ schedule::Bytes leastLimitOf(const spec::Spec &spec, MLIRContext &context) {
   if (spec.layers && spec.layers->choosesCut && !spec.layers->cut)
     return leastLimitOfCuts(spec, context);
   return Import(spec, context, {1}).leastLimit();
+}
+
+std::optional<schedule::Problem> withFigures(const spec::Spec &spec, schedule::Problem problem, MLIRContext &context) {
+  return Import(spec, context, {1}).withFigures(std::move(problem));
 }
 
 SearchSpace searchSpaceOf(const spec::Spec &spec, MLIRContext &context) { return Import(spec, context, {1}).space(); }

@@ -67,6 +67,11 @@ SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
 /// The least limit of a rank's memory under which `auto` finds an order for this spec, with one transfer buffer an end.
 schedule::Bytes leastLimitOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
+/// A problem of this spec with the spec's costs, sizes and links, which may have been made for what was measured.
+/// Nothing after an error.
+std::optional<schedule::Problem> withFigures(const spec::Spec &spec, schedule::Problem problem,
+                                             mlir::MLIRContext &context);
+
 /// What `cut: auto` chooses from.
 struct CutSpace {
   schedule::CutWork work;

@@ -27,6 +27,7 @@ public:
   std::vector<std::vector<schedule::Problem>> choices();
   std::optional<Trial> tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower);
   std::vector<std::string> fitting(int32_t stages);
+  std::optional<schedule::Problem> withFigures(schedule::Problem other);
 
 private:
   /// What a schedule of the catalogue needs for this spec.
@@ -85,6 +86,8 @@ private:
   mlir::LogicalResult settle();
   /// Fills in all but the placement and the backward, which are there.
   void fillProblem(schedule::Problem &problem);
+  /// The part of it that costs, sizes and links say.
+  void fillFigures(schedule::Problem &problem);
   mlir::LogicalResult fillAndCheck();
   /// Checks each parameter by itself, so that an error names its place.
   mlir::LogicalResult checkParameters();

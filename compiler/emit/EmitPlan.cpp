@@ -29,12 +29,12 @@ static schedule::Bounded leastOf(schedule::Bounded bounds, const std::vector<sch
   return bounds;
 }
 
-plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
+plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Problem &problem,
                               const std::vector<schedule::Problem> &alternatives) {
   const schedule::Bounded bounds = leastOf(schedule::lowerBounds(problem), alternatives);
   plan::Certificate made;
-  made.makespan = lowered.result.makespan;
-  made.span = lowered.span;
+  made.makespan = makespan;
+  made.span = span;
   made.lowerBound = bounds.makespan;
   made.spanLowerBound = bounds.span;
   made.bound = static_cast<plan::Bound>(bounds.makespanArgument);
@@ -65,7 +65,7 @@ plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
                       const std::vector<schedule::Problem> &alternatives, std::string name) {
   plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
-  made.certificate = certificate(lowered, problem, alternatives);
+  made.certificate = certificate(lowered.result.makespan, lowered.span, problem, alternatives);
   return made;
 }
 

@@ -8,7 +8,7 @@ namespace pipec::emit {
 
 /// The certificate of walked programs: their times, and, of their problem and its alternatives (other placements that
 /// `auto` could have chosen), the least bounds.
-plan::Certificate certificate(const Lowered &lowered, const schedule::Problem &problem,
+plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Problem &problem,
                               const std::vector<schedule::Problem> &alternatives);
 
 /// Lowers the certificate's bounds to what holds whatever had been chosen: of each list, one problem has its orders

@@ -10,6 +10,24 @@ using namespace pipe;
 
 namespace {
 
+/// Gives an operation of a rank the time that it takes by the problem. That of a pair's header depends on both passes.
+void setTimes(const schedule::Problem &problem, int32_t rank, plan::Operation &operation) {
+  const plan::Kind kind = operation.kind;
+  if (plan::isTransfer(kind)) {
+    const bool sends = kind == plan::Kind::Send;
+    const schedule::Link &link = problem.linkBetween(sends ? rank : operation.peer, sends ? operation.peer : rank);
+    operation.cost = schedule::wireTime(operation.bytes, link.bandwidth);
+    operation.latency = link.latency;
+  } else if (kind == plan::Kind::Optimizer) {
+    operation.cost = problem.stages[size_t(operation.stage)].optimizer;
+  } else if (kind == plan::Kind::AllReduce) {
+    operation.cost =
+        operation.of == plan::Payload::Norm ? problem.globalNorm.value_or(0) : schedule::copySumTime(problem, rank);
+  } else if (kind != plan::Kind::Overlapped) {
+    operation.cost = schedule::ownCost(problem.stages[size_t(operation.stage)], schedule::letterOf(kind));
+  }
+}
+
 /// Counts the microbatches of a word, whose letters name none. The F of a stage take them in order. Backwards take them
 /// in the order of their groups, and W in the order of the B before them.
 class Microbatches {
@@ -102,7 +120,8 @@ private:
   }
 
   /// Adds an instruction; looks its operation up among those that the program has.
-  void add(const plan::Operation &operation, Location place, plan::Bytes yields = -1) {
+  void add(plan::Operation operation, Location place, plan::Bytes yields = -1) {
+    setTimes(problem, program->rank, operation);
     const uint32_t index = program->indexOf(operation, yields);
     if (index == program->places.size())
       program->places.push_back(place);
@@ -136,7 +155,6 @@ private:
     plan::Operation made;
     made.kind = schedule::kindOf(op.letter);
     made.stage = op.stage;
-    made.cost = schedule::ownCost(stage, op.letter);
     const plan::KindRow &row = plan::rowOf(made.kind);
     const unsigned memory = plan::takes(made.kind, stage.input.has_value()) | row.frees;
     made.activation = (memory & plan::kActivation) != 0 ? stage.activation : 0;
@@ -152,19 +170,14 @@ private:
   /// Adds the rank's collectives and its stages' optimizer steps.
   void addEnd(const std::vector<int32_t> &held) {
     std::vector<uint32_t> ready; // all-reduces that every optimizer waits for
-    auto reduce = [&](plan::Payload of, int32_t group, int64_t bytes, int64_t cost) {
+    auto reduce = [&](plan::Payload of, int32_t group, int64_t bytes) {
       std::vector<uint32_t> done{last()};
       if (ready.empty() && options.fillsWeights) {
         done = {lastInput};
         if (!weights.empty()) // else all backwards are whole
           done.push_back(weights.back());
       }
-      add({.kind = plan::Kind::AllReduce,
-           .of = of,
-           .stage = held.front(),
-           .cost = cost,
-           .bytes = bytes,
-           .group = group},
+      add({.kind = plan::Kind::AllReduce, .of = of, .stage = held.front(), .bytes = bytes, .group = group},
           places.whole);
       for (const uint32_t each : done)
         use(each);
@@ -173,13 +186,12 @@ private:
     const int32_t rank = program->rank, partner = problem.partnerOf(rank);
     if (partner >= 0)
       reduce(plan::Payload::Gradients, set.groupOf({std::min(rank, partner), std::max(rank, partner)}),
-             schedule::copySumBytes(problem, rank), schedule::copySumTime(problem, rank));
+             schedule::copySumBytes(problem, rank));
     constexpr int64_t kNorm = 8; // bytes
     if (problem.globalNorm)
-      reduce(plan::Payload::Norm, -1, kNorm, *problem.globalNorm);
+      reduce(plan::Payload::Norm, -1, kNorm);
     for (const int32_t stage : held) {
-      add({.kind = plan::Kind::Optimizer, .stage = stage, .cost = problem.stages[size_t(stage)].optimizer},
-          places.whole);
+      add({.kind = plan::Kind::Optimizer, .stage = stage}, places.whole);
       for (const uint32_t each : ready)
         use(each);
       if (auto weight = lastWeight.find(stage); weight != lastWeight.end())
@@ -277,15 +289,13 @@ private:
     const int32_t stage = to.of(to.instructions[consumer.second]).stage;
     if (known.bytes != bytes || known.to != int32_t(consumer.first) || known.stage != stage) {
       const plan::Operation &made = from.of(from.instructions[producer.second]);
-      const schedule::Link &link = problem.linkBetween(from.rank, to.rank);
       plan::Operation send;
       send.kind = plan::Kind::Send;
       send.of = made.kind == plan::Kind::Forward ? plan::Payload::Forward : plan::Payload::Backward;
       send.stage = made.stage;
       send.peer = to.rank;
-      send.cost = schedule::wireTime(bytes, link.bandwidth);
-      send.latency = link.latency;
       send.bytes = bytes;
+      setTimes(problem, from.rank, send);
       plan::Operation recv = send;
       recv.kind = plan::Kind::Recv;
       recv.stage = stage;
@@ -319,6 +329,23 @@ PassPlaces::PassPlaces(PipelineOp pipeline) : whole(pipeline.getLoc()) {
   for (auto &own : passes)
     if (auto &whole = own[size_t(schedule::Letter::BW)]; !whole)
       whole = own[size_t(schedule::Letter::B)];
+}
+
+void setTimes(const schedule::Problem &problem, plan::Variant &variant) {
+  for (plan::Program &program : variant.programs) {
+    for (plan::Operation &operation : program.operations)
+      setTimes(problem, program.rank, operation);
+    for (size_t i = 0; i != program.instructions.size(); ++i) {
+      plan::Operation &header = program.operations[program.instructions[i].operation];
+      if (header.kind != plan::Kind::Overlapped)
+        continue;
+      const auto passAt = [&](size_t at) {
+        const plan::Operation &pass = program.operations[program.instructions[at].operation];
+        return schedule::Op{pass.stage, schedule::letterOf(pass.kind)};
+      };
+      header.cost = schedule::pairCost(problem, passAt(i + 1), passAt(i + 2));
+    }
+  }
 }
 
 ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words &words, const PassPlaces &places,

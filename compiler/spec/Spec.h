@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipec::spec {
@@ -129,6 +130,18 @@ struct DataParallel {
   Marked<std::string> collective, fusion; // empty: not given
 };
 
+/// What a run has measured: links in the place of what the spec says of them, and what the operations of a rank take,
+/// in percent of its costs. Orders are made for it; the spec itself says nothing of it.
+struct Measured {
+  std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to)
+  std::map<int32_t, int64_t> percent;                // of ranks; 100 where it is not there
+
+  int64_t percentOf(int32_t rank) const {
+    const auto found = percent.find(rank);
+    return found == percent.end() ? 100 : found->second;
+  }
+};
+
 enum class Backward : uint8_t { Fused, Split, Mixed };
 enum class Weights : uint8_t { Ordered, Fill };
 enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
@@ -160,6 +173,7 @@ struct Spec {
   Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
   Link link;
   std::vector<LinkException> links;
+  std::optional<Measured> measured; // absent: the network and the costs are as the spec has them
 
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
 

@@ -2,10 +2,11 @@
 
 #include "runtime/adapt/Measured.h"
 #include "runtime/adapt/Profiler.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/simulate/SteppedRun.h"
 
 #include <algorithm>
-#include <functional>
+#include <numeric>
 #include <optional>
 
 namespace pipec::adapt {
@@ -29,12 +30,11 @@ void see(const simulate::Event &event, Measured &measured) {
 }
 
 /// Passes in pairs end together, which says nothing of one of them.
-bool hasPairs(const std::vector<const plan::Variant *> &candidates) {
-  for (const plan::Variant *each : candidates)
-    for (const plan::Program &program : each->programs)
-      for (const plan::Operation &operation : program.operations)
-        if (operation.kind == plan::Kind::Overlapped)
-          return true;
+bool hasPairs(const plan::Variant &variant) {
+  for (const plan::Program &program : variant.programs)
+    for (const plan::Operation &operation : program.operations)
+      if (operation.kind == plan::Kind::Overlapped)
+        return true;
   return false;
 }
 
@@ -42,7 +42,7 @@ bool hasPairs(const std::vector<const plan::Variant *> &candidates) {
 Status runSteps(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
                 Course &course, const std::function<size_t(const StepReport &)> &next) {
   Measured measured;
-  const bool pairs = hasPairs(candidates);
+  bool pairs = false; // in the step that runs
   simulate::Options options;
   options.scenario = &network;
   options.observe = [&](const simulate::Event &event) {
@@ -53,6 +53,7 @@ Status runSteps(const std::vector<const plan::Variant *> &candidates, const simu
   Time now = 0, lastEnd = 0;
   size_t candidate = 0;
   for (int64_t step = 0; step != steps; ++step) {
+    pairs = hasPairs(*candidates[candidate]);
     if (Status status = run.step(*candidates[candidate]); !status.ok())
       return status;
     StepReport report{candidate, {}, 0, 0, false};
@@ -82,11 +83,93 @@ int64_t Course::switches() const {
   return count;
 }
 
-Status adaptive(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
-                Course &course, std::vector<Decision> &decisions, Estimator *estimates) {
-  Decider decider(candidates);
-  Status status = runSteps(candidates, network, steps, course, [&](const StepReport &report) {
+namespace {
+
+/// Candidates that come and go. All there ever were have a number, which stays; the decision maker numbers those that
+/// are present.
+class Candidates {
+public:
+  Candidates(const std::vector<const plan::Variant *> &given, const Replanner *replanner)
+      : all(given), present(given.size()), own(given.size()), replanner(replanner) {
+    std::iota(present.begin(), present.end(), size_t(0));
+    if (replanner)
+      next = replanner->every;
+  }
+
+  /// At a moment, while one of them runs. True: there are others now.
+  bool renew(Time now, size_t running) {
+    if (now < ready)
+      return false;
+    ready = limits::kTime;
+    for (const plan::Variant *each : coming) {
+      present.push_back(all.size());
+      all.push_back(each);
+    }
+    for (size_t i = own; present.size() > kMostCandidates && i != present.size();)
+      if (present[i] == running)
+        ++i;
+      else
+        present.erase(present.begin() + ptrdiff_t(i));
+    return !coming.empty();
+  }
+  /// Begins to plan anew where it is time to.
+  void plan(Time now, const Estimator &estimates) {
+    if (now < next)
+      return;
+    coming = replanner->plan(now, estimates, variants());
+    ready = now + replanner->takes;
+    next += (now - next) / replanner->every * replanner->every + replanner->every;
+  }
+
+  std::vector<const plan::Variant *> variants() const {
+    std::vector<const plan::Variant *> made;
+    for (const size_t each : present)
+      made.push_back(all[each]);
+    return made;
+  }
+  std::optional<size_t> placeOf(size_t candidate) const {
+    const auto found = std::find(present.begin(), present.end(), candidate);
+    return found == present.end() ? std::nullopt : std::optional(size_t(found - present.begin()));
+  }
+  /// A decision by places, by numbers.
+  void number(Decision &decision) const {
+    Times predicted(all.size(), 0);
+    for (size_t i = 0; i != present.size(); ++i)
+      predicted[present[i]] = decision.predicted[i];
+    decision.predicted = std::move(predicted);
+    decision.from = present[decision.from];
+    decision.to = present[decision.to];
+  }
+
+  std::vector<const plan::Variant *> all;
+
+private:
+  std::vector<size_t> present;
+  const size_t own; // of the run's own plan, which stay
+  const Replanner *replanner;
+  std::vector<const plan::Variant *> coming;
+  Time next = limits::kTime, ready = limits::kTime;
+};
+
+} // namespace
+
+Status adaptive(const std::vector<const plan::Variant *> &given, const simulate::Scenario &network, int64_t steps,
+                Course &course, std::vector<Decision> &decisions, Estimator *estimates, const Replanner *replanner) {
+  Decider decider(given);
+  Candidates candidates(given, replanner);
+  Status status = runSteps(candidates.all, network, steps, course, [&](StepReport report) {
+    const Time now = report.slices.back().end;
+    const bool renewed = candidates.renew(now, report.candidate);
+    const std::optional<size_t> last = candidates.placeOf(report.lastCandidate);
+    report.candidate = *candidates.placeOf(report.candidate);
+    report.lastCandidate = last.value_or(0);
+    if (!last)
+      report.lastTook = 0;
+    if (renewed)
+      decider.choose(candidates.variants(), report.candidate);
     decisions.push_back(decider.decide(report));
+    candidates.number(decisions.back());
+    candidates.plan(now, decider.estimates());
     return decisions.back().to;
   });
   if (estimates)

@@ -4,6 +4,8 @@
 #include "runtime/adapt/Decider.h"
 #include "runtime/plan/Status.h"
 
+#include <functional>
+
 namespace pipec::adapt {
 
 /// A run of so many steps.
@@ -17,10 +19,24 @@ struct Course {
 /// A step is decided once a rank is so near its end of the step before.
 inline constexpr Time kHorizon = 20'000'000'000;
 
+/// At most so many may be chosen from; where plans bring more, those that came first go.
+inline constexpr size_t kMostCandidates = 16;
+
+/// Plans for the estimates of a moment, as `pipec replan` makes them beside a run.
+struct Replanner {
+  Time every = 10'000'000'000'000, takes = 2'000'000'000'000;
+  /// Of a moment: what it has of those that may be chosen from, and what is to be added to them. Variants outlive the
+  /// run.
+  std::function<std::vector<const plan::Variant *>(Time at, const Estimator &,
+                                                   const std::vector<const plan::Variant *> &)>
+      plan;
+};
+
 /// Decides step for step; a decision knows what had been measured by then, and nothing later. `estimates`: those of the
-/// end.
+/// end. With a replanner, the candidates that it adds have the numbers behind those given.
 Status adaptive(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
-                Course &course, std::vector<Decision> &decisions, Estimator *estimates = nullptr);
+                Course &course, std::vector<Decision> &decisions, Estimator *estimates = nullptr,
+                const Replanner *replanner = nullptr);
 
 /// Ada-Grouper's tuner (arXiv 2303.01675, section 5): every ten steps the candidate that is predicted to be shortest
 /// with each link's mean transfer time since it last chose.

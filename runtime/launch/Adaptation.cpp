@@ -96,6 +96,14 @@ void Adaptation::remove(int64_t firstProgram) {
       renewed = each.gone = true;
 }
 
+Adaptation::Named Adaptation::loaded() const {
+  Named plans;
+  for (const size_t c : present())
+    if (const Candidate &each = candidates[c]; each.plan != plan && each.variant == 0)
+      plans.emplace_back(each.name, each.plan);
+  return plans;
+}
+
 size_t Adaptation::candidateOf(int64_t program) const {
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Candidate &each) { return each.program == program; });

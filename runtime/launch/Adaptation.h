@@ -54,6 +54,9 @@ public:
   /// -1.
   int64_t oldest() const;
   void remove(int64_t firstProgram);
+  using Named = std::vector<std::pair<std::string, std::shared_ptr<const plan::Plan>>>;
+  /// Loaded plans whose variants may be chosen, with what they are called.
+  Named loaded() const;
 
   /// {mode, candidates, decision, switches, estimates, won_ms, decide_us, replans}
   nlohmann::ordered_json status() const;

@@ -23,7 +23,7 @@ constexpr Channel::Kind kKinds[] = {
     {"finish", kSmall},   {"prepare", kPlan},    {"drop", kSmall},
     {"prepared", kText},  {"stop", kSmall},      {"failed", kText},
     {"end", kText},       {"clock", kSmall},     {"load", kSmall},
-    {"swap", kSmall},     {"status", kSmall},    {"done", kAnswer},
+    {"swap", kSmall},     {"status", kSmall},    {"done", kPlan},
     {"refused", kAnswer}, {"measure", kSmall},   {"measured", kText},
     {"offer", kSmall},    {"adapt", kSmall},     {"decision", kText},
 };

@@ -17,8 +17,8 @@
 //   process:    failed {message}, clock
 //   controller: end {message}, clock {now}
 //
-// A client says load {path}, offer {path}, swap {variant}, adapt {mode}, status or stop. The controller answers done
-// {…} or refused {code, message}.
+// A client says load {path}, offer {path, name}, swap {variant}, adapt {mode}, plan, status or stop. The controller
+// answers done {…} or refused {code, message}.
 #pragma once
 
 #include "runtime/transport/Seal.h"

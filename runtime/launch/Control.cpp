@@ -1,5 +1,8 @@
 #include "runtime/launch/Control.h"
 
+#include "runtime/launch/Prepare.h"
+#include "runtime/plan/Write.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -122,11 +125,14 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
   } else if (type == "offer") {
     if (!adaptation)
       return refuse(Status::input(kAdaptsNot));
-    controller.swaps().offer(message.value("path", ""), [this, client, refuse](const Status &status, auto) {
-      if (!status.ok())
-        return refuse(status);
-      client->send({{"type", "done"}, {"adapt", Message(controller.adaptation()->status())}});
-    });
+    controller.swaps().offer(message.value("path", ""), message.value("name", ""),
+                             [this, client, refuse](const Status &status, auto) {
+                               if (!status.ok())
+                                 return refuse(status);
+                               client->send({{"type", "done"}, {"adapt", Message(controller.adaptation()->status())}});
+                             });
+  } else if (type == "plan") {
+    plans(client);
   } else if (type == "load") {
     controller.swaps().load(message.value("path", ""), done);
   } else if (type == "stop") {
@@ -157,6 +163,22 @@ void ControlServer::adapt(const std::shared_ptr<Channel> &client, const std::str
   Message answer = controller.status();
   answer["type"] = "done";
   client->send(answer);
+}
+
+/// Writing a large plan takes a while, for which permits do not wait.
+void ControlServer::plans(const std::shared_ptr<Channel> &client) {
+  if (!writer)
+    writer.emplace(1);
+  const Adaptation *adaptation = controller.adaptation();
+  auto loaded = adaptation ? adaptation->loaded() : Adaptation::Named();
+  asio::post(*writer, [client, own = controller.plan(), loaded = std::move(loaded), program = controller.program()] {
+    lowerPriority();
+    Message answer{{"type", "done"}, {"program", program}, {"plan", Message::binary(plan::encode(*own))}};
+    answer["loaded"] = Message::array();
+    for (const auto &[name, plan] : loaded)
+      answer["loaded"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
+    client->send(answer);
+  });
 }
 
 Status askControl(const std::string &path, const Message &request, Message &answer) {

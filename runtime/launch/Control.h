@@ -4,6 +4,7 @@
 
 #include "runtime/launch/Controller.h"
 
+#include <optional>
 #include <string>
 
 namespace pipec::runtime {
@@ -35,9 +36,11 @@ private:
   void accept();
   void hear(const std::shared_ptr<Channel> &client, const Message &message);
   void adapt(const std::shared_ptr<Channel> &client, const std::string &name);
+  void plans(const std::shared_ptr<Channel> &client);
 
   asio::local::stream_protocol::acceptor acceptor;
   Controller &controller;
+  std::optional<asio::thread_pool> writer; // of plans
 };
 
 /// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all

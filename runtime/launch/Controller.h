@@ -68,6 +68,9 @@ public:
   void stop(const std::string &why, std::function<void(Status)> done = {});
 
   Swaps &swaps() { return *swapper; }
+  const std::shared_ptr<const plan::Plan> &plan() const { return setup.plan; }
+  /// What the first step that is not permitted would run.
+  int64_t program() const { return conductor.current().program; }
   /// Null if the run does not adapt.
   Adaptation *adaptation() { return adapting.get(); }
   /// {"step", "steps", "epoch", "variant", …}: what `piperun --control PATH status` prints.

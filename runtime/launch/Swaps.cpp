@@ -37,11 +37,11 @@ const plan::Variant &variantOf(const plan::Plan &own, const Loaded &loaded, int6
 
 std::string Swaps::nameOf(int64_t program) const {
   const std::string &name = variantOf(*running, plans, program).name;
-  const auto after = paths.upper_bound(program);
-  if (after == paths.begin())
+  const auto after = names.upper_bound(program);
+  if (after == names.begin())
     return name.empty() ? fmt::format("variant {}", program) : fmt::format("variant {} ({})", program, name);
-  const auto &[first, path] = *std::prev(after);
-  return plans.at(first)->variants.size() == 1 ? path : fmt::format("{}, variant {}", path, program - first);
+  const auto &[first, of] = *std::prev(after);
+  return plans.at(first)->variants.size() == 1 ? of : fmt::format("{}, variant {}", of, program - first);
 }
 
 /// One that is asked for shortly before its step, or as many short ones as fill that time.
@@ -70,17 +70,17 @@ void Swaps::swap(const std::string &text, Done done) {
   Status status = find(text, variant);
   if (!status.ok())
     return done(std::move(status), {});
-  queue.push_back({variant, {}, std::move(done)});
+  queue.push_back({variant, {}, {}, std::move(done)});
   next();
 }
 
 void Swaps::load(const std::string &path, Done done) {
-  queue.push_back({-1, path, std::move(done), true});
+  queue.push_back({-1, path, path, std::move(done), true});
   next();
 }
 
-void Swaps::offer(const std::string &path, Done done) {
-  queue.push_back({-1, path, std::move(done), true, false});
+void Swaps::offer(const std::string &path, const std::string &name, Done done) {
+  queue.push_back({-1, path, name.empty() ? path : name, std::move(done), true, false});
   next();
 }
 
@@ -109,16 +109,16 @@ void Swaps::next() {
   if (request.loading)
     request.program = nextProgram;
   if (request.loading)
-    read(request.path);
+    read(request);
   else
     ask(Channel::encode({{"type", "prepare"}, {"program", request.program}}));
 }
 
 /// Reads and checks the file, once for all processes. A bad plan is refused here, and no process is asked.
-void Swaps::read(const std::string &path) {
+void Swaps::read(const Request &request) {
   if (!reader)
     reader.emplace(1);
-  asio::post(*reader, [this, path, program = queue.front().program] {
+  asio::post(*reader, [this, path = request.path, name = request.name, program = request.program] {
     lowerPriority();
     Status status;
     std::vector<simulate::Result> proofs;
@@ -139,13 +139,13 @@ void Swaps::read(const std::string &path) {
     } catch (const std::exception &error) { // out of memory
       status = Status::run(error.what());
     }
-    asio::post(io, [this, program, path, status, plan, message] {
+    asio::post(io, [this, program, name, status, plan, message] {
       if (!busy || queue.front().program != program)
         return; // the run has ended meanwhile
       if (!status.ok())
         return finish(status);
       plans[program] = plan;
-      paths[program] = path;
+      names[program] = name;
       nextProgram += int64_t(plan->variants.size());
       ask(message);
     });
@@ -227,7 +227,7 @@ void Swaps::finish(Status status, std::optional<Epoch> epoch) {
   } else if (!status.ok() && request.program >= 0 && request.loading) {
     drop(request.program);
     plans.erase(request.program);
-    paths.erase(request.program);
+    names.erase(request.program);
     stays.erase(request.program);
   }
   if (!status.ok() && !request.done && !conductor.over() && over.empty()) {

@@ -46,8 +46,8 @@ public:
   void swap(const std::string &variant, Done done);
   /// Asks for a swap to the first variant of the plan in a file.
   void load(const std::string &path, Done done);
-  /// Asks that the variants of the plan in a file be made ready.
-  void offer(const std::string &path, Done done);
+  /// Asks that the variants of the plan in a file be made ready. `name`: what to call it; empty: the file.
+  void offer(const std::string &path, const std::string &name, Done done);
   /// Lets processes forget a loaded plan, unless it runs.
   void drop(int64_t firstProgram);
 
@@ -73,6 +73,7 @@ private:
   struct Request {
     int64_t program = 0;           // of a plan from a file: of its first variant
     std::string path = {};         // of a plan to load
+    std::string name = {};         // what to call it
     Done done = {};                // empty: nobody asked, the swap is one of `every`
     bool loading = false;          // whether the program comes from a file
     bool swapping = true;          // whether the program is to run at once
@@ -81,7 +82,7 @@ private:
   };
   Status find(const std::string &text, int64_t &variant) const;
   void next();
-  void read(const std::string &path);
+  void read(const Request &request);
   void ask(const Channel::Encoded &message);
   void leave(int64_t program);
   void finish(Status status, std::optional<Epoch> epoch = {});
@@ -100,7 +101,7 @@ private:
   bool started = false;
   std::string over; // why no more swaps can be; empty: they can
   Loaded plans;
-  std::map<int64_t, std::string> paths; // likewise
+  std::map<int64_t, std::string> names; // likewise
   std::map<int64_t, bool> stays;        // likewise; what Links::loaded said
   int64_t nextProgram;                  // of the next plan from a file; variants of the running plan come before
 };

@@ -1,21 +1,30 @@
 #include "tools/pipec/AdaptReport.h"
 
+#include "compiler/driver/Files.h"
 #include "runtime/adapt/AdaptJson.h"
 #include "runtime/adapt/VirtualRun.h"
 #include "runtime/plan/Text.h"
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Inputs.h"
+#include "tools/pipec/Replan.h"
 #include "tools/pipec/SearchRows.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 
 namespace pipec {
 
 namespace {
 
-constexpr size_t kMostCandidates = 16;
+/// A round of re-planning in virtual time.
+struct Replan {
+  plan::Time at = 0;
+  std::optional<std::string> loaded; // nothing: none that pays
+  double gain = 0;
+};
 
 /// The runs that are compared.
 struct Runs {
@@ -23,15 +32,64 @@ struct Runs {
   std::vector<adapt::Course> fixed;
   std::vector<adapt::Decision> decisions;
   adapt::Estimator estimates;
+  std::vector<std::string> names; // of candidates
+  std::deque<plan::Plan> plans;   // that were loaded
+  std::vector<Replan> replans;
+  std::optional<adapt::Course> without; // re-planning, where there is some
 
   double regret() const { return oracle.total > 0 ? double(own.total) / double(oracle.total) - 1 : 0; }
 };
 
-Status runAll(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, Runs &runs) {
+std::string nameOf(const plan::Plan &plan, size_t variant) {
+  const std::string &name = plan.variants[variant].name;
+  return name.empty() ? fmt::format("variant {}", variant) : name;
+}
+
+/// Plans anew from a spec, as `pipec replan` does beside a run; adds to `runs` what came of it. A round that fails
+/// says why, and the run goes on.
+adapt::Replanner replannerOf(const CommandOptions &options, const plan::Plan &plan, Runs &runs) {
+  constexpr double kGain = 0.02;
+  adapt::Replanner replanner;
+  replanner.plan = [&options, &plan, &runs](plan::Time at, const adapt::Estimator &estimates,
+                                            const std::vector<const plan::Variant *> &present) {
+    std::vector<Candidate> old;
+    for (const plan::Variant *each : present)
+      old.push_back({each->name, each});
+    Round round;
+    Failure failure;
+    Replan made{at, std::nullopt, 0};
+    std::vector<const plan::Variant *> added;
+    if (replanOnce({options.replan, options.set}, plan, old, measuredOf(estimates), kGain, false, round, failure)) {
+      made.gain = round.gain;
+      if (round.pays) {
+        made.loaded = round.best.name;
+        runs.names.push_back(round.best.name);
+        added.push_back(&runs.plans.emplace_back(std::move(round.best.plan)).variants.front());
+      }
+    }
+    runs.replans.push_back(std::move(made));
+    return added;
+  };
+  return replanner;
+}
+
+Status runAll(const CommandOptions &options, const plan::Plan &plan, const simulate::Scenario &network, Runs &runs) {
+  const int64_t steps = options.steps;
   std::vector<const plan::Variant *> candidates;
-  for (const plan::Variant &each : plan.variants)
-    candidates.push_back(&each);
-  Status status = adapt::adaptive(candidates, network, steps, runs.own, runs.decisions, &runs.estimates);
+  for (size_t v = 0; v != plan.variants.size(); ++v) {
+    candidates.push_back(&plan.variants[v]);
+    runs.names.push_back(nameOf(plan, v));
+  }
+  Status status;
+  if (options.replan.empty()) {
+    status = adapt::adaptive(candidates, network, steps, runs.own, runs.decisions, &runs.estimates);
+  } else {
+    const adapt::Replanner replanner = replannerOf(options, plan, runs);
+    status = adapt::adaptive(candidates, network, steps, runs.own, runs.decisions, &runs.estimates, &replanner);
+    std::vector<adapt::Decision> ignored;
+    if (status.ok())
+      status = adapt::adaptive(candidates, network, steps, runs.without.emplace(), ignored);
+  }
   if (status.ok())
     status = adapt::tuner(candidates, network, steps, runs.tuner);
   if (status.ok())
@@ -66,19 +124,28 @@ std::string textOf(const plan::Plan &plan, const Runs &runs) {
                         100 * (double(course.total) / double(runs.oracle.total) - 1), more);
   };
   row("decided step by step", runs.own, fmt::format("  {} swaps", runs.own.switches()));
+  if (runs.without)
+    row("without re-planning", *runs.without, fmt::format("  {} swaps", runs.without->switches()));
   for (size_t v = 0; v != runs.fixed.size(); ++v)
     row(fmt::format("variant {} throughout", v), runs.fixed[v], "  " + plan.variants[v].name);
   row("chosen every 10 steps", runs.tuner, "  by mean transfer times");
   row("tried every 50 steps", runs.profiler, "");
   row("oracle", runs.oracle, "  knows the network");
+  for (const Replan &each : runs.replans)
+    text += fmt::format("  planned anew at {}: {}\n", plan::timeText(each.at),
+                        each.loaded ? fmt::format("{}, which gains {:.1f} %", *each.loaded, 100 * each.gain)
+                                    : fmt::format("nothing that pays, {:+.1f} %", 100 * each.gain));
   constexpr size_t kShown = 20;
+  const auto shown = [&](size_t candidate) {
+    return candidate < plan.variants.size() ? fmt::format("variant {}", candidate) : runs.names[candidate];
+  };
   size_t count = 0;
   for (size_t i = 0; i != runs.decisions.size(); ++i) {
     const adapt::Decision &each = runs.decisions[i];
     if (each.from == each.to || ++count > kShown)
       continue;
-    text += fmt::format("  step {:>5}: variant {} for {}, as {} says: {}\n", i + 1, each.to, each.from, each.policy,
-                        each.why);
+    text += fmt::format("  step {:>5}: {} for {}, as {} says: {}\n", i + 1, shown(each.to), shown(each.from),
+                        each.policy, each.why);
   }
   if (count > kShown)
     text += fmt::format("  … {} more\n", count - kShown);
@@ -89,14 +156,20 @@ std::string textOf(const plan::Plan &plan, const Runs &runs) {
 
 int reportAdapted(const CommandOptions &options, const plan::Plan &plan, const simulate::Scenario &network,
                   emit::PlanReport &report) {
-  if (plan.variants.size() > kMostCandidates)
+  if (plan.variants.size() > adapt::kMostCandidates)
     return fail(options, options.input,
-                Status::input(fmt::format("--adapt chooses among at most {} variants, found {}", kMostCandidates,
+                Status::input(fmt::format("--adapt chooses among at most {} variants, found {}", adapt::kMostCandidates,
                                           plan.variants.size())));
-  if (plan.variants.size() == 1)
+  if (!options.replan.empty()) {
+    Failure failure;
+    if (Status status = expectKind(options.replan, "a spec", {FileKind::Spec}); !status.ok())
+      return fail(options, options.replan, status);
+    if (!checkReplan({options.replan, options.set}, plan, failure))
+      return fail(options, failure);
+  } else if (plan.variants.size() == 1)
     say("the plan has one variant: there is nothing to choose\n");
   Runs runs;
-  if (Status status = runAll(plan, network, options.steps, runs); !status.ok())
+  if (Status status = runAll(options, plan, network, runs); !status.ok())
     return fail(options, options.network, status);
   if (!options.json) {
     for (emit::Report &each : report.variants)
@@ -108,7 +181,13 @@ int reportAdapted(const CommandOptions &options, const plan::Plan &plan, const s
   for (const adapt::Course &each : runs.fixed)
     fixed.push_back(milliseconds(each.total));
   nlohmann::ordered_json object = nlohmann::ordered_json::parse(emit::reportJson(report));
-  object["adapt"] = {{"ran", runs.own.ran},
+  nlohmann::ordered_json replans = nlohmann::ordered_json::array();
+  for (const Replan &each : runs.replans)
+    replans.push_back({{"at_ms", milliseconds(each.at)},
+                       {"loaded", each.loaded ? nlohmann::ordered_json(*each.loaded) : nlohmann::ordered_json()},
+                       {"gain", each.gain}});
+  object["adapt"] = {{"candidates", runs.names},
+                     {"ran", runs.own.ran},
                      {"step_ms", inMilliseconds(runs.own.steps)},
                      {"total_ms", milliseconds(runs.own.total)},
                      {"fixed_ms", fixed},
@@ -118,6 +197,7 @@ int reportAdapted(const CommandOptions &options, const plan::Plan &plan, const s
                      {"oracle_ran", runs.oracle.ran},
                      {"regret", runs.regret()},
                      {"switches", runs.own.switches()},
+                     {"replans", replans},
                      {"decisions", changes(runs)},
                      {"estimates", adapt::toJson(runs.estimates, plan.variants.front())}};
   fmt::print("{}", jsonText(object));

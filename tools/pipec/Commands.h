@@ -27,7 +27,12 @@ struct CommandOptions {
   bool exact = false;       // search: with a proof
   std::string time = "10s"; // that it may take
   std::string at;           // explain: the moment; empty: the whole
-  std::string torch;        // compile: the release that reads the CSV; empty: the newest
+  std::string replan;       // report: the spec that a run in virtual time plans anew from
+  std::string control;      // replan: the socket of a run
+  std::string check;        // replan: a plan
+  std::string every = "10s", gain = "2%";
+  bool once = false, dryRun = false;
+  std::string torch; // compile: the release that reads the CSV; empty: the newest
 };
 
 /// `--json` of a wrong command line.
@@ -41,5 +46,6 @@ int verifyCommand(const CommandOptions &options);
 int disasmCommand(const CommandOptions &options);
 int explainCommand(const CommandOptions &options);
 int searchCommand(const CommandOptions &options);
+int replanCommand(const CommandOptions &options);
 
 } // namespace pipec

@@ -67,7 +67,9 @@ const Subcommand kSubcommands[] = {
      "pipec report specs/1f1b.yaml\n"
      "pipec report specs/1f1b.yaml --json --set costs.link.latency=1ms\n"
      "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 20\n"
-     "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 300 --adapt",
+     "pipec report specs/kfkb-variants.yaml --network specs/networks/congestion.json --steps 300 --adapt\n"
+     "pipec report specs/replan.yaml --network specs/networks/slows-down.json --steps 200 --adapt --replan "
+     "specs/replan.yaml",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a spec or a plan");
        set(app, options);
@@ -81,9 +83,35 @@ const Subcommand kSubcommands[] = {
                     "choose the variant of each step by what was measured before it, beside each variant fixed, two "
                     "tuners, and an oracle that knows the network")
            ->needs(network);
+       app.add_option(
+              "--replan", options.replan,
+              "with --adapt: this spec is compiled every 10 s for what was measured, and what pays may be chosen "
+              "2 s later")
+           ->check(pipec::fileName())
+           ->needs("--adapt");
        json(app, options);
      },
      pipec::reportCommand},
+    {"replan", "plan anew for what a run that adapts has measured, and let it choose what pays",
+     "pipec compile specs/replan.yaml -o replan.pipe\n"
+     "piperun replan.pipe --local --adapt --steps 1000 --control run.sock &\n"
+     "pipec replan specs/replan.yaml --control run.sock\n"
+     "pipec replan specs/replan.yaml --check replan.pipe",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "the spec");
+       set(app, options);
+       auto *control = app.add_option("--control", options.control, "the socket of the run (piperun --control)")
+                           ->check(pipec::fileName());
+       app.add_option("--check", options.check, "a plan: only say whether plans of the spec may run in its place")
+           ->check(pipec::fileName())
+           ->excludes(control);
+       app.add_option("--every", options.every, "from one round to the next (default: 10s)");
+       app.add_option("--gain", options.gain, "that a step must gain at least, for a plan to be loaded (default: 2%)");
+       app.add_flag("--once", options.once, "one round (default: until the run ends)");
+       app.add_flag("--dry-run", options.dryRun, "load nothing");
+       json(app, options);
+     },
+     pipec::replanCommand},
     {"search", "the schedules that a spec allows, the best first; or time against memory",
      "pipec search specs/auto.yaml\n"
      "pipec search specs/auto.yaml --sweep memory",
@@ -316,7 +344,7 @@ int main(int argc, char **argv) {
   try {
     std::vector<std::string> read;
     (void)pipec::traceFiles(options.trace, read); // whoever reads them says what is wrong
-    read.insert(read.end(), {options.input, options.second, options.network});
+    read.insert(read.end(), {options.input, options.second, options.network, options.replan, options.check});
     for (const std::string &file : read)
       if (const pipec::Status status = pipec::keepsInputs(options.output, {file}); !status.ok())
         return pipec::fail(options, options.input, status);

@@ -75,6 +75,9 @@ Time leastSlackPeriod(const Problem &problem);
 /// For each link, from the first, the least slack (forwards that the ranks above it run ahead) with which its transfers
 /// do not make the steady period longer than `period`, which is leastSlackPeriod at least.
 std::vector<int64_t> slackFor(const Problem &problem, Time period);
+/// That of the shortest period, `period` or longer, for which memory holds it with the transfer buffers that it needs.
+/// Nothing where memory holds not even 1F1B. O(letters), of some tens of orders.
+std::optional<std::vector<int64_t>> slackWithin(const Problem &problem, Time period);
 
 /// How microbatches go through a rank's chunks in the interleaved schedules.
 struct Interleaving {

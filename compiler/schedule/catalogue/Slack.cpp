@@ -7,6 +7,7 @@
 // F of i, down to F of e, and its B back up to B of i takes, for w(i) - w(e) + 1 microbatches: rank e runs that B
 // w(e) - 1 microbatches after the F, rank i the next F w(i) microbatches after the B.
 #include "compiler/schedule/catalogue/Entries.h"
+#include "compiler/schedule/evaluate/Buffers.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,10 +18,7 @@ namespace {
 
 constexpr const char *kPerLink = "per_link";
 
-Words slackWords(const Problem &problem, const Parameters &parameters) {
-  const auto given = parameters.find(kPerLink);
-  const std::vector<int64_t> slack =
-      given == parameters.end() ? slackFor(problem, leastSlackPeriod(problem)) : given->second.values;
+Words wordsWith(const Problem &problem, const std::vector<int64_t> &slack) {
   Words words(static_cast<size_t>(problem.ranks));
   int64_t warmUp = 1;
   for (int32_t rank = problem.ranks; rank-- > 0;) {
@@ -28,6 +26,12 @@ Words slackWords(const Problem &problem, const Parameters &parameters) {
     words[static_cast<size_t>(rank)] = oneByOne(problem, rank, warmUp);
   }
   return words;
+}
+
+Words slackWords(const Problem &problem, const Parameters &parameters) {
+  const auto given = parameters.find(kPerLink);
+  return wordsWith(problem,
+                   given == parameters.end() ? slackFor(problem, leastSlackPeriod(problem)) : given->second.values);
 }
 
 std::string slackRefuses(const Problem &problem, const Parameters &parameters) {
@@ -76,6 +80,33 @@ std::vector<int64_t> slackFor(const Problem &problem, Time period) {
     largest = i + 1 == count ? from : std::max(largest, from);
   }
   return slack;
+}
+
+std::optional<std::vector<int64_t>> slackWithin(const Problem &problem, Time period) {
+  const auto fits = [&](const std::vector<int64_t> &slack) {
+    return problem.memoryLimit == 0 || excessOf(problem, wordsWith(problem, slack)) <= 0;
+  };
+  Time low = period, high = low;
+  std::vector<int64_t> best = slackFor(problem, low);
+  const std::vector<int64_t> least(best.size(), 1);
+  while (!fits(best)) {
+    if (best == least)
+      return std::nullopt;
+    low = high;
+    high *= 2;
+    best = slackFor(problem, high);
+  }
+  while (high - low > std::max<Time>(low / 1000, 1)) {
+    const Time middle = low + (high - low) / 2;
+    std::vector<int64_t> slack = slackFor(problem, middle);
+    if (fits(slack)) {
+      high = middle;
+      best = std::move(slack);
+    } else {
+      low = middle;
+    }
+  }
+  return best;
 }
 
 Entry slack() {

@@ -1,0 +1,76 @@
+#include "tools/pipec/Replan.h"
+
+#include "runtime/adapt/Forecast.h"
+
+#include <algorithm>
+
+namespace pipec {
+
+namespace {
+
+constexpr int64_t kSteps = 4; // of a forecast
+
+simulate::Scenario networkOf(const spec::Measured &measured) {
+  simulate::Scenario network;
+  for (const auto &[ends, link] : measured.links)
+    network.links[ends] = {{0, link.bandwidth, link.latency}};
+  for (const auto &[rank, percent] : measured.percent)
+    network.slow[rank] = {{0, simulate::kNever, percent}};
+  return network;
+}
+
+double over(plan::Time time, plan::Time other) { return double(time) / double(std::max<plan::Time>(other, 1)) - 1; }
+
+/// The least of a step of each.
+plan::Time leastOf(const std::vector<Replanned> &plans, const simulate::Scenario &network) {
+  plan::Time least = 0;
+  for (const Replanned &each : plans) {
+    const plan::Time time = adapt::Forecast({&each.plan.variants.front()}).stepTime(0, network, kSteps);
+    least = least == 0 ? time : std::min(least, time);
+  }
+  return least;
+}
+
+} // namespace
+
+spec::Measured measuredOf(const adapt::Estimator &estimates) {
+  spec::Measured measured;
+  for (const auto &[ends, each] : estimates.links())
+    measured.links[ends] = {each.latency, each.bandwidth};
+  for (const auto &[rank, each] : estimates.ranks())
+    measured.percent[rank] = each.percent;
+  return measured;
+}
+
+bool replanOnce(const Source &source, const plan::Plan &running, const std::vector<Candidate> &old,
+                const spec::Measured &measured, double least, bool cuts, Round &round, Failure &failure) {
+  std::vector<Replanned> made;
+  if (!replan(source, running, measured, made, failure))
+    return false;
+  std::vector<const plan::Variant *> all;
+  for (const Candidate &each : old) {
+    all.push_back(each.variant);
+    round.predicted.emplace_back(each.name, 0);
+  }
+  for (const Replanned &each : made) {
+    all.push_back(&each.plan.variants.front());
+    round.predicted.emplace_back(each.name, 0);
+  }
+  const adapt::Forecast forecast(all);
+  const simulate::Scenario network = networkOf(measured);
+  for (size_t c = 0; c != all.size(); ++c)
+    round.predicted[c].second = forecast.stepTime(c, network, kSteps);
+  const auto shorter = [](const auto &one, const auto &other) { return one.second < other.second; };
+  const auto border = round.predicted.begin() + ptrdiff_t(old.size());
+  const auto ofOld = std::min_element(round.predicted.begin(), border, shorter),
+             ofNew = std::min_element(border, round.predicted.end(), shorter);
+  round.gain = over(ofOld->second, ofNew->second);
+  round.pays = round.gain > least;
+  round.best = std::move(made[size_t(ofNew - border)]);
+  if (cuts)
+    if (const plan::Time cut = leastOf(recut(source, running, measured), network); cut != 0)
+      round.cutGain = over(std::min(ofOld->second, ofNew->second), cut);
+  return true;
+}
+
+} // namespace pipec

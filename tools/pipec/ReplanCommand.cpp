@@ -1,0 +1,249 @@
+// `pipec replan`: asks a run what it has measured, plans for that, and offers the run what pays.
+#include "compiler/driver/Files.h"
+#include "compiler/driver/Plans.h"
+#include "runtime/launch/Control.h"
+#include "runtime/launch/Prepare.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
+#include "runtime/plan/Write.h"
+#include "tools/commandline/Standard.h"
+#include "tools/pipec/Commands.h"
+#include "tools/pipec/Inputs.h"
+#include "tools/pipec/Replan.h"
+#include "tools/pipec/SearchRows.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+#include <unistd.h>
+
+namespace pipec {
+
+namespace {
+
+using runtime::Message;
+
+/// A run, by what it answers at its control socket.
+class Run {
+public:
+  explicit Run(std::string path) : path(std::move(path)) {}
+
+  /// Code::Run where there is none (any more), Code::Input where it does not adapt.
+  Status look() {
+    Message answer;
+    if (Status status = runtime::askControl(path, {{"type", "status"}}, answer); !status.ok())
+      return status;
+    adapt = answer.value("adapt", Message());
+    return adapt.is_null() ? Status::input("the run does not adapt: start it with --adapt") : Status();
+  }
+
+  /// Asks for the plans whose variants may be chosen, where they are others than the last time.
+  Status plans() {
+    if (adapt.at("candidates") == known)
+      return {};
+    Message answer;
+    Status status = runtime::askControl(path, {{"type", "plan"}}, answer);
+    candidates.clear();
+    loaded.clear();
+    if (status.ok())
+      status = read(answer.at("plan"), own, "variant");
+    for (const Message &each : status.ok() ? answer.at("loaded") : Message::array()) {
+      loaded.push_back(std::make_unique<plan::Plan>());
+      status = read(each.at("plan"), *loaded.back(), each.at("name").get<std::string>());
+      if (!status.ok())
+        break;
+    }
+    if (status.ok())
+      known = adapt.at("candidates");
+    return status;
+  }
+
+  spec::Measured measured() const {
+    spec::Measured made;
+    const Message &estimates = adapt.at("estimates");
+    for (const Message &each : estimates.at("links"))
+      made.links[{each.at("from").get<int32_t>(), each.at("to").get<int32_t>()}] = {
+          std::llround(each.at("latency_us").get<double>() * 1e6), each.at("bandwidth").get<int64_t>()};
+    for (const Message &each : estimates.at("stages"))
+      made.percent[each.at("rank").get<int32_t>()] = each.at("percent").get<int64_t>();
+    return made;
+  }
+
+  /// The run reads the file and checks the plan.
+  Status offer(const Replanned &plan) const {
+    std::error_code error;
+    std::string folder = (std::filesystem::temp_directory_path(error) / "pipec-replan-XXXXXX").string();
+    if (error || !::mkdtemp(folder.data()))
+      return Status::run("no folder for a plan");
+    const std::string file = folder + "/new.pipe";
+    Message answer;
+    Status status = plan::writeFile(file, plan.bytes);
+    if (status.ok())
+      status = runtime::askControl(path, {{"type", "offer"}, {"path", file}, {"name", plan.name}}, answer);
+    std::filesystem::remove_all(folder, error);
+    return status;
+  }
+
+  const Message &estimates() const { return adapt.at("estimates"); }
+  bool hasMeasured() const { return !estimates().at("links").empty() || !estimates().at("stages").empty(); }
+
+  plan::Plan own;
+  std::vector<Candidate> candidates;
+
+private:
+  Status read(const Message &bytes, plan::Plan &plan, const std::string &name) {
+    Status status = plan::decode(bytes.get_binary(), plan);
+    if (status.ok())
+      status = plan::verify(plan);
+    for (size_t v = 0; status.ok() && v != plan.variants.size(); ++v)
+      candidates.push_back(
+          {plan.variants[v].name.empty() ? fmt::format("{} {}", name, v) : plan.variants[v].name, &plan.variants[v]});
+    return status;
+  }
+
+  const std::string path;
+  Message adapt, known;
+  std::vector<std::unique_ptr<plan::Plan>> loaded;
+};
+
+std::string textOf(const Round &round, size_t old, const std::optional<std::string> &loaded) {
+  std::string text;
+  for (size_t i = 0; i != round.predicted.size(); ++i)
+    text += fmt::format("  {:<4} {:<28} {:>12}\n", i < old ? "has" : "new", units::escaped(round.predicted[i].first),
+                        plan::timeText(round.predicted[i].second));
+  text += loaded ? fmt::format("loaded {}: a step {:.1f} % shorter\n", *loaded, 100 * round.gain)
+                 : fmt::format("nothing loaded: the best would gain {:.1f} %\n", 100 * round.gain);
+  if (round.cutGain)
+    text += fmt::format("layers cut for what was measured would gain {:.1f} %\n", 100 * *round.cutGain);
+  return text;
+}
+
+nlohmann::ordered_json jsonOf(const Run &run, const Round &round, const std::optional<std::string> &loaded) {
+  nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
+  for (const auto &[name, time] : round.predicted)
+    candidates.push_back({{"name", name}, {"predicted_ms", milliseconds(time)}});
+  nlohmann::ordered_json made = {{"estimates", run.estimates()}, {"candidates", candidates}};
+  made["loaded"] = loaded ? nlohmann::ordered_json(*loaded) : nlohmann::ordered_json();
+  made["gain"] = round.gain;
+  made["cut_gain"] = round.cutGain ? nlohmann::ordered_json(*round.cutGain) : nlohmann::ordered_json();
+  return made;
+}
+
+/// What is wrong with the run, in JSON too where asked; the exit code.
+int failRun(const CommandOptions &options, const Status &status) {
+  say("pipec replan: error: {}\n", status.message);
+  if (options.json)
+    printFailure(status.message, int(status.code));
+  return int(status.code);
+}
+
+int check(const CommandOptions &options) {
+  plan::Plan plan;
+  std::vector<uint8_t> bytes;
+  Failure failure;
+  if (Status status = loadPlan(options.check, plan, bytes); !status.ok())
+    return fail(options, options.check, status);
+  if (!checkReplan({options.input, options.set}, plan, failure))
+    return fail(options, failure);
+  if (options.json)
+    fmt::print("{}", jsonText({{"file", nameOf(options.input)}, {"plan", nameOf(options.check)}}));
+  else
+    fmt::print("{}: plans of it may run in place of {}\n", units::escaped(nameOf(options.input)),
+               units::escaped(nameOf(options.check)));
+  return 0;
+}
+
+/// Offers what pays; its name.
+std::optional<std::string> load(const CommandOptions &options, const Run &run, const Round &round) {
+  if (!round.pays || options.dryRun)
+    return std::nullopt;
+  if (const Status status = run.offer(round.best); !status.ok()) {
+    say("pipec replan: {} was not loaded: {}\n", round.best.name, status.message);
+    return std::nullopt;
+  }
+  return round.best.name;
+}
+
+/// One round; the exit code where it fails.
+int oneRound(const CommandOptions &options, Run &run, double least) {
+  if (const Status status = run.plans(); !status.ok())
+    return failRun(options, status);
+  Round round;
+  Failure failure;
+  if (!replanOnce({options.input, options.set}, run.own, run.candidates, run.measured(), least, true, round, failure))
+    return fail(options, failure);
+  const std::optional<std::string> loaded = load(options, run, round);
+  fmt::print("{}", options.json ? jsonText(jsonOf(run, round, loaded)) : textOf(round, run.candidates.size(), loaded));
+  std::fflush(stdout);
+  return 0;
+}
+
+/// "2%" as 0.02.
+Status readGain(const std::string &text, double &gain) {
+  char *end = nullptr;
+  gain = std::strtod(text.c_str(), &end) / 100;
+  if (end == text.c_str() || std::string_view(end) != "%" || !(gain >= 0 && gain <= 1))
+    return Status::usage(
+        fmt::format("--gain: expected a percentage from 0% to 100%, such as 2%, found {}", units::quoted(text)));
+  return {};
+}
+
+Status readEvery(const std::string &text, std::chrono::milliseconds &every) {
+  const units::Quantity read = units::parseDuration(text);
+  every = std::chrono::milliseconds(read.value / 1'000'000'000);
+  if (!read.ok())
+    return Status::usage("--every: " + read.error);
+  return every.count() < 100 ? Status::usage("--every: expected 100ms or more, found " + units::quoted(text))
+                             : Status();
+}
+
+int beside(const CommandOptions &options, double least, std::chrono::milliseconds every) {
+  constexpr std::chrono::milliseconds kLooks{500};
+  Run run(options.control);
+  Status status = run.look();
+  if (!status.ok())
+    return failRun(options, status);
+  runtime::lowerPriority(); // the run has the processors first
+  bool isFirst = true;
+  for (auto next = std::chrono::steady_clock::now(); status.ok(); status = run.look()) {
+    if (std::chrono::steady_clock::now() >= next && (run.hasMeasured() || options.once)) {
+      next = std::chrono::steady_clock::now() + every;
+      const int code = oneRound(options, run, least);
+      if (options.once || (isFirst && code == int(Code::Input)))
+        return code;
+      isFirst = false;
+    }
+    std::this_thread::sleep_for(std::min(every, kLooks));
+  }
+  return 0; // the run has ended
+}
+
+} // namespace
+
+int replanCommand(const CommandOptions &options) {
+  if (Status status = expectKind(options.input, "a spec", {FileKind::Spec}); !status.ok())
+    return fail(options, options.input, status);
+  if (!options.check.empty())
+    return check(options);
+  double least = 0;
+  std::chrono::milliseconds every{};
+  Status status = readGain(options.gain, least);
+  if (status.ok())
+    status = readEvery(options.every, every);
+  if (status.ok() && options.control.empty())
+    status = Status::usage("expected --control PATH, the socket of a run, or --check PLAN");
+  if (!status.ok())
+    return failRun(options, status);
+  try {
+    return beside(options, least, every);
+  } catch (const nlohmann::json::exception &error) {
+    return failRun(options, Status::run(fmt::format("{}: what answers there is no run of this release: {}",
+                                                    options.control, error.what())));
+  }
+}
+
+} // namespace pipec
