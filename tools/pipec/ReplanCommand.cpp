@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -69,7 +70,7 @@ public:
       made.links[{each.at("from").get<int32_t>(), each.at("to").get<int32_t>()}] = {
           std::llround(each.at("latency_us").get<double>() * 1e6), each.at("bandwidth").get<int64_t>()};
     for (const Message &each : estimates.at("stages"))
-      made.percent[each.at("rank").get<int32_t>()] = each.at("percent").get<int64_t>();
+      made.percent[each.at("rank").get<int32_t>()] = std::clamp<int64_t>(each.at("percent").get<int64_t>(), 1, 100'000);
     return made;
   }
 
