@@ -4,9 +4,12 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import unittest
 
-from support import HANG, INPUT, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool, until
+from support import BIN, HANG, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, tool, until
+from timing import judge
 
 # Larger k hide transfers that are slow.
 SPEC = """
@@ -119,6 +122,20 @@ class AdaptTest(ToolTest):
         self.assertEqual(launcher.returncode, RUN, messages)
         self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
         self.nobody_is_left(pids.values())
+
+    def test_bandwidth_is_what_the_kernel_gives(self):
+        network = self.folder / "network.json"
+        network.write_text('{"scenario": 1, "default": {"bandwidth": "60MB/s"}}')
+        done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", network, "--ranks", "4", "--", BIN / "piperun", self.plan(),
+                               "--network", "real", "--no-secret", "--steps", "12", "--adapt=observe", "--json", "--quiet"],
+                              capture_output=True, text=True, timeout=HANG)
+        if done.returncode == 77:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, OK, done.stderr)
+        links = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])["adapt"]["estimates"]["links"]
+        self.assertEqual(len(links), 6)
+        self.assertTrue(all(each["bandwidth"] > 1e6 and each["latency_us"] > 0 for each in links), links)
+        judge(self, "bandwidth as measured", max(abs(each["bandwidth"] / 60e6 - 1) for each in links), 0.1)
 
     def test_all_that_is_said_wrong(self):
         plan = self.plan()

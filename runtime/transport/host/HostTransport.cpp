@@ -232,9 +232,10 @@ Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
                                 rank, frame.bytes, stream->work.out().bytes)));
     return {};
   }
-  // A credit goes there, waits for the send, and data come back: half of what is not waiting is one way.
-  stream->first = clock.now();
-  stream->latency = std::max<Time>(stream->first - stream->since - frame.waited, 0) / 2;
+  Peer &peer = peers.at(rank);
+  stream->waited = frame.waited;
+  const Time round = std::max<Time>(clock.now() - stream->since - frame.waited, 0);
+  peer.roundTrip = peer.roundTrip < round ? peer.roundTrip + (round - peer.roundTrip) / 64 : round;
   return stream->work.out();
 }
 
@@ -272,14 +273,17 @@ void HostTransport::leaveWire(Stream &stream) {
 }
 
 /// Where the wire is emulated its deadlines are what is measured, so that a busy machine does not look like a slow
-/// network; on a real network it is from the first to the last byte.
-void HostTransport::measure(const Stream &stream, Time end) const {
-  const plan::Bytes bytes = stream.work.operation().bytes;
-  if (real())
-    options.meter->transferred(stream.peer(), stream.first - stream.latency, end, stream.latency,
-                               stream.work.out().bytes);
-  else
-    options.meter->transferred(stream.peer(), stream.start, stream.arrival, stream.arrival - stream.end, bytes);
+/// network. On a real network a credit goes there and may wait for the send, then the data come: of the round trip half
+/// is their latency.
+void HostTransport::measure(const Stream &stream, Time end) {
+  if (!real()) {
+    options.meter->transferred(stream.peer(), stream.start, stream.arrival, stream.arrival - stream.end,
+                               stream.work.operation().bytes);
+    return;
+  }
+  const Time latency = peers.at(stream.peer()).roundTrip / 2;
+  const Time took = std::max(end - stream.since - stream.waited - latency, latency);
+  options.meter->transferred(stream.peer(), end - took, end, latency, stream.work.out().bytes);
 }
 
 void HostTransport::at(Stream &stream, Time time, void (HostTransport::*then)(Stream &)) {

@@ -77,8 +77,7 @@ private:
     Time start = 0;       // when the transfer starts
     Time end = 0;         // when the wire is free
     Time arrival = 0;     // when the data are there
-    Time first = 0;       // of a receive: when its data began to come
-    Time latency = 0;     // and for how long they were on their way before, on a real network
+    Time waited = 0;      // of a receive: for how long its credit waited for the send
     bool written = false; // whether the payload has left, has arrived, or the total is there
     asio::steady_timer timer;
     bool isSum() const { return plan::isCollective(work.operation().kind); }
@@ -93,6 +92,7 @@ private:
     std::optional<wire::Frame> credit; // of the receive that the peer has posted
     Time creditAt = 0;                 // when that came
     Time linkFree = 0;                 // when the link from here to the peer is free
+    Time roundTrip = INT64_MAX;        // the least that a credit and the first of its data took, lately
   };
   class Doorbell;
 
@@ -118,7 +118,7 @@ private:
   simulate::Scenario::Passage passage(const Stream &stream) const;
   void holdWire(Stream &stream);
   void leaveWire(Stream &stream);
-  void measure(const Stream &stream, Time end) const;
+  void measure(const Stream &stream, Time end);
   void at(Stream &stream, Time time, void (HostTransport::*then)(Stream &));
 
   void onCredit(int32_t peer, const wire::Frame &frame) override;

@@ -1,7 +1,7 @@
 // A checkpoint's files: what is written is read again, what is not whole is not.
 #include "runtime/launch/Checkpoint.h"
+#include "test/launch/TempFolder.h"
 #include "test/plan/MakePlan.h"
-#include "test/runtime/TempFolder.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,6 @@
 // What attempts leave for the trace of the one that comes to the end.
 #include "runtime/launch/KeptEvents.h"
-#include "test/runtime/TempFolder.h"
+#include "test/launch/TempFolder.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,0 +1,157 @@
+// The controller's part in a run, from the meeting to the reports, with played processes.
+#include "test/launch/Played.h"
+#include "test/launch/TempFolder.h"
+
+using namespace pipec;
+using namespace pipec::runtime;
+using pipec::test::kLong;
+using pipec::test::kShort;
+using pipec::test::Played;
+
+namespace {
+
+TEST(Controller, FromTheMeetingToTheReports) {
+  Played p(2, kLong, 8);
+  p.meet();
+  EXPECT_EQ(p.last(1, "table").at("endpoints").size(), 2u);
+  EXPECT_EQ(p.last(1, "permit").at("until"), 4);
+  p.say(1, {{"type", "progress"}, {"step", 2}, {"needs", 2}});
+  ASSERT_TRUE(p.until([&] { return p.last(0, "permit").at("until") == 6; }));
+  EXPECT_EQ(p.last(0, "permit").at("last"), false);
+  p.say(0, {{"type", "progress"}, {"step", 8}, {"needs", 8}});
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
+  Message report = toJson(RankReport{});
+  report["type"] = "report";
+  p.allSay(report);
+  ASSERT_TRUE(p.hears(1, "finish"));
+  EXPECT_TRUE(p.controller->outcome().ok());
+  EXPECT_EQ(p.controller->result().end, 8);
+  EXPECT_EQ(p.controller->result().ended, "done");
+}
+
+TEST(Controller, SwapsOnceAllHaveAgreed) {
+  Played p(2, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("second", answer);
+  ASSERT_TRUE(p.hears(1, "prepare"));
+  p.say(0, p.prepared(1));
+  p.say(0, {{"type", "progress"}, {"step", 1}, {"needs", 1}});
+  ASSERT_TRUE(p.until([&] { return p.last(0, "permit").at("until") == 5; }));
+  EXPECT_EQ(p.last(0, "permit").at("epoch"), 0); // rank 1 has not agreed
+  EXPECT_FALSE(answer.came);
+  p.say(1, p.prepared(1));
+  p.say(0, {{"type", "progress"}, {"step", 2}, {"needs", 2}});
+  ASSERT_TRUE(p.until([&] { return answer.came; }));
+  EXPECT_TRUE(answer.status.ok()) << answer.status.message;
+  ASSERT_TRUE(answer.epoch);
+  EXPECT_EQ(answer.epoch->epoch, 1);
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("epoch") == 1; }));
+  EXPECT_EQ(p.last(1, "permit").at("program"), 1);
+  EXPECT_EQ(p.controller->status().at("running"), "variant 1 (second)");
+}
+
+TEST(Controller, SwapToWhatRunsChangesNothing) {
+  Played p(2, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("0", answer);
+  EXPECT_TRUE(answer.came && answer.status.ok());
+  EXPECT_TRUE(p.last(0, "prepare").is_null());
+}
+
+TEST(Controller, ARankThatRejectsASwapIsNamedAndTheRunGoesOn) {
+  Played p(3, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("1", answer);
+  ASSERT_TRUE(p.hears(2, "prepare"));
+  p.say(0, p.prepared(1));
+  p.say(1, p.prepared(1, Code::Check, "not with me"));
+  p.say(2, p.prepared(1));
+  ASSERT_TRUE(p.until([&] { return answer.came; }));
+  EXPECT_EQ(answer.status.code, Code::Check);
+  EXPECT_EQ(answer.status.message, "rank 1 refused: not with me");
+  p.say(0, {{"type", "progress"}, {"step", 10}, {"needs", 10}});
+  ASSERT_TRUE(p.until([&] { return p.last(2, "permit").at("until") == 14; }));
+  EXPECT_EQ(p.last(2, "permit").at("epoch"), 0);
+  EXPECT_FALSE(p.controller->failing());
+}
+
+TEST(Controller, ARankThatDoesNotAnswerMeansNoSwap) {
+  Played p(2, kShort);
+  p.meet();
+  Played::Answer answer;
+  p.swap("1", answer);
+  p.say(0, p.prepared(1));
+  ASSERT_TRUE(p.until([&] { return answer.came; }));
+  EXPECT_EQ(answer.status.message, "rank 1 did not answer within 1 s: no swap");
+  p.say(1, p.prepared(1)); // too late
+  p.say(0, {{"type", "progress"}, {"step", 3}, {"needs", 3}});
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("until") == 7; }));
+  EXPECT_EQ(p.last(1, "permit").at("epoch"), 0);
+}
+
+TEST(Controller, WhoDoesNotComeToTheMeetingIsNamed) {
+  Played p(2, kLong, 100, "", kShort);
+  p.say(0, {{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 1}});
+  ASSERT_TRUE(p.hears(0, "end"));
+  EXPECT_NE(p.controller->outcome().message.find("rank 1 did not come to the meeting within 1 s"), std::string::npos);
+}
+
+TEST(Controller, AFailureIsToldToTheOthers) {
+  Played p(2, kLong);
+  p.meet();
+  Played::Answer answer;
+  p.swap("1", answer);
+  p.say(1, {{"type", "failed"}, {"message", "rank 1: no more"}});
+  ASSERT_TRUE(p.hears(0, "end"));
+  EXPECT_EQ(p.last(0, "end").at("message"), "rank 1: no more");
+  EXPECT_EQ(p.controller->outcome().code, Code::Run);
+  ASSERT_TRUE(answer.came);
+  EXPECT_EQ(answer.status.message, "the run has failed: rank 1: no more");
+}
+
+TEST(Controller, StopEndsAtWhatIsPermitted) {
+  Played p(2, kLong);
+  p.meet();
+  bool told = false;
+  p.controller->stop("SIGINT", [&](const Status &status) { told = status.ok(); });
+  ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
+  EXPECT_EQ(p.last(1, "permit").at("until"), 4);
+  EXPECT_FALSE(told);
+  Message report = toJson(RankReport{});
+  report["type"] = "report";
+  p.controller->stop("stop"); // what was asked for already
+  p.allSay(report);
+  ASSERT_TRUE(p.until([&] { return told; }));
+  EXPECT_EQ(p.controller->result().ended, "SIGINT");
+  EXPECT_EQ(p.controller->result().end, 4);
+}
+
+class ControllerOfCheckpoints : public test::TempFolder {};
+
+// Rank 0 has saved twice before rank 1 has once.
+TEST_F(ControllerOfCheckpoints, OfProcessesThatAreApart) {
+  Played p(2, kLong, 100, folder);
+  p.meet();
+  auto save = [&](size_t rank, int64_t step) {
+    p.say(rank, {{"type", "saved"}, {"step", step}, {"name", "x"}, {"bytes", 1}, {"hash", "0"}});
+  };
+  save(0, 10);
+  save(0, 20);
+  save(1, 10);
+  EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 10; }));
+  save(1, 20);
+  EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 20; }));
+}
+
+TEST(Controller, AMessageThatMakesNoSenseEndsThatProcess) {
+  Played p(2, kLong);
+  p.meet();
+  p.say(0, {{"type", "progress"}, {"step", "far"}});
+  ASSERT_TRUE(p.until([&] { return p.controller->failing(); }));
+  EXPECT_NE(p.controller->outcome().message.find("it sent a message that cannot be read"), std::string::npos);
+}
+
+} // namespace
