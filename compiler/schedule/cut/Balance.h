@@ -13,11 +13,11 @@ using Work = __int128; // ps; sums over all ranks may pass 2^63
 
 /// What a step takes of a rank, whatever its order, by layers. A layer's work goes with it to its rank.
 struct CutWork {
-  std::vector<Time> layers;     // each one's passes over all microbatches, and its update
-  Time perStage = 0;            // what a stage takes beside its layers
-  std::vector<int32_t> rankOf;  // stage → rank, of all copies
-  int32_t copies = 1;           // pipelines side by side, cut alike
-  std::vector<int64_t> percent; // of its work, what it takes each rank; empty: as much as it says
+  std::vector<Time> layers;          // each one's passes over all microbatches, and its update
+  Time perStage = 0;                 // what a stage takes beside its layers
+  std::vector<int32_t> rankOf;       // stage → rank, of all copies
+  int32_t copies = 1;                // pipelines side by side, cut alike
+  std::vector<int64_t> percent = {}; // of its work, what it takes each rank; empty: as much as it says
 
   size_t stages() const { return rankOf.size() / size_t(copies); }
 };
