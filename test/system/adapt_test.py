@@ -2,6 +2,7 @@
 import collections
 import json
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -20,6 +21,18 @@ tensors: {{boundary: 1MiB, activation: 1MiB, weight_context: 1MiB}}
 schedule: 1f1b
 variants: [{{schedule: 1f1b}}, {{schedule: {{name: kfkb, k: 2}}}}, {{schedule: {{name: kfkb, k: 4}}}}]
 """
+
+
+def children_of(pid):
+    """{pid: command line} of the processes that it has started."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if int((folder / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1]) == pid:
+                found[int(folder.name)] = (folder / "cmdline").read_text(errors="replace")
+        except OSError:
+            pass  # ended meanwhile
+    return found
 
 
 class AdaptTest(ToolTest):
@@ -137,12 +150,42 @@ class AdaptTest(ToolTest):
         self.assertTrue(all(each["bandwidth"] > 1e6 and each["latency_us"] > 0 for each in links), links)
         judge(self, "bandwidth as measured", max(abs(each["bandwidth"] / 60e6 - 1) for each in links), 0.1)
 
+    def test_plans_made_anew_and_what_becomes_of_their_maker(self):
+        plan, network = self.compile(SPECS / "replan.yaml"), self.folder / "network.json"
+        network.write_text('{"scenario": 1, "links": [{"from": 1, "to": 2, "bandwidth": "200MB/s"}, {"from": 2, "to": 1, "bandwidth": "200MB/s"}]}')
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--network", network, "--adapt")
+        until(lambda: self.status(control)["adapt"]["estimates"]["links"], "measurements")
+        done = tool("pipec", "replan", SPECS / "replan.yaml", "--control", control, "--once", "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        loaded = json.loads(done.stdout)["loaded"]
+        self.assertTrue(loaded.startswith("slack"), done.stdout)
+        until(lambda: self.status(control)["running"].startswith("slack"), "the plan that was loaded")
+        run, _ = self.end(launcher, control)
+        self.assertEqual(run["adapt"]["replans"], 1)
+        self.assertIn(2, run["adapt"]["ran"])
+
+        launcher, control, _ = self.start(plan, "--steps", 100000, "--replan", SPECS / "replan.yaml")
+        children = until(lambda: [pid for pid, words in children_of(launcher.pid).items() if "\0replan\0" in words], "pipec replan")
+        os.kill(children[0], signal.SIGKILL)
+        step = self.status(control)["step"]
+        until(lambda: self.status(control)["step"] > step + 10, "ten steps more")
+        damaged = self.folder / "damaged.pipe"
+        content = bytearray(plan.read_bytes())
+        content[len(content) // 2] ^= 1
+        damaged.write_bytes(content)
+        self.ask(control, "load", damaged, code=INPUT)
+        _, messages = self.end(launcher, control)
+        self.assertIn("pipec replan was killed by signal 9: the run goes on as it is", messages)
+        self.nobody_is_left(children)
+
     def test_all_that_is_said_wrong(self):
         plan = self.plan()
         for arguments, code, says in (
                 ([plan, "--local", "--adapt=often"], USAGE, "--adapt: expected on, observe or profile, found 'often'"),
                 ([plan, "--local", "--adapt=off"], USAGE, "--adapt: expected on, observe or profile, found 'off'"),
                 ([plan, "--local", "--adapt", "--swap-every", 2], USAGE, "both say which variant a step runs"),
+                ([plan, "--local", "--replan", "x.yaml", "--swap-every", 2], USAGE, "both say which plan a step runs"),
+                ([plan, "--local", "--replan", SPECS / "v-half.yaml"], INPUT, "nothing can be planned for this run by this spec"),
                 (["--control", self.folder / "nobody", "adapt", "on"], RUN, f"no run listens at {self.folder / 'nobody'}"),
                 (["--control", self.folder / "nobody", "adapt"], USAGE, "adapt takes on, observe or off, 0 given")):
             done = tool("piperun", *arguments)

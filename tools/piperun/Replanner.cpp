@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -72,6 +73,17 @@ Replanner::~Replanner() {
   std::error_code ignored;
   if (!folder.empty())
     std::filesystem::remove_all(folder, ignored);
+}
+
+void Replanner::watch() {
+  int how = 0;
+  if (child <= 0 || ::waitpid(child, &how, WNOHANG) != child)
+    return;
+  child = -1;
+  if (WIFSIGNALED(how))
+    spdlog::warn("pipec replan was killed by signal {}: the run goes on as it is", WTERMSIG(how));
+  else if (WEXITSTATUS(how) != 0)
+    spdlog::warn("pipec replan ended with exit code {}: the run goes on as it is", WEXITSTATUS(how));
 }
 
 Status Replanner::check(const std::string &given, const std::string &plan) {

@@ -22,6 +22,8 @@ public:
   Status makeSocket(std::string &path);
   /// Starts it; it asks the run at the socket until that ends.
   Status start(const std::string &control);
+  /// Says so, once, if it has ended meanwhile: the run goes on without it. To call now and then.
+  void watch();
 
 private:
   std::string pipec;

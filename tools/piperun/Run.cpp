@@ -192,7 +192,10 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   if (status.ok())
     status = openFolder(a, *prepared.plan, false, hold, setup.resume);
   Progress progress(*prepared.plan, !a.quiet && !a.verbose);
-  setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
+  setup.progressed = [&](int64_t step) {
+    progress.reached(step, a.steps);
+    replanner.watch();
+  };
   bool replans = !a.replan.empty();
   const auto started = [&](const runtime::LocalResult &) {
     if (!std::exchange(replans, false))
@@ -251,7 +254,10 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
   if (status.ok() && rank == 0 && !a.replan.empty())
     status = replanner.start(path);
   Progress progress(*prepared.plan, rank == 0 && !a.quiet && !a.verbose);
-  setup.progressed = [&](int64_t step) { progress.reached(step, a.steps); };
+  setup.progressed = [&](int64_t step) {
+    progress.reached(step, a.steps);
+    replanner.watch();
+  };
   if (status.ok())
     status = runtime::runJoined(setup, outcome.result.run);
   progress.clear();
