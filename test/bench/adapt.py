@@ -92,7 +92,7 @@ def users(rng, network):
 
 def scenario(network, ranks, rng):
     def rate(count):
-        return f"{network['MB'] * 1000 // (1 + count)}kB/s"
+        return f"{int(network['MB'] * 1000 // (1 + count))}kB/s"
     own = {"bandwidth": rate(0), "latency": f"{network['us']}us"}
     links = []
     for link in range(ranks - 1):
@@ -107,9 +107,9 @@ def scenario(network, ranks, rng):
 
 
 def scaled(load, network, scale):
-    """Both that much shorter."""
-    load = {**load, **{key: load[key] / scale for key in ("f0_ms", "f1_ms")}, "msg": int(load["msg"] / scale)}
-    network = {**network, "scale": scale, **{key: network[key] / scale for key in ("us", "on", "off", "window", "regime")
+    """Both that much shorter. Messages and bandwidths also shrink together, so that a machine can carry what really travels."""
+    load = {**load, **{key: load[key] / scale for key in ("f0_ms", "f1_ms")}, "msg": int(load["msg"] / scale / scale)}
+    network = {**network, "scale": scale, "MB": network["MB"] / scale, **{key: network[key] / scale for key in ("us", "on", "off", "window", "regime")
                                              if key in network and scale != 1}}
     return load, network
 
