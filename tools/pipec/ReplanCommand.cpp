@@ -1,6 +1,7 @@
 // `pipec replan`: asks a run what it has measured, plans for that, and offers the run what pays.
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
+#include "compiler/replan/Round.h"
 #include "runtime/launch/Control.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Load.h"
@@ -10,7 +11,6 @@
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
-#include "tools/pipec/Replan.h"
 #include "tools/pipec/SearchRows.h"
 
 #include <fmt/format.h>

@@ -187,10 +187,8 @@ const Subcommand kSubcommands[] = {
      },
      pipec::explainCommand},
     {"replan", "plan anew for what a run that adapts has measured, and let it choose what pays",
-     "pipec compile specs/replan.yaml -o replan.pipe\n"
-     "piperun replan.pipe --local --adapt --steps 1000 --control run.sock &\n"
-     "pipec replan specs/replan.yaml --control run.sock\n"
-     "pipec replan specs/replan.yaml --check replan.pipe",
+     "pipec compile specs/replan.yaml -o replan.pipe && pipec replan specs/replan.yaml --check replan.pipe\n"
+     "piperun replan.pipe --local --steps 40 --replan specs/replan.yaml",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        set(app, options);

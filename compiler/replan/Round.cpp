@@ -1,4 +1,4 @@
-#include "tools/pipec/Replan.h"
+#include "compiler/replan/Round.h"
 
 #include "runtime/adapt/Forecast.h"
 

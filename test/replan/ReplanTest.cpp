@@ -1,5 +1,5 @@
 // Plans for what a run measured: their order is that of a compile for such a network, their figures the spec's.
-#include "compiler/driver/Replan.h"
+#include "compiler/replan/Replan.h"
 
 #include "compiler/driver/Files.h"
 #include "compiler/schedule/model/Random.h"

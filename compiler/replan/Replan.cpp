@@ -1,4 +1,4 @@
-#include "compiler/driver/Replan.h"
+#include "compiler/replan/Replan.h"
 
 #include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
