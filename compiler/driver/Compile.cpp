@@ -282,6 +282,7 @@ private:
     if (!withOwn(made.problem) || !llvm::all_of(made.alternatives, withOwn))
       return Code::Input;
     setTimes(made.problem, made.variant);
+    made.variant.cutBound = 0; // of other times
     plan::Time span = 0;
     Status status = plan::verify(made.variant);
     if (status.ok())

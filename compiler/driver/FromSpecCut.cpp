@@ -35,6 +35,8 @@ schedule::CutWork workOf(const spec::Spec &spec, const schedule::Problem &proble
     work.perStage = -2 * problem.slices * microbatches;
   if (!spec.layers->optimizer.list)
     work.perStage += spec.layers->optimizer[0];
+  for (int32_t rank = 0; spec.measured && rank != problem.ranks; ++rank)
+    work.percent.push_back(spec.measured->percentOf(rank));
   return work;
 }
 

@@ -197,4 +197,40 @@ TEST(Virtual, EstimatesAndPredictionsAreRightWhereNothingChanges) {
   EXPECT_NEAR(double(last.predicted[last.to]), double(course.steps.back()), 0.01 * double(course.steps.back()));
 }
 
+/// Plans that are made in a run come two seconds after they were begun; of too many those that came first go, and
+/// neither those of the run's own plan nor the one that runs.
+TEST(Virtual, PlansComeAndTheOldestGo) {
+  const std::vector<const plan::Variant *> own = candidatesOf(threeVariants());
+  std::vector<Time> begun;
+  std::vector<size_t> present;
+  adapt::Replanner replanner;
+  replanner.every = 10 * kStep;
+  replanner.takes = kStep / 2;
+  replanner.plan = [&](Time at, const adapt::Estimator &estimates, const std::vector<const plan::Variant *> &now) {
+    begun.push_back(at);
+    present.push_back(now.size());
+    EXPECT_EQ(estimates.links().size(), 6u);
+    EXPECT_TRUE(std::equal(own.begin(), own.end(), now.begin()));
+    return std::vector<const plan::Variant *>(4, own[begun.size() % 3]);
+  };
+  adapt::Course course;
+  std::vector<adapt::Decision> decisions;
+  ASSERT_TRUE(
+      adapt::adaptive(own, alternating(7 * kStep, 5 * kStep, kGB / 2), 80, course, decisions, nullptr, &replanner)
+          .ok());
+  ASSERT_GE(begun.size(), 5u);
+  for (size_t i = 0; i != begun.size(); ++i)
+    EXPECT_GE(begun[i], Time(i + 1) * replanner.every);
+  EXPECT_EQ(present[0], 3u);
+  EXPECT_EQ(present[1], 7u);
+  EXPECT_EQ(present.back(), adapt::kMostCandidates);
+  for (size_t i = 0; i != decisions.size(); ++i) {
+    const adapt::Decision &each = decisions[i];
+    const auto known = [](Time time) { return time != 0; };
+    EXPECT_LE(std::count_if(each.predicted.begin(), each.predicted.end(), known), ptrdiff_t(adapt::kMostCandidates));
+    EXPECT_NE(each.predicted[each.to], 0) << i; // it has not gone
+    EXPECT_EQ(each.from, course.ran[i]);
+  }
+}
+
 } // namespace

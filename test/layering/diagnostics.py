@@ -8,7 +8,7 @@ import re
 import sys
 
 FOLDERS = ["compiler/spec", "compiler/schedule", "compiler/program", "compiler/transfers", "compiler/passes",
-           "compiler/driver", "compiler/torch", "dialects"]
+           "compiler/driver", "compiler/replan", "compiler/torch", "dialects"]
 TESTS = ["lit-tests", "test"]
 # What a message is said with; the statement ends at a semicolon.
 SAID = re.compile(r"\b(?:emitError|emitOpError|attachNote|error|errors\.add|lookup\.errors\.add|refuse|fail|Refusal)\s*"

@@ -1,12 +1,12 @@
 #include "tools/pipec/AdaptReport.h"
 
 #include "compiler/driver/Files.h"
+#include "compiler/replan/Round.h"
 #include "runtime/adapt/AdaptJson.h"
 #include "runtime/adapt/VirtualRun.h"
 #include "runtime/plan/Text.h"
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Inputs.h"
-#include "tools/pipec/Replan.h"
 #include "tools/pipec/SearchRows.h"
 
 #include <fmt/format.h>

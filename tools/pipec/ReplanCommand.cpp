@@ -1,6 +1,7 @@
 // `pipec replan`: asks a run what it has measured, plans for that, and offers the run what pays.
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
+#include "compiler/replan/Round.h"
 #include "runtime/launch/Control.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Load.h"
@@ -10,11 +11,11 @@
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
-#include "tools/pipec/Replan.h"
 #include "tools/pipec/SearchRows.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -69,7 +70,7 @@ public:
       made.links[{each.at("from").get<int32_t>(), each.at("to").get<int32_t>()}] = {
           std::llround(each.at("latency_us").get<double>() * 1e6), each.at("bandwidth").get<int64_t>()};
     for (const Message &each : estimates.at("stages"))
-      made.percent[each.at("rank").get<int32_t>()] = each.at("percent").get<int64_t>();
+      made.percent[each.at("rank").get<int32_t>()] = std::clamp<int64_t>(each.at("percent").get<int64_t>(), 1, 100'000);
     return made;
   }
 

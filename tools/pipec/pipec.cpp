@@ -92,26 +92,6 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::reportCommand},
-    {"replan", "plan anew for what a run that adapts has measured, and let it choose what pays",
-     "pipec compile specs/replan.yaml -o replan.pipe\n"
-     "piperun replan.pipe --local --adapt --steps 1000 --control run.sock &\n"
-     "pipec replan specs/replan.yaml --control run.sock\n"
-     "pipec replan specs/replan.yaml --check replan.pipe",
-     [](CLI::App &app, pipec::CommandOptions &options) {
-       input(app, options, "the spec");
-       set(app, options);
-       auto *control = app.add_option("--control", options.control, "the socket of the run (piperun --control)")
-                           ->check(pipec::fileName());
-       app.add_option("--check", options.check, "a plan: only say whether plans of the spec may run in its place")
-           ->check(pipec::fileName())
-           ->excludes(control);
-       app.add_option("--every", options.every, "from one round to the next (default: 10s)");
-       app.add_option("--gain", options.gain, "that a step must gain at least, for a plan to be loaded (default: 2%)");
-       app.add_flag("--once", options.once, "one round (default: until the run ends)");
-       app.add_flag("--dry-run", options.dryRun, "load nothing");
-       json(app, options);
-     },
-     pipec::replanCommand},
     {"search", "the schedules that a spec allows, the best first; or time against memory",
      "pipec search specs/auto.yaml\n"
      "pipec search specs/auto.yaml --sweep memory",
@@ -206,6 +186,24 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::explainCommand},
+    {"replan", "plan anew for what a run that adapts has measured, and let it choose what pays",
+     "pipec compile specs/replan.yaml -o replan.pipe && pipec replan specs/replan.yaml --check replan.pipe\n"
+     "piperun replan.pipe --local --steps 40 --replan specs/replan.yaml",
+     [](CLI::App &app, pipec::CommandOptions &options) {
+       input(app, options, "the spec");
+       set(app, options);
+       auto *control = app.add_option("--control", options.control, "the socket of the run (piperun --control)")
+                           ->check(pipec::fileName());
+       app.add_option("--check", options.check, "a plan: only say whether plans of the spec may run in its place")
+           ->check(pipec::fileName())
+           ->excludes(control);
+       app.add_option("--every", options.every, "from one round to the next (default: 10s)");
+       app.add_option("--gain", options.gain, "that a step must gain at least, for a plan to be loaded (default: 2%)");
+       app.add_flag("--once", options.once, "one round (default: until the run ends)");
+       app.add_flag("--dry-run", options.dryRun, "load nothing");
+       json(app, options);
+     },
+     pipec::replanCommand},
     {"disasm", "a plan as text", "pipec compile specs/1f1b.yaml -o 1f1b.pipe && pipec disasm 1f1b.pipe --rank 0",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan");

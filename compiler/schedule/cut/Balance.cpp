@@ -195,20 +195,32 @@ Work busiest(const CutWork &work, const Cut &cut) {
       ofRank[rank] += own;
     }
   }
+  for (size_t rank = 0; rank != std::min(ofRank.size(), work.percent.size()); ++rank)
+    ofRank[rank] = ofRank[rank] * work.percent[rank] / 100;
   return *std::max_element(ofRank.begin(), ofRank.end());
+}
+
+/// Of all work, what should go to a stage: the slower its rank, the less.
+static Work shareOf(const CutWork &work, int64_t stage) {
+  constexpr Work kShare = 1'000'000;
+  return work.percent.empty() ? 1 : kShare / work.percent[size_t(work.rankOf[size_t(stage)])];
 }
 
 Cut sharedCut(const CutWork &work) {
   const auto count = int64_t(work.layers.size()), stages = int64_t(work.stages());
   const Work total = std::accumulate(work.layers.begin(), work.layers.end(), Work(0));
+  Work all = 0; // shares
+  for (int64_t s = 0; s != stages; ++s)
+    all += shareOf(work, s);
   Cut cut;
   int64_t from = 0;
-  Work done = 0;
+  Work done = 0, shares = 0;
   for (int64_t s = 0; s != stages; ++s) {
+    shares += shareOf(work, s);
     int64_t to = from;
     while (to < count - (stages - 1 - s) &&
            (to == from || s + 1 == stages ||
-            2 * (done * stages) + Work(work.layers[size_t(to)]) * stages <= 2 * (total * (s + 1))))
+            2 * (done * all) + Work(work.layers[size_t(to)]) * all <= 2 * (total * shares)))
       done += work.layers[size_t(to++)];
     cut.push_back(to - from);
     from = to;
@@ -220,6 +232,14 @@ Balance balance(const CutWork &work) {
   const Feasible feasible(work);
   Balance made;
   made.cut = sharedCut(work);
+  if (!work.percent.empty()) {
+    Work speed = 0; // of all ranks, in parts of what one does that takes as much as its work says
+    constexpr Work kParts = 1'000'000;
+    for (const int64_t percent : work.percent)
+      speed += (100 * kParts + percent - 1) / percent;
+    made.least = feasible.total() * kParts / speed;
+    return made;
+  }
   const Work most = busiest(work, made.cut);
   made.least = std::max(feasible.heaviest(), (feasible.total() + feasible.ranks - 1) / feasible.ranks);
   const int64_t count = feasible.count, table = feasible.ranks * count * count / 2;
@@ -249,6 +269,7 @@ Balance balance(const CutWork &work) {
 
 std::vector<Cut> slowestFastest(const CutWork &work) {
   CutWork each = work;
+  each.percent.clear();
   each.copies = 1;
   each.rankOf.resize(work.stages());
   std::iota(each.rankOf.begin(), each.rankOf.end(), 0);

@@ -1,4 +1,4 @@
-#include "tools/pipec/Replan.h"
+#include "compiler/replan/Round.h"
 
 #include "runtime/adapt/Forecast.h"
 
@@ -38,7 +38,7 @@ spec::Measured measuredOf(const adapt::Estimator &estimates) {
   for (const auto &[ends, each] : estimates.links())
     measured.links[ends] = {each.latency, each.bandwidth};
   for (const auto &[rank, each] : estimates.ranks())
-    measured.percent[rank] = each.percent;
+    measured.percent[rank] = std::max<int64_t>(each.percent, 1);
   return measured;
 }
 

@@ -1,8 +1,8 @@
-// One round of re-planning, whether beside a run (`pipec replan`) or in virtual time (`pipec report --replan`): plans
+// One round of planning anew, whether beside a run (`pipec replan`) or in virtual time (`pipec report --replan`): plans
 // for what was measured, held against what may be chosen already.
 #pragma once
 
-#include "compiler/driver/Replan.h"
+#include "compiler/replan/Replan.h"
 #include "runtime/adapt/Estimator.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-#include "compiler/driver/Replan.h"
+#include "compiler/replan/Replan.h"
 
 #include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
@@ -130,24 +130,54 @@ public:
     return false;
   }
 
-  /// Compiles a spec, and holds it against the plan. Nothing where it does not compile, or fit. `differs`: set where it
-  /// compiles and does not go with the plan.
-  std::optional<Replanned> compiled(const spec::Spec &spec, std::optional<Difference> &differs) {
+  /// Why a spec has no plan that may run.
+  struct Missing {
+    std::optional<Difference> differs; // from the plan that runs
+    bool isWrong = false;              // the spec, and not only too large for memory
+  };
+
+  /// Compiles a spec, and holds it against the plan.
+  std::optional<Replanned> compiled(const spec::Spec &spec, Missing &missing) {
     Compiled made;
-    Failure ignored;
-    if (!compile(spec, made, ignored, Said::Nothing))
+    Failure why;
+    missing.isWrong = !compile(spec, made, why, Said::Nothing) && why.code == Code::Input;
+    if (why.code != Code::Ok)
       return std::nullopt;
-    differs = difference(spec, made.plan, running);
-    if (differs)
+    missing.differs = difference(spec, made.plan, running);
+    if (missing.differs)
       return std::nullopt;
     made.plan.variants.front().name = nameOf(spec);
     made.bytes = plan::encode(made.plan);
     return Replanned{nameOf(spec), std::move(made.plan), std::move(made.bytes)};
   }
 
+  /// Compiles the spec's variants. One that is wrong is an error; one that does not fit, or does not go with the plan,
+  /// is left out where others do.
+  bool own(std::vector<Replanned> &made) {
+    for (const spec::Spec &each : specs) {
+      Missing missing;
+      if (std::optional<Replanned> plan = compiled(each, missing))
+        made.push_back(std::move(*plan));
+      else if (missing.isWrong)
+        return say(each);
+      else if (missing.differs && !differs)
+        differs.emplace(each, *missing.differs);
+    }
+    return true;
+  }
+
+  /// Why there is no plan at all; false.
+  bool sayWhy() { return differs ? refuse(differs->first, differs->second) : say(specs.front()); }
+
   Specs specs;
 
 private:
+  /// Why a spec does not compile.
+  bool say(const spec::Spec &spec) const {
+    Compiled ignored;
+    return compile(spec, ignored, failure);
+  }
+
   static std::string nameOf(const spec::Spec &spec) {
     return spec.variantName.empty() ? spec.schedule.name : spec.variantName;
   }
@@ -162,6 +192,7 @@ private:
   Failure &failure;
   MLIRContext context;
   FirstError first;
+  std::optional<std::pair<spec::Spec, Difference>> differs; // the first variant that does
   bool isRead = false;
 };
 
@@ -265,23 +296,14 @@ bool replan(const Source &source, const plan::Plan &running, const spec::Measure
   Specs &specs = replanning.specs;
   for (spec::Spec &each : specs)
     each.measured = measured;
-  Specs all = specs;
-  for (spec::Spec &each : moreOf(specs, running))
-    all.push_back(std::move(each));
-  std::optional<std::pair<spec::Spec, Difference>> differs;
-  for (const spec::Spec &each : all) {
-    std::optional<Difference> own;
-    if (std::optional<Replanned> plan = replanning.compiled(each, own))
+  if (!replanning.own(made))
+    return false;
+  for (const spec::Spec &each : moreOf(specs, running)) {
+    Replanning::Missing ignored;
+    if (std::optional<Replanned> plan = replanning.compiled(each, ignored))
       made.push_back(std::move(*plan));
-    else if (own && !differs)
-      differs.emplace(each, *own);
   }
-  if (!made.empty())
-    return true;
-  if (differs)
-    return replanning.refuse(differs->first, differs->second);
-  Compiled ignored;
-  return compile(specs.front(), ignored, failure); // which says why
+  return !made.empty() || replanning.sayWhy();
 }
 
 std::vector<Replanned> recut(const Source &source, const plan::Plan &running, const spec::Measured &measured) {
@@ -311,15 +333,8 @@ bool checkReplan(const Source &source, const plan::Plan &running, Failure &failu
   Replanning replanning(source, running, failure);
   if (!replanning.begin())
     return false;
-  for (const spec::Spec &each : replanning.specs) {
-    std::optional<Difference> differs;
-    if (replanning.compiled(each, differs))
-      return true;
-    if (differs)
-      return replanning.refuse(each, *differs);
-  }
-  Compiled ignored;
-  return compile(replanning.specs.front(), ignored, failure);
+  std::vector<Replanned> made;
+  return replanning.own(made) && (!made.empty() || replanning.sayWhy());
 }
 
 } // namespace pipec
