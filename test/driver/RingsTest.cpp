@@ -212,4 +212,107 @@ TEST_F(Agreement, someTimingWaitsForSmallerRings) {
   EXPECT_GT(judged, rounds(60));
 }
 
+/// `rings = any`: without a limit a plan like the other in all but the sizes of its rings, which bind in no timing
+/// where that can be; with a limit within it, with no smaller rings; and in any network as fast as with all slots.
+TEST_F(Agreement, compilesRingsForAnyTiming) {
+  Tight tight(23);
+  int wider = 0, faster = 0, between = 0;
+  for (int round = 0, last = rounds(150); round != last && !HasFailure(); ++round) {
+    RandomPipeline each = next(tight, round);
+    Made predicted = make(each);
+    if (!predicted.errors.empty())
+      continue;
+    each.anyRings = true;
+    SCOPED_TRACE("round " + std::to_string(round) + "\n" + each.text());
+    Made any = make(each);
+    ASSERT_EQ(any.errors, "");
+    const plan::Variant variant = any.lowered->variant;
+    if (!each.fillWeights) { // W fill what the compiler expects to be idle
+      judge(each, any);
+      // A send behind a receive on one queue is counted late, which predicted rings do not foresee.
+      const bool foreseen = each.communicator == "per_edge";
+      EXPECT_LE(any.lowered->result.makespan, predicted.lowered->result.makespan);
+      EXPECT_LE(any.lowered->span, predicted.lowered->span);
+      EXPECT_TRUE(!foreseen || any.lowered->result.makespan == predicted.lowered->result.makespan);
+      EXPECT_TRUE(!foreseen || any.lowered->span == predicted.lowered->span);
+    }
+    judgeFile(each, any);
+    Flights flights;
+    ASSERT_TRUE(simulate::inFlight(variant, flights).ok());
+    for (size_t rank = 0; rank != flights.size(); ++rank) {
+      const plan::Program &program = variant.programs[rank];
+      for (size_t r = 0; r != program.rings.size(); ++r) {
+        const plan::Ring &ring = program.rings[r];
+        const auto flight = std::find_if(flights[rank].begin(), flights[rank].end(), [&](const Flight &its) {
+          return its.peer == ring.peer && its.direction == ring.direction;
+        });
+        ASSERT_NE(flight, flights[rank].end());
+        EXPECT_TRUE(flight->freeSize() ? flight->bindsNever(ring.size) : ring.size == flight->transfers);
+        EXPECT_GE(ring.size, predicted.lowered->variant.programs[rank].rings[r].size);
+        wider += ring.size > predicted.lowered->variant.programs[rank].rings[r].size;
+      }
+    }
+    if (!each.fillWeights && !each.problem.globalNorm) {
+      simulate::Scenario network;
+      for (int32_t from = 0; from != each.problem.ranks; ++from)
+        for (int32_t to = 0; to != each.problem.ranks; ++to)
+          if (tight.random.chance(2))
+            network.links[{from, to}] = {{0, 0, Time(1) << tight.random.below(22)}};
+      const auto timeOf = [&](const plan::Variant &which) {
+        simulate::Options options;
+        options.steps = 3;
+        options.scenario = &network;
+        simulate::Result result;
+        EXPECT_TRUE(simulate::simulate(which, options, result).ok());
+        Time over = 0;
+        for (const simulate::RankResult &rank : result.ranks)
+          over = std::max(over, rank.over);
+        return over;
+      };
+      plan::Variant all = variant;
+      for (plan::Program &program : all.programs) {
+        program = emit::unrolled(program);
+        for (plan::Ring &ring : program.rings)
+          for (const Flight &flight : flights[size_t(program.rank)])
+            if (flight.peer == ring.peer && flight.direction == ring.direction)
+              ring.size = flight.transfers;
+        emit::rewait(program);
+      }
+      EXPECT_EQ(timeOf(variant), timeOf(all));
+      const bool sameOrder = [&] {
+        for (size_t r = 0; r != flights.size(); ++r)
+          if (any.words[r] != predicted.words[r])
+            return false;
+        return each.communicator == "per_edge";
+      }();
+      if (sameOrder) {
+        EXPECT_LE(timeOf(variant), timeOf(predicted.lowered->variant));
+        faster += timeOf(variant) < timeOf(predicted.lowered->variant);
+      }
+    }
+    each.problem.memoryLimit = tight.limit(variant, any.lowered->result);
+    each.anyRings = false;
+    Made tightPredicted = make(each);
+    each.anyRings = true;
+    Made tightAny = make(each);
+    EXPECT_EQ(tightAny.errors, tightPredicted.errors);
+    if (!tightAny.errors.empty())
+      continue;
+    const plan::Variant limited = tightAny.lowered->variant;
+    judgeFile(each, tightAny);
+    for (size_t rank = 0; rank != flights.size(); ++rank) {
+      EXPECT_LE(tightAny.lowered->result.ranks[rank].peak, each.problem.memoryLimit);
+      const plan::Program &own = limited.programs[rank];
+      for (size_t r = 0; r != own.rings.size(); ++r) {
+        EXPECT_GE(own.rings[r].size, tightPredicted.lowered->variant.programs[rank].rings[r].size);
+        between += own.rings[r].size > tightPredicted.lowered->variant.programs[rank].rings[r].size &&
+                   own.rings[r].size < variant.programs[rank].rings[r].size;
+      }
+    }
+  }
+  EXPECT_GT(wider, rounds(300));
+  EXPECT_GT(faster, rounds(4));
+  EXPECT_GT(between, rounds(10));
+}
+
 } // namespace
