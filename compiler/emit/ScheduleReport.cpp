@@ -164,8 +164,8 @@ Status addRings(const plan::Plan &plan, PlanReport &report) {
     own.bindingRings.emplace();
     for (const plan::Program &program : variant.programs) {
       own.rings += program.rings.size();
-      for (const simulate::Flight &flight : flights[size_t(program.rank)])
-        for (const plan::Ring &ring : program.rings)
+      for (const plan::Ring &ring : program.rings)
+        for (const simulate::Flight &flight : flights[size_t(program.rank)])
           if (ring.peer == flight.peer && ring.direction == flight.direction && !flight.bindsNever(ring.size))
             own.bindingRings->push_back(
                 {program.rank, ring.peer, ring.direction, ring.size, flight.freeSize(ring.size + 1)});
