@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 namespace pipec::emit {
 
@@ -25,6 +26,9 @@ double mean(const std::vector<plan::Time> &times) {
 
 /// time / bound − 1.
 double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
+
+/// Of longer variants it is not said which rings bind: it takes a hundred bytes and more an instruction to find out.
+constexpr int64_t kMostJudged = int64_t(1) << 24;
 
 nlohmann::ordered_json json(const BindingRing &ring) {
   return {{"rank", ring.rank},
@@ -150,22 +154,22 @@ Status report(const plan::Plan &plan, PlanReport &report) {
 Status addRings(const plan::Plan &plan, PlanReport &report) {
   for (size_t v = 0; v != plan.variants.size(); ++v) {
     const plan::Variant &variant = plan.variants[v];
+    Report &own = report.variants[v];
+    if (std::accumulate(own.instructions.begin(), own.instructions.end(), int64_t(0)) > kMostJudged)
+      continue;
     std::vector<std::vector<simulate::Flight>> flights;
     if (Status status = simulate::inFlight(variant, flights); !status.ok())
       return status;
-    Report &own = report.variants[v];
     own.rings = 0;
     own.bindingRings.emplace();
-    for (const plan::Program &program : variant.programs)
-      for (const plan::Ring &ring : program.rings) {
-        ++own.rings;
-        const auto &flight = *std::find_if(
-            flights[size_t(program.rank)].begin(), flights[size_t(program.rank)].end(),
-            [&](const simulate::Flight &each) { return each.peer == ring.peer && each.direction == ring.direction; });
-        if (!flight.bindsNever(ring.size))
-          own.bindingRings->push_back(
-              {program.rank, ring.peer, ring.direction, ring.size, flight.freeSize(ring.size + 1)});
-      }
+    for (const plan::Program &program : variant.programs) {
+      own.rings += program.rings.size();
+      for (const plan::Ring &ring : program.rings)
+        for (const simulate::Flight &flight : flights[size_t(program.rank)])
+          if (ring.peer == flight.peer && ring.direction == flight.direction && !flight.bindsNever(ring.size))
+            own.bindingRings->push_back(
+                {program.rank, ring.peer, ring.direction, ring.size, flight.freeSize(ring.size + 1)});
+    }
   }
   return {};
 }

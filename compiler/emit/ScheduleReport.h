@@ -54,7 +54,7 @@ Status report(const plan::Plan &plan, PlanReport &report);
 /// The figures of one variant from a walk that has been made.
 Report report(const plan::Variant &variant, const simulate::Result &result);
 
-/// Finds the rings of every variant that bind in some timing.
+/// Finds the rings of every variant that bind in some timing. Variants of more than 2^24 instructions are left out.
 Status addRings(const plan::Plan &plan, PlanReport &report);
 
 /// Simulates so many steps of every variant under a network.

@@ -18,7 +18,8 @@ struct LowerOptions {
 
 /// The programs as a variant of a plan, without certificate. The i-th instruction that a rank executes is instruction i
 /// of its program in the set. An instruction gets a wait for each hand-over and each use from another queue. The first
-/// users of a ring's slots also wait for the slots' last users in the step before.
+/// users of a ring's slots also wait for the slots' last users in the step before, the first of a ring that is drained
+/// for all of them.
 plan::Variant lower(const ProgramSet &set, const LowerOptions &options = {});
 
 /// Programs lowered, judged by the rules of plans, and walked.
