@@ -1,6 +1,7 @@
 #include "compiler/emit/ScheduleReport.h"
 
 #include "runtime/plan/Text.h"
+#include "runtime/simulate/InFlight.h"
 #include "runtime/simulate/Steps.h"
 
 #include <fmt/format.h>
@@ -24,6 +25,14 @@ double mean(const std::vector<plan::Time> &times) {
 
 /// time / bound − 1.
 double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
+
+nlohmann::ordered_json json(const BindingRing &ring) {
+  return {{"rank", ring.rank},
+          {"peer", ring.peer},
+          {"direction", ring.direction == plan::Direction::Send ? "send" : "recv"},
+          {"size", ring.size},
+          {"free_size", ring.freeSize ? nlohmann::ordered_json(*ring.freeSize) : nlohmann::ordered_json()}};
+}
 
 nlohmann::ordered_json json(const Report &report) {
   const plan::Certificate &certificate = report.certificate;
@@ -57,6 +66,11 @@ nlohmann::ordered_json json(const Report &report) {
   }
   if (!report.recompute.empty())
     object["recompute"] = report.recompute;
+  if (report.bindingRings) {
+    object["rings_that_bind"] = nlohmann::ordered_json::array();
+    for (const BindingRing &ring : *report.bindingRings)
+      object["rings_that_bind"].push_back(json(ring));
+  }
   if (report.steps.empty())
     return object;
   auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
@@ -78,6 +92,22 @@ std::string stepsText(const std::vector<plan::Time> &steps) {
   for (size_t s = 0; s != std::min(steps.size(), kShown); ++s)
     text += fmt::format("{} {:>10.3f}", s % 8 == 0 ? fmt::format("\n  step {:>5}", s) : "", milliseconds(steps[s]));
   return text + (steps.size() > kShown ? fmt::format("\n  … {} more\n", steps.size() - kShown) : "\n");
+}
+
+/// "0 to 1: 2 of 4": of what rank 0 sends to rank 1. Lines of four.
+std::string ringsText(const std::vector<BindingRing> &rings, size_t all) {
+  constexpr size_t kShown = 12;
+  std::string text = fmt::format("  {:<9} {:>12}   of {} bind in some timing{}", "rings", rings.size(), all,
+                                 rings.empty() ? "" : "; their slots, of those with which they bind in none");
+  for (size_t r = 0; r != std::min(rings.size(), kShown); ++r) {
+    const BindingRing &ring = rings[r];
+    text += fmt::format("{}   {:<20}", r % 4 == 0 ? "\n " : "",
+                        fmt::format("{} {} {}: {} {}", ring.rank,
+                                    ring.direction == plan::Direction::Send ? "to" : "from", ring.peer, ring.size,
+                                    ring.freeSize ? fmt::format("of {}", *ring.freeSize) : "(any would)"));
+    text.erase(text.find_last_not_of(' ') + 1);
+  }
+  return text + (rings.size() > kShown ? fmt::format("\n    … {} more\n", rings.size() - kShown) : "\n");
 }
 
 } // namespace
@@ -113,6 +143,29 @@ Status report(const plan::Plan &plan, PlanReport &report) {
     if (Status status = simulate::prove(variant, result); !status.ok())
       return status;
     report.variants.push_back(emit::report(variant, result));
+  }
+  return {};
+}
+
+Status addRings(const plan::Plan &plan, PlanReport &report) {
+  for (size_t v = 0; v != plan.variants.size(); ++v) {
+    const plan::Variant &variant = plan.variants[v];
+    std::vector<std::vector<simulate::Flight>> flights;
+    if (Status status = simulate::inFlight(variant, flights); !status.ok())
+      return status;
+    Report &own = report.variants[v];
+    own.rings = 0;
+    own.bindingRings.emplace();
+    for (const plan::Program &program : variant.programs)
+      for (const plan::Ring &ring : program.rings) {
+        ++own.rings;
+        const auto &flight = *std::find_if(
+            flights[size_t(program.rank)].begin(), flights[size_t(program.rank)].end(),
+            [&](const simulate::Flight &each) { return each.peer == ring.peer && each.direction == ring.direction; });
+        if (!flight.bindsNever(ring.size))
+          own.bindingRings->push_back(
+              {program.rank, ring.peer, ring.direction, ring.size, flight.freeSize(ring.size + 1)});
+      }
   }
   return {};
 }
@@ -172,6 +225,8 @@ std::string reportText(const PlanReport &report) {
           "  {:<9} {:>12}   stages that run their forward again: {}\n", "recompute", variant.recompute.size(),
           variant.recompute.size() == size_t(variant.stages) ? "all"
                                                              : fmt::format("[{}]", fmt::join(variant.recompute, ", ")));
+    if (variant.bindingRings)
+      text += ringsText(*variant.bindingRings, variant.rings);
     text += fmt::format("  {:<9} {:>12}   instructions a rank and step ({} on the shortest)\n", "program",
                         *mostInstructions, *fewest);
     if (!variant.steps.empty())

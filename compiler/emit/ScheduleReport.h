@@ -13,6 +13,14 @@
 
 namespace pipec::emit {
 
+/// A ring of transfer buffers that delays something in some timing (runtime/simulate/InFlight.h).
+struct BindingRing {
+  int32_t rank = 0, peer = 0;
+  plan::Direction direction = plan::Direction::Send;
+  uint32_t size = 0;                // slots
+  std::optional<uint32_t> freeSize; // the least larger size that delays nothing; none: every size does
+};
+
 /// Figures of one variant, from one walk of it.
 struct Report {
   std::string schedule, variant; // names; empty where the plan has none
@@ -27,10 +35,12 @@ struct Report {
     plan::Time makespan = 0, span = 0;
   };
   std::optional<Bounds> atOwnMemory;
-  std::vector<int32_t> cut;       // layers of each stage, where pipec chose them
-  plan::Time cutBound = 0;        // no cut has a plan that takes less
-  std::vector<int32_t> recompute; // the stages that run their forward again
-  std::vector<plan::Time> steps;  // under a network, each step's time; empty: none was asked about
+  std::vector<int32_t> cut;                             // layers of each stage, where pipec chose them
+  plan::Time cutBound = 0;                              // no cut has a plan that takes less
+  std::vector<int32_t> recompute;                       // the stages that run their forward again
+  size_t rings = 0;                                     // of all ranks
+  std::optional<std::vector<BindingRing>> bindingRings; // absent: not asked about
+  std::vector<plan::Time> steps; // under a network, each step's time; empty: none was asked about
 };
 
 struct PlanReport {
@@ -43,6 +53,9 @@ struct PlanReport {
 Status report(const plan::Plan &plan, PlanReport &report);
 /// The figures of one variant from a walk that has been made.
 Report report(const plan::Variant &variant, const simulate::Result &result);
+
+/// Finds the rings of every variant that bind in some timing.
+Status addRings(const plan::Plan &plan, PlanReport &report);
 
 /// Simulates so many steps of every variant under a network.
 Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report);

@@ -1,8 +1,9 @@
 #include "compiler/explain/Rewait.h"
 
+#include "runtime/plan/HandOvers.h"
+
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 namespace pipec::emit {
@@ -11,7 +12,6 @@ using plan::Direction;
 using plan::Instruction;
 using plan::Kind;
 using plan::Operation;
-using plan::Payload;
 using plan::Wait;
 
 plan::Program unrolled(const plan::Program &program) {
@@ -40,7 +40,7 @@ namespace {
 
 class Rewait {
 public:
-  explicit Rewait(plan::Program &program) : program(program), queues(program.queues.size()) {}
+  explicit Rewait(plan::Program &program) : program(program), handed(program), queues(program.queues.size()) {}
 
   void run() {
     place();
@@ -58,7 +58,7 @@ public:
       for (uint32_t each = i; each <= last; ++each)
         data(each, instruction);
       for (uint32_t w = first; w != first + count; ++w)
-        if (stays(i, old[w]))
+        if (plan::isApart(program, of(i).kind, old[w]))
           wait(instruction, {old[w].queue, old[w].base}, old[w].previousStep);
       for (uint32_t each = i; each <= last; ++each)
         reuse(each, instruction);
@@ -72,34 +72,18 @@ private:
     uint32_t queue = 0;
     int64_t ordinal = 0; // in its queue, from 1; 0: nowhere
   };
-  /// Names what passes make and take: the activation into a stage's F, or the gradient into its backward.
-  using Value = std::tuple<Payload, int32_t, int32_t>; // of a transfer or pass, its stage, its microbatch
   struct Uses {
     std::vector<uint32_t> transfers;
     uint32_t size = 1;
   };
 
   const Operation &of(uint32_t i) const { return program.operations[program.instructions[i].operation]; }
-  static Payload payload(const Operation &operation) {
-    return plan::isTransfer(operation.kind) ? operation.of : plan::rowOf(operation.kind).gives;
-  }
-  /// What makes something of what the neighbouring stage made: no W.
-  static bool isPass(Kind kind) { return plan::rowOf(kind).gives != Payload::None; }
-  Value valueOf(uint32_t i) const { return {payload(of(i)), of(i).stage, program.instructions[i].microbatch}; }
   Place placeOf(uint32_t i) const { return {program.instructions[i].queue, ordinals[i]}; }
 
   void place() {
     std::vector<int64_t> count(queues);
-    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
-      ordinals.push_back(++count[program.instructions[i].queue]);
-      const Kind kind = of(i).kind;
-      if (isPass(kind))
-        passes[valueOf(i)] = i;
-      else if (kind == Kind::Send)
-        sends[valueOf(i)] = i;
-      else if (kind == Kind::Recv)
-        recvs[valueOf(i)] = i;
-    }
+    for (const Instruction &instruction : program.instructions)
+      ordinals.push_back(++count[instruction.queue]);
   }
 
   void collectRings() {
@@ -114,48 +98,25 @@ private:
       }
   }
 
-  /// Whether a wait of the program as it was is about neither data nor a ring, or about data that need not be told
-  /// apart: F and B that wait for W, W for its B, and all that collectives and optimizer steps wait for.
-  bool stays(uint32_t i, const Wait &wait) const {
-    const Kind kind = of(i).kind;
-    if (plan::isTransfer(kind))
-      return false;
-    return (!isPass(kind) && kind != Kind::Overlapped) || program.queues[wait.queue].kind == plan::QueueKind::Device;
-  }
-
   void data(uint32_t i, Instruction &waiting) {
-    const Kind kind = of(i).kind;
-    if (kind == Kind::Send)
-      waitFor(i, passes, waiting);
-    else if (isPass(kind))
-      waitFor(i, recvs, waiting);
-  }
-
-  void waitFor(uint32_t i, const std::map<Value, uint32_t> &made, Instruction &waiting) {
-    if (auto it = made.find(valueOf(i)); it != made.end())
-      wait(waiting, placeOf(it->second), false);
+    if (const uint32_t made = handed.from[i]; made != kNone)
+      wait(waiting, placeOf(made), false);
   }
 
   /// A send buffer is taken by the pass that fills it, and free when the send ends. A receive buffer is taken by the
   /// receive, and free when the pass ends that takes what is in it.
   void reuse(uint32_t i, Instruction &waiting) {
-    uint32_t transfer = i;
-    if (isPass(of(i).kind)) {
-      auto it = sends.find(valueOf(i));
-      if (it == sends.end())
-        return;
-      transfer = it->second;
-    } else if (of(i).kind != Kind::Recv) {
+    const uint32_t transfer = of(i).kind == Kind::Recv ? i : handed.to[i];
+    if (transfer == kNone)
       return;
-    }
     const Uses &uses = rings.at({of(transfer).peer, of(transfer).kind == Kind::Send});
     const size_t n = inRing[transfer], all = uses.transfers.size();
     const bool previousStep = n < uses.size;
     const uint32_t user = uses.transfers[previousStep ? n + (all - 1 - n) / uses.size * uses.size : n - uses.size];
     if (of(user).kind == Kind::Send)
       wait(waiting, placeOf(user), previousStep);
-    else if (auto it = passes.find(valueOf(user)); it != passes.end())
-      wait(waiting, placeOf(it->second), previousStep);
+    else if (handed.to[user] != kNone)
+      wait(waiting, placeOf(handed.to[user]), previousStep);
   }
 
   /// Adds a wait, unless an earlier one of this queue covers it.
@@ -170,10 +131,12 @@ private:
     program.waits.push_back({on.queue, previousStep, on.ordinal, 0});
   }
 
+  static constexpr uint32_t kNone = plan::HandOvers::kNone;
+
   plan::Program &program;
+  const plan::HandOvers handed;
   size_t queues;
   std::vector<int64_t> ordinals;                  // of each instruction in its queue, from 1
-  std::map<Value, uint32_t> passes, sends, recvs; // instructions
   std::map<std::pair<int32_t, bool>, Uses> rings; // by peer, and whether it sends
   std::vector<size_t> inRing;                     // of each transfer: the how manieth of its ring
   std::vector<int64_t> inStep, before;            // covered, by (queue, queue waited for)

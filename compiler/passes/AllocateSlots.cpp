@@ -1,8 +1,10 @@
-// pipe-allocate-slots: makes rings as large as the predicted run needs at once, and adds the waits of their reuse.
+// pipe-allocate-slots: makes rings as large as the predicted run needs at once, or any run, and adds the waits of their
+// reuse.
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Rings.h"
 #include "compiler/program/Dependences.h"
 #include "compiler/schedule/evaluate/Buffers.h"
+#include "runtime/simulate/InFlight.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -21,7 +23,7 @@ class Allocation {
 public:
   Allocation(ProgramSet &set, PipelineOp known) : set(set), pipeline(known), rings(set.ranks()) {}
 
-  LogicalResult run() {
+  LogicalResult run(bool widens) {
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (failed(collect(set.programs[rank], rings[rank])))
         return failure();
@@ -29,6 +31,8 @@ public:
       return success(); // It stops even with unlimited buffers: check-deadlock says why.
     if (failed(order()))
       return failure();
+    if (widens)
+      holdAny();
     for (size_t rank = 0; rank != rings.size(); ++rank)
       assign(set.programs[rank], rings[rank]);
     return success();
@@ -63,6 +67,29 @@ private:
       for (auto &[key, ring] : own)
         ring.size = ring.unlimited;
     return settleOrder(/*report=*/true);
+  }
+
+  /// Lets rings grow to what any timing has in flight, as far as the memory limit leaves room.
+  void holdAny() {
+    std::vector<std::vector<simulate::Flight>> flights;
+    if (!simulate::inFlight(lower(set, {.kept = false}), flights).ok())
+      return; // check-deadlock says why
+    for (size_t rank = 0; rank != rings.size(); ++rank) {
+      Rings wider = rings[rank];
+      for (const simulate::Flight &flight : flights[rank]) {
+        RingPlan &ring = wider.at({flight.peer, flight.direction == plan::Direction::Send});
+        ring.over = flight.over;
+        ring.drained = flight.isDrained();
+        ring.wanted = flight.freeSize(ring.size).value_or(flight.transfers);
+      }
+      widen(wider, room[rank]);
+      // Of some sizes in between, slots may be freed in another order than they are taken.
+      for (auto &[key, ring] : rings[rank]) {
+        RingPlan &other = wider.at(key);
+        other.size = other.inOrder() ? other.size : ring.size;
+        ring = std::move(other);
+      }
+    }
   }
 
   static LogicalResult collect(const Program &program, Rings &rings) {
@@ -185,9 +212,10 @@ private:
     program.rings.emplace();
     for (const auto &[key, ring] : rings) {
       program.rings->push_back(
-          {key.first, key.second ? plan::Direction::Send : plan::Direction::Recv, ring.size, ring.bytes});
-      for (size_t n = ring.size; n < ring.uses.size(); ++n)
-        program.uses.push_back({ring.uses[n].first, ring.uses[n - ring.size].last});
+          {{key.first, key.second ? plan::Direction::Send : plan::Direction::Recv, ring.size, ring.bytes},
+           ring.drained});
+      for (const auto &[user, definition] : ring.reuses())
+        program.uses.push_back({user, definition});
     }
     program.sortUses();
   }
@@ -252,6 +280,10 @@ private:
 
 } // namespace
 
-LogicalResult allocateSlots(ProgramSet &set, PipelineOp known) { return Allocation(set, known).run(); }
+LogicalResult allocateSlots(ProgramSet &set, PipelineOp known) {
+  return Allocation(set, known).run(known && known.getProblem().getRings() == RingSizes::Any);
+}
+
+LogicalResult allocatePredicted(ProgramSet &set, PipelineOp known) { return Allocation(set, known).run(false); }
 
 } // namespace pipec

@@ -31,7 +31,7 @@ Judged judge(const ProgramSet &set, pipe::PipelineOp known) {
   ProgramSet allocated = set;
   // Programs that cannot be allocated are not taken, so nothing is said of them.
   ScopedDiagnosticHandler silent(set.programs.front().place.getContext(), [](Diagnostic &) { return success(); });
-  if (failed(allocateSlots(allocated, known)))
+  if (failed(allocatePredicted(allocated, known)))
     return made;
   const Lowered lowered(allocated);
   if (!lowered.rules.ok() || !lowered.progress.ok())

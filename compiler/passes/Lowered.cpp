@@ -78,11 +78,16 @@ private:
   struct LastUsers {
     std::vector<Place> users;    // by slot
     size_t noted = 0, asked = 0; // transfers of the ring seen so far, and first users that got their wait
+    void note(Place place) {
+      Place &user = users[noted++ % users.size()];
+      if (users.size() > 1 || place.ordinal > user.ordinal) // they need not be in order
+        user = place;
+    }
   };
   void addRings() {
-    program.rings = *source.rings;
-    for (const plan::Ring &ring : program.rings)
-      lastUsers[{ring.peer, ring.direction == plan::Direction::Send}].users.resize(size_t(ring.size));
+    program.rings.assign(source.rings->begin(), source.rings->end());
+    for (const Ring &ring : *source.rings) // whatever its slots, one that is drained waits for the last of all users
+      lastUsers[{ring.peer, ring.direction == plan::Direction::Send}].users.resize(ring.drained ? 1 : ring.size);
     ringOf.resize(source.operations.size(), nullptr);
     for (size_t o = 0; o != source.operations.size(); ++o)
       if (const plan::Operation &operation = source.operations[o]; plan::isTransfer(operation.kind))
@@ -93,7 +98,7 @@ private:
       LastUsers *last = ringOf[own.operation];
       const bool sends = source.kind(own) == plan::Kind::Send;
       if (last && (sends || own.out != kNone))
-        last->users[last->noted++ % last->users.size()] = placeOf(sends ? i : own.out);
+        last->note(placeOf(sends ? i : own.out));
     }
   }
 

@@ -30,6 +30,8 @@ mlir::LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered>
 /// `known`: the pipeline; null if there is none.
 mlir::LogicalResult hoistRecompute(ProgramSet &set, pipe::PipelineOp known);
 mlir::LogicalResult allocateSlots(ProgramSet &set, pipe::PipelineOp known);
+/// The same, with rings for the predicted run alone: for programs that are tried out, and may yet want the memory.
+mlir::LogicalResult allocatePredicted(ProgramSet &set, pipe::PipelineOp known);
 
 mlir::LogicalResult checkLength(const ProgramSet &set, const Lowered &lowered);
 /// Names the schedules that would fit the memory limit: "1f1b, auto". Only a caller who has the spec can know these.

@@ -111,7 +111,8 @@ def AllocateSlots : Pass<"pipe-allocate-slots", "::mlir::ModuleOp"> {
   let description = [{
     Each directed pair of ranks has a ring of buffers (slots) at either end. The n-th transfer of a step uses slot n modulo the
     ring's size. A ring is as large as the predicted run with unlimited buffers needs at once, or, where that breaks the memory
-    limit, as large as fits. A send's slot is held from its producer's start to the send's end, a receive's from the start of
+    limit, as large as fits. With `rings = any` in the problem it grows from there to the size with which it delays nothing in
+    any timing, as far as the limit leaves room: the ring with the smallest part of that first. A send's slot is held from its producer's start to the send's end, a receive's from the start of
     the transfer to its consumer's end. Reuse of a slot becomes an operand: the token of the slot's last user.
 
     A receive that a token holds up moves down in its program; all programs stay parts of one common order. Where the order of

@@ -35,6 +35,16 @@ bool RingPlan::crossesSteps(const Times &times) const {
   return true;
 }
 
+std::vector<std::pair<uint32_t, uint32_t>> RingPlan::reuses() const {
+  std::vector<std::pair<uint32_t, uint32_t>> made;
+  std::vector<uint32_t> latest; // by use, the last end of it and all before it
+  for (const Use &use : uses)
+    latest.push_back(latest.empty() ? use.last : std::max(latest.back(), use.last));
+  for (uint32_t n = size; n < uses.size(); ++n)
+    made.emplace_back(uses[n].first, !over.empty() && over[n] > n - size ? latest[over[n] - 1] : uses[n - size].last);
+  return made;
+}
+
 bool RingPlan::inOrder() const {
   for (size_t n = size; n < uses.size(); ++n)
     if (uses[n - size].last >= uses[n].first)
@@ -63,6 +73,22 @@ void fit(Rings &rings, __int128 room) {
       --most->size;
       bytes -= most->bytes;
     }
+}
+
+void widen(Rings &rings, __int128 room) {
+  const auto hasLess = [](const RingPlan &one, const RingPlan &other) {
+    return uint64_t(one.size) * other.wanted < uint64_t(other.size) * one.wanted;
+  };
+  for (__int128 left = room - bytesOf(rings);;) {
+    RingPlan *least = nullptr;
+    for (auto &[key, ring] : rings)
+      if (ring.size < ring.wanted && ring.bytes <= left && (!least || hasLess(ring, *least)))
+        least = &ring;
+    if (!least)
+      return;
+    ++least->size;
+    left -= least->bytes;
+  }
 }
 
 } // namespace pipec

@@ -47,6 +47,14 @@ struct QueueKey {
   bool operator==(const QueueKey &) const = default;
 };
 
+/// Transfer buffers.
+struct Ring : plan::Ring {
+  /// Whether the order of the data says that all its transfers of a step are over before the next step takes a slot.
+  /// One wait then stands for those of all slots.
+  bool drained = false;
+  bool operator==(const Ring &) const = default;
+};
+
 /// The program of one rank.
 struct Program {
   int32_t rank = 0;
@@ -57,7 +65,7 @@ struct Program {
   int32_t copies = 1, slices = 1; // as in schedule::Problem
   plan::Bytes staticBytes = 0, workspace = 0;
   std::optional<plan::Bytes> memoryLimit;
-  std::optional<std::vector<plan::Ring>> rings; // transfer buffers; absent until slots are allocated
+  std::optional<std::vector<Ring>> rings; // transfer buffers; absent until slots are allocated
 
   std::vector<QueueKey> queues = {QueueKey()}; // the first is the compute queue
   std::vector<plan::Operation> operations;     // one for all instructions that differ in the microbatch alone

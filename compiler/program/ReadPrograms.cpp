@@ -84,8 +84,9 @@ private:
       return;
     program.rings.emplace();
     for (auto ring : op.getRings()->getAsRange<RingAttr>())
-      program.rings->push_back({ring.getPeer(), ring.getSends() ? plan::Direction::Send : plan::Direction::Recv,
-                                uint32_t(ring.getSlots()), ring.getBytes()});
+      program.rings->push_back({{ring.getPeer(), ring.getSends() ? plan::Direction::Send : plan::Direction::Recv,
+                                 uint32_t(ring.getSlots()), ring.getBytes()},
+                                ring.getDrained()});
   }
 
   void add(Operation *each) {

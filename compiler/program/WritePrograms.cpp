@@ -77,9 +77,9 @@ private:
     if (!program.rings)
       return {};
     SmallVector<Attribute> attributes;
-    for (const plan::Ring &ring : *program.rings) {
+    for (const Ring &ring : *program.rings) {
       attributes.push_back(RingAttr::get(builder.getContext(), ring.direction == plan::Direction::Send, ring.peer,
-                                         int32_t(ring.size), ring.slotBytes));
+                                         int32_t(ring.size), ring.slotBytes, ring.drained));
       slots[{ring.peer, ring.direction == plan::Direction::Send}] = {ring.size, 0};
     }
     return builder.getArrayAttr(attributes);

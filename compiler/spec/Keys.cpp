@@ -388,6 +388,12 @@ const std::vector<Key> &table() {
        .description = "How the target queues its transfers",
        .fallback = "per_edge",
        .choices = {"per_edge", "per_pair", "shared"}},
+      {.path = "rings",
+       .type = Type::Choice,
+       .description = "Transfers for which there are buffers: predicted: those that the predicted run has in flight at "
+                      "once; any: those that any timing has, as far as memory.limit leaves room",
+       .fallback = "any where there are variants, else predicted",
+       .choices = {"predicted", "any"}},
 
       {.path = "data_parallel", .description = "Replicas of the pipeline"},
       {.path = "data_parallel.degree",

@@ -93,7 +93,6 @@ void readVariants(const NodePtr &root, const Values &base, const Spec &start, st
     Spec spec = readWhole(tree, values, start, errors);
     errors.inVariant({});
     spec.variantName = overlay.name;
-    spec.ofVariants = true;
     if (!sizes.addStages(spec, overlay.mark))
       break;
     shared.add(std::move(values), spec.microbatchSize);
@@ -113,8 +112,10 @@ void readText(std::string_view text, const Spec &start, const std::vector<std::s
     variants.push_back(readWhole(root, values, whole, errors));
   else if (one)
     errors.add(given->second.mark, "variants: expected a spec without variants here");
-  else if (!errors.any())
+  else if (!errors.any()) {
+    whole.ofVariants = true;
     readVariants(root, values, whole, variants, errors);
+  }
 }
 
 bool readVariantsText(std::string_view text, const std::string &name, const std::vector<std::string> &set, bool one,

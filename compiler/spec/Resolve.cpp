@@ -175,6 +175,8 @@ void readTarget(const Lookup &lookup, Spec &spec) {
   readRecompute(lookup, spec);
   lookup.single("weights", spec.weights);
   lookup.single("communicator", spec.communicator);
+  spec.rings.value = spec.ofVariants ? Rings::Any : Rings::Predicted;
+  lookup.single("rings", spec.rings);
   lookup.single("data_parallel.degree", spec.dataParallel.degree);
   if (const auto &[degree, mark] = spec.dataParallel.degree; degree > 1)
     lookup.errors.add(mark,

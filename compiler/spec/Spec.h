@@ -145,6 +145,7 @@ struct Measured {
 enum class Backward : uint8_t { Fused, Split, Mixed };
 enum class Weights : uint8_t { Ordered, Fill };
 enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
+enum class Rings : uint8_t { Predicted, Any };
 
 struct Spec {
   std::string path;
@@ -188,6 +189,7 @@ struct Spec {
   Recompute recomputed;
   Marked<Weights> weights;
   Marked<Communicator> communicator;
+  Marked<Rings> rings; // of a spec's variants any, unless given
   DataParallel dataParallel;
   Marked<std::string> provider; // as JSON; empty: none
 };

@@ -35,6 +35,13 @@ def Pipe_Weights : I32EnumAttr<"Weights", "when weight backwards run", [
   let cppNamespace = "::pipec::pipe";
 }
 
+def Pipe_RingSizes : I32EnumAttr<"RingSizes", "for how many transfers there are buffers", [
+  I32EnumAttrCase<"Predicted", 0, "predicted">,
+  I32EnumAttrCase<"Any", 1, "any">
+]> {
+  let cppNamespace = "::pipec::pipe";
+}
+
 def Pipe_LinkAttr : AttrDef<Pipe_Dialect, "Link"> {
   let mnemonic = "link";
   let summary = "one directed pair of ranks: latency in picoseconds, bandwidth in bytes per second";
@@ -81,6 +88,9 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     `link` is the link of every directed pair of ranks that has none of its own in `links`. Without either a transfer takes
     no time.
 
+    With `rings = any` the buffers of transfers are as many as any timing of the programs can fill, where the memory limit
+    leaves room for more than the predicted run fills.
+
     With `weights = fill` the weight backwards run on a queue of their own, whenever the next instruction of the compute
     queue has to wait. With `copies = 2` the placement lists two copies of the stages, one after the other. Each copy is a
     pipeline by itself with its own microbatches. The ranks that hold the copies of a stage sum its `gradients` before the
@@ -94,6 +104,7 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     Pipe_OptionalInt<"int32_t", "backwards run in groups of so many microbatches, the last of a group first; none: of as many as there are slices">:$backward_group,
     Pipe_DefaultEnum<Pipe_Communicator, "Communicator::PerEdge">:$communicator,
     Pipe_DefaultEnum<Pipe_Weights, "Weights::Ordered">:$weights,
+    Pipe_DefaultEnum<Pipe_RingSizes, "RingSizes::Predicted">:$rings,
     OptionalParameter<"::pipec::pipe::LinkAttr", "of all pairs of ranks; none: free">:$link,
     OptionalParameter<"::mlir::ArrayAttr", "pairs of ranks that have one of their own">:$links,
     Pipe_List<"by stage, picoseconds of its optimizer step; none: 0">:$optimizer,
@@ -119,8 +130,11 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
 def Pipe_RingAttr : AttrDef<Pipe_Dialect, "Ring"> {
   let mnemonic = "ring";
   let summary = "the transfer buffers of one direction with one peer: slots, and the bytes of one";
-  let description = [{Example: `#pipe.ring<send 1 slots 2 bytes 16777216>`: the n-th send to rank 1 uses slot n mod 2.}];
-  let parameters = (ins "bool":$sends, "int32_t":$peer, "int32_t":$slots, "int64_t":$bytes);
+  let description = [{
+    Example: `#pipe.ring<send 1 slots 2 bytes 16777216>`: the n-th send to rank 1 uses slot n mod 2. Of a ring that is
+    `drained` the order of the data says that its transfers of a step are over before the next step takes a slot.
+  }];
+  let parameters = (ins "bool":$sends, "int32_t":$peer, "int32_t":$slots, "int64_t":$bytes, "bool":$drained);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

@@ -55,7 +55,7 @@ LogicalResult InputType::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
 }
 
 LogicalResult RingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, bool, int32_t peer, int32_t slots,
-                               int64_t bytes) {
+                               int64_t bytes, bool) {
   if (peer < 0 || peer >= pipec::limits::kRanks || slots < 1)
     return emitError() << "expected a peer between 0 and " << pipec::limits::kRanks - 1
                        << " and at least one slot, found peer " << peer << " and " << slots << " slots";
@@ -74,13 +74,16 @@ Attribute RingAttr::parse(AsmParser &parser, Type) {
     return {};
   }
   if (parser.parseInteger(peer) || parser.parseKeyword("slots") || parser.parseInteger(slots) ||
-      parser.parseKeyword("bytes") || parser.parseInteger(bytes) || parser.parseGreater())
+      parser.parseKeyword("bytes") || parser.parseInteger(bytes))
+    return {};
+  const bool drained = succeeded(parser.parseOptionalKeyword("drained"));
+  if (parser.parseGreater())
     return {};
   return RingAttr::getChecked([&] { return parser.emitError(at); }, parser.getContext(), direction == "send", peer,
-                              slots, bytes);
+                              slots, bytes, drained);
 }
 
 void RingAttr::print(AsmPrinter &printer) const {
   printer << "<" << (getSends() ? "send " : "recv ") << getPeer() << " slots " << getSlots() << " bytes " << getBytes()
-          << ">";
+          << (getDrained() ? " drained>" : ">");
 }

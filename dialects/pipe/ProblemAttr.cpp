@@ -142,7 +142,7 @@ static LogicalResult verifyNorm(EmitError emitError, std::optional<int64_t> time
 
 LogicalResult ProblemAttr::verify(EmitError emitError, DenseI32ArrayAttr placement, int32_t microbatches,
                                   int32_t copies, int32_t slices, std::optional<int32_t> backwardGroup, Communicator,
-                                  Weights, LinkAttr link, ArrayAttr links, DenseI64ArrayAttr optimizer,
+                                  Weights, RingSizes, LinkAttr link, ArrayAttr links, DenseI64ArrayAttr optimizer,
                                   DenseI64ArrayAttr gradients, DenseI64ArrayAttr whole, DenseI64ArrayAttr overlapped,
                                   DenseI64ArrayAttr staticBytes, DenseI64ArrayAttr workspace,
                                   DenseI64ArrayAttr memoryLimit, std::optional<int64_t> globalNorm) {

@@ -12,6 +12,9 @@ struct Sample {
   int32_t from = 0, to = -1; // a link; -1: operations of rank `from`
 };
 
+/// Whether it can have been measured, in a run of so many ranks.
+bool isPossible(const Sample &sample, int32_t ranks);
+
 class Measured {
 public:
   void add(Sample sample) { samples.push_back(std::move(sample)); }

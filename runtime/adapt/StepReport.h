@@ -49,6 +49,13 @@ struct Slice {
 
 inline constexpr int kSlices = 8;
 
+/// A step is decided so long before it is needed, where steps last this long: late, so that all is known by then, but
+/// early enough to decide and to tell everybody.
+inline constexpr Time horizonOf(Time step) {
+  constexpr Time kLeast = 20'000'000'000; // 20 ms
+  return std::max(kLeast, step / 100);
+}
+
 /// A step as far as it had been measured when the next was decided.
 struct StepReport {
   size_t candidate = 0;      // that ran

@@ -58,7 +58,8 @@ Status runSteps(const std::vector<const plan::Variant *> &candidates, const simu
       return status;
     StepReport report{candidate, {}, 0, 0, false};
     const std::vector<Time> &ends = run.ends();
-    now = std::max(now, *std::min_element(ends.begin(), ends.end()) - kHorizon);
+    now =
+        std::max(now, *std::min_element(ends.begin(), ends.end()) - horizonOf(candidates[candidate]->certificate.span));
     if (step != 0 && lastEnd <= now) {
       report.lastTook = course.steps.back();
       report.lastCandidate = course.ran.back();

@@ -16,9 +16,6 @@ struct Course {
   int64_t switches() const;
 };
 
-/// A step is decided once a rank is so near its end of the step before.
-inline constexpr Time kHorizon = 20'000'000'000;
-
 /// At most so many may be chosen from; where plans bring more, those that came first go.
 inline constexpr size_t kMostCandidates = 16;
 

@@ -2,14 +2,11 @@
 // with all that is known by then, but so early that the permit is there before the step has ended.
 #pragma once
 
-#include "runtime/plan/Plan.h"
+#include "runtime/adapt/StepReport.h"
 
 #include <vector>
 
 namespace pipec::runtime {
-
-/// Permits are asked for so long before they are needed, by the plan's times.
-inline constexpr plan::Time kHorizon = 20'000'000'000; // 20 ms
 
 struct CallPoint {
   uint32_t queue = 0;
@@ -21,6 +18,10 @@ struct CallPoint {
 
 /// Of each rank: the last instruction of a device queue that has ended a horizon before the rank's step does, where the
 /// step runs alone and links are as in the plan. The plan is proved.
-std::vector<CallPoint> callPoints(const plan::Variant &variant, plan::Time horizon = kHorizon);
+std::vector<CallPoint> callPoints(const plan::Variant &variant, plan::Time horizon);
+/// With the horizon of such a step.
+inline std::vector<CallPoint> callPoints(const plan::Variant &variant) {
+  return callPoints(variant, adapt::horizonOf(variant.certificate.span));
+}
 
 } // namespace pipec::runtime

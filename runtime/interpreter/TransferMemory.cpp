@@ -67,9 +67,8 @@ Status TransferMemory::find(const plan::Program &program, const plan::Ring &ring
                                      program.rank, nameOf(ring)));
   plan::Bytes needed = ringBytes(ring, slotBytes(ring));
   if (needed > found->second.bytes)
-    return Status::check(
-        fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}",
-                    program.rank, needed, nameOf(ring), found->second.bytes));
+    return Status::check(fmt::format("rank {}: the plan needs {} bytes for transfers {}, this run has allocated {}",
+                                     program.rank, needed, nameOf(ring), found->second.bytes));
   region = found->second;
   return {};
 }

@@ -2,7 +2,6 @@
 
 #include "runtime/adapt/AdaptJson.h"
 #include "runtime/device/Clock.h"
-#include "runtime/interpreter/CallPoint.h"
 #include "runtime/launch/Prepare.h"
 
 #include <algorithm>
@@ -14,9 +13,6 @@ namespace pipec::runtime {
 using nlohmann::ordered_json;
 
 namespace {
-
-/// A decision may take most of the time in which a permit must be there.
-constexpr std::chrono::nanoseconds kPatience(kHorizon / 1000 * 3 / 4);
 
 constexpr std::pair<Adaptation::Mode, const char *> kModes[] = {{Adaptation::Mode::Off, "off"},
                                                                 {Adaptation::Mode::Observe, "observe"},
@@ -104,6 +100,16 @@ Adaptation::Named Adaptation::loaded() const {
   return plans;
 }
 
+plan::Time Adaptation::horizon() const {
+  const Candidate &runs = candidates[candidateOf(conductor.current().program)];
+  return adapt::horizonOf(runs.plan->variants[runs.variant].certificate.span);
+}
+
+/// Short steps share a decision, and what decides has an eighth of a processor at most.
+bool Adaptation::decides() const {
+  return active != Mode::Off && Clock::monotonic() >= decided + std::max(horizon() / 1000, 8 * lastTook);
+}
+
 size_t Adaptation::candidateOf(int64_t program) const {
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Candidate &each) { return each.program == program; });
@@ -122,7 +128,8 @@ void Adaptation::decide(std::function<void()> done) {
     return release();
   answered.assign(size_t(plan->ranks()), false);
   broadcast({{"type", "measure"}, {"round", ++round}});
-  timer.expires_after(kPatience);
+  // Most of the time in which the permit must be there.
+  timer.expires_after(std::chrono::nanoseconds(horizon() / 1000 * 3 / 4));
   timer.async_wait([this](std::error_code error) {
     if (!error)
       release();
@@ -138,10 +145,16 @@ void Adaptation::release() {
 
 void Adaptation::measured(int32_t rank, const Message &message) {
   for (const adapt::Sample &each : unpackSamples(message.at("samples").get<std::vector<int64_t>>()))
-    collected.add(each);
+    if (adapt::isPossible(each, plan->ranks()))
+      collected.add(each);
+    else if (!std::exchange(doubted, true))
+      spdlog::warn("rank {} says it has measured what cannot be, from rank {} to {}: such measurements are left out",
+                   rank, each.from, each.to);
   const auto steps = message.at("steps").get<std::vector<int64_t>>();
   for (size_t i = 0; i + 2 <= steps.size(); i += 2)
     ends[steps[i]][rank] = steps[i + 1];
+  while (ends.size() > kMostSteps)
+    ends.erase(ends.begin());
   if (message.at("round").get<int64_t>() != round || answered.empty())
     return; // too late for its question; what it says counts the next time
   answered.at(size_t(rank)) = true;
@@ -186,6 +199,7 @@ void Adaptation::choose() {
     for (const size_t c : all)
       renew.push_back(&candidates[c].plan->variants[candidates[c].variant]);
   thinking = true;
+  decided = Clock::monotonic();
   // The candidates' plans stay as long as the task has them.
   asio::post(thinker, [this, report = std::move(report), renew = std::move(renew), step = conductor.open(),
                        kept = candidates]() mutable {
@@ -202,6 +216,7 @@ void Adaptation::choose() {
 void Adaptation::finish(const Choice &choice, int64_t step) {
   thinking = false;
   thought.add(choice.took * 1000);
+  lastTook = choice.took;
   estimates = choice.estimates;
   won = choice.won;
   const std::vector<size_t> all = present();

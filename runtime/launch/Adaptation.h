@@ -38,7 +38,7 @@ public:
   void start(int64_t at) { startedAt = at; }
 
   /// Whether a decision is to be made before permits are given.
-  bool decides() const { return active != Mode::Off; }
+  bool decides() const;
   /// Whether one is being made.
   bool deciding() const { return bool(then); }
   /// Decides about the first step that is not permitted; `done` is called then, or when it is too late for that.
@@ -79,6 +79,7 @@ private:
     plan::Time won = 0;
     int64_t took = 0; // nanoseconds
   };
+  plan::Time horizon() const;
   size_t candidateOf(int64_t program) const;
   int64_t programAt(int64_t step) const;
   std::vector<size_t> present() const;
@@ -109,6 +110,9 @@ private:
   std::vector<bool> answered; // by rank
   adapt::Measured collected;
 
+  int64_t decided = 0, lastTook = 0; // when the last decision began, and how long it took: nanoseconds
+  bool doubted = false;              // it has been said that something measured cannot be
+  static constexpr size_t kMostSteps = 64;
   std::map<int64_t, std::map<int32_t, plan::Time>> ends; // of steps, by rank
   int64_t lookedBack = -1;                               // the last step whose time is known
   adapt::Decider decider;                                // the thinker's while that is at work

@@ -2,7 +2,6 @@
 // step, done.
 #include "runtime/launch/Swaps.h"
 
-#include "runtime/interpreter/CallPoint.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Load.h"
 
@@ -48,7 +47,8 @@ std::string Swaps::nameOf(int64_t program) const {
 int64_t Swaps::aheadOf(int64_t program) const {
   constexpr plan::Time kMost = 1000;
   const plan::Time span = std::max<plan::Time>(variantOf(*running, plans, program).certificate.span, 1);
-  return span >= kHorizon ? 1 : std::clamp<plan::Time>((kHorizon + span - 1) / span, 2, kMost);
+  const plan::Time horizon = adapt::horizonOf(span);
+  return span >= horizon ? 1 : std::clamp<plan::Time>((horizon + span - 1) / span, 2, kMost);
 }
 
 Status Swaps::find(const std::string &text, int64_t &found) const {

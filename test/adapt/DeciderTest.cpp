@@ -107,6 +107,23 @@ TEST(Decider, SaysWhatItHasWon) {
   EXPECT_NEAR(double(run.decider->won()), 10 * double(stays - goes), 0.1 * double(stays));
 }
 
+TEST(Measured, WhatCannotBeIsKnown) {
+  adapt::Tally tally;
+  tally.add(5, 1, 10);
+  const adapt::Sample good{100, tally, 0, 1};
+  EXPECT_TRUE(adapt::isPossible(good, 2));
+  EXPECT_FALSE(adapt::isPossible(good, 1));
+  std::vector<adapt::Sample> bad(6, good);
+  bad[0].tally.count = 0;
+  bad[1].tally.least = -1;
+  bad[2].tally.bytes = -1;
+  bad[3].to = 0;
+  bad[4].from = -1;
+  bad[5].tally.sum = 4;
+  for (const adapt::Sample &each : bad)
+    EXPECT_FALSE(adapt::isPossible(each, 2));
+}
+
 TEST(Measured, WhatEndsLaterWaits) {
   adapt::Measured measured;
   adapt::Tally tally;

@@ -37,6 +37,8 @@ std::string RandomPipeline::text() const {
     text += fmt::format(", memory_limit = [{}]", fmt::join(limits, ", "));
   if (fillWeights)
     text += ", weights = fill";
+  if (anyRings)
+    text += ", rings = any";
   if (problem.globalNorm)
     text += fmt::format(", global_norm = {}", *problem.globalNorm);
   if (problem.mixed) {

@@ -20,6 +20,7 @@ struct RandomPipeline {
   std::string communicator;                   // "per_edge", "per_pair", "shared"
   bool fillWeights = false;                   // of a split backward
   std::optional<schedule::Words> orders = {}; // in place of block and entry
+  bool anyRings = false;                      // rings for any timing
   std::string text() const;                   // the module
   schedule::Words words() const;
 };

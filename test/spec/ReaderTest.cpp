@@ -39,6 +39,7 @@ TEST(Reader, defaults) {
   EXPECT_EQ(spec.schedule.name, "1f1b");
   EXPECT_FALSE(spec.backwardMode);
   EXPECT_EQ(spec.communicator.value, Communicator::PerEdge);
+  EXPECT_EQ(spec.rings.value, Rings::Predicted);
   EXPECT_EQ(spec.weights.value, Weights::Ordered);
   EXPECT_EQ(spec.provider.value, "");
 }
@@ -73,6 +74,7 @@ backward: split
 weights: ordered
 communicator: per_pair
 data_parallel: {degree: 1}
+rings: any
 provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
 )");
   EXPECT_EQ(spec.stages, 8);
@@ -111,6 +113,7 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
   EXPECT_TRUE(spec.schedule.parameters.at("forward").list);
   EXPECT_EQ(spec.backwardMode->value, Backward::Split);
   EXPECT_EQ(spec.communicator.value, Communicator::PerPair);
+  EXPECT_EQ(spec.rings.value, Rings::Any);
   EXPECT_EQ(spec.provider.value, R"({"hidden":256,"name":"256","on":true,"list":[1.5,"x"]})");
 }
 

@@ -67,6 +67,14 @@ TEST(Variants, partialSpecs) {
   EXPECT_EQ(specs[5].communicator.value, Communicator::Shared);
 }
 
+TEST(Variants, ringsAreForAnyTimingUnlessGiven) {
+  EXPECT_EQ(right(base("{k: [1, 2]}"))[1].rings.value, Rings::Any);
+  EXPECT_EQ(right(base("{k: [1, 2]}") + "rings: predicted\n")[1].rings.value, Rings::Predicted);
+  const std::vector<Spec> specs = right(base("[{rings: predicted}, {schedule: {k: 2}}]"));
+  EXPECT_EQ(specs[0].rings.value, Rings::Predicted);
+  EXPECT_EQ(specs[1].rings.value, Rings::Any);
+}
+
 TEST(Variants, namesSayTheSchedule) {
   std::vector<Spec> specs =
       right(base("[{schedule: v-half}, {schedule: {name: kfkb, k: 2}}, {schedule: {name: kfkb, k: 3}}]"));

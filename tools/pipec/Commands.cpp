@@ -151,6 +151,8 @@ int reportCommand(const CommandOptions &options) {
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
   addBoundsAtOwnMemory(compiled, report);
+  if (Status status = emit::addRings(compiled.plan, report); !status.ok())
+    return fail(options, options.input, status);
   if (!options.network.empty()) {
     simulate::Scenario network;
     if (!readNetwork(options, compiled.plan.ranks(), network, code))

@@ -1,0 +1,54 @@
+#include "runtime/plan/HandOvers.h"
+
+namespace pipec::plan {
+
+namespace {
+
+/// What is handed over: the activation into a stage's F, or the gradient into its backward, or what these make.
+class Values {
+public:
+  explicit Values(const Program &program) : program(program) {
+    for (Cursor cursor(program); !cursor.done(); cursor.next(), ++count)
+      microbatches = std::max(microbatches, cursor.at().microbatch() + 1);
+  }
+  size_t all() const { return 2 * program.stages.size() * size_t(microbatches); }
+  uint32_t instructions() const { return count; }
+  size_t of(const Step &step) const {
+    const Operation &own = *step.operation;
+    const Payload payload = isTransfer(own.kind) ? own.of : rowOf(own.kind).gives;
+    const auto stage = std::lower_bound(program.stages.begin(), program.stages.end(), own.stage);
+    return (2 * size_t(stage - program.stages.begin()) + (payload == Payload::Forward ? 0 : 1)) * size_t(microbatches) +
+           size_t(step.microbatch());
+  }
+
+private:
+  const Program &program;
+  int64_t microbatches = 0;
+  uint32_t count = 0;
+};
+
+} // namespace
+
+HandOvers::HandOvers(const Program &program) {
+  const Values values(program);
+  from.assign(values.instructions(), kNone);
+  to.assign(values.instructions(), kNone);
+  std::vector<uint32_t> passes(values.all(), kNone);
+  uint32_t index = 0;
+  for (Cursor cursor(program); !cursor.done(); cursor.next(), ++index)
+    if (rowOf(cursor.at().operation->kind).gives != Payload::None)
+      passes[values.of(cursor.at())] = index;
+  index = 0;
+  for (Cursor cursor(program); !cursor.done(); cursor.next(), ++index) {
+    const Kind kind = cursor.at().operation->kind;
+    if (!isTransfer(kind))
+      continue;
+    const uint32_t pass = passes[values.of(cursor.at())];
+    if (pass == kNone)
+      continue;
+    (kind == Kind::Send ? from[index] : to[index]) = pass;
+    (kind == Kind::Send ? to[pass] : from[pass]) = index;
+  }
+}
+
+} // namespace pipec::plan
