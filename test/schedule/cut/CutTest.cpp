@@ -93,12 +93,7 @@ TEST(Cut, SlowRanksGetLess) {
       for (int32_t rank = 0; rank != ranks; ++rank)
         work.percent.push_back(50 + int64_t(random.below(150)));
       EXPECT_LE(balance(work).least, leastOfAll(work));
-      CutSearch search(
-          work, {},
-          [&](const Cut &each) {
-            return TrialCost{0, Time(busiest(work, each)), 0};
-          },
-          10);
+      CutSearch search(work, {}, [&](const Cut &each) { return TrialCost{0, Time(busiest(work, each)), 0}; }, 10);
       search.run();
       EXPECT_EQ(Work(search.judged().begin()->first.time), leastOfAll(work));
     }
@@ -143,8 +138,7 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
   for (const Shape &shape : shapes())
     for (uint64_t round = 0; round != 30; ++round) {
       const CutWork work = randomWork(random, shape);
-      CutSearch search(
-          work, {}, [&](const Cut &each) { return whim(work, each, round); }, 10);
+      CutSearch search(work, {}, [&](const Cut &each) { return whim(work, each, round); }, 10);
       EXPECT_TRUE(search.looksAtAll());
       search.run();
       TrialCost least{1'000, 0, 0};
@@ -167,12 +161,7 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
 
 TEST(Cut, ALaterHorizonLooksFurther) {
   const CutWork work{.layers = {5, 4, 3, 2, 9, 1, 1, 4}, .rankOf = {0, 1, 2}};
-  CutSearch search(
-      work, {},
-      [&](const Cut &each) {
-        return TrialCost{0, Time(busiest(work, each)), 0};
-      },
-      10);
+  CutSearch search(work, {}, [&](const Cut &each) { return TrialCost{0, Time(busiest(work, each)), 0}; }, 10);
   search.run();
   const size_t first = search.judged().size();
   search.run(1'000);
