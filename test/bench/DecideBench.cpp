@@ -76,6 +76,5 @@ void measureTransfer(benchmark::State &state) {
 }
 BENCHMARK(measureTransfer);
 
-
 } // namespace
 BENCHMARK_MAIN();

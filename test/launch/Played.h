@@ -97,9 +97,8 @@ public:
     std::optional<Epoch> epoch;
   };
   void swap(const std::string &variant, Answer &answer) {
-    controller->swaps().swap(variant, [&answer](Status status, std::optional<Epoch> epoch) {
-      answer = {true, std::move(status), epoch};
-    });
+    controller->swaps().swap(
+        variant, [&answer](Status status, std::optional<Epoch> epoch) { answer = {true, std::move(status), epoch}; });
   }
 
   asio::io_context io;

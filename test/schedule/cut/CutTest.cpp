@@ -83,6 +83,24 @@ TEST(Cut, SharesHaveAllLayers) {
   EXPECT_EQ(sharedCut({.layers = {1, 1, 1, 9, 1, 1}, .rankOf = {0, 1, 2}}), (Cut{3, 1, 2}));
 }
 
+/// Where ranks take more or less than their work says, slow ones get less of it, and no cut is below the bound.
+TEST(Cut, SlowRanksGetLess) {
+  Random random(6);
+  for (const Shape &shape : shapes())
+    for (int round = 0; round != 30; ++round) {
+      CutWork work = randomWork(random, shape);
+      const int32_t ranks = *std::max_element(work.rankOf.begin(), work.rankOf.end()) + 1;
+      for (int32_t rank = 0; rank != ranks; ++rank)
+        work.percent.push_back(50 + int64_t(random.below(150)));
+      EXPECT_LE(balance(work).least, leastOfAll(work));
+      CutSearch search(work, {}, [&](const Cut &each) { return TrialCost{0, Time(busiest(work, each)), 0}; }, 10);
+      search.run();
+      EXPECT_EQ(Work(search.judged().begin()->first.time), leastOfAll(work));
+    }
+  EXPECT_EQ(sharedCut({.layers = Cut(30, 1), .rankOf = {0, 1, 2}, .percent = {100, 200, 100}}), (Cut{12, 6, 12}));
+  EXPECT_EQ(busiest({.layers = {3, 3}, .rankOf = {0, 1}, .percent = {100, 150}}, {1, 1}), 4);
+}
+
 TEST(Cut, SlowestStageIsTheFastest) {
   Random random(4);
   for (const Shape &shape : shapes())
