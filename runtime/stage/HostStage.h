@@ -8,7 +8,8 @@ namespace pipec::runtime {
 
 class HostStage : public HostBody, public Stage { // in this order: run() is what counts
 public:
-  /// The device outlives the stage, and the stage the device's work. One stage a device.
+  /// The device outlives the stage, and the stage the device's work. One stage a device: the next, for another cut, is
+  /// made by the issuing thread, between steps, once the last one is gone.
   explicit HostStage(HostDevice &device) : device(device) { device.serve(*this, *this); }
 
   void issue(QueueId queue, const Label &label, const StageSlots &slots) final {

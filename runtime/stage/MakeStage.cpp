@@ -8,7 +8,7 @@
 
 namespace pipec::runtime {
 
-Status checkStage(const std::string &choice, const plan::Plan &plan) {
+Status checkStage(const std::string &choice, const plan::Plan &plan, bool byLayers) {
   if (choice == kSynthetic)
     return {};
   // A library is named by its path; a plain word was meant as the name of a stage.
@@ -24,7 +24,7 @@ Status checkStage(const std::string &choice, const plan::Plan &plan) {
       return Status::usage(fmt::format("--stage={}: the plan runs the forward of stage {} again (R), which a library "
                                        "cannot yet; use synthetic, or compile it with recompute: none",
                                        choice, stages.front()));
-  Status status = tryLibrary(choice, plan);
+  Status status = tryLibrary(choice, plan, byLayers);
   return status.ok() ? status : Status{Code::Usage, "--stage: " + status.message};
 }
 

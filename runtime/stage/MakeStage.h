@@ -13,9 +13,10 @@ namespace pipec::runtime {
 /// --stage's value: "synthetic", or the path of a library.
 inline constexpr const char *kSynthetic = "synthetic";
 
-/// Ok if `choice` is a stage that can run `plan`; else Code::Usage, with what is wrong with its name or library. Call
-/// this before processes are started, while this process has one thread.
-Status checkStage(const std::string &choice, const plan::Plan &plan);
+/// Ok if `choice` is a stage that can run `plan` and, with `byLayers`, whose layers can go to another cut of the model
+/// (Stage::savesLayers); else Code::Usage, with what is wrong with its name or library. Call this before processes are
+/// started, while this process has one thread.
+Status checkStage(const std::string &choice, const plan::Plan &plan, bool byLayers = false);
 
 /// What a rank's stage is made for; all outlive it.
 struct StageContext {

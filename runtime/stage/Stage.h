@@ -46,6 +46,17 @@ public:
   virtual Status save(const std::string &path, int64_t steps) = 0;
   /// The opposite, before the first step; refuses a file that is not of `steps` steps or not of these stages.
   virtual Status load(const std::string &path, int64_t steps) = 0;
+
+  /// Whether it can be saved and loaded layer by layer too, as a new cut of the model into stages needs.
+  virtual bool savesLayers() const = 0;
+  /// save() of one layer of the model (from 0), which a stage of this rank holds. The file is the layer's, whichever
+  /// rank and stage load it: a stage made anew for another cut (makeStage with that plan), all of whose layers are
+  /// loaded before its first step, goes on bit for bit as the ones that saved them. Nothing to call where
+  /// savesLayers() is false.
+  virtual Status saveLayer(int32_t layer, const std::string &path, int64_t steps) = 0;
+  /// The opposite; refuses a file that is not of `steps` steps or not of this layer, and a layer that is not here.
+  virtual Status loadLayer(int32_t layer, const std::string &path, int64_t steps) = 0;
+
   virtual StageMemory memory() const = 0;
 };
 

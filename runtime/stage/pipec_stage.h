@@ -4,7 +4,9 @@
  *     cc -O2 -fPIC -shared -I<pipec> mine.c -o mine.so
  * specs/stages/mlp is a complete example.
  *
- * Object.    One object in each process holds all stages of its rank. A process may make several, one after the other.
+ * Object.    One object in each process holds all stages of its rank. A process may make several, one after the other:
+ *            for a new cut of the model into stages, between two steps, every layer is saved (pipec_stage_save_layer),
+ *            the object destroyed, one of the new stages made, and each of its layers loaded.
  * Shapes.    A microbatch's activation crosses from stage s to stage s + 1, and its gradient back, as so many bytes as
  *            the plan says (`tensors: boundary`): contiguous, the layout is yours, both sides are you.
  * Ownership. Weights, activations and weight contexts are yours. `input` and `output` are the runtime's buffers, valid
@@ -24,24 +26,36 @@
  * Time.      A call returns when its work is done: its time is the instruction's.
  * Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message, which should say
  *            what went wrong in one line. Do not exit, and let no C++ exception out.
+ * Sizes.     Structs that are passed begin with their size in bytes, which pipec fills in. A later header may end them
+ *            with more fields: read and write only what the size covers (PIPEC_STAGE_HAS), and go through `own` with
+ *            PIPEC_STAGE_FACTS.
  * Versions.  PIPEC_STAGE_VERSION changes when a library written for another one would no longer do; a library of
- *            another version is refused.
+ *            another version is refused. More fields and more functions that may be left out do not change it.
+ *            From 1 to 2: sizes, and what the functions of the norm are given.
  */
 #ifndef PIPEC_STAGE_H
 #define PIPEC_STAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define PIPEC_STAGE_VERSION 1
+#define PIPEC_STAGE_VERSION 2
+
+/* Whether the struct at `pointer` is large enough to have `field`. */
+#define PIPEC_STAGE_HAS(pointer, field)                                                                                \
+  ((const char *)(&(pointer)->field + 1) <= (const char *)(pointer) + (pointer)->size)
+/* The facts of the index-th of own_count stages. */
+#define PIPEC_STAGE_FACTS(setup, index)                                                                                \
+  ((const PipecStageFacts *)(const void *)((const char *)(setup)->own + (size_t)(index) * (setup)->own->size))
 
 /* Yours: define struct PipecStage as you need it. */
 typedef struct PipecStage PipecStage;
 
-/* One line, ended by 0. */
+/* One line, ended by 0. It has no size: it stays as it is. */
 typedef struct PipecError {
   char message[512];
 } PipecError;
@@ -49,7 +63,10 @@ typedef struct PipecError {
 /* What the plan knows of one stage. Times in picoseconds, of one microbatch; 0 where the plan has no such work. Sizes
  * in bytes, the largest of all variants. */
 typedef struct PipecStageFacts {
+  uint32_t size;            /* of this struct, and from each to the next */
   int32_t stage;            /* 0 .. stages - 1 */
+  int32_t first_layer;      /* of the model, from 0 */
+  int32_t layers;           /* how many the stage holds; 0, and first_layer too: the plan does not say */
   int64_t input_bytes;      /* from another rank, of one microbatch; 0: none, or from a stage on this rank */
   int64_t output_bytes;     /* to another rank */
   int64_t activation_bytes; /* what the plan counts for a microbatch between forward and backward */
@@ -62,19 +79,24 @@ typedef struct PipecStageFacts {
 } PipecStageFacts;
 
 typedef struct PipecSetup {
+  uint32_t size;
   int32_t rank;               /* place in the pipeline, from 0 */
   int32_t ranks;              /* of the pipeline */
   int32_t world_rank;         /* of the process, from 0 */
   int32_t world;              /* all processes; equal to ranks without data parallelism */
   int32_t stages;             /* of the whole pipeline */
+  int32_t layers;             /* of the whole model; 0: the plan does not say */
   int32_t own_count;          /* stages on this rank */
-  const PipecStageFacts *own; /* these, ascending */
+  const PipecStageFacts *own; /* these, ascending: PIPEC_STAGE_FACTS */
   int64_t microbatches;       /* of a step; the most of all variants */
   const char *provider;       /* the spec's `provider:` as JSON text; "null" without one */
+  int32_t device;             /* of CUDA; -1, so far always: the host */
+  void *context;              /* CUDA's of the device; NULL on the host */
 } PipecSetup;
 
 /* One piece of work: of one stage, microbatch (from 0, in its step) and step (from 0). */
 typedef struct PipecCall {
+  uint32_t size;
   int32_t stage;
   int64_t microbatch;
   int64_t step;
@@ -82,9 +104,11 @@ typedef struct PipecCall {
   int64_t input_bytes;
   void *output; /* forward: the activation for stage + 1; backward: the gradient for stage - 1 */
   int64_t output_bytes;
+  void *stream; /* of CUDA, on which the buffers are valid; NULL on the host */
 } PipecCall;
 
 typedef struct PipecMemory {
+  uint32_t size; /* filled in by the caller */
   int64_t fixed; /* bytes of weights, gradients, optimizer state */
   int64_t live;  /* of activations and weight contexts, now */
   int64_t peak;  /* the most that live has been */
@@ -100,10 +124,12 @@ typedef struct PipecMemory {
 PIPEC_STAGE_EXPORT uint32_t pipec_stage_version(void);
 
 /* Makes the object, weights included; `setup` and what it points to last during the call only. Ranks must agree on
- * everything without talking to each other: derive seeds from provider values and stage, never from rank or time. */
+ * everything without talking to each other: derive seeds from provider values, and from the stage or its layers, never
+ * from rank or time. */
 PIPEC_STAGE_EXPORT int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *error);
 
-/* At the end of a run that ended well. After a failure the process just ends. */
+/* At the end of a run that ended well, and before the object of a new cut is made. After a failure the process just
+ * ends. */
 PIPEC_STAGE_EXPORT void pipec_stage_destroy(PipecStage *stage);
 
 PIPEC_STAGE_EXPORT int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *error);
@@ -123,11 +149,12 @@ PIPEC_STAGE_EXPORT int pipec_stage_forward_backward(PipecStage *stage, const Pip
 
 /* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping
  * by the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
- * stages and before their optimizer_step. gradient_norm: the sum of the squares of all gradients that this object
- * holds; without it 0. set_global_norm: the sum of what all ranks said, the same on all, added up in the order of
- * ranks. While they run the process hears nobody, so they should not take long. */
-PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error);
-PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares, PipecError *error);
+ * stages and before their optimizer_step; they are of all stages of the rank, so call->stage is -1, the microbatch 0.
+ * gradient_norm: a double into `output`, the sum of the squares of all gradients that this object holds; without the
+ * function 0. set_global_norm: a double in `input`, the sum of what all ranks said, the same on all, added up in the
+ * order of ranks. While they run the process hears nobody, so they should not take long. */
+PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, const PipecCall *call, PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, const PipecCall *call, PipecError *error);
 
 /* Once a stage and step, after its last backward: updates the weights, sets the gradients to zero. No input, no output,
  * microbatch 0. */
@@ -138,6 +165,15 @@ PIPEC_STAGE_EXPORT int pipec_stage_optimizer_step(PipecStage *stage, const Pipec
  * that is not of `steps` steps or not of these stages. */
 PIPEC_STAGE_EXPORT int pipec_stage_save(PipecStage *stage, const char *path, int64_t steps, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_load(PipecStage *stage, const char *path, int64_t steps, PipecError *error);
+
+/* Both or neither may be left out; without them a run keeps its cut of the model into stages. The same of one layer of
+ * the model, numbered as first_layer is, that a stage of this object holds: weights, optimizer state, and whatever else
+ * has to follow the layer to another stage, rank and process. load comes before the object's first step, once for each
+ * layer; refuse a file that is not of `steps` steps or not of this layer, and a layer that no stage here holds. */
+PIPEC_STAGE_EXPORT int pipec_stage_save_layer(PipecStage *stage, int32_t layer, const char *path, int64_t steps,
+                                              PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_load_layer(PipecStage *stage, int32_t layer, const char *path, int64_t steps,
+                                              PipecError *error);
 
 /* Between steps: what the object holds. */
 PIPEC_STAGE_EXPORT void pipec_stage_memory(const PipecStage *stage, PipecMemory *memory);

@@ -23,6 +23,9 @@ public:
   void setGlobalNorm(const Label &, double) override {}
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
+  bool savesLayers() const override { return false; }
+  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
+  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
   StageMemory memory() const override { return {}; }
 
   Span run(const HostWork &work, plan::Time ready) override {
@@ -48,6 +51,9 @@ public:
   void setGlobalNorm(const Label &, double) override {}
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
+  bool savesLayers() const override { return false; }
+  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
+  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
   StageMemory memory() const override { return {}; }
 
 private:

@@ -1,10 +1,12 @@
 // Stage libraries that are wrong: what is said of each, and that saying it is all that happens.
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/stage/library/Facts.h"
 #include "test/runtime/Plans.h"
 
 #include <gtest/gtest.h>
+#include <utility>
 
 using namespace pipec;
 using namespace pipec::runtime;
@@ -35,24 +37,47 @@ TEST_P(WrongLibrary, IsRefusedBeforeAnythingStarts) {
   EXPECT_NE(status.message.find(probe(GetParam().name)), std::string::npos) << status.message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Library, WrongLibrary,
-                         testing::Values(Wrong{"absent", "there is no such stage library"},
-                                         Wrong{"version", "built for version 99 of pipec_stage.h, expected version 1"},
-                                         Wrong{"no-forward", "has no pipec_stage_forward"},
-                                         Wrong{"undefined", "cannot be loaded as a stage library: "},
-                                         Wrong{"crashes", "ends the process with signal 6"},
-                                         Wrong{"leaves", "ends the process with exit code "}),
-                         [](const auto &info) {
-                           std::string name = info.param.name;
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Library, WrongLibrary,
+    testing::Values(Wrong{"absent", "there is no such stage library"},
+                    Wrong{"version", "built for version 1 of pipec_stage.h, expected version 2"},
+                    Wrong{"no-forward", "has no pipec_stage_forward"},
+                    Wrong{"undefined", "cannot be loaded as a stage library: "},
+                    Wrong{"saves-alone", "has pipec_stage_save_layer and no pipec_stage_load_layer"},
+                    Wrong{"loads-alone", "has pipec_stage_load_layer and no pipec_stage_save_layer"},
+                    Wrong{"crashes", "ends the process with signal 6"},
+                    Wrong{"leaves", "ends the process with exit code "}),
+    [](const auto &info) {
+      std::string name = info.param.name;
+      std::erase(name, '-');
+      return name;
+    });
 
 TEST(Library, MustHaveWhatThePlanUses) {
   EXPECT_TRUE(checkStage(probe("right"), forwardOnly()).ok());
   Status status = checkStage(probe("right"), test::makePlan({}));
   EXPECT_NE(status.message.find("has no pipec_stage_backward, and the plan has BW operations"), std::string::npos)
       << status.message;
+}
+
+TEST(Library, MustSaveLayersWhereTheCutIsToChange) {
+  plan::Plan plan = forwardOnly();
+  EXPECT_TRUE(checkStage(probe("layers"), plan, true).ok());
+  EXPECT_TRUE(checkStage("synthetic", plan, true).ok());
+  Status status = checkStage(probe("right"), plan, true);
+  EXPECT_EQ(status.code, Code::Usage);
+  EXPECT_NE(status.message.find("has no pipec_stage_save_layer, which a new cut of the layers needs"),
+            std::string::npos)
+      << status.message;
+}
+
+TEST(Library, AStructHasWhatItsSizeCovers) {
+  PipecSetup setup{};
+  setup.size = sizeof setup;
+  EXPECT_TRUE(PIPEC_STAGE_HAS(&setup, context));
+  setup.size = offsetof(PipecSetup, context);
+  EXPECT_FALSE(PIPEC_STAGE_HAS(&setup, context));
+  EXPECT_TRUE(PIPEC_STAGE_HAS(&setup, device));
 }
 
 TEST(Library, WhatIsNoLibraryIsRefused) {
@@ -66,10 +91,11 @@ TEST(Library, WhatIsNoLibraryIsRefused) {
 /// A stage of the probe, told what to do.
 class ProbeTest : public testing::Test {
 protected:
-  Status make(const std::string &provider) {
+  Status make(const std::string &provider, const char *library = "right") {
     EXPECT_TRUE(plan::providerOf(provider, plan.provider).ok());
-    Status status = makeStage(probe("right"), {plan, 1, Pace::Real, device, clock, failure}, stage);
-    device.start();
+    Status status = makeStage(probe(library), {plan, 1, Pace::Real, device, clock, failure}, stage);
+    if (!std::exchange(started, true))
+      device.start();
     return status;
   }
   std::string forward() {
@@ -81,6 +107,7 @@ protected:
   plan::Plan plan = forwardOnly();
   Clock clock{Clock::monotonic()};
   Failure failure;
+  bool started = false;
   std::unique_ptr<Stage> stage;
   HostDevice device{plan.variants.front().programs[1], clock, failure, false};
 };
@@ -94,6 +121,17 @@ TEST_F(ProbeTest, WorksWhereItIsToldNothing) {
 TEST_F(ProbeTest, AnErrorOfCreateIsPassedOn) {
   EXPECT_EQ(make(R"({"at": "create"})").message, "rank 1: no stage for 1 of 2");
   EXPECT_EQ(stage, nullptr);
+}
+
+TEST_F(ProbeTest, IsToldTheLayersOfEachStage) {
+  const std::string told = "; sizes 1 1, device -1, 1";
+  EXPECT_EQ(make(R"({"at": "told"})").message, "rank 1: stage 1 has layers 0+0 of 0" + told);
+  plan::Variant &variant = plan.variants.front();
+  variant.stages = 4;
+  variant.programs[0].stages = {0, 2};
+  variant.programs[1].stages = {1, 3};
+  variant.cut = {2, 1, 3, 5};
+  EXPECT_EQ(make(R"({"at": "told"})").message, "rank 1: stage 3 has layers 6+5 of 11" + told);
 }
 
 TEST_F(ProbeTest, CreateMustMakeAStage) {
@@ -138,6 +176,16 @@ TEST_F(ProbeTest, AnErrorOfSaveIsPassedOn) {
   EXPECT_EQ(stage->save("/tmp/x", 1).message, "rank 1: cannot save: the disk is on fire");
 }
 
+TEST_F(ProbeTest, AnErrorOfALayerIsPassedOn) {
+  ASSERT_TRUE(make("").ok());
+  EXPECT_FALSE(stage->savesLayers());
+  stage.reset();
+  ASSERT_TRUE(make("", "layers").ok());
+  EXPECT_TRUE(stage->savesLayers());
+  EXPECT_EQ(stage->saveLayer(7, "/tmp/x", 1).message, "rank 1: cannot save layer 7: /tmp/x: no room for layer 7");
+  EXPECT_EQ(stage->loadLayer(7, "/tmp/x", 2).message, "rank 1: cannot load layer 7: /tmp/x: not of step 2");
+}
+
 TEST(Facts, AreThePlansOfEachStage) {
   test::Pipeline pipeline;
   pipeline.ranks = 3;
@@ -156,6 +204,26 @@ TEST(Facts, AreThePlansOfEachStage) {
   EXPECT_EQ(first[0].input_bytes, 0);
   EXPECT_EQ(first[0].output_bytes, 4096);
   EXPECT_EQ(microbatchesOf(plan), 4);
+  EXPECT_EQ(middle[0].layers, 0);
+}
+
+TEST(Facts, LayersFollowTheCut) {
+  plan::Plan plan = test::makePlan({.ranks = 3});
+  plan::Variant &variant = plan.variants.front();
+  EXPECT_EQ(plan::layersOf(variant), 0);
+  EXPECT_EQ(plan::layersOf(variant, 1), plan::Layers{});
+  variant.cut = {2, 4, 1};
+  EXPECT_EQ(plan::layersOf(variant), 7);
+  const std::vector<PipecStageFacts> last = factsOf(plan, 2);
+  EXPECT_EQ(last[0].first_layer, 6);
+  EXPECT_EQ(last[0].layers, 1);
+  const plan::Layers middle = plan::layersOf(variant, 1);
+  EXPECT_EQ(middle, (plan::Layers{2, 4}));
+  EXPECT_TRUE(middle.has(2) && middle.has(5));
+  EXPECT_FALSE(middle.has(1) || middle.has(6) || middle.has(-1));
+  variant.cut = {INT32_MAX, INT32_MAX, 1}; // a file may say so
+  EXPECT_EQ(plan::layersOf(variant), INT32_MAX);
+  EXPECT_EQ(plan::layersOf(variant, 2).first, INT32_MAX);
 }
 
 } // namespace

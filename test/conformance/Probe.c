@@ -24,17 +24,24 @@ struct PipecStage {
 
 uint32_t pipec_stage_version(void) {
 #if defined(PROBE_VERSION)
-  return 99;
+  return 1;
 #else
   return PIPEC_STAGE_VERSION;
 #endif
 }
 
-/* The provider says what to do: {"say": …, "at": "create" | "F" | "pair" | "count" | "save"}. */
+/* The provider says what to do: {"say": …, "at": "create" | "told" | "F" | "pair" | "count"}. */
 static char what[4096];
 
 int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *error) {
   snprintf(what, sizeof what, "%s", setup->provider);
+  if (strstr(what, "\"told\"")) {
+    const PipecStageFacts *own = PIPEC_STAGE_FACTS(setup, setup->own_count - 1);
+    snprintf(error->message, sizeof error->message, "stage %d has layers %d+%d of %d; sizes %d %d, device %d, %d",
+             (int)own->stage, (int)own->first_layer, (int)own->layers, (int)setup->layers, setup->size == sizeof *setup,
+             own->size == sizeof *own, (int)setup->device, PIPEC_STAGE_HAS(setup, context));
+    return 1;
+  }
   if (strstr(what, "\"create\"")) {
     snprintf(error->message, sizeof error->message, "no stage for %d of %d", setup->rank, setup->ranks);
     return 1;
@@ -79,16 +86,19 @@ int pipec_stage_forward_backward(PipecStage *stage, const PipecCall *forward, co
 }
 #endif
 
-int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error) {
+int pipec_stage_gradient_norm(PipecStage *stage, const PipecCall *call, PipecError *error) {
   (void)stage, (void)error;
-  *squares = 2.5 + (double)step;
+  double squares = 2.5 + (double)call->step;
+  memcpy(call->output, &squares, (size_t)call->output_bytes);
   return strstr(what, "\"norm\"") ? 3 : 0;
 }
 
-int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares, PipecError *error) {
+int pipec_stage_set_global_norm(PipecStage *stage, const PipecCall *call, PipecError *error) {
   (void)stage;
-  snprintf(error->message, sizeof error->message, "%g in step %d is too much", squares, (int)step);
-  return squares > 100;
+  double squares = 0;
+  memcpy(&squares, call->input, (size_t)call->input_bytes);
+  snprintf(error->message, sizeof error->message, "%g in step %d is too much", squares, (int)call->step);
+  return squares > 100 || call->stage != -1 || call->output || call->stream;
 }
 
 int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error) {
@@ -111,6 +121,22 @@ int pipec_stage_load(PipecStage *stage, const char *path, int64_t steps, PipecEr
   (void)stage, (void)path, (void)steps, (void)error;
   return 0;
 }
+
+#if defined(PROBE_SAVES_ALONE) || defined(PROBE_LAYERS)
+int pipec_stage_save_layer(PipecStage *stage, int32_t layer, const char *path, int64_t steps, PipecError *error) {
+  (void)stage, (void)steps;
+  snprintf(error->message, sizeof error->message, "%s: no room for layer %d", path, (int)layer);
+  return 1;
+}
+#endif
+
+#if defined(PROBE_LOADS_ALONE) || defined(PROBE_LAYERS)
+int pipec_stage_load_layer(PipecStage *stage, int32_t layer, const char *path, int64_t steps, PipecError *error) {
+  (void)stage, (void)layer;
+  snprintf(error->message, sizeof error->message, "%s: not of step %d", path, (int)steps);
+  return 1;
+}
+#endif
 
 void pipec_stage_memory(const PipecStage *stage, PipecMemory *memory) {
   memory->fixed = (int64_t)sizeof *stage;

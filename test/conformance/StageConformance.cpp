@@ -206,6 +206,39 @@ TEST_P(StageConformance, WhatCannotBeSavedIsSaid) {
   }
 }
 
+TEST_P(StageConformance, AStateOfAnotherLayerOrStepIsRefused) {
+  made.variants.front().cut = {1, 2, 1}; // stage 1 has the layers 1 and 2
+  Run run(GetParam(), made);
+  Stage &stage = run.under->stage();
+  if (!stage.savesLayers())
+    GTEST_SKIP() << GetParam().name << " does not save layers";
+  auto says = [](const Status &status, const std::string &what) {
+    EXPECT_NE(status.message.find(what), std::string::npos) << status.message;
+  };
+  ASSERT_TRUE(stage.saveLayer(1, path("state"), 7).ok());
+  says(stage.loadLayer(1, path("state"), 6), "is not the state of layer 1 after 6 steps");
+  says(stage.loadLayer(2, path("state"), 7), "is not the state of layer 2 after 7 steps");
+  for (const int32_t elsewhere : {-1, 0, 3, 4, INT32_MAX}) {
+    EXPECT_FALSE(stage.saveLayer(elsewhere, path("other"), 7).ok());
+    says(stage.loadLayer(elsewhere, path("state"), 7), "layer " + std::to_string(elsewhere));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("other")));
+  EXPECT_FALSE(stage.load(path("state"), 7).ok());
+  EXPECT_TRUE(stage.loadLayer(1, path("state"), 7).ok());
+
+  const auto size = std::filesystem::file_size(path("state"));
+  for (const auto damaged : {size - 1, size + 1}) {
+    std::filesystem::resize_file(path("state"), damaged);
+    says(stage.loadLayer(1, path("state"), 7), "is not the state of layer 1 after 7 steps");
+  }
+  says(stage.loadLayer(1, path("nothing"), 7), path("nothing") + ": cannot be read");
+  for (const std::string &bad : {path("no/such/folder"), std::string("/dev/full")}) {
+    Status status = stage.saveLayer(1, bad, 7);
+    EXPECT_EQ(status.code, Code::Run);
+    says(status, bad + ": cannot be written");
+  }
+}
+
 TEST_P(StageConformance, WrongInputEndsTheRun) {
   if (!GetParam().checksInput)
     GTEST_SKIP() << GetParam().name << " takes any input";

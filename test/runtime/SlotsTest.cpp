@@ -45,6 +45,9 @@ public:
   void issue(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
+  bool savesLayers() const override { return false; }
+  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
+  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
   StageMemory memory() const override { return {}; }
 
   std::vector<Entry> entries;

@@ -4,7 +4,7 @@ import json
 import subprocess
 import unittest
 
-from support import BIN, OK, RUN, SOAK, SPECS, USAGE, ToolTest
+from support import BIN, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool
 from timing import judge
 
 MLP = SPECS / "stages" / "mlp" / "mlp.yaml"
@@ -19,6 +19,19 @@ tensors: {boundary: 4KiB}
 schedule: %s
 backward: %s
 provider: {hidden: 64, layers: 2, samples: 16, seed: 1, rate: 0.1, log: %s}
+"""
+
+# Six layers, cut as pipec chooses: the last one's cost leads to other cuts than equal ones.
+CUT = """
+pipec: 1
+pipeline: {ranks: %d, microbatches: 8, cut: auto}
+layers:
+  - {count: 5, forward: 1ms, backward_input: 1ms, backward_weight: 1ms, boundary: 4KiB}
+  - {forward: %s, backward_input: %s, backward_weight: %s, boundary: 4KiB}
+costs: {optimizer: 200us, link: {latency: 60us}}
+schedule: 1f1b
+backward: split
+provider: {hidden: 64, samples: 16, seed: 1, rate: 0.1, log: %s}
 """
 
 
@@ -49,6 +62,19 @@ class StageTest(ToolTest):
                                           (4, "gpipe", "split"), (2, "dualpipe-v", "split"), (4, "auto", "split")]:
             with self.subTest(ranks=ranks, schedule=schedule, backward=backward):
                 self.assertEqual(self.train(ranks, schedule, backward), one)
+
+    def test_any_cut_of_the_layers_trains_the_same(self):
+        losses, cuts = [], []
+        for ranks, last in [(1, "1ms"), (2, "1ms"), (2, "3ms"), (3, "4ms")]:
+            log = self.folder / f"cut-{len(cuts)}.csv"
+            plan = self.compile(CUT % (ranks, last, last, last, log))
+            cuts.append(json.loads(tool("pipec", "report", plan, "--json").stdout)["variants"][0]["cut"])
+            self.run_json(plan, f"--stage={LIBRARY}", "--steps", 10)
+            losses.append([loss for (_, stage), (_, loss) in sorted(self.read(log).items()) if stage == ranks - 1])
+        self.assertEqual(len({tuple(cut) for cut in cuts}), 4, cuts)
+        self.assertEqual([sum(cut) for cut in cuts], [6] * 4)
+        self.assertEqual(len(set(losses[0])), 10)
+        self.assertEqual(losses, [losses[0]] * 4)
 
     def test_resumed_training_goes_on_the_same(self):
         whole = self.train(2, "interleaved-1f1b", "split")

@@ -1,5 +1,7 @@
-// Costs, sizes and boundaries, operation by operation.
+// Costs, sizes and boundaries, operation by operation; layers from the cut.
 #include "runtime/stage/library/Facts.h"
+
+#include "runtime/plan/Layers.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,8 +33,15 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
 
 std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank) {
   std::vector<PipecStageFacts> all;
-  for (int32_t stage : plan.variants.front().programs[size_t(rank)].stages)
-    all.emplace_back().stage = stage;
+  const plan::Variant &first = plan.variants.front();
+  for (int32_t stage : first.programs[size_t(rank)].stages) {
+    PipecStageFacts &facts = all.emplace_back();
+    facts.size = sizeof(PipecStageFacts);
+    facts.stage = stage;
+    const plan::Layers layers = plan::layersOf(first, stage); // all variants have the same cut
+    facts.first_layer = layers.first;
+    facts.layers = layers.count;
+  }
   for (const plan::Variant &variant : plan.variants)
     for (const plan::Operation &op : variant.programs[size_t(rank)].operations)
       for (PipecStageFacts &facts : all)

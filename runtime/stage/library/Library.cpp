@@ -23,6 +23,8 @@ template <typename F> bool find(void *handle, const char *name, F *&function) {
   return function != nullptr;
 }
 
+constexpr const char *kSaveLayer = "pipec_stage_save_layer", *kLoadLayer = "pipec_stage_load_layer";
+
 bool uses(const plan::Plan &plan, Kind kind) {
   for (const plan::Variant &variant : plan.variants)
     for (const plan::Program &program : variant.programs)
@@ -69,6 +71,11 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
   find(handle, "pipec_stage_forward_backward", f.forwardBackward);
   find(handle, "pipec_stage_gradient_norm", f.gradientNorm);
   find(handle, "pipec_stage_set_global_norm", f.setGlobalNorm);
+  find(handle, kSaveLayer, f.saveLayer);
+  find(handle, kLoadLayer, f.loadLayer);
+  if (!f.saveLayer != !f.loadLayer)
+    return Status::input(fmt::format("{}: the stage library has {} and no {}, expected both or neither", path,
+                                     f.saveLayer ? kSaveLayer : kLoadLayer, f.saveLayer ? kLoadLayer : kSaveLayer));
 
   for (const plan::KindRow &row : plan::kKindTable) {
     if (*row.call == 0 || find(handle, row.call, f.calls[size_t(row.kind)]) || !uses(plan, row.kind))
@@ -82,13 +89,16 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
 
 namespace {
 
-[[noreturn]] void tryAndTell(const std::string &path, const plan::Plan &plan, int pipe) {
+[[noreturn]] void tryAndTell(const std::string &path, const plan::Plan &plan, bool byLayers, int pipe) {
   if (int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0)
     dup2(nowhere, STDOUT_FILENO); // what it prints when it is loaded, it prints again when it is meant
   Library library;
   Status status;
   try {
     status = openLibrary(path, plan, library);
+    if (status.ok() && byLayers && !library.saveLayer)
+      status = Status::input(
+          fmt::format("{}: the stage library has no {}, which a new cut of the layers needs", path, kSaveLayer));
   } catch (const std::exception &error) {
     status = Status::input(fmt::format("{}: cannot be loaded as a stage library: {}", path, error.what()));
   }
@@ -99,14 +109,14 @@ namespace {
 
 } // namespace
 
-Status tryLibrary(const std::string &path, const plan::Plan &plan) {
+Status tryLibrary(const std::string &path, const plan::Plan &plan, bool byLayers) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Status::run(fmt::format("{}: cannot be tried: {}", path, std::strerror(errno)));
   pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    tryAndTell(path, plan, ends[1]);
+    tryAndTell(path, plan, byLayers, ends[1]);
   }
   close(ends[1]);
   std::string word;

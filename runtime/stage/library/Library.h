@@ -22,6 +22,8 @@ struct Library {
   decltype(pipec_stage_set_global_norm) *setGlobalNorm = nullptr;
   decltype(pipec_stage_save) *save = nullptr;
   decltype(pipec_stage_load) *load = nullptr;
+  decltype(pipec_stage_save_layer) *saveLayer = nullptr; // both or neither
+  decltype(pipec_stage_load_layer) *loadLayer = nullptr;
   decltype(pipec_stage_memory) *memory = nullptr;
 };
 
@@ -30,7 +32,7 @@ struct Library {
 Status openLibrary(const std::string &path, const plan::Plan &plan, Library &library);
 
 /// The same in a process of its own, whose end, however it comes, is told as a Status: nothing of the library stays in
-/// this one. Call it while the process has one thread.
-Status tryLibrary(const std::string &path, const plan::Plan &plan);
+/// this one. With `byLayers` it must be able to save and load layers. Call it while the process has one thread.
+Status tryLibrary(const std::string &path, const plan::Plan &plan, bool byLayers = false);
 
 } // namespace pipec::runtime

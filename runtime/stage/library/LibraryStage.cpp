@@ -2,6 +2,7 @@
 #include "runtime/stage/library/LibraryStage.h"
 
 #include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/stage/library/Facts.h"
 
@@ -47,13 +48,16 @@ Status LibraryStage::make(const Library &library, const plan::Plan &plan, int32_
     return status;
   std::vector<PipecStageFacts> facts = factsOf(plan, rank);
   PipecSetup setup{};
+  setup.size = sizeof(PipecSetup);
   setup.rank = setup.world_rank = rank; // one process a rank (P8)
   setup.ranks = setup.world = plan.ranks();
   setup.stages = plan.variants.front().stages;
+  setup.layers = plan::layersOf(plan.variants.front());
   setup.own_count = int32_t(facts.size());
   setup.own = facts.data();
   setup.microbatches = microbatchesOf(plan);
   setup.provider = provider.c_str();
+  setup.device = -1;
   std::unique_ptr<LibraryStage> made(new LibraryStage(library, rank, device, clock, failure));
   std::string error = call(library.create, &setup, &made->object);
   if (error.empty() && !made->object)
@@ -80,7 +84,15 @@ namespace {
 PipecCall callOf(const HostWork &work) {
   const Label label = work.label();
   const Slot in = work.in(), out = work.out();
-  return {label.operation->stage, label.microbatch, label.step, in.data, in.bytes, out.data, out.bytes};
+  return {.size = sizeof(PipecCall),
+          .stage = label.operation->stage,
+          .microbatch = label.microbatch,
+          .step = label.step,
+          .input = in.data,
+          .input_bytes = in.bytes,
+          .output = out.data,
+          .output_bytes = out.bytes,
+          .stream = nullptr};
 }
 
 } // namespace
@@ -122,17 +134,37 @@ HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
   return {start, clock.now()};
 }
 
+namespace {
+
+/// Of all stages of the rank; `number` lies as any buffer of a call does.
+struct NormCall {
+  explicit NormCall(int64_t step, double number) : number(number) {
+    call.size = sizeof(PipecCall);
+    call.stage = -1;
+    call.step = step;
+  }
+  alignas(64) double number;
+  PipecCall call{};
+};
+
+} // namespace
+
 double LibraryStage::gradientNorm(const Label &label) {
-  double squares = 0;
+  NormCall norm(label.step, 0);
+  norm.call.output = &norm.number;
+  norm.call.output_bytes = sizeof(norm.number);
   if (library.gradientNorm)
-    if (std::string error = call(library.gradientNorm, object, label.step, &squares); !error.empty())
+    if (std::string error = call(library.gradientNorm, object, &norm.call); !error.empty())
       fail(label, error);
-  return squares;
+  return norm.number;
 }
 
 void LibraryStage::setGlobalNorm(const Label &label, double total) {
+  NormCall norm(label.step, total);
+  norm.call.input = &norm.number;
+  norm.call.input_bytes = sizeof(norm.number);
   if (library.setGlobalNorm)
-    if (std::string error = call(library.setGlobalNorm, object, label.step, total); !error.empty())
+    if (std::string error = call(library.setGlobalNorm, object, &norm.call); !error.empty())
       fail(label, error);
 }
 
@@ -146,8 +178,19 @@ Status LibraryStage::load(const std::string &path, int64_t steps) {
   return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot load: {}", rank, error));
 }
 
+Status LibraryStage::saveLayer(int32_t layer, const std::string &path, int64_t steps) {
+  std::string error = call(library.saveLayer, object, layer, path.c_str(), steps);
+  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot save layer {}: {}", rank, layer, error));
+}
+
+Status LibraryStage::loadLayer(int32_t layer, const std::string &path, int64_t steps) {
+  std::string error = call(library.loadLayer, object, layer, path.c_str(), steps);
+  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot load layer {}: {}", rank, layer, error));
+}
+
 StageMemory LibraryStage::memory() const {
   PipecMemory memory{};
+  memory.size = sizeof(PipecMemory);
   library.memory(object, &memory);
   return {memory.fixed, memory.live, memory.peak};
 }

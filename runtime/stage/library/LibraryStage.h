@@ -21,6 +21,9 @@ public:
 
   Status save(const std::string &path, int64_t steps) override;
   Status load(const std::string &path, int64_t steps) override;
+  bool savesLayers() const override { return library.saveLayer != nullptr; }
+  Status saveLayer(int32_t layer, const std::string &path, int64_t steps) override;
+  Status loadLayer(int32_t layer, const std::string &path, int64_t steps) override;
   StageMemory memory() const override;
 
 private:

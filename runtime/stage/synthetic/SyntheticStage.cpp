@@ -1,4 +1,5 @@
-// One synthetic instruction: check, fill, sleep to the deadline. A saved state is a line of text.
+// One synthetic instruction: check, fill, sleep to the deadline. A saved state is a line of text, of a rank or of a
+// layer.
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -46,27 +47,57 @@ void SyntheticStage::setGlobalNorm(const Label &label, double total) {
                                           label.step, expected)));
 }
 
-static std::string stateOf(int32_t rank, int64_t steps) {
-  return fmt::format("pipec synthetic stage, rank {}, {} steps\n", rank, steps);
+namespace {
+
+/// Whose state: "rank 2", or "layer 7".
+std::string stateOf(const std::string &whose, int64_t steps) {
+  return fmt::format("pipec synthetic stage, {}, {} steps\n", whose, steps);
 }
 
-Status SyntheticStage::save(const std::string &path, int64_t steps) {
+Status write(const std::string &path, const std::string &whose, int64_t steps) {
   std::ofstream file(path, std::ios::binary);
-  file << stateOf(rank, steps);
+  file << stateOf(whose, steps);
   file.close();
   return file ? Status{} : Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
 }
 
-Status SyntheticStage::load(const std::string &path, int64_t steps) {
+Status check(const std::string &path, const std::string &whose, int64_t steps) {
   std::ifstream file(path, std::ios::binary);
-  std::string expected = stateOf(rank, steps), found(expected.size() + 1, '\0');
+  std::string expected = stateOf(whose, steps), found(expected.size() + 1, '\0');
   if (!file)
     return Status::input(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   file.read(found.data(), std::streamsize(found.size()));
   found.resize(size_t(file.gcount()));
   if (found != expected)
-    return Status::input(fmt::format("{}: is not the state of rank {} after {} steps", path, rank, steps));
+    return Status::input(fmt::format("{}: is not the state of {} after {} steps", path, whose, steps));
   return {};
+}
+
+} // namespace
+
+Status SyntheticStage::save(const std::string &path, int64_t steps) {
+  return write(path, fmt::format("rank {}", rank), steps);
+}
+
+Status SyntheticStage::load(const std::string &path, int64_t steps) {
+  return check(path, fmt::format("rank {}", rank), steps);
+}
+
+Status SyntheticStage::holds(int32_t layer) const {
+  for (const plan::Layers &each : layers)
+    if (each.count == 0 || each.has(layer)) // the plan does not say, or it is here
+      return {};
+  return Status::input(fmt::format("rank {}: has no stage with layer {}", rank, layer));
+}
+
+Status SyntheticStage::saveLayer(int32_t layer, const std::string &path, int64_t steps) {
+  const Status status = holds(layer);
+  return status.ok() ? write(path, fmt::format("layer {}", layer), steps) : status;
+}
+
+Status SyntheticStage::loadLayer(int32_t layer, const std::string &path, int64_t steps) {
+  const Status status = holds(layer);
+  return status.ok() ? check(path, fmt::format("layer {}", layer), steps) : status;
 }
 
 } // namespace pipec::runtime

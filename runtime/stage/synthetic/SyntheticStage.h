@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/device/PaceClock.h"
+#include "runtime/plan/Layers.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/HostStage.h"
 
@@ -14,7 +15,11 @@ public:
   SyntheticStage(int32_t rank, const plan::Plan &plan, HostDevice &device, const Clock &clock, Failure &failure,
                  Pace pace, const simulate::Scenario *network = nullptr)
       : HostStage(device), rank(rank), ranks(plan.ranks()), groups(plan.groups), clock(clock), paced(clock, pace),
-        failure(failure), network(network) {}
+        failure(failure), network(network) {
+    const plan::Variant &first = plan.variants.front();
+    for (const int32_t stage : first.programs[size_t(rank)].stages)
+      layers.push_back(plan::layersOf(first, stage));
+  }
 
   double gradientNorm(const Label &) override { return rank + 1.0; }
   void setGlobalNorm(const Label &label, double total) override;
@@ -22,13 +27,19 @@ public:
   /// There is nothing to keep but how many steps were done.
   Status save(const std::string &path, int64_t steps) override;
   Status load(const std::string &path, int64_t steps) override;
+  /// Nor in a layer. Where the plan says which layers are here, another is refused.
+  bool savesLayers() const override { return true; }
+  Status saveLayer(int32_t layer, const std::string &path, int64_t steps) override;
+  Status loadLayer(int32_t layer, const std::string &path, int64_t steps) override;
   StageMemory memory() const override { return {}; }
 
 private:
   Span run(const HostWork &work, plan::Time ready) override;
+  Status holds(int32_t layer) const;
 
   int32_t rank, ranks;
   const std::vector<plan::Group> groups;
+  std::vector<plan::Layers> layers; // of each stage here
   const Clock &clock;
   PaceClock paced;
   Failure &failure;

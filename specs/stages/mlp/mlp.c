@@ -1,10 +1,11 @@
 /* A stage library, complete and small: a residual network of fully connected layers, trained by gradient descent.
  *
- * Layer:  x' = x + relu(x W + b), on `samples` rows of `hidden` numbers; a stage has `layers` of them.
+ * Layer:  x' = x + relu(x W + b), on `samples` rows of `hidden` numbers; a stage has those that the plan says, or
+ *         `layers` of them.
  * Data:   made here, the same on every machine: x uniform in [-1, 1), to be turned into y_j = relu(x_(j+1)).
  * Loss:   mean of (x_last - y)^2.
- * What is computed depends on the stage, the microbatch and the step alone, and sums run over microbatches in the order
- * of the calls: training on many ranks gives bit for bit the weights of training on one. */
+ * What is computed depends on the layer, the microbatch and the step alone, and sums run over microbatches in the order
+ * of the calls: training on many ranks, cut anywhere, gives bit for bit the weights of training on one. */
 #include "layer.h"
 #include "pipec_stage.h"
 #include "provider.h"
@@ -21,6 +22,8 @@ typedef struct Kept {
 
 typedef struct Own {
   int32_t stage;
+  int32_t first; /* its layers, numbered over the model */
+  int32_t layers;
   int32_t seen;     /* microbatches of this step, so far */
   float *weights;   /* of each layer: hidden x hidden, then hidden biases */
   float *gradients; /* likewise */
@@ -28,7 +31,9 @@ typedef struct Own {
 } Own;
 
 struct PipecStage {
-  int64_t hidden, layers, samples, seed;
+  int64_t hidden, samples, seed;
+  int64_t perStage; /* layers, where the plan says nothing */
+  int64_t model;    /* layers of the whole model */
   double rate;
   char log[256]; /* a file that gets a line for each stage and step; empty: none */
   int32_t stages, ownCount;
@@ -42,7 +47,7 @@ struct PipecStage {
 /* How many numbers: of one activation, of a layer's parameters, of a stage's. */
 static int64_t size(const PipecStage *s) { return s->samples * s->hidden; }
 static int64_t layerSize(const PipecStage *s) { return (s->hidden + 1) * s->hidden; }
-static int64_t parameters(const PipecStage *s) { return s->layers * layerSize(s); }
+static int64_t parameters(const PipecStage *s, const Own *own) { return own->layers * layerSize(s); }
 
 /* The data: of a microbatch, whoever asks. */
 static void drawInput(const PipecStage *s, float *to, int64_t step, int64_t microbatch) {
@@ -63,9 +68,9 @@ static void give(PipecStage *s, float **memory, int64_t count) {
   *memory = NULL;
 }
 
-static void release(PipecStage *s, Kept *kept) {
-  give(s, &kept->x, s->layers * size(s));
-  give(s, &kept->pre, s->layers * size(s));
+static void release(PipecStage *s, const Own *own, Kept *kept) {
+  give(s, &kept->x, own->layers * size(s));
+  give(s, &kept->pre, own->layers * size(s));
   give(s, &kept->out, size(s));
   give(s, &kept->dout, size(s));
 }
@@ -85,7 +90,7 @@ void pipec_stage_destroy(PipecStage *s) {
   for (int32_t i = 0; s->own && i < s->ownCount; ++i) {
     Own *own = &s->own[i];
     for (int64_t m = 0; own->kept && m < s->microbatches; ++m)
-      release(s, &own->kept[m]);
+      release(s, own, &own->kept[m]);
     free(own->kept);
     free(own->weights);
     free(own->gradients);
@@ -103,14 +108,17 @@ static int makeStage(PipecStage *s, Own *own, const PipecStageFacts *facts, Pipe
       return fail(error, "the plan's boundary is %lld bytes, samples x hidden x 4 is %lld", (long long)said[i],
                   (long long)boundary);
   own->stage = facts->stage;
-  own->weights = malloc((size_t)parameters(s) * sizeof(float));
-  own->gradients = calloc((size_t)parameters(s), sizeof(float));
+  own->layers = facts->layers > 0 ? facts->layers : (int32_t)s->perStage;
+  own->first = facts->layers > 0 ? facts->first_layer : facts->stage * own->layers;
+  own->weights = malloc((size_t)parameters(s, own) * sizeof(float));
+  own->gradients = calloc((size_t)parameters(s, own), sizeof(float));
   own->kept = calloc((size_t)s->microbatches, sizeof(Kept));
   if (!own->weights || !own->gradients || !own->kept)
     return fail(error, "stage %d: not enough memory", facts->stage);
-  draw(own->weights, parameters(s), mix((uint64_t)s->seed) ^ (uint64_t)facts->stage);
-  float scale = (float)sqrt(1.0 / (double)(n * s->layers * s->stages));
-  for (int64_t i = 0; i < parameters(s); ++i)
+  for (int64_t l = 0; l < own->layers; ++l)
+    draw(own->weights + l * layerSize(s), layerSize(s), mix((uint64_t)s->seed) ^ (uint64_t)(own->first + l));
+  float scale = (float)sqrt(1.0 / (double)(n * s->model));
+  for (int64_t i = 0; i < parameters(s, own); ++i)
     own->weights[i] = i % ((n + 1) * n) < n * n ? own->weights[i] * scale : 0; /* biases begin at 0 */
   return 0;
 }
@@ -120,11 +128,13 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
   if (!s)
     return fail(error, "not enough memory");
   const char *json = setup->provider;
-  int failed = integer(json, "hidden", 65536, &s->hidden, error) || integer(json, "layers", 1024, &s->layers, error) ||
+  int failed = integer(json, "hidden", 65536, &s->hidden, error) ||
+               (setup->layers == 0 && integer(json, "layers", 1024, &s->perStage, error)) ||
                integer(json, "samples", 65536, &s->samples, error) || integer(json, "seed", 1e15, &s->seed, error) ||
                number(json, "rate", 0, 1e30, &s->rate, error);
   text(json, "log", s->log, sizeof s->log);
   s->stages = setup->stages;
+  s->model = setup->layers > 0 ? setup->layers : s->perStage * s->stages;
   s->microbatches = setup->microbatches;
   if (!failed && (s->hidden % 4 != 0 || s->samples % 4 != 0))
     failed = fail(error, "provider: hidden is %lld, samples is %lld, expected multiples of 4", (long long)s->hidden,
@@ -136,7 +146,7 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
       failed = fail(error, "not enough memory");
   }
   for (; !failed && s->ownCount < setup->own_count; ++s->ownCount)
-    failed = makeStage(s, &s->own[s->ownCount], &setup->own[s->ownCount], error);
+    failed = makeStage(s, &s->own[s->ownCount], PIPEC_STAGE_FACTS(setup, s->ownCount), error);
   if (failed) {
     s->ownCount += s->own && s->ownCount < setup->own_count; /* the one that failed is half made */
     pipec_stage_destroy(s);
@@ -175,9 +185,9 @@ int pipec_stage_forward(PipecStage *s, const PipecCall *call, PipecError *error)
   Own *own = ownOf(s, call->stage), *next = ownOf(s, call->stage + 1), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
   size_t bytes = (size_t)size(s) * sizeof(float);
-  release(s, kept); /* of the last step, in a plan without backwards */
-  kept->x = take(s, s->layers * size(s));
-  kept->pre = take(s, s->layers * size(s));
+  release(s, own, kept); /* of the last step, in a plan without backwards */
+  kept->x = take(s, own->layers * size(s));
+  kept->pre = take(s, own->layers * size(s));
   float *out = call->output ? call->output : take(s, size(s));
   if (!kept->x || !kept->pre || !out)
     return fail(error, "not enough memory for another microbatch");
@@ -189,8 +199,8 @@ int pipec_stage_forward(PipecStage *s, const PipecCall *call, PipecError *error)
     memcpy(kept->x, previous->kept[call->microbatch].out, bytes);
     give(s, &previous->kept[call->microbatch].out, size(s));
   }
-  for (int64_t l = 0; l < s->layers; ++l) {
-    float *to = l + 1 < s->layers ? kept->x + (l + 1) * size(s) : out;
+  for (int64_t l = 0; l < own->layers; ++l) {
+    float *to = l + 1 < own->layers ? kept->x + (l + 1) * size(s) : out;
     layerForward(own->weights + l * layerSize(s), kept->x + l * size(s), kept->pre + l * size(s), to, s->samples,
                  s->hidden);
   }
@@ -211,7 +221,7 @@ int pipec_stage_backward_input(PipecStage *s, const PipecCall *call, PipecError 
     return fail(error, "not enough memory");
   memcpy(d, call->input ? call->input : kept->dout, (size_t)size(s) * sizeof(float));
   give(s, &kept->dout, size(s));
-  for (int64_t l = s->layers; l-- > 0;)
+  for (int64_t l = own->layers; l-- > 0;)
     layerBackwardInput(own->weights + l * layerSize(s), kept->pre + l * size(s), d, s->scratch, s->samples, s->hidden);
   if (previous)
     previous->kept[call->microbatch].dout = d;
@@ -224,11 +234,11 @@ int pipec_stage_backward_weight(PipecStage *s, const PipecCall *call, PipecError
   (void)error;
   Own *own = ownOf(s, call->stage);
   Kept *kept = &own->kept[call->microbatch];
-  for (int64_t l = 0; l < s->layers; ++l)
+  for (int64_t l = 0; l < own->layers; ++l)
     layerBackwardWeight(own->gradients + l * layerSize(s), kept->x + l * size(s), kept->pre + l * size(s), s->scratch,
                         s->samples, s->hidden);
-  give(s, &kept->x, s->layers * size(s));
-  give(s, &kept->pre, s->layers * size(s));
+  give(s, &kept->x, own->layers * size(s));
+  give(s, &kept->pre, own->layers * size(s));
   return 0;
 }
 
@@ -245,7 +255,7 @@ int pipec_stage_forward_backward(PipecStage *s, const PipecCall *forward, const 
 /* "step,stage,hash of the weights,loss (of the last stage)" in one write, as several processes share the file. */
 static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, PipecError *error) {
   uint64_t hash = 0;
-  for (int64_t i = 0; i < parameters(s); ++i) {
+  for (int64_t i = 0; i < parameters(s, own); ++i) {
     uint32_t bits;
     memcpy(&bits, own->weights + i, sizeof bits);
     hash = mix(hash ^ bits) + (uint64_t)i;
@@ -265,9 +275,9 @@ static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, 
 int pipec_stage_optimizer_step(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage);
   float rate = (float)(s->rate / (own->seen > 0 ? own->seen : 1));
-  for (int64_t i = 0; i < parameters(s); ++i)
+  for (int64_t i = 0; i < parameters(s, own); ++i)
     own->weights[i] -= rate * own->gradients[i];
-  memset(own->gradients, 0, (size_t)parameters(s) * sizeof(float));
+  memset(own->gradients, 0, (size_t)parameters(s, own) * sizeof(float));
   int failed = s->log[0] && writeLog(s, own, call, error);
   own->seen = 0;
   if (own->stage + 1 == s->stages)
@@ -275,42 +285,95 @@ int pipec_stage_optimizer_step(PipecStage *s, const PipecCall *call, PipecError 
   return failed;
 }
 
-/* A saved state: these numbers, then the weights of each stage; gradients are zero between steps. */
+/* A saved layer: these numbers, then its weights; gradients are zero between steps, and the optimizer keeps nothing. A
+ * saved state is the layers of all stages here, one after the other. */
 typedef struct Header {
   char magic[8];
-  int64_t steps, hidden, layers, first, count;
+  int64_t steps, hidden, layer;
 } Header;
 
-static Header headerOf(const PipecStage *s, int64_t steps) {
-  Header header = {"MLPSTATE", steps, s->hidden, s->layers, s->own[0].stage, s->ownCount};
+static Header headerOf(const PipecStage *s, int64_t layer, int64_t steps) {
+  Header header = {"MLPLAYER", steps, s->hidden, layer};
   return header;
 }
 
+/* Of a layer in `own`; 1: it could not be written, or is not what it should be. */
+static int writeLayer(const PipecStage *s, const Own *own, int64_t layer, int64_t steps, FILE *file) {
+  Header header = headerOf(s, layer, steps);
+  size_t count = (size_t)layerSize(s);
+  return fwrite(&header, sizeof header, 1, file) != 1 ||
+         fwrite(own->weights + (layer - own->first) * layerSize(s), sizeof(float), count, file) != count;
+}
+
+static int readLayer(PipecStage *s, Own *own, int64_t layer, int64_t steps, FILE *file) {
+  Header expected = headerOf(s, layer, steps), header;
+  size_t count = (size_t)layerSize(s);
+  return fread(&header, sizeof header, 1, file) != 1 || memcmp(&header, &expected, sizeof header) != 0 ||
+         fread(own->weights + (layer - own->first) * layerSize(s), sizeof(float), count, file) != count;
+}
+
+static int ends(FILE *file) { return fgetc(file) == EOF; }
+
 int pipec_stage_save(PipecStage *s, const char *path, int64_t steps, PipecError *error) {
-  Header header = headerOf(s, steps);
   FILE *file = fopen(path, "wb");
-  int bad = !file || fwrite(&header, sizeof header, 1, file) != 1;
-  for (int32_t i = 0; !bad && i < s->ownCount; ++i)
-    bad = fwrite(s->own[i].weights, sizeof(float), (size_t)parameters(s), file) != (size_t)parameters(s);
+  int bad = !file;
+  for (Own *own = s->own; !bad && own < s->own + s->ownCount; ++own)
+    for (int64_t l = 0; !bad && l < own->layers; ++l)
+      bad = writeLayer(s, own, own->first + l, steps, file);
   if (file && fclose(file) != 0)
     bad = 1;
   return bad ? fail(error, "%s: cannot be written", path) : 0;
 }
 
 int pipec_stage_load(PipecStage *s, const char *path, int64_t steps, PipecError *error) {
-  Header expected = headerOf(s, steps), header;
   FILE *file = fopen(path, "rb");
   if (!file)
     return fail(error, "%s: cannot be read", path);
-  int bad = fread(&header, sizeof header, 1, file) != 1 || memcmp(&header, &expected, sizeof header) != 0;
-  for (int32_t i = 0; !bad && i < s->ownCount; ++i)
-    bad = fread(s->own[i].weights, sizeof(float), (size_t)parameters(s), file) != (size_t)parameters(s);
+  int bad = 0;
+  for (Own *own = s->own; !bad && own < s->own + s->ownCount; ++own)
+    for (int64_t l = 0; !bad && l < own->layers; ++l)
+      bad = readLayer(s, own, own->first + l, steps, file);
+  bad = bad || !ends(file);
   fclose(file);
   return bad ? fail(error, "%s: is not the state of these stages after %lld steps", path, (long long)steps) : 0;
 }
 
+/* The stage here that holds a layer. */
+static Own *holderOf(PipecStage *s, int32_t layer, PipecError *error) {
+  for (Own *own = s->own; own < s->own + s->ownCount; ++own)
+    if (layer >= own->first && layer - own->first < own->layers)
+      return own;
+  fail(error, "no stage here holds layer %d", layer);
+  return NULL;
+}
+
+int pipec_stage_save_layer(PipecStage *s, int32_t layer, const char *path, int64_t steps, PipecError *error) {
+  const Own *own = holderOf(s, layer, error);
+  if (!own)
+    return 1;
+  FILE *file = fopen(path, "wb");
+  int bad = !file || writeLayer(s, own, layer, steps, file);
+  if (file && fclose(file) != 0)
+    bad = 1;
+  return bad ? fail(error, "%s: cannot be written", path) : 0;
+}
+
+int pipec_stage_load_layer(PipecStage *s, int32_t layer, const char *path, int64_t steps, PipecError *error) {
+  Own *own = holderOf(s, layer, error);
+  if (!own)
+    return 1;
+  FILE *file = fopen(path, "rb");
+  if (!file)
+    return fail(error, "%s: cannot be read", path);
+  int bad = readLayer(s, own, layer, steps, file) || !ends(file);
+  fclose(file);
+  return bad ? fail(error, "%s: is not the state of layer %d after %lld steps", path, layer, (long long)steps) : 0;
+}
+
 void pipec_stage_memory(const PipecStage *s, PipecMemory *memory) {
-  memory->fixed = 2 * s->ownCount * parameters(s) * (int64_t)sizeof(float);
+  memory->fixed = 0;
+  for (const Own *own = s->own; own < s->own + s->ownCount; ++own)
+    memory->fixed += 2 * parameters(s, own) * (int64_t)sizeof(float);
   memory->live = s->live;
   memory->peak = s->peak;
 }

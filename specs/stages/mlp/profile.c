@@ -34,10 +34,16 @@ static double median(double *values, int count) {
 
 /* Medians of one stage, in microseconds; 1 on an error, which it prints. */
 static int measure(const char *provider, int stages, int stage, int64_t boundary, int microbatches, double *medians) {
-  PipecStageFacts facts = {.stage = stage};
+  PipecStageFacts facts = {.size = sizeof facts, .stage = stage};
   facts.input_bytes = stage > 0 ? boundary : 0;
   facts.output_bytes = stage + 1 < stages ? boundary : 0;
-  PipecSetup setup = {stage, stages, stage, stages, stages, 1, &facts, microbatches, provider};
+  PipecSetup setup = {.size = sizeof setup, .rank = stage, .ranks = stages, .world_rank = stage, .world = stages};
+  setup.stages = stages;
+  setup.own_count = 1;
+  setup.own = &facts;
+  setup.microbatches = microbatches;
+  setup.provider = provider;
+  setup.device = -1;
   PipecError error = {""};
   PipecStage *object = NULL;
   void *in = calloc(1, (size_t)boundary), *out = calloc(1, (size_t)boundary);
@@ -47,11 +53,13 @@ static int measure(const char *provider, int stages, int stage, int64_t boundary
     times[k] = malloc(sizeof(double) * (size_t)(kSteps * microbatches));
   int failed = pipec_stage_create(&setup, &object, &error);
   for (int64_t step = 0; !failed && step < kWarmUp + kSteps; ++step) {
-    PipecCall forward = {
-        stage, 0, step, stage > 0 ? in : NULL, facts.input_bytes, facts.output_bytes ? out : NULL, facts.output_bytes};
-    PipecCall backward = {
-        stage, 0, step, facts.output_bytes ? in : NULL, facts.output_bytes, stage > 0 ? out : NULL, facts.input_bytes};
-    PipecCall rest = {stage, 0, step, NULL, 0, NULL, 0};
+    PipecCall rest = {.size = sizeof rest, .stage = stage, .step = step}, forward = rest, backward = rest;
+    forward.input = stage > 0 ? in : NULL;
+    forward.input_bytes = backward.output_bytes = facts.input_bytes;
+    forward.output = facts.output_bytes ? out : NULL;
+    forward.output_bytes = backward.input_bytes = facts.output_bytes;
+    backward.input = facts.output_bytes ? in : NULL;
+    backward.output = stage > 0 ? out : NULL;
     for (int m = 0; !failed && m <= microbatches; ++m) {
       double t[4] = {now()};
       forward.microbatch = backward.microbatch = rest.microbatch = m;

@@ -1,0 +1,36 @@
+// Which layers of the model a stage holds, where the plan says how the model was cut. A run's stages may be cut anew
+// between two steps: a layer keeps its number.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <limits>
+#include <numeric>
+
+namespace pipec::plan {
+
+/// Numbered over the whole model, from 0.
+struct Layers {
+  int32_t first = 0;
+  int32_t count = 0; // 0: unknown
+  bool operator==(const Layers &) const = default;
+  bool has(int32_t layer) const { return layer >= first && layer - first < count; }
+};
+
+/// The layers of the first `stages` stages of a copy. No model has more than are counted here; a file may say so.
+inline int32_t layersBefore(const Variant &variant, int32_t stages) {
+  const int64_t sum = std::accumulate(variant.cut.begin(), variant.cut.begin() + stages, int64_t(0));
+  return int32_t(std::min<int64_t>(sum, std::numeric_limits<int32_t>::max()));
+}
+
+inline Layers layersOf(const Variant &variant, int32_t stage) {
+  if (variant.cut.empty())
+    return {};
+  const int32_t own = stage % variant.stagesOfCopy();
+  return {layersBefore(variant, own), variant.cut[size_t(own)]};
+}
+
+/// Of the whole model; 0: unknown.
+inline int32_t layersOf(const Variant &variant) { return layersBefore(variant, int32_t(variant.cut.size())); }
+
+} // namespace pipec::plan
