@@ -147,13 +147,19 @@ class SwapTest(ToolTest):
         self.assertEqual(run["swaps"], swaps)
         epochs = self.check(trace, run["steps"], lambda epoch: (16, 4, 8)[epoch % 3])
         self.assertEqual([epochs[step] for step in range(run["steps"])], run["epochs"])
-        # What was not there at the start gets no memory later.
-        larger = self.folder / "larger.pipe"
-        self.pipec("compile", self.folder / "spec.yaml", "-o", larger, "--set", "pipeline.microbatch_size=8", "--set",
-                   "variants=[{}]")
+        # What was not there at the start is allocated while the plan is prepared, as far as its memory limit allows.
+        larger, limited = self.folder / "larger.pipe", self.folder / "limited.pipe"
+        eight = ["--set", "pipeline.microbatch_size=8", "--set", "variants=[{}]"]
+        self.pipec("compile", self.folder / "spec.yaml", "-o", larger, *eight)
+        peak = max(json.loads(self.pipec("report", larger, "--json").stdout)["peak_bytes"])
+        self.pipec("compile", self.folder / "spec.yaml", "-o", limited, *eight, "--set", f"memory.limit={peak}B")
         launcher, control, _ = self.start(plan, "--steps", 100000, "--network", "real")
-        self.assertRegex(self.ask(control, "load", larger, code=CHECK).stderr,
-                         r"the plan needs \d+ bytes for transfers (to|from) rank \d, this run has allocated \d+, the most")
+        self.assertRegex(self.ask(control, "load", limited, code=CHECK).stderr,
+                         r"the plan needs \d+ more bytes for transfers, beside the \d+ that this run has allocated; its memory limit leaves \d+")
+        self.assertIn("larger.pipe", self.ask(control, "load", larger).stdout)
+        step = self.status(control)["step"]
+        while self.status(control)["step"] < step + 3: # each payload is checked where it is consumed
+            pass
         self.ask(control, "stop")
         self.assertEqual(launcher.wait(timeout=HANG), OK)
 
