@@ -137,8 +137,7 @@ FolderHold::~FolderHold() {
 
 Status FolderHold::take(const std::string &folder) {
   const std::string name = (fs::path(folder) / "lock").string();
-  struct stat there {
-  }, own{};
+  struct stat there{}, own{};
   do { // again if the file was removed, by whoever had the hold, between open and flock
     if (file >= 0)
       ::close(file);

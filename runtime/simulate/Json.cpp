@@ -97,8 +97,7 @@ public:
       if (size_t at = message.find(before); at != std::string_view::npos && message[0] == (before == "] " ? '[' : 'p'))
         message.remove_prefix(at + before.size());
     std::string said(message);
-    std::replace_if(
-        said.begin(), said.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    std::replace_if(said.begin(), said.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
     throw Misplaced{placeOf(read == 0 ? 0 : read - 1), said};
   }
 

@@ -149,7 +149,7 @@ class SwapTest(ToolTest):
         self.assertEqual([epochs[step] for step in range(run["steps"])], run["epochs"])
         # What was not there at the start is allocated while the plan is prepared, as far as its memory limit allows.
         larger, limited = self.folder / "larger.pipe", self.folder / "limited.pipe"
-        eight = ["--set", "pipeline.microbatch_size=8", "--set", "variants=[{}]"]
+        eight = ["--set", "pipeline.microbatch_size=8", "--set", "tensors.boundary.per_sample=256KiB", "--set", "variants=[{}]"]
         self.pipec("compile", self.folder / "spec.yaml", "-o", larger, *eight)
         peak = max(json.loads(self.pipec("report", larger, "--json").stdout)["peak_bytes"])
         self.pipec("compile", self.folder / "spec.yaml", "-o", limited, *eight, "--set", f"memory.limit={peak}B")
