@@ -34,6 +34,11 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
       return Status::check(fmt::format("the plan holds stages {} on rank {}, the one that runs {}: weights do not move",
                                        fmt::join(theirs, ", "), rank, fmt::join(ours, ", ")));
   }
+  for (const plan::Variant &variant : plan.variants)
+    if (const std::vector<int32_t> &ours = running.variants.front().cut;
+        !variant.cut.empty() && !ours.empty() && variant.cut != ours)
+      return Status::check(fmt::format("the plan cuts the layers {}, the one that runs {}: weights do not move",
+                                       fmt::join(variant.cut, "-"), fmt::join(ours, "-")));
   if (!plan.groups.empty() && plan.groups != running.groups)
     return Status::check("the plan has other groups of ranks for its collectives than the one that runs");
   return {};

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <spdlog/spdlog.h>
@@ -33,15 +34,18 @@ std::string findPipec() {
   return "";
 }
 
-/// Starts a program whose standard output is standard error: what it says is no result of this one.
-int spawn(const std::vector<std::string> &words, pid_t &child) {
+/// Starts a program. What it says on standard output is no result of this one.
+int spawn(const std::vector<std::string> &words, bool verbose, pid_t &child) {
   std::vector<char *> argv;
   for (const std::string &word : words)
     argv.push_back(const_cast<char *>(word.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  if (verbose)
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  else
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); // Ctrl-C is for the run, whose end is this one's
@@ -92,7 +96,7 @@ Status Replanner::check(const std::string &given, const std::string &plan) {
   if (pipec.empty())
     return Status::usage("--replan needs pipec, which is neither beside piperun nor in PATH");
   pid_t checking = -1;
-  if (const int error = spawn({pipec, "replan", spec, "--check", plan}, checking); error != 0)
+  if (const int error = spawn({pipec, "replan", spec, "--check", plan}, verbose, checking); error != 0)
     return cannotStart(pipec, error);
   const int how = waitFor(checking);
   if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
@@ -112,7 +116,7 @@ Status Replanner::makeSocket(std::string &path) {
 }
 
 Status Replanner::start(const std::string &control) {
-  const int error = spawn({pipec, "replan", spec, "--control", control}, child);
+  const int error = spawn({pipec, "replan", spec, "--control", control}, verbose, child);
   return error == 0 ? Status{} : cannotStart(pipec, error);
 }
 

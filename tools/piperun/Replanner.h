@@ -11,7 +11,8 @@ namespace pipec::piperun {
 
 class Replanner {
 public:
-  Replanner() = default;
+  /// `verbose`: what it says of each round is shown, on standard error; else only what goes wrong.
+  explicit Replanner(bool verbose) : verbose(verbose) {}
   ~Replanner(); // ends it
   Replanner(const Replanner &) = delete;
 
@@ -26,6 +27,7 @@ public:
   void watch();
 
 private:
+  const bool verbose;
   std::string pipec;
   std::string spec;
   std::filesystem::path folder; // of the socket; empty: none

@@ -181,7 +181,7 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   runtime::LocalSetup setup{
       prepared.plan, prepared.hash, prepared.options, a.swapEvery, modeOf(a), {}, a.restart, nullptr, {}};
   Status status = enoughFiles(prepared.plan->ranks());
-  Replanner replanner; // before the socket, which stands in its folder
+  Replanner replanner(a.verbose); // before the socket, which stands in its folder
   runtime::ControlSocket control;
   std::string path;
   if (status.ok())
@@ -244,7 +244,7 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
   spdlog::set_pattern(fmt::format("%n: rank {}: %v", rank));
   if (!a.trace.empty())
     setup.options.ownTrace = ofRank(a.trace, rank);
-  Replanner replanner;
+  Replanner replanner(a.verbose);
   runtime::ControlSocket control;
   std::string path;
   if (rank == 0)

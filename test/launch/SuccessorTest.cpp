@@ -1,0 +1,57 @@
+// Which plans may run in place of another.
+#include "runtime/launch/Prepare.h"
+#include "runtime/plan/Write.h"
+#include "test/plan/MakePlan.h"
+
+#include <gtest/gtest.h>
+
+using namespace pipec;
+using namespace pipec::runtime;
+
+namespace {
+
+/// With the certificate that it needs.
+plan::Plan made(const plan::test::Make &make) {
+  plan::Plan plan = plan::test::makePlan(make);
+  simulate::Result result;
+  EXPECT_TRUE(simulate::simulate(plan.variants.front(), {}, result).ok());
+  plan.variants.front().certificate.makespan = result.makespan;
+  return plan;
+}
+
+Status tryOne(const plan::Plan &next, const plan::Plan &running) {
+  plan::Plan read;
+  std::vector<simulate::Result> proofs;
+  return readSuccessor(plan::encode(next), running, read, proofs);
+}
+
+TEST(Successor, HasTheSameStagesOnTheSameRanks) {
+  plan::test::Make make;
+  make.ranks = 2;
+  const plan::Plan running = made(make);
+  make.slots = 4;
+  EXPECT_EQ(tryOne(made(make), running).message, "");
+  make.ranks = 3;
+  EXPECT_EQ(tryOne(made(make), running).message, "the plan is of 3 ranks, the one that runs of 2");
+  make.ranks = 2;
+  make.stagesPerRank = 2;
+  EXPECT_EQ(tryOne(made(make), running).message,
+            "the plan holds stages 0, 1 on rank 0, the one that runs 0: weights do not move");
+}
+
+TEST(Successor, HasTheSameCutWhereBothAreKnown) {
+  plan::test::Make make;
+  make.ranks = 2;
+  const plan::Plan unknown = made(make);
+  plan::Plan one = unknown, other = unknown;
+  one.variants.front().cut = {4, 4};
+  other.variants.front().cut = {3, 5};
+  EXPECT_EQ(tryOne(one, one).message, "");
+  EXPECT_EQ(tryOne(unknown, one).message, "");
+  EXPECT_EQ(tryOne(one, unknown).message, "");
+  const Status status = tryOne(other, one);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_EQ(status.message, "the plan cuts the layers 3-5, the one that runs 4-4: weights do not move");
+}
+
+} // namespace
