@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace pipec::emit {
 
@@ -24,8 +25,8 @@ std::vector<std::string> wordings(const Decision &d) {
 } // namespace
 
 StepDecisions::StepDecisions(const trace::Run &run) : decisions(run.decisions) {
-  std::stable_sort(decisions.begin(), decisions.end(),
-                   [](const Decision &a, const Decision &b) { return a.at < b.at; });
+  std::sort(decisions.begin(), decisions.end(),
+            [](const Decision &a, const Decision &b) { return std::tie(a.at, a.step) < std::tie(b.at, b.step); });
   if (decisions.empty())
     return;
   for (const trace::Event &e : run.events) {
