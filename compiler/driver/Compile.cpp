@@ -17,6 +17,7 @@
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ProgramText.h"
 #include "compiler/spec/Reader.h"
+#include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Provider.h"
@@ -312,7 +313,6 @@ private:
     const Code code =
         compileRecompute(spec, context, compile, found ? timeOf(made) : 0, /*ofMany=*/false, other, internal);
     if (code == Code::Ok) {
-      other.variant.cut = std::move(made.variant.cut);
       other.variant.cutBound = made.variant.cutBound;
       made = std::move(other);
     } else if (!found) {
@@ -393,6 +393,8 @@ private:
     made.variant = emit::variant(*lowering.lowered, made.problem, imported.alternatives, spec.variantName);
     made.alternatives = std::move(imported.alternatives);
     made.variant.schedule = pipeline.getSymName().str();
+    const std::vector<int64_t> cut = spec::cutOf(spec, made.variant.stagesOfCopy());
+    made.variant.cut.assign(cut.begin(), cut.end());
     made.walk = std::move(lowering.lowered->result);
     made.objective = imported.objective;
     if (DictionaryAttr given = pipeline.getParametersAttr())

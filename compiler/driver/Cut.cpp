@@ -40,7 +40,6 @@ public:
       attempt(each);
     if (!best.chosen())
       return false;
-    made.variant.cut.assign(best.chosen()->begin(), best.chosen()->end());
     made.variant.cutBound = cuts.bound([&](const schedule::Cut &cut) {
       if (!lower.contains(cut))
         judge(cut);

@@ -126,8 +126,10 @@ Report report(const plan::Variant &variant, const simulate::Result &result) {
   own.slices = variant.slices;
   own.microbatches = variant.wholeMicrobatches();
   own.certificate = variant.certificate;
-  own.cut = variant.cut;
-  own.cutBound = variant.cutBound;
+  if (variant.cutBound != 0) { // else the spec says the cut
+    own.cut = variant.cut;
+    own.cutBound = variant.cutBound;
+  }
   for (const int32_t stage : plan::stagesDoing(variant, plan::kRecomputation))
     if (stage < own.stages) // its other copy runs again with it
       own.recompute.push_back(stage);

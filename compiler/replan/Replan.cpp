@@ -5,6 +5,7 @@
 #include "compiler/driver/FromSpec.h"
 #include "compiler/program/Programs.h"
 #include "compiler/schedule/catalogue/Entries.h"
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Write.h"
 
@@ -21,6 +22,8 @@ namespace pipec {
 namespace {
 
 using Specs = std::vector<spec::Spec>;
+
+std::string nameOf(const spec::Spec &spec) { return spec.variantName.empty() ? spec.schedule.name : spec.variantName; }
 
 /// What a spec and a plan differ in, and where the spec says so.
 struct Difference {
@@ -88,6 +91,10 @@ std::optional<Difference> difference(const Specs &specs, const plan::Plan &runni
   if (spec.ranks.value != running.ranks())
     return Difference{spec.ranks.mark,
                       fmt::format("the spec has {} ranks, the plan {}", spec.ranks.value, running.ranks())};
+  const int32_t layers = plan::layersOf(running.variants.front());
+  if (spec.layers && layers != 0 && spec.layers->count() != layers)
+    return Difference{spec.layers->mark,
+                      fmt::format("the spec has {} layers, the plan {}", spec.layers->count(), layers)};
   if (spec.layers && spec.layers->choosesCut && running.variants.front().cut.empty())
     return Difference{spec.layers->cutMark, "pipeline.cut: auto may choose another cut than the plan's, which does not "
                                             "say its own: give the layers of each stage"};
@@ -178,13 +185,10 @@ private:
     return compile(spec, ignored, failure);
   }
 
-  static std::string nameOf(const spec::Spec &spec) {
-    return spec.variantName.empty() ? spec.schedule.name : spec.variantName;
-  }
-  /// A swap moves no weights, so the layers stay where they are.
+  /// A swap moves no weights, so the layers stay where they are: where the run has put them, if it did since the spec.
   void keepCut(spec::Spec &spec) const {
     const std::vector<int32_t> &cut = running.variants.front().cut;
-    if (spec.layers && spec.layers->choosesCut)
+    if (spec.layers && !cut.empty())
       spec.layers->cut = {{cut.begin(), cut.end()}, spec.layers->cutMark};
   }
 
@@ -323,8 +327,12 @@ std::vector<Replanned> recut(const Source &source, const plan::Plan &running, co
     }
     each.measured = measured;
     Compiled compiled;
-    if (compile(each, compiled, failure, Said::Nothing))
-      made.push_back({each.variantName, std::move(compiled.plan), std::move(compiled.bytes)});
+    if (!compile(each, compiled, failure, Said::Nothing))
+      continue;
+    plan::Variant &variant = compiled.plan.variants.front();
+    variant.name = fmt::format("{}, cut {}", nameOf(each), fmt::join(variant.cut, "-"));
+    std::vector<uint8_t> bytes = plan::encode(compiled.plan);
+    made.push_back({variant.name, std::move(compiled.plan), std::move(bytes)});
   }
   return made;
 }

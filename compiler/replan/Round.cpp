@@ -21,12 +21,13 @@ simulate::Scenario networkOf(const spec::Measured &measured) {
 
 double over(plan::Time time, plan::Time other) { return double(time) / double(std::max<plan::Time>(other, 1)) - 1; }
 
-/// The least of a step of each.
-plan::Time leastOf(const std::vector<Replanned> &plans, const simulate::Scenario &network) {
-  plan::Time least = 0;
-  for (const Replanned &each : plans) {
-    const plan::Time time = adapt::Forecast({&each.plan.variants.front()}).stepTime(0, network, kSteps);
-    least = least == 0 ? time : std::min(least, time);
+/// The plan with the shortest step, and that step; there is one or more.
+std::pair<size_t, plan::Time> shortest(const std::vector<Replanned> &plans, const simulate::Scenario &network) {
+  std::pair<size_t, plan::Time> least;
+  for (size_t i = 0; i != plans.size(); ++i) {
+    const plan::Time time = adapt::Forecast({&plans[i].plan.variants.front()}).stepTime(0, network, kSteps);
+    if (i == 0 || time < least.second)
+      least = {i, time};
   }
   return least;
 }
@@ -67,9 +68,13 @@ bool replanOnce(const Source &source, const plan::Plan &running, const std::vect
   round.gain = over(ofOld->second, ofNew->second);
   round.pays = round.gain > least;
   round.best = std::move(made[size_t(ofNew - border)]);
-  if (cuts)
-    if (const plan::Time cut = leastOf(recut(source, running, measured), network); cut != 0)
-      round.cutGain = over(std::min(ofOld->second, ofNew->second), cut);
+  if (!cuts)
+    return true;
+  if (std::vector<Replanned> all = recut(source, running, measured); !all.empty()) {
+    const auto [best, step] = shortest(all, network);
+    round.cutGain = over(std::min(ofOld->second, ofNew->second), step);
+    round.recut = std::move(all[best]);
+  }
   return true;
 }
 

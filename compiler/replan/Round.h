@@ -26,6 +26,7 @@ struct Round {
   bool pays = false;                                         // it is that much shorter
   double gain = 0;                                           // the best old one's step over the best new one's, less 1
   std::optional<double> cutGain; // the best of all over the best with another cut, less 1; nothing: no layers to move
+  Replanned recut;               // that one
 };
 
 /// `least`: the gain that pays. `cuts`: whether to say what another cut would gain. False after an error, which has

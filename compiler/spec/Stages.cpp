@@ -52,32 +52,28 @@ std::string suggestion(int64_t layers, int32_t stages) {
 std::vector<int64_t> cutOf(const Spec &spec, Errors &errors) {
   const Layers &layers = *spec.layers;
   const int64_t count = layers.count();
-  // Another variant may have chosen a cut for another number of stages; what is wrong then is said of the placement.
-  if (!layers.cut || (layers.choosesCut && layers.cut->value.size() != static_cast<size_t>(spec.stages))) {
-    if (count < spec.stages)
-      errors.add(layers.mark,
-                 fmt::format("layers: expected at least one for each of the {} stages, found {}", spec.stages, count));
-    else if (layers.choosesCut)
-      return evenCut(count, spec.stages);
-    else if (count % spec.stages != 0)
-      errors.add(layers.mark, fmt::format("layers: {} layers do not divide equally among {} stages; say how many go to "
-                                          "each with pipeline.cut, for example {}; or auto, which chooses",
-                                          count, spec.stages, suggestion(count, spec.stages)));
+  std::vector<int64_t> found = cutOf(spec, spec.stages);
+  if (!found.empty())
+    return found;
+  if (layers.cut && !layers.choosesCut) {
+    const auto &[cut, mark] = *layers.cut;
+    if (cut.size() != static_cast<size_t>(spec.stages))
+      errors.add(
+          mark, fmt::format("pipeline.cut: expected {} values, one for each stage, found {}", spec.stages, cut.size()));
     else
-      return std::vector<int64_t>(static_cast<size_t>(spec.stages), count / spec.stages);
-    return {};
+      errors.add(mark,
+                 fmt::format("pipeline.cut: expected {} layers in all, found {}", count,
+                             std::accumulate(cut.begin(), cut.end(), int64_t(0))),
+                 layers.mark, "layers is given here");
+  } else if (count < spec.stages) {
+    errors.add(layers.mark,
+               fmt::format("layers: expected at least one for each of the {} stages, found {}", spec.stages, count));
+  } else {
+    errors.add(layers.mark, fmt::format("layers: {} layers do not divide equally among {} stages; say how many go to "
+                                        "each with pipeline.cut, for example {}; or auto, which chooses",
+                                        count, spec.stages, suggestion(count, spec.stages)));
   }
-  const auto &[cut, mark] = *layers.cut;
-  int64_t sum = std::accumulate(cut.begin(), cut.end(), int64_t(0));
-  if (cut.size() != static_cast<size_t>(spec.stages))
-    errors.add(mark,
-               fmt::format("pipeline.cut: expected {} values, one for each stage, found {}", spec.stages, cut.size()));
-  else if (sum != count)
-    errors.add(mark, fmt::format("pipeline.cut: expected {} layers in all, found {}", count, sum), layers.mark,
-               "layers is given here");
-  else
-    return cut;
-  return {};
+  return found;
 }
 
 /// One of the values that a stage has of its layers.
@@ -226,6 +222,22 @@ void checkWork(const Spec &spec, Errors &errors) {
 }
 
 } // namespace
+
+std::vector<int64_t> cutOf(const Spec &spec, int32_t stages) {
+  if (!spec.layers)
+    return {};
+  const Layers &layers = *spec.layers;
+  const int64_t count = layers.count();
+  // Another variant may have chosen a cut for another number of stages; what is wrong then is said of the placement.
+  if (layers.cut && (!layers.choosesCut || layers.cut->value.size() == static_cast<size_t>(stages))) {
+    const std::vector<int64_t> &cut = layers.cut->value;
+    const bool fits =
+        cut.size() == static_cast<size_t>(stages) && std::accumulate(cut.begin(), cut.end(), int64_t(0)) == count;
+    return fits ? cut : std::vector<int64_t>();
+  }
+  return count >= stages && (layers.choosesCut || count % stages == 0) ? evenCut(count, stages)
+                                                                       : std::vector<int64_t>();
+}
 
 std::vector<int64_t> evenCut(int64_t layers, int32_t stages) {
   const int64_t extra = layers % stages, before = (stages - extra) / 2;

@@ -6,7 +6,7 @@ namespace pipec::runtime {
 
 using plan::Kind;
 
-Interpreter::Interpreter(Device &device, Transport &transport, Stage &stage, size_t queues)
+Interpreter::Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues)
     : device(device), transport(transport), stage(stage), starts(queues, 0), previous(queues, 0) {}
 
 bool Interpreter::run(Pilot &pilot, int64_t first) {
@@ -74,9 +74,9 @@ void Interpreter::issue(const Round &round) {
     label.microbatch = walk.microbatch();
     const Kind kind = item.operation->kind;
     if (plan::isOfStage(kind))
-      stage.issue(item.queue, label, {walk.in(), walk.out()});
+      stage->issue(item.queue, label, {walk.in(), walk.out()});
     else if (plan::isCollective(kind))
-      transport.allReduce(item.queue, label, stage);
+      transport.allReduce(item.queue, label, *stage);
     else if (kind == Kind::Send)
       transport.send(item.queue, label, walk.out());
     else

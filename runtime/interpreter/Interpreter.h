@@ -19,8 +19,9 @@ namespace pipec::runtime {
 
 class Interpreter {
 public:
-  /// All outlive the interpreter. `queues`: how many the device has; nothing was issued on them yet.
-  Interpreter(Device &device, Transport &transport, Stage &stage, size_t queues);
+  /// All outlive the interpreter. `stage`: the pilot may put another in its place while the rank is at rest. `queues`:
+  /// how many the device has; nothing was issued on them yet.
+  Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues);
 
   /// Issues steps from `first` on, as the pilot says, on the calling thread, and returns when all have completed; false
   /// if the run failed.
@@ -33,7 +34,7 @@ private:
 
   Device &device;
   Transport &transport;
-  Stage &stage;
+  const std::unique_ptr<Stage> &stage;
   std::vector<int64_t> starts;   // of each queue: what it counts once all steps before the current one are done
   std::vector<int64_t> previous; // likewise, of the step before
   bool fenced = true;            // the step before ran another program, or none: its counts mean nothing now

@@ -24,7 +24,8 @@ public:
   /// All steps before `step` have completed on this rank.
   virtual void completed(int64_t step) = 0;
 
-  /// All steps before `step` have completed and nothing is issued: the time to save. False: the run has failed.
+  /// All steps before `step` have completed and nothing is issued: the time to save the stage, or to make it anew for
+  /// another cut. False: the run has failed.
   virtual bool atRest(int64_t step) = 0;
 };
 

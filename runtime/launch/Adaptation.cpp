@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 namespace pipec::runtime {
@@ -64,7 +65,7 @@ void Adaptation::add(int64_t firstProgram, std::shared_ptr<const plan::Plan> add
   ++replans;
 }
 
-std::vector<size_t> Adaptation::present() const {
+std::vector<size_t> Adaptation::kept() const {
   std::vector<size_t> all;
   for (size_t c = 0; c != candidates.size(); ++c)
     if (!candidates[c].gone)
@@ -72,8 +73,18 @@ std::vector<size_t> Adaptation::present() const {
   return all;
 }
 
+/// Those that the stages which are there can run.
+std::vector<size_t> Adaptation::present() const {
+  std::vector<size_t> all = kept();
+  std::erase_if(all, [this](size_t c) {
+    const Candidate &each = candidates[c];
+    return !compareCut(each.plan->variants[each.variant], swaps.cut()).ok();
+  });
+  return all;
+}
+
 int64_t Adaptation::oldest() const {
-  const std::vector<size_t> all = present();
+  const std::vector<size_t> all = kept();
   if (all.size() <= kMostCandidates)
     return -1;
   for (const size_t c : all) {
@@ -92,12 +103,31 @@ void Adaptation::remove(int64_t firstProgram) {
       renewed = each.gone = true;
 }
 
-Adaptation::Named Adaptation::loaded() const {
-  Named plans;
+Adaptation::Named Adaptation::plans() const {
+  Named all;
   for (const size_t c : present())
-    if (const Candidate &each = candidates[c]; each.plan != plan && each.variant == 0)
-      plans.emplace_back(each.name, each.plan);
-  return plans;
+    if (const Candidate &each = candidates[c]; each.variant == 0)
+      all.emplace_back(each.name, each.plan);
+  return all;
+}
+
+void Adaptation::recut(const Recut &recut) {
+  renewed = true;
+  const auto textOf = [](const std::vector<int32_t> &cut) { return fmt::format("cut {}", fmt::join(cut, "-")); };
+  mark({(Clock::monotonic() - startedAt) * 1000, recut.step, textOf(recut.from), textOf(recut.to), "recut",
+        fmt::format("for {}", recut.name)});
+}
+
+/// For the trace, here and on rank 0.
+void Adaptation::mark(trace::Decision decision) {
+  broadcast({{"type", "decision"},
+             {"at", decision.at},
+             {"step", decision.step},
+             {"from", decision.from},
+             {"to", decision.to},
+             {"policy", decision.policy},
+             {"why", decision.why}});
+  marks.push_back(std::move(decision));
 }
 
 plan::Time Adaptation::horizon() const {
@@ -175,6 +205,10 @@ void Adaptation::lookBack(adapt::StepReport &report) {
     report.lastCandidate = candidateOf(program);
     report.lastSwapped = programAt(step->first - 1) != program;
     lookedBack = step->first;
+    const bool moved = std::any_of(swaps.recuts().begin(), swaps.recuts().end(),
+                                   [&](const Recut &each) { return each.step == lookedBack; });
+    if (moved) // what saving and loading took is in it
+      report.lastTook = 0;
     ends.erase(ends.begin(), before);
     break;
   }
@@ -193,6 +227,8 @@ void Adaptation::choose() {
   lookBack(report);
   if (report.lastTook != 0)
     profiler.took(lookedBack, report.lastTook);
+  if (std::find(all.begin(), all.end(), report.lastCandidate) == all.end()) // of another cut
+    report.lastTook = 0;
   report.lastCandidate = placeOf(report.lastCandidate);
   std::vector<const plan::Variant *> renew;
   if (std::exchange(renewed, false))
@@ -243,18 +279,10 @@ void Adaptation::finish(const Choice &choice, int64_t step) {
     if (active == Mode::Off || swaps.underWay())
       return release(); // somebody has asked for another swap
     changed.push_back(change);
-    const trace::Decision &mark = marks.emplace_back(
-        trace::Decision{change.decision.at, step, candidates[change.decision.from].name,
-                        candidates[change.decision.to].name, change.decision.policy, change.decision.why});
-    spdlog::warn("step {}: {}{} after {} ({}): {}", step, acts ? "" : "wished: ", mark.to, mark.from, mark.policy,
-                 mark.why);
-    broadcast({{"type", "decision"},
-               {"at", mark.at},
-               {"step", step},
-               {"from", mark.from},
-               {"to", mark.to},
-               {"policy", mark.policy},
-               {"why", mark.why}});
+    const std::string &from = candidates[change.decision.from].name, &to = candidates[change.decision.to].name;
+    spdlog::warn("step {}: {}{} after {} ({}): {}", step, acts ? "" : "wished: ", to, from, change.decision.policy,
+                 change.decision.why);
+    mark({change.decision.at, step, from, to, change.decision.policy, change.decision.why});
     if (acts) {
       ++switches;
       conductor.ready(candidates[change.decision.to].program, swaps.aheadOf(candidates[change.decision.to].program));
@@ -269,13 +297,17 @@ ordered_json Adaptation::json() const {
   ordered_json names = ordered_json::array();
   for (const Candidate &each : candidates)
     names.push_back(each.name);
+  ordered_json recuts = ordered_json::array();
+  for (const Recut &each : swaps.recuts())
+    recuts.push_back({{"step", each.step}, {"from", each.from}, {"to", each.to}, {"name", each.name}});
   return {{"mode", nameOf(active)},
           {"candidates", names},
           {"switches", switches},
           {"estimates", adapt::toJson(estimates, plan->variants.front())},
           {"won_ms", milliseconds(won)},
           {"decide_us", {{"p50", thought.quantile(0.5) / 1e6}, {"max", double(thought.max()) / 1e6}}},
-          {"replans", replans}};
+          {"replans", replans},
+          {"recuts", recuts}};
 }
 
 ordered_json Adaptation::status() const {

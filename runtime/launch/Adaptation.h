@@ -54,11 +54,14 @@ public:
   /// -1.
   int64_t oldest() const;
   void remove(int64_t firstProgram);
+  /// From now on the candidates are those of another cut.
+  void recut(const Recut &recut);
   using Named = std::vector<std::pair<std::string, std::shared_ptr<const plan::Plan>>>;
-  /// Loaded plans whose variants may be chosen, with what they are called.
-  Named loaded() const;
+  /// Plans whose variants may be chosen, with what they are called; the one that the run began with, or that its cut
+  /// was made for, first.
+  Named plans() const;
 
-  /// {mode, candidates, decision, switches, estimates, won_ms, decide_us, replans}
+  /// {mode, candidates, decision, switches, estimates, won_ms, decide_us, replans, recuts}
   nlohmann::ordered_json status() const;
   /// Likewise, with `ran` and `decisions`, of a run of these steps.
   nlohmann::ordered_json result(int64_t first, int64_t end) const;
@@ -82,12 +85,14 @@ private:
   plan::Time horizon() const;
   size_t candidateOf(int64_t program) const;
   int64_t programAt(int64_t step) const;
+  std::vector<size_t> kept() const;
   std::vector<size_t> present() const;
   adapt::StepReport report();
   void lookBack(adapt::StepReport &report);
   void choose();
   void finish(const Choice &choice, int64_t step);
   void release();
+  void mark(trace::Decision decision);
   nlohmann::ordered_json json() const;
   nlohmann::ordered_json json(const Change &change) const;
 
@@ -101,7 +106,7 @@ private:
   asio::steady_timer timer;
   asio::thread_pool thinker;
   std::vector<Candidate> candidates; // all there ever were; their numbers stay
-  bool renewed = false;              // they have changed since the last decision
+  bool renewed = false;              // those that may be chosen have changed since the last decision
 
   // Of what is under way:
   std::function<void()> then; // empty: nothing is, or what is comes too late

@@ -22,13 +22,14 @@ class Backend {
 public:
   virtual ~Backend() = default;
 
-  // Called before the first step, in this order, once each.
+  // Called before the first step, in this order, once each; makeStage() also between two steps, for another cut.
 
   /// The device exists from the beginning. Memory may be allocated; nothing runs before start().
   virtual Device &device() = 0;
-  /// Makes the stage that RunOptions::stage names. Free it only after a run that ended well: after a failure some of
-  /// its work may still run.
-  virtual Status makeStage(std::unique_ptr<Stage> &stage) = 0;
+  /// Makes the stage that RunOptions::stage names for a plan, which outlives it: the context's, or one of another cut
+  /// of the model. One at a time. Free it only at rest, or after a run that ended well: after a failure some of its
+  /// work may still run.
+  virtual Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) = 0;
   /// Makes the transport over the connections of a meeting. The backend owns it.
   virtual Transport &connect(Sockets sockets) = 0;
   /// Lets everything run. `at`: the nanosecond of CLOCK_MONOTONIC that is time 0, the same instant on all ranks.

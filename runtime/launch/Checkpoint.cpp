@@ -1,7 +1,8 @@
-// The files of a checkpoint: manifest.json, and step-<step>-rank-<rank>.state for each rank. A state has .partial
-// behind its name until it is durable.
+// The files of a checkpoint: manifest.json, and step-<step>-rank-<rank>.state for each rank, or
+// step-<step>-layer-<layer>.state for each layer. A state has .partial behind its name until it is durable.
 #include "runtime/launch/Checkpoint.h"
 
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Write.h"
 
 #include <array>
@@ -12,7 +13,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sodium.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -24,15 +24,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kOfRanks = 1, kOfLayers = 2; // formats of a manifest
 constexpr size_t kHashBytes = 16;
 
-std::string stateName(int64_t step, int32_t rank) { return fmt::format("step-{}-rank-{}.state", step, rank); }
+std::string stateName(const StateOf &of) {
+  return fmt::format("step-{}-{}-{}.state", of.step, of.whose == StateOf::Whose::Rank ? "rank" : "layer", of.number);
+}
 
 /// The step in the name of a state's file; for any other name the largest number.
 int64_t stepOf(std::string_view name) {
   int64_t step = INT64_MAX;
-  if (name.starts_with("step-") && name.find("-rank-") != name.npos)
+  if (name.starts_with("step-") && (name.find("-rank-") != name.npos || name.find("-layer-") != name.npos))
     std::from_chars(name.data() + 5, name.data() + name.size(), step);
   return step;
 }
@@ -82,16 +84,16 @@ Status syncPath(const std::string &path) {
 
 } // namespace
 
-std::string statePath(const std::string &folder, int64_t step, int32_t rank) {
-  return (fs::path(folder) / (stateName(step, rank) + ".partial")).string();
+std::string statePath(const std::string &folder, const StateOf &of) {
+  return (fs::path(folder) / (stateName(of) + ".partial")).string();
 }
 
-Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file) {
-  std::string partial = statePath(folder, step, rank);
+Status finishState(const std::string &folder, const StateOf &of, StateFile &file) {
+  std::string partial = statePath(folder, of);
   Status status = syncPath(partial);
   if (!status.ok())
     return status;
-  file.name = stateName(step, rank);
+  file.name = stateName(of);
   file.bytes = hashFile(partial, file.hash);
   std::string path = (fs::path(folder) / file.name).string();
   if (file.bytes < 0 || ::rename(partial.c_str(), path.c_str()) != 0)
@@ -99,9 +101,9 @@ Status finishState(const std::string &folder, int64_t step, int32_t rank, StateF
   return syncPath(folder); // makes the new name durable
 }
 
-void dropState(const std::string &folder, int64_t step, int32_t rank) {
+void dropState(const std::string &folder, const StateOf &of) {
   std::error_code error; // ignored: the file may never have been begun
-  fs::remove(statePath(folder, step, rank), error);
+  fs::remove(statePath(folder, of), error);
 }
 
 Status checkState(const std::string &folder, const StateFile &file) {
@@ -164,10 +166,11 @@ Status clearFolder(const std::string &folder) {
 }
 
 Status writeManifest(const std::string &folder, const Manifest &manifest) {
-  nlohmann::ordered_json json{{"pipec_checkpoint", kFormat},
-                              {"step", manifest.step},
-                              {"stages", manifest.stages},
-                              {"files", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{{"pipec_checkpoint", manifest.ofLayers() ? kOfLayers : kOfRanks},
+                              {"step", manifest.step}};
+  if (!manifest.ofLayers())
+    json["stages"] = manifest.stages;
+  json["files"] = nlohmann::ordered_json::array();
   for (const StateFile &file : manifest.files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
   std::string text = json.dump(2) + "\n";
@@ -180,6 +183,16 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
   return {};
 }
 
+/// Whether the layers that a manifest names are the plan's.
+static Status ofModel(const std::string &path, const Manifest &manifest, const plan::Plan &plan) {
+  const auto layers = size_t(plan::layersOf(plan.variants.front()));
+  if (layers == manifest.files.size())
+    return {};
+  return Status::input(
+      fmt::format("{}: is of {} layers, the plan {}", path, manifest.files.size(),
+                  layers == 0 ? "does not say which layers its stages hold" : fmt::format("has {}", layers)));
+}
+
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest) {
   std::string path = manifestPath(folder);
   std::ifstream file(path, std::ios::binary);
@@ -190,21 +203,25 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
   try {
     if (!json.is_object())
       return torn();
-    if (int format = json.at("pipec_checkpoint"); format != kFormat)
-      return Status::input(fmt::format("{}: is of format {}, this piperun reads {}", path, format, kFormat));
+    const int format = json.at("pipec_checkpoint");
+    if (format != kOfRanks && format != kOfLayers)
+      return Status::input(
+          fmt::format("{}: is of format {}, this piperun reads {} and {}", path, format, kOfRanks, kOfLayers));
     manifest.step = json.at("step");
-    manifest.stages = json.at("stages").get<std::vector<std::vector<int32_t>>>();
-    manifest.files.clear();
-    for (const nlohmann::json &each : json.at("files"))
-      manifest.files.push_back({each.at("name"), each.at("bytes"), each.at("hash")});
+    manifest.stages.clear();
+    if (format == kOfRanks)
+      manifest.stages = json.at("stages").get<std::vector<std::vector<int32_t>>>();
+    manifest.files = json.at("files").get<std::vector<StateFile>>();
   } catch (const nlohmann::json::exception &) {
     return torn();
   }
-  if (manifest.step < 0 || manifest.files.size() != manifest.stages.size())
+  if (manifest.step < 0 || (!manifest.ofLayers() && manifest.files.size() != manifest.stages.size()))
     return torn();
   for (const StateFile &state : manifest.files)
     if (fs::path(state.name).filename() != state.name)
       return torn(); // a name must not lead out of the folder
+  if (manifest.ofLayers())
+    return ofModel(path, manifest, plan);
   if (manifest.stages.size() != size_t(plan.ranks()))
     return Status::input(
         fmt::format("{}: is of {} ranks, the plan has {}", path, manifest.stages.size(), plan.ranks()));

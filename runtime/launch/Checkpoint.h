@@ -1,35 +1,48 @@
-// A checkpoint is a folder with the state of each process in a file, and a manifest that names these files. The
-// manifest is written last and replaced in one piece, and only files that it names are read again. So a run that dies
-// while it saves still has its last checkpoint.
+// A checkpoint is a folder with states in files, and a manifest that names these files. A state is of a process, or of
+// a layer of the model: then it does not depend on which stage, rank and process the layer is. The manifest is written
+// last and replaced in one piece, and only files that it names are read again. So a run that dies while it saves still
+// has its last checkpoint.
 #pragma once
 
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace pipec::runtime {
 
-/// The state that one process has saved.
+/// What a state is of.
+struct StateOf {
+  enum class Whose { Rank, Layer };
+  int64_t step = 0;
+  Whose whose = Whose::Rank;
+  int32_t number = 0; // of the rank or the layer
+};
+
+/// A state that was saved.
 struct StateFile {
   std::string name; // in the folder
   int64_t bytes = 0;
   std::string hash; // of the content, hexadecimal
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StateFile, name, bytes, hash)
 
 struct Manifest {
   int64_t step = 0;                         // how many steps are done
-  std::vector<std::vector<int32_t>> stages; // by rank
-  std::vector<StateFile> files;             // by rank
+  std::vector<std::vector<int32_t>> stages; // by rank; empty: the files are of layers
+  std::vector<StateFile> files;             // by rank, or by layer
+
+  bool ofLayers() const { return stages.empty(); }
 };
 
-/// Where the stage of a rank writes its state. The path is provisional until finishState().
-std::string statePath(const std::string &folder, int64_t step, int32_t rank);
+/// Where a stage writes a state. The path is provisional until finishState().
+std::string statePath(const std::string &folder, const StateOf &of);
 /// Makes the state that was written there durable, gives the file its name, and fills `file`. Code::Run if it cannot.
-Status finishState(const std::string &folder, int64_t step, int32_t rank, StateFile &file);
+Status finishState(const std::string &folder, const StateOf &of, StateFile &file);
 /// Removes the provisional file of a state that could not be saved.
-void dropState(const std::string &folder, int64_t step, int32_t rank);
+void dropState(const std::string &folder, const StateOf &of);
 
 /// Ok if the file is there and has the bytes that were saved; else Code::Input.
 Status checkState(const std::string &folder, const StateFile &file);
@@ -56,7 +69,8 @@ private:
 /// Replaces the folder's manifest, then removes the files of earlier steps. Code::Run if it cannot be written.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
-/// Code::Input if there is no manifest, if it is damaged, or if it is of other ranks or stages than `plan`.
+/// Code::Input if there is no manifest, if it is damaged, or if it is of other ranks or stages than `plan` or, where it
+/// is of layers, of another model than `plan` says.
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest);
 
 /// Whether the folder has a manifest at all.

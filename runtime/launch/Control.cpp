@@ -125,12 +125,16 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
   } else if (type == "offer") {
     if (!adaptation)
       return refuse(Status::input(kAdaptsNot));
-    controller.swaps().offer(message.value("path", ""), message.value("name", ""),
-                             [this, client, refuse](const Status &status, auto) {
-                               if (!status.ok())
-                                 return refuse(status);
-                               client->send({{"type", "done"}, {"adapt", Message(controller.adaptation()->status())}});
-                             });
+    const bool recuts = message.value("recuts", false);
+    if (recuts && !controller.keepsCut().empty())
+      return refuse(Status::input("layers cannot move: " + controller.keepsCut()));
+    const auto use = recuts ? &Swaps::recut : &Swaps::offer;
+    (controller.swaps().*use)(message.value("path", ""), message.value("name", ""),
+                              [this, client, refuse](const Status &status, auto) {
+                                if (!status.ok())
+                                  return refuse(status);
+                                client->send({{"type", "done"}, {"adapt", Message(controller.adaptation()->status())}});
+                              });
   } else if (type == "plan") {
     plans(client);
   } else if (type == "load") {
@@ -170,13 +174,12 @@ void ControlServer::plans(const std::shared_ptr<Channel> &client) {
   if (!writer)
     writer.emplace(1);
   const Adaptation *adaptation = controller.adaptation();
-  auto loaded = adaptation ? adaptation->loaded() : Adaptation::Named();
-  asio::post(*writer, [client, own = controller.plan(), loaded = std::move(loaded), program = controller.program()] {
+  auto all = adaptation ? adaptation->plans() : Adaptation::Named{{"", controller.plan()}};
+  asio::post(*writer, [client, all = std::move(all)] {
     lowerPriority();
-    Message answer{{"type", "done"}, {"program", program}, {"plan", Message::binary(plan::encode(*own))}};
-    answer["loaded"] = Message::array();
-    for (const auto &[name, plan] : loaded)
-      answer["loaded"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
+    Message answer{{"type", "done"}, {"plans", Message::array()}};
+    for (const auto &[name, plan] : all)
+      answer["plans"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
     client->send(answer);
   });
 }

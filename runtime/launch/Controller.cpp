@@ -19,6 +19,10 @@ constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
+Message toJson(const Manifest &manifest) {
+  return {{"step", manifest.step}, {"stages", manifest.stages}, {"files", manifest.files}};
+}
+
 } // namespace
 
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
@@ -44,6 +48,10 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
       swapper->drop(old);
     }
     return true;
+  };
+  links.recut = [this](const Recut &recut) {
+    if (adapting)
+      adapting->recut(recut);
   };
   swapper =
       std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0, std::move(links));
@@ -162,8 +170,7 @@ void Controller::listening(Member &member, const Message &message) {
   for (const Member &m : members)
     table["endpoints"].push_back(m.endpoint);
   if (setup.resume)
-    for (const StateFile &file : setup.resume->files)
-      table["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
+    table["checkpoint"] = toJson(*setup.resume);
   broadcast(table);
 }
 
@@ -234,23 +241,37 @@ void Controller::tellStoppers(const Status &status) {
 /// Writes the manifest once the last process has saved its state of a step. A fast process may have saved the state of
 /// a later step by then.
 void Controller::saved(int32_t rank, const Message &message) {
-  int64_t step = message.at("step");
-  std::map<int32_t, Saved> &ofStep = states[step];
-  ofStep[rank].file = {message.at("name"), message.at("bytes"), message.at("hash")};
+  const int64_t step = message.at("step");
+  const bool ofLayers = message.at("layers"), recuts = message.at("recuts");
+  Saved &ofStep = states[step];
+  for (auto &[number, file] : message.at("states").get<std::vector<std::pair<int32_t, StateFile>>>())
+    ofStep.files[number] = std::move(file);
+  std::vector<trace::Event> &events = ofStep.ranks[rank];
   if (message.contains("events"))
-    ofStep[rank].events = unpackEvents(message.at("events").get<std::vector<int64_t>>(), rank);
-  if (ofStep.size() < members.size())
+    events = unpackEvents(message.at("events").get<std::vector<int64_t>>(), rank);
+  if (recuts) {
+    if (ofStep.ranks.size() == 1) // the others are close behind
+      for (Member &member : members)
+        member.moved = false;
+    members[size_t(rank)].moved = true;
+    awaitProgress("save its layers", [](const Member &m) { return m.moved; });
+  }
+  if (ofStep.ranks.size() < members.size())
     return;
-  Manifest manifest{step, stagesOf(*setup.plan), {}};
-  for (const auto &[of, saved] : ofStep)
-    manifest.files.push_back(saved.file);
+  Manifest manifest{step, ofLayers ? std::vector<std::vector<int32_t>>() : stagesOf(*setup.plan), {}};
+  for (const auto &[of, file] : ofStep.files)
+    manifest.files.push_back(file);
   Status status = writeManifest(setup.options.checkpoint, manifest);
   if (!status.ok())
     return fail("the checkpoint could not be written: " + status.message, true);
   run.checkpoint = manifest.step;
-  for (const auto &[of, saved] : ofStep)
-    run.covered.insert(run.covered.end(), saved.events.begin(), saved.events.end());
+  for (const auto &[of, covered] : ofStep.ranks)
+    run.covered.insert(run.covered.end(), covered.begin(), covered.end());
   states.erase(step);
+  if (recuts) {
+    timer.cancel();
+    broadcast({{"type", "layers"}, {"checkpoint", toJson(manifest)}});
+  }
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 
@@ -327,7 +348,8 @@ Message Controller::status() const {
           {"steps", conductor.end()},     {"epoch", current.epoch},
           {"epoch_from", current.from},   {"running", swapper->nameOf(current.program)},
           {"variants", variants},         {"swaps", conductor.epochs().size() - 1},
-          {"checkpoint", run.checkpoint}, {"adapt", adapting ? Message(adapting->status()) : Message()}};
+          {"checkpoint", run.checkpoint}, {"cut", swapper->cut()},
+          {"keeps_cut", keepsCut()},      {"adapt", adapting ? Message(adapting->status()) : Message()}};
 }
 
 } // namespace pipec::runtime

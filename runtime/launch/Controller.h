@@ -69,8 +69,6 @@ public:
 
   Swaps &swaps() { return *swapper; }
   const std::shared_ptr<const plan::Plan> &plan() const { return setup.plan; }
-  /// What the first step that is not permitted would run.
-  int64_t program() const { return conductor.current().program; }
   /// Null if the run does not adapt.
   Adaptation *adaptation() { return adapting.get(); }
   /// {"step", "steps", "epoch", "variant", …}: what `piperun --control PATH status` prints.
@@ -84,12 +82,15 @@ public:
   /// All causes of a failure, a line each. Final once allGone().
   Status outcome() const;
   const RunResult &result() const { return run; }
+  /// Why the layers stay where they are; empty: they can move.
+  const std::string &keepsCut() const { return setup.options.keepsCut; }
 
 private:
   struct Member {
     std::shared_ptr<Channel> channel;
     Message endpoint; // null: not listening yet
     bool ready = false;
+    bool moved = true; // its layers are saved, or are not asked for
     bool reported = false;
     bool failed = false; // it has said so, and why
     bool gone = false;
@@ -124,13 +125,14 @@ private:
   bool started = false;
   bool finishing = false;
   std::string stopAsked; // why the run is to end; empty: nobody asked for it
+  /// A checkpoint that is not complete.
   struct Saved {
-    StateFile file;
-    std::vector<trace::Event> events;
+    std::map<int32_t, StateFile> files;                 // by rank or layer
+    std::map<int32_t, std::vector<trace::Event>> ranks; // that have saved, and their events up to it
   };
-  std::map<int64_t, std::map<int32_t, Saved>> states; // of checkpoints that are not complete, by step and rank
-  std::vector<std::function<void(Status)>> stoppers;  // to call once the run has ended
-  std::vector<std::string> causes;                    // the most telling first
+  std::map<int64_t, Saved> states;                   // by step
+  std::vector<std::function<void(Status)>> stoppers; // to call once the run has ended
+  std::vector<std::string> causes;                   // the most telling first
 };
 
 } // namespace pipec::runtime

@@ -20,11 +20,10 @@ public:
 
   Device &device() override { return host; }
 
-  Status makeStage(std::unique_ptr<Stage> &stage) override {
+  Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
     const RunOptions &options = context.options;
     return runtime::makeStage(
-        options.stage, {context.plan, context.rank, options.pace, host, clock, context.failure, options.network.get()},
-        stage);
+        options.stage, {plan, context.rank, options.pace, host, clock, context.failure, options.network.get()}, stage);
   }
 
   Transport &connect(Sockets connected) override {

@@ -38,7 +38,8 @@ std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
     return std::nullopt;
   while (granted.front().until <= step)
     granted.pop_front();
-  const bool rests = every > 0 && step > first && step % every == 0;
+  recut = std::exchange(granted.front().recut, nullptr);
+  const bool rests = recut || (every > 0 && step > first && step % every == 0);
   return Turn{granted.front().program, granted.front().epoch, rests};
 }
 

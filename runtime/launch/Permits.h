@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -19,7 +20,8 @@ struct Permit {
   int64_t until = 0;
   int64_t epoch = 0;
   std::shared_ptr<const Executable> program;
-  bool last = false; // the run ends at `until`
+  bool last = false;                       // the run ends at `until`
+  std::shared_ptr<const plan::Plan> recut; // its steps need stages of this plan's cut; null: those that are there
 };
 
 class Permits final : public Pilot {
@@ -27,11 +29,13 @@ public:
   struct Hooks {
     std::function<void(int64_t step)> needed;    // turn() is at this step; it may be permitted already
     std::function<void(int64_t step)> completed; // as Pilot::completed
-    std::function<bool(int64_t step)> atRest;    // as Pilot::atRest
+    std::function<bool(int64_t step)> atRest;    // as Pilot::atRest: to save
+    /// Likewise: to save, and to make stages of another cut.
+    std::function<bool(int64_t step, const std::shared_ptr<const plan::Plan> &plan)> recut;
   };
   /// `first`: the run's first step. A wait longer than `deadline` picoseconds (0: none) raises `failure`; once that is
-  /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never). The hooks are
-  /// called on the interpreter's thread.
+  /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never), and before the
+  /// first that needs another cut. The hooks are called on the interpreter's thread.
   Permits(int32_t rank, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks);
 
   /// From any thread.
@@ -39,7 +43,10 @@ public:
 
   std::optional<Turn> turn(int64_t step, plan::Time rest) override;
   void completed(int64_t step) override { hooks.completed(step); }
-  bool atRest(int64_t step) override { return hooks.atRest(step); }
+  bool atRest(int64_t step) override {
+    const auto plan = std::exchange(recut, nullptr);
+    return plan ? hooks.recut(step, plan) : hooks.atRest(step);
+  }
 
   // After the run.
 
@@ -69,6 +76,7 @@ private:
   std::condition_variable changed;
   std::deque<Permit> granted; // without those whose steps have all begun
   Lateness waited;
+  std::shared_ptr<const plan::Plan> recut; // what the step that has its turn needs before it begins
 };
 
 } // namespace pipec::runtime

@@ -1,5 +1,6 @@
 #include "runtime/launch/Prepare.h"
 
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Load.h"
 
 #include <fmt/format.h>
@@ -18,6 +19,13 @@ void lowerPriority() {
 
 void yieldToOthers() { setpriority(PRIO_PROCESS, id_t(gettid()), 5); }
 
+Status compareCut(const plan::Variant &variant, const std::vector<int32_t> &held) {
+  if (variant.cut.empty() || held.empty() || variant.cut == held)
+    return {};
+  return Status::check(fmt::format("the plan cuts the layers {}, the one that runs {}: weights do not move",
+                                   fmt::join(variant.cut, "-"), fmt::join(held, "-")));
+}
+
 /// Checks that both plans have the same stages on the same ranks, since a swap moves no weights.
 static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
   if (plan.ranks() != running.ranks())
@@ -34,11 +42,12 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
       return Status::check(fmt::format("the plan holds stages {} on rank {}, the one that runs {}: weights do not move",
                                        fmt::join(theirs, ", "), rank, fmt::join(ours, ", ")));
   }
+  const int32_t theirs = plan::layersOf(plan.variants.front()), ours = plan::layersOf(running.variants.front());
+  if (theirs != ours && theirs != 0 && ours != 0)
+    return Status::check(fmt::format("the plan is of {} layers, the one that runs of {}", theirs, ours));
   for (const plan::Variant &variant : plan.variants)
-    if (const std::vector<int32_t> &ours = running.variants.front().cut;
-        !variant.cut.empty() && !ours.empty() && variant.cut != ours)
-      return Status::check(fmt::format("the plan cuts the layers {}, the one that runs {}: weights do not move",
-                                       fmt::join(variant.cut, "-"), fmt::join(ours, "-")));
+    if (variant.cut != plan.variants.front().cut)
+      return Status::check("the plan's variants cut the layers in several ways: weights do not move");
   if (!plan.groups.empty() && plan.groups != running.groups)
     return Status::check("the plan has other groups of ranks for its collectives than the one that runs");
   return {};
@@ -67,9 +76,11 @@ Prepare::~Prepare() {
 }
 
 Status Prepare::variants(const std::vector<CallPoint> &calls, Made &made) const {
+  made.plan = running;
   for (size_t v = 0; v < running->variants.size(); ++v) {
-    Status status = Executable::make(running, running->variants[v].programs[size_t(rank)],
-                                     calls.empty() ? CallPoint() : calls[v], layout, memory, made.emplace_back());
+    Status status =
+        Executable::make(running, running->variants[v].programs[size_t(rank)], calls.empty() ? CallPoint() : calls[v],
+                         layout, memory, made.variants.emplace_back());
     if (!status.ok())
       return status;
   }
@@ -125,7 +136,8 @@ Status Prepare::make(const Task &task, Made &made) {
   status = memory.allocate(device, programs, most);
   for (size_t v = 0; status.ok() && v < programs.size(); ++v)
     status = Executable::make(plan, *programs[v], callPoints(plan->variants[v])[size_t(rank)], layout, memory,
-                              made.emplace_back());
+                              made.variants.emplace_back());
+  made.plan = plan;
   return status;
 }
 

@@ -17,13 +17,17 @@ namespace pipec::runtime {
 
 class Prepare {
 public:
-  /// All outlive this object. A plan to be prepared must place stages as `running` does.
+  /// All outlive this object. A plan to be prepared must place stages as `running` does; which cut they have when it
+  /// is to run, the controller knows.
   Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, Device &device,
           TransferMemory &memory)
       : running(std::move(running)), rank(rank), layout(layout), device(device), memory(memory) {}
   ~Prepare(); // waits for the plan that is being prepared
 
-  using Made = std::vector<std::shared_ptr<const Executable>>; // of each variant
+  struct Made {
+    std::shared_ptr<const plan::Plan> plan;
+    std::vector<std::shared_ptr<const Executable>> variants;
+  };
 
   /// Makes all variants of the running plan, on the calling thread. `calls`: their call points; empty: the
   /// next step is asked for at each one's beginning.
@@ -53,11 +57,14 @@ private:
   std::thread thread;
 };
 
-/// Reads the plan that a file's bytes hold. Ok only if its variants may run in place of those of `running`: they keep
-/// the rules, are proved, and have the same stages on the same ranks.
-/// `proofs`: of each variant.
+/// Reads the plan that a file's bytes hold. Ok only if its variants may run in place of those of `running` on stages of
+/// their cut: they keep the rules, are proved, and have the same stages on the same ranks, of one cut of as many
+/// layers. `proofs`: of each variant.
 Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan,
                      std::vector<simulate::Result> &proofs);
+
+/// Ok if stages that were made for the cut `held` can run a variant. A cut that is not known is no other.
+Status compareCut(const plan::Variant &variant, const std::vector<int32_t> &held);
 
 /// From now on the calling thread runs only when no other wants the processor.
 void lowerPriority();

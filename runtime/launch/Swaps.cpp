@@ -9,6 +9,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 namespace pipec::runtime {
@@ -19,7 +20,8 @@ Swaps::Swaps(asio::io_context &io, std::shared_ptr<const plan::Plan> plan, Condu
              bool every, Links links)
     : io(io), running(std::move(plan)), conductor(conductor),
       patience(deadline > 0 ? std::chrono::nanoseconds(deadline / 1000) : std::chrono::nanoseconds(1min)), every(every),
-      links(std::move(links)), timer(io), nextProgram(int64_t(running->variants.size())) {}
+      links(std::move(links)), timer(io), held(running->variants.front().cut),
+      nextProgram(int64_t(running->variants.size())) {}
 
 Swaps::~Swaps() {
   if (reader)
@@ -84,6 +86,33 @@ void Swaps::offer(const std::string &path, const std::string &name, Done done) {
   next();
 }
 
+void Swaps::recut(const std::string &path, const std::string &name, Done done) {
+  queue.push_back({-1, path, name, std::move(done), true, true, true});
+  next();
+}
+
+/// Whether the stages that are there when the program is to run are those that it needs.
+Status Swaps::goesWith(const Request &request) const {
+  const plan::Variant &variant = variantOf(*running, plans, request.program);
+  if (!request.recuts)
+    return compareCut(variant, held);
+  if (variant.cut.empty() || held.empty())
+    return Status::check(fmt::format("the plan{} does not say which layers its stages hold: its spec has no layers",
+                                     variant.cut.empty() ? "" : " that runs"));
+  return {};
+}
+
+/// From this epoch on the stages are those that its program needs.
+void Swaps::hold(const Epoch &epoch) {
+  const std::vector<int32_t> &needs = variantOf(*running, plans, epoch.program).cut;
+  if (needs.empty() || needs == held)
+    return;
+  moves.push_back({epoch.from, std::exchange(held, needs), needs, nameOf(epoch.program)});
+  spdlog::warn("step {}: the layers are cut {} in place of {}, for {}", epoch.from, fmt::join(needs, "-"),
+               fmt::join(moves.back().from, "-"), moves.back().name);
+  links.recut(moves.back());
+}
+
 void Swaps::start() {
   started = true;
   next();
@@ -106,12 +135,14 @@ void Swaps::next() {
   if (request.program == conductor.current().program)
     return finish({}, conductor.current());
   request.agreed.assign(size_t(running->ranks()), false);
-  if (request.loading)
+  if (request.loading) {
     request.program = nextProgram;
-  if (request.loading)
-    read(request);
-  else
+    return read(request);
+  }
+  if (Status status = goesWith(request); status.ok())
     ask(Channel::encode({{"type", "prepare"}, {"program", request.program}}));
+  else
+    finish(std::move(status));
 }
 
 /// Reads and checks the file, once for all processes. A bad plan is refused here, and no process is asked.
@@ -147,6 +178,8 @@ void Swaps::read(const Request &request) {
       plans[program] = plan;
       names[program] = name;
       nextProgram += int64_t(plan->variants.size());
+      if (Status fits = goesWith(queue.front()); !fits.ok())
+        return finish(std::move(fits));
       ask(message);
     });
   });
@@ -194,8 +227,10 @@ void Swaps::answered(int32_t rank, const Message &message) {
 }
 
 void Swaps::advanced() {
-  if (busy && !conductor.waiting() && conductor.current().program == queue.front().program)
+  if (busy && !conductor.waiting() && conductor.current().program == queue.front().program) {
+    hold(conductor.current());
     return finish({}, conductor.current());
+  }
   if (busy && conductor.over())
     return finish(Status::run("the run's last steps were permitted before the swap could begin"));
   next();

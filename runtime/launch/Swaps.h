@@ -1,8 +1,9 @@
 // Carries out requests to swap programs, one after the other. A plan from a file is read and checked here first. Then
 // all processes are asked to prepare its programs. Once all have agreed, the conductor makes the first of them the
-// program of the next epoch, or, if the plan was only offered, it is one that may be chosen. If a process refuses or
-// does not answer, nothing changes. Whoever asked is told what came of it. Everything runs on the thread of the
-// io_context, except reading and checking, which have a thread of low priority.
+// program of the next epoch, or, if the plan was only offered, it is one that may be chosen. A program needs stages of
+// its plan's cut: where that is another, and the layers may move, the processes exchange them before the epoch begins.
+// If a process refuses or does not answer, nothing changes. Whoever asked is told what came of it. Everything runs on
+// the thread of the io_context, except reading and checking, which have a thread of low priority.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -23,6 +24,13 @@ using Loaded = std::map<int64_t, std::shared_ptr<const plan::Plan>>;
 /// The variant that runs as `program`: one of the run's own plan, or of one that was loaded.
 const plan::Variant &variantOf(const plan::Plan &own, const Loaded &loaded, int64_t program);
 
+/// The layers of each stage from a step on.
+struct Recut {
+  int64_t step = 0;
+  std::vector<int32_t> from, to;
+  std::string name; // of the plan that it was done for
+};
+
 class Swaps {
 public:
   /// Called with what came of a request: its status, and the epoch that it led to if there is one.
@@ -34,6 +42,7 @@ public:
     std::function<std::string(int32_t rank)> title;          // Controller::Owner
     /// A plan is ready, its first variant as this program. True: it stays so when it no longer runs.
     std::function<bool(int64_t program, const std::shared_ptr<const plan::Plan> &)> loaded;
+    std::function<void(const Recut &)> recut; // an epoch of another cut has begun
   };
   /// `deadline`: how long processes may take to prepare (0: a minute). `every`: whether to swap to the next variant
   /// again and again, without requests.
@@ -48,6 +57,9 @@ public:
   void load(const std::string &path, Done done);
   /// Asks that the variants of the plan in a file be made ready. `name`: what to call it; empty: the file.
   void offer(const std::string &path, const std::string &name, Done done);
+  /// Asks for a swap to the first variant of the plan in a file, whose cut may be another. Only where a run's stages
+  /// can be saved by layer.
+  void recut(const std::string &path, const std::string &name, Done done);
   /// Lets processes forget a loaded plan, unless it runs.
   void drop(int64_t firstProgram);
 
@@ -64,6 +76,9 @@ public:
   void end(const std::string &why);
 
   const Loaded &loaded() const { return plans; }
+  /// The layers of each stage, from the first step on that is not permitted; empty: unknown.
+  const std::vector<int32_t> &cut() const { return held; }
+  const std::vector<Recut> &recuts() const { return moves; }
   /// What to call a program in messages: the variant's number and name, or the file of a loaded plan.
   std::string nameOf(int64_t program) const;
   /// How many steps a permit covers under a program (Conductor::Options).
@@ -77,6 +92,7 @@ private:
     Done done = {};                // empty: nobody asked, the swap is one of `every`
     bool loading = false;          // whether the program comes from a file
     bool swapping = true;          // whether the program is to run at once
+    bool recuts = false;           // whether its cut may be another
     std::vector<bool> agreed = {}; // by rank
     bool ready = false;            // whether all have
   };
@@ -85,6 +101,8 @@ private:
   void read(const Request &request);
   void ask(const Channel::Encoded &message);
   void leave(int64_t program);
+  Status goesWith(const Request &request) const;
+  void hold(const Epoch &epoch);
   void finish(Status status, std::optional<Epoch> epoch = {});
   std::string silent() const;
 
@@ -103,7 +121,9 @@ private:
   Loaded plans;
   std::map<int64_t, std::string> names; // likewise
   std::map<int64_t, bool> stays;        // likewise; what Links::loaded said
-  int64_t nextProgram;                  // of the next plan from a file; variants of the running plan come before
+  std::vector<int32_t> held;            // cut()
+  std::vector<Recut> moves;
+  int64_t nextProgram; // of the next plan from a file; variants of the running plan come before
 };
 
 } // namespace pipec::runtime

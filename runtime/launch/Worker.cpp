@@ -5,6 +5,7 @@
 #include "runtime/launch/Backend.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
+#include "runtime/launch/HeldStage.h"
 #include "runtime/launch/KeptEvents.h"
 #include "runtime/launch/Permits.h"
 #include "runtime/launch/Prepare.h"
@@ -29,13 +30,23 @@ const char *nameOf(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM";
 
 namespace {
 
+/// What a controller's message says of a checkpoint.
+Manifest checkpointOf(const Message &said) {
+  Manifest checkpoint;
+  checkpoint.step = said.at("step");
+  checkpoint.stages = said.at("stages").get<std::vector<std::vector<int32_t>>>();
+  checkpoint.files = said.at("files").get<std::vector<StateFile>>();
+  return checkpoint;
+}
+
 class Worker {
 public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
         mailbox(identity.rank, failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
         meter(identity.rank), backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter})),
-        memory(options.payload()), preparer(plan, identity.rank, layout, backend->device(), memory), signals(io),
+        memory(options.payload()), preparer(plan, identity.rank, layout, backend->device(), memory),
+        held(*backend, identity.rank, options.checkpoint), cut(plan->variants.front().cut), signals(io),
         watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }) {}
 
   void start(bool catchSignals);
@@ -54,7 +65,8 @@ private:
   Status finish();
   void needed(int64_t step);
   void progress(int64_t step);
-  bool save(int64_t step);
+  bool save(int64_t step, bool recuts = false);
+  bool recut(int64_t step, const std::shared_ptr<const plan::Plan> &next);
   Status failed() const { return failure.status(); }
   std::string where() const;
 
@@ -71,18 +83,23 @@ private:
   const std::unique_ptr<Backend> backend;
   TransferMemory memory;
   Prepare preparer;
+  HeldStage held;
+  std::vector<int32_t> cut; // of the last step that is permitted; empty: unknown
   asio::signal_set signals;
   Watchdog watchdog;
-  std::unique_ptr<Stage> stage;
   Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
   std::optional<KeptEvents> kept; // if the process writes its own trace
   int64_t first = 0;
-  std::map<int64_t, std::shared_ptr<const Executable>> programs; // used by the io thread alone once the run has started
-  std::vector<trace::Decision> decisions;                        // the io thread's, up to the last permit
-  std::atomic<int64_t> complete{0};                              // all steps before it are
-  int64_t told = 0;                                              // when progress was last sent, in nanoseconds
-  int64_t saved = -1;                                            // the step whose state was last saved
+  struct Ready {
+    std::shared_ptr<const Executable> program;
+    std::shared_ptr<const plan::Plan> plan;
+  };
+  std::map<int64_t, Ready> programs;      // used by the io thread alone once the run has started
+  std::vector<trace::Decision> decisions; // the io thread's, up to the last permit
+  std::atomic<int64_t> complete{0};       // all steps before it are
+  int64_t told = 0;                       // when progress was last sent, in nanoseconds
+  int64_t saved = -1;                     // the step whose state was last saved
 };
 
 void Worker::start(bool catchSignals) {
@@ -154,7 +171,13 @@ void Worker::permit(const Message &message) {
   if (found == programs.end())
     return failure.raise(Status::run(
         fmt::format("rank {}: a permit names program {}, which was never prepared here", identity.rank, program)));
-  permits->grant({message.at("until"), message.at("epoch"), found->second, message.value("last", false)});
+  const auto &[executable, of] = found->second;
+  const std::vector<int32_t> &needs = of->variants.front().cut;
+  const bool recuts = !needs.empty() && !cut.empty() && needs != cut;
+  if (recuts)
+    cut = needs;
+  permits->grant(
+      {message.at("until"), message.at("epoch"), executable, message.value("last", false), recuts ? of : nullptr});
 }
 
 void Worker::prepare(int64_t program, const Message &message) {
@@ -164,8 +187,8 @@ void Worker::prepare(int64_t program, const Message &message) {
                                                                              identity.rank, program)));
   preparer.load(message.at("plan").get_binary(), [this, program](Status status, Prepare::Made made) {
     asio::post(io, [this, program, status = std::move(status), made = std::move(made)] {
-      for (size_t v = 0; status.ok() && v < made.size(); ++v)
-        programs[program + int64_t(v)] = made[v];
+      for (size_t v = 0; status.ok() && v < made.variants.size(); ++v)
+        programs[program + int64_t(v)] = {made.variants[v], made.plan};
       answer(program, status);
     });
   });
@@ -192,7 +215,7 @@ std::string Worker::where() const {
 /// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
   const Message &table = gathering.table;
-  Status status = backend->makeStage(stage);
+  Status status = held.make(plan);
   if (!status.ok())
     return status;
   transport = &backend->connect(std::move(gathering.sockets));
@@ -208,22 +231,17 @@ Status Worker::prepareRun(Gathering gathering) {
     status = preparer.variants(calls, made);
   if (!status.ok())
     return status;
-  for (size_t v = 0; v < made.size(); ++v)
-    programs[int64_t(v)] = std::move(made[v]);
+  for (size_t v = 0; v < made.variants.size(); ++v)
+    programs[int64_t(v)] = {std::move(made.variants[v]), plan};
   first = table.at("first");
-  if (table.contains("files")) {
-    const Message &file = table.at("files").at(size_t(identity.rank));
-    StateFile state{file.at("name"), file.at("bytes"), file.at("hash")};
-    status = checkState(options.checkpoint, state);
-    if (status.ok())
-      status = stage->load(options.checkpoint + "/" + state.name, first);
-    if (!status.ok())
+  if (table.contains("checkpoint"))
+    if (status = held.load(checkpointOf(table.at("checkpoint"))); !status.ok())
       return Status::run(fmt::format("rank {}: {}", identity.rank, status.message));
-  }
   permits = std::make_unique<Permits>(
       identity.rank, first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
       Permits::Hooks{[this](int64_t step) { needed(step); }, [this](int64_t step) { progress(step); },
-                     [this](int64_t step) { return save(step); }});
+                     [this](int64_t step) { return save(step); },
+                     [this](int64_t step, const auto &next) { return recut(step, next); }});
   return {};
 }
 
@@ -245,25 +263,42 @@ void Worker::progress(int64_t step) {
   channel->send({{"type", "progress"}, {"step", step}});
 }
 
-bool Worker::save(int64_t step) {
-  StateFile file;
-  Status status = stage->save(statePath(options.checkpoint, step, identity.rank), step);
-  if (status.ok())
-    status = finishState(options.checkpoint, step, identity.rank, file);
+/// `recuts`: the process waits for the others' layers then.
+bool Worker::save(int64_t step, bool recuts) {
+  HeldStage::Saved states;
+  Status status = held.save(step, states);
   if (status.ok() && kept)
     status = kept->keep(step, backend->takeEvents());
   if (!status.ok()) {
-    dropState(options.checkpoint, step, identity.rank);
     failure.raise(Status::run(
         fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank, step, status.message)));
     return false;
   }
   saved = step;
-  Message message{{"type", "saved"}, {"step", step}, {"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}};
+  Message message{
+      {"type", "saved"}, {"step", step}, {"states", states}, {"layers", held.savesByLayers()}, {"recuts", recuts}};
   if (options.trace) // events up to a checkpoint stay in the trace, whatever becomes of this attempt
     message["events"] = packEvents(backend->takeEvents());
   channel->send(std::move(message));
   return true;
+}
+
+/// Exchanges layers with the other processes through a checkpoint: each saves those that it has, and loads those that
+/// it is to have once all are saved.
+bool Worker::recut(int64_t step, const std::shared_ptr<const plan::Plan> &next) {
+  held.saveByLayers();
+  if (!save(step, true))
+    return false;
+  const std::optional<Message> all = mailbox.expect("layers");
+  if (!all)
+    return false;
+  Status status = held.make(next);
+  if (status.ok())
+    status = held.load(checkpointOf(all->at("checkpoint")));
+  if (!status.ok())
+    failure.raise(
+        Status::run(fmt::format("rank {}: layers cut anew after {} steps: {}", identity.rank, step, status.message)));
+  return status.ok();
 }
 
 /// Saves the last state, writes the trace, and reports.
@@ -309,12 +344,12 @@ Status Worker::run() {
     kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
   backend->start(start->at("at").get<int64_t>() + offset);
   watchdog.start();
-  Interpreter interpreter(backend->device(), *transport, *stage, layout.queues.size());
+  Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size());
   if (!interpreter.run(*permits, first))
     return failed();
   status = finish();
   if (status.ok())
-    stage.reset(); // only now: after a failure some of the stage's work may still run
+    held.free(); // only now: after a failure some of the stage's work may still run
   return status;
 }
 

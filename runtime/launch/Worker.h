@@ -27,9 +27,10 @@ struct RunOptions {
   std::string checkpoint;                            // folder; empty: none
   int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
-  bool realNetwork = false;                  // whether transfers take what the sockets take; without a scenario only
-  bool measure = false;                      // whether processes keep what they measure, for the controller to ask for
-  std::vector<std::vector<CallPoint>> calls; // of the plan's variants, by rank; empty: their beginnings
+  bool realNetwork = false; // whether transfers take what the sockets take; without a scenario only
+  bool measure = false;     // whether processes keep what they measure, for the controller to ask for
+  std::string keepsCut = "the run has no --checkpoint"; // why no layer can move to another stage; empty: they can
+  std::vector<std::vector<CallPoint>> calls;            // of the plan's variants, by rank; empty: their beginnings
 
   /// The most bytes that a transfer carries.
   plan::Bytes payload() const { return network || realNetwork ? INT64_MAX : payloadLimit(pace); }

@@ -151,8 +151,8 @@ struct Variant {
   Bytes memoryLimit = 0;    // of the rank that may hold most; 0: none
   std::vector<Program> programs;
   Certificate certificate;
-  std::vector<int32_t> cut; // layers of each stage of a copy, where pipec chose how many; else empty
-  Time cutBound = 0;        // no cut has a plan that takes less (of what was to be short); 0: unknown
+  std::vector<int32_t> cut; // layers of each stage of a copy; empty: the spec had none
+  Time cutBound = 0;        // no cut has a plan that takes less (of what was to be short); 0: it was not chosen
   bool operator==(const Variant &) const = default;
 
   int32_t stagesOfCopy() const { return stages / copies; }

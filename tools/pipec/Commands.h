@@ -27,6 +27,7 @@ struct CommandOptions {
   bool exact = false;       // search: with a proof
   std::string time = "10s"; // that it may take
   std::string at;           // explain: the moment; empty: the whole
+  bool cut = false;         // replan: layers may move
   std::string replan;       // report: the spec that a run in virtual time plans anew from
   std::string control;      // replan: the socket of a run
   std::string check;        // replan: a plan

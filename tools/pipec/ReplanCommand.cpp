@@ -39,27 +39,30 @@ public:
     if (Status status = runtime::askControl(path, {{"type", "status"}}, answer); !status.ok())
       return status;
     adapt = answer.value("adapt", Message());
+    cut = answer.value("cut", Message());
+    keepsCut = answer.value("keeps_cut", "");
     return adapt.is_null() ? Status::input("the run does not adapt: start it with --adapt") : Status();
   }
 
   /// Asks for the plans whose variants may be chosen, where they are others than the last time.
   Status plans() {
-    if (adapt.at("candidates") == known)
+    Message now{adapt.at("candidates"), cut};
+    if (now == known)
       return {};
     Message answer;
     Status status = runtime::askControl(path, {{"type", "plan"}}, answer);
     candidates.clear();
-    loaded.clear();
-    if (status.ok())
-      status = read(answer.at("plan"), own, "variant");
-    for (const Message &each : status.ok() ? answer.at("loaded") : Message::array()) {
-      loaded.push_back(std::make_unique<plan::Plan>());
-      status = read(each.at("plan"), *loaded.back(), each.at("name").get<std::string>());
+    all.clear();
+    for (const Message &each : status.ok() ? answer.at("plans") : Message::array()) {
+      all.push_back(std::make_unique<plan::Plan>());
+      status = read(each.at("plan"), *all.back(), each.at("name").get<std::string>());
       if (!status.ok())
         break;
     }
+    if (status.ok() && all.empty())
+      status = Status::run("the run has no plan for the layers as they are cut");
     if (status.ok())
-      known = adapt.at("candidates");
+      known = std::move(now);
     return status;
   }
 
@@ -74,8 +77,8 @@ public:
     return made;
   }
 
-  /// The run reads the file and checks the plan.
-  Status offer(const Replanned &plan) const {
+  /// The run reads the file and checks the plan. `recuts`: it is to run at once, on stages of its own cut.
+  Status offer(const Replanned &plan, bool recuts) const {
     std::error_code error;
     std::string folder = (std::filesystem::temp_directory_path(error) / "pipec-replan-XXXXXX").string();
     if (error || !::mkdtemp(folder.data()))
@@ -84,7 +87,8 @@ public:
     Message answer;
     Status status = plan::writeFile(file, plan.bytes);
     if (status.ok())
-      status = runtime::askControl(path, {{"type", "offer"}, {"path", file}, {"name", plan.name}}, answer);
+      status = runtime::askControl(path, {{"type", "offer"}, {"path", file}, {"name", plan.name}, {"recuts", recuts}},
+                                   answer);
     std::filesystem::remove_all(folder, error);
     return status;
   }
@@ -92,7 +96,10 @@ public:
   const Message &estimates() const { return adapt.at("estimates"); }
   bool hasMeasured() const { return !estimates().at("links").empty() || !estimates().at("stages").empty(); }
 
-  plan::Plan own;
+  /// Why its layers cannot move; empty: they can.
+  const std::string &whyKeepsCut() const { return keepsCut; }
+  /// The plan whose stages are there.
+  const plan::Plan &own() const { return *all.front(); }
   std::vector<Candidate> candidates;
 
 private:
@@ -102,13 +109,15 @@ private:
       status = plan::verify(plan);
     for (size_t v = 0; status.ok() && v != plan.variants.size(); ++v)
       candidates.push_back(
-          {plan.variants[v].name.empty() ? fmt::format("{} {}", name, v) : plan.variants[v].name, &plan.variants[v]});
+          {plan.variants[v].name.empty() ? fmt::format("{}, variant {}", name, v) : plan.variants[v].name,
+           &plan.variants[v]});
     return status;
   }
 
   const std::string path;
-  Message adapt, known;
-  std::vector<std::unique_ptr<plan::Plan>> loaded;
+  Message adapt, cut, known;
+  std::string keepsCut;
+  std::vector<std::unique_ptr<plan::Plan>> all;
 };
 
 std::string textOf(const Round &round, size_t old, const std::optional<std::string> &loaded) {
@@ -116,8 +125,9 @@ std::string textOf(const Round &round, size_t old, const std::optional<std::stri
   for (size_t i = 0; i != round.predicted.size(); ++i)
     text += fmt::format("  {:<4} {:<28} {:>12}\n", i < old ? "has" : "new", units::escaped(round.predicted[i].first),
                         plan::timeText(round.predicted[i].second));
-  text += loaded ? fmt::format("loaded {}: a step {:.1f} % shorter\n", *loaded, 100 * round.gain)
-                 : fmt::format("nothing loaded: the best would gain {:.1f} %\n", 100 * round.gain);
+  const double gain = loaded == round.recut.name ? *round.cutGain : round.gain;
+  text += loaded ? fmt::format("loaded {}: a step {:.1f} % shorter\n", *loaded, 100 * gain)
+                 : fmt::format("nothing loaded: the best would gain {:.1f} %\n", 100 * gain);
   if (round.cutGain)
     text += fmt::format("layers cut for what was measured would gain {:.1f} %\n", 100 * *round.cutGain);
   return text;
@@ -158,26 +168,33 @@ int check(const CommandOptions &options) {
   return 0;
 }
 
-/// Offers what pays; its name.
-std::optional<std::string> load(const CommandOptions &options, const Run &run, const Round &round) {
-  if (!round.pays || options.dryRun)
+/// Offers what pays; its name. Layers move only for what two rounds say: moving them takes a while. `wished`: the cut
+/// that the last round would have had.
+std::optional<std::string> load(const CommandOptions &options, const Run &run, const Round &round, double least,
+                                std::vector<int32_t> &wished) {
+  const bool cutPays = options.cut && round.cutGain && *round.cutGain > least;
+  const std::vector<int32_t> cut = cutPays ? round.recut.plan.variants.front().cut : std::vector<int32_t>();
+  const bool recuts = cutPays && (options.once || wished == cut);
+  wished = cut;
+  if ((!round.pays && !recuts) || options.dryRun)
     return std::nullopt;
-  if (const Status status = run.offer(round.best); !status.ok()) {
-    say("pipec replan: {} was not loaded: {}\n", round.best.name, status.message);
+  const Replanned &plan = recuts ? round.recut : round.best;
+  if (const Status status = run.offer(plan, recuts); !status.ok()) {
+    say("pipec replan: {} was not loaded: {}\n", plan.name, status.message);
     return std::nullopt;
   }
-  return round.best.name;
+  return plan.name;
 }
 
 /// One round; the exit code where it fails.
-int oneRound(const CommandOptions &options, Run &run, double least) {
+int oneRound(const CommandOptions &options, Run &run, double least, std::vector<int32_t> &wished) {
   if (const Status status = run.plans(); !status.ok())
     return failRun(options, status);
   Round round;
   Failure failure;
-  if (!replanOnce({options.input, options.set}, run.own, run.candidates, run.measured(), least, true, round, failure))
+  if (!replanOnce({options.input, options.set}, run.own(), run.candidates, run.measured(), least, true, round, failure))
     return fail(options, failure);
-  const std::optional<std::string> loaded = load(options, run, round);
+  const std::optional<std::string> loaded = load(options, run, round, least, wished);
   fmt::print("{}", options.json ? jsonText(jsonOf(run, round, loaded)) : textOf(round, run.candidates.size(), loaded));
   std::fflush(stdout);
   return 0;
@@ -206,14 +223,17 @@ int beside(const CommandOptions &options, double least, std::chrono::millisecond
   constexpr std::chrono::milliseconds kLooks{500};
   Run run(options.control);
   Status status = run.look();
+  if (status.ok() && options.cut && !run.whyKeepsCut().empty())
+    status = Status::input("--cut: " + run.whyKeepsCut());
   if (!status.ok())
     return failRun(options, status);
   runtime::lowerPriority(); // the run has the processors first
   bool isFirst = true;
+  std::vector<int32_t> wished;
   for (auto next = std::chrono::steady_clock::now(); status.ok(); status = run.look()) {
     if (std::chrono::steady_clock::now() >= next && (run.hasMeasured() || options.once)) {
       next = std::chrono::steady_clock::now() + every;
-      const int code = oneRound(options, run, least);
+      const int code = oneRound(options, run, least, wished);
       if (options.once || (isFirst && code == int(Code::Input)))
         return code;
       isFirst = false;

@@ -199,6 +199,9 @@ const Subcommand kSubcommands[] = {
            ->excludes(control);
        app.add_option("--every", options.every, "from one round to the next (default: 10s)");
        app.add_option("--gain", options.gain, "that a step must gain at least, for a plan to be loaded (default: 2%)");
+       app.add_flag("--cut", options.cut,
+                    "move layers between stages too where that pays, through a checkpoint between two steps: the run "
+                    "needs --checkpoint, and a stage library that saves by layer");
        app.add_flag("--once", options.once, "one round (default: until the run ends)");
        app.add_flag("--dry-run", options.dryRun, "load nothing");
        json(app, options);

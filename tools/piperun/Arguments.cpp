@@ -87,11 +87,16 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--swap-every", a.swapEvery,
                  "Swap to the plan's next variant at every such step, round and round: for tests")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
-  app.add_option(
-         "--replan", a.replan,
-         "Keep planning anew by this spec, for the network as it is measured, and load what pays (pipec replan, "
-         "from beside piperun or PATH); implies --adapt")
-      ->check(fileName());
+  auto *replan =
+      app.add_option("--replan", a.replan,
+                     "Keep planning anew by this spec, for the network as it is measured, and load what pays (pipec "
+                     "replan, from beside piperun or PATH); implies --adapt")
+          ->check(fileName());
+  app.add_flag("--cut", a.cut,
+               "With --replan: move layers between stages too where that pays, off a slow rank for example; a stage "
+               "library must be able to save by layer")
+      ->needs(replan)
+      ->needs(checkpoint);
   app.add_flag("--no-secret", a.noSecret, "Run without PIPEC_SECRET: whoever reaches the port may join");
   auto *verbose = app.add_flag("-v,--verbose", a.verbose, "Say what happens, with each rank's process id");
   app.add_flag("-q,--quiet", a.quiet, "Say nothing but errors")->excludes(verbose);

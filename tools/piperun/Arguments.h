@@ -33,7 +33,8 @@ struct Arguments {
   std::string network; // a scenario's file, or kReal
   std::string control;
   int64_t swapEvery = 0;
-  std::string adapt;  // a mode; empty: not given
+  std::string adapt; // a mode; empty: not given
+  bool cut = false;
   std::string replan; // a spec; empty: not given
   bool noSecret = false;
   bool verbose = false;

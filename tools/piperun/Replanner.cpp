@@ -116,7 +116,10 @@ Status Replanner::makeSocket(std::string &path) {
 }
 
 Status Replanner::start(const std::string &control) {
-  const int error = spawn({pipec, "replan", spec, "--control", control}, verbose, child);
+  std::vector<std::string> words{pipec, "replan", spec, "--control", control};
+  if (cut)
+    words.emplace_back("--cut");
+  const int error = spawn(words, verbose, child);
   return error == 0 ? Status{} : cannotStart(pipec, error);
 }
 

@@ -11,8 +11,9 @@ namespace pipec::piperun {
 
 class Replanner {
 public:
-  /// `verbose`: what it says of each round is shown, on standard error; else only what goes wrong.
-  explicit Replanner(bool verbose) : verbose(verbose) {}
+  /// `verbose`: what it says of each round is shown, on standard error; else only what goes wrong. `cut`: it may move
+  /// layers.
+  Replanner(bool verbose, bool cut) : verbose(verbose), cut(cut) {}
   ~Replanner(); // ends it
   Replanner(const Replanner &) = delete;
 
@@ -27,7 +28,7 @@ public:
   void watch();
 
 private:
-  const bool verbose;
+  const bool verbose, cut;
   std::string pipec;
   std::string spec;
   std::filesystem::path folder; // of the socket; empty: none

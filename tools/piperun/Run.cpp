@@ -108,6 +108,15 @@ struct Prepared {
   runtime::RunOptions options;
 };
 
+/// Why the layers of the model cannot move to other stages while the run goes on; empty: they can.
+std::string whyKeepsCut(const Arguments &a, const plan::Plan &plan) {
+  if (a.checkpoint.empty())
+    return "the run has no --checkpoint";
+  if (plan.variants.front().cut.empty())
+    return "the plan does not say which layers its stages hold: its spec has no layers";
+  return runtime::checkStage(a.stage, plan, true).message;
+}
+
 Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   Status status = load(a.plan(), *prepared.plan, prepared.hash);
   if (status.ok())
@@ -120,6 +129,10 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   if (!status.ok())
     return status;
   prepared.options = optionsOf(a, longestStep(*prepared.plan, network.network.get(), a.steps));
+  if (a.adapts())
+    prepared.options.keepsCut = whyKeepsCut(a, *prepared.plan);
+  if (a.cut && !prepared.options.keepsCut.empty())
+    return Status::usage("--cut: " + prepared.options.keepsCut);
   for (const plan::Variant &variant : prepared.plan->variants)
     prepared.options.calls.push_back(runtime::callPoints(variant));
   prepared.options.network = network.network;
@@ -148,8 +161,10 @@ Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, ru
   if (!status.ok())
     return status;
   const bool has = runtime::hasManifest(a.checkpoint);
-  if (a.resume || (restarted && has))
-    return runtime::readManifest(a.checkpoint, plan, resume.emplace());
+  if (a.resume || (restarted && has)) {
+    status = runtime::readManifest(a.checkpoint, plan, resume.emplace());
+    return status.ok() && resume->ofLayers() ? runtime::checkStage(a.stage, plan, true) : status;
+  }
   if (!has || a.overwrite) // what is there goes once all have met
     return {};
   return Status::usage(fmt::format("--checkpoint: {} has a checkpoint: go on from it with --resume, or begin anew "
@@ -181,7 +196,7 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   runtime::LocalSetup setup{
       prepared.plan, prepared.hash, prepared.options, a.swapEvery, modeOf(a), {}, a.restart, nullptr, {}};
   Status status = enoughFiles(prepared.plan->ranks());
-  Replanner replanner(a.verbose); // before the socket, which stands in its folder
+  Replanner replanner(a.verbose, a.cut); // before the socket, which stands in its folder
   runtime::ControlSocket control;
   std::string path;
   if (status.ok())
@@ -244,7 +259,7 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
   spdlog::set_pattern(fmt::format("%n: rank {}: %v", rank));
   if (!a.trace.empty())
     setup.options.ownTrace = ofRank(a.trace, rank);
-  Replanner replanner(a.verbose);
+  Replanner replanner(a.verbose, a.cut);
   runtime::ControlSocket control;
   std::string path;
   if (rank == 0)
