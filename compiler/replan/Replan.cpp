@@ -23,6 +23,12 @@ namespace {
 
 using Specs = std::vector<spec::Spec>;
 
+/// Cuts the spec's layers as a plan that says how.
+void cutAs(const plan::Plan &plan, spec::Spec &spec) {
+  const std::vector<int32_t> &cut = plan.variants.front().cut;
+  spec.layers->cut = {{cut.begin(), cut.end()}, spec.layers->cutMark};
+}
+
 std::string nameOf(const spec::Spec &spec) { return spec.variantName.empty() ? spec.schedule.name : spec.variantName; }
 
 /// What a spec and a plan differ in, and where the spec says so.
@@ -187,9 +193,8 @@ private:
 
   /// A swap moves no weights, so the layers stay where they are: where the run has put them, if it did since the spec.
   void keepCut(spec::Spec &spec) const {
-    const std::vector<int32_t> &cut = running.variants.front().cut;
-    if (spec.layers && !cut.empty())
-      spec.layers->cut = {{cut.begin(), cut.end()}, spec.layers->cutMark};
+    if (spec.layers && !running.variants.front().cut.empty())
+      cutAs(running, spec);
   }
 
   const plan::Plan &running;
@@ -317,23 +322,29 @@ std::vector<Replanned> recut(const Source &source, const plan::Plan &running, co
   if (!readSpecs(source.path, source.set, specs, failure, Said::Nothing) || !specs.front().layers ||
       specs.front().ranks.value != running.ranks())
     return made;
-  for (spec::Spec &each : specs) {
-    if (!made.empty() && !made.front().plan.variants.front().cut.empty()) {
-      const std::vector<int32_t> &cut = made.front().plan.variants.front().cut;
-      each.layers->cut = {{cut.begin(), cut.end()}, each.layers->cutMark}; // variants share it
-    } else {
-      each.layers->choosesCut = true;
-      each.layers->cut.reset();
-    }
-    each.measured = measured;
+  const auto add = [&](const spec::Spec &each) {
     Compiled compiled;
     if (!compile(each, compiled, failure, Said::Nothing))
-      continue;
+      return;
     plan::Variant &variant = compiled.plan.variants.front();
     variant.name = fmt::format("{}, cut {}", nameOf(each), fmt::join(variant.cut, "-"));
     std::vector<uint8_t> bytes = plan::encode(compiled.plan);
     made.push_back({variant.name, std::move(compiled.plan), std::move(bytes)});
+  };
+  for (spec::Spec &each : specs) {
+    each.layers->choosesCut = true;
+    each.layers->cut.reset();
+    each.measured = measured;
+    if (!made.empty())
+      cutAs(made.front().plan, each); // variants share it
+    add(each);
   }
+  if (made.empty())
+    return made;
+  for (spec::Spec &each : specs)
+    cutAs(made.front().plan, each);
+  for (const spec::Spec &each : moreOf(specs, running))
+    add(each);
   return made;
 }
 

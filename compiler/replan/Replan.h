@@ -20,8 +20,8 @@ struct Replanned {
 bool replan(const Source &source, const plan::Plan &running, const spec::Measured &measured,
             std::vector<Replanned> &made, Failure &failure);
 
-/// The spec's variants with the layers cut for what was measured. None where the spec has no layers, or where no cut
-/// compiles; then nothing is said.
+/// The spec's variants with the layers cut for what was measured, and what else it allows with that cut. None where the
+/// spec has no layers, or where no cut compiles; then nothing is said.
 std::vector<Replanned> recut(const Source &source, const plan::Plan &running, const spec::Measured &measured);
 
 /// Whether the spec's plans may run in place of this one. False after saying why not.

@@ -12,12 +12,13 @@ namespace pipec::runtime {
 namespace {
 
 constexpr uint64_t kSmall = 64 << 10, kText = 1 << 20, kAnswer = 16 << 20;
-constexpr uint64_t kRank = 512; // a rank's part of the table: an endpoint and a file's name, size and hash
+constexpr uint64_t kRank = 512; // a rank's part of the table
 constexpr uint64_t kPlan = uint64_t(limits::kPlanBytes) + kSmall;
 constexpr uint64_t kEvents = uint64_t(limits::kTraceBytes); // messages with the events of a trace
+constexpr uint64_t kFiles = 256 << 20;                      // names, sizes and hashes of the files of a checkpoint
 
 constexpr Channel::Kind kKinds[] = {
-    {"other", kSmall},    {"listening", kSmall}, {"table", kSmall + kRank *uint64_t(limits::kRanks)},
+    {"other", kSmall},    {"listening", kSmall}, {"table", kFiles + kRank *uint64_t(limits::kRanks)},
     {"ready", kSmall},    {"start", kSmall},     {"permit", kSmall},
     {"progress", kSmall}, {"saved", kEvents},    {"report", kEvents},
     {"finish", kSmall},   {"prepare", kPlan},    {"drop", kSmall},
@@ -26,6 +27,7 @@ constexpr Channel::Kind kKinds[] = {
     {"swap", kSmall},     {"status", kSmall},    {"done", kPlan},
     {"refused", kAnswer}, {"measure", kSmall},   {"measured", kText},
     {"offer", kSmall},    {"adapt", kSmall},     {"decision", kText},
+    {"layers", kFiles},
 };
 
 } // namespace

@@ -20,8 +20,8 @@ struct Permit {
   int64_t until = 0;
   int64_t epoch = 0;
   std::shared_ptr<const Executable> program;
-  bool last = false;                       // the run ends at `until`
-  std::shared_ptr<const plan::Plan> recut; // its steps need stages of this plan's cut; null: those that are there
+  bool last = false;                            // the run ends at `until`
+  std::shared_ptr<const plan::Plan> recut = {}; // its steps need stages of this plan's cut; null: those that are there
 };
 
 class Permits final : public Pilot {
@@ -31,7 +31,7 @@ public:
     std::function<void(int64_t step)> completed; // as Pilot::completed
     std::function<bool(int64_t step)> atRest;    // as Pilot::atRest: to save
     /// Likewise: to save, and to make stages of another cut.
-    std::function<bool(int64_t step, const std::shared_ptr<const plan::Plan> &plan)> recut;
+    std::function<bool(int64_t step, const std::shared_ptr<const plan::Plan> &plan)> recut = {};
   };
   /// `first`: the run's first step. A wait longer than `deadline` picoseconds (0: none) raises `failure`; once that is
   /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never), and before the

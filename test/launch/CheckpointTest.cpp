@@ -16,9 +16,12 @@ namespace {
 class Checkpoint : public test::TempFolder {
 protected:
   StateFile save(int64_t step, int32_t rank, const std::string &content) {
-    std::ofstream(statePath(folder, step, rank)) << content;
+    return save({step, StateOf::Whose::Rank, rank}, content);
+  }
+  StateFile save(const StateOf &of, const std::string &content) {
+    std::ofstream(statePath(folder, of)) << content;
     StateFile file;
-    Status status = finishState(folder, step, rank, file);
+    Status status = finishState(folder, of, file);
     EXPECT_TRUE(status.ok()) << status.message;
     return file;
   }
@@ -43,6 +46,32 @@ TEST_F(Checkpoint, IsReadAsItWasWritten) {
     EXPECT_EQ(read.files[rank].hash, written.files[rank].hash);
     EXPECT_TRUE(checkState(folder, read.files[rank]).ok());
   }
+}
+
+TEST_F(Checkpoint, OfLayersDoesNotDependOnTheCut) {
+  write(7); // of ranks
+  Manifest written{9, {}, {}}, read;
+  for (int32_t layer = 0; layer < 12; ++layer)
+    written.files.push_back(save({9, StateOf::Whose::Layer, layer}, "layer " + std::to_string(layer)));
+  ASSERT_TRUE(writeManifest(folder, written).ok());
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 13);
+  for (const std::vector<int32_t> &cut : {std::vector<int32_t>{3, 3, 3, 3}, {1, 2, 3, 6}, {7, 5}}) {
+    plan.variants.front().cut = cut;
+    ASSERT_TRUE(readManifest(folder, plan, read).ok());
+    EXPECT_TRUE(read.ofLayers());
+    EXPECT_EQ(read.step, 9);
+    ASSERT_EQ(read.files.size(), 12u);
+    EXPECT_EQ(read.files[11].name, "step-9-layer-11.state");
+    EXPECT_TRUE(checkState(folder, read.files[11]).ok());
+  }
+  plan.variants.front().cut = {3, 3, 3, 2};
+  EXPECT_NE(readManifest(folder, plan, read).message.find("is of 12 layers, the plan has 11"), std::string::npos);
+  plan.variants.front().cut.clear();
+  EXPECT_NE(readManifest(folder, plan, read).message.find("the plan does not say which layers its stages hold"),
+            std::string::npos);
+  save({11, StateOf::Whose::Layer, 0}, "of a checkpoint that was never finished");
+  write(13); // of ranks again
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 5);
 }
 
 TEST_F(Checkpoint, OnlyTheLastOneStays) {

@@ -136,7 +136,8 @@ TEST_F(ControllerOfCheckpoints, OfProcessesThatAreApart) {
   Played p(2, kLong, 100, folder);
   p.meet();
   auto save = [&](size_t rank, int64_t step) {
-    p.say(rank, {{"type", "saved"}, {"step", step}, {"name", "x"}, {"bytes", 1}, {"hash", "0"}});
+    const std::vector<std::pair<int32_t, StateFile>> states{{int32_t(rank), {"x", 1, "0"}}};
+    p.say(rank, {{"type", "saved"}, {"step", step}, {"states", states}, {"layers", false}, {"recuts", false}});
   };
   save(0, 10);
   save(0, 20);

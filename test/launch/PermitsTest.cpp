@@ -12,9 +12,14 @@ namespace {
 struct Fixture {
   explicit Fixture(plan::Time deadline = 0, int64_t first = 0, int64_t every = 0)
       : permits(3, first, every, deadline, failure,
-                {[this](int64_t step) { asked.push_back(step); }, [](int64_t) {}, [](int64_t) { return true; }}) {}
+                {[this](int64_t step) { asked.push_back(step); }, [](int64_t) {}, [](int64_t) { return true; },
+                 [this](int64_t step, const auto &plan) {
+                   recut.emplace_back(step, plan);
+                   return true;
+                 }}) {}
   Failure failure;
   std::vector<int64_t> asked;
+  std::vector<std::pair<int64_t, std::shared_ptr<const plan::Plan>>> recut;
   Permits permits;
 };
 
@@ -31,6 +36,22 @@ TEST(Permits, StepsRunUnderThePermitThatCoversThem) {
   EXPECT_EQ(f.permits.end(), 5);
   EXPECT_EQ(f.permits.waits().count(), 6);
   EXPECT_EQ(f.asked, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Permits, StagesAreCutAnewOnceBeforeTheFirstStepThatNeedsIt) {
+  Fixture f;
+  const auto plan = std::make_shared<const plan::Plan>();
+  f.permits.grant({2, 0, nullptr, false});
+  f.permits.grant({5, 1, nullptr, true, plan});
+  std::vector<int64_t> rested;
+  for (int64_t step = 0; auto turn = f.permits.turn(step, 0); ++step)
+    if (turn->rest) {
+      rested.push_back(step);
+      EXPECT_TRUE(f.permits.atRest(step));
+    }
+  EXPECT_EQ(rested, (std::vector<int64_t>{2}));
+  ASSERT_EQ(f.recut.size(), 1u);
+  EXPECT_EQ(f.recut.front(), std::make_pair(int64_t(2), plan));
 }
 
 TEST(Permits, AStepLacksItsPermitUntilItComes) {

@@ -22,12 +22,14 @@ public:
     make.ranks = ranks;
     make.slots = adapt ? 1 : 2;
     auto plan = std::make_shared<plan::Plan>(plan::test::makePlan(make));
+    plan->variants.front().cut.assign(size_t(ranks), 4);
     plan->variants.front().certificate.span = 5'000'000'000; // 5 ms: a permit covers four steps
     plan->variants.push_back(plan->variants.front());
     plan->variants.back().name = "second";
     if (adapt) { // the second has larger rings; a permit covers one step
       make.slots = 2;
       plan->variants.back() = plan::test::makePlan(make).variants.front();
+      plan->variants.back().cut.assign(size_t(ranks), 4);
       plan->variants.back().name = "second";
       for (plan::Variant &each : plan->variants)
         each.certificate.span = 100'000'000'000;
@@ -38,6 +40,7 @@ public:
     setup.options.deadline = deadline;
     setup.options.rendezvous = rendezvous;
     setup.options.checkpoint = checkpoint;
+    setup.options.keepsCut = checkpoint.empty() ? "the run has no --checkpoint" : "";
     setup.adapt = adapt;
     Controller::Owner owner;
     owner.started = [this] { started = true; };

@@ -39,7 +39,7 @@ TEST(Successor, HasTheSameStagesOnTheSameRanks) {
             "the plan holds stages 0, 1 on rank 0, the one that runs 0: weights do not move");
 }
 
-TEST(Successor, HasTheSameCutWhereBothAreKnown) {
+TEST(Successor, HasOneCutOfAsManyLayers) {
   plan::test::Make make;
   make.ranks = 2;
   const plan::Plan unknown = made(make);
@@ -47,9 +47,26 @@ TEST(Successor, HasTheSameCutWhereBothAreKnown) {
   one.variants.front().cut = {4, 4};
   other.variants.front().cut = {3, 5};
   EXPECT_EQ(tryOne(one, one).message, "");
+  EXPECT_EQ(tryOne(other, one).message, "");
   EXPECT_EQ(tryOne(unknown, one).message, "");
   EXPECT_EQ(tryOne(one, unknown).message, "");
+  plan::Plan two = one;
+  two.variants.push_back(other.variants.front());
+  EXPECT_EQ(tryOne(two, one).message, "the plan's variants cut the layers in several ways: weights do not move");
+  other.variants.front().cut = {4, 5};
   const Status status = tryOne(other, one);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_EQ(status.message, "the plan is of 9 layers, the one that runs of 8");
+}
+
+TEST(Successor, RunsOnStagesOfItsOwnCut) {
+  plan::Plan plan = made({});
+  plan::Variant &variant = plan.variants.front();
+  EXPECT_EQ(compareCut(variant, {4, 4}).message, "");
+  variant.cut = {3, 5};
+  EXPECT_EQ(compareCut(variant, {3, 5}).message, "");
+  EXPECT_EQ(compareCut(variant, {}).message, "");
+  const Status status = compareCut(variant, {4, 4});
   EXPECT_EQ(status.code, Code::Check);
   EXPECT_EQ(status.message, "the plan cuts the layers 3-5, the one that runs 4-4: weights do not move");
 }

@@ -310,6 +310,36 @@ TEST(HostTransport, AnAllReduceThatNobodyNamesIsOverdueAtTwiceTheDeadline) {
   EXPECT_GE(clock.now(), 100 * kMillisecond);
 }
 
+/// A machine that cannot keep up with what it emulates: deadlines are an hour old when transfers begin.
+TEST(HostTransportOfOne, ARunThatLagsIsNotOverdue) {
+  const plan::Plan plan = test::makePlan({});
+  const plan::Program &program = plan.variants.front().programs[0];
+  Clock clock{Clock::monotonic() - kHour / 1000};
+  Failure failure;
+  asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  tcp::socket here(io), there(io);
+  there.connect(acceptor.local_endpoint());
+  acceptor.accept(here);
+  Sockets own;
+  own.emplace(1, std::move(here));
+  HostDevice device(program, clock, failure, false);
+  HostTransport transport(program, std::move(own), io, device, clock, failure, {.pace = Pace::Carry, .ranks = 2});
+  std::vector<std::byte> payload(size_t(64) << 20); // more than sockets hold: it stays under way
+  const auto send = std::find_if(program.operations.begin(), program.operations.end(),
+                                 [](const plan::Operation &op) { return op.kind == plan::Kind::Send; });
+  const Label label{&*send, 0, 0, 0};
+  transport.send(kForward, label, {payload.data(), plan::Bytes(payload.size())});
+  wire::Frame credit;
+  credit.type = wire::Type::Credit;
+  credit.tag = wire::tagOf(label);
+  asio::write(there, asio::buffer(&credit, sizeof credit));
+  transport.start();
+  while (there.available() == 0)
+    io.poll();
+  EXPECT_EQ(transport.overdue(kHour / 60), std::nullopt);
+}
+
 INSTANTIATE_TEST_SUITE_P(Paces, HostTransportTest, testing::Values(Pace::Carry, Pace::Naive),
                          [](const auto &info) { return info.param == Pace::Carry ? "Carry" : "Naive"; });
 

@@ -18,7 +18,7 @@ using namespace pipec::runtime;
 namespace {
 
 /// Takes down what is issued and completes it at once, in issue order.
-class Tape final : public Device, public Transport, public Stage {
+class Tape final : public Device, public Transport {
 public:
   struct Entry {
     QueueId queue;
@@ -40,22 +40,12 @@ public:
   void send(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
   void recv(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
   void allReduce(QueueId q, const Label &label, Summand &) override { add(q, label, {}, {}); }
-  double gradientNorm(const Label &) override { return 0; }
-  void setGlobalNorm(const Label &, double) override {}
-  void issue(QueueId q, const Label &label, const StageSlots &slots) override { add(q, label, slots.in, slots.out); }
-  Status save(const std::string &, int64_t) override { return {}; }
-  Status load(const std::string &, int64_t) override { return {}; }
-  bool savesLayers() const override { return false; }
-  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  StageMemory memory() const override { return {}; }
 
   std::vector<Entry> entries;
   int64_t waits = 0;
   std::map<QueueId, int64_t> done;
   std::map<QueueId, std::map<QueueId, int64_t>> reached; // by queue: what it has waited for of each other
 
-private:
   void add(QueueId queue, const Label &label, Slot in, Slot out) {
     if (onIssue)
       onIssue(queue, label);
@@ -63,11 +53,29 @@ private:
     ++done[queue];
   }
 
-public:
   std::function<void(QueueId, const Label &)> onIssue; // before it counts
 
 private:
   std::vector<std::unique_ptr<std::byte[]>> blocks;
+};
+
+class TapedStage final : public Stage {
+public:
+  explicit TapedStage(Tape &tape) : tape(tape) {}
+  double gradientNorm(const Label &) override { return 0; }
+  void setGlobalNorm(const Label &, double) override {}
+  void issue(QueueId q, const Label &label, const StageSlots &slots) override {
+    tape.add(q, label, slots.in, slots.out);
+  }
+  Status save(const std::string &, int64_t) override { return {}; }
+  Status load(const std::string &, int64_t) override { return {}; }
+  bool savesLayers() const override { return false; }
+  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
+  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
+  StageMemory memory() const override { return {}; }
+
+private:
+  Tape &tape;
 };
 
 plan::Plan makePlan(uint32_t slots = 2) {
@@ -100,19 +108,23 @@ public:
   void completed(int64_t step) override { lastCompleted = step; }
   bool atRest(int64_t step) override {
     restedAt = step;
+    if (onRest)
+      onRest();
     return true;
   }
 
   int64_t stepsEach, first;
   bool rests = false;
   int64_t lastCompleted = -1, restedAt = -1;
+  std::function<void()> onRest;
   Layout layout;
   TransferMemory memory;
   std::vector<std::shared_ptr<const Executable>> made;
 };
 
 void run(Tape &tape, Plans &plans) {
-  Interpreter interpreter(tape, tape, tape, plans.layout.queues.size());
+  const std::unique_ptr<Stage> stage = std::make_unique<TapedStage>(tape);
+  Interpreter interpreter(tape, tape, stage, plans.layout.queues.size());
   EXPECT_TRUE(interpreter.run(plans, plans.first));
 }
 
@@ -303,6 +315,24 @@ TEST(Interpreter, RestsBeforeAStep) {
   run(tape, plans);
   EXPECT_EQ(plans.restedAt, 8);
   EXPECT_EQ(tape.entries.front().label.step, 7);
+}
+
+TEST(Interpreter, GoesOnWithTheStageThatWasMadeAtRest) {
+  plan::Plan plan = makePlan();
+  Tape tape, other;
+  Plans plans(tape, {&plan.variants.front().programs[0]}, 3);
+  plans.rests = true;
+  std::unique_ptr<Stage> stage = std::make_unique<TapedStage>(tape);
+  plans.onRest = [&] { stage = std::make_unique<TapedStage>(other); };
+  other.onIssue = [&](QueueId queue, const Label &) { ++tape.done[queue]; };
+  Interpreter interpreter(tape, tape, stage, plans.layout.queues.size());
+  EXPECT_TRUE(interpreter.run(plans, 0));
+  EXPECT_EQ(tape.entries.front().label.step, 0);
+  for (const Tape::Entry &each : tape.entries) {
+    EXPECT_TRUE(each.label.step == 0 || !plan::isOfStage(each.label.operation->kind));
+  }
+  ASSERT_FALSE(other.entries.empty());
+  EXPECT_EQ(other.entries.front().label.step, 1);
 }
 
 TEST(TransferMemory, IsSizedForTheLargest) {
