@@ -4,12 +4,18 @@ largest microbatch that memory holds; beside each variant fixed, two tuners and 
 
   adapt.py PIPEC [--steps N] [--workload NAME] [--seed S]                      in virtual time
   adapt.py PIPEC --piperun PIPERUN [--scale 16] …                              and with real processes beside it
+  adapt.py PIPEC --deferred [--steps N] [--workload NAME] [--seed S]           what deferring W adds, in the same memory
 
 With --scale all is that much shorter: costs, messages, latencies, and how the load changes.
 
 Others use each direction of each link, on and off for times that are exponential; a transfer gets 1/(1 + how many do) of
 the link. Fails if it is ever more than 1 % behind the best variant fixed; with real processes also if a run is more than
 3 % over the oracle, or more than 2 % from what the simulator says of what was run.
+
+--deferred: 1F1B at its best microbatch size in hindsight, beside what adapts between kFkB, and between kFkB and schedules with
+a W of their own (kFkB split, ZB-H1, ZB-H2), all under the workload's limit. The backward's halves take equally long, and all
+that a microbatch holds is held until its W, so that deferring one is paid for whole. Fails where, under load, that adds less than
+4 points, or where kFkB is less than 5 % ahead, or 15 % on the heavily loaded Ethernet.
 """
 import argparse
 import json
@@ -58,16 +64,24 @@ def variants(load):
     return found
 
 
+def row(schedule, b, split=False):
+    return f"  - {{schedule: {schedule}, {'backward: split, ' if split else ''}pipeline: {{microbatch_size: {b}}}}}\n"
+
+
 def spec(load, network, ks):
-    rows = "".join(f"  - {{schedule: {{name: kfkb, k: {k}}}, pipeline: {{microbatch_size: {b}}}}}\n" for k, b in ks)
+    return spec_of(load, network, "".join(row(f"{{name: kfkb, k: {k}}}", b) for k, b in ks), ks[0][1])
+
+
+def spec_of(load, network, rows, b, deferred=False):
     f0, f1 = load["f0_ms"], load["f1_ms"]
-    return (f"pipec: 1\npipeline: {{ranks: {load['p']}, batch: {load['B']}, microbatch_size: {ks[0][1]}}}\n"
+    halves = "".join(f"backward_{half}: {{fixed: {f0}ms, per_sample: {f1}ms}}, " for half in ("input", "weight"))
+    return (f"pipec: 1\npipeline: {{ranks: {load['p']}, batch: {load['B']}, microbatch_size: {b}}}\n"
             f"costs: {{forward: {{fixed: {f0}ms, per_sample: {f1}ms}}, "
-            f"backward: {{fixed: {2 * f0}ms, per_sample: {2 * f1}ms}}, "
+            f"backward: {{fixed: {2 * f0}ms, per_sample: {2 * f1}ms}}, {halves if deferred else ''}"
             f"link: {{latency: {network['us']}us, bandwidth: {network['MB']}MB/s}}}}\n"
             f"tensors: {{boundary: {{per_sample: {load['msg']}B}}, "
-            f"activation: {{per_sample: {load['act']}B}}}}\n"
-            f"schedule: 1f1b\nvariants:\n{rows}")
+            f"{'weight_context' if deferred else 'activation'}: {{per_sample: {load['act']}B}}}}\n"
+            f"{'memory: {limit: %dB}' % load['mem'] if deferred else ''}\nschedule: 1f1b\nvariants:\n{rows}")
 
 
 def users(rng, network):
@@ -124,17 +138,61 @@ def run_really(options, plan, net):
     return run, sum(run["step_ms"]), sum(run["simulated_step_ms"])
 
 
+def report(options, text, net, folder):
+    plan = os.path.join(folder, "plan.yaml")
+    with open(plan, "w", encoding="utf-8") as file:
+        file.write(text)
+    done = subprocess.run([options.pipec, "report", plan, "--network", net, "--steps", str(options.steps), "--adapt", "--json"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)["adapt"]
+
+
+def deferred(options, folder):
+    """Whether deferring W adds what it should, on each network."""
+    least = {"rdma100_heavy": 0.05, "eth25_light": 0.05, "eth25_medium": 0.05, "eth25_heavy": 0.15, "rdma100_one_slow_link": 0.05}
+    done = True
+    for load in WORKLOADS:
+        if options.workload not in (None, load["name"]):
+            continue
+        one = [b for b in load["b"] if load["B"] % b == 0 and load["p"] * b * load["act"] <= load["mem"]]
+        ks = variants(load)
+        fused = "".join(row(f"{{name: kfkb, k: {k}}}", b) for k, b in ks)
+        split = "".join(row(f"{{name: kfkb, k: {k}}}", b, True) for k, b in ks) + "".join(
+            row(name, b) for name, sizes in (("zb-h1", one[-2:]), ("zb-h2", one)) for b in sizes)
+        print(f"{load['name']}:")
+        for given in NETWORKS:
+            if given["name"] not in least:
+                continue
+            _, network = scaled(load, given, 1)
+            net = os.path.join(folder, "net.json")
+            with open(net, "w", encoding="utf-8") as file:
+                json.dump(scenario(network, load["p"], random.Random(options.seed)), file)
+            best = min(report(options, spec_of(load, network, "".join(row("1f1b", b) for b in one), one[0]), net, folder)["fixed_ms"])
+            ahead = [best / report(options, spec_of(load, network, rows, ks[0][1], True), net, folder)["total_ms"] - 1
+                     for rows in (fused, fused + split)]
+            met = ahead[1] - ahead[0] >= 0.04 and ahead[0] >= least[given["name"]]
+            done &= met
+            print(f"  {network['name']:24} ahead of 1F1B at its best size: kFkB {100 * ahead[0]:+6.2f} %, with W deferred "
+                  f"{100 * ahead[1]:+6.2f} %{'' if met else '   MISSED'}", flush=True)
+    return done
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pipec")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--workload")
+    parser.add_argument("--deferred", action="store_true")
     parser.add_argument("--piperun")
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     worst, regrets, failed = 0, [], False
     with tempfile.TemporaryDirectory() as folder:
+        if options.deferred:
+            sys.exit(not deferred(options, folder))
         for load in WORKLOADS:
             if options.workload not in (None, load["name"]):
                 continue

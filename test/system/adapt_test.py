@@ -207,5 +207,13 @@ class AdaptTest(ToolTest):
         self.assertEqual(json.loads(done.stdout)["adapt"]["ran"], [0, 0])
 
 
+class DeferredTest(ToolTest):
+    def test_deferring_weights_adds_four_points_in_the_same_memory(self):
+        done = subprocess.run([sys.executable, "-B", SOURCE / "test" / "bench" / "adapt.py", BIN / "pipec", "--deferred",
+                               "--workload", "gpt_1p3b_s1024_p8", "--steps", "40"], capture_output=True, text=True, timeout=HANG)
+        self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("with W deferred"), 5)
+
+
 if __name__ == "__main__":
     unittest.main()
