@@ -1,5 +1,7 @@
 // What a run that adapts asks its processes, and what it makes of their answers.
+#include "runtime/plan/Write.h"
 #include "test/launch/Played.h"
+#include "test/launch/TempFolder.h"
 
 using namespace pipec;
 using namespace pipec::runtime;
@@ -98,6 +100,35 @@ TEST(Adaptation, WhatCannotBeIsLeftOut) {
   p.meet();
   ASSERT_TRUE(p.needUntil(-kSlow, [&] { return p.decisions() > 1; }));
   EXPECT_TRUE(p.adapt().at("estimates").at("links").empty());
+  EXPECT_FALSE(p.controller->failing());
+}
+
+class AdaptationOfFiles : public test::TempFolder {};
+
+TEST_F(AdaptationOfFiles, APlanThatIsNoneIsRefusedAndTheRunGoesOn) {
+  Adapting p(Adaptation::Mode::On);
+  p.meet();
+  const std::string path = folder + "/corrupt.pipe";
+  std::vector<uint8_t> bytes = plan::encode(*p.controller->plan());
+  const auto offered = [&](const std::vector<uint8_t> &content) {
+    EXPECT_TRUE(plan::writeFile(path, content).ok());
+    Played::Answer answer;
+    p.controller->swaps().offer(path, "new", [&answer](Status status, std::optional<Epoch> epoch) {
+      answer = {true, std::move(status), epoch};
+    });
+    EXPECT_TRUE(p.until([&] { return answer.came; }));
+    return answer.status;
+  };
+  for (const size_t byte : {size_t(0), bytes.size() / 2, bytes.size() - 1}) {
+    std::vector<uint8_t> corrupt = bytes;
+    corrupt[byte] ^= 0x55;
+    EXPECT_FALSE(offered(corrupt).ok()) << byte;
+  }
+  EXPECT_EQ(offered({bytes.begin(), bytes.begin() + 100}).code, Code::Input);
+  EXPECT_EQ(offered({}).code, Code::Input);
+  EXPECT_TRUE(p.last(0, "prepare").is_null()); // no process was asked
+  EXPECT_EQ(p.adapt().at("candidates").size(), 2u);
+  EXPECT_TRUE(p.need(1, kQuick));
   EXPECT_FALSE(p.controller->failing());
 }
 

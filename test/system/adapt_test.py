@@ -128,7 +128,7 @@ class AdaptTest(ToolTest):
 
     def test_a_rank_killed_among_decisions_ends_all(self):
         launcher, control, pids = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=profile")
-        until(lambda: self.status(control)["step"] > 5, "some steps")
+        until(lambda: self.status(control)["step"] > (205 if SOAK else 5), "some steps, a decision each")
         victim = random.randrange(4)
         os.kill(pids[victim], signal.SIGKILL)
         _, messages = launcher.communicate(timeout=HANG)
