@@ -55,10 +55,27 @@ public:
   /// by a thread that also watches for errors.
   virtual bool synchronize(QueueId of, int64_t count) = 0;
 
+  /// To call once an instruction has been issued on `queue`, by whoever issues instruction by instruction. `awaited`:
+  /// some wait() or synchronize() will name the count that the queue has then; no other is ever named. CUDA: then an
+  /// event is recorded.
+  virtual void issued(QueueId queue, bool awaited) { (void)queue, (void)awaited; }
+
+  /// What work of others goes on, where the device has such a thing, else nullptr. CUDA: the CUstream.
+  virtual void *stream(QueueId queue) {
+    (void)queue;
+    return nullptr;
+  }
+
   /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. One thread
   /// at a time. A device on which that would wait for what runs refuses once it has started. CUDA: ncclMemAlloc, so
   /// that transfers need no staging, before the first step.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
+
+  // A host may not touch a device's memory otherwise. At rest only: what was issued has completed.
+
+  /// Copies what `from` holds to the host.
+  virtual void read(Slot from, std::byte *to) = 0;
+  virtual void write(Slot to, const std::byte *from) = 0;
 };
 
 /// How often the instructions of each queue are executed in a step: what its counter advances by.

@@ -20,8 +20,9 @@ struct Stream {
     uint32_t waits;
     int32_t microbatch;
     int32_t microbatchStride;
-    bool pauses = true; // the queue does not just go on behind this: what follows waits, or somebody waits for this
-    bool heads = false; // an overlapped pair, whose two follow it in the stream
+    bool pauses = true;  // the queue does not just go on behind this: what follows waits, or somebody waits for this
+    bool heads = false;  // an overlapped pair, whose two follow it in the stream
+    bool awaited = true; // of a program's stream: in some trip a wait, of this step or the next, names its count
 
     int64_t microbatchOf(int64_t trip) const { return microbatch + microbatchStride * trip; }
     Slot slot(const Slot *first, int64_t trip) const { return first ? first[microbatchStride * trip] : Slot{}; }

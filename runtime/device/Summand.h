@@ -11,14 +11,16 @@ class Summand {
 public:
   virtual ~Summand() = default;
 
-  // Called while the all-reduce `label` runs, on the transport's thread: all backwards of the step are complete and the
-  // optimizers wait, so nothing else of the rank runs. An error raises the rank's Failure. CUDA: kernels on the
-  // all-reduce's stream, before and after it, on a number in device memory.
+  // Called for the all-reduce `label` on `queue`: all backwards of the step are complete and the optimizers wait, so
+  // nothing else of the rank runs. `number` is a double in device memory. The host's transport calls both on its own
+  // thread when the all-reduce begins and ends, and the number is there, or read, when they return. CUDA: both are
+  // called when it is issued, before and after it, and enqueue their work on the queue's stream. An error raises the
+  // rank's Failure.
 
-  /// When it starts: the sum of the squares of this rank's gradients.
-  virtual double gradientNorm(const Label &label) = 0;
-  /// When it ends: the sum of what all ranks said, the square of the norm of all gradients.
-  virtual void setGlobalNorm(const Label &label, double total) = 0;
+  /// Fills in the sum of the squares of this rank's gradients.
+  virtual void gradientNorm(QueueId queue, const Label &label, Slot number) = 0;
+  /// Reads the sum of what all ranks said, the square of the norm of all gradients.
+  virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number) = 0;
 };
 
 } // namespace pipec::runtime

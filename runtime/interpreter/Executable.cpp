@@ -82,8 +82,8 @@ void Executable::divide(size_t queues) {
   }
 }
 
-/// A queue goes on from an instruction to the next without a look at anything else where that one waits for nothing and
-/// nobody waits for this one.
+/// Who is waited for. A queue goes on from an instruction to the next without a look at anything else where that one
+/// waits for nothing and nobody waits for this one.
 void Executable::findPauses() {
   std::vector<std::vector<bool>> awaited(streams.size()); // of each instruction of the step
   for (size_t q = 0; q < streams.size(); ++q)
@@ -94,6 +94,13 @@ void Executable::findPauses() {
       if (int64_t count = wait.base + wait.stride * walk.trip(); count > 0)
         awaited[wait.queue][size_t(count - 1)] = true;
     }
+  for (Stream::Item &item : stream.items)
+    item.awaited = false;
+  std::vector<size_t> counts(streams.size(), 0);
+  for (Walk walk(stream); !walk.done(); walk.next()) {
+    Stream::Item &item = stream.items[size_t(&walk.at() - stream.items.data())];
+    item.awaited |= awaited[item.queue][counts[item.queue]++];
+  }
   for (size_t q = 0; q < streams.size(); ++q) {
     Stream &own = streams[q];
     for (Stream::Item &item : own.items)

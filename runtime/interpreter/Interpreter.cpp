@@ -24,7 +24,7 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     auto round = std::make_shared<const Round>(
         Round{turn->program, &program.whole(), &program.byQueue(), step, epoch, starts, previous, fenced});
     if (!device.run(round))
-      issue(*round);
+      issue(*round, program.call());
     issued[size_t(step) % issued.size()] = round;
     previous = starts;
     for (size_t q = 0; q < starts.size(); ++q)
@@ -61,8 +61,10 @@ void Interpreter::fence(const Executable &program) {
   fenced = true;
 }
 
-void Interpreter::issue(const Round &round) {
+void Interpreter::issue(const Round &round, const CallPoint &call) {
   Label label{nullptr, 0, round.step, round.epoch};
+  counts = round.starts;
+  const int64_t called = call.atOnce() ? -1 : round.starts[call.queue] + call.count;
   for (Walk walk(*round.whole); !walk.done(); walk.next()) {
     const Stream::Item &item = walk.at();
     for (uint32_t w = item.firstWait; w != item.firstWait + item.waits; ++w) {
@@ -81,6 +83,9 @@ void Interpreter::issue(const Round &round) {
       transport.send(item.queue, label, walk.out());
     else
       transport.recv(item.queue, label, walk.out());
+    const int64_t count = ++counts[item.queue];
+    const bool ends = count == round.starts[item.queue] + (*round.queues)[item.queue].executed;
+    device.issued(item.queue, item.awaited || ends || (item.queue == call.queue && count == called));
   }
 }
 

@@ -28,7 +28,7 @@ public:
   bool run(Pilot &pilot, int64_t first);
 
 private:
-  void issue(const Round &round);
+  void issue(const Round &round, const CallPoint &call);
   void fence(const Executable &program);
   bool synchronize(const std::vector<int64_t> &counts);
 
@@ -37,6 +37,7 @@ private:
   const std::unique_ptr<Stage> &stage;
   std::vector<int64_t> starts;   // of each queue: what it counts once all steps before the current one are done
   std::vector<int64_t> previous; // likewise, of the step before
+  std::vector<int64_t> counts;   // of each queue: what it counts once all that is issued is done
   bool fenced = true;            // the step before ran another program, or none: its counts mean nothing now
   std::array<std::shared_ptr<const Round>, 2> issued; // not all complete: they keep their programs
 };

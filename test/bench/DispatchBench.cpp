@@ -19,8 +19,8 @@ constexpr int64_t kSteps = 20; // of a run
 class EmptyStage final : public HostStage {
 public:
   using HostStage::HostStage;
-  double gradientNorm(const Label &) override { return 0; }
-  void setGlobalNorm(const Label &, double) override {}
+  void gradientNorm(QueueId, const Label &, Slot) override {}
+  void setGlobalNorm(QueueId, const Label &, Slot) override {}
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
   bool savesLayers() const override { return false; }
@@ -39,6 +39,9 @@ class Nothing final : public Device, public Transport, public Stage {
 public:
   void wait(QueueId, QueueId, int64_t count) override { benchmark::DoNotOptimize(count); }
   bool synchronize(QueueId, int64_t) override { return true; }
+  void issued(QueueId, bool awaited) override { benchmark::DoNotOptimize(awaited); }
+  void read(Slot, std::byte *) override {}
+  void write(Slot, const std::byte *) override {}
   std::byte *allocate(plan::Bytes bytes) override {
     blocks.emplace_back(new std::byte[size_t(bytes)]);
     return blocks.back().get();
@@ -47,8 +50,8 @@ public:
   void recv(QueueId, const Label &label, Slot) override { take(label); }
   void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
   void issue(QueueId, const Label &label, const StageSlots &) override { take(label); }
-  double gradientNorm(const Label &) override { return 0; }
-  void setGlobalNorm(const Label &, double) override {}
+  void gradientNorm(QueueId, const Label &, Slot) override {}
+  void setGlobalNorm(QueueId, const Label &, Slot) override {}
   Status save(const std::string &, int64_t) override { return {}; }
   Status load(const std::string &, int64_t) override { return {}; }
   bool savesLayers() const override { return false; }

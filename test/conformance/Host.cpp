@@ -60,8 +60,11 @@ public:
   Device &device() override { return host; }
   Transport &transport() override { return *sockets; }
   Failure &failure() override { return broken; }
-  void write(const Slot &slot, std::byte value) override { std::fill_n(slot.data, slot.bytes, value); }
-  std::vector<std::byte> read(const Slot &slot) override { return {slot.data, slot.data + slot.bytes}; }
+  Summand &summand(double own) override {
+    number.own = own;
+    return number;
+  }
+  double total() override { return number.total; }
   void vanish() override {
     guard.reset();
     io->stop();
@@ -71,6 +74,13 @@ public:
   }
 
 private:
+  struct Number final : Summand {
+    void gradientNorm(QueueId, const Label &, Slot number) override { std::memcpy(number.data, &own, sizeof own); }
+    void setGlobalNorm(QueueId, const Label &, Slot number) override { std::memcpy(&total, number.data, sizeof total); }
+    double own = 0, total = 0; // read once the all-reduce is complete
+  };
+
+  Number number;
   Clock clock;
   Failure broken;
   std::unique_ptr<asio::io_context> io;
@@ -115,10 +125,13 @@ public:
   Device &device() override { return host; }
   Stage &stage() override { return *made; }
   Failure &failure() override { return broken; }
-  void fillInput(const Slot &slot, const Label &label) override {
+  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override {
+    std::vector<std::byte> made(static_cast<size_t>(bytes));
     bool forward = label.operation->kind == plan::Kind::Forward;
-    fill(slot, {label.operation->stage + (forward ? -1 : 1), forward ? plan::Payload::Forward : plan::Payload::Backward,
-                label.microbatch, label.step});
+    runtime::fill({made.data(), bytes},
+                  {label.operation->stage + (forward ? -1 : 1),
+                   forward ? plan::Payload::Forward : plan::Payload::Backward, label.microbatch, label.step});
+    return made;
   }
 
 private:
@@ -133,11 +146,13 @@ private:
 class LibraryUnderTest final : public HostStage {
 public:
   using HostStage::HostStage;
-  void fillInput(const Slot &slot, const Label &label) override {
-    for (int64_t i = 0; i < slot.bytes / 4; ++i) {
+  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override {
+    std::vector<std::byte> made(static_cast<size_t>(bytes));
+    for (int64_t i = 0; i < bytes / 4; ++i) {
       float value = float((i * 37 + label.microbatch * 11 + label.step * 5) % 64) / 32 - 1;
-      std::memcpy(slot.data + 4 * i, &value, 4);
+      std::memcpy(made.data() + 4 * i, &value, 4);
     }
+    return made;
   }
 };
 

@@ -17,6 +17,25 @@ namespace pipec::test {
 
 using namespace pipec::runtime;
 
+/// What lies in device memory, at rest.
+inline std::vector<std::byte> bytesOf(Device &device, const Slot &slot) {
+  std::vector<std::byte> bytes(size_t(slot.bytes));
+  if (slot.data)
+    device.read(slot, bytes.data());
+  return bytes;
+}
+inline void fill(Device &device, const Slot &slot, std::byte value) {
+  device.write(slot, std::vector<std::byte>(size_t(slot.bytes), value).data());
+}
+inline double numberOf(Device &device, const Slot &slot) {
+  double number = 0;
+  device.read(slot, reinterpret_cast<std::byte *>(&number));
+  return number;
+}
+inline void setNumber(Device &device, const Slot &slot, double number) {
+  device.write(slot, reinterpret_cast<const std::byte *>(&number));
+}
+
 /// A device that is not running yet.
 class DeviceUnderTest {
 public:
@@ -42,9 +61,9 @@ public:
   virtual Device &device() = 0;
   virtual Transport &transport() = 0;
   virtual Failure &failure() = 0;
-  // Device memory, seen from the host.
-  virtual void write(const Slot &slot, std::byte value) = 0;
-  virtual std::vector<std::byte> read(const Slot &slot) = 0;
+  /// What the rank brings to an all-reduce, and what it was told, once that is complete.
+  virtual Summand &summand(double own) = 0;
+  virtual double total() = 0;
   /// As if the process had died.
   virtual void vanish() = 0;
 };
@@ -65,8 +84,9 @@ public:
   virtual Device &device() = 0;
   virtual Stage &stage() = 0;
   virtual Failure &failure() = 0;
-  /// Writes what the neighbour would have sent.
-  virtual void fillInput(const Slot &slot, const Label &label) = 0;
+  /// What the neighbour would have sent.
+  virtual std::vector<std::byte> input(plan::Bytes bytes, const Label &label) = 0;
+  void fillInput(const Slot &slot, const Label &label) { device().write(slot, input(slot.bytes, label).data()); }
 };
 
 struct StageImplementation {

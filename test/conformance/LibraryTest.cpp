@@ -3,6 +3,7 @@
 #include "runtime/plan/Provider.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/stage/library/Facts.h"
+#include "test/conformance/Implementations.h"
 #include "test/runtime/Plans.h"
 
 #include <gtest/gtest.h>
@@ -164,10 +165,14 @@ TEST_F(ProbeTest, WhatItHasNoFunctionForEndsTheRun) {
 TEST_F(ProbeTest, SaysItsNormAndIsToldTheGlobalOne) {
   ASSERT_TRUE(make("").ok());
   plan::Operation reduce{plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
-  EXPECT_EQ(stage->gradientNorm({&reduce, 0, 4, 0}), 6.5);
-  stage->setGlobalNorm({&reduce, 0, 4, 0}, 99);
+  const Slot number{device.allocate(sizeof(double)), sizeof(double)};
+  stage->gradientNorm(0, {&reduce, 0, 4, 0}, number);
+  EXPECT_EQ(test::numberOf(device, number), 6.5);
+  test::setNumber(device, number, 99);
+  stage->setGlobalNorm(0, {&reduce, 0, 4, 0}, number);
   EXPECT_FALSE(failure.raised());
-  stage->setGlobalNorm({&reduce, 0, 4, 0}, 101);
+  test::setNumber(device, number, 101);
+  stage->setGlobalNorm(0, {&reduce, 0, 4, 0}, number);
   EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
 }
 

@@ -88,10 +88,13 @@ protected:
         slots = {after, before};
       ranks[rank]->stage().issue(0, {&*op, microbatch, step, 0}, slots);
       ASSERT_TRUE(ranks[rank]->device().synchronize(0, ++counts[rank])) << ranks[rank]->failure().status().message;
+      const auto cross = [&](const Slot &from, size_t to, const Slot &slot) {
+        ranks[to]->device().write(slot, test::bytesOf(ranks[rank]->device(), from).data());
+      };
       if (kind == Kind::Forward && after.data)
-        std::copy_n(after.data, after.bytes, buffers[rank + 1].in.data);
+        cross(after, rank + 1, buffers[rank + 1].in);
       if (kind == Kind::Backward && before.data)
-        std::copy_n(before.data, before.bytes, buffers[rank - 1].out.data);
+        cross(before, rank - 1, buffers[rank - 1].out);
     }
     void train(int64_t from, int64_t to) {
       for (int64_t step = from; step < to; ++step) {

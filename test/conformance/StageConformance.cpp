@@ -70,13 +70,13 @@ protected:
         slots = {in, out};
       if (slots.in.data) {
         under->fillInput(in, label);
-        std::fill_n(out.data, out.bytes, std::byte(0));
+        fill(under->device(), out, std::byte(0));
       }
-      Data before(in.data, in.data + in.bytes);
+      const Data before = bytesOf(under->device(), in);
       issue(label, slots);
       EXPECT_TRUE(issued.synchronize(under->device(), 0, ++count)) << under->failure().status().message;
-      EXPECT_EQ(Data(in.data, in.data + in.bytes), before) << "the input was written";
-      return slots.out.data ? Data(out.data, out.data + out.bytes) : Data{};
+      EXPECT_EQ(bytesOf(under->device(), in), before) << "the input was written";
+      return slots.out.data ? bytesOf(under->device(), out) : Data{};
     }
     /// All forwards, then all backwards, then the optimizer; all that was sent.
     std::vector<Data> wholeStep(bool split) {
@@ -137,8 +137,12 @@ TEST_P(StageConformance, SaysItsNormAndTakesTheGlobalOne) {
   Run run(GetParam(), made);
   run.wholeStep(true);
   plan::Operation reduce{Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
-  EXPECT_GE(run.under->stage().gradientNorm({&reduce, 0, 0, 0}), 0);
-  run.under->stage().setGlobalNorm({&reduce, 0, 0, 0}, 6);
+  const Slot number{run.under->device().allocate(sizeof(double)), sizeof(double)};
+  setNumber(run.under->device(), number, -1);
+  run.under->stage().gradientNorm(0, {&reduce, 0, 0, 0}, number);
+  EXPECT_GE(numberOf(run.under->device(), number), 0);
+  setNumber(run.under->device(), number, 6);
+  run.under->stage().setGlobalNorm(0, {&reduce, 0, 0, 0}, number);
   EXPECT_FALSE(run.under->failure().raised()) << run.under->failure().status().message;
 }
 
@@ -245,7 +249,9 @@ TEST_P(StageConformance, WrongInputEndsTheRun) {
   Run run(GetParam(), made);
   Label label{run.operation(Kind::Forward), 2, 0, 0};
   run.under->fillInput(run.in, label);
-  run.in.data[run.in.bytes - 1] ^= std::byte(1);
+  Data wrong = bytesOf(run.under->device(), run.in);
+  wrong.back() ^= std::byte(1);
+  run.under->device().write(run.in, wrong.data());
   run.issue(label, {run.in, run.out});
   run.issued.synchronize(run.under->device(), 0, 1);
   std::string message = run.under->failure().status().message;

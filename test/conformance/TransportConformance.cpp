@@ -49,24 +49,19 @@ protected:
       transport.recv(i.queue, label, half(rank, of, bytes));
     return i.queue;
   }
-  struct Number final : Summand {
-    double gradientNorm(const Label &) override { return own; }
-    void setGlobalNorm(const Label &, double sum) override { total = sum; }
-    double own = 0, total = 0; // read once the all-reduce is complete
-  };
   /// Rank r says 10^r.
   void makeSums(int32_t count, plan::Time deadline = 0) {
     pipeline.ranks = count;
     make(deadline);
-    numbers.resize(size_t(count));
-    for (double power = 1; Number & number : numbers) {
-      number.own = power;
+    summands.clear();
+    for (double power = 1; auto &rank : ranks) {
+      summands.push_back(&rank->summand(power));
       power *= 10;
     }
   }
   QueueId sum(int32_t rank, int64_t step = 0) { // on the queue of the first transfer
     issued[size_t(rank)].add(1);
-    ranks[size_t(rank)]->transport().allReduce(1, {&allReduce, 0, step, 0}, numbers[size_t(rank)]);
+    ranks[size_t(rank)]->transport().allReduce(1, {&allReduce, 0, step, 0}, *summands[size_t(rank)]);
     return 1;
   }
   bool done(int32_t rank, QueueId queue, int64_t count) {
@@ -79,7 +74,7 @@ protected:
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
   std::vector<Issued> issued; // by each rank
   std::vector<Slot> slots;
-  std::vector<Number> numbers;
+  std::vector<Summand *> summands;
   plan::Operation allReduce{plan::Kind::AllReduce, plan::Payload::None, 0, -1, 0, 0, 8, 0, 0};
 };
 
@@ -89,22 +84,22 @@ TEST_P(TransportConformance, WhatIsSentArrivesWholeWhateverItsSize) {
   for (plan::Bytes bytes : {plan::Bytes(0), plan::Bytes(1), plan::Bytes(1000), plan::Bytes(65536), kLarge}) {
     std::byte value = std::byte(count + 1);
     Slot from = half(0, plan::Payload::Forward, bytes), to = half(1, plan::Payload::Forward, bytes);
-    ranks[0]->write(from, value);
+    fill(ranks[0]->device(), from, value);
     QueueId sent = transfer(0, plan::Kind::Send, count, bytes);
     QueueId received = transfer(1, plan::Kind::Recv, count, bytes);
     ++count;
     ASSERT_TRUE(done(0, sent, count)) << ranks[0]->failure().status().message;
     ASSERT_TRUE(done(1, received, count)) << ranks[1]->failure().status().message;
-    EXPECT_EQ(ranks[1]->read(to), std::vector<std::byte>(size_t(bytes), value));
+    EXPECT_EQ(bytesOf(ranks[1]->device(), to), std::vector<std::byte>(size_t(bytes), value));
   }
 }
 
 TEST_P(TransportConformance, NothingIsWrittenBeyondATransfer) {
   make();
-  ranks[1]->write(half(1, plan::Payload::Forward, 2000), std::byte(0xee));
+  fill(ranks[1]->device(), half(1, plan::Payload::Forward, 2000), std::byte(0xee));
   transfer(0, plan::Kind::Send, 0, 1000);
   ASSERT_TRUE(done(1, transfer(1, plan::Kind::Recv, 0, 1000), 1));
-  std::vector<std::byte> found = ranks[1]->read(half(1, plan::Payload::Forward, 2000));
+  std::vector<std::byte> found = bytesOf(ranks[1]->device(), half(1, plan::Payload::Forward, 2000));
   EXPECT_EQ(found[999], std::byte(0));
   EXPECT_EQ(std::vector<std::byte>(found.begin() + 1000, found.end()), std::vector<std::byte>(1000, std::byte(0xee)));
 }
@@ -136,15 +131,16 @@ TEST_P(TransportConformance, ASendWaitsForItsReceive) {
   if (!GetParam().rendezvous)
     GTEST_SKIP() << GetParam().name << " buffers small transfers";
   make();
-  ranks[0]->write(half(0, plan::Payload::Forward, 1), std::byte(1));
+  fill(ranks[0]->device(), half(0, plan::Payload::Forward, 1), std::byte(1));
   QueueId sent = transfer(0, plan::Kind::Send, 0, 1);
   // An exchange the other way takes far longer than a send that need not wait.
   transfer(1, plan::Kind::Send, 0, kLarge, plan::Payload::Backward);
   ASSERT_TRUE(done(0, transfer(0, plan::Kind::Recv, 0, kLarge, plan::Payload::Backward), 1));
-  ranks[0]->write(half(0, plan::Payload::Forward, 1), std::byte(2)); // the slot is still the sender's, and not read yet
+  fill(ranks[0]->device(), half(0, plan::Payload::Forward, 1),
+       std::byte(2)); // the slot is still the sender's, and not read yet
   ASSERT_TRUE(done(1, transfer(1, plan::Kind::Recv, 0, 1), 1));
   ASSERT_TRUE(done(0, sent, 1));
-  EXPECT_EQ(ranks[1]->read(half(1, plan::Payload::Forward, 1))[0], std::byte(2));
+  EXPECT_EQ(bytesOf(ranks[1]->device(), half(1, plan::Payload::Forward, 1))[0], std::byte(2));
 }
 
 TEST_P(TransportConformance, ATransferWaitsForWhatItsQueueWaitsFor) {
@@ -199,7 +195,7 @@ TEST_P(TransportConformance, AllHaveTheSumOfAll) {
         sum(rank, step);
       for (int32_t rank = 0; rank < count; ++rank) {
         ASSERT_TRUE(done(rank, 1, step + 1)) << ranks[size_t(rank)]->failure().status().message;
-        EXPECT_EQ(numbers[size_t(rank)].total, count == 2 ? 11 : 11111);
+        EXPECT_EQ(ranks[size_t(rank)]->total(), count == 2 ? 11 : 11111);
       }
     }
   }
@@ -215,7 +211,7 @@ TEST_P(TransportConformance, ASumKeepsItsPlaceOnItsQueue) {
   transfer(1, plan::Kind::Recv, 1, 100);
   EXPECT_TRUE(done(0, 1, 3)) << ranks[0]->failure().status().message;
   EXPECT_TRUE(done(1, 1, 3)) << ranks[1]->failure().status().message;
-  EXPECT_EQ(numbers[0].total, 11);
+  EXPECT_EQ(ranks[0]->total(), 11);
 }
 
 TEST_P(TransportConformance, ARankThatIsLostEndsTheSumOfAll) {

@@ -21,8 +21,8 @@ struct Log final : HostBody {
 };
 
 struct NoNorm final : Summand {
-  double gradientNorm(const Label &) override { return 0; }
-  void setGlobalNorm(const Label &, double) override {}
+  void gradientNorm(QueueId, const Label &, Slot) override {}
+  void setGlobalNorm(QueueId, const Label &, Slot) override {}
 };
 
 /// A program with a compute, a weights and a communicator queue, each with `count` instructions in a step.

@@ -272,8 +272,8 @@ TEST_P(HostTransportTest, WhatACutSwallowsIsNoticed) {
 // The neighbour has come, so it is not the one to name; whoever knows better has twice the deadline to say so.
 TEST(HostTransport, AnAllReduceThatNobodyNamesIsOverdueAtTwiceTheDeadline) {
   struct Number final : Summand {
-    double gradientNorm(const Label &) override { return 1; }
-    void setGlobalNorm(const Label &, double) override {}
+    void gradientNorm(QueueId, const Label &, Slot) override {}
+    void setGlobalNorm(QueueId, const Label &, Slot) override {}
   } number;
   test::Pipeline p;
   p.ranks = 3;

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
+#include <set>
 
 using namespace pipec;
 using namespace pipec::runtime;
@@ -29,10 +30,21 @@ public:
   void wait(QueueId queue, QueueId of, int64_t count) override {
     EXPECT_GT(count, 0);
     EXPECT_LE(count, done[of]) << "queue " << queue << " waits for what was not issued before";
+    EXPECT_TRUE(awaited[of].contains(count)) << "queue " << of << ", count " << count;
     ++waits;
     reached[queue][of] = std::max(reached[queue][of], count);
   }
-  bool synchronize(QueueId of, int64_t count) override { return done[of] >= count; }
+  bool synchronize(QueueId of, int64_t count) override {
+    EXPECT_TRUE(count == 0 || awaited[of].contains(count)) << "queue " << of << ", count " << count;
+    return done[of] >= count;
+  }
+  void issued(QueueId queue, bool isAwaited) override {
+    EXPECT_EQ(++told[queue], done[queue]) << "one call for each instruction, behind it";
+    if (isAwaited)
+      awaited[queue].insert(done[queue]);
+  }
+  void read(Slot from, std::byte *to) override { std::copy_n(from.data, from.bytes, to); }
+  void write(Slot to, const std::byte *from) override { std::copy_n(from, to.bytes, to.data); }
   std::byte *allocate(plan::Bytes bytes) override {
     blocks.emplace_back(new std::byte[size_t(bytes)]());
     return blocks.back().get();
@@ -43,7 +55,8 @@ public:
 
   std::vector<Entry> entries;
   int64_t waits = 0;
-  std::map<QueueId, int64_t> done;
+  std::map<QueueId, int64_t> done, told;
+  std::map<QueueId, std::set<int64_t>> awaited;          // counts that may be waited for
   std::map<QueueId, std::map<QueueId, int64_t>> reached; // by queue: what it has waited for of each other
 
   void add(QueueId queue, const Label &label, Slot in, Slot out) {
@@ -62,8 +75,8 @@ private:
 class TapedStage final : public Stage {
 public:
   explicit TapedStage(Tape &tape) : tape(tape) {}
-  double gradientNorm(const Label &) override { return 0; }
-  void setGlobalNorm(const Label &, double) override {}
+  void gradientNorm(QueueId, const Label &, Slot) override {}
+  void setGlobalNorm(QueueId, const Label &, Slot) override {}
   void issue(QueueId q, const Label &label, const StageSlots &slots) override {
     tape.add(q, label, slots.in, slots.out);
   }

@@ -58,6 +58,10 @@ void HostDevice::start() {
   thread = std::thread([this] { runQueues(); });
 }
 
+void HostDevice::read(Slot from, std::byte *to) { std::copy_n(from.data, from.bytes, to); }
+
+void HostDevice::write(Slot to, const std::byte *from) { std::copy_n(from, to.bytes, to.data); }
+
 std::byte *HostDevice::allocate(plan::Bytes bytes) {
   constexpr plan::Bytes kAddresses = plan::Bytes(1) << 47; // more than a process has
   if (bytes > kAddresses)

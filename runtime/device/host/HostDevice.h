@@ -41,6 +41,8 @@ public:
   void wait(QueueId queue, QueueId of, int64_t count) override;
   bool synchronize(QueueId of, int64_t count) override;
   std::byte *allocate(plan::Bytes bytes) override;
+  void read(Slot from, std::byte *to) override;
+  void write(Slot to, const std::byte *from) override;
 
   /// What the instructions of steps do: computations are `body`'s, an all-reduce is of `summand`. Before run().
   void serve(HostBody &body, Summand &summand);

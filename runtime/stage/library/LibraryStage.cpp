@@ -6,6 +6,7 @@
 #include "runtime/plan/Provider.h"
 #include "runtime/stage/library/Facts.h"
 
+#include <cstring>
 #include <fmt/format.h>
 
 namespace pipec::runtime {
@@ -134,37 +135,34 @@ HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
   return {start, clock.now()};
 }
 
-namespace {
-
-/// Of all stages of the rank; `number` lies as any buffer of a call does.
-struct NormCall {
-  explicit NormCall(int64_t step, double number) : number(number) {
-    call.size = sizeof(PipecCall);
-    call.stage = -1;
-    call.step = step;
-  }
-  alignas(64) double number;
-  PipecCall call{};
-};
-
-} // namespace
-
-double LibraryStage::gradientNorm(const Label &label) {
-  NormCall norm(label.step, 0);
-  norm.call.output = &norm.number;
-  norm.call.output_bytes = sizeof(norm.number);
+void LibraryStage::gradientNorm(QueueId, const Label &label, Slot number) {
+  std::memset(number.data, 0, size_t(number.bytes)); // where the library has no such function
+  const PipecCall norm{.size = sizeof(PipecCall),
+                       .stage = -1, // of all stages of the rank
+                       .microbatch = 0,
+                       .step = label.step,
+                       .input = nullptr,
+                       .input_bytes = 0,
+                       .output = number.data,
+                       .output_bytes = number.bytes,
+                       .stream = nullptr};
   if (library.gradientNorm)
-    if (std::string error = call(library.gradientNorm, object, &norm.call); !error.empty())
+    if (std::string error = call(library.gradientNorm, object, &norm); !error.empty())
       fail(label, error);
-  return norm.number;
 }
 
-void LibraryStage::setGlobalNorm(const Label &label, double total) {
-  NormCall norm(label.step, total);
-  norm.call.input = &norm.number;
-  norm.call.input_bytes = sizeof(norm.number);
+void LibraryStage::setGlobalNorm(QueueId, const Label &label, Slot number) {
+  const PipecCall norm{.size = sizeof(PipecCall),
+                       .stage = -1,
+                       .microbatch = 0,
+                       .step = label.step,
+                       .input = number.data,
+                       .input_bytes = number.bytes,
+                       .output = nullptr,
+                       .output_bytes = 0,
+                       .stream = nullptr};
   if (library.setGlobalNorm)
-    if (std::string error = call(library.setGlobalNorm, object, &norm.call); !error.empty())
+    if (std::string error = call(library.setGlobalNorm, object, &norm); !error.empty())
       fail(label, error);
 }
 

@@ -16,8 +16,8 @@ public:
                      const Clock &clock, Failure &failure, std::unique_ptr<Stage> &stage);
   ~LibraryStage() override;
 
-  double gradientNorm(const Label &label) override;
-  void setGlobalNorm(const Label &label, double total) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
 
   Status save(const std::string &path, int64_t steps) override;
   Status load(const std::string &path, int64_t steps) override;

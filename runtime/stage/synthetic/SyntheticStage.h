@@ -21,8 +21,8 @@ public:
       layers.push_back(plan::layersOf(first, stage));
   }
 
-  double gradientNorm(const Label &) override { return rank + 1.0; }
-  void setGlobalNorm(const Label &label, double total) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
 
   /// There is nothing to keep but how many steps were done.
   Status save(const std::string &path, int64_t steps) override;

@@ -175,11 +175,14 @@ void HostTransport::match(Peer &peer) {
   holdWire(stream);
 }
 
+static Slot slotOf(double &number) { return {reinterpret_cast<std::byte *>(&number), sizeof number}; }
+
 void HostTransport::joinSum(Stream &stream) {
-  double number = stream.work.summand->gradientNorm(stream.work.label());
+  Reduction &reduction = reductionOf(stream);
+  alignas(kAlignment) double number = 0;
+  stream.work.summand->gradientNorm(stream.queue, stream.work.label(), slotOf(number));
   if (failure.raised())
     return;
-  Reduction &reduction = reductionOf(stream);
   reduction.stream = &stream;
   conclude(reduction, reduction.ring.join(wire::tagOf(stream.work.label()), number, stream.ready));
 }
@@ -200,7 +203,8 @@ void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outco
   if (!outcome.total)
     return;
   Stream &stream = *reduction.stream;
-  stream.work.summand->setGlobalNorm(stream.work.label(), outcome.total->sum);
+  alignas(kAlignment) double sum = outcome.total->sum;
+  stream.work.summand->setGlobalNorm(stream.queue, stream.work.label(), slotOf(sum));
   stream.start = outcome.total->ready;
   stream.end = stream.arrival = stream.start + (real() ? 0 : stream.work.operation().cost);
   stream.written = true;
