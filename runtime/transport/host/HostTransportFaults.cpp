@@ -52,7 +52,8 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
 std::optional<std::string> HostTransport::absent(const Stream &stream, Time limit) const {
   if (stream.state != State::Meeting && stream.state != State::Wire)
     return std::nullopt;
-  // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's absence.
+  // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
+  // absence.
   Time waited = clock.now() - (stream.state == State::Meeting ? stream.since : std::max(stream.since, stream.end));
   if (waited < limit)
     return std::nullopt;
