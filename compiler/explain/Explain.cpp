@@ -123,6 +123,8 @@ const char *asSoonAs(Why why) {
     return "as soon as enough W have given back their memory";
   case Why::Queue:
     return "as soon as the transfers before it are done";
+  case Why::Launch:
+    return "as soon as what its rank issued before it has started";
   }
   return "";
 }
@@ -143,6 +145,8 @@ const char *name(Why why) {
     return "memory";
   case Why::Queue:
     return "queue";
+  case Why::Launch:
+    return "launch";
   }
   return "";
 }

@@ -32,7 +32,7 @@ llvm::StringMap<std::optional<Location>> placesOf(ArrayRef<StringRef> lines, con
 
 /// The communicator with the fewest queues under which the programs would end; nothing if there is none.
 std::optional<Communicator> wouldRunWith(const ProgramSet &set) {
-  for (Communicator communicator : {Communicator::PerPair, Communicator::PerEdge}) {
+  for (Communicator communicator : {Communicator::PerPair, Communicator::LaunchOrder, Communicator::PerEdge}) {
     ProgramSet other = set;
     for (Program &program : other.programs)
       program.useCommunicator(communicator);

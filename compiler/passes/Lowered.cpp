@@ -174,6 +174,7 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
   lowerSome(0, half);
   others.get();
   for (const Program &program : set.programs) {
+    variant.launchOrder |= program.communicator == pipe::Communicator::LaunchOrder;
     variant.copies = std::max(variant.copies, program.copies);
     variant.slices = std::max(variant.slices, program.slices);
     for (const plan::Operation &operation : program.operations)

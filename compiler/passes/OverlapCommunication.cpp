@@ -158,9 +158,44 @@ std::optional<plan::Time> makespan(const ProgramSet &set) {
 
 } // namespace
 
+/// Time per step, and makespan; nothing where the programs stop.
+static std::optional<std::pair<plan::Time, plan::Time>> timeOf(const ProgramSet &set) {
+  simulate::Result result;
+  plan::Time span = 0;
+  if (!simulate::span(lower(set, {.kept = false}), span, result).ok())
+    return std::nullopt;
+  return std::pair(span, result.makespan);
+}
+
+/// What starts in the order of issue is held up by what stands before it, and on its queue by what has not ended. So
+/// transfers stand as they do for queues that hold up more, or as they do for queues that hold up less.
+static LogicalResult overlapInLaunchOrder(ProgramSet &set) {
+  std::optional<std::pair<plan::Time, plan::Time>> least = timeOf(set);
+  for (const Communicator placed : {Communicator::PerPair, Communicator::Shared}) {
+    ProgramSet other = set;
+    for (Program &program : other.programs)
+      program.useCommunicator(placed);
+    if (failed(overlapCommunication(other, std::nullopt)))
+      return failure();
+    for (Program &program : other.programs)
+      program.useCommunicator(Communicator::LaunchOrder);
+    const std::optional<std::pair<plan::Time, plan::Time>> its = timeOf(other);
+    if (!its || (least && *least <= *its))
+      continue;
+    least = its;
+    set = std::move(other);
+  }
+  return success();
+}
+
 LogicalResult overlapCommunication(ProgramSet &set, std::optional<Ordered> ordered) {
-  if (llvm::all_of(set.programs, [](const Program &program) { return program.communicator == Communicator::PerEdge; }))
+  const auto all = [&](Communicator communicator) {
+    return llvm::all_of(set.programs, [&](const Program &program) { return program.communicator == communicator; });
+  };
+  if (all(Communicator::PerEdge))
     return success(); // a queue has one direction, and transfers in the order of their producers hold up none
+  if (all(Communicator::LaunchOrder))
+    return overlapInLaunchOrder(set);
   const std::optional<Numbered> numbered = number(set);
   if (!numbered)
     return success();

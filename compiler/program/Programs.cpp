@@ -113,7 +113,7 @@ schedule::Problem problemOf(PipelineOp pipeline) {
 
 std::pair<int32_t, int> queueKey(Communicator communicator, int32_t peer, bool sends) {
   return {communicator == Communicator::Shared ? -1 : peer,
-          communicator == Communicator::PerEdge ? (sends ? 1 : 2) : 0};
+          communicator == Communicator::PerEdge || communicator == Communicator::LaunchOrder ? (sends ? 1 : 2) : 0};
 }
 
 Location placeOf(StringRef key, Location location) {

@@ -385,9 +385,12 @@ const std::vector<Key> &table() {
        .choices = {"ordered", "fill"}},
       {.path = "communicator",
        .type = Type::Choice,
-       .description = "How the target queues its transfers",
+       .description =
+           "How the target queues its transfers: each direction of two ranks by itself; the two together; by "
+           "itself, but transfers of a rank start in the order of issue, as with NCCL on GPUs; all of a rank "
+           "together",
        .fallback = "per_edge",
-       .choices = {"per_edge", "per_pair", "shared"}},
+       .choices = {"per_edge", "per_pair", "launch_order", "shared"}},
       {.path = "rings",
        .type = Type::Choice,
        .description = "Transfers for which there are buffers: predicted: those that the predicted run has in flight at "

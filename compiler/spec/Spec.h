@@ -144,7 +144,7 @@ struct Measured {
 
 enum class Backward : uint8_t { Fused, Split, Mixed };
 enum class Weights : uint8_t { Ordered, Fill };
-enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
+enum class Communicator : uint8_t { PerEdge, PerPair, LaunchOrder, Shared };
 enum class Rings : uint8_t { Predicted, Any };
 
 struct Spec {

@@ -63,7 +63,7 @@ private:
       uint32_t queue = shared;
       if (queue == kNowhere) {
         const std::pair key(communicator == Communicator::Shared ? -1 : index.rankOf[size_t(otherStage(row[place]))],
-                            communicator == Communicator::PerEdge ? int(isSend(row[place].action)) : 0);
+                            isByDirection(communicator) ? int(isSend(row[place].action)) : 0);
         queue = known.try_emplace(key, uint32_t(queues.size())).first->second;
         if (queue == queues.size())
           queues.emplace_back();

@@ -121,6 +121,11 @@ private:
     if (communicator == Communicator::Shared && ends(given, Communicator::PerPair))
       return "it ends where each pair of ranks has a communicator of its own (--communicator=per_pair), as in an NCCL "
              "group that is not initialized eagerly";
+    if (communicator != Communicator::LaunchOrder && ends(given, Communicator::LaunchOrder))
+      return "it ends where each direction of a pair of ranks has a communicator of its own "
+             "(--communicator=launch_order), "
+             "as with TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1 from release 2.15 on; with NCCL, under "
+             "NCCL_LAUNCH_ORDER_IMPLICIT=1";
     if (communicator != Communicator::PerEdge && ends(given, Communicator::PerEdge))
       return "it ends where each direction of a pair of ranks has a communicator of its own (--communicator=per_edge), "
              "as with TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1 from release 2.15 on";

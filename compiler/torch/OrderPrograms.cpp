@@ -10,6 +10,7 @@ OrderPrograms::OrderPrograms(const schedule::OrderCells &cells, const schedule::
     : cells(cells), index(index), communicator(communicator) {
   variant.stages = index.stages;
   variant.microbatches = index.microbatches;
+  variant.launchOrder = communicator == Communicator::LaunchOrder;
   variant.programs.resize(cells.rows.size());
   queues.resize(cells.rows.size());
   stagesOf.resize(cells.rows.size());
@@ -73,7 +74,7 @@ uint32_t OrderPrograms::queueOf(const Cell &cell) {
     return 0;
   const int32_t peer = index.rankOf[size_t(schedule::otherStage(cell))];
   const std::pair key(communicator == Communicator::Shared ? -1 : peer,
-                      communicator == Communicator::PerEdge ? (isSend(cell.action) ? 1 : 2) : 0);
+                      isByDirection(communicator) ? (isSend(cell.action) ? 1 : 2) : 0);
   const uint32_t added = uint32_t(program->queues.size());
   const uint32_t queue = communicators.try_emplace(key, added).first->second;
   if (queue == added)

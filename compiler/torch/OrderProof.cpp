@@ -178,7 +178,21 @@ private:
       return missingInput(node);
     if (auto pass = head(node.rank, 0); pass && *pass < node.place)
       return {{node.rank, *pass}, "{} stands behind {} in its row"};
+    if (programs->variant.launchOrder)
+      if (const std::optional<uint32_t> earlier = notStarted(node))
+        return {{node.rank, *earlier}, "{} starts behind {} in its row"};
     return {placeOf(otherEnd(own.action), otherStage(own), own.microbatch), "{} waits for its other end {}"};
+  }
+
+  /// The first transfer before this one in its row that has not started, if there is one: all passes before them have
+  /// run, so only a transfer before it on its communicator can hold it up.
+  std::optional<uint32_t> notStarted(Node node) const {
+    const std::vector<plan::Instruction> &instructions = programs->variant.programs[node.rank].instructions;
+    for (uint32_t place = 0; place != node.place; ++place)
+      if (isTransfer(cells.rows[node.rank][place].action) && !done[node.rank][place] &&
+          head(node.rank, instructions[place].queue) != place)
+        return place;
+    return std::nullopt;
   }
 
   /// Of a pass, or a WAIT_SEND, at the head of its row.
@@ -218,12 +232,14 @@ private:
 } // namespace
 
 const char *name(Communicator communicator) {
-  constexpr const char *kNames[] = {"per_edge", "per_pair", "shared"};
+  constexpr const char *kNames[] = {"per_edge", "per_pair", "launch_order", "shared"};
   return kNames[size_t(communicator)];
 }
 
 bool proveOrder(const OrderCells &cells, const OrderIndex &index, Communicator communicator, OrderStop &stop) {
-  if (cells.format == schedule::OrderFormat::ComputeComms && flows(cells, index, communicator))
+  // What ends on one queue ends in launch order too; the walk says of the rest.
+  const Communicator quick = communicator == Communicator::LaunchOrder ? Communicator::Shared : communicator;
+  if (cells.format == schedule::OrderFormat::ComputeComms && flows(cells, index, quick))
     return true;
   Proof proof(cells, index, communicator);
   if (proof.ends())

@@ -25,8 +25,13 @@
 
 namespace pipec::emit {
 
-/// What shares a transfer queue of a rank: nothing but a directed pair, both directions of a pair, or everything.
-enum class Communicator : uint8_t { PerEdge, PerPair, Shared };
+/// What shares a transfer queue of a rank: nothing but a directed pair, both directions of a pair, or everything. In
+/// launch order queues are of directed pairs, and transfers of a rank start in the order of its row (simulate::Launch).
+enum class Communicator : uint8_t { PerEdge, PerPair, LaunchOrder, Shared };
+/// Whether each direction has a queue of its own.
+inline bool isByDirection(Communicator communicator) {
+  return communicator == Communicator::PerEdge || communicator == Communicator::LaunchOrder;
+}
 /// "per_edge"
 const char *name(Communicator communicator);
 

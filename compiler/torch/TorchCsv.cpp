@@ -226,6 +226,8 @@ Communicator communicatorOf(const plan::Variant &variant) {
   }
   if (queues == 0)
     return Communicator::Shared;
+  if (variant.launchOrder)
+    return Communicator::LaunchOrder;
   return queues == directions ? Communicator::PerEdge : queues == peers ? Communicator::PerPair : Communicator::Shared;
 }
 

@@ -80,12 +80,13 @@ std::vector<std::string> torchNotes(const plan::Variant &variant, OrderFormat fo
   if (release != TorchRelease::V2_15 && handsOverLocally(variant))
     notes.push_back("neighbouring stages stand on one rank: with Gloo, releases 2.9 to 2.11 need "
                     "PipelineStage._get_init_p2p_neighbors_ops = lambda self: []");
-  if (comms && communicatorOf(variant) == Communicator::PerEdge)
-    notes.push_back(release == TorchRelease::V2_15
-                        ? "the spec's communicator is per_edge: set TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1; on one "
-                          "process group it ends too, but transfers may wait for each other"
-                        : "the spec's communicator is per_edge, which PyTorch has from 2.15 on: it ends on one process "
-                          "group too, but transfers may wait for each other (communicator: shared places them for it)");
+  if (const Communicator own = communicatorOf(variant); comms && isByDirection(own))
+    notes.push_back(fmt::format("the spec's communicator is {}{}", name(own),
+                                release == TorchRelease::V2_15
+                                    ? ": set TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1; on one process group it ends "
+                                      "too, but transfers may wait for each other"
+                                    : ", which PyTorch has from 2.15 on: it ends on one process group too, but "
+                                      "transfers may wait for each other (communicator: shared places them for it)"));
   if (has(variant, plan::Kind::Overlapped))
     notes.push_back(release == TorchRelease::V2_8
                         ? "overlapped pairs stand one after the other: releases before 2.9 have no OVERLAP_F_B"

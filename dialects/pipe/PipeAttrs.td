@@ -23,7 +23,8 @@ def Pipe_Summand : I32EnumAttr<"Summand", "what a collective adds up", [
 def Pipe_Communicator : I32EnumAttr<"Communicator", "what shares a transfer queue", [
   I32EnumAttrCase<"PerEdge", 0, "per_edge">,
   I32EnumAttrCase<"PerPair", 1, "per_pair">,
-  I32EnumAttrCase<"Shared", 2, "shared">
+  I32EnumAttrCase<"LaunchOrder", 2, "launch_order">,
+  I32EnumAttrCase<"Shared", 3, "shared">
 ]> {
   let cppNamespace = "::pipec::pipe";
 }

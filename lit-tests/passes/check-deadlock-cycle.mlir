@@ -6,7 +6,7 @@
 // CHECK: pipe.program @rank0
 
 // expected-error @below {{it stops in a cycle of 2 instructions, each waiting for the next:}}
-// expected-note @below {{it would end with communicator per_edge}}
+// expected-note @below {{it would end with communicator launch_order}}
 module {
 pipe.program @rank0 rank 0 communicator shared attributes {stages = array<i32: 0>,
     rings = [#pipe.ring<send 1 slots 1 bytes 8>, #pipe.ring<recv 1 slots 1 bytes 8>]} enter {} step {

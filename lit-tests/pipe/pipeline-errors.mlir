@@ -16,7 +16,7 @@ pipe.pipeline @p problem <placement = [0], microbatches = 1, ranks = 1> {
 // -----
 
 // expected-error @+2 {{failed to parse Pipe_ProblemAttr parameter 'communicator'}}
-// expected-error @below {{expected ::pipec::pipe::Communicator to be one of: per_edge, per_pair, shared}}
+// expected-error @below {{expected ::pipec::pipe::Communicator to be one of: per_edge, per_pair, launch_order, shared}}
 pipe.pipeline @p problem <placement = [0], microbatches = 1, communicator = none> {
   pipe.block interval 1 {}
 }

@@ -93,7 +93,7 @@ module attributes {a = #pipe.ring<send 1 bytes 8>} {}
 
 // -----
 
-// expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'communicator' [per_edge, per_pair, shared]}}
+// expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'communicator' [per_edge, per_pair, launch_order, shared]}}
 pipe.program @rank0 rank 0 communicator none enter {} step {} leave {}
 
 // -----

@@ -143,6 +143,7 @@ private:
     if (in.cut() && take(uint64_t(in.cut()->size()) * 4))
       out.cut.assign(in.cut()->begin(), in.cut()->end());
     out.cutBound = in.cut_bound();
+    out.launchOrder = in.launch_order();
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
       out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
                          c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};

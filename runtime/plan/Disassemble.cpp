@@ -64,6 +64,8 @@ public:
          v.microbatches, v.slices > 1 ? fmt::format(", which are slices of {}", v.microbatches / v.slices) : "",
          v.copies > 1 ? fmt::format(" in each of {} copies", v.copies) : "",
          v.memoryLimit == 0 ? "no memory limit" : "memory limit " + bytesText(v.memoryLimit));
+    if (v.launchOrder)
+      line(1, "transfers start in the order of issue");
     line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound), name(c.bound));
     line(1, "span {}, at least {} ({})", timeText(c.span), timeText(c.spanLowerBound), name(c.spanBound));
   }

@@ -153,6 +153,9 @@ struct Variant {
   Certificate certificate;
   std::vector<int32_t> cut; // layers of each stage of a copy; empty: the spec had none
   Time cutBound = 0;        // no cut has a plan that takes less (of what was to be short); 0: it was not chosen
+  /// Whether it is proven and timed for a network that starts the sends, receives and all-reduces of a rank in the
+  /// order in which they are issued: none before all earlier ones have started (simulate::Launch).
+  bool launchOrder = false;
   bool operator==(const Variant &) const = default;
 
   int32_t stagesOfCopy() const { return stages / copies; }

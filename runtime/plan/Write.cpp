@@ -93,6 +93,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_slices(variant.slices);
   out.add_cut(cut);
   out.add_cut_bound(variant.cutBound);
+  out.add_launch_order(variant.launchOrder);
   return out.Finish();
 }
 
@@ -130,6 +131,8 @@ uint16_t minorOf(const Plan &plan) {
   for (const Variant &variant : plan.variants) {
     if (!variant.cut.empty() || variant.cutBound != 0)
       minor = std::max(minor, kWithCut);
+    if (variant.launchOrder)
+      minor = std::max(minor, kWithLaunchOrder);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
         minor = std::max({minor, uint16_t(rowOf(operation.kind).since),

@@ -18,6 +18,8 @@ void Recording::prepare(const plan::Variant &of, int64_t steps) {
   transferAt.assign(of.programs.size(), {});
   collectives.clear();
   transfers.clear();
+  ends.clear();
+  endAt.clear();
   for (size_t r = 0; r != ranks.size(); ++r) {
     const plan::Program &program = of.programs[r];
     std::vector<std::vector<Executed>> queues(program.queues.size());
@@ -45,8 +47,26 @@ void Recording::prepare(const plan::Variant &of, int64_t steps) {
   }
 }
 
+/// The ends of each rank in the order of issue.
+void Recording::prepareEnds() {
+  ends.resize(ranks.size());
+  endAt.resize(ranks.size());
+  for (size_t r = 0; r != ranks.size(); ++r) {
+    endAt[r].resize(ranks[r].size());
+    for (plan::Cursor cursor(variant->programs[r]); !cursor.done(); cursor.next()) {
+      const plan::Step step = cursor.at();
+      std::vector<int64_t> &places = endAt[r][step.instruction->queue];
+      places.push_back(int64_t(ends[r].size()));
+      if (plan::isCommunication(step.operation->kind))
+        ends[r].emplace_back(step.instruction->queue, int64_t(places.size()) - 1);
+    }
+  }
+}
+
 Status Recording::run(const plan::Variant &of, Options options) {
   prepare(of, options.steps);
+  if (options.launch == Launch::AsPlanned ? of.launchOrder : options.launch == Launch::InOrder)
+    prepareEnds();
   measured = false;
   // Events come in the order of each queue.
   std::vector<std::vector<std::pair<int64_t, size_t>>> next(ranks.size()); // step and index of each queue
@@ -156,6 +176,21 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
   }
 }
 
+/// In launch order an end that nothing of its own holds up is held up by what holds up an earlier one.
+void Recording::considerLaunch(Cause &best, const Occurrence &place, Time start) const {
+  if (ends.empty() || best.by)
+    return;
+  const std::vector<std::pair<uint32_t, int64_t>> &all = ends[size_t(place.rank)];
+  int64_t n = endAt[size_t(place.rank)][place.queue][size_t(place.index)];
+  for (int64_t step = place.step; step >= 0 && !best.by; --step, n = int64_t(all.size()))
+    while (n-- > 0 && !best.by) {
+      const auto &[queue, index] = all[size_t(n)];
+      considerSide(best, {place.rank, queue, step, index}, start);
+    }
+  if (best.by)
+    best.why = Why::Launch;
+}
+
 /// A pass that begins with the header of its pair is held up by what held up the header.
 Occurrence Recording::headOf(const Occurrence &place) const {
   for (int64_t back = 1; back <= std::min<int64_t>(place.index, 2); ++back)
@@ -189,9 +224,13 @@ Cause Recording::causeOf(const Occurrence &of) const {
     if (n > 0)
       consider(best, Why::Queue, {send.rank, all[size_t(n - 1)].first, send.step, all[size_t(n - 1)].second},
                own.start);
+    considerLaunch(best, place, own.start);
+    considerLaunch(best, peer, own.start);
   } else if (plan::isCollective(own.operation->kind)) {
     for (const auto &[rank, q, index] : collectives.at(own.operation->group))
       considerSide(best, {rank, q, place.step, index}, own.start);
+    for (const auto &[rank, q, index] : collectives.at(own.operation->group))
+      considerLaunch(best, {rank, q, place.step, index}, own.start);
   } else if (best.why != Why::Memory) {
     // A device that queues share. (A W whose memory is waited for holds it too.)
     const plan::Program &program = variant->programs[size_t(place.rank)];

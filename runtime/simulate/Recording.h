@@ -40,6 +40,7 @@ enum class Why : uint8_t {
   Buffer, // its transfer buffer was still in use
   Memory, // W had to free their contexts first
   Queue,  // of a transfer: its communicator was busy with another
+  Launch, // of an end in launch order: an earlier one of its rank had not started, until then
 };
 
 /// Why an instruction started no earlier, and by which other one: its start is that one's end (of a transfer on a queue
@@ -86,8 +87,10 @@ public:
 
 private:
   void prepare(const plan::Variant &of, int64_t steps);
+  void prepareEnds();
   void consider(Cause &best, Why why, Occurrence by, plan::Time start) const;
   void considerSide(Cause &best, const Occurrence &place, plan::Time start) const;
+  void considerLaunch(Cause &best, const Occurrence &place, plan::Time start) const;
   Occurrence headOf(const Occurrence &place) const;
   std::optional<Occurrence> before(const Occurrence &place) const;
   /// Of a wait: the instruction whose end meets it.
@@ -108,6 +111,9 @@ private:
     int64_t index;
   };
   std::map<int32_t, std::vector<Member>> collectives; // by group; -1: of all
+  // Where ends start in the order of issue, else empty:
+  std::vector<std::vector<std::pair<uint32_t, int64_t>>> ends; // of a step, by rank: queue and index
+  std::vector<std::vector<std::vector<int64_t>>> endAt;        // rank, queue, index → place in `ends`
 };
 
 } // namespace pipec::simulate

@@ -35,8 +35,15 @@ struct Event {
   plan::Time free = 0;    // when its queue goes on: of a Recv, when the wire is free
 };
 
+/// When an *end* may start: a send, a receive, or a rank's part of an all-reduce, whose waits are met and which stands
+/// at the head of its queue. In any order: at once. In launch order: once every end that its rank issued before it has
+/// started, whether or not its peer has. So NCCL does with several communicators on a GPU (2.26 and newer, under
+/// NCCL_LAUNCH_ORDER_IMPLICIT=1). A transfer starts when both its ends have.
+enum class Launch : uint8_t { AsPlanned, InAnyOrder, InOrder };
+
 struct Options {
   int64_t steps = 1;
+  Launch launch = Launch::AsPlanned; // that of the variant, or one in place of it
   /// Ends early, once a step is like the one before it: all that follow would be too.
   bool untilRepeats = false;
   /// Links and transfer queues are never held: each transfer takes its cost and latency from the moment both sides are
@@ -90,7 +97,8 @@ Status prove(const plan::Variant &variant, Result &result);
 
 /// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same
 /// amount later than c steps before), and rounds that mean up. Result also holds the simulated steps. Code::Input where
-/// a step takes longer than limits::kTime: nothing is wrong with the order. Of options, `keepVisits` alone counts.
+/// a step takes longer than limits::kTime: nothing is wrong with the order. Of options, `keepVisits` and `launch`
+/// count.
 Status span(const plan::Variant &variant, plan::Time &span, Result &result, const Options &options = {});
 
 /// 1 - busy / (ranks * time).

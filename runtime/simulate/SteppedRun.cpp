@@ -10,6 +10,7 @@ struct SteppedRun::State {
   explicit State(const Options &given) {
     options.scenario = given.scenario;
     options.idealLinks = given.idealLinks;
+    options.launch = given.launch;
     fence = given.starts;
     if (given.observe)
       options.observe = [this, observe = given.observe](Event event) {

@@ -22,10 +22,12 @@ Status stepTimes(const plan::Variant &variant, const Options &options, std::vect
   return status;
 }
 
-Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times) {
+Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times,
+                 Launch launch) {
   times.clear();
   Options options;
   options.scenario = scenario;
+  options.launch = launch;
   SteppedRun all(options);
   for (const Stretch &stretch : run)
     for (int64_t step = 0; step != stretch.steps; ++step) {

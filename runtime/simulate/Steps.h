@@ -21,6 +21,7 @@ struct Stretch {
   int64_t steps = 0;
 };
 /// Of a run of several stretches, all of the same ranks (SteppedRun.h).
-Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times);
+Status stepTimes(const std::vector<Stretch> &run, const Scenario *scenario, std::vector<plan::Time> &times,
+                 Launch launch = Launch::AsPlanned);
 
 } // namespace pipec::simulate

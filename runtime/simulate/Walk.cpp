@@ -92,6 +92,8 @@ void Walk::run(uint32_t q) {
     if (!ready(q, when))
       return;
     const Work &work = workOf(head(queue));
+    if (inOrder && plan::isCommunication(work.kind) && !launch(q, when))
+      return;
     if (plan::isCollective(work.kind))
       return join(q, when);
     if (!plan::isTransfer(work.kind)) {
@@ -131,6 +133,32 @@ void Walk::run(uint32_t q) {
     complete(link.recv.queue, start, held, arrival);
     pending.push_back(other);
   }
+}
+
+/// The place of the end at the head among those of the rank's step.
+int64_t Walk::endOf(const QueueState &queue) const {
+  const Loop &loop = loops[queue.loop];
+  return loop.ends + queue.trip * loop.endsPerTrip + endsBefore[queue.at];
+}
+
+/// Starts the end at the head, if every earlier one of its rank has started; no sooner than they did. If not, the queue
+/// is woken when they have.
+bool Walk::launch(uint32_t q, Time &when) {
+  const QueueState &queue = queues[q];
+  Launched &own = launched[size_t(queue.rank)];
+  if (queue.step != own.step || endOf(queue) != own.next) {
+    if (std::find(own.waiting.begin(), own.waiting.end(), q) == own.waiting.end())
+      own.waiting.push_back(q);
+    return false;
+  }
+  own.last = when = std::max(when, own.last);
+  if (++own.next == own.perStep) {
+    own.lastOf[size_t(own.step++) % kKept] = own.last;
+    own.next = 0;
+  }
+  pending.insert(pending.end(), own.waiting.begin(), own.waiting.end());
+  own.waiting.clear();
+  return true;
 }
 
 /// Runs the head on its device and returns when the device is free for the next. The header of a pair takes no time; it
@@ -310,14 +338,21 @@ void Walk::conclude() {
 
 uint64_t Walk::signature(int64_t step) const {
   uint64_t hash = 0xcbf29ce484222325u;
-  Time base = reference(step);
+  const Time base = reference(step);
+  const auto add = [&](Time time) {
+    hash = (hash ^ uint64_t(time - base)) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  };
   for (const QueueState &queue : queues) {
     if (queue.perStep == 0)
       continue;
     const Time *times = completions(queue, step);
     for (int64_t i = 0; i != queue.perStep; ++i)
-      hash = (hash ^ uint64_t(times[i] - base)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+      add(times[i]);
   }
+  for (const Launched &own : launched)
+    if (own.perStep != 0)
+      add(own.lastOf[size_t(step) % kKept]);
   return hash;
 }
 

@@ -78,6 +78,8 @@ private:
     int64_t trips = 0;
     int64_t issued = 0;  // of all queues before its first trip, less the segment's first instruction
     int64_t perTrip = 0; // of all queues
+    int64_t ends = 0;    // likewise `issued`, of ends alone
+    int64_t endsPerTrip = 0;
   };
   /// A queue whose head waits until another has done `count` instructions of `step`.
   struct Waiter {
@@ -131,6 +133,14 @@ private:
     size_t count = 0;             // posted
     plan::Time ready = 0;         // of the latest
   };
+  /// The ends of a rank, in the order of issue: those before `next` of the step have started.
+  struct Launched {
+    int64_t step = 0, next = 0;
+    int64_t perStep = 0;
+    plan::Time last = 0;                       // when the last of them did
+    std::array<plan::Time, kKept> lastOf = {}; // of step k in all: lastOf[k % kKept]
+    std::vector<uint32_t> waiting;             // queues with an end at their heads that must wait for an earlier one
+  };
   struct Link {
     Side send, recv;
     plan::Time free = 0;
@@ -157,6 +167,8 @@ private:
   void run(uint32_t queue);
   bool ready(uint32_t queue, plan::Time &when);
   void join(uint32_t queue, plan::Time when);
+  int64_t endOf(const QueueState &queue) const;
+  bool launch(uint32_t queue, plan::Time &when);
   void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
   plan::Time compute(uint32_t queue, plan::Time start);
   std::optional<Turn> nextTurn(size_t rank, uint32_t &queue) const;
@@ -167,11 +179,13 @@ private:
   void count(const QueueState &queue, const Work &work, plan::Time start, plan::Time end);
   void bracket(const QueueState &queue, plan::Time start, plan::Time end);
   Status stopped() const;
+  uint32_t queueOfEnd(size_t rank, int64_t n) const;
 
   const plan::Variant &variant;
   const Options &options;
   int64_t target = 0;
   bool tooLong = false;
+  const bool inOrder; // ends start in the order of issue
   /// A transfer that a cut link has swallowed.
   struct {
     bool any = false;
@@ -184,6 +198,8 @@ private:
   std::vector<Loop> loops;
   std::vector<uint32_t> firstQueue; // of a rank, in queues; and the end
   std::vector<Link> links;
+  std::vector<Launched> launched;   // by rank; of none where ends start in any order
+  std::vector<uint32_t> endsBefore; // by entry: ends of its segment and trip before it
   std::vector<Collective> collectives;
   std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all
   bool stands(uint32_t queue, uint32_t collective) const;

@@ -2,6 +2,7 @@
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace pipec::simulate {
 
@@ -10,7 +11,9 @@ using plan::Kind;
 using plan::Operation;
 using plan::Program;
 
-Walk::Walk(const plan::Variant &variant, const Options &options) : variant(variant), options(options) {
+Walk::Walk(const plan::Variant &variant, const Options &options)
+    : variant(variant), options(options),
+      inOrder(options.launch == Launch::AsPlanned ? variant.launchOrder : options.launch == Launch::InOrder) {
   result.ranks.resize(variant.programs.size());
   live.resize(variant.programs.size());
   size_t queueCount = 0, instructionCount = 0, waitCount = 0;
@@ -67,6 +70,23 @@ void Walk::build(size_t rank) {
     for (size_t q = 0; q != own.size(); ++q)
       segmentEnd[q].push_back(uint32_t(own[q].size()));
   }
+  // Of each instruction: ends before it in its segment.
+  std::vector<uint32_t> before;
+  std::vector<std::pair<int64_t, int64_t>> endsOf; // of each segment: ends before its first trip, ends a trip
+  if (inOrder) {
+    before.resize(program.instructions.size());
+    int64_t ends = 0;
+    for (const plan::Segment &segment : program.step) {
+      uint32_t inTrip = 0;
+      for (uint32_t i = segment.first; i != segment.first + segment.count; ++i) {
+        before[i] = inTrip;
+        inTrip += plan::isCommunication(program.operations[program.instructions[i].operation].kind);
+      }
+      endsOf.emplace_back(ends, inTrip);
+      ends += int64_t(inTrip) * segment.trips;
+    }
+    launched.emplace_back().perStep = ends;
+  }
   Device &device = devices.emplace_back();
   for (size_t q = 0; q != program.queues.size(); ++q) {
     QueueState &queue = queues[base + q];
@@ -79,9 +99,11 @@ void Walk::build(size_t rank) {
     for (size_t s = 0; s != program.step.size(); from = segmentEnd[q][s++]) {
       const plan::Segment &segment = program.step[s];
       if (segmentEnd[q][s] != from) {
-        loops.push_back(
-            {entry + from, entry + segmentEnd[q][s], segment.trips, issued - segment.first, int64_t(segment.count)});
+        loops.push_back({entry + from, entry + segmentEnd[q][s], segment.trips, issued - segment.first,
+                         int64_t(segment.count), 0, 0});
         queue.perStep += int64_t(segmentEnd[q][s] - from) * segment.trips;
+        if (inOrder)
+          std::tie(loops.back().ends, loops.back().endsPerTrip) = endsOf[s];
       }
       issued += int64_t(segment.count) * segment.trips;
     }
@@ -100,6 +122,8 @@ void Walk::build(size_t rank) {
       }
       const Work &work = works[at];
       entries.push_back({i, at, uint32_t(waits.size()), instruction.waits});
+      if (inOrder)
+        endsBefore.push_back(before[i]);
       for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
         const plan::Wait &wait = program.waits[w];
         waits.push_back({wait.base, int32_t(wait.stride), base + wait.queue, wait.previousStep});

@@ -11,6 +11,15 @@ namespace pipec::simulate {
 using plan::Instruction;
 using plan::Kind;
 
+/// The queue of the n-th end of a rank's step, which there is. If that is not at its head yet, an earlier one is.
+uint32_t Walk::queueOfEnd(size_t rank, int64_t n) const {
+  const plan::Program &program = variant.programs[rank];
+  for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
+    if (const plan::Step step = cursor.at(); plan::isCommunication(step.operation->kind) && n-- == 0)
+      return firstQueue[rank] + step.instruction->queue;
+  return kNone;
+}
+
 /// Follows, from some queue that stands still, what each head waits for, until one comes again.
 Status Walk::stopped() const {
   if (lost.any) {
@@ -38,6 +47,9 @@ Status Walk::stopped() const {
       for (uint32_t other : collectives[work.link].queues)
         if (!stands(other, work.link))
           return other;
+    if (const Launched *own = inOrder ? &launched[size_t(queue.rank)] : nullptr;
+        own && std::find(own->waiting.begin(), own->waiting.end(), uint32_t(q)) != own->waiting.end())
+      return queueOfEnd(size_t(queue.rank), own->next);
     for (uint32_t w = entry.firstWait; w != entry.firstWait + entry.waits; ++w) {
       int64_t count = waits[w].base + waits[w].stride * queue.trip;
       int64_t step = queue.step - (waits[w].previousStep ? 1 : 0);

@@ -267,7 +267,7 @@ RandomPipeline Random::pipeline() {
   made.problem = problem();
   if (chance(3))
     recompute(made.problem);
-  made.communicator = std::vector{"per_edge", "per_pair", "shared"}[size_t(below(3))];
+  made.communicator = std::vector{"per_edge", "per_pair", "launch_order", "shared"}[size_t(below(4))];
   bool found = false;
   for (int attempt = 0; attempt != 4 && !found; ++attempt)
     found = catalogued(made);

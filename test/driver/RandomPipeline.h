@@ -17,7 +17,7 @@ struct RandomPipeline {
   const schedule::Entry *entry = nullptr;     // null: the block stands for itself
   schedule::Parameters parameters;            // of the entry
   schedule::Block block;                      // empty where the entry has none
-  std::string communicator;                   // "per_edge", "per_pair", "shared"
+  std::string communicator;                   // "per_edge", "per_pair", "launch_order", "shared"
   bool fillWeights = false;                   // of a split backward
   std::optional<schedule::Words> orders = {}; // in place of block and entry
   bool anyRings = false;                      // rings for any timing

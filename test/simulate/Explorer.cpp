@@ -1,12 +1,13 @@
 #include "test/simulate/Explorer.h"
 
+#include <map>
 #include <unordered_set>
 
 namespace pipec::explore {
 
 namespace {
 
-/// Done items of each queue, one rank after the other.
+/// Done items of each queue, one rank after the other; then of each rank, how many of its transfers have started.
 using State = std::string;
 
 class Explorer {
@@ -16,11 +17,14 @@ public:
       first.push_back(int(queues.size()));
       for (size_t q = 0; q != rank.queues.size(); ++q)
         queues.push_back({int(first.size()) - 1, &rank.queues[q]});
+      auto &places = startOf.emplace_back();
+      for (size_t n = 0; n != rank.starts.size(); ++n)
+        places[rank.starts[n]] = int(n);
     }
   }
 
   Outcome run() {
-    std::vector<State> stack = {State(queues.size(), '\0')};
+    std::vector<State> stack = {State(queues.size() + program.size(), '\0')};
     std::unordered_set<State> seen(stack.begin(), stack.end());
     while (!stack.empty()) {
       const State state = std::move(stack.back());
@@ -35,6 +39,8 @@ public:
       for (int q = 0; q != int(queues.size()); ++q)
         if (const Item *item = head(state, q))
           step(state, q, *item, go);
+      for (size_t rank = 0; rank != program.size(); ++rank)
+        start(state, rank, go);
       if (moves != 0)
         continue;
       ++outcome.finals;
@@ -57,19 +63,40 @@ private:
     return &item;
   }
 
+  /// The next transfer of a rank starts, if it can.
+  template <typename Go> void start(const State &state, size_t rank, Go go) {
+    const size_t count = queues.size() + rank;
+    const auto n = size_t(state[count]);
+    if (n == program[rank].starts.size())
+      return;
+    const auto [queue, place] = program[rank].starts[n];
+    const int q = first[rank] + queue;
+    if (state[size_t(q)] != place || !head(state, q))
+      return;
+    State next = state;
+    ++next[count];
+    go(std::move(next));
+  }
+  /// Whether the head of a queue, a transfer, has started.
+  bool started(const State &state, int q) const {
+    const auto rank = size_t(queues[size_t(q)].first);
+    const auto found = startOf[rank].find({q - first[rank], int(state[size_t(q)])});
+    return found == startOf[rank].end() || found->second < int(state[queues.size() + rank]);
+  }
+
   template <typename Go> void step(const State &state, int q, const Item &item, Go go) {
     if (item.kind == Item::Kind::Pass) {
       State next = state;
       ++next[size_t(q)];
       return go(std::move(next));
     }
-    if (item.kind == Item::Kind::Recv)
+    if (item.kind == Item::Kind::Recv || !started(state, q))
       return; // its send takes it along
     const int from = queues[size_t(q)].first;
     const size_t begin = size_t(first[size_t(item.peer)]);
     for (size_t other = begin; other != begin + program[size_t(item.peer)].queues.size(); ++other) {
       const Item *met = head(state, int(other));
-      if (!met || met->kind != Item::Kind::Recv || met->peer != from)
+      if (!met || met->kind != Item::Kind::Recv || met->peer != from || !started(state, int(other)))
         continue;
       outcome.mismatched |= met->tag != item.tag;
       State next = state;
@@ -80,8 +107,9 @@ private:
   }
 
   const Program &program;
-  std::vector<int> first;                            // queue of each rank
-  std::vector<std::pair<int, const Queue *>> queues; // with their ranks
+  std::vector<int> first;                                  // queue of each rank
+  std::vector<std::pair<int, const Queue *>> queues;       // with their ranks
+  std::vector<std::map<std::pair<int, int>, int>> startOf; // of each rank: place in `starts`, by queue and place there
   Outcome outcome;
 };
 

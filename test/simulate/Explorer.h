@@ -9,7 +9,7 @@
 
 namespace pipec::explore {
 
-enum class Model : uint8_t { PerEdge, PerPair, Shared };
+enum class Model : uint8_t { PerEdge, PerPair, LaunchOrder, Shared };
 
 struct Item {
   enum class Kind : uint8_t { Pass, Send, Recv } kind = Kind::Pass;
@@ -21,6 +21,9 @@ using Queue = std::vector<Item>;
 /// queues[0] is the compute queue; the others are communicators.
 struct Rank {
   std::vector<Queue> queues = {{}};
+  /// Its sends and receives (queue and place in it) in the order in which they start, where that counts: each once it
+  /// is the head of its queue with its waits met, whether or not its peer is there.
+  std::vector<std::pair<int, int>> starts = {};
 };
 using Program = std::vector<Rank>;
 
@@ -32,7 +35,7 @@ struct Outcome {
 };
 
 /// All runs: in each state, any pass at the head of its queue whose waits are met may run, and any send with a receive
-/// at its peer, both at the heads of their queues with their waits met.
+/// at its peer, both at the heads of their queues with their waits met, and both started where starts have an order.
 Outcome explore(const Program &program);
 
 std::string text(const Program &program);

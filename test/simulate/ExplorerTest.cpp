@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 #include <random>
+#include <set>
 
 namespace pipec::explore {
 namespace {
@@ -129,6 +131,8 @@ Program programOf(const Sketch &sketch, Model model) {
       Item item{sends ? Item::Kind::Send : Item::Kind::Recv, peer, sends ? transfer.sent : transfer.expected};
       if (const int pass = sends ? transfer.producer : transfer.frees; pass >= 0)
         item.waits.emplace_back(0, passAt[size_t(pass)] + 1);
+      if (model == Model::LaunchOrder)
+        made.starts.emplace_back(queue, int(made.queues[size_t(queue)].size()));
       made.queues[size_t(queue)].push_back(item);
       at[{t, sends}] = {queue, int(made.queues[size_t(queue)].size())};
     }
@@ -152,28 +156,34 @@ plan::Variant variantOf(const Program &program, Random &random) {
     plan::Program &made = variant.programs.emplace_back();
     made.rank = int32_t(variant.programs.size()) - 1;
     std::map<std::pair<plan::Kind, int>, uint32_t> operations;
-    for (uint32_t q = 0; q != rank.queues.size(); ++q) {
+    std::vector<std::pair<int, int>> order; // of issue: queue and place
+    for (int q = 0; q != int(rank.queues.size()); ++q) {
       made.queues.push_back(
           {q == 0 ? plan::QueueKind::Device : plan::QueueKind::Communicator, plan::Priority::Compute});
-      for (const Item &item : rank.queues[q]) {
-        const plan::Kind kind = item.kind == Item::Kind::Pass   ? plan::Kind::Forward
-                                : item.kind == Item::Kind::Send ? plan::Kind::Send
-                                                                : plan::Kind::Recv;
-        auto [operation, isNew] = operations.try_emplace({kind, item.peer}, uint32_t(made.operations.size()));
-        if (isNew) {
-          const bool transfers = kind != plan::Kind::Forward;
-          // Costs and latencies of both ends are the same.
-          made.operations.push_back({kind, transfers ? plan::Payload::Forward : plan::Payload::None,
-                                     kind == plan::Kind::Recv ? 1 : 0, item.peer, transfers ? 2 : random.below(4),
-                                     transfers ? 1 : 0});
-          if (transfers)
-            made.rings.push_back({item.peer, kind == plan::Kind::Send ? plan::Direction::Send : plan::Direction::Recv});
-        }
-        made.instructions.push_back(
-            {operation->second, q, uint32_t(made.waits.size()), uint32_t(item.waits.size()), item.tag, 0});
-        for (const auto &[queue, count] : item.waits)
-          made.waits.push_back({uint32_t(queue), false, count, 0});
+      for (int i = 0; i != int(rank.queues[size_t(q)].size()) && (q == 0 || rank.starts.empty()); ++i)
+        order.emplace_back(q, i);
+    }
+    order.insert(order.end(), rank.starts.begin(), rank.starts.end());
+    variant.launchOrder |= !rank.starts.empty();
+    for (const auto &[q, i] : order) {
+      const Item &item = rank.queues[size_t(q)][size_t(i)];
+      const plan::Kind kind = item.kind == Item::Kind::Pass   ? plan::Kind::Forward
+                              : item.kind == Item::Kind::Send ? plan::Kind::Send
+                                                              : plan::Kind::Recv;
+      auto [operation, isNew] = operations.try_emplace({kind, item.peer}, uint32_t(made.operations.size()));
+      if (isNew) {
+        const bool transfers = kind != plan::Kind::Forward;
+        // Costs and latencies of both ends are the same.
+        made.operations.push_back({kind, transfers ? plan::Payload::Forward : plan::Payload::None,
+                                   kind == plan::Kind::Recv ? 1 : 0, item.peer, transfers ? 2 : random.below(4),
+                                   transfers ? 1 : 0});
+        if (transfers)
+          made.rings.push_back({item.peer, kind == plan::Kind::Send ? plan::Direction::Send : plan::Direction::Recv});
       }
+      made.instructions.push_back(
+          {operation->second, uint32_t(q), uint32_t(made.waits.size()), uint32_t(item.waits.size()), item.tag, 0});
+      for (const auto &[queue, count] : item.waits)
+        made.waits.push_back({uint32_t(queue), false, count, 0});
     }
     made.step = {{0, uint32_t(made.instructions.size()), 1}};
   }
@@ -191,7 +201,8 @@ struct Rules {
   bool fifoSends = true, fifoReceives = true, fifoPasses = true; // queues are served in order
   bool rendezvous = true;                                        // a send ends with its receive, not alone
   bool waits = true;
-  bool pairs = true; // what meets must match
+  bool pairs = true;  // what meets must match
+  bool starts = true; // where they have an order, transfers start in it
 };
 
 /// Runs whatever can run until nothing can.
@@ -203,6 +214,7 @@ public:
       for (const Queue &queue : rank.queues)
         done.back().emplace_back(queue.size());
     }
+    started.resize(program.size());
   }
 
   bool says() {
@@ -212,6 +224,10 @@ public:
         for (size_t q = 0; q != program[rank].queues.size(); ++q)
           for (size_t i = 0; i != program[rank].queues[q].size(); ++i)
             progress |= tryRun(rank, q, i);
+      for (size_t rank = 0; rank != program.size() && rules.starts; ++rank)
+        if (const auto &starts = program[rank].starts; started[rank].size() != starts.size())
+          if (const auto &[q, i] = starts[started[rank].size()]; ready(rank, size_t(q), size_t(i), false))
+            progress = started[rank].insert({q, i}).second;
     }
     for (const auto &rank : done)
       for (const auto &queue : rank)
@@ -221,7 +237,9 @@ public:
   }
 
 private:
-  bool ready(size_t rank, size_t q, size_t i) const {
+  bool ready(size_t rank, size_t q, size_t i, bool hasStarted = true) const {
+    if (hasStarted && rules.starts && q != 0 && !program[rank].starts.empty() && !started[rank].contains({q, i}))
+      return false;
     const Item &item = program[rank].queues[q][i];
     const bool fifo = item.kind == Item::Kind::Pass   ? rules.fifoPasses
                       : item.kind == Item::Kind::Send ? rules.fifoSends
@@ -270,19 +288,20 @@ private:
 
   const Program &program;
   const Rules rules;
-  std::vector<std::vector<std::vector<bool>>> done; // by rank, queue and item
+  std::vector<std::vector<std::vector<bool>>> done;   // by rank, queue and item
+  std::vector<std::set<std::pair<int, int>>> started; // by rank: transfers, by queue and place
   std::map<std::pair<int, int>, std::vector<int>> onTheWay;
   bool mismatched = false;
 };
 
-constexpr Model kModels[] = {Model::PerEdge, Model::PerPair, Model::Shared};
+constexpr Model kModels[] = {Model::PerEdge, Model::PerPair, Model::LaunchOrder, Model::Shared};
 
 TEST(Explorer, AgreesWithTheProof) {
   const int rounds = std::getenv("PIPEC_SOAK") ? 1'000'000 : 20'000;
   Random random(1);
   int run = 0, hang = 0;
   for (int round = 0; round != rounds; ++round) {
-    const Program program = programOf(random.sketch(), kModels[round % 3]);
+    const Program program = programOf(random.sketch(), kModels[round % 4]);
     const Outcome outcome = explore(program);
     const bool runs = outcome.ends && !outcome.mismatched;
     run += runs;
@@ -298,13 +317,75 @@ TEST(Explorer, AgreesWithTheProof) {
   EXPECT_GE(hang, rounds * 3 / 10);
 }
 
+// The same order of issue: what ends on one queue a rank ends in launch order, what ends in launch order ends where
+// each direction has a queue of its own; and no sooner the one than the other. The walk gives it of any plan.
+TEST(Explorer, LaunchOrderIsBetweenOneQueueAndOneForEachDirection) {
+  Random random(3);
+  int between = 0, stops = 0, longer = 0;
+  for (int round = 0; round != 5000; ++round) {
+    const Sketch sketch = random.sketch();
+    const uint64_t costs = uint64_t(random.below(1 << 30));
+    const auto took = [&](Model model, simulate::Launch launch) {
+      Random same(costs);
+      simulate::Result result;
+      simulate::Options options;
+      options.launch = launch;
+      const bool ends = simulate::simulate(variantOf(programOf(sketch, model), same), options, result).ok();
+      return ends ? result.makespan : std::numeric_limits<plan::Time>::max();
+    };
+    const plan::Time edge = took(Model::PerEdge, simulate::Launch::AsPlanned),
+                     order = took(Model::LaunchOrder, simulate::Launch::AsPlanned),
+                     shared = took(Model::Shared, simulate::Launch::AsPlanned);
+    ASSERT_LE(edge, order) << text(programOf(sketch, Model::LaunchOrder));
+    ASSERT_LE(order, shared) << text(programOf(sketch, Model::LaunchOrder));
+    ASSERT_EQ(took(Model::LaunchOrder, simulate::Launch::InAnyOrder), edge);
+    ASSERT_EQ(took(Model::LaunchOrder, simulate::Launch::InOrder), order);
+    ASSERT_EQ(took(Model::Shared, simulate::Launch::InOrder), shared); // one queue starts in order anyway
+    between += edge < order && order < shared;
+    stops += edge != std::numeric_limits<plan::Time>::max() && order == std::numeric_limits<plan::Time>::max();
+    longer += edge < order && order != std::numeric_limits<plan::Time>::max();
+  }
+  EXPECT_GT(between, 50);
+  EXPECT_GT(stops, 50);
+  EXPECT_GT(longer, 50);
+}
+
+// Each of three ranks sends twice to the next, then receives twice from the one before. The second send waits for its
+// queue, which the first one holds until the next rank receives; and that waits for its own second send to start.
+TEST(Explorer, ARingOfThreeStopsInLaunchOrderAlone) {
+  Sketch sketch;
+  sketch.ranks.resize(3);
+  for (int t = 0; t != 6; ++t) {
+    const int from = t / 2, to = (from + 1) % 3;
+    sketch.transfers.push_back({from, to, -1, -1, t, t});
+    sketch.ranks[size_t(from)].transfers.emplace_back(t, true);
+  }
+  for (int t = 0; t != 6; ++t)
+    sketch.ranks[size_t((t / 2 + 1) % 3)].transfers.emplace_back(t, false);
+  EXPECT_TRUE(explore(programOf(sketch, Model::PerEdge)).ends);
+  EXPECT_FALSE(explore(programOf(sketch, Model::LaunchOrder)).ends);
+  Random random(4);
+  const plan::Variant variant = variantOf(programOf(sketch, Model::LaunchOrder), random);
+  simulate::Options options;
+  simulate::Result result;
+  const Status status = simulate::simulate(variant, options, result);
+  EXPECT_EQ(status.code, Code::Check);
+  EXPECT_EQ(status.message.rfind("it stops in a cycle of 6 instructions, each waiting for the next:\n", 0), 0u)
+      << status.message;
+  for (const char *named : {"\n  rank 0: send F", "\n  rank 1: recv F", "\n  rank 2: send F"})
+    EXPECT_NE(status.message.find(named), std::string::npos) << status.message;
+  options.launch = simulate::Launch::InAnyOrder;
+  EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
+}
+
 TEST(Explorer, NoRuleIsIdle) {
   const std::map<std::string, Rules> without = {{"the order of sends", {.fifoSends = false}},
                                                 {"the order of receives", {.fifoReceives = false}},
                                                 {"the order of passes", {.fifoPasses = false}},
                                                 {"rendezvous", {.rendezvous = false}},
                                                 {"waits", {.waits = false}},
-                                                {"matching pairs", {.pairs = false}}};
+                                                {"matching pairs", {.pairs = false}},
+                                                {"the order of starts", {.starts = false}}};
   std::map<std::string, int> wrong;
   Random random(2);
   for (int round = 0; round != 3000; ++round) {

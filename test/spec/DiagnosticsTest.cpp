@@ -224,7 +224,8 @@ TEST(Diagnostics, theRest) {
             "4:12: error: recompute: stage 2 would keep the 5 bytes that it receives in place of an activation of 4: "
             "give tensors.recompute_input, or leave the stage out"},
            {"weights: fil", "4:10: error: weights: expected ordered, fill, found 'fil'; did you mean 'fill'?"},
-           {"communicator: 1", "4:15: error: communicator: expected per_edge, per_pair, shared, found '1'"},
+           {"communicator: 1",
+            "4:15: error: communicator: expected per_edge, per_pair, launch_order, shared, found '1'"},
            {"data_parallel: {degree: 8}",
             "4:25: error: data_parallel.degree: expected 1, found 8; more is not supported yet"},
            {"data_parallel: {collective: [a]}", "4:29: error: data_parallel.collective: expected a word, found a list"},

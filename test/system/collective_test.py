@@ -45,7 +45,7 @@ class CollectiveTest(ToolTest):
         return sums, epochs
 
     def test_each_rank_and_step_has_one(self):
-        for communicator in ("per_edge", "per_pair", "shared"):
+        for communicator in ("per_edge", "per_pair", "launch_order", "shared"):
             for mode in ("carry", "naive"):
                 with self.subTest(communicator, mode=mode):
                     trace = self.folder / "trace.json"

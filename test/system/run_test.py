@@ -38,7 +38,7 @@ class RunTest(ToolTest):
                 self.assertEqual(self.run_json(plan, "--steps", 3)["lost_steps"], 0)
 
     def test_every_queueing_of_transfers_runs(self):
-        for communicator in ("per_edge", "per_pair", "shared"):
+        for communicator in ("per_edge", "per_pair", "launch_order", "shared"):
             with self.subTest(communicator):
                 plan = self.compile(SPECS / "1f1b.yaml", communicator=communicator,
                                     costs__link="{latency: 50us, bandwidth: 10GB/s}", **SHORT)

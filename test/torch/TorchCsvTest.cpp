@@ -18,7 +18,8 @@
 namespace pipec::emit::test {
 namespace {
 
-constexpr const char *kCommunicators[] = {"per_edge", "per_pair", "shared"}; // in the order of Communicator
+constexpr const char *kCommunicators[] = {"per_edge", "per_pair", "launch_order",
+                                          "shared"}; // in the order of Communicator
 
 bool compiled(const std::string &schedule, int ranks, int microbatches, int perRank, const char *communicator,
               plan::Variant &variant, const char *costs = "") {
@@ -150,7 +151,8 @@ TEST(TorchCsv, OrdersEndByOrderAloneAsInTime) {
       schedule::OrderError error;
       if (!checkCells(cells, index, error))
         continue;
-      for (Communicator communicator : {Communicator::PerEdge, Communicator::PerPair, Communicator::Shared}) {
+      for (Communicator communicator :
+           {Communicator::PerEdge, Communicator::PerPair, Communicator::LaunchOrder, Communicator::Shared}) {
         OrderPrograms programs(cells, index, communicator);
         simulate::Result result;
         const bool inTime = simulate::simulate(programs.variant, {}, result).ok();

@@ -20,9 +20,11 @@ namespace pipec {
 namespace {
 
 emit::Communicator communicatorOf(const CommandOptions &options) {
-  return options.communicator == "per_edge"   ? emit::Communicator::PerEdge
-         : options.communicator == "per_pair" ? emit::Communicator::PerPair
-                                              : emit::Communicator::Shared;
+  for (const auto communicator :
+       {emit::Communicator::PerEdge, emit::Communicator::PerPair, emit::Communicator::LaunchOrder})
+    if (options.communicator == emit::name(communicator))
+      return communicator;
+  return emit::Communicator::Shared;
 }
 
 /// Says what is wrong with the file, the cell under a caret, and in JSON too where asked; the exit code.

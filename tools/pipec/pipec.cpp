@@ -157,12 +157,16 @@ const Subcommand kSubcommands[] = {
      pipec::schedulesCommand},
     {"verify", "check a plan or a PyTorch order: every rule, and that every run of it ends",
      "pipec compile specs/1f1b.yaml -o 1f1b.pipe && pipec verify 1f1b.pipe\n"
+     "pipec compile specs/1f1b.yaml -o 1f1b.pipe && pipec verify 1f1b.pipe --communicator=launch_order\n"
      "pipec compile specs/zb-v.yaml --emit=torch-csv -o order.csv && pipec verify order.csv --communicator=per_pair",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan, or an order file of torch.distributed.pipelining (compute_only or compute_comms)");
-       app.add_option("--communicator", options.communicator,
-                      "how an order's transfers queue: per_edge, per_pair or shared (default: shared)")
-           ->check(CLI::IsMember({"per_edge", "per_pair", "shared"}));
+       app.add_option(
+              "--communicator", options.communicator,
+              "how an order's transfers queue: per_edge, per_pair, launch_order or shared (default: shared); of "
+              "a plan, which says its own, launch_order: whether it ends, and in what time, where transfers start "
+              "in the order of issue (NCCL on GPUs)")
+           ->check(CLI::IsMember({"per_edge", "per_pair", "launch_order", "shared"}));
        json(app, options);
      },
      pipec::verifyCommand},

@@ -51,10 +51,6 @@ static std::vector<int64_t> epochsOf(const runtime::RunResult &run) {
   return epochs;
 }
 
-static const plan::Certificate &certificateOf(const Outcome &outcome) {
-  return outcome.plan->variants.front().certificate;
-}
-
 std::string toJson(const Outcome &outcome) {
   runtime::Lateness lateness = latenessOf(outcome), waits = permitWaitsOf(outcome);
   const runtime::RunResult &run = outcome.result.run;
@@ -67,9 +63,9 @@ std::string toJson(const Outcome &outcome) {
       {"started_at_ns", run.startedAt}, // of CLOCK_MONOTONIC
       {"step_ms", milliseconds(outcome.measured)},
       {"simulated_step_ms", milliseconds(outcome.simulated)},
-      {"predicted_ms", milliseconds(double(certificateOf(outcome).span))},
-      {"span_ms", milliseconds(double(certificateOf(outcome).span))},
-      {"makespan_ms", milliseconds(double(certificateOf(outcome).makespan))},
+      {"predicted_ms", milliseconds(double(outcome.predicted.span))},
+      {"span_ms", milliseconds(double(outcome.predicted.span))},
+      {"makespan_ms", milliseconds(double(outcome.predicted.makespan))},
       {"lateness_ms",
        {{"mean", milliseconds(lateness.mean())},
         {"p50", milliseconds(lateness.quantile(0.5))},
@@ -129,8 +125,8 @@ std::string toText(const Outcome &outcome) {
                         adapt.at("won_ms").get<double>());
   runtime::Lateness late = latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
-                      sum / double(outcome.measured.size()), milliseconds(double(certificateOf(outcome).span)),
-                      milliseconds(double(certificateOf(outcome).makespan)));
+                      sum / double(outcome.measured.size()), milliseconds(double(outcome.predicted.span)),
+                      milliseconds(double(outcome.predicted.makespan)));
   if (outcome.pace == runtime::Pace::Real) // there is no deadline to be late against
     return text + endText(outcome);
   text += fmt::format("lateness of an operation ({}): mean {:.4f} ms, median {:.4f}, p99 {:.4f}, max {:.4f}\n",

@@ -17,6 +17,10 @@ struct Place {
 /// A run that ended well, and what was predicted of it.
 struct Outcome {
   std::shared_ptr<const plan::Plan> plan;
+  /// Of the first variant, on the plan's network.
+  struct {
+    plan::Time span = 0, makespan = 0;
+  } predicted;
   runtime::Pace pace = runtime::Pace::Carry;
   std::string device, stage;
   int64_t asked = 0;   // steps

@@ -62,12 +62,16 @@ Status readNetwork(const std::string &path, int32_t ranks, runtime::RunOptions &
   return status;
 }
 
+/// The host starts transfers in any order, whatever a plan was proven for.
+constexpr simulate::Launch kLaunch = simulate::Launch::InAnyOrder;
+
 /// As the certificates say, or under a network (up to where it cuts a link).
 plan::Time longestStep(const plan::Plan &plan, const simulate::Scenario *network, int64_t steps) {
   plan::Time longest = 0;
   simulate::Options options;
   options.steps = steps;
   options.scenario = network;
+  options.launch = kLaunch;
   for (const plan::Variant &variant : plan.variants) {
     longest = std::max({longest, variant.certificate.makespan, variant.certificate.span});
     std::vector<plan::Time> times;
@@ -85,7 +89,7 @@ Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const 
     const int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
     stretches.push_back({&runtime::variantOf(plan, run.loaded, run.epochs[e].program), end - run.epochs[e].from});
   }
-  return simulate::stepTimes(stretches, network, times);
+  return simulate::stepTimes(stretches, network, times, kLaunch);
 }
 
 Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::LocalResult &result) {
@@ -149,6 +153,16 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
 Status gather(const Prepared &prepared, Outcome &outcome) {
   const runtime::RunResult &run = outcome.result.run;
   outcome.measured = runtime::measuredSteps(run.ranks, run.first, run.end);
+  const plan::Variant &first = prepared.plan->variants.front();
+  outcome.predicted = {first.certificate.span, first.certificate.makespan};
+  if (first.launchOrder) {
+    simulate::Options options;
+    options.launch = kLaunch;
+    simulate::Result result;
+    if (Status status = simulate::span(first, outcome.predicted.span, result, options); !status.ok())
+      return status;
+    outcome.predicted.makespan = result.makespan;
+  }
   return simulateRun(*prepared.plan, run, prepared.options.network.get(), outcome.simulated);
 }
 
