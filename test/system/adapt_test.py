@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, HANG, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, tool, until
+from support import BIN, HANG, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ControlledTest, ToolTest, tool, until
 from timing import judge
 
 # Larger k hide transfers that are slow.
@@ -35,31 +35,12 @@ def children_of(pid):
     return found
 
 
-class AdaptTest(ToolTest):
+class AdaptTest(ControlledTest):
     def plan(self, ranks=4):
         return self.compile(SPEC.format(ranks=ranks))
 
     def network(self):
         return SPECS / "networks" / "heavy.json"
-
-    def start(self, plan, *arguments):
-        control = self.folder / "control"
-        launcher, pids = self.launch(plan, "--json", "--control", control, *arguments)
-        return launcher, control, pids
-
-    def ask(self, control, *words, code=OK):
-        done = tool("piperun", "--control", control, *words)
-        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def status(self, control):
-        return json.loads(self.ask(control, "status", "--json").stdout)
-
-    def end(self, launcher, control):
-        self.ask(control, "stop")
-        out, messages = launcher.communicate(timeout=HANG)
-        self.assertEqual(launcher.returncode, OK, messages)
-        return json.loads(out), messages
 
     def test_a_slow_network_is_measured_and_answered(self):
         trace = self.folder / "trace.json"

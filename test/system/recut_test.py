@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import unittest
 
-from support import BIN, CHECK, HANG, INPUT, OK, RUN, SOURCE, SPECS, USAGE, ToolTest, until
+from support import BIN, CHECK, HANG, INPUT, OK, RUN, SOURCE, SPECS, USAGE, ControlledTest, until
 from timing import judge
 
 LIBRARY = BIN / "mlp.so"
@@ -30,17 +30,14 @@ provider: {hidden: 128, samples: 64, seed: 1, rate: 0.01, log: %s}
 """
 
 
-class RecutTest(ToolTest):
+class RecutTest(ControlledTest):
     def setUp(self):
         super().setUp()
-        self.control, self.states = self.folder / "control", self.folder / "states"
+        self.states = self.folder / "states"
 
     def start(self, plan, *arguments):
-        launcher, pids = self.launch(plan, "--json", "--adapt", "--control", self.control, "--steps", 1000000, *arguments)
+        launcher, _, pids = super().start(plan, "--adapt", "--steps", 1000000, *arguments)
         return launcher, pids
-
-    def status(self):
-        return json.loads(self.piperun("--control", self.control, "status", "--json").stdout)
 
     def measured(self, stages):
         until(lambda: len(self.status()["adapt"]["estimates"]["stages"]) == stages, "what every stage takes")
@@ -52,12 +49,6 @@ class RecutTest(ToolTest):
         """Plans anew until layers have moved."""
         before = self.status()["cut"]
         until(lambda: self.replan(spec, "--cut", "--gain", "0%") and self.status()["cut"] != before, "another cut")
-
-    def end(self, launcher):
-        self.piperun("--control", self.control, "stop")
-        out, messages = launcher.communicate(timeout=HANG)
-        self.assertEqual(launcher.returncode, OK, messages)
-        return json.loads(out), messages
 
     def manifest(self):
         return json.loads((self.states / "manifest.json").read_text())

@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, HANG, INPUT, OK, SPECS, ToolTest, until
+from support import BIN, HANG, INPUT, OK, SPECS, ControlledTest, ToolTest, until
 
 SPEC = SPECS / "replan.yaml"
 SLOWS_DOWN = SPECS / "networks" / "slows-down.json"
@@ -50,28 +50,18 @@ class VirtualTest(ToolTest):
         self.assertLess(run["total_ms"], 0.92 * min(run["fixed_ms"]))
 
 
-class BesideARunTest(ToolTest):
+class BesideARunTest(ControlledTest):
     def network(self):
         path = self.folder / "slow.json"
         path.write_text('{"scenario": 1, "default": {"bandwidth": "100GB/s"}, "links": [%s, %s]}' % (SLOW % (1, 2), SLOW % (2, 1)))
         return path
 
     def start(self, *arguments, plan=None):
-        control = self.folder / "control"
-        launcher, _ = self.launch(plan or self.compile(SPEC), "--json", "--control", control, "--steps", 100000, *arguments)
+        launcher, control, _ = super().start(plan or self.compile(SPEC), "--steps", 100000, *arguments)
         return launcher, control
-
-    def status(self, control):
-        return json.loads(self.piperun("--control", control, "status", "--json").stdout)
 
     def measured(self, control):
         until(lambda: len(self.status(control)["adapt"]["estimates"]["links"]) == 6, "estimates of all links")
-
-    def end(self, launcher, control):
-        self.piperun("--control", control, "stop")
-        out, messages = launcher.communicate(timeout=HANG)
-        self.assertEqual(launcher.returncode, OK, messages)
-        return json.loads(out), messages
 
     def replan(self, control, *arguments, **options):
         return json.loads(self.pipec("replan", SPEC, "--control", control, "--json", "--once", *arguments, **options).stdout)

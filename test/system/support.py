@@ -148,5 +148,33 @@ class ToolTest(unittest.TestCase):
         return path
 
 
+class ControlledTest(ToolTest):
+    """Runs with a control socket."""
+
+    def setUp(self):
+        super().setUp()
+        self.control = self.folder / "control"
+
+    def start(self, plan, *arguments):
+        """A run, once all ranks have met, its socket, and its pids by rank."""
+        launcher, pids = self.launch(plan, "--json", "--control", self.control, *arguments)
+        return launcher, self.control, pids
+
+    def ask(self, control, *words, code=OK):
+        done = tool("piperun", "--control", control, *words)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def status(self, control=None):
+        return json.loads(self.ask(control or self.control, "status", "--json").stdout)
+
+    def end(self, launcher, control=None):
+        """Its JSON and its messages."""
+        self.ask(control or self.control, "stop")
+        out, messages = launcher.communicate(timeout=HANG)
+        self.assertEqual(launcher.returncode, OK, messages)
+        return json.loads(out), messages
+
+
 def sets(settings):
     return [part for key, value in settings.items() for part in ("--set", f"{key.replace('__', '.')}={value}")]

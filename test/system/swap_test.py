@@ -9,7 +9,7 @@ import stat
 import statistics
 import unittest
 
-from support import CHECK, HANG, INPUT, OK, RUN, SOAK, USAGE, ToolTest, tool
+from support import CHECK, HANG, INPUT, OK, RUN, SOAK, USAGE, ControlledTest
 from timing import judge
 
 STEPS = 3000 if SOAK else 300
@@ -41,23 +41,9 @@ variants: [{}, {pipeline: {microbatch_size: 4}}, {pipeline: {microbatch_size: 2}
 """
 
 
-class SwapTest(ToolTest):
+class SwapTest(ControlledTest):
     def variants(self, ranks):
         return self.compile(SPEC.format(ranks=ranks, microbatches=ranks))
-
-    def start(self, plan, *arguments):
-        """A run with a control socket, once all ranks have met; and their pids."""
-        control = self.folder / "control"
-        launcher, pids = self.launch(plan, "--json", "--control", control, *arguments)
-        return launcher, control, pids
-
-    def ask(self, control, *words, code=OK):
-        done = tool("piperun", "--control", control, *words)
-        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def status(self, control):
-        return json.loads(self.ask(control, "status", "--json").stdout)
 
     def check(self, trace, steps, microbatches):
         """{step: epoch}, after all that must hold of a trace does; microbatches: how many a step has, by its epoch."""
