@@ -201,7 +201,8 @@ const Subcommand kSubcommands[] = {
        app.add_option("--check", options.check, "a plan: only say whether plans of the spec may run in its place")
            ->check(pipec::fileName())
            ->excludes(control);
-       app.add_option("--every", options.every, "from one round to the next, unless a link or a rank changes (default: 10s)");
+       app.add_option("--every", options.every,
+                      "from one round to the next, unless a link or a rank changes (default: 10s)");
        app.add_option("--gain", options.gain, "that a step must gain at least, for a plan to be loaded (default: 2%)");
        app.add_flag("--cut", options.cut,
                     "move layers between stages too where that pays, through a checkpoint between two steps: the run "
