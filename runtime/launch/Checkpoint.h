@@ -36,6 +36,7 @@ struct Manifest {
 
   bool ofLayers() const { return stages.empty(); }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, step, stages, files)
 
 /// Where a stage writes a state. The path is provisional until finishState().
 std::string statePath(const std::string &folder, const StateOf &of);

@@ -19,10 +19,6 @@ constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
-Message toJson(const Manifest &manifest) {
-  return {{"step", manifest.step}, {"stages", manifest.stages}, {"files", manifest.files}};
-}
-
 } // namespace
 
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
@@ -170,7 +166,7 @@ void Controller::listening(Member &member, const Message &message) {
   for (const Member &m : members)
     table["endpoints"].push_back(m.endpoint);
   if (setup.resume)
-    table["checkpoint"] = toJson(*setup.resume);
+    table["checkpoint"] = *setup.resume;
   broadcast(table);
 }
 
@@ -270,7 +266,7 @@ void Controller::saved(int32_t rank, const Message &message) {
   states.erase(step);
   if (recuts) {
     timer.cancel();
-    broadcast({{"type", "layers"}, {"checkpoint", toJson(manifest)}});
+    broadcast({{"type", "layers"}, {"checkpoint", manifest}});
   }
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }

@@ -30,15 +30,6 @@ const char *nameOf(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM";
 
 namespace {
 
-/// What a controller's message says of a checkpoint.
-Manifest checkpointOf(const Message &said) {
-  Manifest checkpoint;
-  checkpoint.step = said.at("step");
-  checkpoint.stages = said.at("stages").get<std::vector<std::vector<int32_t>>>();
-  checkpoint.files = said.at("files").get<std::vector<StateFile>>();
-  return checkpoint;
-}
-
 class Worker {
 public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
@@ -235,7 +226,7 @@ Status Worker::prepareRun(Gathering gathering) {
     programs[int64_t(v)] = {std::move(made.variants[v]), plan};
   first = table.at("first");
   if (table.contains("checkpoint"))
-    if (status = held.load(checkpointOf(table.at("checkpoint"))); !status.ok())
+    if (status = held.load(table.at("checkpoint").get<Manifest>()); !status.ok())
       return Status::run(fmt::format("rank {}: {}", identity.rank, status.message));
   permits = std::make_unique<Permits>(
       identity.rank, first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
@@ -294,7 +285,7 @@ bool Worker::recut(int64_t step, const std::shared_ptr<const plan::Plan> &next) 
     return false;
   Status status = held.make(next);
   if (status.ok())
-    status = held.load(checkpointOf(all->at("checkpoint")));
+    status = held.load(all->at("checkpoint").get<Manifest>());
   if (!status.ok())
     failure.raise(
         Status::run(fmt::format("rank {}: layers cut anew after {} steps: {}", identity.rank, step, status.message)));

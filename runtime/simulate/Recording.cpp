@@ -65,7 +65,7 @@ void Recording::prepareEnds() {
 
 Status Recording::run(const plan::Variant &of, Options options) {
   prepare(of, options.steps);
-  if (options.launch == Launch::AsPlanned ? of.launchOrder : options.launch == Launch::InOrder)
+  if (startsInOrder(of, options.launch))
     prepareEnds();
   measured = false;
   // Events come in the order of each queue.

@@ -40,6 +40,9 @@ struct Event {
 /// started, whether or not its peer has. So NCCL does with several communicators on a GPU (2.26 and newer, under
 /// NCCL_LAUNCH_ORDER_IMPLICIT=1). A transfer starts when both its ends have.
 enum class Launch : uint8_t { AsPlanned, InAnyOrder, InOrder };
+inline bool startsInOrder(const plan::Variant &variant, Launch launch) {
+  return launch == Launch::AsPlanned ? variant.launchOrder : launch == Launch::InOrder;
+}
 
 struct Options {
   int64_t steps = 1;

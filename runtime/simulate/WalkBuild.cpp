@@ -12,8 +12,7 @@ using plan::Operation;
 using plan::Program;
 
 Walk::Walk(const plan::Variant &variant, const Options &options)
-    : variant(variant), options(options),
-      inOrder(options.launch == Launch::AsPlanned ? variant.launchOrder : options.launch == Launch::InOrder) {
+    : variant(variant), options(options), inOrder(startsInOrder(variant, options.launch)) {
   result.ranks.resize(variant.programs.size());
   live.resize(variant.programs.size());
   size_t queueCount = 0, instructionCount = 0, waitCount = 0;

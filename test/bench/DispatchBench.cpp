@@ -5,6 +5,7 @@
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/stage/HostStage.h"
 #include "test/runtime/Plans.h"
+#include "test/runtime/Unsaved.h"
 
 #include <benchmark/benchmark.h>
 
@@ -16,17 +17,9 @@ namespace {
 constexpr int64_t kSteps = 20; // of a run
 
 /// Operations that do nothing, on the host device.
-class EmptyStage final : public HostStage {
+class EmptyStage final : public test::Unsaved<HostStage> {
 public:
-  using HostStage::HostStage;
-  void gradientNorm(QueueId, const Label &, Slot) override {}
-  void setGlobalNorm(QueueId, const Label &, Slot) override {}
-  Status save(const std::string &, int64_t) override { return {}; }
-  Status load(const std::string &, int64_t) override { return {}; }
-  bool savesLayers() const override { return false; }
-  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  StageMemory memory() const override { return {}; }
+  using Unsaved::Unsaved;
 
   Span run(const HostWork &work, plan::Time ready) override {
     benchmark::DoNotOptimize(work.microbatch());
@@ -35,7 +28,7 @@ public:
 };
 
 /// Takes what is issued and forgets it: what remains is the interpreter's own work.
-class Nothing final : public Device, public Transport, public Stage {
+class Nothing final : public Device, public Transport {
 public:
   void wait(QueueId, QueueId, int64_t count) override { benchmark::DoNotOptimize(count); }
   bool synchronize(QueueId, int64_t) override { return true; }
@@ -49,19 +42,15 @@ public:
   void send(QueueId, const Label &label, Slot) override { take(label); }
   void recv(QueueId, const Label &label, Slot) override { take(label); }
   void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
-  void issue(QueueId, const Label &label, const StageSlots &) override { take(label); }
-  void gradientNorm(QueueId, const Label &, Slot) override {}
-  void setGlobalNorm(QueueId, const Label &, Slot) override {}
-  Status save(const std::string &, int64_t) override { return {}; }
-  Status load(const std::string &, int64_t) override { return {}; }
-  bool savesLayers() const override { return false; }
-  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  StageMemory memory() const override { return {}; }
 
 private:
   static void take(const Label &label) { benchmark::DoNotOptimize(label.microbatch); }
   std::vector<std::unique_ptr<std::byte[]>> blocks;
+};
+
+class NothingStage final : public test::Unsaved<Stage> {
+public:
+  void issue(QueueId, const Label &label, const StageSlots &) override { benchmark::DoNotOptimize(label.microbatch); }
 };
 
 /// The same program for so many steps.
@@ -106,7 +95,7 @@ void report(benchmark::State &state, const plan::Program &program) {
 
 void byHand(benchmark::State &state) {
   plan::Program program = makeProgram(1, 0, int32_t(state.range(0)));
-  Nothing nothing;
+  NothingStage nothing;
   Stage &stage = nothing;
   benchmark::DoNotOptimize(&stage);
   const plan::Operation *operations = program.operations.data();
@@ -125,9 +114,10 @@ void byHand(benchmark::State &state) {
 void issued(benchmark::State &state) {
   plan::Program program = makeProgram(3, 1, int32_t(state.range(0)));
   Nothing nothing;
+  const std::unique_ptr<Stage> stage = std::make_unique<NothingStage>();
   Steps steps(prepare(program, nothing), kSteps);
   for (auto _ : state) {
-    Interpreter interpreter(nothing, nothing, nothing, program.queues.size());
+    Interpreter interpreter(nothing, nothing, stage, program.queues.size());
     interpreter.run(steps, 0);
   }
   report(state, program);
@@ -141,7 +131,7 @@ void run(benchmark::State &state, bool trace) {
     state.PauseTiming();
     Failure failure;
     auto device = std::make_unique<HostDevice>(program, clock, failure, trace);
-    EmptyStage stage(*device);
+    const std::unique_ptr<Stage> stage = std::make_unique<EmptyStage>(*device);
     Steps steps(prepare(program, *device), kSteps);
     Interpreter interpreter(*device, nothing, stage, program.queues.size());
     device->start();

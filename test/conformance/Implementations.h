@@ -7,6 +7,8 @@
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
 #include <map>
@@ -128,6 +130,26 @@ protected:
     if (!this->GetParam().missing.empty())
       GTEST_SKIP() << this->GetParam().name << ": " << this->GetParam().missing;
   }
+};
+
+/// A suite over stages, with an empty folder that is gone after each test.
+class StageSuite : public Conformance<StageImplementation> {
+protected:
+  void SetUp() override {
+    Conformance::SetUp();
+    if (IsSkipped())
+      return;
+    std::string name = testing::TempDir() + "pipec-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    if (!folder.empty())
+      std::filesystem::remove_all(folder, ignored);
+  }
+
+  std::filesystem::path folder;
 };
 
 inline void PrintTo(const DeviceImplementation &i, std::ostream *out) { *out << i.name; }

@@ -21,23 +21,8 @@ using Cut = std::vector<int32_t>;
 constexpr int64_t kMicrobatches = 3;
 constexpr int32_t kLayers = 6;
 
-class RecutConformance : public Conformance<StageImplementation> {
+class RecutConformance : public StageSuite {
 protected:
-  void SetUp() override {
-    Conformance::SetUp();
-    if (IsSkipped())
-      return;
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::replace(name.begin(), name.end(), '/', '-');
-    folder = std::filesystem::temp_directory_path() / ("pipec-" + name + "-" + std::to_string(getpid()));
-    std::filesystem::create_directory(folder);
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    if (!folder.empty())
-      std::filesystem::remove_all(folder, ignored);
-  }
-
   plan::Plan planOf(const Cut &cut) const {
     Pipeline pipeline;
     pipeline.ranks = int32_t(cut.size());
@@ -134,8 +119,6 @@ protected:
   void load(Model &model, const std::string &state, int64_t steps) {
     model.eachLayer([&](Stage &stage, int32_t layer) { return stage.loadLayer(layer, pathOf(state, layer), steps); });
   }
-
-  std::filesystem::path folder;
 };
 
 TEST_P(RecutConformance, AModelThatIsCutAnewTrainsOnAsIfItHadNotBeen) {

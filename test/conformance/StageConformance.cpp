@@ -17,11 +17,11 @@ namespace {
 constexpr int64_t kMicrobatches = 4;
 using Data = std::vector<std::byte>;
 
-class StageConformance : public Conformance<StageImplementation> {
+class StageConformance : public StageSuite {
 protected:
   void SetUp() override {
-    Conformance::SetUp();
-    if (IsSkipped())
+    StageSuite::SetUp();
+    if (IsSkipped() || HasFatalFailure())
       return;
     Pipeline pipeline;
     pipeline.ranks = 3;
@@ -34,15 +34,6 @@ protected:
       for (Kind kind : {Kind::BackwardInput, Kind::BackwardWeight})
         program.operations.push_back({kind, plan::Payload::None, program.rank, -1, 0, 0, 0, 0, 0});
     ASSERT_TRUE(plan::providerOf(GetParam().provider, made.provider).ok());
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::replace(name.begin(), name.end(), '/', '-');
-    folder = std::filesystem::temp_directory_path() / ("pipec-" + name + "-" + std::to_string(getpid()));
-    std::filesystem::create_directory(folder);
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    if (!folder.empty())
-      std::filesystem::remove_all(folder, ignored);
   }
 
   /// One stage and its transfer buffers.
@@ -103,7 +94,6 @@ protected:
   std::string path(const char *name) const { return (folder / name).string(); }
 
   plan::Plan made;
-  std::filesystem::path folder;
 };
 
 TEST_P(StageConformance, EveryCallCountsOne) {

@@ -4,6 +4,7 @@
 #include "runtime/interpreter/Interpreter.h"
 #include "test/plan/MakePlan.h"
 #include "test/runtime/Plans.h"
+#include "test/runtime/Unsaved.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -72,20 +73,12 @@ private:
   std::vector<std::unique_ptr<std::byte[]>> blocks;
 };
 
-class TapedStage final : public Stage {
+class TapedStage final : public test::Unsaved<Stage> {
 public:
   explicit TapedStage(Tape &tape) : tape(tape) {}
-  void gradientNorm(QueueId, const Label &, Slot) override {}
-  void setGlobalNorm(QueueId, const Label &, Slot) override {}
   void issue(QueueId q, const Label &label, const StageSlots &slots) override {
     tape.add(q, label, slots.in, slots.out);
   }
-  Status save(const std::string &, int64_t) override { return {}; }
-  Status load(const std::string &, int64_t) override { return {}; }
-  bool savesLayers() const override { return false; }
-  Status saveLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  Status loadLayer(int32_t, const std::string &, int64_t) override { return {}; }
-  StageMemory memory() const override { return {}; }
 
 private:
   Tape &tape;

@@ -30,10 +30,8 @@ class Browser:
     def __init__(self, width=1440, height=900, dark=False):
         chromium, driver = find()
         self.profile = tempfile.TemporaryDirectory(prefix="pipec-browser-", ignore_cleanup_errors=True)
-        self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.start(driver)
         try:
-            port = next(line for line in self.driver.stdout if "successfully on port" in line).rstrip(".\n").rsplit(" ", 1)[1]
-            self.base = f"http://127.0.0.1:{port}/session"
             arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars",
                          "--force-device-scale-factor=1", "--no-first-run", f"--user-data-dir={self.profile.name}",
                          f"--window-size={width},{height}", *(["--force-dark-mode"] if dark else [])]
@@ -48,6 +46,22 @@ class Browser:
         except BaseException:
             self.close()
             raise
+
+    def start(self, driver):
+        """The driver takes a free port of IPv4 and ends where somebody has that of IPv6: then again."""
+        for _ in range(8):
+            self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            said = []
+            for line in self.driver.stdout:
+                said.append(line)
+                if "successfully on port" in line:
+                    port = line.rstrip(".\n").rsplit(" ", 1)[1]
+                    self.base = f"http://127.0.0.1:{port}/session"
+                    return
+            self.driver.wait()
+            self.driver.stdout.close()
+        self.profile.cleanup()
+        raise RuntimeError("chromedriver did not start: " + "".join(said))
 
     def __enter__(self):
         return self
