@@ -2,7 +2,7 @@
 // was cut anew, layer by layer, and made again for another cut.
 #pragma once
 
-#include "runtime/launch/Backend.h"
+#include "runtime/backend/Backend.h"
 #include "runtime/launch/Checkpoint.h"
 
 #include <memory>

@@ -1,8 +1,8 @@
 #include "runtime/launch/Worker.h"
 
+#include "runtime/backend/Backend.h"
 #include "runtime/device/Clock.h"
 #include "runtime/interpreter/Interpreter.h"
-#include "runtime/launch/Backend.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
 #include "runtime/launch/HeldStage.h"

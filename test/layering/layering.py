@@ -13,7 +13,7 @@ import sys
 
 RUNTIME = ["runtime/plan", "runtime/simulate", "runtime/trace"]
 RUNTIME_REST = ["runtime/device", "runtime/transport", "runtime/stage", "runtime/interpreter", "runtime/adapt",
-                "runtime/launch"]
+                "runtime/backend", "runtime/launch"]
 ALL = ["runtime", "dialects", "compiler", "tools", "test"]
 
 
@@ -59,8 +59,8 @@ EXCEPTIONS = [
 # Narrower than folders: what runs a rank names no class of one kind of device. All but the factory of each kind, and
 # where processes meet: launch's own sockets are those of the host's meeting, whatever carries the payloads.
 KINDS = re.compile(r"runtime/(device|transport|stage)/(host|cuda|nccl|ipc)/|runtime/stage/(HostStage|MakeStage)\.h$")
-NAMES_NO_KIND = ("runtime/launch/", "runtime/interpreter/")
-MAKES_A_KIND = re.compile(r"runtime/launch/[A-Z]\w+Backend\.cpp$")
+NAMES_NO_KIND = ("runtime/backend/", "runtime/launch/", "runtime/interpreter/")
+MAKES_A_KIND = re.compile(r"runtime/backend/[A-Z]\w+Backend\.cpp$")
 MEETING = re.compile(r"runtime/transport/host/(Door|Handshake|Meeting|Socket)\.h$")
 
 LIBRARIES = {
@@ -102,7 +102,7 @@ def problem(file, quote, included):
     folders, libraries = TABLE[own]
     first = included.split("/")[0]
     if file.startswith(NAMES_NO_KIND) and KINDS.match(included) and not (MAKES_A_KIND.match(file) or MEETING.match(included)):
-        return "this is of one kind of device; runtime/launch/Backend.h has what launch knows of it"
+        return "this is of one kind of device; runtime/backend/Backend.h has what launch knows of it"
     if first in ALL and quote == '"':
         allowed = [own, *folders, *(what for who, what in EXCEPTIONS if file.startswith(who))]
         if any(inside(included, each) for each in allowed):
@@ -190,7 +190,7 @@ def itself():
     right = [
         ("runtime/plan/Load.cpp", '"', "runtime/plan/Plan.h"), ("runtime/plan/Load.cpp", "<", "zlib.h"),
         ("runtime/launch/Local.cpp", '"', "runtime/transport/host/Meeting.h"), ("runtime/launch/Local.cpp", "<", "sys/wait.h"),
-        ("runtime/launch/HostBackend.cpp", '"', "runtime/device/host/HostDevice.h"),
+        ("runtime/backend/HostBackend.cpp", '"', "runtime/device/host/HostDevice.h"),
         ("runtime/launch/Report.h", '"', "runtime/device/Recorder.h"),
         ("compiler/schedule/model/Problem.cpp", '"', "runtime/plan/Limits.h"),
         ("dialects/pipe/PipeOps.cpp", '"', "runtime/plan/Kinds.h"),

@@ -1,7 +1,7 @@
 // The backend of the host: the host device, a transport over sockets, and stages that run on the device's thread.
+#include "runtime/backend/Backend.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/device/host/Punctual.h"
-#include "runtime/launch/Backend.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/transport/host/HostTransport.h"
 

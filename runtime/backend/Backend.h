@@ -3,13 +3,14 @@
 // is made: for the host in HostBackend.cpp.
 #pragma once
 
+#include "runtime/backend/RunOptions.h"
 #include "runtime/device/Failure.h"
 #include "runtime/device/Layout.h"
 #include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
-#include "runtime/launch/Worker.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
+#include "runtime/transport/host/Meeting.h"
 
 #include <memory>
 #include <optional>

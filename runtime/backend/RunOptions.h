@@ -1,0 +1,36 @@
+// What a run was asked for.
+#pragma once
+
+#include "runtime/device/Pace.h"
+#include "runtime/interpreter/CallPoint.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/simulate/Scenario.h"
+
+#include <memory>
+#include <string>
+
+namespace pipec::runtime {
+
+/// What all processes of a run have in common.
+struct RunOptions {
+  int64_t steps = 1;
+  std::string stage = "synthetic";                   // what computes (runtime/stage/MakeStage.h)
+  Pace pace = Pace::Carry;                           // Real for every stage but the synthetic one
+  plan::Time deadline = 0;                           // picoseconds that a wait may last; 0: no limit
+  plan::Time rendezvous = 0;                         // picoseconds until all processes must have met; 0: no limit
+  bool trace = false;                                // whether events are reported to the controller
+  std::string ownTrace;                              // the file to which the process writes its events; empty: none
+  int32_t attempt = 0;                               // how often a launcher has started all processes before
+  std::string checkpoint;                            // folder; empty: none
+  int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
+  std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
+  bool realNetwork = false; // whether transfers take what the sockets take; without a scenario only
+  bool measure = false;     // whether processes keep what they measure, for the controller to ask for
+  std::string keepsCut = "the run has no --checkpoint"; // why no layer can move to another stage; empty: they can
+  std::vector<std::vector<CallPoint>> calls;            // of the plan's variants, by rank; empty: their beginnings
+
+  /// The most bytes that a transfer carries.
+  plan::Bytes payload() const { return network || realNetwork ? INT64_MAX : payloadLimit(pace); }
+};
+
+} // namespace pipec::runtime
