@@ -1,6 +1,6 @@
 // What a rank runs on: a kind of device with the transport and the stage that belong to it. A process has one backend.
 // Launch, reports and the watchdog know this interface alone. The classes of one kind are named only where the backend
-// is made: for the host in HostBackend.cpp.
+// is made: for the host in HostBackend.cpp, for GPUs in CudaBackend.cpp.
 #pragma once
 
 #include "runtime/backend/RunOptions.h"
@@ -8,11 +8,13 @@
 #include "runtime/device/Layout.h"
 #include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
+#include "runtime/interpreter/TransferMemory.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
 #include "runtime/transport/host/Meeting.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,16 +25,29 @@ class Backend {
 public:
   virtual ~Backend() = default;
 
-  // Called before the first step, in this order, once each; makeStage() also between two steps, for another cut.
+  // Called before the first step, in this order, once each; makeStage() also between two steps, for another cut. All
+  // but overdue() and head() by the thread that issues.
 
-  /// The device exists from the beginning. Memory may be allocated; nothing runs before start().
+  /// Makes the device ready: memory may be allocated. Code::Run if this process cannot have one.
+  virtual Status open() { return {}; }
+  /// The device exists from the beginning. Nothing runs before start().
   virtual Device &device() = 0;
   /// Makes the stage that RunOptions::stage names for a plan, which outlives it: the context's, or one of another cut
   /// of the model. One at a time. Free it only at rest, or after a run that ended well: after a failure some of its
   /// work may still run.
   virtual Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) = 0;
-  /// Makes the transport over the connections of a meeting. The backend owns it.
+  /// Makes the transport, over the connections of a meeting if it needs any. The backend owns it.
   virtual Transport &connect(Sockets sockets) = 0;
+  /// What all other ranks must know of this one before it can exchange data with them, and what they said, by rank.
+  /// Null: nothing, of any rank; then accept() is not called. `memory` is where transfers come from and go to.
+  virtual nlohmann::json offer(const TransferMemory &memory) {
+    (void)memory;
+    return nullptr;
+  }
+  virtual Status accept(const nlohmann::json &offers, TransferMemory &memory) {
+    (void)offers, (void)memory;
+    return {};
+  }
   /// Lets everything run. `at`: the nanosecond of CLOCK_MONOTONIC that is time 0, the same instant on all ranks.
   virtual void start(int64_t at) = 0;
 
@@ -45,7 +60,7 @@ public:
   virtual std::string head(QueueId queue) const = 0;
   /// An instruction that has waited for longer than `limit`, and for whom; nothing if there is none. Call it on the
   /// thread of the io_context.
-  virtual std::optional<std::string> overdue(plan::Time limit) const = 0;
+  virtual std::optional<std::string> overdue(plan::Time limit) = 0;
 
   // Called only while all that was issued has completed.
 
@@ -66,8 +81,11 @@ struct BackendContext {
   Meter &meter; // hears what is measured, if the options want that
 };
 
-/// Makes the backend; there is one kind so far, the host. Call it before threads are started: it makes threads that
-/// start later wake on time.
+/// Makes the backend that the options name: the host's or CUDA's. Call it before threads are started: it makes threads
+/// that start later wake on time.
 std::unique_ptr<Backend> makeBackend(const BackendContext &context);
+
+/// Whether ranks exchange data over connections of their own, which they then make when they meet.
+bool needsSockets(const RunOptions &options);
 
 } // namespace pipec::runtime

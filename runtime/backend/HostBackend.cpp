@@ -1,5 +1,5 @@
 // The backend of the host: the host device, a transport over sockets, and stages that run on the device's thread.
-#include "runtime/backend/Backend.h"
+#include "runtime/backend/Kinds.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/device/host/Punctual.h"
 #include "runtime/stage/MakeStage.h"
@@ -39,11 +39,14 @@ public:
     clock = Clock(at);
     sockets->start();
     host.start();
+    started = true;
   }
 
   void rest() override { sockets->rest(); }
   std::string head(QueueId queue) const override { return host.describeHead(queue); }
-  std::optional<std::string> overdue(plan::Time limit) const override { return sockets->overdue(limit); }
+  std::optional<std::string> overdue(plan::Time limit) override {
+    return started ? sockets->overdue(limit) : std::nullopt;
+  }
   std::vector<Recorder> recorders() const override { return host.recorders(); }
   std::vector<trace::Event> takeEvents() override { return host.takeEvents(); }
 
@@ -52,11 +55,12 @@ private:
   Clock clock{Clock::monotonic()};
   HostDevice host;
   std::optional<HostTransport> sockets;
+  std::atomic<bool> started{false};
 };
 
 } // namespace
 
-std::unique_ptr<Backend> makeBackend(const BackendContext &context) {
+std::unique_ptr<Backend> makeHostBackend(const BackendContext &context) {
   bePunctual();
   return std::make_unique<HostBackend>(context);
 }

@@ -13,7 +13,8 @@ namespace pipec::runtime {
 struct Stream {
   struct Item {
     const plan::Operation *operation;
-    const Slot *in;  // of the first trip's microbatch, in a table of all microbatches; null: none
+    const Slot *in;  // of the first trip's microbatch, in a table of all microbatches; null: none. Of a send: the
+                     // receiver's slot, empty where that memory cannot be reached from here
     const Slot *out; // likewise; of a transfer: its slot
     QueueId queue;
     uint32_t firstWait;

@@ -3,6 +3,7 @@
 #include "runtime/interpreter/Executable.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <tuple>
 
@@ -19,7 +20,8 @@ Direction directionOf(const plan::Operation &op) { return op.kind == Kind::Send 
 } // namespace
 
 Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
-                        const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result) {
+                        const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result,
+                        const plan::Variant *variant) {
   std::vector<uint32_t> queueOf;
   Status status = layout.map(program, queueOf);
   if (!status.ok())
@@ -51,7 +53,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     if (segment.count > 0 && segment.trips > 0)
       stream.segments.push_back(segment);
   stream.executed = plan::executed(program);
-  status = made->findSlots(memory);
+  status = made->findSlots(memory, variant);
   if (!status.ok())
     return status;
   made->divide(layout.queues.size());
@@ -119,12 +121,15 @@ void Executable::findPauses() {
 
 /// A receive's consumer is the computation that takes what arrived, a send's producer the one that yields it: both are
 /// of the same stage and microbatch.
-Status Executable::findSlots(const TransferMemory &memory) {
+Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *variant) {
   struct Ring {
     TransferMemory::Region region;
     plan::Bytes slotBytes = 0;
     uint32_t size = 1;
-    int64_t used = 0; // transfers of the step so far
+    int64_t used = 0;               // transfers of the step so far
+    TransferMemory::Region landing; // of sends: the peer's ring, if that can be reached from here
+    plan::Bytes landingBytes = 0;   // of its slots
+    uint32_t landingSize = 1;
   };
   std::map<std::pair<int32_t, Direction>, Ring> rings;
   for (const plan::Ring &r : program.rings) {
@@ -134,6 +139,18 @@ Status Executable::findSlots(const TransferMemory &memory) {
     Status status = memory.find(program, r, ring.region);
     if (!status.ok())
       return status;
+    if (!variant || r.direction != Direction::Send || !memory.landing(r.peer).data)
+      continue;
+    ring.landing = memory.landing(r.peer);
+    for (const plan::Ring &theirs : variant->programs[size_t(r.peer)].rings)
+      if (theirs.peer == program.rank && theirs.direction == Direction::Recv) {
+        ring.landingBytes = memory.slotBytes(theirs);
+        ring.landingSize = theirs.size;
+      }
+    if (ring.landingBytes * ring.landingSize > ring.landing.bytes)
+      return Status::check(fmt::format("rank {}: the plan's transfers to rank {} need {} bytes there, this run has "
+                                       "allocated {}",
+                                       program.rank, r.peer, ring.landingBytes * ring.landingSize, ring.landing.bytes));
   }
 
   using Key = std::tuple<int32_t, Payload, Direction>; // the stage on this side, what it is, where it goes
@@ -147,26 +164,38 @@ Status Executable::findSlots(const TransferMemory &memory) {
     ofOperation[o] = {table, &rings.at({op.peer, directionOf(op)})};
   }
   tables.resize(tableOf.size());
+  landings.resize(tableOf.size());
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
     plan::Step step = cursor.at();
     if (!plan::isTransfer(step.operation->kind))
       continue;
     auto [table, ring] = ofOperation[step.instruction->operation];
     size_t microbatch = size_t(step.microbatch());
-    if (tables[table].size() <= microbatch)
+    if (tables[table].size() <= microbatch) {
       tables[table].resize(microbatch + 1);
-    tables[table][microbatch] = {ring->region.data + (ring->used++ % ring->size) * ring->slotBytes,
-                                 memory.carried(step.operation->bytes)};
+      landings[table].resize(microbatch + 1);
+    }
+    const plan::Bytes bytes = memory.carried(step.operation->bytes);
+    tables[table][microbatch] = {ring->region.data + (ring->used % ring->size) * ring->slotBytes, bytes};
+    if (ring->landing.data)
+      landings[table][microbatch] = {ring->landing.data + (ring->used % ring->landingSize) * ring->landingBytes, bytes};
+    ++ring->used;
   }
 
-  auto slots = [&](const Stream::Item &item, Payload of, Direction direction) -> const Slot * {
+  auto slotsIn = [&](const std::vector<std::vector<Slot>> &all, const Stream::Item &item, Payload of,
+                     Direction direction) -> const Slot * {
     auto found = tableOf.find({item.operation->stage, of, direction});
-    return found == tableOf.end() ? nullptr : tables[found->second].data() + item.microbatch;
+    return found == tableOf.end() ? nullptr : all[found->second].data() + item.microbatch;
+  };
+  auto slots = [&](const Stream::Item &item, Payload of, Direction direction) {
+    return slotsIn(tables, item, of, direction);
   };
   for (Stream::Item &item : stream.items) {
     const plan::Operation &op = *item.operation;
     if (plan::isTransfer(op.kind)) {
       item.out = slots(item, op.of, directionOf(op));
+      if (op.kind == Kind::Send)
+        item.in = slotsIn(landings, item, op.of, Direction::Send);
     } else if (const Payload of = plan::rowOf(op.kind).gives; of != Payload::None) {
       item.in = slots(item, of, Direction::Recv);
       item.out = slots(item, of, Direction::Send);

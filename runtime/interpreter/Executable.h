@@ -17,9 +17,11 @@ namespace pipec::runtime {
 class Executable {
 public:
   /// `program` (loaded and proved) lives as long as `owner` does, which is kept; `call` is its call point. Refused
-  /// (Code::Check) if the program needs queues or memory that are not there.
+  /// (Code::Check) if the program needs queues or memory that are not there. `variant`, whose program it is, has the
+  /// rings of the peers: only needed where the memory in which sends land is reached from here.
   static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
-                     const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result);
+                     const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result,
+                     const plan::Variant *variant = nullptr);
 
   const Stream &whole() const { return stream; }
   /// Of each queue of the layout.
@@ -30,7 +32,7 @@ public:
 private:
   Executable(std::shared_ptr<const void> owner, const plan::Program &program)
       : owner(std::move(owner)), program(program) {}
-  Status findSlots(const TransferMemory &memory);
+  Status findSlots(const TransferMemory &memory, const plan::Variant *variant);
   void divide(size_t queues);
   void findPauses();
 
@@ -40,7 +42,8 @@ private:
   std::deque<plan::Operation> timeless; // of passes whose time their pair's header has
   Stream stream;
   std::vector<Stream> streams;
-  std::vector<std::vector<Slot>> tables; // by microbatch, one for each (stage, payload, direction)
+  std::vector<std::vector<Slot>> tables;   // by microbatch, one for each (stage, payload, direction)
+  std::vector<std::vector<Slot>> landings; // likewise, of sends: the receiver's slots
 };
 
 } // namespace pipec::runtime

@@ -80,7 +80,7 @@ void Interpreter::issue(const Round &round, const CallPoint &call) {
     else if (plan::isCollective(kind))
       transport.allReduce(item.queue, label, *stage);
     else if (kind == Kind::Send)
-      transport.send(item.queue, label, walk.out());
+      transport.send(item.queue, label, walk.out(), walk.in());
     else
       transport.recv(item.queue, label, walk.out());
     const int64_t count = ++counts[item.queue];

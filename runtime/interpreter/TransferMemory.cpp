@@ -73,4 +73,17 @@ Status TransferMemory::find(const plan::Program &program, const plan::Ring &ring
   return {};
 }
 
+std::map<int32_t, TransferMemory::Region> TransferMemory::received() const {
+  std::map<int32_t, Region> all;
+  for (const auto &[key, region] : regions)
+    if (key.second == plan::Direction::Recv)
+      all[key.first] = region;
+  return all;
+}
+
+TransferMemory::Region TransferMemory::landing(int32_t peer) const {
+  const auto found = landings.find(peer);
+  return found == landings.end() ? Region() : found->second;
+}
+
 } // namespace pipec::runtime

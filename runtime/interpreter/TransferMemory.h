@@ -28,6 +28,12 @@ public:
   /// Refused (Code::Check) if this rank has no such region, or a smaller one than `ring` needs: it was not allocated.
   Status find(const plan::Program &program, const plan::Ring &ring, Region &region) const;
 
+  /// The regions that peers send to, by peer.
+  std::map<int32_t, Region> received() const;
+  /// Where what this rank sends to `peer` lands, where that memory can be reached from here; else nothing.
+  Region landing(int32_t peer) const;
+  void setLanding(int32_t peer, Region region) { landings[peer] = region; }
+
   plan::Bytes slotBytes(const plan::Ring &ring) const;
   plan::Bytes carried(plan::Bytes bytes) const { return bytes < payloadLimit ? bytes : payloadLimit; }
 
@@ -36,6 +42,7 @@ private:
   plan::Bytes payloadLimit;
   plan::Bytes total = 0; // allocated
   std::map<Key, Region> regions;
+  std::map<int32_t, Region> landings;
 };
 
 } // namespace pipec::runtime

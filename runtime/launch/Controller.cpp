@@ -129,6 +129,8 @@ void Controller::hear(int32_t rank, const Message &message) {
     listening(member, message);
   } else if (type == "clock") {
     member.channel->send({{"type", "clock"}, {"now", Clock::monotonic()}});
+  } else if (type == "offer") {
+    offered(member, message);
   } else if (type == "ready") {
     member.ready = true;
     if (all([](const Member &m) { return m.ready; }) && !failing())
@@ -156,6 +158,17 @@ void Controller::hear(int32_t rank, const Message &message) {
     member.failed = true;
     fail(message.value("message", ""), false);
   }
+}
+
+/// Tells every process what all have offered, once all have.
+void Controller::offered(Member &member, const Message &message) {
+  member.offer = message.at("offer");
+  if (!all([](const Member &m) { return !m.offer.is_null(); }))
+    return;
+  Message offers{{"type", "offers"}, {"offers", Message::array()}};
+  for (Member &m : members)
+    offers["offers"].push_back(std::move(m.offer));
+  broadcast(offers);
 }
 
 void Controller::listening(Member &member, const Message &message) {

@@ -89,6 +89,7 @@ private:
   struct Member {
     std::shared_ptr<Channel> channel;
     Message endpoint; // null: not listening yet
+    Message offer;    // null: it has not said what others need to know of it
     bool ready = false;
     bool moved = true; // its layers are saved, or are not asked for
     bool reported = false;
@@ -98,6 +99,7 @@ private:
 
   void hear(int32_t rank, const Message &message);
   void listening(Member &member, const Message &message);
+  void offered(Member &member, const Message &message);
   void begin();
   void needed(int64_t step);
   void advance();

@@ -1,5 +1,6 @@
 #include "runtime/launch/Gathering.h"
 
+#include "runtime/backend/Backend.h"
 #include "runtime/device/Clock.h"
 
 #include <fmt/format.h>
@@ -31,6 +32,8 @@ std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces,
     const Message &peer = table.at("endpoints").at(size_t(rank));
     peers[rank] = tcp::endpoint(asio::ip::make_address(peer.at("address").get<std::string>()), peer.at("port"));
   };
+  if (!needsSockets(setup.options))
+    return peers;
   int32_t self = setup.identity.rank, ranks = setup.plan->ranks();
   for (const plan::Variant &variant : setup.plan->variants)
     for (const plan::Operation &op : variant.programs[size_t(self)].operations)

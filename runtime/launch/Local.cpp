@@ -70,6 +70,7 @@ Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> 
         ::close(other.channel);
       if (setup.control)
         setup.control->closeInChild();
+      setenv("LOCAL_RANK", std::to_string(identity.rank).c_str(), 1); // for what reads it, as under torchrun
       become(setup, identity, pair[1]);
     }
     int error = errno;

@@ -80,7 +80,7 @@ Status Prepare::variants(const std::vector<CallPoint> &calls, Made &made) const 
   for (size_t v = 0; v < running->variants.size(); ++v) {
     Status status =
         Executable::make(running, running->variants[v].programs[size_t(rank)], calls.empty() ? CallPoint() : calls[v],
-                         layout, memory, made.variants.emplace_back());
+                         layout, memory, made.variants.emplace_back(), &running->variants[v]);
     if (!status.ok())
       return status;
   }
@@ -136,7 +136,7 @@ Status Prepare::make(const Task &task, Made &made) {
   status = memory.allocate(device, programs, most);
   for (size_t v = 0; status.ok() && v < programs.size(); ++v)
     status = Executable::make(plan, *programs[v], callPoints(plan->variants[v])[size_t(rank)], layout, memory,
-                              made.variants.emplace_back());
+                              made.variants.emplace_back(), &plan->variants[v]);
   made.plan = plan;
   return status;
 }

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <future>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 namespace pipec::runtime {
 
@@ -38,14 +39,18 @@ public:
         meter(identity.rank), backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter})),
         memory(options.payload()), preparer(plan, identity.rank, layout, backend->device(), memory),
         held(*backend, identity.rank, options.checkpoint), cut(plan->variants.front().cut), signals(io),
-        watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }) {}
+        watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }),
+        patience(io) {
+    failure.listen([this] { asio::post(this->io, [this] { endIfStuck(); }); });
+  }
 
   void start(bool catchSignals);
   Status run();
-  /// Sends a last message and waits, a second at most, until it has left.
-  void tell(Message message);
+  /// What run() returns is told to the controller.
+  void conclude(const Status &status);
 
 private:
+  void endIfStuck();
   void hear(Message message);
   void permit(const Message &message);
   void prepare(int64_t program, const Message &message);
@@ -53,6 +58,7 @@ private:
   void measured(int64_t round);
   void awaitSignal();
   Status prepareRun(Gathering gathering);
+  Status exchange();
   Status finish();
   void needed(int64_t step);
   void progress(int64_t step);
@@ -78,6 +84,8 @@ private:
   std::vector<int32_t> cut; // of the last step that is permitted; empty: unknown
   asio::signal_set signals;
   Watchdog watchdog;
+  asio::steady_timer patience; // after a failure
+  std::atomic<bool> returned{false};
   Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
   std::optional<KeptEvents> kept; // if the process writes its own trace
@@ -125,11 +133,28 @@ void Worker::awaitSignal() {
   });
 }
 
-void Worker::tell(Message message) {
+/// Sends a last message of a failure and waits, a second at most, until it has left.
+void Worker::conclude(const Status &status) {
+  returned = true;
+  if (status.ok())
+    return;
   auto sent = std::make_shared<std::promise<void>>();
   std::future<void> done = sent->get_future();
-  channel->send(std::move(message), [sent] { sent->set_value(); });
+  channel->send({{"type", "failed"}, {"message", status.message}}, [sent] { sent->set_value(); });
   done.wait_for(std::chrono::seconds(1));
+}
+
+/// The issuing thread may be in a call of a driver that never returns. Then the process ends without it.
+void Worker::endIfStuck() {
+  patience.expires_after(std::chrono::milliseconds(700));
+  patience.async_wait([this](std::error_code error) {
+    if (error || returned)
+      return;
+    const Status status = failure.status();
+    channel->send({{"type", "failed"}, {"message", status.message}}, [status] { _exit(int(status.code)); });
+    patience.expires_after(std::chrono::milliseconds(300));
+    patience.async_wait([status](std::error_code) { _exit(int(status.code)); });
+  });
 }
 
 void Worker::hear(Message message) {
@@ -203,10 +228,25 @@ std::string Worker::where() const {
   return text.empty() ? fmt::format("rank {}", identity.rank) : text;
 }
 
+/// Tells the other processes what their transports must know of this one, and hears the same of them.
+Status Worker::exchange() {
+  Message own = backend->offer(memory);
+  if (failure.raised())
+    return failed();
+  if (own.is_null())
+    return {};
+  channel->send({{"type", "offer"}, {"offer", std::move(own)}});
+  const std::optional<Message> all = mailbox.expect("offers");
+  return all ? backend->accept(all->at("offers"), memory) : failed();
+}
+
 /// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
   const Message &table = gathering.table;
-  Status status = held.make(plan);
+  watchdog.start();
+  Status status = backend->open();
+  if (status.ok())
+    status = held.make(plan);
   if (!status.ok())
     return status;
   transport = &backend->connect(std::move(gathering.sockets));
@@ -214,6 +254,8 @@ Status Worker::prepareRun(Gathering gathering) {
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(identity.rank)]);
   status = memory.allocate(backend->device(), all);
+  if (status.ok())
+    status = exchange();
   std::vector<CallPoint> calls;
   for (const std::vector<CallPoint> &ofVariant : options.calls)
     calls.push_back(ofVariant[size_t(identity.rank)]);
@@ -334,7 +376,6 @@ Status Worker::run() {
   if (!options.ownTrace.empty())
     kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
   backend->start(start->at("at").get<int64_t>() + offset);
-  watchdog.start();
   Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size());
   if (!interpreter.run(*permits, first))
     return failed();
@@ -355,8 +396,7 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
   } catch (const std::exception &error) { // no memory, or a message that lacks something
     status = Status::run(fmt::format("rank {}: {}", setup.identity.rank, error.what()));
   }
-  if (!status.ok())
-    worker->tell({{"type", "failed"}, {"message", status.message}});
+  worker->conclude(status);
   return status;
 }
 

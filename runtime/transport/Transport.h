@@ -13,9 +13,9 @@ public:
   virtual ~Transport() = default;
 
   /// Issues the send of `slot` to label.operation->peer on `queue`. Returns at once, or when the queue has room. The
-  /// send is complete when its wire is free; until then `slot` must not be written. NCCL: ncclSend on the queue's
-  /// stream and communicator.
-  virtual void send(QueueId queue, const Label &label, Slot slot) = 0;
+  /// send is complete when its wire is free; until then `slot` must not be written. `landing`: the receiver's slot, if
+  /// its memory is mapped here, for transports that need it. NCCL: ncclSend on the queue's stream and communicator.
+  virtual void send(QueueId queue, const Label &label, Slot slot, Slot landing) = 0;
 
   /// Issues the receive from label.operation->peer into `slot`; returns as send() does. The receive is complete when
   /// the data are there; the queue goes on already when the wire is free. If another transfer arrives than `label`

@@ -39,7 +39,7 @@ public:
     blocks.emplace_back(new std::byte[size_t(bytes)]);
     return blocks.back().get();
   }
-  void send(QueueId, const Label &label, Slot) override { take(label); }
+  void send(QueueId, const Label &label, Slot, Slot) override { take(label); }
   void recv(QueueId, const Label &label, Slot) override { take(label); }
   void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
 

@@ -48,7 +48,7 @@ struct Rank {
     return {};
   }
   void send(int64_t m, plan::Bytes bytes) {
-    transport->send(kForward, label(plan::Kind::Send, m), {memory.data(), bytes});
+    transport->send(kForward, label(plan::Kind::Send, m), {memory.data(), bytes}, {});
   }
   void recv(int64_t m, plan::Bytes bytes) {
     transport->recv(kForward, label(plan::Kind::Recv, m), {memory.data(), bytes});
@@ -329,7 +329,7 @@ TEST(HostTransportOfOne, ARunThatLagsIsNotOverdue) {
   const auto send = std::find_if(program.operations.begin(), program.operations.end(),
                                  [](const plan::Operation &op) { return op.kind == plan::Kind::Send; });
   const Label label{&*send, 0, 0, 0};
-  transport.send(kForward, label, {payload.data(), plan::Bytes(payload.size())});
+  transport.send(kForward, label, {payload.data(), plan::Bytes(payload.size())}, {});
   wire::Frame credit;
   credit.type = wire::Type::Credit;
   credit.tag = wire::tagOf(label);

@@ -50,7 +50,7 @@ public:
     blocks.emplace_back(new std::byte[size_t(bytes)]());
     return blocks.back().get();
   }
-  void send(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
+  void send(QueueId q, const Label &label, Slot slot, Slot) override { add(q, label, {}, slot); }
   void recv(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
   void allReduce(QueueId q, const Label &label, Summand &) override { add(q, label, {}, {}); }
 

@@ -33,6 +33,10 @@ void define(CLI::App &app, Arguments &a) {
       ->check(CLI::Range(int64_t(1), kMaxSteps))
       ->capture_default_str();
   app.add_option("--device", a.device, "host or cuda")->check(CLI::IsMember({"host", "cuda"}))->capture_default_str();
+  app.add_option("--transport", a.transport,
+                 "With --device=cuda, how data get from GPU to GPU. ipc: copies into the receiver's memory, which "
+                 "processes of one machine map (default)")
+      ->check(CLI::IsMember({"ipc", "nccl"}));
   app.add_option("--stage", a.stage,
                  "synthetic: the plan's costs as real waits; torch; or a library LIB.so (runtime/stage/pipec_stage.h)")
       ->capture_default_str();
@@ -155,6 +159,21 @@ static Status checkTrace(const Arguments &a) {
   return {};
 }
 
+/// What a GPU has no use for, or not yet.
+static Status checkDevice(const Arguments &a) {
+  if (a.device != "cuda")
+    return a.transport.empty() ? Status{} : Status::usage("--transport is for --device=cuda");
+  if (a.transport == "nccl")
+    return Status::usage("--transport=nccl is not supported yet; use ipc");
+  if (!a.emulate.empty())
+    return Status::usage("--emulate is for --device=host; on a GPU operations take their own time");
+  if (!a.network.empty())
+    return Status::usage("--network is for --device=host; between GPUs data take their own time");
+  if (a.stage != runtime::kSynthetic)
+    return Status::usage("--stage=" + a.stage + ": no stage but synthetic runs on --device=cuda yet");
+  return a.adapts() ? Status::usage("--adapt and --replan are for --device=host yet") : Status{};
+}
+
 Status check(const Arguments &a) {
   if (!a.command().empty())
     return checkCommand(a);
@@ -169,8 +188,8 @@ Status check(const Arguments &a) {
     return Status::usage("--adapt and --swap-every both say which variant a step runs: give one of them");
   if (!a.replan.empty() && a.swapEvery > 0)
     return Status::usage("--replan and --swap-every both say which plan a step runs: give one of them");
-  if (a.device == "cuda")
-    return Status::run("CUDA is not built into this piperun; use --device=host");
+  if (Status status = checkDevice(a); !status.ok())
+    return status;
   if (a.stage != runtime::kSynthetic && !a.emulate.empty())
     return Status::usage("--emulate is for --stage=synthetic; operations of any other stage take their own time");
   if (std::isnan(a.deadline))
@@ -188,9 +207,10 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest) {
   runtime::RunOptions options;
   options.steps = a.steps;
   options.stage = a.stage;
-  options.pace = a.stage != runtime::kSynthetic ? runtime::Pace::Real
-                 : a.emulate == "naive"         ? runtime::Pace::Naive
-                                                : runtime::Pace::Carry;
+  options.device = a.device;
+  options.pace = a.stage != runtime::kSynthetic || a.device != "host" ? runtime::Pace::Real
+                 : a.emulate == "naive"                               ? runtime::Pace::Naive
+                                                                      : runtime::Pace::Carry;
   options.deadline =
       a.deadline >= 0 ? plan::Time(a.deadline * 1e12) : std::max<plan::Time>(5'000'000'000'000, 2 * longest);
   options.rendezvous = a.rendezvous >= 0 ? plan::Time(a.rendezvous * 1e12) : a.local ? options.deadline : kRendezvous;

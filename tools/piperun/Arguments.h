@@ -20,6 +20,7 @@ struct Arguments {
   bool local = false;
   int64_t steps = 10;
   std::string device = "host";
+  std::string transport; // empty: not given
   std::string stage = "synthetic";
   std::string emulate; // empty: not given
   std::string trace;

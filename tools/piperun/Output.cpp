@@ -79,6 +79,7 @@ std::string toJson(const Outcome &outcome) {
       {"checkpoint_step", run.checkpoint < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(run.checkpoint)},
       {"emulate", nameOf(outcome.pace)},
       {"device", outcome.device},
+      {"transport", outcome.transport},
       {"stage", outcome.stage},
       {"idle_cpu", cpuShares(outcome)},
       {"pids", outcome.result.pids},

@@ -143,6 +143,7 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   prepared.options.realNetwork = network.realNetwork;
   outcome.plan = prepared.plan;
   outcome.device = a.device;
+  outcome.transport = a.device == "host" ? "sockets" : "ipc";
   outcome.stage = a.stage;
   outcome.asked = a.steps;
   outcome.pace = prepared.options.pace;
@@ -265,6 +266,7 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
   int32_t rank = setup.environment.rank;
   outcome.silent = rank != 0;
   setup.options.attempt = setup.environment.attempt;
+  setup.options.localRank = setup.environment.localRank;
   runtime::FolderHold hold; // rank 0's
   if (status.ok() && rank == 0)
     status = openFolder(a, *prepared.plan, setup.environment.attempt > 0, hold, setup.resume);

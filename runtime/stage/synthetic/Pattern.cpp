@@ -11,7 +11,7 @@ static uint64_t mix(uint64_t x) { // splitmix64's finalizer
   return x ^ (x >> 31);
 }
 
-static uint64_t seedOf(const PatternKey &key) {
+uint64_t seedOf(const PatternKey &key) {
   uint64_t seed = mix(uint64_t(key.step) + 1);
   seed = mix(seed ^ uint64_t(key.microbatch));
   return mix(seed ^ (uint64_t(uint32_t(key.stage)) << 8 | uint64_t(key.of)));

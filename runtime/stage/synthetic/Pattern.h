@@ -14,6 +14,9 @@ struct PatternKey {
   int64_t step = 0;
 };
 
+/// What the words begin with; the kernels of runtime/device/cuda go on from there.
+uint64_t seedOf(const PatternKey &key);
+
 void fill(const Slot &slot, const PatternKey &key);
 
 /// The first byte that is not the pattern's; -1: all are.

@@ -3,43 +3,27 @@
 #pragma once
 
 #include "runtime/device/PaceClock.h"
-#include "runtime/plan/Layers.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/HostStage.h"
+#include "runtime/stage/synthetic/SyntheticState.h"
 
 namespace pipec::runtime {
 
-class SyntheticStage final : public HostStage {
+class SyntheticStage final : public Synthetic<HostStage> {
 public:
   /// All outlive the stage, and the stage the device's thread.
   SyntheticStage(int32_t rank, const plan::Plan &plan, HostDevice &device, const Clock &clock, Failure &failure,
                  Pace pace, const simulate::Scenario *network = nullptr)
-      : HostStage(device), rank(rank), ranks(plan.ranks()), groups(plan.groups), clock(clock), paced(clock, pace),
-        failure(failure), network(network) {
-    const plan::Variant &first = plan.variants.front();
-    for (const int32_t stage : first.programs[size_t(rank)].stages)
-      layers.push_back(plan::layersOf(first, stage));
-  }
+      : Synthetic(rank, plan, device), rank(rank), clock(clock), paced(clock, pace), failure(failure),
+        network(network) {}
 
   void gradientNorm(QueueId queue, const Label &label, Slot number) override;
   void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
 
-  /// There is nothing to keep but how many steps were done.
-  Status save(const std::string &path, int64_t steps) override;
-  Status load(const std::string &path, int64_t steps) override;
-  /// Nor in a layer. Where the plan says which layers are here, another is refused.
-  bool savesLayers() const override { return true; }
-  Status saveLayer(int32_t layer, const std::string &path, int64_t steps) override;
-  Status loadLayer(int32_t layer, const std::string &path, int64_t steps) override;
-  StageMemory memory() const override { return {}; }
-
 private:
   Span run(const HostWork &work, plan::Time ready) override;
-  Status holds(int32_t layer) const;
 
-  int32_t rank, ranks;
-  const std::vector<plan::Group> groups;
-  std::vector<plan::Layers> layers; // of each stage here
+  const int32_t rank;
   const Clock &clock;
   PaceClock paced;
   Failure &failure;

@@ -69,7 +69,7 @@ HostTransport::Reduction HostTransport::makeReduction(std::vector<int32_t> membe
   return {SumRing(int32_t(own), int32_t(members.size()), std::move(write)), std::move(members), nullptr};
 }
 
-void HostTransport::send(QueueId queue, const Label &label, Slot slot) {
+void HostTransport::send(QueueId queue, const Label &label, Slot slot, Slot) {
   device.submit(queue, label, {}, slot, nullptr);
 }
 void HostTransport::recv(QueueId queue, const Label &label, Slot slot) {

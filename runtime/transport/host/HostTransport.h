@@ -50,7 +50,7 @@ public:
                 Failure &failure, const Options &options);
   ~HostTransport() override;
 
-  void send(QueueId queue, const Label &label, Slot slot) override;
+  void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
 

@@ -1,0 +1,67 @@
+// The backend of a GPU: streams, a transport that copies between GPUs, and stages that enqueue.
+#include "runtime/backend/Kinds.h"
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/stage/MakeStage.h"
+#include "runtime/stage/cuda/CudaSyntheticStage.h"
+#include "runtime/transport/ipc/IpcTransport.h"
+
+namespace pipec::runtime {
+
+namespace {
+
+class CudaBackend final : public Backend {
+public:
+  explicit CudaBackend(const BackendContext &context)
+      : context(context),
+        gpu(context.layout, context.failure, context.options.trace || !context.options.ownTrace.empty()) {}
+
+  Status open() override {
+    const int32_t local = context.options.localRank;
+    return gpu.open(local < 0 ? context.rank : local);
+  }
+  Device &device() override { return gpu; }
+
+  Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
+    stage = std::make_unique<CudaSyntheticStage>(context.rank, plan, gpu, context.failure);
+    return context.failure.status();
+  }
+
+  Transport &connect(Sockets) override {
+    return transport.emplace(context.rank, context.plan.ranks(), context.plan.groups, gpu, context.failure);
+  }
+
+  nlohmann::json offer(const TransferMemory &memory) override {
+    IpcTransport::Regions received;
+    for (const auto &[peer, region] : memory.received())
+      received[peer] = {region.data, region.bytes};
+    return transport->offer(received);
+  }
+
+  Status accept(const nlohmann::json &offers, TransferMemory &memory) override {
+    IpcTransport::Regions landings;
+    Status status = transport->accept(offers, landings);
+    for (const auto &[peer, region] : landings)
+      memory.setLanding(peer, {region.data, region.bytes});
+    return status;
+  }
+
+  void start(int64_t at) override { gpu.start(Clock(at)); }
+  void rest() override {}
+  std::string head(QueueId) const override { return gpu.head(); }
+  std::optional<std::string> overdue(plan::Time limit) override { return gpu.overdue(limit); }
+  std::vector<Recorder> recorders() const override { return gpu.recorders(); }
+  std::vector<trace::Event> takeEvents() override { return gpu.takeEvents(); }
+
+private:
+  const BackendContext context;
+  CudaDevice gpu;
+  std::optional<IpcTransport> transport;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> makeCudaBackend(const BackendContext &context) {
+  return std::make_unique<CudaBackend>(context);
+}
+
+} // namespace pipec::runtime

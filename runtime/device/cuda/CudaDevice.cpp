@@ -1,0 +1,334 @@
+// Streams, events, and what becomes of them: waits, times, messages.
+#include "runtime/device/cuda/CudaDevice.h"
+
+#include "runtime/plan/Disassemble.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+using C = gpu::CudaFunctions;
+
+static gpu::CUdeviceptr addressOf(const std::byte *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
+
+CudaDevice::CudaDevice(Layout queuesOf, Failure &failure, bool trace)
+    : layout(std::move(queuesOf)), tracing(trace), failure(failure), cuda(layout.rank, failure),
+      queues(layout.queues.size()) {
+  for (QueueId q = 0; q < queues.size(); ++q) {
+    Recorder &recorder = queues[q].recorder;
+    recorder.rank = layout.rank;
+    recorder.queue = q;
+    recorder.device = layout.queues[q].kind == plan::QueueKind::Device;
+    recorder.trace = trace;
+  }
+}
+
+bool CudaDevice::makeEvents(std::vector<gpu::CUevent> &events, size_t count, unsigned flags) {
+  events.resize(count);
+  return std::all_of(events.begin(), events.end(),
+                     [&](gpu::CUevent &event) { return cuda(&C::cuEventCreate, &event, flags); });
+}
+
+Status CudaDevice::open(int32_t localRank) {
+  Status status = cuda.open(localRank);
+  int least = 0, greatest = 0; // a lower number is a higher priority
+  if (!status.ok() || !cuda(&C::cuCtxGetStreamPriorityRange, &least, &greatest) || !loaded.load(cuda))
+    return status.ok() ? failure.status() : status;
+  for (QueueId q = 0; q < queues.size(); ++q) {
+    CudaQueue &queue = queues[q];
+    const int wished = queue.recorder.device ? greatest + 1 + int(layout.queues[q].priority) : greatest;
+    const size_t remembered = size_t(3 * std::max<int64_t>(layout.executed[q], 1) + 1);
+    if (!cuda(&C::cuStreamCreateWithPriority, &queue.stream, gpu::kStreamNonBlocking, std::min(wished, least)) ||
+        !makeEvents(queue.ends, remembered, tracing ? gpu::kEventDefault : gpu::kEventDisableTiming) ||
+        !makeEvents(queue.begins, tracing ? remembered : 0, gpu::kEventDefault))
+      return failure.status();
+    queue.announced.resize(remembered);
+    queue.instructions.resize(remembered);
+    queue.waited.resize(4 * remembered);
+    queue.past.assign(queues.size(), 0);
+    for (CudaQueue::Step &step : queue.steps)
+      if (queue.recorder.device && (!cuda(&C::cuEventCreate, &step.begin, gpu::kEventDefault) ||
+                                    !cuda(&C::cuEventCreate, &step.end, gpu::kEventDefault)))
+        return failure.status();
+  }
+  for (Anchor &each : anchors)
+    if (!cuda(&C::cuEventCreate, &each.event, gpu::kEventDefault))
+      return failure.status();
+  return {};
+}
+
+std::byte *CudaDevice::allocate(plan::Bytes bytes) {
+  constexpr plan::Bytes kBlock = plan::Bytes(2) << 20; // what can be shared with another process begins one
+  if (started || bytes > (plan::Bytes(1) << 46))
+    return nullptr;
+  const size_t whole = size_t((std::max<plan::Bytes>(bytes, 1) + kBlock - 1) / kBlock * kBlock);
+  gpu::CUdeviceptr memory = 0;
+  const gpu::CUresult result = cuda.ask(&C::cuMemAlloc_v2, &memory, whole);
+  if (result == gpu::kCudaOutOfMemory)
+    return nullptr;
+  if (result != gpu::kCudaSuccess)
+    cuda.fail("cuMemAlloc_v2", result);
+  return result == gpu::kCudaSuccess && cuda(&C::cuMemsetD8_v2, memory, static_cast<unsigned char>(0), whole)
+             ? reinterpret_cast<std::byte *>(memory)
+             : nullptr;
+}
+
+void *CudaDevice::allocateOnHost(size_t bytes) {
+  void *memory = nullptr;
+  return cuda(&C::cuMemHostAlloc, &memory, std::max<size_t>(bytes, 1), gpu::kHostPortable) ? memory : nullptr;
+}
+
+void CudaDevice::freeOnHost(void *memory) {
+  if (memory)
+    cuda(&C::cuMemFreeHost, memory);
+}
+
+void CudaDevice::read(Slot from, std::byte *to) {
+  if (from.bytes > 0)
+    cuda(&C::cuMemcpyDtoH_v2, static_cast<void *>(to), addressOf(from.data), size_t(from.bytes));
+}
+
+void CudaDevice::write(Slot to, const std::byte *from) {
+  if (to.bytes > 0)
+    cuda(&C::cuMemcpyHtoD_v2, addressOf(to.data), static_cast<const void *>(from), size_t(to.bytes));
+}
+
+// The instant at which an event is known to have passed lies between two readings of the host's clock.
+void CudaDevice::start(const Clock &clock) {
+  started = true;
+  Anchor &first = anchors[0];
+  const Time before = clock.now();
+  gpu::CUresult result = gpu::kCudaNotReady;
+  if (cuda(&C::cuEventRecord, first.event, queues.front().stream))
+    while ((result = cuda.ask(&C::cuEventQuery, first.event)) == gpu::kCudaNotReady && !failure.raised())
+      ;
+  first.time = (before + clock.now()) / 2;
+  if (result != gpu::kCudaSuccess && result != gpu::kCudaNotReady)
+    cuda.fail("cuEventQuery", result);
+}
+
+bool CudaDevice::run(const std::shared_ptr<const Round> &round) {
+  anchor(round->step);
+  for (QueueId q = 0; q < queues.size(); ++q) {
+    CudaQueue &queue = queues[q];
+    const int64_t executed = (*round->queues)[q].executed;
+    queue.step = executed > 0 ? &queue.steps[size_t(round->step) % queue.steps.size()] : nullptr;
+    if (queue.step) {
+      queue.step->first = queue.issued;
+      queue.step->last = queue.issued + executed;
+      queue.step->round = round;
+    }
+  }
+  return false;
+}
+
+void CudaDevice::wait(QueueId id, QueueId of, int64_t count) {
+  CudaQueue &queue = queues[id], &other = queues[of];
+  if (id == of || count <= queue.past[of])
+    return;
+  queue.past[of] = count;
+  if (count <= other.completed)
+    return;
+  queue.waited[queue.waits++ % queue.waited.size()] = {of, count};
+  cuda(&C::cuStreamWaitEvent, queue.stream, other.ends[other.at(count)], 0U);
+}
+
+gpu::CUstream CudaDevice::begin(QueueId id, const Label &label) {
+  CudaQueue &queue = queues[id];
+  const size_t at = queue.at(queue.issued + 1);
+  queue.instructions[at] = {label.operation, label.microbatch, queue.waits};
+  if (queue.step && queue.step->begin && queue.issued == queue.step->first)
+    cuda(&C::cuEventRecord, queue.step->begin, queue.stream);
+  if (tracing)
+    cuda(&C::cuEventRecord, queue.begins[at], queue.stream);
+  return queue.stream;
+}
+
+void CudaDevice::issued(QueueId id, bool awaited) {
+  CudaQueue &queue = queues[id];
+  const size_t at = queue.at(++queue.issued);
+  queue.announced[at] = awaited;
+  if (awaited || tracing)
+    cuda(&C::cuEventRecord, queue.ends[at], queue.stream);
+  if (queue.step && queue.step->end && queue.issued == queue.step->last)
+    cuda(&C::cuEventRecord, queue.step->end, queue.stream);
+}
+
+bool CudaDevice::isComplete(CudaQueue &queue, int64_t count) {
+  if (count <= queue.completed)
+    return true;
+  const gpu::CUresult result = cuda.ask(&C::cuEventQuery, queue.ends[queue.at(count)]);
+  if (result == gpu::kCudaSuccess)
+    queue.completed = count;
+  else if (result != gpu::kCudaNotReady)
+    cuda.fail("cuEventQuery", result);
+  return result == gpu::kCudaSuccess;
+}
+
+bool CudaDevice::synchronize(QueueId of, int64_t count) {
+  CudaQueue &queue = queues[of];
+  const int64_t begin = Clock::monotonic();
+  constexpr int64_t kLeast = 20'000, kMost = 1'000'000, kLooks = 50'000'000; // nanoseconds
+  int64_t described = begin;
+  bool waits = false;
+  while (!failure.raised() && !isComplete(queue, count)) {
+    const int64_t now = Clock::monotonic();
+    if (!waits) {
+      std::lock_guard lock(mutex);
+      since = now;
+      waits = true;
+    }
+    if (now - described > kLooks) {
+      lookAhead();
+      describe();
+      described = now;
+    }
+    timespec pause{0, long(std::clamp((now - begin) / 8, kLeast, kMost))};
+    nanosleep(&pause, nullptr);
+  }
+  if (waits) {
+    std::lock_guard lock(mutex);
+    since = 0;
+    stuck.clear();
+  }
+  if (failure.raised())
+    return false;
+  settle(queue);
+  return !failure.raised();
+}
+
+/// Brings `completed` of all queues up to date, as far as events tell.
+void CudaDevice::lookAhead() {
+  bool moved = false;
+  for (CudaQueue &queue : queues)
+    for (int64_t count = queue.completed + 1; count <= queue.issued; ++count)
+      if (queue.announced[queue.at(count)]) {
+        if (!isComplete(queue, count))
+          break;
+        moved = true;
+      }
+  if (moved) {
+    std::lock_guard lock(mutex);
+    since = Clock::monotonic();
+  }
+}
+
+/// Whether all that the instruction waits for has completed.
+bool CudaDevice::met(const CudaQueue &queue, int64_t count) const {
+  const uint64_t end = queue.instructions[queue.at(count)].waits;
+  const uint64_t before = count > 1 ? queue.instructions[queue.at(count - 1)].waits : 0;
+  const uint64_t kept = end > queue.waited.size() ? end - queue.waited.size() : 0;
+  for (uint64_t w = std::max(before, kept); w < end; ++w) {
+    const CudaQueue::Wait &wait = queue.waited[w % queue.waited.size()];
+    if (queues[wait.queue].completed < wait.count)
+      return false;
+  }
+  return true;
+}
+
+/// Says which instruction keeps the others waiting: one whose own waits are met, a transfer rather than a computation.
+void CudaDevice::describe() {
+  const CudaQueue *worst = nullptr;
+  for (const bool device : {false, true})
+    for (const CudaQueue &queue : queues)
+      if (!worst && queue.recorder.device == device && queue.issued > queue.completed &&
+          met(queue, queue.completed + 1))
+        worst = &queue;
+  if (!worst)
+    return;
+  const CudaQueue::Instruction &head = worst->instructions[worst->at(worst->completed + 1)];
+  std::lock_guard lock(mutex);
+  stuck = plan::describe(layout.rank, *head.operation, head.microbatch);
+}
+
+std::string CudaDevice::head() const {
+  std::lock_guard lock(mutex);
+  return stuck;
+}
+
+std::optional<std::string> CudaDevice::overdue(Time limit) {
+  std::lock_guard lock(mutex);
+  const int64_t now = Clock::monotonic();
+  const gpu::Inside::Seen inside = cuda.look();
+  if (!inside.name || inside.name != seen.name || inside.count != seen.count) {
+    seen = inside;
+    seenSince = now;
+  }
+  if (inside.name && now - seenSince > limit / 1000)
+    return fmt::format("rank {}: {} did not return", layout.rank, inside.name);
+  if (since > 0 && now - since > limit / 1000)
+    return stuck.empty() ? fmt::format("rank {}: what was issued on the GPU did not end", layout.rank)
+                         : stuck + " did not end";
+  return std::nullopt;
+}
+
+// An event of a step is later than the anchor of the step before: no work of the step was issued before that had
+// passed.
+void CudaDevice::anchor(int64_t step) {
+  Anchor &next = anchors[size_t(step) % anchors.size()];
+  if (firstStep < 0) { // start() has recorded the first
+    firstStep = step;
+    std::swap(next, anchors[0]);
+    return;
+  }
+  next.time.reset();
+  cuda(&C::cuEventRecord, next.event, queues.front().stream);
+}
+
+/// 0 after a failure, which has been raised then.
+CudaDevice::Time CudaDevice::timeOf(gpu::CUevent event, int64_t step) {
+  const int64_t by = std::max(step - 1, firstStep);
+  Anchor &from = anchors[size_t(by) % anchors.size()];
+  if (!from.time)
+    from.time = timeOf(from.event, by);
+  float milliseconds = 0;
+  cuda(&C::cuEventElapsedTime, &milliseconds, from.event, event);
+  return *from.time + Time(std::llround(double(milliseconds) * 1e9));
+}
+
+/// Hands steps that have completed to the recorder, oldest first.
+void CudaDevice::settle(CudaQueue &queue) {
+  for (;;) {
+    CudaQueue::Step *oldest = nullptr;
+    for (CudaQueue::Step &step : queue.steps)
+      if (step.round && step.last <= queue.completed && (!oldest || step.last < oldest->last))
+        oldest = &step;
+    if (!oldest)
+      return;
+    const std::shared_ptr<const Round> round = std::move(oldest->round);
+    queue.recorder.begin(round, (*round->queues)[queue.recorder.queue]);
+    for (int64_t count = oldest->first + 1; tracing && count <= oldest->last; ++count) {
+      const Time begin = timeOf(queue.begins[queue.at(count)], round->step);
+      queue.recorder.log(begin, std::max(begin, timeOf(queue.ends[queue.at(count)], round->step)));
+    }
+    if (oldest->begin)
+      queue.recorder.record(timeOf(oldest->begin, round->step), timeOf(oldest->end, round->step), 0,
+                            oldest->last - oldest->first);
+    if (watcher)
+      watcher();
+  }
+}
+
+std::vector<Recorder> CudaDevice::recorders() const {
+  std::vector<Recorder> all;
+  for (const CudaQueue &queue : queues) {
+    all.push_back(queue.recorder);
+    all.back().settle();
+  }
+  return all;
+}
+
+std::vector<trace::Event> CudaDevice::takeEvents() {
+  std::vector<trace::Event> all;
+  for (CudaQueue &queue : queues) {
+    std::vector<trace::Event> own = queue.recorder.events();
+    all.insert(all.end(), own.begin(), own.end());
+    queue.recorder.clearEvents();
+  }
+  return all;
+}
+
+} // namespace pipec::runtime

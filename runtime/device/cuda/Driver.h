@@ -1,0 +1,50 @@
+// CUDA's driver in this process, on one device: opened, checked, and called by one thread, the interpreter's. Each call
+// that fails raises the rank's Failure with the name of the call and what the driver says of it.
+#pragma once
+
+#include "runtime/device/Failure.h"
+#include "runtime/device/cuda/CudaFunctions.h"
+
+#include <optional>
+#include <string>
+
+namespace pipec::runtime {
+
+class Driver {
+public:
+  /// `failure` outlives the driver.
+  Driver(int32_t rank, Failure &failure) : rank(rank), failure(failure) {}
+
+  /// Opens libcuda.so.1 and a context on device `localRank` modulo those that are visible, current on the calling
+  /// thread. Code::Run, in one line: no driver, one that is too old or lacks a function, no device. Variables that CUDA
+  /// reads when it begins are set here unless they are set already.
+  Status open(int32_t localRank);
+
+  template <typename... P> using Entry = gpu::Function<gpu::CUresult(P...)> gpu::CudaFunctions::*;
+
+  /// False if the call failed: then the Failure says so.
+  template <typename... P, typename... A> bool operator()(Entry<P...> function, A... arguments) {
+    const gpu::CUresult result = ask(function, arguments...);
+    return result == gpu::kCudaSuccess || (fail((functions.*function).name, result), false);
+  }
+  /// What the driver returns; for calls whose errors are answers.
+  template <typename... P, typename... A> gpu::CUresult ask(Entry<P...> function, A... arguments) {
+    return inside.call(functions.*function, arguments...);
+  }
+  /// Raises the Failure for what a call returned.
+  void fail(const char *call, gpu::CUresult result);
+
+  gpu::Inside::Seen look() const { return inside.look(); }
+  int devices() const { return count; }
+  int device() const { return ordinal; }
+
+private:
+  const int32_t rank;
+  Failure &failure;
+  gpu::CudaFunctions functions;
+  gpu::Inside inside;
+  int count = 0;
+  int ordinal = 0;
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,108 @@
+// A saved state is a line of text, of a rank or of a layer.
+#include "runtime/stage/synthetic/SyntheticState.h"
+
+#include "runtime/plan/Disassemble.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+
+namespace pipec::runtime {
+
+SyntheticState::SyntheticState(int32_t rank, const plan::Plan &plan)
+    : rank(rank), ranks(plan.ranks()), groups(plan.groups) {
+  const plan::Variant &first = plan.variants.front();
+  for (const int32_t stage : first.programs[size_t(rank)].stages)
+    layers.push_back(plan::layersOf(first, stage));
+}
+
+Status SyntheticState::checkInput(const Label &label, plan::Bytes bytes, int64_t wrong) const {
+  const plan::Operation &op = *label.operation;
+  if (wrong < 0)
+    return {};
+  return Status::run(fmt::format("{}: its input is not what stage {} sent for it in step {} (from byte {} of {})",
+                                 plan::describe(rank, op, label.microbatch), inputOf(label).stage, label.step, wrong,
+                                 bytes));
+}
+
+PatternKey SyntheticState::inputOf(const Label &label) const {
+  const plan::Operation &op = *label.operation;
+  const plan::Payload of = plan::rowOf(op.kind).gives;
+  return {of == plan::Payload::Forward ? op.stage - 1 : op.stage + 1, of, label.microbatch, label.step};
+}
+
+PatternKey SyntheticState::outputOf(const Label &label) const {
+  const plan::Operation &op = *label.operation;
+  return {op.stage, plan::rowOf(op.kind).gives, label.microbatch, label.step};
+}
+
+Status SyntheticState::checkTotal(const Label &label, double total) const {
+  const int32_t group = label.operation->group;
+  double expected = 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
+  if (group != -1) {
+    expected = 0;
+    for (const int32_t member : groups[size_t(group)].members)
+      expected += member + 1.0;
+  }
+  if (total == expected)
+    return {};
+  return Status::run(fmt::format("{}: the sum over {} ranks is {} in step {}, expected {}",
+                                 plan::describe(rank, *label.operation, 0), group != -1 ? "its" : "all", total,
+                                 label.step, expected));
+}
+
+namespace {
+
+/// Whose state: "rank 2", or "layer 7".
+std::string stateOf(const std::string &whose, int64_t steps) {
+  return fmt::format("pipec synthetic stage, {}, {} steps\n", whose, steps);
+}
+
+Status write(const std::string &path, const std::string &whose, int64_t steps) {
+  std::ofstream file(path, std::ios::binary);
+  file << stateOf(whose, steps);
+  file.close();
+  return file ? Status{} : Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+}
+
+Status check(const std::string &path, const std::string &whose, int64_t steps) {
+  std::ifstream file(path, std::ios::binary);
+  std::string expected = stateOf(whose, steps), found(expected.size() + 1, '\0');
+  if (!file)
+    return Status::input(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  file.read(found.data(), std::streamsize(found.size()));
+  found.resize(size_t(file.gcount()));
+  if (found != expected)
+    return Status::input(fmt::format("{}: is not the state of {} after {} steps", path, whose, steps));
+  return {};
+}
+
+} // namespace
+
+Status SyntheticState::save(const std::string &path, int64_t steps) const {
+  return write(path, fmt::format("rank {}", rank), steps);
+}
+
+Status SyntheticState::load(const std::string &path, int64_t steps) const {
+  return check(path, fmt::format("rank {}", rank), steps);
+}
+
+Status SyntheticState::holds(int32_t layer) const {
+  for (const plan::Layers &each : layers)
+    if (each.count == 0 || each.has(layer)) // the plan does not say, or it is here
+      return {};
+  return Status::input(fmt::format("rank {}: has no stage with layer {}", rank, layer));
+}
+
+Status SyntheticState::saveLayer(int32_t layer, const std::string &path, int64_t steps) const {
+  const Status status = holds(layer);
+  return status.ok() ? write(path, fmt::format("layer {}", layer), steps) : status;
+}
+
+Status SyntheticState::loadLayer(int32_t layer, const std::string &path, int64_t steps) const {
+  const Status status = holds(layer);
+  return status.ok() ? check(path, fmt::format("layer {}", layer), steps) : status;
+}
+
+} // namespace pipec::runtime

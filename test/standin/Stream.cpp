@@ -1,0 +1,50 @@
+#include "test/standin/Stream.h"
+
+#include "test/standin/Standin.h"
+
+#include <algorithm>
+#include <thread>
+
+using namespace pipec::standin;
+
+CUstream_st::CUstream_st(Connection &connection) : connection(connection) {
+  std::thread([this] { run(); }).detach(); // as long as the process
+}
+
+void CUstream_st::put(Work work, Recorded record) {
+  std::lock_guard lock(mutex);
+  items.push_back({now(), std::move(work), std::move(record)});
+  changed.notify_one();
+}
+
+void CUstream_st::launch(Work work) {
+  put([this, work = std::move(work), turn = connection.issued++](int64_t &at) {
+    for (int64_t started = connection.started; started != turn; started = connection.started)
+      connection.started.wait(started);
+    at = connection.lastStart = std::max(at, connection.lastStart);
+    connection.started = turn + 1;
+    connection.started.notify_all();
+    work(at);
+  });
+}
+
+bool CUstream_st::idle() {
+  std::lock_guard lock(mutex);
+  return items.empty();
+}
+
+void CUstream_st::run() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [&] { return !items.empty(); });
+    Item &item = items.front();
+    lock.unlock();
+    time = std::max(time, item.issued);
+    item.work(time);
+    const Recorded record = std::move(item.record);
+    lock.lock();
+    items.pop_front(); // before anybody can know that it is complete
+    if (record)
+      record->finish(time);
+  }
+}

@@ -1,0 +1,67 @@
+// Streams, a thread each, and events. Work starts at the latest of: the end of what the stream did before, when it was
+// issued, and what it waited for; and ends its duration later. A thread sleeps until then, so lateness adds up nowhere.
+#pragma once
+
+#include "runtime/device/cuda/CudaFunctions.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace pipec::standin {
+
+/// What an event was recorded as: complete at a time.
+struct Record {
+  std::atomic<bool> complete{false};
+  int64_t time = 0; // once it is complete
+
+  void finish(int64_t at) {
+    time = at;
+    complete = true;
+    complete.notify_all();
+  }
+};
+
+/// Streams that share a connection: work starts on them in the order in which it was issued.
+struct Connection {
+  int64_t issued = 0; // by the thread that issues
+  std::atomic<int64_t> started{0};
+  int64_t lastStart = 0; // of whoever starts
+};
+
+} // namespace pipec::standin
+
+struct CUstream_st {
+  /// Does its part at `time`, which it may move on.
+  using Work = std::function<void(int64_t &time)>;
+  using Recorded = std::shared_ptr<pipec::standin::Record>;
+
+  explicit CUstream_st(pipec::standin::Connection &connection);
+  /// `record` is complete after it.
+  void put(Work work, Recorded record = nullptr);
+  /// The same of a computation or a copy, which takes its turn among the streams of a connection.
+  void launch(Work work);
+  bool idle();
+
+private:
+  void run();
+
+  struct Item {
+    int64_t issued;
+    Work work;
+    Recorded record;
+  };
+  pipec::standin::Connection &connection;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Item> items; // the first is under way
+  int64_t time = 0;       // at which it is done with all before; the thread's own
+};
+
+struct CUevent_st {
+  bool timed = false;
+  std::shared_ptr<pipec::standin::Record> last; // none: never recorded
+};
