@@ -151,10 +151,10 @@ void CudaDevice::issued(QueueId id, bool awaited) {
   CudaQueue &queue = queues[id];
   const size_t at = queue.at(++queue.issued);
   queue.announced[at] = awaited;
+  if (queue.step && queue.step->end && queue.issued == queue.step->last) // first: it is read once the next has passed
+    cuda(&C::cuEventRecord, queue.step->end, queue.stream);
   if (awaited || tracing)
     cuda(&C::cuEventRecord, queue.ends[at], queue.stream);
-  if (queue.step && queue.step->end && queue.issued == queue.step->last)
-    cuda(&C::cuEventRecord, queue.step->end, queue.stream);
 }
 
 bool CudaDevice::isComplete(CudaQueue &queue, int64_t count) {
