@@ -125,14 +125,7 @@ public:
   Device &device() override { return host; }
   Stage &stage() override { return *made; }
   Failure &failure() override { return broken; }
-  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override {
-    std::vector<std::byte> made(static_cast<size_t>(bytes));
-    bool forward = label.operation->kind == plan::Kind::Forward;
-    runtime::fill({made.data(), bytes},
-                  {label.operation->stage + (forward ? -1 : 1),
-                   forward ? plan::Payload::Forward : plan::Payload::Backward, label.microbatch, label.step});
-    return made;
-  }
+  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override { return syntheticInput(bytes, label); }
 
 private:
   plan::Plan plan;
@@ -158,16 +151,25 @@ public:
 
 } // namespace
 
+std::vector<std::byte> syntheticInput(plan::Bytes bytes, const Label &label) {
+  std::vector<std::byte> made(static_cast<size_t>(bytes));
+  bool forward = label.operation->kind == plan::Kind::Forward;
+  runtime::fill({made.data(), bytes},
+                {label.operation->stage + (forward ? -1 : 1),
+                 forward ? plan::Payload::Forward : plan::Payload::Backward, label.microbatch, label.step});
+  return made;
+}
+
 std::vector<DeviceImplementation> deviceImplementations() {
   DeviceImplementation host{.name = "host", .missing = "", .priorities = true};
   host.make = [](const plan::Program &program) -> std::unique_ptr<DeviceUnderTest> {
     return std::make_unique<HostDeviceUnderTest>(program);
   };
-  return {host};
+  return {host, cudaDevice()};
 }
 
 std::vector<TransportImplementation> transportImplementations() {
-  return {{.name = "host", .missing = "", .rendezvous = true, .comparesTags = true, .make = makeRanks}};
+  return {{.name = "host", .missing = "", .rendezvous = true, .comparesTags = true, .make = makeRanks}, ipcTransport()};
 }
 
 std::vector<StageImplementation> stageImplementations() {
@@ -181,7 +183,7 @@ std::vector<StageImplementation> stageImplementations() {
   library.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
     return std::make_unique<LibraryUnderTest>(PIPEC_MLP, Pace::Real, plan, rank);
   };
-  return {synthetic, library};
+  return {synthetic, library, cudaSynthetic()};
 }
 
 } // namespace pipec::test

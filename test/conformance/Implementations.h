@@ -53,6 +53,7 @@ struct DeviceImplementation {
   std::string name;
   std::string missing;     // why it cannot run on this machine; empty: it can
   bool priorities = false; // whether the higher of two ready queues always goes first
+  bool freesIssuer = true; // whether a failure frees who stands before a full queue
   std::unique_ptr<DeviceUnderTest> (*make)(const plan::Program &program) = nullptr;
 };
 
@@ -75,6 +76,8 @@ struct TransportImplementation {
   std::string missing;
   bool rendezvous = false;   // a send completes only once its receive is posted, however small it is
   bool comparesTags = false; // a transfer that is not the expected one is noticed
+  bool noticesLoss = true;   // a peer that dies is noticed; else launch does
+  bool knowsAbsent = true;   // who did not come to a sum is known
   /// All ranks of the plan's first variant, meeting done. `deadline` in picoseconds, 0: none.
   std::vector<std::unique_ptr<RankUnderTest>> (*make)(const plan::Plan &plan, plan::Time deadline) = nullptr;
 };
@@ -88,6 +91,8 @@ public:
   virtual Failure &failure() = 0;
   /// What the neighbour would have sent.
   virtual std::vector<std::byte> input(plan::Bytes bytes, const Label &label) = 0;
+  /// Until what was put on the queue outside an instruction has ended.
+  virtual void settle(QueueId) {}
   void fillInput(const Slot &slot, const Label &label) { device().write(slot, input(slot.bytes, label).data()); }
 };
 
@@ -101,6 +106,14 @@ struct StageImplementation {
   std::unique_ptr<StageUnderTest> (*make)(const plan::Plan &plan, int32_t rank) = nullptr;
 };
 
+/// What a synthetic neighbour sends.
+std::vector<std::byte> syntheticInput(plan::Bytes bytes, const Label &label);
+
+// GPUs, or what takes their place (Cuda.cpp).
+DeviceImplementation cudaDevice();
+TransportImplementation ipcTransport();
+StageImplementation cudaSynthetic();
+
 std::vector<DeviceImplementation> deviceImplementations();
 std::vector<TransportImplementation> transportImplementations();
 std::vector<StageImplementation> stageImplementations();
@@ -109,7 +122,11 @@ std::vector<StageImplementation> stageImplementations();
 /// are recorded when work is issued, there is no other.
 class Issued {
 public:
-  void add(QueueId queue) { ++counts[queue]; }
+  /// Right behind what was issued.
+  void add(Device &device, QueueId queue) {
+    ++counts[queue];
+    device.issued(queue, true);
+  }
   void wait(Device &device, QueueId queue, QueueId of, int64_t count) {
     EXPECT_LE(count, counts[of]) << "queue " << of << " was issued no more";
     device.wait(queue, of, count);

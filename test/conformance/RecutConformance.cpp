@@ -72,6 +72,7 @@ protected:
       if (kind == Kind::Backward)
         slots = {after, before};
       ranks[rank]->stage().issue(0, {&*op, microbatch, step, 0}, slots);
+      ranks[rank]->device().issued(0, true);
       ASSERT_TRUE(ranks[rank]->device().synchronize(0, ++counts[rank])) << ranks[rank]->failure().status().message;
       const auto cross = [&](const Slot &from, size_t to, const Slot &slot) {
         ranks[to]->device().write(slot, test::bytesOf(ranks[rank]->device(), from).data());

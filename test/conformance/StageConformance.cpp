@@ -50,8 +50,8 @@ protected:
       throw std::logic_error("the plan has no such operation");
     }
     void issue(const Label &label, const StageSlots &slots) {
-      issued.add(0);
       under->stage().issue(0, label, slots);
+      issued.add(under->device(), 0);
     }
     /// Runs one call to its end and returns what it sends.
     Data call(Kind kind, int64_t microbatch) {
@@ -130,9 +130,11 @@ TEST_P(StageConformance, SaysItsNormAndTakesTheGlobalOne) {
   const Slot number{run.under->device().allocate(sizeof(double)), sizeof(double)};
   setNumber(run.under->device(), number, -1);
   run.under->stage().gradientNorm(0, {&reduce, 0, 0, 0}, number);
+  run.under->settle(0);
   EXPECT_GE(numberOf(run.under->device(), number), 0);
   setNumber(run.under->device(), number, 6);
   run.under->stage().setGlobalNorm(0, {&reduce, 0, 0, 0}, number);
+  run.under->settle(0);
   EXPECT_FALSE(run.under->failure().raised()) << run.under->failure().status().message;
 }
 

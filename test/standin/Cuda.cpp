@@ -29,7 +29,8 @@ constexpr CUresult kNotInitialized = 3, kInvalidContext = 201, kInvalidHandle = 
 std::mutex mutex; // over what follows
 bool initialized = false;
 std::map<int, std::unique_ptr<Connection>> connections;
-std::vector<CUstream> streams; // they stay
+std::vector<CUstream> streams;
+int created = 0; // streams, in all
 std::set<CUevent> events;
 std::thread::id issuer;
 
@@ -220,10 +221,18 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
   if (flags != kStreamNonBlocking)
     return refuse(kCudaInvalidValue, "cuStreamCreateWithPriority: the stream would wait for the default one");
   std::lock_guard lock(mutex);
-  auto &connection = connections[int(streams.size()) % settings().connections];
+  auto &connection = connections[created++ % settings().connections];
   if (!connection)
     connection = std::make_unique<Connection>();
   streams.push_back(*stream = new CUstream_st(*connection));
+  return kCudaSuccess;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  BEGIN(cuStreamDestroy_v2, Rule::None);
+  KNOWN(cuStreamDestroy_v2, stream);
+  std::lock_guard lock(mutex);
+  streams.erase(std::find(streams.begin(), streams.end(), stream)); // it does what it has, and stays
   return kCudaSuccess;
 }
 

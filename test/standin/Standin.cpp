@@ -139,7 +139,7 @@ bool abortHangs() { return stuck; }
 
 int refuse(int error, const std::string &why) {
   std::lock_guard lock(mutex);
-  last = why;
+  last = why.substr(why.find(": ") + 2); // who asks knows the call
   std::fprintf(stderr, "standin: %s\n", why.c_str());
   return error;
 }

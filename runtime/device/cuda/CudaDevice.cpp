@@ -26,6 +26,12 @@ CudaDevice::CudaDevice(Layout queuesOf, Failure &failure, bool trace)
   }
 }
 
+CudaDevice::~CudaDevice() {
+  for (const CudaQueue &queue : queues)
+    if (queue.stream)
+      cuda.ask(&C::cuStreamDestroy_v2, queue.stream);
+}
+
 bool CudaDevice::makeEvents(std::vector<gpu::CUevent> &events, size_t count, unsigned flags) {
   events.resize(count);
   return std::all_of(events.begin(), events.end(),
@@ -170,8 +176,8 @@ bool CudaDevice::isComplete(CudaQueue &queue, int64_t count) {
 
 bool CudaDevice::synchronize(QueueId of, int64_t count) {
   CudaQueue &queue = queues[of];
+  constexpr int64_t kLeast = 20'000, kMost = 1'000'000, kLooks = 20'000'000; // nanoseconds
   const int64_t begin = Clock::monotonic();
-  constexpr int64_t kLeast = 20'000, kMost = 1'000'000, kLooks = 50'000'000; // nanoseconds
   int64_t described = begin;
   bool waits = false;
   while (!failure.raised() && !isComplete(queue, count)) {
@@ -197,6 +203,8 @@ bool CudaDevice::synchronize(QueueId of, int64_t count) {
   if (failure.raised())
     return false;
   settle(queue);
+  if (watcher)
+    watcher();
   return !failure.raised();
 }
 
@@ -250,6 +258,7 @@ std::string CudaDevice::head() const {
 }
 
 std::optional<std::string> CudaDevice::overdue(Time limit) {
+  constexpr int64_t kPatience = 500'000'000; // nanoseconds
   std::lock_guard lock(mutex);
   const int64_t now = Clock::monotonic();
   const gpu::Inside::Seen inside = cuda.look();
@@ -259,7 +268,8 @@ std::optional<std::string> CudaDevice::overdue(Time limit) {
   }
   if (inside.name && now - seenSince > limit / 1000)
     return fmt::format("rank {}: {} did not return", layout.rank, inside.name);
-  if (since > 0 && now - since > limit / 1000)
+  // Who waits says what for soon, unless the driver keeps it.
+  if (since > 0 && now - since > limit / 1000 + (stuck.empty() ? kPatience : 0))
     return stuck.empty() ? fmt::format("rank {}: what was issued on the GPU did not end", layout.rank)
                          : stuck + " did not end";
   return std::nullopt;
@@ -307,8 +317,6 @@ void CudaDevice::settle(CudaQueue &queue) {
     if (oldest->begin)
       queue.recorder.record(timeOf(oldest->begin, round->step), timeOf(oldest->end, round->step), 0,
                             oldest->last - oldest->first);
-    if (watcher)
-      watcher();
   }
 }
 

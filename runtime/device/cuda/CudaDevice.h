@@ -22,6 +22,7 @@ public:
 
   /// `failure` outlives the device.
   CudaDevice(Layout layout, Failure &failure, bool trace);
+  ~CudaDevice() override; // what is under way goes on; memory and events stay until the process ends
 
   /// Opens the driver, on device `localRank` modulo those that are visible, and makes streams and events. On the
   /// thread that issues.
@@ -48,7 +49,7 @@ public:
   /// Memory of the host that the GPU reaches too, at the same address; nullptr if there is not enough. At rest.
   void *allocateOnHost(size_t bytes);
   void freeOnHost(void *memory);
-  /// Calls `look` whenever a queue has completed a step; null: no more.
+  /// Calls `look` whenever the host has waited for a queue; null: no more.
   void watch(std::function<void()> look) { watcher = std::move(look); }
 
   // For messages, from any thread.

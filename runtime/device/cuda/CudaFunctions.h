@@ -67,6 +67,7 @@ inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersio
   X(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr memory))                                                  \
   X(cuIpcOpenMemHandle_v2, (CUdeviceptr * memory, CUipcMemHandle handle, unsigned flags))                              \
   X(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))                                     \
+  X(cuStreamDestroy_v2, (CUstream stream))                                                                             \
   X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                               \
   X(cuStreamWaitValue64_v2, (CUstream stream, CUdeviceptr word, uint64_t value, unsigned flags))                       \
   X(cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr word, uint64_t value, unsigned flags))                      \

@@ -1,0 +1,186 @@
+// A GPU's device, its transports and stages: on the GPU that the driver finds here, else on the stand-in, which the
+// program finds where it was built (LD_LIBRARY_PATH comes before that).
+#include "runtime/launch/Watchdog.h"
+#include "runtime/stage/cuda/CudaSyntheticStage.h"
+#include "runtime/transport/ipc/IpcTransport.h"
+#include "test/conformance/Implementations.h"
+
+#include <cstring>
+#include <list>
+#include <thread>
+
+namespace pipec::test {
+
+namespace {
+
+using C = gpu::CudaFunctions;
+
+/// Why there is no device here.
+std::string missing() {
+  Failure failure;
+  return Driver(0, failure).open(0).message;
+}
+
+/// Until all that was put on a queue has ended.
+void finish(CudaDevice &gpu, QueueId queue) {
+  gpu::CUevent event = nullptr;
+  ASSERT_EQ(gpu.driver().ask(&C::cuEventCreate, &event, gpu::kEventDisableTiming), gpu::kCudaSuccess);
+  ASSERT_EQ(gpu.driver().ask(&C::cuEventRecord, event, gpu.on(queue)), gpu::kCudaSuccess);
+  while (gpu.driver().ask(&C::cuEventQuery, event) == gpu::kCudaNotReady)
+    std::this_thread::yield();
+}
+
+class CudaDeviceUnderTest final : public DeviceUnderTest {
+public:
+  explicit CudaDeviceUnderTest(const plan::Program &program)
+      : queues(program.queues.size()), gpu(program, broken, false) {
+    const Status status = gpu.open(0);
+    EXPECT_TRUE(status.ok()) << status.message;
+  }
+  ~CudaDeviceUnderTest() override { // what was issued calls what this object has
+    for (QueueId queue = 0; queue < queues; ++queue)
+      finish(gpu, queue);
+  }
+  Device &device() override { return gpu; }
+  Failure &failure() override { return broken; }
+  void issue(QueueId queue, std::function<void()> body) override {
+    const gpu::CUstream stream = gpu.begin(queue, {&operation, 0, 0, 0});
+    calls.push_back(std::move(body));
+    gpu.driver()(
+        &C::cuLaunchHostFunc, stream, +[](void *call) { (*static_cast<std::function<void()> *>(call))(); },
+        static_cast<void *>(&calls.back()));
+  }
+  void start() override {} // what is issued runs
+
+private:
+  const size_t queues;
+  const plan::Operation operation;
+  Failure broken;
+  CudaDevice gpu;
+  std::list<std::function<void()>> calls;
+};
+
+class IpcRank final : public RankUnderTest {
+public:
+  IpcRank(const plan::Program &program, int32_t ranks, plan::Time deadline)
+      : queues(program.queues.size()), gpu(program, broken, false), guard(asio::make_work_guard(io)),
+        watchdog(io, deadline, broken, [this](plan::Time limit) { return gpu.overdue(limit); }) {
+    const Status status = gpu.open(program.rank);
+    EXPECT_TRUE(status.ok()) << status.message;
+    copies.emplace(program.rank, ranks, std::vector<plan::Group>(), gpu, broken);
+    number.emplace(gpu);
+    watchdog.start();
+    thread = std::thread([this] { io.run(); });
+  }
+  ~IpcRank() override {
+    vanish();
+    for (QueueId queue = 0; queue < queues; ++queue)
+      finish(gpu, queue);
+  }
+  Device &device() override { return gpu; }
+  Transport &transport() override { return *copies; }
+  Failure &failure() override { return broken; }
+  Summand &summand(double own) override {
+    number->values[0] = own;
+    return *number;
+  }
+  double total() override { return number->values[1]; }
+  void vanish() override {
+    guard.reset();
+    io.stop();
+    if (thread.joinable())
+      thread.join();
+  }
+
+  std::optional<IpcTransport> copies;
+
+private:
+  struct Number final : Summand {
+    explicit Number(CudaDevice &gpu)
+        : gpu(gpu), values(static_cast<double *>(gpu.allocateOnHost(2 * sizeof(double)))) {}
+    void gradientNorm(QueueId queue, const Label &, Slot number) override { copy(queue, number.data, &values[0]); }
+    void setGlobalNorm(QueueId queue, const Label &, Slot number) override { copy(queue, &values[1], number.data); }
+    void copy(QueueId queue, const void *to, const void *from) {
+      gpu.driver()(&C::cuMemcpyAsync, reinterpret_cast<gpu::CUdeviceptr>(to), reinterpret_cast<gpu::CUdeviceptr>(from),
+                   sizeof(double), gpu.on(queue));
+    }
+    CudaDevice &gpu;
+    double *const values; // own, and the total
+  };
+
+  const size_t queues;
+  Failure broken;
+  CudaDevice gpu;
+  std::optional<Number> number;
+  asio::io_context io;
+  asio::executor_work_guard<asio::io_context::executor_type> guard;
+  Watchdog watchdog;
+  std::thread thread;
+};
+
+std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, plan::Time deadline) {
+  std::vector<std::unique_ptr<RankUnderTest>> ranks;
+  nlohmann::json offers;
+  for (const plan::Program &program : plan.variants.front().programs) {
+    auto rank = std::make_unique<IpcRank>(program, plan.ranks(), deadline);
+    offers.push_back(rank->copies->offer({}));
+    ranks.push_back(std::move(rank));
+  }
+  for (auto &rank : ranks) {
+    IpcTransport::Regions landings;
+    const Status status = static_cast<IpcRank &>(*rank).copies->accept(offers, landings);
+    EXPECT_TRUE(status.ok()) << status.message;
+  }
+  return ranks;
+}
+
+class CudaStage final : public StageUnderTest {
+public:
+  CudaStage(const plan::Plan &plan, int32_t rank)
+      : plan(plan), gpu(plan.variants.front().programs[size_t(rank)], broken, false) {
+    const Status status = gpu.open(0);
+    EXPECT_TRUE(status.ok()) << status.message;
+    made = std::make_unique<CudaSyntheticStage>(rank, this->plan, gpu, broken);
+  }
+  Device &device() override { return gpu; }
+  Stage &stage() override { return *made; }
+  Failure &failure() override { return broken; }
+  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override { return syntheticInput(bytes, label); }
+  void settle(QueueId queue) override { finish(gpu, queue); }
+
+private:
+  const plan::Plan plan;
+  Failure broken;
+  CudaDevice gpu;
+  std::unique_ptr<Stage> made;
+};
+
+} // namespace
+
+DeviceImplementation cudaDevice() {
+  DeviceImplementation cuda{.name = "cuda", .missing = missing(), .freesIssuer = false};
+  cuda.make = [](const plan::Program &program) -> std::unique_ptr<DeviceUnderTest> {
+    return std::make_unique<CudaDeviceUnderTest>(program);
+  };
+  return cuda;
+}
+
+TransportImplementation ipcTransport() {
+  return {.name = "ipc",
+          .missing = missing(),
+          .rendezvous = true,
+          .noticesLoss = false,
+          .knowsAbsent = false,
+          .make = makeRanks};
+}
+
+StageImplementation cudaSynthetic() {
+  StageImplementation synthetic{
+      .name = "cuda", .missing = missing(), .checksInput = true, .provider = "", .boundary = 1000};
+  synthetic.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
+    return std::make_unique<CudaStage>(plan, rank);
+  };
+  return synthetic;
+}
+
+} // namespace pipec::test
