@@ -78,12 +78,13 @@ void Controller::broadcast(const Message &message) {
       member.channel->send(encoded);
 }
 
-/// The ranks that have not come; once all have, those that are not ready.
+/// The ranks that have not come; once all have, those that have not offered what others wait for, or are not ready.
 std::string Controller::missing() const {
   bool came = all([](const Member &m) { return !m.endpoint.is_null(); });
+  bool offer = !all([](const Member &m) { return m.offer.is_null(); });
   std::string text;
   for (size_t rank = 0; rank < members.size(); ++rank)
-    if (came ? !members[rank].ready : members[rank].endpoint.is_null())
+    if (offer ? members[rank].offer.is_null() : came ? !members[rank].ready : members[rank].endpoint.is_null())
       text += (text.empty() ? "" : ", ") + owner.title(int32_t(rank));
   return text;
 }
@@ -168,7 +169,7 @@ void Controller::offered(Member &member, const Message &message) {
   Message offers{{"type", "offers"}, {"offers", Message::array()}};
   for (Member &m : members)
     offers["offers"].push_back(std::move(m.offer));
-  broadcast(offers);
+  broadcast(offers); // none is left here
 }
 
 void Controller::listening(Member &member, const Message &message) {

@@ -41,7 +41,7 @@ public:
         held(*backend, identity.rank, options.checkpoint), cut(plan->variants.front().cut), signals(io),
         watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }),
         patience(io) {
-    failure.listen([this] { asio::post(this->io, [this] { endIfStuck(); }); });
+    failure.listen([this] { asio::post(this->io, [this] { failedSomewhere(); }); });
   }
 
   void start(bool catchSignals);
@@ -50,7 +50,7 @@ public:
   void conclude(const Status &status);
 
 private:
-  void endIfStuck();
+  void failedSomewhere();
   void hear(Message message);
   void permit(const Message &message);
   void prepare(int64_t program, const Message &message);
@@ -85,6 +85,7 @@ private:
   asio::signal_set signals;
   Watchdog watchdog;
   asio::steady_timer patience; // after a failure
+  std::promise<void> told;     // of a failure, the controller
   std::atomic<bool> returned{false};
   Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
@@ -97,7 +98,7 @@ private:
   std::map<int64_t, Ready> programs;      // used by the io thread alone once the run has started
   std::vector<trace::Decision> decisions; // the io thread's, up to the last permit
   std::atomic<int64_t> complete{0};       // all steps before it are
-  int64_t told = 0;                       // when progress was last sent, in nanoseconds
+  int64_t sent = 0;                       // when progress was last sent, in nanoseconds
   int64_t saved = -1;                     // the step whose state was last saved
 };
 
@@ -133,27 +134,23 @@ void Worker::awaitSignal() {
   });
 }
 
-/// Sends a last message of a failure and waits, a second at most, until it has left.
+/// Tells the controller of a failure, and waits, a second at most, until the message has left.
 void Worker::conclude(const Status &status) {
   returned = true;
   if (status.ok())
     return;
-  auto sent = std::make_shared<std::promise<void>>();
-  std::future<void> done = sent->get_future();
-  channel->send({{"type", "failed"}, {"message", status.message}}, [sent] { sent->set_value(); });
-  done.wait_for(std::chrono::seconds(1));
+  failure.raise(status);
+  told.get_future().wait_for(std::chrono::seconds(1));
 }
 
 /// The issuing thread may be in a call of a driver that never returns. Then the process ends without it.
-void Worker::endIfStuck() {
-  patience.expires_after(std::chrono::milliseconds(700));
-  patience.async_wait([this](std::error_code error) {
-    if (error || returned)
-      return;
-    const Status status = failure.status();
-    channel->send({{"type", "failed"}, {"message", status.message}}, [status] { _exit(int(status.code)); });
-    patience.expires_after(std::chrono::milliseconds(300));
-    patience.async_wait([status](std::error_code) { _exit(int(status.code)); });
+void Worker::failedSomewhere() {
+  const Status status = failure.status();
+  channel->send({{"type", "failed"}, {"message", status.message}}, [this] { told.set_value(); });
+  patience.expires_after(std::chrono::seconds(1));
+  patience.async_wait([this, status](std::error_code error) {
+    if (!error && !returned)
+      _exit(int(status.code));
   });
 }
 
@@ -281,18 +278,18 @@ Status Worker::prepareRun(Gathering gathering) {
 /// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
 void Worker::needed(int64_t step) {
   const int64_t now = Clock::monotonic();
-  if (now - told < 1'000'000 && !permits->lacks(step))
+  if (now - sent < 1'000'000 && !permits->lacks(step))
     return;
-  told = now;
+  sent = now;
   channel->send({{"type", "progress"}, {"step", complete.load()}, {"needs", step}});
 }
 
 void Worker::progress(int64_t step) {
   complete = step;
   int64_t now = Clock::monotonic();
-  if (now - told < 1'000'000)
+  if (now - sent < 1'000'000)
     return;
-  told = now;
+  sent = now;
   channel->send({{"type", "progress"}, {"step", step}});
 }
 

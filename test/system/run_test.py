@@ -96,21 +96,6 @@ class RunTest(ToolTest):
 
 
 class TraceTest(ToolTest):
-    def complete_events(self, trace, step):
-        """What ran in a step, without its times: {(process, kind, stage, microbatch, of): how often}."""
-        found = {}
-        for event in trace["traceEvents"]:
-            if event["ph"] != "X":
-                continue
-            arguments = event["args"]
-            self.assertLessEqual({"step", "stage", "kind", "microbatch", "epoch"}, arguments.keys())
-            self.assertLessEqual({"ts", "dur", "pid", "tid", "name"}, event.keys())
-            if arguments["step"] == step:
-                key = (event["pid"], event["name"], arguments["kind"], arguments["stage"], arguments["microbatch"],
-                       arguments.get("of"))
-                found[key] = found.get(key, 0) + 1
-        return found
-
     def test_real_and_simulated_runs_write_the_same_trace(self):
         plan = self.compile(SPECS / "1f1b.yaml", costs__optimizer="100us", **SHORT)
         self.run_json(plan, "--steps", 3, "--trace", self.folder / "real.json")

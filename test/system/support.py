@@ -122,6 +122,21 @@ class ToolTest(unittest.TestCase):
     def nobody_is_left(self, pids):
         until(lambda: not any(map(alive, pids)), f"the end of one of the processes {pids}")
 
+    def complete_events(self, trace, step):
+        """What ran in a step, without its times: {(process, kind, stage, microbatch, of): how often}."""
+        found = {}
+        for event in trace["traceEvents"]:
+            if event["ph"] != "X":
+                continue
+            arguments = event["args"]
+            self.assertLessEqual({"step", "stage", "kind", "microbatch", "epoch"}, arguments.keys())
+            self.assertLessEqual({"ts", "dur", "pid", "tid", "name"}, event.keys())
+            if arguments["step"] == step:
+                key = (event["pid"], event["name"], arguments["kind"], arguments["stage"], arguments["microbatch"],
+                       arguments.get("of"))
+                found[key] = found.get(key, 0) + 1
+        return found
+
     def check_attempts(self, traces, restarted, steps):
         """Every instruction stands once in the traces: before step `restarted` the first attempt's, then the second's,
         which came later."""

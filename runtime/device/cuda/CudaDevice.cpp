@@ -266,7 +266,8 @@ std::optional<std::string> CudaDevice::overdue(Time limit) {
     seen = inside;
     seenSince = now;
   }
-  if (inside.name && now - seenSince > limit / 1000)
+  // Before the others lose patience with this rank, so that the cause is named.
+  if (inside.name && now - seenSince > limit / 1000 * 4 / 5)
     return fmt::format("rank {}: {} did not return", layout.rank, inside.name);
   // Who waits says what for soon, unless the driver keeps it.
   if (since > 0 && now - since > limit / 1000 + (stuck.empty() ? kPatience : 0))

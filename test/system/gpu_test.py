@@ -1,0 +1,202 @@
+"""Plans on GPUs, where there is none: piperun --device=cuda beside the stand-in (test/standin), which takes the place of
+CUDA's driver and holds piperun to its rules. With PIPEC_SOAK all that can go wrong goes wrong, and times are strict."""
+import collections
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BIN, HANG, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, sets
+from timing import judge
+
+STANDIN = pathlib.Path(os.environ.get("PIPEC_PROBES", SOURCE / "build/dev/test/conformance")).parent / "standin"
+FUNCTIONS = re.findall(r"X\((cu\w+),", (SOURCE / "runtime/device/cuda/CudaFunctions.h").read_text())
+LINK = {"costs__link": "{latency: 100us, bandwidth: 1.25GB/s}", "tensors__boundary": "64KiB"}
+# What the host may not do between the first and the last step, since it would wait or allocate.
+FORBIDDEN = [name for name in FUNCTIONS
+             if re.search(r"Alloc|Free|Memset|cuMemcpy.to|Module|Ipc|Create|Synchronize", name) and name != "cuMemcpyAsync"]
+SIX = ["1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "zb-v", "v-half"]
+
+
+class GpuTest(ToolTest):
+    def cuda(self, plan, *arguments, code=OK, devices=8, standin="", library=STANDIN, **options):
+        """A run beside the stand-in."""
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(library),
+                       "PIPEC_STANDIN": f"devices={devices} latency=100us bandwidth=1.25GB/s {standin}"}
+        return self.piperun(plan, "--local", "--device=cuda", *arguments, code=code, env=environment, **options)
+
+    def run_cuda(self, plan, *arguments, **options):
+        return json.loads(self.cuda(plan, "--json", *arguments, **options).stdout)
+
+    def logs(self):
+        return [path.read_text().split() for path in self.folder.glob("calls.*")]
+
+    def during_steps(self, log):
+        """The calls from the first instruction to the last."""
+        last = len(log) - 1 - log[::-1].index("cuStreamWriteValue64_v2")
+        return log[log.index("cuStreamWriteValue64_v2"):last]
+
+
+class ScheduleTest(GpuTest):
+    def test_every_operation_runs_once_and_when_it_was_predicted(self):
+        for schedule in SIX:
+            for ranks in (4, 8):
+                with self.subTest(schedule=schedule, ranks=ranks):
+                    spec = SPECS / f"{schedule}.yaml"
+                    settings = {"pipeline__ranks": ranks, "pipeline__microbatches": 2 * ranks, "memory__limit": "64GiB", "schedule": schedule, **LINK}
+                    plan = self.compile(spec, **settings)
+                    trace, expected = self.folder / "trace.json", self.folder / "predicted.json"
+                    steps = 100 if SOAK else 3
+                    run = self.run_cuda(plan, "--steps", steps, "--trace", trace)
+                    self.assertEqual((run["device"], run["transport"], run["steps"]), ("cuda", "ipc", steps))
+                    self.pipec("compile", spec, "-o", expected, "--emit=perfetto", *sets(settings))
+                    self.check_same(json.loads(trace.read_text()), json.loads(expected.read_text()), steps)
+                    for measured, predicted in zip(run["step_ms"], run["simulated_step_ms"], strict=True):
+                        self.assertGreater(measured, predicted * 0.999)
+                    worst = max(run["step_ms"]) / max(run["simulated_step_ms"]) - 1
+                    judge(self, f"{schedule} on {ranks} ranks, cuda", worst, 0.02)
+
+    def check_same(self, real, predicted, steps):
+        """Every instruction of every step is in the trace, once."""
+        expected = self.complete_events(predicted, 0)
+        self.assertEqual(set(expected.values()), {1})
+        for step in range(steps):
+            self.assertEqual(self.complete_events(real, step), expected)
+
+    def test_swaps_wait_for_nothing(self):
+        plan = self.compile(SPECS / "kfkb-variants.yaml", **LINK)
+        steps = 1001 if SOAK else 60
+        run = self.run_cuda(plan, "--steps", steps, "--swap-every", 1, standin=f"log={self.folder}/calls")
+        self.assertEqual(run["swaps"], steps - 1)
+        logs = self.logs()
+        self.assertEqual(len(logs), 4)
+        for log in logs:
+            calls = collections.Counter(self.during_steps(log))
+            self.assertGreater(calls["cuLaunchKernel"], 8 * steps)
+            self.assertEqual([name for name in FORBIDDEN if calls[name]], [])
+
+    def test_a_run_goes_on_from_a_checkpoint(self):
+        plan = self.compile(SPECS / "1f1b.yaml", **LINK)
+        states = self.folder / "states"
+        self.assertEqual(self.run_cuda(plan, "--steps", 4, "--checkpoint", states, "--every", 2)["checkpoint_step"], 4)
+        run = self.run_cuda(plan, "--steps", 7, "--checkpoint", states, "--resume")
+        self.assertEqual((run["first_step"], run["steps"]), (4, 7))
+        self.assertEqual(len(run["step_ms"]), 3)
+
+    def test_the_norm_of_all_gradients(self):
+        plan = self.compile(SPECS / "1f1b.yaml", costs__optimizer="{time: 100us, global_norm: true}", **LINK)
+        self.assertEqual(self.run_cuda(plan, "--steps", 5)["steps"], 5)  # a rank that has another sum ends the run
+
+    def test_ranks_that_share_a_gpu(self):
+        plan = self.compile(SPECS / "1f1b.yaml", **LINK)
+        self.assertEqual(self.run_cuda(plan, "--steps", 3, devices=1)["steps"], 3)
+
+
+class RefusedTest(GpuTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.compile(SPECS / "1f1b.yaml", **LINK)
+
+    def refuses(self, expected, *arguments, code=RUN, **options):
+        begin = time.monotonic()
+        done = self.cuda(self.plan, *arguments, code=code, **options)
+        self.assertIn(expected, done.stderr)
+        if SOAK:
+            self.assertLess(time.monotonic() - begin, 2)
+        return done
+
+    def test_no_driver(self):
+        done = self.refuses("--device=cuda: libcuda.so.1 12.3 or newer is needed: ", library=self.folder)
+        self.assertIn("cannot open shared object file", done.stderr)
+
+    def test_a_driver_that_lacks_a_function(self):
+        empty = self.folder / "libcuda.so.1"
+        subprocess.run(["cc", "-shared", "-x", "c", os.devnull, "-o", empty], check=True)
+        self.refuses("libcuda.so.1 12.3 or newer is needed: the one found here has no cuInit", library=self.folder)
+
+    def test_a_driver_that_is_too_old(self):
+        self.refuses("libcuda.so.1 is of CUDA 12.2, 12.3 or newer is needed", standin="driver=12020")
+
+    def test_no_device(self):
+        self.refuses("there is no CUDA device here", devices=0)
+
+    def test_what_a_gpu_has_no_use_for(self):
+        scenario = SPECS / "networks" / "slow-link.json"
+        for expected, *arguments in [("--emulate is for --device=host", "--emulate=naive"),
+                                     ("--network is for --device=host", "--network", scenario),
+                                     ("no stage but synthetic runs on --device=cuda yet", "--stage=./mine.so"),
+                                     ("--transport=nccl is not supported yet", "--transport=nccl"),
+                                     ("--adapt and --replan are for --device=host yet", "--adapt")]:
+            with self.subTest(arguments=arguments):
+                self.refuses(expected, *arguments, code=USAGE)
+        self.assertIn("--transport is for --device=cuda", self.piperun(self.plan, "--local", "--transport=ipc", code=USAGE).stderr)
+
+
+class FaultTest(GpuTest):
+    """One call of one rank fails, or never returns: all ranks end, with the cause named."""
+
+    def setUp(self):
+        super().setUp()
+        self.plan = self.compile(SPECS / "1f1b.yaml", **LINK)
+        self.cuda(self.plan, "--steps", 6, standin=f"log={self.folder}/calls")
+        logs = [collections.Counter(log) for log in self.logs()]
+        self.made = {call: min(log[call] for log in logs) for call in FUNCTIONS}
+        self.made["cuEventQuery"] //= 2  # one run asks more often than the next
+
+    def fault(self, call, nth, how, expected):
+        begin = time.monotonic()
+        done = self.cuda(self.plan, "--steps", 6, "--deadline", 1, "-v", code=RUN, standin=f"fault=2:{call}:{nth}:{how}")
+        if SOAK:
+            self.assertLess(time.monotonic() - begin, 1 + 2)
+        self.assertIn(expected, done.stderr)
+        self.nobody_is_left([int(pid) for pid in re.findall(r"rank \d+ has pid (\d+)", done.stderr)])
+
+    def places(self, call):
+        """Which calls fail: the first, and of those made in steps one in the middle and a late one."""
+        return sorted({1, max(1, self.made[call] // 2), max(1, self.made[call] - 2)} if SOAK else {1})
+
+    # Not called in this run, or only to tell what went wrong, or once all is over.
+    SPARED = {"cuGetErrorString", "cuMemFreeHost", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuStreamDestroy_v2", "cuLaunchHostFunc"}
+
+    def test_a_call_that_fails(self):
+        for call in FUNCTIONS if SOAK else ["cuInit", "cuMemAlloc_v2", "cuLaunchKernel", "cuEventQuery", "cuEventRecord"]:
+            if call not in self.SPARED:
+                self.assertGreater(self.made[call], 0, call)
+                for nth in self.places(call):
+                    with self.subTest(call=call, nth=nth):
+                        self.fault(call, nth, 719, f"rank 2: {call}: unspecified failure (719)")
+
+    def test_a_call_that_never_returns(self):
+        for call in FUNCTIONS if SOAK else ["cuInit", "cuLaunchKernel"]:
+            if call not in self.SPARED:
+                for nth in self.places(call):
+                    with self.subTest(call=call, nth=nth):
+                        self.fault(call, nth, "hang", f"rank 2: {call} did not return within 1 s")
+
+    def test_a_process_that_is_killed(self):
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "PIPEC_STANDIN": "devices=4"}
+        for n in range(100 if SOAK else 2):
+            with self.subTest(n=n):
+                launcher = subprocess.Popen([BIN / "piperun", self.plan, "--local", "--device=cuda", "--steps", "100000", "--deadline", "5", "-v"],
+                                            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
+                self.addCleanup(launcher.kill)
+                pids = {}
+                for line in launcher.stderr:
+                    if match := re.search(r"rank (\d+) has pid (\d+)", line):
+                        pids[int(match[1])] = int(match[2])
+                    if "ranks have met" in line:
+                        break
+                time.sleep(0.001 * n)
+                os.kill(pids[n % 4], signal.SIGKILL)
+                messages = launcher.communicate(timeout=HANG)[1]
+                self.assertEqual(launcher.returncode, RUN)
+                self.assertIn(f"rank {n % 4}", messages)
+                self.nobody_is_left(pids.values())
+
+
+if __name__ == "__main__":
+    unittest.main()
