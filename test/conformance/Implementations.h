@@ -109,7 +109,7 @@ struct StageImplementation {
 /// What a synthetic neighbour sends.
 std::vector<std::byte> syntheticInput(plan::Bytes bytes, const Label &label);
 
-// GPUs, or what takes their place (Cuda.cpp).
+// GPUs, or what takes their place (Gpu.cpp).
 DeviceImplementation cudaDevice();
 TransportImplementation ipcTransport();
 StageImplementation cudaSynthetic();

@@ -46,7 +46,7 @@ TABLE = {
     "compiler/replan": (["dialects", "compiler", "runtime/adapt"] + RUNTIME, ["llvm", "mlir", "fmt"]),
     "tools": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "sodium", "cli11"]),
     "test": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "asio", "sodium", "flatbuffers", "zlib", "gtest", "benchmark",
-                   "yaml-cpp"]),
+                   "yaml-cpp", "cuda", "nccl"]),
 }
 
 # Exceptions: file (a prefix), what it may include, why.

@@ -286,7 +286,7 @@ class ErrorsTest(ToolTest):
     def test_no_device_no_run(self):
         plan = self.compile(SPEC)
         done = self.piperun(plan, "--local", "--device=cuda", code=RUN)
-        self.assertIn("--device=host", done.stderr)
+        self.assertRegex(done.stderr, "rank [0-3]: --device=cuda: (libcuda.so.1 12.3 or newer is needed|there is no CUDA device)")
 
     def test_pipe_opt_refuses_what_is_no_ir(self):
         self.assertTrue((BIN / "pipe-opt").exists())

@@ -1,4 +1,4 @@
-#include "test/standin/Stream.h"
+#include "test/standin/Streams.h"
 
 #include "test/standin/Standin.h"
 

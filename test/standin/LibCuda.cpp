@@ -1,7 +1,7 @@
 // libcuda.so.1, as far as pipec calls it (runtime/device/cuda/CudaFunctions.h).
 #include "test/standin/Memory.h"
 #include "test/standin/Standin.h"
-#include "test/standin/Stream.h"
+#include "test/standin/Streams.h"
 
 #include <algorithm>
 #include <cstdlib>
