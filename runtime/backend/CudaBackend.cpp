@@ -2,7 +2,6 @@
 #include "runtime/backend/Kinds.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/stage/MakeStage.h"
-#include "runtime/stage/cuda/CudaSyntheticStage.h"
 #include "runtime/transport/ipc/IpcTransport.h"
 
 namespace pipec::runtime {
@@ -22,8 +21,7 @@ public:
   Device &device() override { return gpu; }
 
   Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
-    stage = std::make_unique<CudaSyntheticStage>(context.rank, plan, gpu, context.failure);
-    return context.failure.status();
+    return runtime::makeStage(context.options.stage, plan, context.rank, gpu, context.failure, stage);
   }
 
   Transport &connect(Sockets) override {

@@ -1,6 +1,8 @@
 // The choice of a stage.
 #include "runtime/stage/MakeStage.h"
 
+#include "runtime/stage/cuda/CudaLibraryStage.h"
+#include "runtime/stage/cuda/CudaSyntheticStage.h"
 #include "runtime/stage/library/LibraryStage.h"
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
@@ -39,6 +41,17 @@ Status makeStage(const std::string &choice, const StageContext &context, std::un
   if (!status.ok())
     return status;
   return LibraryStage::make(library, context.plan, context.rank, context.device, context.clock, context.failure, stage);
+}
+
+Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure,
+                 std::unique_ptr<Stage> &stage) {
+  if (choice == kSynthetic) {
+    stage = std::make_unique<CudaSyntheticStage>(rank, plan, device, failure);
+    return failure.status();
+  }
+  Library library;
+  Status status = openLibrary(choice, plan, library);
+  return status.ok() ? CudaLibraryStage::make(library, plan, rank, device, failure, stage) : status;
 }
 
 } // namespace pipec::runtime

@@ -1,7 +1,8 @@
-// From --stage's value to a rank's stage on the host device.
+// From --stage's value to a rank's stage on its device.
 #pragma once
 
 #include "runtime/device/Pace.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/Stage.h"
@@ -30,5 +31,9 @@ struct StageContext {
 };
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage);
+
+/// The same on a GPU.
+Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure,
+                 std::unique_ptr<Stage> &stage);
 
 } // namespace pipec::runtime

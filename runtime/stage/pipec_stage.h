@@ -24,6 +24,11 @@
  * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
  *            like.
  * Time.      A call returns when its work is done: its time is the instruction's.
+ * GPUs.      With `piperun --device=cuda` a call enqueues its work on call->stream and returns, without waiting for any of
+ *            it, and without allocating after the first step: buffers are device pointers, valid for work on that
+ *            stream up to the end of what the call has enqueued (join streams of your own before you return). All calls
+ *            come from one thread, in the order in which they are issued; setup->context is current on it. What goes
+ *            wrong later the next call says. A library that computes on the host alone refuses setup->device >= 0.
  * Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message, which should say
  *            what went wrong in one line. Do not exit, and let no C++ exception out.
  * Sizes.     Structs that are passed begin with their size in bytes, which pipec fills in. A later header may end them
@@ -90,7 +95,7 @@ typedef struct PipecSetup {
   const PipecStageFacts *own; /* these, ascending: PIPEC_STAGE_FACTS */
   int64_t microbatches;       /* of a step; the most of all variants */
   const char *provider;       /* the spec's `provider:` as JSON text; "null" without one */
-  int32_t device;             /* of CUDA; -1, so far always: the host */
+  int32_t device;             /* of CUDA; -1: the host */
   void *context;              /* CUDA's of the device; NULL on the host */
 } PipecSetup;
 

@@ -1,7 +1,7 @@
 // A GPU's device, its transports and stages: on the GPU that the driver finds here, else on the stand-in, which the
 // program finds where it was built (LD_LIBRARY_PATH comes before that).
 #include "runtime/launch/Watchdog.h"
-#include "runtime/stage/cuda/CudaSyntheticStage.h"
+#include "runtime/stage/MakeStage.h"
 #include "runtime/transport/ipc/IpcTransport.h"
 #include "test/conformance/Implementations.h"
 
@@ -134,13 +134,14 @@ std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, pl
   return ranks;
 }
 
-class CudaStage final : public StageUnderTest {
+class CudaStage : public StageUnderTest {
 public:
-  CudaStage(const plan::Plan &plan, int32_t rank)
+  CudaStage(const std::string &choice, const plan::Plan &plan, int32_t rank)
       : plan(plan), gpu(plan.variants.front().programs[size_t(rank)], broken, false) {
-    const Status status = gpu.open(0);
+    Status status = gpu.open(0);
+    if (status.ok())
+      status = makeStage(choice, this->plan, rank, gpu, broken, made);
     EXPECT_TRUE(status.ok()) << status.message;
-    made = std::make_unique<CudaSyntheticStage>(rank, this->plan, gpu, broken);
   }
   Device &device() override { return gpu; }
   Stage &stage() override { return *made; }
@@ -153,6 +154,12 @@ private:
   Failure broken;
   CudaDevice gpu;
   std::unique_ptr<Stage> made;
+};
+
+class CudaLibrary final : public CudaStage {
+public:
+  using CudaStage::CudaStage;
+  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override { return libraryInput(bytes, label); }
 };
 
 } // namespace
@@ -178,9 +185,18 @@ StageImplementation cudaSynthetic() {
   StageImplementation synthetic{
       .name = "cuda", .missing = missing(), .checksInput = true, .provider = "", .boundary = 1000};
   synthetic.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
-    return std::make_unique<CudaStage>(plan, rank);
+    return std::make_unique<CudaStage>(kSynthetic, plan, rank);
   };
   return synthetic;
+}
+
+StageImplementation cudaLibrary(StageImplementation library) {
+  library.name = "cudaLibrary";
+  library.missing = missing();
+  library.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
+    return std::make_unique<CudaLibrary>(PIPEC_MLP, plan, rank);
+  };
+  return library;
 }
 
 } // namespace pipec::test

@@ -139,14 +139,7 @@ private:
 class LibraryUnderTest final : public HostStage {
 public:
   using HostStage::HostStage;
-  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override {
-    std::vector<std::byte> made(static_cast<size_t>(bytes));
-    for (int64_t i = 0; i < bytes / 4; ++i) {
-      float value = float((i * 37 + label.microbatch * 11 + label.step * 5) % 64) / 32 - 1;
-      std::memcpy(made.data() + 4 * i, &value, 4);
-    }
-    return made;
-  }
+  std::vector<std::byte> input(plan::Bytes bytes, const Label &label) override { return libraryInput(bytes, label); }
 };
 
 } // namespace
@@ -157,6 +150,15 @@ std::vector<std::byte> syntheticInput(plan::Bytes bytes, const Label &label) {
   runtime::fill({made.data(), bytes},
                 {label.operation->stage + (forward ? -1 : 1),
                  forward ? plan::Payload::Forward : plan::Payload::Backward, label.microbatch, label.step});
+  return made;
+}
+
+std::vector<std::byte> libraryInput(plan::Bytes bytes, const Label &label) {
+  std::vector<std::byte> made(static_cast<size_t>(bytes));
+  for (int64_t i = 0; i < bytes / 4; ++i) {
+    float value = float((i * 37 + label.microbatch * 11 + label.step * 5) % 64) / 32 - 1;
+    std::memcpy(made.data() + 4 * i, &value, 4);
+  }
   return made;
 }
 
@@ -183,7 +185,7 @@ std::vector<StageImplementation> stageImplementations() {
   library.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
     return std::make_unique<LibraryUnderTest>(PIPEC_MLP, Pace::Real, plan, rank);
   };
-  return {synthetic, library, cudaSynthetic()};
+  return {synthetic, library, cudaSynthetic(), cudaLibrary(library)};
 }
 
 } // namespace pipec::test

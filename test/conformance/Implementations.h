@@ -108,11 +108,13 @@ struct StageImplementation {
 
 /// What a synthetic neighbour sends.
 std::vector<std::byte> syntheticInput(plan::Bytes bytes, const Label &label);
+std::vector<std::byte> libraryInput(plan::Bytes bytes, const Label &label);
 
 // GPUs, or what takes their place (Gpu.cpp).
 DeviceImplementation cudaDevice();
 TransportImplementation ipcTransport();
 StageImplementation cudaSynthetic();
+StageImplementation cudaLibrary(StageImplementation library); // the same on a GPU
 
 std::vector<DeviceImplementation> deviceImplementations();
 std::vector<TransportImplementation> transportImplementations();

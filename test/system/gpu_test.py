@@ -96,6 +96,57 @@ class ScheduleTest(GpuTest):
         self.assertEqual(self.run_cuda(plan, "--steps", 3, devices=1)["steps"], 3)
 
 
+class TrainingTest(GpuTest):
+    """specs/stages/mlp on streams: it trains to the last bit as it does on the host."""
+
+    SPEC = """
+pipec: 1
+pipeline: {ranks: %d, microbatches: 8}
+layers: [{count: 8, forward: 200us, backward_input: 200us, backward_weight: 200us, boundary: 16KiB}]
+costs: {optimizer: {time: 100us, global_norm: true}}
+schedule: %s
+backward: split
+provider: {hidden: 64, samples: 64, seed: 3, rate: 0.05, log: %s}
+"""
+
+    def weights(self, ranks, schedule, run, *arguments):
+        """What each layer's stage logged."""
+        log = self.folder / "log.csv"
+        log.unlink(missing_ok=True)
+        plan = self.compile(self.SPEC % (ranks, schedule, log))
+        run(plan, "--steps", 6, f"--stage={BIN / 'mlp.so'}", *arguments)
+        return sorted(log.read_text().splitlines())
+
+    def on_host(self, plan, *arguments):
+        self.piperun(plan, "--local", *arguments)
+
+    def test_weights_are_those_of_the_host_to_the_last_bit(self):
+        for ranks, schedule in [(1, "gpipe"), (2, "zb-h1"), (4, "1f1b"), (4, "zb-h1"), (8, "gpipe")]:
+            with self.subTest(ranks=ranks, schedule=schedule):
+                host = self.weights(ranks, schedule, self.on_host)
+                self.assertEqual(len(host), 6 * ranks)
+                self.assertEqual(self.weights(ranks, schedule, self.cuda), host)
+        # However it is cut and scheduled, the loss is the same.
+        losses = {tuple(line.split(",")[3] for line in self.weights(ranks, schedule, self.cuda) if line.split(",")[3])
+                  for ranks, schedule in [(1, "gpipe"), (2, "zb-h1"), (4, "1f1b")]}
+        self.assertEqual(len(losses), 1)
+
+    def test_a_resumed_run_goes_on_to_the_last_bit(self):
+        whole = self.weights(2, "1f1b", self.cuda)
+        states = self.folder / "states"
+
+        def in_two(plan, steps, number, *arguments):
+            self.cuda(plan, steps, number // 2, *arguments, "--checkpoint", states)
+            self.cuda(plan, steps, number, *arguments, "--checkpoint", states, "--resume")
+
+        self.assertEqual(self.weights(2, "1f1b", in_two), whole)
+
+    def test_what_goes_wrong_in_a_stage_is_said(self):
+        plan = self.compile(self.SPEC.replace("0.05", "1e30") % (2, "1f1b", self.folder / "log.csv"))
+        done = self.cuda(plan, "--steps", 20, f"--stage={BIN / 'mlp.so'}", code=RUN)
+        self.assertIn("the loss is not finite in step", done.stderr)
+
+
 class RefusedTest(GpuTest):
     def setUp(self):
         super().setUp()
@@ -128,7 +179,6 @@ class RefusedTest(GpuTest):
         scenario = SPECS / "networks" / "slow-link.json"
         for expected, *arguments in [("--emulate is for --device=host", "--emulate=naive"),
                                      ("--network is for --device=host", "--network", scenario),
-                                     ("no stage but synthetic runs on --device=cuda yet", "--stage=./mine.so"),
                                      ("--transport=nccl is not supported yet", "--transport=nccl"),
                                      ("--adapt and --replan are for --device=host yet", "--adapt")]:
             with self.subTest(arguments=arguments):

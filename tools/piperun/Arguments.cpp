@@ -169,8 +169,6 @@ static Status checkDevice(const Arguments &a) {
     return Status::usage("--emulate is for --device=host; on a GPU operations take their own time");
   if (!a.network.empty())
     return Status::usage("--network is for --device=host; between GPUs data take their own time");
-  if (a.stage != runtime::kSynthetic)
-    return Status::usage("--stage=" + a.stage + ": no stage but synthetic runs on --device=cuda yet");
   return a.adapts() ? Status::usage("--adapt and --replan are for --device=host yet") : Status{};
 }
 

@@ -40,9 +40,8 @@ Status Driver::open(int32_t localRank) {
     return wrong("there is no CUDA device here");
   ordinal = localRank % count;
   gpu::CUdevice device = 0;
-  gpu::CUcontext context = nullptr;
-  return (*this)(&C::cuDeviceGet, &device, ordinal) && (*this)(&C::cuDevicePrimaryCtxRetain, &context, device) &&
-                 (*this)(&C::cuCtxSetCurrent, context)
+  return (*this)(&C::cuDeviceGet, &device, ordinal) && (*this)(&C::cuDevicePrimaryCtxRetain, &current, device) &&
+                 (*this)(&C::cuCtxSetCurrent, current)
              ? Status{}
              : failure.status();
 }

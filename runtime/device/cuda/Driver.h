@@ -35,8 +35,8 @@ public:
   void fail(const char *call, gpu::CUresult result);
 
   gpu::Inside::Seen look() const { return inside.look(); }
-  int devices() const { return count; }
   int device() const { return ordinal; }
+  gpu::CUcontext context() const { return current; }
 
 private:
   const int32_t rank;
@@ -45,6 +45,7 @@ private:
   gpu::Inside inside;
   int count = 0;
   int ordinal = 0;
+  gpu::CUcontext current = nullptr;
 };
 
 } // namespace pipec::runtime

@@ -9,6 +9,7 @@
 #include "layer.h"
 #include "pipec_stage.h"
 #include "provider.h"
+#include "stream.h"
 
 #include <math.h>
 
@@ -42,6 +43,7 @@ struct PipecStage {
   float *scratch; /* hidden x the larger of hidden and samples */
   double loss;    /* summed over the step's microbatches */
   int64_t live, peak;
+  Stream *stream; /* of a GPU; NULL: computes where it is called */
 };
 
 /* How many numbers: of one activation, of a layer's parameters, of a stage's. */
@@ -87,6 +89,7 @@ static Own *ownOf(PipecStage *s, int32_t stage) {
 uint32_t pipec_stage_version(void) { return PIPEC_STAGE_VERSION; }
 
 void pipec_stage_destroy(PipecStage *s) {
+  closeStream(s->stream);
   for (int32_t i = 0; s->own && i < s->ownCount; ++i) {
     Own *own = &s->own[i];
     for (int64_t m = 0; own->kept && m < s->microbatches; ++m)
@@ -147,6 +150,11 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
   }
   for (; !failed && s->ownCount < setup->own_count; ++s->ownCount)
     failed = makeStage(s, &s->own[s->ownCount], PIPEC_STAGE_FACTS(setup, s->ownCount), error);
+  /* At most three steps are under way at once, each of three calls a microbatch and stage, and the optimizers. */
+  if (!failed && setup->device >= 0) {
+    s->stream = openStream(s, 3 * s->ownCount * (3 * s->microbatches + 1), size(s) * (int64_t)sizeof(float), error);
+    failed = !s->stream;
+  }
   if (failed) {
     s->ownCount += s->own && s->ownCount < setup->own_count; /* the one that failed is half made */
     pipec_stage_destroy(s);
@@ -181,7 +189,7 @@ static int finish(PipecStage *s, Kept *kept, const float *out, const PipecCall *
   return 0;
 }
 
-int pipec_stage_forward(PipecStage *s, const PipecCall *call, PipecError *error) {
+static int forward(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage), *next = ownOf(s, call->stage + 1), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
   size_t bytes = (size_t)size(s) * sizeof(float);
@@ -213,7 +221,7 @@ int pipec_stage_forward(PipecStage *s, const PipecCall *call, PipecError *error)
   return failed;
 }
 
-int pipec_stage_backward_input(PipecStage *s, const PipecCall *call, PipecError *error) {
+static int backwardInput(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
   float *d = call->output ? call->output : take(s, size(s));
@@ -230,7 +238,7 @@ int pipec_stage_backward_input(PipecStage *s, const PipecCall *call, PipecError 
   return 0;
 }
 
-int pipec_stage_backward_weight(PipecStage *s, const PipecCall *call, PipecError *error) {
+static int backwardWeight(PipecStage *s, const PipecCall *call, PipecError *error) {
   (void)error;
   Own *own = ownOf(s, call->stage);
   Kept *kept = &own->kept[call->microbatch];
@@ -242,14 +250,8 @@ int pipec_stage_backward_weight(PipecStage *s, const PipecCall *call, PipecError
   return 0;
 }
 
-int pipec_stage_backward(PipecStage *s, const PipecCall *call, PipecError *error) {
-  return pipec_stage_backward_input(s, call, error) || pipec_stage_backward_weight(s, call, error);
-}
-
-/* Where a machine can run the two at once, this is the place; here one follows the other. */
-int pipec_stage_forward_backward(PipecStage *s, const PipecCall *forward, const PipecCall *backward,
-                                 PipecError *error) {
-  return pipec_stage_forward(s, forward, error) || pipec_stage_backward(s, backward, error);
+static int backward(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return backwardInput(s, call, error) || backwardWeight(s, call, error);
 }
 
 /* "step,stage,hash of the weights,loss (of the last stage)" in one write, as several processes share the file. */
@@ -272,7 +274,7 @@ static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, 
   return bad ? fail(error, "%s: cannot be written", s->log) : 0;
 }
 
-int pipec_stage_optimizer_step(PipecStage *s, const PipecCall *call, PipecError *error) {
+static int optimizerStep(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage);
   float rate = (float)(s->rate / (own->seen > 0 ? own->seen : 1));
   for (int64_t i = 0; i < parameters(s, own); ++i)
@@ -283,6 +285,32 @@ int pipec_stage_optimizer_step(PipecStage *s, const PipecCall *call, PipecError 
   if (own->stage + 1 == s->stages)
     s->loss = 0;
   return failed;
+}
+
+/* Here and now, or on the call's stream. */
+static int compute(PipecStage *s, Work *work, const PipecCall *call, PipecError *error) {
+  return s->stream ? enqueue(s->stream, work, call, error) : work(s, call, error);
+}
+
+int pipec_stage_forward(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, forward, call, error);
+}
+int pipec_stage_backward_input(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, backwardInput, call, error);
+}
+int pipec_stage_backward_weight(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, backwardWeight, call, error);
+}
+int pipec_stage_backward(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, backward, call, error);
+}
+int pipec_stage_optimizer_step(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, optimizerStep, call, error);
+}
+
+/* Where a machine can run the two at once, this is the place; here one follows the other. */
+int pipec_stage_forward_backward(PipecStage *s, const PipecCall *first, const PipecCall *second, PipecError *error) {
+  return compute(s, forward, first, error) || compute(s, backward, second, error);
 }
 
 /* A saved layer: these numbers, then its weights; gradients are zero between steps, and the optimizer keeps nothing. A

@@ -1,0 +1,53 @@
+#include "runtime/stage/cuda/CudaLibraryStage.h"
+
+#include "runtime/plan/Disassemble.h"
+
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+using C = gpu::CudaFunctions;
+
+Status CudaLibraryStage::make(const Library &library, const plan::Plan &plan, int32_t rank, CudaDevice &device,
+                              Failure &failure, std::unique_ptr<Stage> &stage) {
+  auto object = std::make_unique<LibraryObject>(library, rank);
+  Status status = object->create(plan, device.driver().device(), device.driver().context());
+  if (status.ok())
+    stage.reset(new CudaLibraryStage(std::move(object), rank, device, failure));
+  return status.ok() ? failure.status() : status;
+}
+
+CudaLibraryStage::CudaLibraryStage(std::unique_ptr<LibraryObject> object, int32_t rank, CudaDevice &device,
+                                   Failure &failure)
+    : OfLibrary(std::move(object)), rank(rank), device(device), failure(failure),
+      zero(static_cast<double *>(device.allocateOnHost(sizeof(double)))) {
+  if (zero)
+    *zero = 0;
+}
+
+CudaLibraryStage::~CudaLibraryStage() { device.freeOnHost(zero); }
+
+void CudaLibraryStage::check(const Label &label, const std::string &error) const {
+  if (!error.empty())
+    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, *label.operation, label.microbatch), error)));
+}
+
+/// The two of a pair run one after the other: behind its header there is nothing to do yet.
+void CudaLibraryStage::issue(QueueId queue, const Label &label, const StageSlots &slots) {
+  const gpu::CUstream stream = device.begin(queue, label);
+  if (label.operation->kind != plan::Kind::Overlapped && !failure.raised())
+    check(label, object->run(label, slots.in, slots.out, stream));
+}
+
+void CudaLibraryStage::gradientNorm(QueueId queue, const Label &label, Slot number) {
+  // Where the library has no such function it is 0.
+  device.driver()(&C::cuMemcpyAsync, reinterpret_cast<gpu::CUdeviceptr>(number.data),
+                  reinterpret_cast<gpu::CUdeviceptr>(zero), sizeof *zero, device.on(queue));
+  check(label, object->gradientNorm(label, number, device.on(queue)));
+}
+
+void CudaLibraryStage::setGlobalNorm(QueueId queue, const Label &label, Slot number) {
+  check(label, object->setGlobalNorm(label, number, device.on(queue)));
+}
+
+} // namespace pipec::runtime
