@@ -144,9 +144,10 @@ TEST_P(TransportConformance, ASendWaitsForItsReceive) {
   transfer(1, plan::Kind::Send, 0, kLarge, plan::Payload::Backward);
   ASSERT_TRUE(done(0, transfer(0, plan::Kind::Recv, 0, kLarge, plan::Payload::Backward), 1));
   // The slot is still the sender's, and not read yet, so what arrives in it now is what is sent.
-  transferTo(1, plan::Kind::Send, 1, 1, plan::Payload::Backward, plan::Payload::Forward);
+  const QueueId back = transferTo(1, plan::Kind::Send, 1, 1, plan::Payload::Backward, plan::Payload::Forward);
   ASSERT_TRUE(done(0, transferTo(0, plan::Kind::Recv, 1, 1, plan::Payload::Backward, plan::Payload::Forward), 2));
   ASSERT_TRUE(done(1, transfer(1, plan::Kind::Recv, 0, 1), 1));
+  ASSERT_TRUE(done(1, back, 2));
   ASSERT_TRUE(done(0, sent, 1));
   EXPECT_EQ(bytesOf(ranks[1]->device(), half(1, plan::Payload::Forward, 1))[0], std::byte(2));
 }
