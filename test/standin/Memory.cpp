@@ -18,7 +18,7 @@ using namespace runtime::gpu;
 
 namespace {
 
-constexpr size_t kLine = 64, kPoisoned = size_t(16) << 20;
+constexpr size_t kLine = 64, kPoisoned = size_t(1) << 20;
 
 struct Block {
   size_t bytes = 0;

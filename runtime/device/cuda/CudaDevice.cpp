@@ -267,7 +267,7 @@ std::optional<std::string> CudaDevice::overdue(Time limit) {
     seenSince = now;
   }
   // Before the others lose patience with this rank, so that the cause is named.
-  if (inside.name && now - seenSince > limit / 1000 * 4 / 5)
+  if (inside.name && now - seenSince > std::max(limit / 1000 * 4 / 5, kPatience))
     return fmt::format("rank {}: {} did not return", layout.rank, inside.name);
   // Who waits says what for soon, unless the driver keeps it.
   if (since > 0 && now - since > limit / 1000 + (stuck.empty() ? kPatience : 0))
