@@ -51,6 +51,9 @@ public:
   /// Lets everything run. `at`: the nanosecond of CLOCK_MONOTONIC that is time 0, the same instant on all ranks.
   virtual void start(int64_t at) = 0;
 
+  /// Ends what is under way, after a failure, so that peers see it; may never return.
+  virtual void abort() {}
+
   /// Says that the rank's own steps are done: a peer that goes is no failure from now on. From any thread.
   virtual void rest() = 0;
 

@@ -3,6 +3,7 @@
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/transport/ipc/IpcTransport.h"
+#include "runtime/transport/nccl/NcclTransport.h"
 
 namespace pipec::runtime {
 
@@ -25,22 +26,32 @@ public:
   }
 
   Transport &connect(Sockets) override {
-    return transport.emplace(context.rank, context.plan.ranks(), context.plan.groups, gpu, context.failure);
+    if (context.options.transport == "nccl")
+      transport = makeNccl();
+    else
+      transport =
+          std::make_unique<IpcTransport>(context.rank, context.plan.ranks(), context.plan.groups, gpu, context.failure);
+    return *transport;
   }
 
   nlohmann::json offer(const TransferMemory &memory) override {
-    IpcTransport::Regions received;
+    CudaTransport::Regions received;
     for (const auto &[peer, region] : memory.received())
       received[peer] = {region.data, region.bytes};
-    return transport->offer(received);
+    return context.failure.raised() ? nullptr : transport->offer(received);
   }
 
   Status accept(const nlohmann::json &offers, TransferMemory &memory) override {
-    IpcTransport::Regions landings;
+    CudaTransport::Regions landings;
     Status status = transport->accept(offers, landings);
     for (const auto &[peer, region] : landings)
       memory.setLanding(peer, {region.data, region.bytes});
-    return status;
+    return status.ok() ? transport->ready() : status;
+  }
+
+  void abort() override {
+    if (transport)
+      transport->abort();
   }
 
   void start(int64_t at) override { gpu.start(Clock(at)); }
@@ -51,9 +62,17 @@ public:
   std::vector<trace::Event> takeEvents() override { return gpu.takeEvents(); }
 
 private:
+  std::unique_ptr<CudaTransport> makeNccl() {
+    auto nccl = std::make_unique<NcclTransport>(context.plan, context.rank, gpu, context.failure);
+    if (Status status = nccl->open(); !status.ok())
+      context.failure.raise(std::move(status));
+    gpu.whileWaiting([checked = nccl.get()] { checked->check(); });
+    return nccl;
+  }
+
   const BackendContext context;
   CudaDevice gpu;
-  std::optional<IpcTransport> transport;
+  std::unique_ptr<CudaTransport> transport;
 };
 
 } // namespace

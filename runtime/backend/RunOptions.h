@@ -15,6 +15,7 @@ namespace pipec::runtime {
 struct RunOptions {
   int64_t steps = 1;
   std::string device = "host";     // or "cuda"
+  std::string transport = "ipc";   // of GPUs; or "nccl"
   int32_t localRank = -1;          // this process's number on its machine, which chooses its GPU; -1: its rank
   std::string stage = "synthetic"; // what computes (runtime/stage/MakeStage.h)
   Pace pace = Pace::Carry;         // Real for every stage but the synthetic one

@@ -374,8 +374,10 @@ Status Worker::run() {
     kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
   backend->start(start->at("at").get<int64_t>() + offset);
   Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size());
-  if (!interpreter.run(*permits, first))
+  if (!interpreter.run(*permits, first)) {
+    backend->abort();
     return failed();
+  }
   status = finish();
   if (status.ok())
     held.free(); // only now: after a failure some of the stage's work may still run

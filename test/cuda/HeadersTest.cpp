@@ -43,6 +43,7 @@ COMPARE(cuDriverGetVersion, decltype(::cuDriverGetVersion));
 COMPARE(cuGetErrorString, decltype(::cuGetErrorString));
 COMPARE(cuDeviceGetCount, decltype(::cuDeviceGetCount));
 COMPARE(cuDeviceGet, decltype(::cuDeviceGet));
+COMPARE(cuDeviceGetAttribute, decltype(::cuDeviceGetAttribute));
 COMPARE(cuDevicePrimaryCtxRetain, decltype(::cuDevicePrimaryCtxRetain));
 COMPARE(cuCtxSetCurrent, decltype(::cuCtxSetCurrent));
 COMPARE(cuCtxGetStreamPriorityRange, decltype(::cuCtxGetStreamPriorityRange));
@@ -75,7 +76,7 @@ TEST(CudaHeaders, AllFunctionsAreCompared) {
   int functions = 0;
 #define COUNT(symbol, parameters) ++functions;
   PIPEC_CUDA_FUNCTIONS(COUNT)
-  EXPECT_EQ(functions, 30) << "compare the new one above";
+  EXPECT_EQ(functions, 31) << "compare the new one above";
 }
 
 TEST(CudaHeaders, NumbersAreTheHeaders) {
@@ -87,6 +88,7 @@ TEST(CudaHeaders, NumbersAreTheHeaders) {
   EXPECT_EQ(gpu::kCudaNotFound, int(CUDA_ERROR_NOT_FOUND));
   EXPECT_EQ(gpu::kCudaNotReady, int(CUDA_ERROR_NOT_READY));
   EXPECT_EQ(gpu::kCudaIllegalAddress, int(CUDA_ERROR_ILLEGAL_ADDRESS));
+  EXPECT_EQ(gpu::kMultiprocessors, int(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   EXPECT_EQ(gpu::kStreamNonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
   EXPECT_EQ(gpu::kEventDefault, unsigned(CU_EVENT_DEFAULT));
   EXPECT_EQ(gpu::kEventDisableTiming, unsigned(CU_EVENT_DISABLE_TIMING));

@@ -130,6 +130,14 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   return kCudaSuccess;
 }
 
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
+  BEGIN(cuDeviceGetAttribute, Rule::None);
+  if (attribute != kMultiprocessors)
+    return refuse(kCudaInvalidValue, "cuDeviceGetAttribute: an attribute that is not known here");
+  *value = 132;
+  return kCudaSuccess;
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   BEGIN(cuDevicePrimaryCtxRetain, Rule::None);
   chooseDevice(device);

@@ -50,6 +50,8 @@ Given read() {
       given.settings.devices = int(take(units::parseInteger(value, 0, 64)));
     else if (key == "driver")
       given.settings.version = int(take(units::parseInteger(value, 0, 1'000'000)));
+    else if (key == "nccl")
+      given.settings.nccl = int(take(units::parseInteger(value, 0, 1'000'000)));
     else if (key == "latency")
       given.settings.latency = take(units::parseDuration(value)) / 1000;
     else if (key == "bandwidth")

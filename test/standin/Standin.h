@@ -14,6 +14,7 @@ struct Settings {
   int64_t latency = 0;   // nanoseconds, between devices
   int64_t bandwidth = 0; // bytes a second, likewise; 0: unlimited
   int version = 13000;   // of the driver, as cuDriverGetVersion says it
+  int nccl = 22800;      // NCCL's version, as ncclGetVersion says it
   std::string log;       // each process's at this path with its id
   int connections = 8;   // CUDA_DEVICE_MAX_CONNECTIONS, as CUDA reads it
 

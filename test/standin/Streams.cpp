@@ -17,13 +17,13 @@ void CUstream_st::put(Work work, Recorded record) {
   changed.notify_one();
 }
 
-void CUstream_st::launch(Work work) {
-  put([this, work = std::move(work), turn = connection.issued++](int64_t &at) {
-    for (int64_t started = connection.started; started != turn; started = connection.started)
-      connection.started.wait(started);
-    at = connection.lastStart = std::max(at, connection.lastStart);
-    connection.started = turn + 1;
-    connection.started.notify_all();
+void CUstream_st::launch(Work work, Connection &among) {
+  put([&among, work = std::move(work), turn = among.issued++](int64_t &at) {
+    for (int64_t started = among.started; started != turn; started = among.started)
+      among.started.wait(started);
+    at = among.lastStart = std::max(at, among.lastStart);
+    among.started = turn + 1;
+    among.started.notify_all();
     work(at);
   });
 }

@@ -42,8 +42,9 @@ struct CUstream_st {
   explicit CUstream_st(pipec::standin::Connection &connection);
   /// `record` is complete after it.
   void put(Work work, Recorded record = nullptr);
-  /// The same of a computation or a copy, which takes its turn among the streams of a connection.
-  void launch(Work work);
+  /// The same of what takes its turn: a computation or a copy among the streams of its connection, or among others.
+  void launch(Work work) { launch(std::move(work), connection); }
+  void launch(Work work, pipec::standin::Connection &among);
   bool idle();
 
 private:

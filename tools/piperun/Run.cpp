@@ -62,16 +62,37 @@ Status readNetwork(const std::string &path, int32_t ranks, runtime::RunOptions &
   return status;
 }
 
-/// The host starts transfers in any order, whatever a plan was proven for.
-constexpr simulate::Launch kLaunch = simulate::Launch::InAnyOrder;
+/// In which order transfers start, whatever a plan was proven for: NCCL keeps to the order of their issue, all else
+/// does not.
+simulate::Launch launchOf(const runtime::RunOptions &options) {
+  return options.device == "cuda" && options.transport == "nccl" ? simulate::Launch::InOrder
+                                                                 : simulate::Launch::InAnyOrder;
+}
+
+/// Refuses a plan that would stop where transfers start in the order of their issue, and was not proven for that.
+Status proveLaunchOrder(const plan::Plan &plan, const runtime::RunOptions &options) {
+  simulate::Options inOrder;
+  inOrder.launch = launchOf(options);
+  for (const plan::Variant &variant : plan.variants) {
+    simulate::Result result;
+    if (inOrder.launch != simulate::Launch::InOrder || variant.launchOrder)
+      continue;
+    if (Status status = simulate::simulate(variant, inOrder, result); !status.ok())
+      return Status::check("--transport=nccl starts transfers in the order of their issue, in which the plan stops; "
+                           "compile it with communicator: launch_order\n" +
+                           status.message);
+  }
+  return {};
+}
 
 /// As the certificates say, or under a network (up to where it cuts a link).
-plan::Time longestStep(const plan::Plan &plan, const simulate::Scenario *network, int64_t steps) {
+plan::Time longestStep(const plan::Plan &plan, const runtime::RunOptions &run, int64_t steps) {
+  const simulate::Scenario *network = run.network.get();
   plan::Time longest = 0;
   simulate::Options options;
   options.steps = steps;
   options.scenario = network;
-  options.launch = kLaunch;
+  options.launch = launchOf(run);
   for (const plan::Variant &variant : plan.variants) {
     longest = std::max({longest, variant.certificate.makespan, variant.certificate.span});
     std::vector<plan::Time> times;
@@ -82,14 +103,14 @@ plan::Time longestStep(const plan::Plan &plan, const simulate::Scenario *network
 }
 
 /// The same steps in virtual time.
-Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const simulate::Scenario *network,
+Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const runtime::RunOptions &options,
                    std::vector<plan::Time> &times) {
   std::vector<simulate::Stretch> stretches;
   for (size_t e = 0; e < run.epochs.size(); ++e) {
     const int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
     stretches.push_back({&runtime::variantOf(plan, run.loaded, run.epochs[e].program), end - run.epochs[e].from});
   }
-  return simulate::stepTimes(stretches, network, times, kLaunch);
+  return simulate::stepTimes(stretches, options.network.get(), times, launchOf(options));
 }
 
 Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::LocalResult &result) {
@@ -132,7 +153,11 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
     status = runtime::prepareFolder(a.checkpoint);
   if (!status.ok())
     return status;
-  prepared.options = optionsOf(a, longestStep(*prepared.plan, network.network.get(), a.steps));
+  network.device = a.device;
+  network.transport = a.transport;
+  prepared.options = optionsOf(a, longestStep(*prepared.plan, network, a.steps));
+  if (status = proveLaunchOrder(*prepared.plan, prepared.options); !status.ok())
+    return status;
   if (a.adapts())
     prepared.options.keepsCut = whyKeepsCut(a, *prepared.plan);
   if (a.cut && !prepared.options.keepsCut.empty())
@@ -143,7 +168,7 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   prepared.options.realNetwork = network.realNetwork;
   outcome.plan = prepared.plan;
   outcome.device = a.device;
-  outcome.transport = a.device == "host" ? "sockets" : "ipc";
+  outcome.transport = a.device == "host" ? "sockets" : prepared.options.transport;
   outcome.stage = a.stage;
   outcome.asked = a.steps;
   outcome.pace = prepared.options.pace;
@@ -156,15 +181,15 @@ Status gather(const Prepared &prepared, Outcome &outcome) {
   outcome.measured = runtime::measuredSteps(run.ranks, run.first, run.end);
   const plan::Variant &first = prepared.plan->variants.front();
   outcome.predicted = {first.certificate.span, first.certificate.makespan};
-  if (first.launchOrder) {
-    simulate::Options options;
-    options.launch = kLaunch;
+  simulate::Options options;
+  options.launch = launchOf(prepared.options);
+  if (first.launchOrder != (options.launch == simulate::Launch::InOrder)) {
     simulate::Result result;
     if (Status status = simulate::span(first, outcome.predicted.span, result, options); !status.ok())
       return status;
     outcome.predicted.makespan = result.makespan;
   }
-  return simulateRun(*prepared.plan, run, prepared.options.network.get(), outcome.simulated);
+  return simulateRun(*prepared.plan, run, prepared.options, outcome.simulated);
 }
 
 /// Where a run begins: with the checkpoint in the folder, or, told to overwrite that, anew.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace pipec::runtime {
 
@@ -85,6 +86,21 @@ std::byte *CudaDevice::allocate(plan::Bytes bytes) {
 void *CudaDevice::allocateOnHost(size_t bytes) {
   void *memory = nullptr;
   return cuda(&C::cuMemHostAlloc, &memory, std::max<size_t>(bytes, 1), gpu::kHostPortable) ? memory : nullptr;
+}
+
+bool CudaDevice::finish(QueueId id) {
+  gpu::CUevent event = queues[id].ends.front();
+  gpu::CUresult result = gpu::kCudaNotReady;
+  if (!cuda(&C::cuEventRecord, event, queues[id].stream))
+    return false;
+  while ((result = cuda.ask(&C::cuEventQuery, event)) == gpu::kCudaNotReady && !failure.raised()) {
+    if (waiting)
+      waiting();
+    usleep(500);
+  }
+  if (result != gpu::kCudaSuccess && !failure.raised())
+    cuda.fail("cuEventQuery", result);
+  return !failure.raised();
 }
 
 void CudaDevice::freeOnHost(void *memory) {
@@ -188,6 +204,8 @@ bool CudaDevice::synchronize(QueueId of, int64_t count) {
       waits = true;
     }
     if (now - described > kLooks) {
+      if (waiting)
+        waiting();
       lookAhead();
       describe();
       described = now;
@@ -261,7 +279,7 @@ std::optional<std::string> CudaDevice::overdue(Time limit) {
   constexpr int64_t kPatience = 500'000'000; // nanoseconds
   std::lock_guard lock(mutex);
   const int64_t now = Clock::monotonic();
-  const gpu::Inside::Seen inside = cuda.look();
+  const gpu::Inside::Seen inside = cuda.calls().look();
   if (!inside.name || inside.name != seen.name || inside.count != seen.count) {
     seen = inside;
     seenSince = now;

@@ -51,6 +51,12 @@ public:
   void freeOnHost(void *memory);
   /// Calls `look` whenever the host has waited for a queue; null: no more.
   void watch(std::function<void()> look) { watcher = std::move(look); }
+  /// Calls `look` time and again while the host waits.
+  void whileWaiting(std::function<void()> look) { waiting = std::move(look); }
+  /// Waits until all that was put on a queue has ended, before the first step; false if the run has failed.
+  bool finish(QueueId queue);
+  /// How many multiprocessors the GPU has.
+  int processors() { return cuda.processors(); }
 
   // For messages, from any thread.
 
@@ -79,7 +85,7 @@ private:
   Driver cuda;
   Kernels loaded;
   std::vector<CudaQueue> queues;
-  std::function<void()> watcher;
+  std::function<void()> watcher, waiting;
   bool started = false;
 
   // Times of instants from which others are counted, one a step, since the driver counts in floating point.

@@ -45,6 +45,7 @@ inline constexpr unsigned kHostPortable = 1;       // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned kIpcLazyPeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr unsigned kWaitValueAtLeast = 0;   // CU_STREAM_WAIT_VALUE_GEQ
 inline constexpr unsigned kWriteValueDefault = 0;  // CU_STREAM_WRITE_VALUE_DEFAULT
+inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersion says it
 
 // X(symbol, parameters)
@@ -54,6 +55,7 @@ inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersio
   X(cuGetErrorString, (CUresult error, const char **text))                                                             \
   X(cuDeviceGetCount, (int *count))                                                                                    \
   X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                     \
+  X(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                                \
   X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                  \
   X(cuCtxSetCurrent, (CUcontext context))                                                                              \
   X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                          \

@@ -40,8 +40,9 @@ Status Driver::open(int32_t localRank) {
     return wrong("there is no CUDA device here");
   ordinal = localRank % count;
   gpu::CUdevice device = 0;
-  return (*this)(&C::cuDeviceGet, &device, ordinal) && (*this)(&C::cuDevicePrimaryCtxRetain, &current, device) &&
-                 (*this)(&C::cuCtxSetCurrent, current)
+  return (*this)(&C::cuDeviceGet, &device, ordinal) &&
+                 (*this)(&C::cuDeviceGetAttribute, &multiprocessors, gpu::kMultiprocessors, device) &&
+                 (*this)(&C::cuDevicePrimaryCtxRetain, &current, device) && (*this)(&C::cuCtxSetCurrent, current)
              ? Status{}
              : failure.status();
 }

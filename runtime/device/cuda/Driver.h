@@ -34,8 +34,11 @@ public:
   /// Raises the Failure for what a call returned.
   void fail(const char *call, gpu::CUresult result);
 
-  gpu::Inside::Seen look() const { return inside.look(); }
+  /// For calls of other libraries by the same thread.
+  gpu::Inside &calls() { return inside; }
+  const gpu::Inside &calls() const { return inside; }
   int device() const { return ordinal; }
+  int processors() const { return multiprocessors; }
   gpu::CUcontext context() const { return current; }
 
 private:
@@ -45,6 +48,7 @@ private:
   gpu::Inside inside;
   int count = 0;
   int ordinal = 0;
+  int multiprocessors = 0;
   gpu::CUcontext current = nullptr;
 };
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/transport/Transport.h"
+#include "runtime/transport/CudaTransport.h"
 
 #include <deque>
 #include <map>
@@ -17,24 +17,14 @@
 
 namespace pipec::runtime {
 
-class IpcTransport final : public Transport {
+class IpcTransport final : public CudaTransport {
 public:
   /// All outlive the transport. `groups`: those of the all-reduces that are not of all `ranks`. Allocates on the
   /// device.
   IpcTransport(int32_t rank, int32_t ranks, std::vector<plan::Group> groups, CudaDevice &device, Failure &failure);
 
-  struct Region {
-    std::byte *data = nullptr;
-    plan::Bytes bytes = 0;
-  };
-  using Regions = std::map<int32_t, Region>; // by peer
-
-  /// What the other ranks must know of this one's memory: `received` are the regions that its peers send to. Null
-  /// after a failure.
-  nlohmann::json offer(const Regions &received);
-  /// Maps what the other ranks have offered (by rank), so far as this one uses it; `landings`: where what it sends to
-  /// each peer lands. Code::Run where a rank is on another machine, or its memory cannot be mapped.
-  Status accept(const nlohmann::json &offers, Regions &landings);
+  nlohmann::json offer(const Regions &received) override;
+  Status accept(const nlohmann::json &offers, Regions &landings) override;
 
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;

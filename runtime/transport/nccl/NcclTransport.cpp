@@ -1,0 +1,160 @@
+#include "runtime/transport/nccl/NcclTransport.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace pipec::runtime {
+
+using namespace gpu;
+
+static std::string versionText(int version) { return fmt::format("{}.{}", version / 10'000, version % 10'000 / 100); }
+
+NcclTransport::NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure)
+    : rank(rank), device(device), failure(failure), communicators(communicatorsOf(plan)) {
+  for (const Communicator &each : communicators)
+    if (const auto found = each.queuesOf.find(rank); found != each.queuesOf.end()) {
+      for (const QueueId queue : found->second)
+        communicatorOf[queue] = joined.size();
+      joined.push_back({&each});
+    }
+}
+
+Status NcclTransport::open() {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  const std::string needed = versionText(kNcclNeeded);
+  auto wrong = [&](const std::string &what) {
+    return Status::run(fmt::format("rank {}: --transport=nccl: {}", rank, what));
+  };
+  const Status status = openLibrary("libnccl.so.2", needed.c_str(),
+                                    {
+#define PIPEC_NCCL_SYMBOL(symbol, result, parameters) symbolOf(functions.symbol),
+                                        PIPEC_NCCL_FUNCTIONS(PIPEC_NCCL_SYMBOL)
+#undef PIPEC_NCCL_SYMBOL
+                                    });
+  if (!status.ok())
+    return wrong(status.message);
+  int version = 0;
+  if (!call(functions.ncclGetVersion, &version))
+    return failure.status();
+  if (version < kNcclNeeded)
+    return wrong(fmt::format("libnccl.so.2 is {}, {} or newer is needed", versionText(version), needed));
+  number = {device.allocate(8), 8};
+  return {};
+}
+
+/// False if NCCL says that something is wrong: then the Failure says so. What goes on in the background is not.
+bool NcclTransport::ok(const char *call, NcclResult result, NcclComm comm) {
+  if (result == kNcclSuccess || result == kNcclInProgress)
+    return true;
+  Inside &inside = device.driver().calls();
+  const char *text = inside.call(functions.ncclGetErrorString, result);
+  const char *last = inside.call(functions.ncclGetLastError, comm);
+  failure.raise(Status::run(fmt::format("rank {}: {}: {} ({}){}{}", rank, call, text ? text : "an unknown error",
+                                        result, last && *last ? ": " : "", last ? last : "")));
+  return false;
+}
+
+template <typename... P, typename... A>
+bool NcclTransport::call(const Function<NcclResult(P...)> &function, A... arguments) {
+  return ok(function.name, device.driver().calls().call(function, arguments...), nullptr);
+}
+
+/// The ids of the communicators whose first rank this is, by their places among all.
+nlohmann::json NcclTransport::offer(const Regions &) {
+  nlohmann::json ids = nlohmann::json::object();
+  for (size_t c = 0; c < communicators.size(); ++c) {
+    NcclId id;
+    if (communicators[c].ranks.front() != rank)
+      continue;
+    if (!call(functions.ncclGetUniqueId, &id))
+      return nullptr;
+    ids[std::to_string(c)] = std::vector<uint8_t>(std::begin(id.internal), std::end(id.internal));
+  }
+  return {{"ids", std::move(ids)}};
+}
+
+// Communicators are made in one order everywhere, and none waits for its making here.
+Status NcclTransport::accept(const nlohmann::json &offers, Regions &) {
+  constexpr int kMost = 4; // of a GPU's blocks, for a communicator
+  const int most = std::clamp(device.processors() / 2 / std::max(int(joined.size()), 1), 1, kMost);
+  for (Joined &each : joined) {
+    const auto &ids = offers.at(size_t(each.of->ranks.front())).at("ids");
+    const auto bytes = ids.at(std::to_string(each.of - communicators.data())).get<std::vector<uint8_t>>();
+    NcclId id{};
+    std::copy_n(bytes.begin(), std::min(bytes.size(), sizeof id.internal), id.internal);
+    NcclConfig config;
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = most;
+    if (!call(functions.ncclCommInitRankConfig, &each.comm, int(each.of->ranks.size()), id, each.of->placeOf(rank),
+              &config))
+      return failure.status();
+  }
+  return {};
+}
+
+/// Each edge is used once, in one order everywhere: NCCL connects two ranks when they first exchange something.
+Status NcclTransport::ready() {
+  for (const Joined &each : joined)
+    for (NcclResult state = kNcclInProgress; state == kNcclInProgress;) {
+      if (failure.raised() || !call(functions.ncclCommGetAsyncError, each.comm, &state) ||
+          !ok("ncclCommInitRankConfig", state, each.comm))
+        return failure.status();
+      if (state == kNcclInProgress)
+        usleep(500);
+    }
+  for (const Joined &each : joined) {
+    const CUstream stream = device.on(each.of->queuesOf.at(rank).front());
+    for (const auto &[from, to] : each.of->edges)
+      if ((from == rank && !call(functions.ncclSend, static_cast<const void *>(number.data), size_t(8), kNcclInt8,
+                                 each.of->placeOf(to), each.comm, stream)) ||
+          (to == rank && !call(functions.ncclRecv, static_cast<void *>(number.data), size_t(8), kNcclInt8,
+                               each.of->placeOf(from), each.comm, stream)))
+        return failure.status();
+  }
+  for (const Joined &each : joined)
+    if (!device.finish(each.of->queuesOf.at(rank).front()))
+      return failure.status();
+  return {};
+}
+
+void NcclTransport::check() {
+  for (const Joined &each : joined) {
+    NcclResult state = kNcclSuccess;
+    if (each.comm && call(functions.ncclCommGetAsyncError, each.comm, &state))
+      ok("a communicator failed", state, each.comm);
+  }
+}
+
+void NcclTransport::abort() {
+  for (Joined &each : joined)
+    if (NcclComm comm = std::exchange(each.comm, nullptr))
+      device.driver().calls().call(functions.ncclCommAbort, comm);
+}
+
+void NcclTransport::send(QueueId queue, const Label &label, Slot slot, Slot) {
+  Joined &of = on(queue);
+  const CUstream stream = device.begin(queue, label);
+  call(functions.ncclSend, static_cast<const void *>(slot.data), size_t(slot.bytes), kNcclInt8,
+       of.of->placeOf(label.operation->peer), of.comm, stream);
+}
+
+void NcclTransport::recv(QueueId queue, const Label &label, Slot slot) {
+  Joined &of = on(queue);
+  const CUstream stream = device.begin(queue, label);
+  call(functions.ncclRecv, static_cast<void *>(slot.data), size_t(slot.bytes), kNcclInt8,
+       of.of->placeOf(label.operation->peer), of.comm, stream);
+}
+
+void NcclTransport::allReduce(QueueId queue, const Label &label, Summand &summand) {
+  Joined &of = on(queue);
+  const CUstream stream = device.begin(queue, label);
+  summand.gradientNorm(queue, label, number);
+  call(functions.ncclAllReduce, static_cast<const void *>(number.data), static_cast<void *>(number.data), size_t(1),
+       kNcclFloat64, kNcclSum, of.comm, stream);
+  summand.setGlobalNorm(queue, label, number);
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,52 @@
+// Transfers over NCCL: each communicator of the plan is one of NCCL's, of few blocks, made when the processes meet. A
+// send or receive is a call on the queue's stream. NCCL vouches for several communicators on a GPU only where their
+// kernels start in the order in which they are launched (NCCL_LAUNCH_ORDER_IMPLICIT=1, set here unless it is set):
+// plans are proven for that.
+#pragma once
+
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/transport/CudaTransport.h"
+#include "runtime/transport/nccl/Communicators.h"
+#include "runtime/transport/nccl/NcclFunctions.h"
+
+namespace pipec::runtime {
+
+class NcclTransport final : public CudaTransport {
+public:
+  /// All outlive the transport.
+  NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure);
+
+  /// Code::Run, in one line: no NCCL, one that is too old or lacks a function.
+  Status open();
+
+  nlohmann::json offer(const Regions &received) override;
+  Status accept(const nlohmann::json &offers, Regions &landings) override;
+  Status ready() override;
+  void check() override;
+  void abort() override;
+
+  void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
+  void recv(QueueId queue, const Label &label, Slot slot) override;
+  void allReduce(QueueId queue, const Label &label, Summand &summand) override;
+
+private:
+  template <typename... P, typename... A>
+  bool call(const gpu::Function<gpu::NcclResult(P...)> &function, A... arguments);
+  bool ok(const char *call, gpu::NcclResult result, gpu::NcclComm comm);
+  struct Joined {
+    const Communicator *of;
+    gpu::NcclComm comm = nullptr;
+  };
+  Joined &on(QueueId queue) { return joined[communicatorOf.at(queue)]; }
+
+  const int32_t rank;
+  CudaDevice &device;
+  Failure &failure;
+  gpu::NcclFunctions functions;
+  const std::vector<Communicator> communicators;
+  std::vector<Joined> joined;               // those of this rank, in the order of all
+  std::map<QueueId, size_t> communicatorOf; // into `joined`
+  Slot number;                              // of sums
+};
+
+} // namespace pipec::runtime
