@@ -3,6 +3,7 @@
 #include "runtime/launch/Watchdog.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/transport/ipc/IpcTransport.h"
+#include "runtime/transport/nccl/NcclTransport.h"
 #include "test/conformance/Implementations.h"
 
 #include <cstring>
@@ -17,6 +18,7 @@ using C = gpu::CudaFunctions;
 
 /// Why there is no device here.
 std::string missing() {
+  setenv("PIPEC_STANDIN", "devices=8", 0); // one each for the ranks of a test
   Failure failure;
   return Driver(0, failure).open(0).message;
 }
@@ -60,25 +62,32 @@ private:
   std::list<std::function<void()>> calls;
 };
 
-class IpcRank final : public RankUnderTest {
+class GpuRank final : public RankUnderTest {
 public:
-  IpcRank(const plan::Program &program, int32_t ranks, plan::Time deadline)
+  GpuRank(const plan::Plan &plan, const plan::Program &program, bool nccl, plan::Time deadline)
       : queues(program.queues.size()), gpu(program, broken, false), guard(asio::make_work_guard(io)),
         watchdog(io, deadline, broken, [this](plan::Time limit) { return gpu.overdue(limit); }) {
     const Status status = gpu.open(program.rank);
     EXPECT_TRUE(status.ok()) << status.message;
-    copies.emplace(program.rank, ranks, std::vector<plan::Group>(), gpu, broken);
+    if (nccl) {
+      auto made = std::make_unique<NcclTransport>(plan, program.rank, gpu, broken);
+      const Status opened = made->open();
+      EXPECT_TRUE(opened.ok()) << opened.message;
+      between = std::move(made);
+    } else {
+      between = std::make_unique<IpcTransport>(program.rank, plan.ranks(), std::vector<plan::Group>(), gpu, broken);
+    }
     number.emplace(gpu);
     watchdog.start();
     thread = std::thread([this] { io.run(); });
   }
-  ~IpcRank() override {
+  ~GpuRank() override {
     vanish();
     for (QueueId queue = 0; queue < queues; ++queue)
       finish(gpu, queue);
   }
   Device &device() override { return gpu; }
-  Transport &transport() override { return *copies; }
+  Transport &transport() override { return *between; }
   Failure &failure() override { return broken; }
   Summand &summand(double own) override {
     number->values[0] = own;
@@ -92,7 +101,7 @@ public:
       thread.join();
   }
 
-  std::optional<IpcTransport> copies;
+  std::unique_ptr<CudaTransport> between;
 
 private:
   struct Number final : Summand {
@@ -118,17 +127,20 @@ private:
   std::thread thread;
 };
 
-std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, plan::Time deadline) {
+/// All in this process, one after the other.
+std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, plan::Time deadline, bool nccl) {
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
+  std::vector<CudaTransport *> transports;
   nlohmann::json offers;
   for (const plan::Program &program : plan.variants.front().programs) {
-    auto rank = std::make_unique<IpcRank>(program, plan.ranks(), deadline);
-    offers.push_back(rank->copies->offer({}));
+    auto rank = std::make_unique<GpuRank>(plan, program, nccl, deadline);
+    transports.push_back(rank->between.get());
+    offers.push_back(rank->between->offer({}));
     ranks.push_back(std::move(rank));
   }
-  for (auto &rank : ranks) {
-    IpcTransport::Regions landings;
-    const Status status = static_cast<IpcRank &>(*rank).copies->accept(offers, landings);
+  for (CudaTransport *transport : transports) {
+    CudaTransport::Regions landings;
+    const Status status = transport->accept(offers, landings);
     EXPECT_TRUE(status.ok()) << status.message;
   }
   return ranks;
@@ -178,7 +190,14 @@ TransportImplementation ipcTransport() {
           .rendezvous = true,
           .noticesLoss = false,
           .knowsAbsent = false,
-          .make = makeRanks};
+          .make = [](const plan::Plan &plan, plan::Time deadline) { return makeRanks(plan, deadline, false); }};
+}
+
+TransportImplementation ncclTransport() {
+  TransportImplementation nccl = ipcTransport();
+  nccl.name = "nccl";
+  nccl.make = [](const plan::Plan &plan, plan::Time deadline) { return makeRanks(plan, deadline, true); };
+  return nccl;
 }
 
 StageImplementation cudaSynthetic() {

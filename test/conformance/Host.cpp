@@ -171,7 +171,9 @@ std::vector<DeviceImplementation> deviceImplementations() {
 }
 
 std::vector<TransportImplementation> transportImplementations() {
-  return {{.name = "host", .missing = "", .rendezvous = true, .comparesTags = true, .make = makeRanks}, ipcTransport()};
+  return {{.name = "host", .missing = "", .rendezvous = true, .comparesTags = true, .make = makeRanks},
+          ipcTransport(),
+          ncclTransport()};
 }
 
 std::vector<StageImplementation> stageImplementations() {

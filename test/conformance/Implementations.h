@@ -113,6 +113,7 @@ std::vector<std::byte> libraryInput(plan::Bytes bytes, const Label &label);
 // GPUs, or what takes their place (Gpu.cpp).
 DeviceImplementation cudaDevice();
 TransportImplementation ipcTransport();
+TransportImplementation ncclTransport();
 StageImplementation cudaSynthetic();
 StageImplementation cudaLibrary(StageImplementation library); // the same on a GPU
 

@@ -19,8 +19,14 @@ protected:
     pipeline.bytes = kLarge;
     pipeline.ring = 1;
   }
-  void make(plan::Time deadline = 0) {
+  /// `sums`: the plan says that all ranks sum on their queue 1.
+  void make(plan::Time deadline = 0, bool sums = false) {
     made = makePlan(pipeline);
+    for (plan::Program &program : made.variants.front().programs)
+      if (sums) {
+        program.instructions.push_back({uint32_t(program.operations.size()), 1, 0, 0, 0, 0});
+        program.operations.push_back(allReduce);
+      }
     ranks = GetParam().make(made, deadline);
     issued.assign(ranks.size(), {});
     for (auto &rank : ranks)
@@ -57,7 +63,7 @@ protected:
   /// Rank r says 10^r.
   void makeSums(int32_t count, plan::Time deadline = 0) {
     pipeline.ranks = count;
-    make(deadline);
+    make(deadline, true);
     summands.clear();
     for (double power = 1; auto &rank : ranks) {
       summands.push_back(&rank->summand(power));

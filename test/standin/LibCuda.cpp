@@ -28,7 +28,7 @@ constexpr CUresult kNotInitialized = 3, kInvalidContext = 201, kInvalidHandle = 
 
 std::mutex mutex; // over what follows
 bool initialized = false;
-std::map<int, std::unique_ptr<Connection>> connections;
+std::map<std::pair<int, int>, std::unique_ptr<Connection>> connections; // by device and number
 std::vector<CUstream> streams;
 int created = 0; // streams, in all
 std::set<CUevent> events;
@@ -229,10 +229,11 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
   if (flags != kStreamNonBlocking)
     return refuse(kCudaInvalidValue, "cuStreamCreateWithPriority: the stream would wait for the default one");
   std::lock_guard lock(mutex);
-  auto &connection = connections[created++ % settings().connections];
+  const int device = chosenDevice();
+  auto &connection = connections[{device, created++ % settings().connections}];
   if (!connection)
     connection = std::make_unique<Connection>();
-  streams.push_back(*stream = new CUstream_st(*connection));
+  streams.push_back(*stream = new CUstream_st(device, *connection));
   return kCudaSuccess;
 }
 

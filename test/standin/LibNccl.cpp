@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <map>
 #include <set>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -62,7 +63,7 @@ struct Shared {
 };
 
 std::mutex mutex;
-Connection launches; // of all communicators of the process
+std::map<int, std::unique_ptr<Connection>> launches; // of all communicators, by device
 std::thread::id issuer;
 
 } // namespace
@@ -102,7 +103,13 @@ NcclResult begin(const char *call, ncclComm *comm, CUstream stream, int type, in
 }
 
 /// Work in the order of its launch.
-void launch(CUstream stream, CUstream_st::Work work) { stream->launch(std::move(work), launches); }
+void launch(CUstream stream, CUstream_st::Work work) {
+  std::lock_guard lock(mutex);
+  auto &order = launches[stream->device];
+  if (!order)
+    order = std::make_unique<Connection>();
+  stream->launch(std::move(work), *order);
+}
 
 std::byte *stagingOf(const ncclComm &comm, int from, int to) {
   return comm.staging + size_t(from * comm.ranks + to) * kStaged;

@@ -7,7 +7,7 @@
 
 using namespace pipec::standin;
 
-CUstream_st::CUstream_st(Connection &connection) : connection(connection) {
+CUstream_st::CUstream_st(int device, Connection &connection) : device(device), connection(connection) {
   std::thread([this] { run(); }).detach(); // as long as the process
 }
 

@@ -39,13 +39,15 @@ struct CUstream_st {
   using Work = std::function<void(int64_t &time)>;
   using Recorded = std::shared_ptr<pipec::standin::Record>;
 
-  explicit CUstream_st(pipec::standin::Connection &connection);
+  CUstream_st(int device, pipec::standin::Connection &connection);
   /// `record` is complete after it.
   void put(Work work, Recorded record = nullptr);
   /// The same of what takes its turn: a computation or a copy among the streams of its connection, or among others.
   void launch(Work work) { launch(std::move(work), connection); }
   void launch(Work work, pipec::standin::Connection &among);
   bool idle();
+
+  const int device;
 
 private:
   void run();

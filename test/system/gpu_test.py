@@ -15,10 +15,11 @@ from timing import judge
 
 STANDIN = pathlib.Path(os.environ.get("PIPEC_PROBES", SOURCE / "build/dev/test/conformance")).parent / "standin"
 FUNCTIONS = re.findall(r"X\((cu\w+),", (SOURCE / "runtime/device/cuda/CudaFunctions.h").read_text())
+NCCL = re.findall(r"X\((nccl\w+),", (SOURCE / "runtime/transport/nccl/NcclFunctions.h").read_text())
 LINK = {"costs__link": "{latency: 100us, bandwidth: 1.25GB/s}", "tensors__boundary": "64KiB"}
 # What the host may not do between the first and the last step, since it would wait or allocate.
-FORBIDDEN = [name for name in FUNCTIONS
-             if re.search(r"Alloc|Free|Memset|cuMemcpy.to|Module|Ipc|Create|Synchronize", name) and name != "cuMemcpyAsync"]
+FORBIDDEN = [name for name in FUNCTIONS + NCCL
+             if re.search(r"Alloc|Free|Memset|Memcpy.to|Module|Ipc|Create|Init|Id$|Abort", name)]
 SIX = ["1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "zb-v", "v-half"]
 
 
@@ -32,33 +33,35 @@ class GpuTest(ToolTest):
     def run_cuda(self, plan, *arguments, **options):
         return json.loads(self.cuda(plan, "--json", *arguments, **options).stdout)
 
-    def logs(self):
-        return [path.read_text().split() for path in self.folder.glob("calls.*")]
+    def logs(self, name):
+        return [path.read_text().split() for path in self.folder.glob(f"{name}.*")]
 
     def during_steps(self, log):
         """The calls from the first instruction to the last."""
-        last = len(log) - 1 - log[::-1].index("cuStreamWriteValue64_v2")
-        return log[log.index("cuStreamWriteValue64_v2"):last]
+        last = len(log) - 1 - log[::-1].index("cuLaunchKernel")
+        return log[log.index("cuLaunchKernel"):last]
 
 
 class ScheduleTest(GpuTest):
     def test_every_operation_runs_once_and_when_it_was_predicted(self):
-        for schedule in SIX:
-            for ranks in (4, 8):
-                with self.subTest(schedule=schedule, ranks=ranks):
+        for n, schedule in enumerate(SIX):
+            for ranks, transport in [(4, "ipc"), (8, "ipc"), (4, "nccl"), (8, "nccl")]:
+                if not SOAK and (transport == "nccl") == (ranks == 8) and n % 2:
+                    continue
+                with self.subTest(schedule=schedule, ranks=ranks, transport=transport):
                     spec = SPECS / f"{schedule}.yaml"
                     settings = {"pipeline__ranks": ranks, "pipeline__microbatches": 2 * ranks, "memory__limit": "64GiB", "schedule": schedule, **LINK}
                     plan = self.compile(spec, **settings)
                     trace, expected = self.folder / "trace.json", self.folder / "predicted.json"
                     steps = 100 if SOAK else 3
-                    run = self.run_cuda(plan, "--steps", steps, "--trace", trace)
-                    self.assertEqual((run["device"], run["transport"], run["steps"]), ("cuda", "ipc", steps))
+                    run = self.run_cuda(plan, "--steps", steps, "--trace", trace, "--transport", transport)
+                    self.assertEqual((run["device"], run["transport"], run["steps"]), ("cuda", transport, steps))
                     self.pipec("compile", spec, "-o", expected, "--emit=perfetto", *sets(settings))
                     self.check_same(json.loads(trace.read_text()), json.loads(expected.read_text()), steps)
                     for measured, predicted in zip(run["step_ms"], run["simulated_step_ms"], strict=True):
                         self.assertGreater(measured, predicted * 0.999)
                     worst = max(run["step_ms"]) / max(run["simulated_step_ms"]) - 1
-                    judge(self, f"{schedule} on {ranks} ranks, cuda", worst, 0.02)
+                    judge(self, f"{schedule} on {ranks} ranks, {transport}", worst, 0.02)
 
     def check_same(self, real, predicted, steps):
         """Every instruction of every step is in the trace, once."""
@@ -70,14 +73,17 @@ class ScheduleTest(GpuTest):
     def test_swaps_wait_for_nothing(self):
         plan = self.compile(SPECS / "kfkb-variants.yaml", **LINK)
         steps = 1001 if SOAK else 60
-        run = self.run_cuda(plan, "--steps", steps, "--swap-every", 1, standin=f"log={self.folder}/calls")
-        self.assertEqual(run["swaps"], steps - 1)
-        logs = self.logs()
-        self.assertEqual(len(logs), 4)
-        for log in logs:
-            calls = collections.Counter(self.during_steps(log))
-            self.assertGreater(calls["cuLaunchKernel"], 8 * steps)
-            self.assertEqual([name for name in FORBIDDEN if calls[name]], [])
+        for transport in ("ipc", "nccl"):
+            with self.subTest(transport=transport):
+                run = self.run_cuda(plan, "--steps", steps, "--swap-every", 1, "--transport", transport,
+                                    standin=f"log={self.folder}/{transport}")
+                self.assertEqual(run["swaps"], steps - 1)
+                logs = self.logs(transport)
+                self.assertEqual(len(logs), 4)
+                for log in logs:
+                    calls = collections.Counter(self.during_steps(log))
+                    self.assertGreater(calls["cuLaunchKernel"], 8 * steps)
+                    self.assertEqual([name for name in FORBIDDEN if calls[name]], [])
 
     def test_a_run_goes_on_from_a_checkpoint(self):
         plan = self.compile(SPECS / "1f1b.yaml", **LINK)
@@ -89,7 +95,8 @@ class ScheduleTest(GpuTest):
 
     def test_the_norm_of_all_gradients(self):
         plan = self.compile(SPECS / "1f1b.yaml", costs__optimizer="{time: 100us, global_norm: true}", **LINK)
-        self.assertEqual(self.run_cuda(plan, "--steps", 5)["steps"], 5)  # a rank that has another sum ends the run
+        for transport in ("ipc", "nccl"):  # a rank that has another sum ends the run
+            self.assertEqual(self.run_cuda(plan, "--steps", 5, "--transport", transport)["steps"], 5)
 
     def test_ranks_that_share_a_gpu(self):
         plan = self.compile(SPECS / "1f1b.yaml", **LINK)
@@ -125,7 +132,8 @@ provider: {hidden: 64, samples: 64, seed: 3, rate: 0.05, log: %s}
             with self.subTest(ranks=ranks, schedule=schedule):
                 host = self.weights(ranks, schedule, self.on_host)
                 self.assertEqual(len(host), 6 * ranks)
-                self.assertEqual(self.weights(ranks, schedule, self.cuda), host)
+                for transport in ("ipc", "nccl"):
+                    self.assertEqual(self.weights(ranks, schedule, self.cuda, "--transport", transport), host)
         # However it is cut and scheduled, the loss is the same.
         losses = {tuple(line.split(",")[3] for line in self.weights(ranks, schedule, self.cuda) if line.split(",")[3])
                   for ranks, schedule in [(1, "gpipe"), (2, "zb-h1"), (4, "1f1b")]}
@@ -172,6 +180,19 @@ class RefusedTest(GpuTest):
     def test_a_driver_that_is_too_old(self):
         self.refuses("libcuda.so.1 is of CUDA 12.2, 12.3 or newer is needed", standin="driver=12020")
 
+    def test_no_nccl(self):
+        (self.folder / "libcuda.so.1").symlink_to(STANDIN / "libcuda.so.1")
+        (self.folder / "libnccl.so.2").write_text("before one that the system may have")
+        self.refuses("--transport=nccl: libnccl.so.2 2.28 or newer is needed: ", "--transport=nccl", library=self.folder)
+
+    def test_an_nccl_that_is_too_old(self):
+        self.refuses("libnccl.so.2 is 2.27, 2.28 or newer is needed", "--transport=nccl", standin="nccl=22705")
+
+    def test_an_nccl_that_does_not_keep_the_order_of_launches(self):
+        os.environ["NCCL_LAUNCH_ORDER_IMPLICIT"] = "0"
+        self.addCleanup(os.environ.pop, "NCCL_LAUNCH_ORDER_IMPLICIT")
+        self.refuses("NCCL vouches only with NCCL_LAUNCH_ORDER_IMPLICIT=1; it is 0", "--transport=nccl", code=USAGE)
+
     def test_no_device(self):
         self.refuses("there is no CUDA device here", devices=0)
 
@@ -179,7 +200,6 @@ class RefusedTest(GpuTest):
         scenario = SPECS / "networks" / "slow-link.json"
         for expected, *arguments in [("--emulate is for --device=host", "--emulate=naive"),
                                      ("--network is for --device=host", "--network", scenario),
-                                     ("--transport=nccl is not supported yet", "--transport=nccl"),
                                      ("--adapt and --replan are for --device=host yet", "--adapt")]:
             with self.subTest(arguments=arguments):
                 self.refuses(expected, *arguments, code=USAGE)
@@ -189,43 +209,54 @@ class RefusedTest(GpuTest):
 class FaultTest(GpuTest):
     """One call of one rank fails, or never returns: all ranks end, with the cause named."""
 
+    # Not called in such a run, or only to tell what went wrong, or once all is over.
+    SPARED = {"cuGetErrorString", "cuMemFreeHost", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuStreamDestroy_v2", "cuLaunchHostFunc",
+              "ncclGetErrorString", "ncclGetLastError", "ncclCommAbort", "ncclAllReduce"}
+    SAMPLE = {"cuInit", "cuMemAlloc_v2", "cuLaunchKernel", "cuEventRecord", "ncclCommInitRankConfig", "ncclSend"}
+
     def setUp(self):
         super().setUp()
         self.plan = self.compile(SPECS / "1f1b.yaml", **LINK)
-        self.cuda(self.plan, "--steps", 6, standin=f"log={self.folder}/calls")
-        logs = [collections.Counter(log) for log in self.logs()]
-        self.made = {call: min(log[call] for log in logs) for call in FUNCTIONS}
-        self.made["cuEventQuery"] //= 2  # one run asks more often than the next
 
-    def fault(self, call, nth, how, expected):
-        begin = time.monotonic()
-        done = self.cuda(self.plan, "--steps", 6, "--deadline", 1, "-v", code=RUN, standin=f"fault=2:{call}:{nth}:{how}")
-        if SOAK:
-            self.assertLess(time.monotonic() - begin, 1 + 2)
-        self.assertIn(expected, done.stderr)
-        self.nobody_is_left([int(pid) for pid in re.findall(r"rank \d+ has pid (\d+)", done.stderr)])
+    def calls(self, transport, functions):
+        """(call, nth): the first, and of those made in steps one in the middle and a late one."""
+        self.cuda(self.plan, "--steps", 6, "--transport", transport, standin=f"log={self.folder}/{transport}")
+        logs = [collections.Counter(log) for log in self.logs(transport)]
+        for call in functions:
+            made = min(log[call] for log in logs)
+            if call in ("cuEventQuery", "ncclCommGetAsyncError"):
+                made //= 2  # one run asks more often than the next
+            if call not in self.SPARED and (SOAK or call in self.SAMPLE):
+                if made == 0:
+                    self.assertEqual(call, "ncclGetUniqueId")  # the last rank makes none
+                for nth in sorted({1, max(1, made // 2), max(1, made - 2)} if SOAK else {1}):
+                    yield call, nth
 
-    def places(self, call):
-        """Which calls fail: the first, and of those made in steps one in the middle and a late one."""
-        return sorted({1, max(1, self.made[call] // 2), max(1, self.made[call] - 2)} if SOAK else {1})
-
-    # Not called in this run, or only to tell what went wrong, or once all is over.
-    SPARED = {"cuGetErrorString", "cuMemFreeHost", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuStreamDestroy_v2", "cuLaunchHostFunc"}
+    def fault(self, transport, call, nth, how, expected):
+        with self.subTest(transport=transport, call=call, nth=nth, how=how):
+            begin = time.monotonic()
+            done = self.cuda(self.plan, "--steps", 6, "--transport", transport, "--deadline", 1, "-v", code=RUN,
+                             standin=f"fault=2:{call}:{nth}:{how}")
+            if SOAK:
+                self.assertLess(time.monotonic() - begin, 1 + 2)
+            self.assertIn(expected, done.stderr)
+            self.nobody_is_left([int(pid) for pid in re.findall(r"rank \d+ has pid (\d+)", done.stderr)])
 
     def test_a_call_that_fails(self):
-        for call in FUNCTIONS if SOAK else ["cuInit", "cuMemAlloc_v2", "cuLaunchKernel", "cuEventQuery", "cuEventRecord"]:
-            if call not in self.SPARED:
-                self.assertGreater(self.made[call], 0, call)
-                for nth in self.places(call):
-                    with self.subTest(call=call, nth=nth):
-                        self.fault(call, nth, 719, f"rank 2: {call}: unspecified failure (719)")
+        for call, nth in self.calls("ipc", FUNCTIONS):
+            self.fault("ipc", call, nth, 719, f"rank 2: {call}: unspecified failure (719)")
+        for call, nth in self.calls("nccl", NCCL):
+            self.fault("nccl", call, nth, 2, f"rank 2: {call}: unhandled system error (2)")
 
     def test_a_call_that_never_returns(self):
-        for call in FUNCTIONS if SOAK else ["cuInit", "cuLaunchKernel"]:
-            if call not in self.SPARED:
-                for nth in self.places(call):
-                    with self.subTest(call=call, nth=nth):
-                        self.fault(call, nth, "hang", f"rank 2: {call} did not return within 1 s")
+        for transport, functions in (("ipc", FUNCTIONS), ("nccl", NCCL)):
+            for call, nth in self.calls(transport, functions):
+                self.fault(transport, call, nth, "hang", f"rank 2: {call} did not return within 1 s")
+
+    def test_an_error_in_the_background(self):
+        for how in ("async", "abort"):  # the latter's ncclCommAbort never returns
+            for nth in (5, 50) if SOAK else (5,):
+                self.fault("nccl", "ncclSend", nth, how, "rank 2: a communicator failed: remote process exited")
 
     def test_a_process_that_is_killed(self):
         environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "PIPEC_STANDIN": "devices=4"}
