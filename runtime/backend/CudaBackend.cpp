@@ -5,6 +5,8 @@
 #include "runtime/transport/ipc/IpcTransport.h"
 #include "runtime/transport/nccl/NcclTransport.h"
 
+#include <fmt/format.h>
+
 namespace pipec::runtime {
 
 namespace {
@@ -16,8 +18,14 @@ public:
         gpu(context.layout, context.failure, context.options.trace || !context.options.ownTrace.empty()) {}
 
   Status open() override {
-    const int32_t local = context.options.localRank;
-    return gpu.open(local < 0 ? context.rank : local);
+    const int32_t local = context.options.localRank < 0 ? context.rank : context.options.localRank;
+    Status status = gpu.open(local);
+    const int devices = gpu.driver().devices();
+    if (status.ok() && context.options.transport == "nccl" && local >= devices)
+      return Status::run(fmt::format("rank {}: --transport=nccl needs a GPU for each rank of a machine: there are more "
+                                     "than {} ranks on this one, and {} GPUs; --transport=ipc lets them share",
+                                     context.rank, local, devices));
+    return status;
   }
   Device &device() override { return gpu; }
 

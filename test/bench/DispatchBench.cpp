@@ -2,6 +2,7 @@
 // host device, traced and not, beside a hand-written loop that calls the same operations. Real time is what a step
 // takes, CPU is of all threads.
 //   ninja -C build/release bench-dispatch && build/release/bin/bench-dispatch
+#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/interpreter/Interpreter.h"
 #include "runtime/stage/HostStage.h"
 #include "test/runtime/Plans.h"
@@ -123,6 +124,93 @@ void issued(benchmark::State &state) {
   report(state, program);
 }
 
+// A GPU's device over functions that do nothing: what the runtime adds to each call.
+#define EMPTY(symbol, parameters)                                                                                      \
+  [[maybe_unused]] gpu::CUresult empty_##symbol parameters { return gpu::kCudaSuccess; }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+namespace empty {
+using namespace gpu;
+PIPEC_CUDA_FUNCTIONS(EMPTY)
+} // namespace empty
+#pragma GCC diagnostic pop
+
+gpu::CudaFunctions emptyFunctions() {
+  gpu::CudaFunctions functions;
+#define SET(symbol, parameters) functions.symbol.address = empty::empty_##symbol;
+  PIPEC_CUDA_FUNCTIONS(SET)
+  functions.cuDriverGetVersion.address = [](int *version) { return *version = gpu::kCudaNeeded, gpu::kCudaSuccess; };
+  functions.cuDeviceGetCount.address = [](int *count) { return *count = 1, gpu::kCudaSuccess; };
+  functions.cuCtxGetStreamPriorityRange.address = [](int *least, int *greatest) {
+    *least = 0, *greatest = -5;
+    return gpu::kCudaSuccess;
+  };
+  return functions;
+}
+
+/// One call for each instruction: a launch.
+class Launches final : public Transport {
+public:
+  explicit Launches(CudaDevice &device) : device(device) {}
+  void send(QueueId queue, const Label &label, Slot, Slot) override { launch(queue, label); }
+  void recv(QueueId queue, const Label &label, Slot) override { launch(queue, label); }
+  void allReduce(QueueId queue, const Label &label, Summand &) override { launch(queue, label); }
+  void launch(QueueId queue, const Label &label) { device.kernels().spin(device.begin(queue, label), 1); }
+
+private:
+  CudaDevice &device;
+};
+
+class LaunchStage final : public test::Unsaved<Stage> {
+public:
+  explicit LaunchStage(Launches &launches) : launches(launches) {}
+  void issue(QueueId queue, const Label &label, const StageSlots &) override { launches.launch(queue, label); }
+
+private:
+  Launches &launches;
+};
+
+/// Of a rank in the middle; each instruction with its waits and events.
+void enqueued(benchmark::State &state) {
+  plan::Program program = makeProgram(3, 1, int32_t(state.range(0)));
+  Failure failure;
+  Nothing nothing;
+  Steps steps(prepare(program, nothing), kSteps);
+  for (auto _ : state) {
+    state.PauseTiming();
+    CudaDevice device(program, failure, false, emptyFunctions());
+    Launches launches(device);
+    const std::unique_ptr<Stage> stage = std::make_unique<LaunchStage>(launches);
+    if (Status status = device.open(0); !status.ok())
+      throw std::runtime_error(status.message);
+    device.start(Clock(Clock::monotonic()));
+    Interpreter interpreter(device, launches, stage, program.queues.size());
+    state.ResumeTiming();
+    interpreter.run(steps, 0);
+  }
+  if (failure.raised())
+    throw std::runtime_error(failure.status().message);
+  report(state, program);
+}
+
+/// The same calls in a loop: for each instruction a launch, and a wait and an event where the plan has them.
+void enqueuedByHand(benchmark::State &state) {
+  plan::Program program = makeProgram(3, 1, int32_t(state.range(0)));
+  Nothing nothing;
+  std::shared_ptr<const Executable> executable = prepare(program, nothing);
+  const gpu::CudaFunctions cuda = emptyFunctions();
+  for (auto _ : state)
+    for (int64_t step = 0; step < kSteps; ++step)
+      for (Walk walk(executable->whole()); !walk.done(); walk.next()) {
+        for (uint32_t w = 0; w < walk.at().waits; ++w)
+          cuda.cuStreamWaitEvent.address(nullptr, nullptr, 0);
+        cuda.cuLaunchKernel.address(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+        if (walk.at().awaited)
+          cuda.cuEventRecord.address(nullptr, nullptr);
+      }
+  report(state, program);
+}
+
 void run(benchmark::State &state, bool trace) {
   plan::Program program = makeProgram(1, 0, int32_t(state.range(0)));
   Nothing nothing;
@@ -149,6 +237,8 @@ void traced(benchmark::State &state) { run(state, true); }
 
 BENCHMARK(byHand)->Arg(1000);
 BENCHMARK(issued)->Arg(1000);
+BENCHMARK(enqueued)->Arg(1000);
+BENCHMARK(enqueuedByHand)->Arg(1000);
 BENCHMARK(untraced)->Arg(1000)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
 BENCHMARK(traced)->Arg(1000)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
 

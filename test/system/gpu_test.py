@@ -185,6 +185,9 @@ class RefusedTest(GpuTest):
         (self.folder / "libnccl.so.2").write_text("before one that the system may have")
         self.refuses("--transport=nccl: libnccl.so.2 2.28 or newer is needed: ", "--transport=nccl", library=self.folder)
 
+    def test_more_ranks_than_gpus(self):
+        self.refuses("there are more than 2 ranks on this one, and 2 GPUs", "--transport=nccl", devices=2)
+
     def test_an_nccl_that_is_too_old(self):
         self.refuses("libnccl.so.2 is 2.27, 2.28 or newer is needed", "--transport=nccl", standin="nccl=22705")
 

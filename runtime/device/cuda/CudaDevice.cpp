@@ -15,8 +15,8 @@ using C = gpu::CudaFunctions;
 
 static gpu::CUdeviceptr addressOf(const std::byte *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
 
-CudaDevice::CudaDevice(Layout queuesOf, Failure &failure, bool trace)
-    : layout(std::move(queuesOf)), tracing(trace), failure(failure), cuda(layout.rank, failure),
+CudaDevice::CudaDevice(Layout queuesOf, Failure &failure, bool trace, const gpu::CudaFunctions &functions)
+    : layout(std::move(queuesOf)), tracing(trace), failure(failure), cuda(layout.rank, failure, functions),
       queues(layout.queues.size()) {
   for (QueueId q = 0; q < queues.size(); ++q) {
     Recorder &recorder = queues[q].recorder;

@@ -20,8 +20,8 @@ class CudaDevice final : public Device {
 public:
   using Time = plan::Time;
 
-  /// `failure` outlives the device.
-  CudaDevice(Layout layout, Failure &failure, bool trace);
+  /// `failure` outlives the device. `functions`: as the driver's.
+  CudaDevice(Layout layout, Failure &failure, bool trace, const gpu::CudaFunctions &functions = {});
   ~CudaDevice() override; // what is under way goes on; memory and events stay until the process ends
 
   /// Opens the driver, on device `localRank` modulo those that are visible, and makes streams and events. On the

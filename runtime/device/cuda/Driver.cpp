@@ -16,12 +16,14 @@ Status Driver::open(int32_t localRank) {
   auto wrong = [&](const std::string &what) {
     return Status::run(fmt::format("rank {}: --device=cuda: {}", rank, what));
   };
-  Status status = gpu::openLibrary("libcuda.so.1", needed.c_str(),
-                                   {
+  Status status;
+  if (!functions.cuInit.address)
+    status = gpu::openLibrary("libcuda.so.1", needed.c_str(),
+                              {
 #define PIPEC_CUDA_SYMBOL(symbol, parameters) gpu::symbolOf(functions.symbol),
-                                       PIPEC_CUDA_FUNCTIONS(PIPEC_CUDA_SYMBOL)
+                                  PIPEC_CUDA_FUNCTIONS(PIPEC_CUDA_SYMBOL)
 #undef PIPEC_CUDA_SYMBOL
-                                   });
+                              });
   if (!status.ok())
     return wrong(status.message);
   int version = 0;

@@ -12,8 +12,9 @@ namespace pipec::runtime {
 
 class Driver {
 public:
-  /// `failure` outlives the driver.
-  Driver(int32_t rank, Failure &failure) : rank(rank), failure(failure) {}
+  /// `failure` outlives the driver. `functions`: called in place of the library's, for measurements.
+  Driver(int32_t rank, Failure &failure, const gpu::CudaFunctions &functions = {})
+      : rank(rank), failure(failure), functions(functions) {}
 
   /// Opens libcuda.so.1 and a context on device `localRank` modulo those that are visible, current on the calling
   /// thread. Code::Run, in one line: no driver, one that is too old or lacks a function, no device. Variables that CUDA
@@ -37,6 +38,7 @@ public:
   /// For calls of other libraries by the same thread.
   gpu::Inside &calls() { return inside; }
   const gpu::Inside &calls() const { return inside; }
+  int devices() const { return count; } // that are visible
   int device() const { return ordinal; }
   int processors() const { return multiprocessors; }
   gpu::CUcontext context() const { return current; }
