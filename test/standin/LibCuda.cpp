@@ -26,12 +26,13 @@ namespace {
 
 constexpr CUresult kNotInitialized = 3, kInvalidContext = 201, kInvalidHandle = 400;
 
+// As the driver's, what was made stays until the process is gone: streams run while it ends.
 std::mutex mutex; // over what follows
 bool initialized = false;
-std::map<std::pair<int, int>, std::unique_ptr<Connection>> connections; // by device and number
-std::vector<CUstream> streams;
+auto &connections = *new std::map<std::pair<int, int>, std::unique_ptr<Connection>>; // by device and number
+auto &streams = *new std::vector<CUstream>;
 int created = 0; // streams, in all
-std::set<CUevent> events;
+auto &events = *new std::set<CUevent>;
 std::thread::id issuer;
 
 enum class Kernel : intptr_t { None, Spin, Fill, Check };

@@ -63,7 +63,7 @@ struct Shared {
 };
 
 std::mutex mutex;
-std::map<int, std::unique_ptr<Connection>> launches; // of all communicators, by device
+auto &launches = *new std::map<int, std::unique_ptr<Connection>>; // of all communicators, by device; never destroyed
 std::thread::id issuer;
 
 } // namespace
@@ -78,7 +78,7 @@ struct ncclComm {
 
 namespace {
 
-std::set<ncclComm *> communicators;
+auto &communicators = *new std::set<ncclComm *>;
 
 bool joined(const ncclComm &comm) {
   return std::all_of(comm.board->joined, comm.board->joined + comm.ranks,

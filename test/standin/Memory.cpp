@@ -38,7 +38,7 @@ struct Shared {
 static_assert(sizeof(Shared) <= sizeof(CUipcMemHandle));
 
 std::mutex mutex;
-std::map<CUdeviceptr, Block> blocks; // by address
+auto &blocks = *new std::map<CUdeviceptr, Block>; // by address; never destroyed
 
 /// Maps a file of twice `bytes` where this library reaches it, and as many addresses that nobody may touch.
 int map(int file, size_t bytes, bool foreign, CUdeviceptr *memory) {
