@@ -129,6 +129,8 @@ private:
       wait(instruction, placeOf(own.in), false);
     for (; nextUse != source.uses.size() && source.uses[nextUse].user == i; ++nextUse)
       wait(instruction, placeOf(source.uses[nextUse].definition), false);
+    for (; nextCarried != source.carried.size() && source.carried[nextCarried].user == i; ++nextCarried)
+      wait(instruction, placeOf(source.carried[nextCarried].definition), true);
     if (ringOf.empty())
       return;
     // The first users of slots in this step wait for the last ones of the step before. A slot's user is a receive, or
@@ -151,7 +153,7 @@ private:
   std::vector<int64_t> inStep, before;
   std::map<std::pair<int32_t, bool>, LastUsers> lastUsers; // by peer and whether it sends
   std::vector<LastUsers *> ringOf;                         // by operation; null: no transfer
-  size_t nextUse = 0;
+  size_t nextUse = 0, nextCarried = 0;
 };
 
 } // namespace

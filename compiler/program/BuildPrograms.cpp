@@ -274,6 +274,8 @@ private:
           return program.emitError(i) << program.nameOf(i) << " is none of the pipeline's " << problem.stages.size()
                                       << " stages and " << microbatches << " microbatches";
         Place &place = (kind == plan::Kind::Forward ? forwards : backwards)[stage * microbatches + microbatch];
+        if (place.first != kNone && program.of(instruction).layers != 0)
+          continue; // of a pass in parts the first takes the tensor
         if (place.first != kNone)
           return program.emitError(i) << program.nameOf(i) << " stands twice";
         place = {rank, i};

@@ -61,7 +61,9 @@ Dependences::Dependences(const ProgramSet &set, Levels levels) {
       if (plan::isTransfer(kind))
         continue;
       const bool overlaps = kind == plan::Kind::Overlapped;
-      Graph::Node node = graph.add(kPassLevels, ties.ofPasses(rank));
+      // Collectives with replicas, and the updates between them, take none of the rank's time.
+      const bool ofReplicas = !plan::isCompute(kind) && program.of(program.instructions[i]).layers != 0;
+      Graph::Node node = graph.add(ofReplicas ? 0 : kPassLevels, ties.ofPasses(rank));
       if (kind == plan::Kind::Backward || overlaps)
         backwards.push_back(node);
       places.emplace_back(uint32_t(rank), i);

@@ -39,6 +39,8 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
     if (plan::isCollective(operation.kind) && communicator != Communicator::Shared)
       key.ends = {operation.group, 3}; // 3 tells a group from a peer (queueKey gives 0 to 2)
+  } else if (operation.kind == plan::Kind::Optimizer && operation.layers != 0) {
+    key.queue = {plan::QueueKind::Device, plan::Priority::Updates};
   } else if (fillsWeights && (plan::rowOf(operation.kind).queues & plan::kWeightsQueue) != 0) {
     key.queue = {plan::QueueKind::Device, plan::Priority::Weights};
   }
@@ -56,8 +58,9 @@ void Program::useCommunicator(Communicator other) {
     instruction.queue = queueFor(of(instruction));
 }
 
-void Program::sortUses() {
-  std::vector<uint32_t> first(instructions.size() + 1); // where the uses by each instruction begin
+/// In time linear in instructions and uses.
+static void sort(std::vector<Use> &uses, size_t instructions) {
+  std::vector<uint32_t> first(instructions + 1); // where the uses by each instruction begin
   for (const Use &use : uses)
     ++first[use.user];
   for (size_t i = 1; i != first.size(); ++i)
@@ -65,10 +68,16 @@ void Program::sortUses() {
   std::vector<Use> sorted(uses.size());
   for (const Use &use : uses)
     sorted[--first[use.user]] = use;
-  for (size_t i = 0; i != instructions.size(); ++i)
+  for (size_t i = 0; i != instructions; ++i)
     if (first[i + 1] - first[i] > 1)
       std::sort(sorted.begin() + first[i], sorted.begin() + first[i + 1]);
   uses = std::move(sorted);
+}
+
+void Program::sortUses() {
+  sort(uses, instructions.size());
+  if (!carried.empty())
+    sort(carried, instructions.size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,9 +119,11 @@ void ProgramSet::moved(size_t rank, const std::vector<uint32_t> &placed) {
     else if (kind == plan::Kind::Recv && instruction.in != kNone)
       transfers[instruction.in].recv = i;
   }
-  for (Use &use : program.uses)
-    use = {placed[use.user], placed[use.definition]};
-  llvm::erase_if(program.uses, [](const Use &use) { return use.user == kNone || use.definition == kNone; });
+  for (std::vector<Use> *uses : {&program.uses, &program.carried}) {
+    for (Use &use : *uses)
+      use = {placed[use.user], placed[use.definition]};
+    llvm::erase_if(*uses, [](const Use &use) { return use.user == kNone || use.definition == kNone; });
+  }
   program.sortUses();
 }
 
@@ -226,11 +237,13 @@ std::string ProgramSet::check() const {
       if (kind == plan::Kind::Recv && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
         return wrong(i, "brings what its pass does not take");
     }
-    if (!std::is_sorted(program.uses.begin(), program.uses.end()))
-      return "rank " + std::to_string(rank) + ": uses are not in order";
-    for (const Use &use : program.uses)
-      if (use.user >= count || use.definition >= count)
-        return "rank " + std::to_string(rank) + ": a use names what is not there";
+    for (const std::vector<Use> *uses : {&program.uses, &program.carried}) {
+      if (!std::is_sorted(uses->begin(), uses->end()))
+        return "rank " + std::to_string(rank) + ": uses are not in order";
+      for (const Use &use : *uses)
+        if (use.user >= count || use.definition >= count)
+          return "rank " + std::to_string(rank) + ": a use names what is not there";
+    }
   }
   return {};
 }

@@ -73,6 +73,7 @@ struct Program {
   std::vector<mlir::Location> places;
   std::vector<Instruction> instructions; // in issue order
   std::vector<Use> uses;                 // ascending
+  std::vector<Use> carried;              // likewise, of definitions in the step before
 
   explicit Program(mlir::Location place) : place(place) {}
 
@@ -94,7 +95,7 @@ struct Program {
   uint32_t queueFor(const plan::Operation &operation);
   /// Changes which transfers share a queue; every instruction moves to the queue that follows.
   void useCommunicator(pipe::Communicator other);
-  /// Puts `uses` in ascending order after some were appended.
+  /// Puts `uses` and `carried` in ascending order after some were appended.
   void sortUses();
 
 private:

@@ -16,7 +16,7 @@ enum class Type : uint8_t {
   Map,       // its keys stand in the table
   Maps,      // a list of such maps
   Duration,  // ps
-  Size,      // bytes
+  Size,      // bytes, or one of `choices`
   Bandwidth, // bytes a second
   Integer,   // within least and most
   Integers,  // a list of them, or one of `choices`
@@ -44,6 +44,7 @@ struct Key {
   bool ofLayers = false;         // with `layers` they are sums over those
   std::string_view byLayer = {}; // with `layers`, the key of a layer that says it so that it moves with the layer
   bool perRank = false;          // the same of ranks
+  bool perTensor = false;        // one value, or a list of one for each tensor
   bool perSample = false;        // may be {fixed, per_sample}
   bool required = false;
   int64_t least = 0;

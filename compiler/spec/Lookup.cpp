@@ -22,6 +22,13 @@ void Lookup::text(std::string_view path, Marked<std::string> &into) const {
     into = {value->node->text, value->mark};
 }
 
+void Lookup::link(const std::string &path, Link &into) const {
+  if (const Value *latency = get(path + ".latency"))
+    into.latency = latency->numbers[0].fixed;
+  if (const Value *bandwidth = get(path + ".bandwidth"))
+    into.bandwidth = bandwidth->numbers[0].fixed;
+}
+
 /// Plain, or fixed + per_sample × samples, for which the size of a microbatch must be known.
 int64_t Lookup::resolve(const std::string &path, const Number &number, const Spec &spec, int64_t most) const {
   if (!number.sampled)

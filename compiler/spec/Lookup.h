@@ -29,6 +29,9 @@ public:
   }
   void text(std::string_view path, Marked<std::string> &into) const;
 
+  /// What the map at `path` says of a link; the rest stays.
+  void link(const std::string &path, Link &into) const;
+
   /// A cost or size of a microbatch, with the spec's samples; 0 if absent.
   int64_t ofMicrobatch(const std::string &path, const Spec &spec, int64_t most) const;
   bool perStage(const std::string &path, const Spec &spec, int64_t most, PerStage &into) const;

@@ -51,15 +51,8 @@ void readCosts(const Lookup &lookup, Spec &spec) {
   readStages(lookup, "costs", true, spec);
 }
 
-void readLink(const Lookup &lookup, const std::string &path, Link &link) {
-  if (const Value *latency = lookup.get(path + ".latency"))
-    link.latency = latency->numbers[0].fixed;
-  if (const Value *bandwidth = lookup.get(path + ".bandwidth"))
-    link.bandwidth = bandwidth->numbers[0].fixed;
-}
-
 void readLinks(const Lookup &lookup, Spec &spec) {
-  readLink(lookup, "costs.link", spec.link);
+  lookup.link("costs.link", spec.link);
   std::map<std::pair<int32_t, int32_t>, Mark> first;
   for (size_t i = 0; lookup.given(fmt::format("costs.links[{}]", i)); ++i) {
     std::string path = fmt::format("costs.links[{}]", i);
@@ -87,7 +80,7 @@ void readLinks(const Lookup &lookup, Spec &spec) {
       lookup.errors.add(exception.mark,
                         fmt::format("{}: the link from {} to {} is given twice", path, exception.from, exception.to),
                         at->second, "first given here");
-    readLink(lookup, path, exception.link);
+    lookup.link(path, exception.link);
     spec.links.push_back(exception);
   }
 }
@@ -177,12 +170,6 @@ void readTarget(const Lookup &lookup, Spec &spec) {
   lookup.single("communicator", spec.communicator);
   spec.rings.value = spec.ofVariants ? Rings::Any : Rings::Predicted;
   lookup.single("rings", spec.rings);
-  lookup.single("data_parallel.degree", spec.dataParallel.degree);
-  if (const auto &[degree, mark] = spec.dataParallel.degree; degree > 1)
-    lookup.errors.add(mark,
-                      fmt::format("data_parallel.degree: expected 1, found {}; more is not supported yet", degree));
-  lookup.text("data_parallel.collective", spec.dataParallel.collective);
-  lookup.text("data_parallel.fusion", spec.dataParallel.fusion);
 }
 
 void readProvider(const Lookup &lookup, Spec &spec) {
@@ -210,6 +197,7 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   resolveLayers(lookup, spec);
   readSchedule(lookup, spec);
   readTarget(lookup, spec);
+  resolveDataParallel(lookup, spec);
   // `auto` is split unless it is told otherwise, and what is whole in a schedule that it tries costs what B and W do.
   if (spec.schedule.name == "auto" && spec.backwardInput &&
       (!spec.backwardMode || spec.backwardMode->value == Backward::Split))

@@ -13,5 +13,6 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors);
 // Its parts, in this order.
 void resolvePipeline(const Lookup &lookup, Spec &spec);
 void resolveLayers(const Lookup &lookup, Spec &spec);
+void resolveDataParallel(const Lookup &lookup, Spec &spec);
 
 } // namespace pipec::spec

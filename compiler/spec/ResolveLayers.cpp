@@ -4,6 +4,7 @@
 #include "compiler/spec/Keys.h"
 #include "runtime/plan/Limits.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace pipec::spec {
@@ -40,7 +41,11 @@ Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec)
   layer.weightContext = size(".weight_context");
   layer.backwardContext = size(".backward_context");
   layer.weights = size(".weights");
-  layer.gradients = size(".gradients");
+  if (const Value *gradients = lookup.get(path + ".gradients"))
+    for (const Number &tensor : gradients->numbers) {
+      layer.tensors.push_back(tensor.fixed);
+      layer.gradients = std::min(layer.gradients + tensor.fixed, limits::kBytes + 1); // which setStages refuses
+    }
   layer.optimizerState = size(".optimizer_state");
   layer.optimizer = time(".optimizer");
   return layer;

@@ -71,11 +71,11 @@ Json schemaOf(const Key &key, bool partial) {
   Json forms = Json::array({one});
   if (key.perSample)
     forms.push_back(sampled(key));
-  if (key.perStage || key.perRank) {
+  if (key.perStage || key.perRank || key.perTensor) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
     forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
   }
-  if (key.type == Type::Integers && !key.choices.empty())
+  if ((key.type == Type::Integers || key.type == Type::Size) && !key.choices.empty())
     forms.push_back({{"enum", key.choices}});
   if (key.type == Type::Placement) {
     Json stages = {{"type", "array"}, {"minItems", 1}, {"items", integer(0, limits::kStages - 1)}};

@@ -82,6 +82,7 @@ struct Layer {
   int64_t recompute = 0; // its forward, unless given
   int64_t recomputeInput = 0;
   int64_t activation = 0, weightContext = 0, backwardContext = 0, weights = 0, gradients = 0, optimizerState = 0;
+  std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
   int64_t optimizer = 0;
   Mark mark;
 };
@@ -125,9 +126,30 @@ struct Recompute {
   }
 };
 
+/// What a collective takes by measurement. Bandwidth in bytes of the whole tensor per second; 0: unlimited.
+struct CollectiveCost {
+  int64_t start = 0;
+  int64_t bandwidth = 0;
+};
+
+enum class Collective : uint8_t { Auto, AllReduce, Decoupled };
+enum class Shard : uint8_t { Optimizer, None };
+
+/// Replicas of the pipeline. What is not given the policy fixes, or else it is open.
 struct DataParallel {
+  Mark mark;
   Marked<int32_t> degree{1, {}};
-  Marked<std::string> collective, fusion; // empty: not given
+  Link link;                                                          // from one replica to the next, or
+  std::optional<CollectiveCost> allReduce, reduceScatter, allGather; // measured; halves that are not given: absent
+  bool sharesPort = false;
+  Marked<std::string> policy{"auto", {}};
+  std::map<std::string, Marked<int64_t>> parameters; // of the policy, bytes or picoseconds; kAutomatic: best
+  std::optional<Marked<Collective>> collective;
+  std::optional<Marked<int64_t>> fusion; // bytes below which layers are joined; 0: none, kAutomatic: auto
+  std::optional<Marked<Shard>> shard;
+  int64_t round = 1'000'000'000;
+
+  static constexpr int64_t kAutomatic = -1;
 };
 
 /// What a run has measured: links in the place of what the spec says of them, and what the operations of a rank take,

@@ -85,7 +85,7 @@ private:
     case Type::Choice:
       break;
     }
-    if ((key.perStage || key.perRank) && node.isSequence())
+    if ((key.perStage || key.perRank || key.perTensor) && node.isSequence())
       return list(key, path, node, numbers);
     if (node.isMap() && !keysOf(key.path).empty()) // costs.optimizer
       return map(node, key.path, path), true;
@@ -180,6 +180,7 @@ private:
       errors.add(node.mark,
                  fmt::format("{}: expected {}, found an empty list", path,
                              key.perRank           ? "one value for each rank"
+                             : key.perTensor       ? "one value, or one for each tensor"
                              : key.choices.empty() ? "one value for each stage"
                                                    : fmt::format("integers, or {}", fmt::join(key.choices, ", "))));
       return false;
@@ -245,7 +246,11 @@ private:
     case Type::Duration:
       return finish(parseDuration(text));
     case Type::Size: {
+      if (node.isScalar() && std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end())
+        return choice(key, node);
       Quantity quantity = parseSize(text);
+      if (!quantity.ok() && !key.choices.empty())
+        quantity.error = fmt::format("{}, or {}", quantity.error, fmt::join(key.choices, ", "));
       if (quantity.ok() && quantity.value < key.least)
         return {0, fmt::format("expected at least {}B, found {}", key.least, quoted(text))};
       return finish(std::move(quantity));

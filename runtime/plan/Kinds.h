@@ -107,7 +107,7 @@ constexpr const char *name(Payload of) {
 }
 
 /// On which queues an instruction may stand. Values add up to sets.
-enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator = 4 };
+enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator = 4, kUpdatesQueue = 8 };
 
 /// How a kind of work looks in a picture, be it SVG, HTML or a terminal. The colours are Okabe and Ito's (Color
 /// Universal Design, 2008), which people with any kind of colour vision tell apart; PaletteTest holds them to that.
@@ -170,8 +170,8 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
      .torch = "SEND"},
     {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
      .torch = "RECV"},
-    {.kind = Kind::Optimizer, .name = "optimizer", .sort = Class::Updates, .does = kUpdate, .letter = 'O',
-     .call = "pipec_stage_optimizer_step"},
+    {.kind = Kind::Optimizer, .name = "optimizer", .sort = Class::Updates, .does = kUpdate,
+     .queues = kComputeQueue | kUpdatesQueue, .letter = 'O', .call = "pipec_stage_optimizer_step"},
     {.kind = Kind::AllReduce, .name = "all_reduce", .sort = Class::Collective, .queues = kCommunicator, .letter = 'A'},
     {.kind = Kind::ReduceScatter, .name = "reduce_scatter", .sort = Class::Collective, .supported = false,
      .queues = kCommunicator, .letter = 'A'},

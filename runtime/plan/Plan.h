@@ -30,10 +30,16 @@ struct Operation {
   int32_t group = -1;     // collectives: who takes part, an index into Plan::groups; -1: all processes
   int32_t firstLayer = 0; // of the stage, where the operation is about some of its layers alone
   int32_t layers = 0;     // how many; 0: all of the stage's (of a collective: of all stages of the rank)
+  Bytes begin = 0;        // collectives of some layers: the bytes of the stage's gradients (weights), laid end to end,
+  Bytes end = 0;          // that they carry
   bool operator==(const Operation &) const = default;
 };
 
-enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2 };
+/// Of a device queue. Values stand in plan files; urgencyOf() says who goes first where two could start.
+enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2, Updates = 3 };
+constexpr int urgencyOf(Priority priority) { // the least goes first
+  return priority == Priority::Updates ? -1 : int(priority);
+}
 enum class QueueKind : uint8_t { Device = 0, Communicator = 1 };
 
 /// An in-order stream of work of one rank. Queue 0 is the compute queue.
@@ -46,6 +52,7 @@ struct Queue {
 inline QueueClass classOf(const Queue &queue) {
   return queue.kind == QueueKind::Communicator ? kCommunicator
          : queue.priority == Priority::Compute ? kComputeQueue
+         : queue.priority == Priority::Updates ? kUpdatesQueue
                                                : kWeightsQueue;
 }
 

@@ -63,6 +63,8 @@ Status checkLength(const Result &result) {
 }
 
 Status advanceUntilRepeats(Walk &walk, int64_t steps) {
+  if (walk.crossesSteps()) // a step is whole once the next has begun
+    return walk.advance(steps);
   uint64_t before = 0;
   for (int64_t step = 0; step != steps; ++step) {
     if (Status status = walk.advance(step + 1); !status.ok())
@@ -97,11 +99,44 @@ Status prove(const plan::Variant &variant, Result &result) {
   return status;
 }
 
+/// Where updates run beside the next step's forwards: a step is looked at once the next one has come to its end, and
+/// `result` is of one step alone.
+static Status spanOfCrossing(const plan::Variant &variant, Time &span, Result &result, const Options &options) {
+  constexpr int64_t kSteps = 64;
+  Options one = options;
+  one.steps = 1;
+  if (Status status = simulate(variant, one, result); !status.ok()) {
+    if (result.makespan > limits::kTime)
+      status.code = Code::Input;
+    return status;
+  }
+  Walk walk(variant, options);
+  std::vector<uint64_t> signatures;
+  std::vector<Time> ends; // of each step that is whole
+  const int64_t most = std::min(kSteps, 4 * limits::kTime / std::max<Time>(result.makespan, 1) + 1);
+  for (int64_t step = 0; step != most; ++step) {
+    if (Status status = walk.advance(step + 2, true); !status.ok())
+      return status;
+    signatures.push_back(walk.signature(step));
+    ends.push_back(walk.reference(step));
+    for (int64_t back = step; back-- != 0;)
+      if (signatures[size_t(back)] == signatures.back()) {
+        span = ceilDivide(ends[size_t(step)] - ends[size_t(back)], step - back);
+        return {};
+      }
+  }
+  const size_t half = ends.size() / 2;
+  span = ceilDivide(ends.back() - ends[half], std::max<int64_t>(int64_t(ends.size() - 1 - half), 1));
+  return {};
+}
+
 Status span(const plan::Variant &variant, Time &span, Result &result, const Options &options) {
   // Steps repeat after a few where one cycle of causes dominates; where two are nearly equal it may take long, and the
   // largest mean advance of any rank over the later half, serves.
   constexpr int64_t kSteps = 64;
   Walk walk(variant, options);
+  if (walk.crossesSteps())
+    return spanOfCrossing(variant, span, result, options);
   std::vector<uint64_t> signatures;
   Status status;
   span = -1;

@@ -1,6 +1,7 @@
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipec::simulate {
 
@@ -21,8 +22,11 @@ void Walk::enter(QueueState &queue, uint32_t loop) const {
   queue.last = loops[loop].last;
 }
 
-Status Walk::advance(int64_t steps) {
+Status Walk::advance(int64_t steps, bool isOpen) {
   target = steps;
+  open = isOpen;
+  for (const size_t rank : std::exchange(held, {}))
+    noteTurn(rank);
   for (RankResult &rank : result.ranks) {
     rank.firstStart.resize(size_t(steps), -1);
     rank.lastEnd.resize(size_t(steps), 0);
@@ -43,7 +47,7 @@ Status Walk::advance(int64_t steps) {
   if (tooLong)
     return Status::check("it takes longer than 10^18 ps (about 11 days) for a step, which is the most");
   for (const QueueState &queue : queues)
-    if (!finished(queue))
+    if (!finished(queue) && std::find(held.begin(), held.end(), size_t(queue.rank)) == held.end())
       return stopped();
   return {};
 }
@@ -205,7 +209,8 @@ std::optional<Walk::Turn> Walk::nextTurn(size_t rank, uint32_t &queue) const {
   for (uint32_t q : device.queues) {
     if (!queues[q].posted)
       continue;
-    Turn turn{std::max(queues[q].ready, device.free), variant.programs[rank].queues[queues[q].index].priority, rank};
+    Turn turn{std::max(queues[q].ready, device.free),
+              plan::urgencyOf(variant.programs[rank].queues[queues[q].index].priority), rank};
     if (!best || turn.start < best->start) {
       best = turn;
       queue = q;
@@ -228,6 +233,11 @@ void Walk::takeTurn() {
   if (turn != noted) // something else was noted since, or ran; what comes next has been noted then
     return;
   Device &device = devices[noted.rank];
+  const auto hasEnded = [&](uint32_t other) { return finished(queues[other]); };
+  if (open && std::any_of(device.queues.begin(), device.queues.end(), hasEnded)) {
+    held.push_back(noted.rank);
+    return;
+  }
   QueueState &queue = queues[q];
   queue.posted = false;
   device.free = compute(q, turn->start);

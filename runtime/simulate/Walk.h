@@ -29,7 +29,11 @@ public:
   Walk(const plan::Variant &variant, const Options &options);
 
   /// Lets every queue run until it has finished `steps` steps in all. The status holds the cycle if it stops before.
-  Status advance(int64_t steps);
+  /// `open`: more steps will follow, and what shares a device with a queue that has come to its end waits for them, as
+  /// the next step may go first; only the steps before the last are complete then on every queue.
+  Status advance(int64_t steps, bool open = false);
+  /// Whether some device is shared across steps: by updates, which the next step's forwards wait for.
+  bool crossesSteps() const { return crosses; }
 
   /// A hash of every completion of a step, relative to the step's reference time; steps that repeat have equal hashes.
   /// Valid for the last two steps that all queues have finished.
@@ -122,7 +126,7 @@ private:
   /// The next start on a shared device, as known when it was noted.
   struct Turn {
     plan::Time start;
-    plan::Priority priority;
+    int urgency;
     size_t rank;
     auto operator<=>(const Turn &) const = default;
   };
@@ -184,7 +188,7 @@ private:
   const plan::Variant &variant;
   const Options &options;
   int64_t target = 0;
-  bool tooLong = false;
+  bool tooLong = false, crosses = false, open = false;
   const bool inOrder; // ends start in the order of issue
   /// A transfer that a cut link has swallowed.
   struct {
@@ -208,6 +212,7 @@ private:
   std::vector<uint32_t> pending;
   std::vector<Device> devices; // of a rank; without queues where its device is not shared
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
+  std::vector<size_t> held; // ranks whose devices wait for the next step
 };
 
 } // namespace pipec::simulate

@@ -145,13 +145,15 @@ void Walk::build(size_t rank) {
       device.queues.push_back(uint32_t(base + q));
   }
   std::sort(device.queues.begin(), device.queues.end(), [&](uint32_t a, uint32_t b) {
-    return std::pair(program.queues[queues[a].index].priority, a) <
-           std::pair(program.queues[queues[b].index].priority, b);
+    return std::pair(plan::urgencyOf(program.queues[queues[a].index].priority), a) <
+           std::pair(plan::urgencyOf(program.queues[queues[b].index].priority), b);
   });
   if (device.queues.size() == 1)
     device.queues.clear();
-  for (uint32_t q : device.queues)
+  for (uint32_t q : device.queues) {
     queues[q].shares = true;
+    crosses |= program.queues[queues[q].index].priority == plan::Priority::Updates;
+  }
 }
 
 } // namespace pipec::simulate

@@ -32,7 +32,7 @@ TABLE = {
        for each in RUNTIME_REST},
     "dialects": ([], ["llvm", "mlir", "fmt"]),
     "compiler/spec": ([], ["llvm", "yaml-cpp", "fmt", "json"]),
-    **rooms("compiler/schedule", ["model", "cut", "recompute", "evaluate", "bounds", "improve", "construct", "catalogue", "search",
+    **rooms("compiler/schedule", ["model", "exchange", "cut", "recompute", "evaluate", "bounds", "improve", "construct", "catalogue", "search",
                                   "overlap", "exact"], ["llvm", "z3", "fmt"]),
     "compiler/program": (["dialects", "compiler/schedule", "runtime/plan"], ["llvm", "mlir", "fmt"]),
     "compiler/transfers": (["runtime/plan", "runtime/simulate"], []),

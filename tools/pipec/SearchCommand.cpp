@@ -1,6 +1,7 @@
 // pipec search: every schedule of the catalogue that the spec allows, and what the search finds, compiled and put in
 // order; or what the search finds under one memory limit after another.
 #include "compiler/driver/Compile.h"
+#include "compiler/driver/DataParallel.h"
 #include "compiler/driver/ExactOrder.h"
 #include "compiler/driver/Files.h"
 #include "runtime/plan/Text.h"
@@ -82,6 +83,40 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
   return print(options, rows, table, beside);
 }
 
+/// What a step takes under each policy of exchanging gradients.
+int sweepPolicies(const CommandOptions &options) {
+  std::vector<PolicyRow> rows;
+  Failure failure;
+  {
+    const Progress progress(!options.json);
+    if (!sweepDataParallel(sourceOf(options), std::cref(progress), rows, failure))
+      return fail(options, failure);
+  }
+  const auto most = [](const std::vector<int64_t> &counts) { return *std::max_element(counts.begin(), counts.end()); };
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const PolicyRow &row : rows) {
+      list.push_back({{"policy", row.policy},
+                      {"span_ms", milliseconds(row.span)},
+                      {"span_lower_bound_ms", milliseconds(row.bound)},
+                      {"exposed_ms", milliseconds(row.exposed)},
+                      {"collectives", row.collectives}});
+      if (row.bundle >= 0)
+        list.back()["bundle_bytes"] = row.bundle;
+    }
+    fmt::print("{}", jsonText(nlohmann::ordered_json{{"policies", list}}));
+    return int(Code::Ok);
+  }
+  fmt::print("{:<15} {:>14} {:>9} {:>14} {:>12}  {}\n", "policy", "span", "gap", "exposed", "collectives", "bundles");
+  for (const PolicyRow &row : rows)
+    fmt::print("{:<15} {:>14} {:>7.2f} % {:>14} {:>12}  {}\n", row.policy, plan::timeText(row.span),
+               100 * gap(row.span, row.bound), plan::timeText(row.exposed), most(row.collectives),
+               row.bundle < 0    ? ""
+               : row.bundle == 0 ? "a layer each"
+                                 : "below " + plan::bytesText(row.bundle));
+  return int(Code::Ok);
+}
+
 Status readTime(const std::string &time, int64_t &milliseconds) {
   const units::Quantity quantity = units::parseDuration(time);
   if (!quantity.ok())
@@ -159,6 +194,8 @@ int searchCommand(const CommandOptions &options) {
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
+  if (options.sweep == "data-parallel")
+    return sweepPolicies(options);
   return options.sweep.empty() ? searchSchedules(options, checked) : sweepMemory(options, checked.objective);
 }
 

@@ -99,8 +99,10 @@ const Subcommand kSubcommands[] = {
        input(app, options, "the spec");
        set(app, options);
        auto *sweep =
-           app.add_option("--sweep", options.sweep, "memory: what the search finds under one limit after another")
-               ->check(CLI::IsMember({"memory"}));
+           app.add_option("--sweep", options.sweep,
+                          "memory: what the search finds under one limit after another; data-parallel: what a step "
+                          "takes under each policy of exchanging gradients between replicas")
+               ->check(CLI::IsMember({"memory", "data-parallel"}));
        auto *exact = app.add_flag("--exact", options.exact, "prove the best order optimal, or how far from it it is");
        exact->excludes(sweep);
        app.add_option(

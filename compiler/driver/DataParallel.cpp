@@ -1,0 +1,328 @@
+#include "compiler/driver/DataParallel.h"
+
+#include "compiler/passes/Lowered.h"
+#include "compiler/program/BuildPrograms.h"
+#include "compiler/program/Dependences.h"
+#include "compiler/program/ExchangeGradients.h"
+#include "compiler/schedule/bounds/Bounds.h"
+#include "compiler/schedule/exchange/BoundsExchange.h"
+#include "compiler/spec/Spec.h"
+#include "runtime/plan/Limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+
+namespace pipec {
+
+namespace {
+
+schedule::CollectiveTimes timesOf(const spec::DataParallel &replicas) {
+  if (!replicas.allReduce)
+    return schedule::ringOf(replicas.degree.value, {replicas.link.latency, replicas.link.bandwidth});
+  const auto of = [](const spec::CollectiveCost &cost) {
+    return schedule::CollectiveTime{cost.start, cost.bandwidth, 1, 1};
+  };
+  const schedule::CollectiveTime whole = of(*replicas.allReduce);
+  return {whole, replicas.reduceScatter ? of(*replicas.reduceScatter) : whole.half(),
+          replicas.allGather ? of(*replicas.allGather) : whole.half()};
+}
+
+schedule::ExchangedLayer exchangedOf(const spec::Layer &layer) {
+  schedule::ExchangedLayer made;
+  made.forward = layer.forward;
+  made.backwardInput = layer.backwardInput;
+  made.backwardWeight = layer.backwardWeight;
+  made.backward = layer.backward > 0 ? layer.backward : layer.backwardInput + layer.backwardWeight;
+  made.update = layer.optimizer;
+  made.tensors = layer.tensors;
+  made.weights = layer.weights > 0 ? layer.weights : layer.gradients;
+  made.state = layer.optimizerState;
+  return made;
+}
+
+/// A problem with its order, and a walk of what an exchange makes of both.
+class Exchanges {
+public:
+  Exchanges(const schedule::Problem &problem, const schedule::Words &words, pipe::Communicator communicator,
+            MLIRContext &context)
+      : problem(problem), words(words), communicator(communicator), places(UnknownLoc::get(&context), problem) {
+    this->problem.mixed |= false;
+  }
+
+  std::optional<plan::Variant> programsOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const {
+    ProgramSet set = buildPrograms(problem, words, places, {communicator, false});
+    exchangeGradients(set, replicas, exchange);
+    if (failed(addTransfers(problem, set)))
+      return std::nullopt;
+    if (!set.transfers.empty()) {
+      Ordered ordered(set);
+      if (!ordered.sorted)
+        return std::nullopt;
+      ordered.dependences.arrange(set, ordered.order);
+    }
+    return lower(set, {.kept = false});
+  }
+
+  plan::Time spanOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const {
+    constexpr plan::Time kNever = std::numeric_limits<plan::Time>::max();
+    const std::optional<plan::Variant> variant = programsOf(replicas, exchange);
+    simulate::Result result;
+    plan::Time span = 0;
+    return variant && simulate::span(*variant, span, result).ok() ? span : kNever;
+  }
+
+  /// When gradients are ready where nobody waits for them: each layer is summed by itself, in no time.
+  schedule::Ready readyOf(schedule::Replicas replicas) const {
+    replicas.times = {};
+    schedule::Exchange exchange;
+    exchange.updates = schedule::Updates::Stages;
+    const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
+    for (const std::vector<int32_t> &own : stages) {
+      std::vector<schedule::Collective> &queue = exchange.queues.emplace_back();
+      for (const int32_t stage : own) // in any order: they take no time
+        for (auto layer = int32_t(replicas.layers[size_t(stage)].size()) - 1; layer >= 0; --layer)
+          queue.push_back({plan::Kind::AllReduce, stage, layer, 1, layer, layer + 1, 0});
+    }
+    schedule::Ready ready;
+    for (const auto &layers : replicas.layers)
+      ready.emplace_back(layers.size());
+    const std::optional<plan::Variant> variant = programsOf(replicas, exchange);
+    simulate::Options options;
+    options.steps = 8;
+    options.untilRepeats = true;
+    options.keepTimes = true;
+    simulate::Result result;
+    if (!variant || !simulate::simulate(*variant, options, result).ok())
+      return ready;
+    for (size_t rank = 0; rank != stages.size(); ++rank) {
+      const plan::Program &program = variant->programs[rank];
+      const simulate::RankResult &own = result.ranks[rank];
+      size_t index = 0;
+      for (plan::Cursor cursor(program); !cursor.done(); cursor.next(), ++index) {
+        const plan::Operation &operation = *cursor.at().operation;
+        if (!plan::does(operation.kind, plan::kWeightGradient))
+          continue;
+        std::vector<schedule::Time> &layers = ready[size_t(operation.stage)];
+        const size_t last = operation.layers == 0 ? layers.size() : size_t(operation.firstLayer + operation.layers);
+        for (size_t layer = size_t(operation.firstLayer); layer != last; ++layer)
+          layers[layer] = std::max(layers[layer], own.times.back()[index].second - own.firstStart.back());
+      }
+    }
+    return ready;
+  }
+
+private:
+  schedule::Problem problem;
+  const schedule::Words &words;
+  const pipe::Communicator communicator;
+  const PassPlaces places;
+};
+
+/// The rows of one spec.
+class PolicySweep {
+public:
+  PolicySweep(const spec::Spec &spec, const Compiled &compiled, MLIRContext &context, const Say &say)
+      : spec(spec), problem(compiled.problems.front()), say(say),
+        replicas(replicasOf(spec, problem,
+                            {compiled.plan.variants.front().cut.begin(), compiled.plan.variants.front().cut.end()})),
+        exchanges(problem, compiled.words.front(), pipe::Communicator(spec.communicator.value), context),
+        stagesByRank(problem.stagesByRank()), ready(exchanges.readyOf(replicas)) {}
+
+  std::vector<PolicyRow> run() {
+    for (const schedule::Policy &policy : schedule::policies()) {
+      say(fmt::format("trying {} …", policy.name));
+      add(policy);
+    }
+    addAuto();
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const PolicyRow &one, const PolicyRow &other) { return one.span < other.span; });
+    return std::move(rows);
+  }
+
+private:
+  schedule::Replicas whole() const { // the published policies update whole layers
+    schedule::Replicas own = replicas;
+    own.mayShard = false;
+    return own;
+  }
+
+  plan::Time boundOf(const schedule::Replicas &own, const schedule::MayExchange &may) const {
+    schedule::Problem bare = problem;
+    for (schedule::Stage &stage : bare.stages)
+      stage.optimizer = 0;
+    return std::max(schedule::lowerBounds(bare).span, schedule::exchangeBound(problem, own, may));
+  }
+
+  void add(const schedule::Policy &policy) {
+    const schedule::Replicas own = whole();
+    const schedule::ExchangeInput input{own, stagesByRank, ready};
+    schedule::PolicyParameters parameters;
+    if (policy.bundle != 0)
+      parameters.bundle = policy.bundle;
+    std::vector<schedule::Bytes> bundles{parameters.bundle};
+    const bool isOwn = spec.dataParallel.policy.value == policy.name;
+    const auto given = [&](const char *name, int64_t &into) {
+      const auto found = spec.dataParallel.parameters.find(name);
+      if (!isOwn || found == spec.dataParallel.parameters.end() || found->second.value < 0)
+        return false;
+      into = found->second.value;
+      return true;
+    };
+    bool tries = policy.triesBundles;
+    if (given("bundle", parameters.bundle)) {
+      bundles = {parameters.bundle};
+      tries = false;
+    }
+    given("first", parameters.first);
+    given("cycle", parameters.cycle);
+    given("piece", parameters.piece);
+    given("credit", parameters.credit);
+    if (tries)
+      bundles = sizes();
+    PolicyRow row;
+    row.policy = policy.name;
+    row.span = std::numeric_limits<plan::Time>::max();
+    schedule::Exchange best;
+    for (const schedule::Bytes bundle : bundles) {
+      parameters.bundle = bundle;
+      schedule::Exchange exchange = policy.make(input, parameters);
+      const plan::Time span = exchanges.spanOf(own, exchange);
+      if (span >= row.span)
+        continue;
+      row.span = span;
+      row.bundle = tries ? bundle : -1;
+      best = std::move(exchange);
+    }
+    finish(std::move(row), own, best, {!policy.decoupled, policy.decoupled});
+  }
+
+  /// Sizes of bundles that make different ones, half a MiB apart up to 256 MiB; and a layer each.
+  std::vector<schedule::Bytes> sizes() const {
+    constexpr schedule::Bytes kStep = 512 << 10, kMost = 256 << 20;
+    std::vector<schedule::Bytes> all;
+    std::vector<std::vector<int32_t>> last;
+    for (schedule::Bytes size = 0; size <= kMost; size += kStep) {
+      std::vector<std::vector<int32_t>> bundles;
+      for (const auto &layers : replicas.layers)
+        bundles.push_back(schedule::bundlesBelow(layers, size));
+      if (bundles == last)
+        continue;
+      all.push_back(size);
+      last = std::move(bundles);
+    }
+    return all;
+  }
+
+  void finish(PolicyRow row, const schedule::Replicas &own, const schedule::Exchange &exchange,
+              const schedule::MayExchange &may) {
+    schedule::Replicas instant = own;
+    instant.times = {};
+    schedule::Exchange bare = exchange;
+    for (std::vector<schedule::Collective> &queue : bare.queues)
+      for (schedule::Collective &each : queue)
+        each.rounds = 0;
+    row.exposed = row.span - exchanges.spanOf(instant, bare);
+    row.bound = boundOf(own, may);
+    for (const std::vector<schedule::Collective> &queue : exchange.queues)
+      row.collectives.push_back(int64_t(queue.size()));
+    if (best.queues.empty() || row.span < bestSpan) {
+      best = exchange;
+      bestSpan = row.span;
+    }
+    rows.push_back(std::move(row));
+  }
+
+  void addAuto() {
+    say("trying auto …");
+    const spec::DataParallel &given = spec.dataParallel;
+    schedule::Replicas own = replicas;
+    own.mayShard = !given.shard || given.shard->value == spec::Shard::Optimizer;
+    const schedule::ExchangeInput input{own, stagesByRank, ready};
+    schedule::ExchangeChoice choice;
+    const spec::Collective collective = given.collective ? given.collective->value : spec::Collective::Auto;
+    choice.mayReduce = collective != spec::Collective::Decoupled;
+    choice.mayDecouple = collective != spec::Collective::AllReduce;
+    if (given.fusion && given.fusion->value >= 0)
+      choice.fusion = given.fusion->value;
+    const schedule::MayExchange may{choice.mayReduce, choice.mayDecouple};
+    choice.lower = boundOf(own, may);
+    const schedule::ChosenExchange chosen =
+        schedule::chooseExchange(input, choice, [&](const schedule::Exchange &each) { return exchanges.spanOf(own, each); });
+    PolicyRow row;
+    row.policy = "auto";
+    row.span = chosen.time;
+    finish(std::move(row), own, chosen.exchange, may);
+  }
+
+  const spec::Spec &spec;
+  const schedule::Problem &problem;
+  const Say &say;
+  const schedule::Replicas replicas;
+  const Exchanges exchanges;
+  const std::vector<std::vector<int32_t>> stagesByRank;
+  const schedule::Ready ready;
+  std::vector<PolicyRow> rows;
+  schedule::Exchange best; // of the rows so far
+  plan::Time bestSpan = 0;
+};
+
+} // namespace
+
+schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &problem,
+                              const std::vector<int64_t> &cut) {
+  const spec::DataParallel &given = spec.dataParallel;
+  schedule::Replicas made;
+  made.degree = given.degree.value;
+  made.times = timesOf(given);
+  made.mayShard = !given.shard || given.shard->value == spec::Shard::Optimizer;
+  made.sharesPort = given.sharesPort;
+  made.round = given.round;
+  made.layers.resize(problem.stages.size());
+  if (!spec.layers) {
+    for (size_t s = 0; s != problem.stages.size(); ++s) {
+      const schedule::Stage &stage = problem.stages[s];
+      made.layers[s].push_back({stage.forward, stage.backward, stage.backwardInput, stage.backwardWeight,
+                                stage.optimizer, {stage.gradients}, stage.gradients, 0});
+    }
+    return made;
+  }
+  size_t entry = 0;
+  int64_t used = 0; // layers of it
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    schedule::Time updates = 0;
+    for (int64_t i = 0; i != cut[s]; ++i) {
+      made.layers[s].push_back(exchangedOf(spec.layers->entries[entry]));
+      updates += made.layers[s].back().update;
+      if (++used == spec.layers->entries[entry].count) {
+        ++entry;
+        used = 0;
+      }
+    }
+    // What a stage updates beside its layers comes with the last of them.
+    made.layers[s].back().update += problem.stages[s].optimizer - updates;
+  }
+  return made;
+}
+
+bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyRow> &rows, Failure &failure) {
+  std::vector<spec::Spec> specs;
+  if (!readSpecs(source.path, source.set, specs, failure))
+    return false;
+  // The order is that of one replica.
+  std::vector<std::string> one = source.set;
+  one.emplace_back("data_parallel.degree=1");
+  Compiled compiled;
+  compiled.encodes = false;
+  if (!compile(source.path, one, Stage::Plan, compiled, failure))
+    return false;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<pipe::PipeDialect>();
+  rows = PolicySweep(specs.front(), compiled, context, say).run();
+  return true;
+}
+
+} // namespace pipec

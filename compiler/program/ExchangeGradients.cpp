@@ -1,0 +1,531 @@
+#include "compiler/program/ExchangeGradients.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+
+namespace pipec {
+
+using schedule::Collective;
+
+namespace {
+
+/// Groups of a stage's layers: the first layer of each, ascending, and the number of layers at the end.
+using Cuts = std::vector<int32_t>;
+
+/// Where the passes of a stage are cut.
+struct StageCuts {
+  Cuts forward, backward;
+};
+
+/// One rank's program, made anew.
+class RankExchange {
+public:
+  RankExchange(ProgramSet &set, size_t rank, const schedule::Replicas &replicas, const schedule::Exchange &exchange)
+      : set(set), program(set.programs[rank]), replicas(replicas), exchange(exchange), queue(exchange.queues[rank]),
+        tail(exchange.tails.empty() ? 0 : exchange.tails[rank]) {
+    for (const int32_t degree = replicas.degree; int32_t(members.size()) != degree;)
+      members.push_back(program.rank * degree + int32_t(members.size()));
+  }
+
+  void run() {
+    for (const int32_t stage : program.stages)
+      cuts[stage] = cutsOf(stage);
+    findEnds();
+    addPasses();
+    passCount = uint32_t(nodes.size());
+    if (exchange.ahead)
+      addGathersAhead();
+    addCollectives();
+    addUpdatesOfStages();
+    finish();
+  }
+
+private:
+  /// An instruction of the program to be, by the order in which it is made; others name it so.
+  struct Node {
+    Instruction instruction;
+    std::vector<uint32_t> uses, carried; // nodes that it waits for, in this step and in the one before
+  };
+  using Layers = std::vector<schedule::ExchangedLayer>;
+
+  const Layers &layersOf(int32_t stage) const { return replicas.layers[size_t(stage)]; }
+  int32_t layerCount(int32_t stage) const { return int32_t(layersOf(stage).size()); }
+
+  /// Forwards are cut where a gather, or the layers that an update covers, begin; backwards where sums do.
+  StageCuts cutsOf(int32_t stage) const {
+    StageCuts own;
+    own.forward = own.backward = {0, layerCount(stage)};
+    const bool byLayer = exchange.updates == schedule::Updates::Layers;
+    for (const Collective &c : queue) {
+      if (c.stage != stage)
+        continue;
+      if (c.isSum() && !exchange.atEnd)
+        own.backward.push_back(c.firstLayer);
+      if (byLayer && c.kind != plan::Kind::ReduceScatter) {
+        own.forward.push_back(c.firstLayer);
+        own.forward.push_back(c.firstLayer + c.layers);
+      }
+    }
+    for (Cuts *each : {&own.forward, &own.backward}) {
+      llvm::sort(*each);
+      each->erase(std::unique(each->begin(), each->end()), each->end());
+    }
+    return own;
+  }
+
+  void findEnds() {
+    std::map<int32_t, bool> begun;
+    int32_t weights = 0;
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      const plan::Operation &operation = program.of(program.instructions[i]);
+      if (plan::does(operation.kind, plan::kForwardPass) && !std::exchange(begun[operation.stage], true))
+        firstForward[operation.stage] = i;
+      if (plan::does(operation.kind, plan::kWeightGradient))
+        lastBackward[operation.stage] = i;
+      weights += operation.kind == plan::Kind::BackwardWeight;
+    }
+    firstOfTail = weights - tail; // its number among all W
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Passes
+  //===--------------------------------------------------------------------===//
+
+  uint32_t add(plan::Operation operation, uint32_t place, int32_t microbatch = 0, plan::Bytes yields = -1) {
+    const auto key = std::tuple(operation.kind, operation.stage, operation.firstLayer, operation.layers, operation.begin,
+                                operation.end, operation.activation, operation.context, yields);
+    const auto [known, isNew] = operations.try_emplace(key, uint32_t(program.operations.size()));
+    if (isNew) {
+      program.operations.push_back(operation);
+      program.yields.push_back(yields);
+    }
+    Instruction made;
+    made.operation = known->second;
+    made.microbatch = microbatch;
+    made.queue = program.queueFor(operation);
+    made.place = place;
+    nodes.push_back({made, {}, {}});
+    return uint32_t(nodes.size()) - 1;
+  }
+
+  plan::Time timeOf(plan::Kind kind, int32_t stage, int32_t first, int32_t last) const {
+    plan::Time time = 0;
+    for (int32_t layer = first; layer != last; ++layer) {
+      const schedule::ExchangedLayer &own = layersOf(stage)[size_t(layer)];
+      time += kind == plan::Kind::Forward          ? own.forward
+              : kind == plan::Kind::BackwardWeight ? own.backwardWeight
+                                                   : own.backward;
+    }
+    return time;
+  }
+
+  /// The part of a pass that has the layers from `first` up to `last`. A pass takes its memory with the part that runs
+  /// first, and gives it back, and hands on its tensor, with the one that runs last.
+  uint32_t addPart(uint32_t whole, int32_t first, int32_t last, bool runsFirst, bool runsLast) {
+    const Instruction from = program.instructions[whole]; // a copy: operations grow
+    plan::Operation part = program.operations[from.operation];
+    const plan::Bytes yields = program.yields[from.operation];
+    const plan::KindRow &row = plan::rowOf(part.kind);
+    part.firstLayer = first;
+    part.layers = last - first;
+    part.cost = timeOf(part.kind, part.stage, first, last);
+    const bool takes = (row.holds & (plan::kActivation | plan::kContext)) != 0;
+    if (takes ? !runsFirst : !runsLast)
+      part.activation = part.context = 0;
+    if (!runsFirst)
+      part.bytes = 0;
+    const uint32_t made = add(part, from.place, from.microbatch, runsLast ? yields : -1);
+    note(part.kind, part.stage, first, last, made);
+    return made;
+  }
+
+  /// Remembers who makes the gradients of layers, and that this is the last pass so far.
+  void note(plan::Kind kind, int32_t stage, int32_t first, int32_t last, uint32_t node) {
+    if (plan::does(kind, plan::kWeightGradient))
+      for (std::vector<uint32_t> &own = makers[stage]; first != last; ++first) {
+        own.resize(size_t(layerCount(stage)));
+        own[size_t(first)] = node;
+      }
+    if (plan::isCompute(kind))
+      lastPass = node;
+  }
+
+  void keep(uint32_t i) {
+    const plan::Operation &operation = program.of(program.instructions[i]);
+    nodes.push_back({program.instructions[i], {}, {}});
+    note(operation.kind, operation.stage, 0, layerCount(operation.stage), uint32_t(nodes.size()) - 1);
+  }
+
+  void addPasses() {
+    int32_t weights = 0;
+    bool inPair = false; // what comes next
+    uint32_t pairEnd = 0;
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      const plan::Operation &operation = program.of(program.instructions[i]);
+      const int32_t stage = operation.stage;
+      const plan::Kind kind = operation.kind;
+      if (kind == plan::Kind::Overlapped) {
+        inPair = true;
+        pairEnd = i + 2;
+      }
+      if (kind == plan::Kind::Optimizer)
+        continue; // those of the exchange take its place
+      if (plan::isCollective(kind)) {
+        norm = i;
+        continue;
+      }
+      if (inPair || !plan::isCompute(kind)) {
+        keep(i);
+        inPair = inPair && i != pairEnd;
+      } else if (kind == plan::Kind::BackwardWeight && weights++ >= firstOfTail) {
+        fillSlot(i);
+      } else if (firstForward[stage] == i && cuts[stage].forward.size() > 2) {
+        const Cuts &at = cuts[stage].forward;
+        for (size_t n = 0; n + 1 != at.size(); ++n)
+          parts[stage].push_back(addPart(i, at[n], at[n + 1], n == 0, n + 2 == at.size()));
+      } else if (lastBackward[stage] == i && cuts[stage].backward.size() > 2) {
+        cutBackward(i, kind, cuts[stage].backward);
+      } else {
+        keep(i);
+        if (firstForward[stage] == i)
+          parts[stage].push_back(uint32_t(nodes.size()) - 1);
+      }
+    }
+    flushSlots();
+  }
+
+  /// A BW goes through its layers from the last to the first; a W may take what the next forward needs first.
+  void cutBackward(uint32_t i, plan::Kind kind, const Cuts &at) {
+    const size_t count = at.size() - 1;
+    for (size_t n = 0; n != count; ++n) {
+      const size_t part = kind == plan::Kind::BackwardWeight ? n : count - 1 - n;
+      addPart(i, at[part], at[part + 1], n == 0, n + 1 == count);
+    }
+  }
+
+  /// W of the tail: each slot is filled with as much work as its own W had, of the parts that may run by then.
+  struct Open {
+    uint32_t whole;
+    int32_t stage;
+    size_t next = 0; // part
+  };
+  std::vector<Open> open;
+
+  void fillSlot(uint32_t i) {
+    const plan::Operation &own = program.of(program.instructions[i]);
+    const plan::Time most = own.cost;
+    open.push_back({i, own.stage, 0});
+    for (plan::Time filled = 0; filled < most && !open.empty();)
+      filled += addNext();
+  }
+  void flushSlots() {
+    while (!open.empty())
+      addNext();
+  }
+  plan::Time addNext() {
+    const auto before = [&](const Open &one, const Open &other) {
+      return std::tuple(one.stage, one.next) < std::tuple(other.stage, other.next);
+    };
+    const auto at = std::min_element(open.begin(), open.end(), before);
+    const Cuts &groups = cuts[at->stage].backward;
+    const bool first = at->next == 0, last = at->next + 2 == groups.size();
+    const uint32_t made = addPart(at->whole, groups[at->next], groups[at->next + 1], first, last);
+    ++at->next;
+    if (last)
+      open.erase(at);
+    return program.operations[nodes[made].instruction.operation].cost;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Collectives and updates
+  //===--------------------------------------------------------------------===//
+
+  plan::Operation operationOf(const Collective &c) {
+    const schedule::CollectiveTimes &times = replicas.times;
+    plan::Operation made;
+    made.kind = c.kind;
+    made.of = plan::Payload::Gradients;
+    made.stage = c.stage;
+    made.bytes = c.end - c.begin;
+    made.begin = c.begin;
+    made.end = c.end;
+    made.firstLayer = c.firstLayer;
+    made.layers = c.layers;
+    made.group = set.groupOf(members);
+    made.cost = c.rounds + (c.kind == plan::Kind::AllReduce       ? times.allReduce
+                            : c.kind == plan::Kind::ReduceScatter ? times.reduceScatter
+                                                                  : times.allGather)
+                               .of(made.bytes);
+    return made;
+  }
+  uint32_t addCollective(const Collective &c) { return add(operationOf(c), placeOfRest()); }
+  uint32_t placeOfRest() {
+    if (rest == kNone) {
+      rest = uint32_t(program.places.size());
+      program.places.push_back(program.place);
+    }
+    return rest;
+  }
+
+  /// Puts a node into the order: behind `at`, another node, and behind what stands there already.
+  void place(uint32_t node, uint32_t at) { behind[at].push_back(node); }
+
+  /// DeAR's gathers: at the head of the step, of what the one before has summed, one ahead of the forward.
+  void addGathersAhead() {
+    uint32_t before = kNone; // the part of the forward before which the gather is issued
+    for (const Collective &c : queue) {
+      if (c.isSum())
+        continue;
+      const uint32_t node = addCollective(c);
+      aheadOrder.push_back({node, before});
+      if (before == kNone)
+        nodes[node].carried.push_back(lastPass);
+      else
+        nodes[node].uses.push_back(before);
+      const uint32_t update = addUpdate(c.stage, c.firstLayer, c.layers, false);
+      nodes[update].uses.push_back(node);
+      aheadOrder.push_back({update, before});
+      const Cuts &at = cuts[c.stage].forward;
+      for (size_t n = 0; n + 1 != at.size(); ++n)
+        if (at[n] < c.firstLayer + c.layers && at[n + 1] > c.firstLayer)
+          nodes[parts[c.stage][n]].uses.push_back(update);
+      // The next is issued when the forward has come to this one: when the part before it is done, and this is there.
+      const size_t first = size_t(llvm::lower_bound(at, c.firstLayer) - at.begin());
+      if (first > 0)
+        before = parts[c.stage][first - 1];
+    }
+  }
+
+  uint32_t addUpdate(int32_t stage, int32_t first, int32_t layers, bool sharded) {
+    plan::Operation update;
+    update.kind = plan::Kind::Optimizer;
+    update.stage = stage;
+    update.firstLayer = first;
+    update.layers = layers;
+    for (int32_t layer = first; layer != first + layers; ++layer)
+      update.cost += replicas.updateOf(layersOf(stage)[size_t(layer)], sharded);
+    return add(update, placeOfRest());
+  }
+
+  void addCollectives() {
+    std::vector<Collective> ordered = queue;
+    if (norm != kNone) // for which all sums are needed
+      std::stable_partition(ordered.begin(), ordered.end(), [](const Collective &c) { return c.isSum(); });
+    for (const Collective &c : ordered)
+      for (int32_t layer = c.firstLayer; c.isSum() && layer <= c.lastLayer(); ++layer)
+        ++sumsLeft[{c.stage, layer}];
+    uint32_t at = 0; // nodes are placed behind it
+    bool normed = norm == kNone;
+    for (const Collective &c : ordered) {
+      if (c.isSum()) {
+        addSum(c, at);
+      } else if (!exchange.ahead) {
+        if (!std::exchange(normed, true))
+          addNorm(at);
+        addGather(c, at);
+      }
+    }
+    if (!normed)
+      addNorm(at);
+    // Layers without gradients are updated with the last of all.
+    if (exchange.updates == schedule::Updates::Layers && !exchange.ahead)
+      for (const int32_t stage : program.stages)
+        updateRest(stage, at);
+  }
+
+  void addSum(const Collective &c, uint32_t &at) {
+    const uint32_t node = addCollective(c);
+    uint32_t last = exchange.atEnd ? lastPass : 0;
+    for (int32_t layer = c.firstLayer; layer <= c.lastLayer(); ++layer)
+      last = std::max(last, makers[c.stage][size_t(layer)]);
+    nodes[node].uses.push_back(last);
+    at = std::max(at, last);
+    place(node, at);
+    lastCollective = node;
+    sums.push_back(node);
+    Cuts done; // layers that are summed now
+    for (int32_t layer = c.firstLayer; layer <= c.lastLayer(); ++layer)
+      if (--sumsLeft[{c.stage, layer}] == 0)
+        done.push_back(layer);
+    if (exchange.updates != schedule::Updates::Layers || done.empty() || exchange.ahead)
+      return;
+    if (c.kind == plan::Kind::AllReduce || exchange.sharded)
+      update(c, done, node, at);
+  }
+
+  /// Updates layers, of which those next to each other go together; with a norm that is still to come, later.
+  void update(const Collective &c, const Cuts &done, uint32_t sum, uint32_t at) {
+    for (size_t i = 0; i != done.size();) {
+      size_t end = i + 1;
+      while (end != done.size() && done[end] == done[end - 1] + 1)
+        ++end;
+      const bool sharded = exchange.sharded && c.kind == plan::Kind::ReduceScatter;
+      const uint32_t node = addUpdate(c.stage, done[i], int32_t(end - i), sharded);
+      nodes[node].uses.push_back(sum);
+      if (norm == kNone)
+        place(node, at);
+      else
+        afterNorm.push_back(node);
+      for (size_t n = i; n != end; ++n)
+        updateOf[{c.stage, done[n]}] = node;
+      if (c.kind == plan::Kind::AllReduce)
+        feed(c.stage, done[i], int32_t(end - i), node);
+      i = end;
+    }
+  }
+
+  /// The forward of the next step waits for what makes the weights of layers.
+  void feed(int32_t stage, int32_t first, int32_t layers, uint32_t node) {
+    const Cuts &at = cuts[stage].forward;
+    for (size_t n = 0; n + 1 != at.size(); ++n)
+      if (at[n] < first + layers && at[n + 1] > first)
+        nodes[parts[stage][n]].carried.push_back(node);
+  }
+
+  void addGather(const Collective &c, uint32_t &at) {
+    const uint32_t node = addCollective(c);
+    if (exchange.barrier)
+      nodes[node].uses.push_back(lastPass);
+    for (int32_t layer = c.firstLayer; exchange.sharded && layer <= c.lastLayer(); ++layer)
+      if (const auto found = updateOf.find({c.stage, layer}); found != updateOf.end())
+        nodes[node].uses.push_back(found->second);
+    if (exchange.barrier)
+      at = std::max(at, lastPass);
+    place(node, at);
+    lastCollective = node;
+    if (exchange.sharded)
+      return feed(c.stage, c.firstLayer, c.layers, node);
+    const uint32_t update = addUpdate(c.stage, c.firstLayer, c.layers, false);
+    nodes[update].uses.push_back(node);
+    place(update, at);
+    for (int32_t layer = c.firstLayer; layer <= c.lastLayer(); ++layer)
+      updateOf[{c.stage, layer}] = update;
+    feed(c.stage, c.firstLayer, c.layers, update);
+  }
+
+  /// Layers that no collective has brought an update to.
+  void updateRest(int32_t stage, uint32_t at) {
+    for (int32_t layer = 0; layer != layerCount(stage); ++layer) {
+      if (updateOf.count({stage, layer}) != 0 || layersOf(stage)[size_t(layer)].update == 0)
+        continue;
+      const uint32_t node = addUpdate(stage, layer, 1, false);
+      nodes[node].uses.push_back(makers[stage][size_t(layer)]);
+      place(node, std::max(at, lastPass));
+      feed(stage, layer, 1, node);
+    }
+  }
+
+  void addNorm(uint32_t &at) {
+    const Instruction from = program.instructions[norm];
+    nodes.push_back({from, {}, {}});
+    const auto node = uint32_t(nodes.size()) - 1;
+    nodes[node].uses = sums;
+    nodes[node].uses.push_back(lastPass);
+    at = std::max(at, lastPass);
+    place(node, at);
+    for (const uint32_t each : afterNorm) {
+      nodes[each].uses.push_back(node);
+      place(each, at);
+    }
+    normNode = node;
+  }
+
+  void addUpdatesOfStages() {
+    if (exchange.updates != schedule::Updates::Stages)
+      return;
+    for (const int32_t stage : program.stages) {
+      plan::Operation update;
+      update.kind = plan::Kind::Optimizer;
+      update.stage = stage;
+      for (const schedule::ExchangedLayer &layer : layersOf(stage))
+        update.cost += layer.update;
+      const uint32_t node = add(update, placeOfRest());
+      if (lastCollective != kNone)
+        nodes[node].uses.push_back(lastCollective);
+      if (normNode != kNone)
+        nodes[node].uses.push_back(normNode);
+      ending.push_back(node);
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The order
+  //===--------------------------------------------------------------------===//
+
+  void finish() {
+    std::vector<uint32_t> order;
+    const auto append = [&](uint32_t node) {
+      order.push_back(node);
+      if (const auto found = behind.find(node); found != behind.end())
+        llvm::append_range(order, found->second);
+    };
+    // Gathers ahead stand behind the part before which they are issued; the first two at the head of the step.
+    std::map<uint32_t, std::vector<uint32_t>> issued;
+    for (const auto &[node, before] : aheadOrder)
+      issued[before].push_back(node);
+    if (const auto found = issued.find(kNone); found != issued.end())
+      llvm::append_range(order, found->second);
+    for (uint32_t pass = 0; pass != passCount; ++pass) {
+      append(pass);
+      if (const auto found = issued.find(pass); found != issued.end())
+        llvm::append_range(order, found->second);
+    }
+    llvm::append_range(order, ending);
+    std::vector<uint32_t> placed(nodes.size(), kNone);
+    for (uint32_t i = 0; i != order.size(); ++i)
+      placed[order[i]] = i;
+    program.instructions.clear();
+    program.uses.clear();
+    program.carried.clear();
+    for (const uint32_t node : order) {
+      const auto user = uint32_t(program.instructions.size());
+      program.instructions.push_back(nodes[node].instruction);
+      for (const uint32_t definition : nodes[node].uses)
+        program.uses.push_back({user, placed[definition]});
+      for (const uint32_t definition : nodes[node].carried)
+        program.carried.push_back({user, placed[definition]});
+    }
+    program.sortUses();
+  }
+
+  ProgramSet &set;
+  Program &program;
+  const schedule::Replicas &replicas;
+  const schedule::Exchange &exchange;
+  const std::vector<Collective> &queue;
+  const int32_t tail;
+  int32_t firstOfTail = 0;
+  std::vector<int32_t> members; // world ranks of the rank's replicas
+  std::map<int32_t, StageCuts> cuts;
+  std::map<int32_t, uint32_t> firstForward, lastBackward; // of each stage
+  std::vector<Node> nodes; // passes first
+  uint32_t passCount = 0;
+  std::map<std::tuple<plan::Kind, int32_t, int32_t, int32_t, plan::Bytes, plan::Bytes, plan::Bytes, plan::Bytes,
+                      plan::Bytes>,
+           uint32_t>
+      operations;                                   // that were added
+  std::map<int32_t, std::vector<uint32_t>> parts;   // of each stage's first forward, as it is cut
+  std::map<int32_t, std::vector<uint32_t>> makers;  // of each stage and layer: the last that adds to its gradients
+  uint32_t lastPass = 0, lastCollective = kNone, normNode = kNone;
+  uint32_t norm = kNone; // the instruction of the program that was
+  uint32_t rest = kNone; // the place of what has none of its own
+  std::map<std::pair<int32_t, int32_t>, int32_t> sumsLeft;  // of each stage and layer
+  std::map<std::pair<int32_t, int32_t>, uint32_t> updateOf; // likewise
+  std::map<uint32_t, std::vector<uint32_t>> behind;         // a pass → what stands behind it
+  std::vector<std::pair<uint32_t, uint32_t>> aheadOrder;    // node, and the part behind which it stands
+  std::vector<uint32_t> sums, afterNorm, ending;
+};
+
+} // namespace
+
+void exchangeGradients(ProgramSet &set, const schedule::Replicas &replicas, const schedule::Exchange &exchange) {
+  for (size_t rank = 0; rank != set.ranks(); ++rank)
+    RankExchange(set, rank, replicas, exchange).run();
+}
+
+} // namespace pipec

@@ -1,0 +1,56 @@
+// Pieces of gradients, and bundles of them: what policies have in common.
+#pragma once
+
+#include "compiler/schedule/exchange/Policies.h"
+
+#include <functional>
+
+namespace pipec::schedule {
+
+/// A tensor's gradient, or a piece of it.
+struct Piece {
+  int32_t stage = 0, layer = 0;
+  Bytes begin = 0, end = 0; // of the stage's gradients end to end
+  Time ready = 0;
+  Bytes bytes() const { return end - begin; }
+};
+
+/// The gradients of a rank by tensor, in the order in which they are ready: the last tensor of the last layer first.
+std::vector<Piece> tensorsOf(const ExchangeInput &input, size_t rank);
+
+/// Closes bundles: each piece that `joins` says no to begins another. Bundles never cross stages.
+class Bundler {
+public:
+  Bundler(const ExchangeInput &input, plan::Kind kind, Time rounds, std::vector<Collective> &into)
+      : input(input), kind(kind), rounds(rounds), into(into) {}
+  ~Bundler() { close(); }
+
+  /// Adds a piece to the open bundle, of which it is the next: it ends where that begins.
+  void add(const Piece &piece);
+  void close();
+  Bytes bytes() const { return open ? now.bytes() : 0; }
+
+private:
+  const ExchangeInput &input;
+  const plan::Kind kind;
+  const Time rounds;
+  std::vector<Collective> &into;
+  bool open = false;
+  Piece now;               // from the latest piece to the first
+  int32_t lastLayer = 0;
+};
+
+/// How a stage's layers are bundled: the first layers of bundles, ascending, the first of them 0.
+struct StageBundles {
+  std::vector<int32_t> sums, gathers;
+  std::vector<bool> whole; // of each sum: it is an all-reduce, and no gather follows for its layers
+  bool operator==(const StageBundles &) const = default;
+};
+using Bundling = std::vector<StageBundles>; // of each stage
+
+/// The exchange of such bundles. On each rank's queue, whenever it is free, of what could begin then what the next
+/// forward needs first goes next; layers are needed in the order of `needs` (of each stage: when its forward begins,
+/// then by layer). O(bundles of a rank squared).
+Exchange inOrderOfNeed(const ExchangeInput &input, const Bundling &bundling, bool sharded);
+
+} // namespace pipec::schedule

@@ -1,0 +1,24 @@
+#include "compiler/schedule/exchange/Replicas.h"
+
+#include <limits>
+
+namespace pipec::schedule {
+
+Time CollectiveTime::of(Bytes bytes) const {
+  constexpr __int128 kPicoseconds = 1'000'000'000'000;
+  __int128 time = __int128(hops) * start;
+  if (bandwidth > 0) {
+    const __int128 divisor = __int128(parts) * bandwidth;
+    time += (__int128(hops) * bytes * kPicoseconds + divisor / 2) / divisor;
+  }
+  return Time(std::min<__int128>(time, std::numeric_limits<Time>::max()));
+}
+
+CollectiveTimes ringOf(int32_t degree, const Link &link) {
+  const CollectiveTime half{link.latency, link.bandwidth, degree - 1, degree};
+  CollectiveTime whole = half;
+  whole.hops = 2 * (degree - 1);
+  return {whole, half, half};
+}
+
+} // namespace pipec::schedule
