@@ -67,15 +67,15 @@ namespace {
 struct Waiting {
   Collective collective;
   Time ready = 0; // when it can begin
-  std::pair<Time, int32_t> need; // when its first layer's forward begins in the next step, and the layer
+  std::pair<int32_t, int32_t> need; // stage and first layer
 };
 
 class Queue {
 public:
   Queue(const ExchangeInput &input, const Bundling &bundling, bool sharded, size_t rank)
-      : input(input), sharded(sharded) {
+      : input(input), sharded(sharded), patience(bundling.patience) {
     for (const int32_t stage : input.stagesByRank[rank])
-      add(stage, bundling[size_t(stage)]);
+      add(stage, bundling.stages[size_t(stage)]);
   }
 
   std::vector<Collective> run() {
@@ -91,6 +91,10 @@ public:
         if (waiting[i].ready <= now && (best == waiting.size() || waiting[i].need < waiting[best].need))
           best = i;
       const Collective next = waiting[best].collective;
+      if (const Time sooner = neededSooner(waiting[best], now); sooner > now) {
+        now = sooner;
+        continue;
+      }
       waiting.erase(waiting.begin() + ptrdiff_t(best));
       now += timeOf(next);
       order.push_back(next);
@@ -101,6 +105,16 @@ public:
   }
 
 private:
+  /// When something is ready for which this one should wait; 0: nothing is.
+  Time neededSooner(const Waiting &own, Time now) const {
+    Time first = 0;
+    const Time most = now + Time(__int128(timeOf(own.collective)) * patience / 100);
+    for (const Waiting &each : waiting)
+      if (each.need < own.need && each.ready < most && (first == 0 || each.ready < first))
+        first = each.ready;
+    return first;
+  }
+
   Time timeOf(const Collective &c) const {
     const CollectiveTimes &times = input.replicas.times;
     return c.rounds + (c.kind == plan::Kind::AllReduce       ? times.allReduce
@@ -180,6 +194,7 @@ private:
 
   const ExchangeInput &input;
   const bool sharded;
+  const int32_t patience;
   std::vector<Waiting> waiting;
   std::vector<Collective> gathers;
   std::vector<int32_t> open; // of each gather: layers that are not summed yet

@@ -46,11 +46,15 @@ struct StageBundles {
   std::vector<bool> whole; // of each sum: it is an all-reduce, and no gather follows for its layers
   bool operator==(const StageBundles &) const = default;
 };
-using Bundling = std::vector<StageBundles>; // of each stage
+
+struct Bundling {
+  std::vector<StageBundles> stages;
+  /// How far a collective gives way: in percent of its own time, how long its queue waits for one that is needed sooner.
+  int32_t patience = 0;
+};
 
 /// The exchange of such bundles. On each rank's queue, whenever it is free, of what could begin then what the next
-/// forward needs first goes next; layers are needed in the order of `needs` (of each stage: when its forward begins,
-/// then by layer). O(bundles of a rank squared).
+/// forward needs first goes next: by stage, then by layer. O(bundles of a rank squared).
 Exchange inOrderOfNeed(const ExchangeInput &input, const Bundling &bundling, bool sharded);
 
 } // namespace pipec::schedule

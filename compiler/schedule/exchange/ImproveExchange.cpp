@@ -22,7 +22,22 @@ public:
   ChosenExchange run() {
     best.time = std::numeric_limits<Time>::max();
     begin();
-    while (!done() && !choice.fusion && improve()) {
+    // The best of the beginnings are improved each by itself.
+    std::sort(tried.begin(), tried.end(), [](const Tried &one, const Tried &other) { return one.time < other.time; });
+    constexpr size_t kBeginnings = 8;
+    for (size_t i = 0; i < std::min(kBeginnings, tried.size()) && !done() && !choice.fusion; ++i) {
+      current = tried[i].bundling;
+      currentTime = tried[i].time;
+      while (!done() && judged < choice.most / 3 && improve()) {
+      }
+      if (i == 0 || currentTime < bestBundling.time)
+        bestBundling = {currentTime, current};
+    }
+    if (!choice.fusion && !tried.empty()) {
+      anneal();
+      while (!done() && improve()) {
+      }
+      swapNeighbours();
     }
     best.judged = judged;
     return best;
@@ -33,16 +48,26 @@ private:
 
   bool done() const { return judged >= choice.most || best.time <= choice.lower; }
 
+  Time judgeOf(Exchange exchange) {
+    ++judged;
+    const Time time = judge(exchange);
+    if (time < best.time) {
+      best.time = time;
+      best.exchange = std::move(exchange);
+    }
+    return time;
+  }
+
+  /// Takes the bundling if it is better than the current one.
   bool attempt(const Bundling &bundling) {
     if (done())
       return false;
-    Exchange exchange = inOrderOfNeed(input, bundling, input.replicas.mayShard);
-    ++judged;
-    const Time time = judge(exchange);
-    if (time >= best.time)
+    const Time time = judgeOf(inOrderOfNeed(input, bundling, input.replicas.mayShard));
+    if (beginning)
+      tried.push_back({time, bundling});
+    if (time >= currentTime)
       return false;
-    best.time = time;
-    best.exchange = std::move(exchange);
+    currentTime = time;
     current = bundling;
     return true;
   }
@@ -55,12 +80,13 @@ private:
     return all;
   }
 
-  Bundling bundlingOf(const std::vector<Firsts> &sums, const std::vector<Firsts> &gathers, bool whole) const {
-    Bundling bundling(sums.size());
+  Bundling bundlingOf(const std::vector<Firsts> &sums, const std::vector<Firsts> &gathers, bool whole,
+                      int32_t patience = 0) const {
+    Bundling bundling{std::vector<StageBundles>(sums.size()), patience};
     for (size_t s = 0; s != sums.size(); ++s) {
-      bundling[s].sums = sums[s];
-      bundling[s].gathers = gathers[s];
-      bundling[s].whole.assign(sums[s].size(), whole);
+      bundling.stages[s].sums = sums[s];
+      bundling.stages[s].gathers = gathers[s];
+      bundling.stages[s].whole.assign(sums[s].size(), whole);
     }
     return bundling;
   }
@@ -107,8 +133,10 @@ private:
         if (attempt(bundlingOf(bundles, bundles, whole)))
           sumSize = gatherSize = size;
       }
-    if (!choice.mayDecouple)
+    if (!choice.mayDecouple) {
+      beginning = false;
       return;
+    }
     // Sums and gathers by sizes of their own, growing at several rates; by turns.
     const std::vector<int64_t> rates = {100, 125, 160, 220, 350};
     const std::vector<Bytes> firsts = {all / 400, all / 150, all / 60, all / 25};
@@ -120,20 +148,107 @@ private:
     for (const Bytes size : {sumSize, gatherSize})
       shapes.push_back(ofStages([&](const auto &layers) { return bundlesBelow(layers, size); }));
     std::vector<Firsts> sums = shapes.back(), gathers = shapes.back();
-    for (int turn = 0; turn != 2; ++turn) {
+    for (const int32_t patience : {0, 40, 100}) {
       for (const auto &shape : shapes)
-        if (attempt(bundlingOf(shape, gathers, false)))
+        if (attempt(bundlingOf(shape, gathers, false, patience)))
           sums = shape;
       for (const auto &shape : shapes)
-        if (attempt(bundlingOf(sums, shape, false)))
+        if (attempt(bundlingOf(sums, shape, false, patience)))
           gathers = shape;
+    }
+    beginning = false;
+  }
+
+  /// Random changes of the best bundling, of which worse ones are taken too, the rarer the later.
+  void anneal() {
+    current = bestBundling.bundling;
+    currentTime = bestBundling.time;
+    const int64_t first = judged, last = choice.most * 5 / 6;
+    while (judged < last && !done()) {
+      Bundling other = current;
+      if (!change(other))
+        continue;
+      const Time time = judgeOf(inOrderOfNeed(input, other, input.replicas.mayShard));
+      // From a hundredth of the time down to none.
+      const double heat = double(bestBundling.time) * 0.01 * double(last - judged) / double(last - first);
+      if (time >= currentTime && double(time - currentTime) > heat * double(random() % 1000) / 1000)
+        continue;
+      current = std::move(other);
+      currentTime = time;
+      if (time < bestBundling.time)
+        bestBundling = {time, current};
+    }
+    current = bestBundling.bundling;
+    currentTime = bestBundling.time;
+  }
+
+  uint64_t random() { // xorshift: the same everywhere
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+  }
+
+  /// A change at random; false: it changed nothing.
+  bool change(Bundling &bundling) {
+    const size_t s = random() % bundling.stages.size();
+    StageBundles &stage = bundling.stages[s];
+    const std::vector<int32_t> &all = withGradients[s];
+    const bool sums = random() % 2 == 0;
+    Firsts &firsts = sums ? stage.sums : stage.gathers;
+    const auto insert = [&](int32_t layer) {
+      const auto at = std::lower_bound(firsts.begin(), firsts.end(), layer);
+      if (layer <= firsts.front() || (at != firsts.end() && *at == layer))
+        return false;
+      if (sums)
+        stage.whole.insert(stage.whole.begin() + (at - firsts.begin()), bool(stage.whole[size_t(at - firsts.begin()) - 1]));
+      firsts.insert(at, layer);
+      return true;
+    };
+    const auto erase = [&](size_t i) {
+      firsts.erase(firsts.begin() + ptrdiff_t(i));
+      if (sums)
+        stage.whole.erase(stage.whole.begin() + ptrdiff_t(i));
+    };
+    if (all.size() < 2)
+      return false;
+    switch (random() % 8) {
+    case 0:
+      return insert(all[random() % all.size()]);
+    case 1:
+      if (firsts.size() < 2)
+        return false;
+      return erase(1 + random() % (firsts.size() - 1)), true;
+    case 2: {
+      const int32_t patience = bundling.patience;
+      bundling.patience = int32_t(random() % 11) * 10;
+      return bundling.patience != patience;
+    }
+    case 3:
+      if (!choice.mayReduce || !choice.mayDecouple || !sums)
+        return false;
+      return stage.whole[random() % stage.whole.size()].flip(), true;
+    default: { // a boundary moves, mostly not far
+      if (firsts.size() < 2)
+        return false;
+      const size_t i = 1 + random() % (firsts.size() - 1);
+      const auto from = std::lower_bound(all.begin(), all.end(), firsts[i]) - all.begin();
+      const auto far = 1 + ptrdiff_t(random() % (1 + all.size() / (2 + random() % 60)));
+      const auto to = std::clamp<ptrdiff_t>(random() % 2 == 0 ? from + far : from - far, 0, ptrdiff_t(all.size()) - 1);
+      erase(i);
+      return insert(all[size_t(to)]);
+    }
     }
   }
 
   /// One round of small changes, each kept if it helps. False: none did.
   bool improve() {
     bool any = false;
-    for (size_t s = 0; s != current.size() && !done(); ++s)
+    for (const int32_t patience : {0, 20, 40, 70, 100}) {
+      Bundling other = current;
+      other.patience = patience;
+      any |= patience != current.patience && attempt(other);
+    }
+    for (size_t s = 0; s != current.stages.size() && !done(); ++s)
       for (const bool sums : {true, false}) {
         // From the first layers on, which matter most.
         for (size_t i = 1; i < firstsOf(current, s, sums).size() && !done(); ++i)
@@ -141,14 +256,14 @@ private:
         for (size_t i = 0; i < firstsOf(current, s, sums).size() && !done(); ++i)
           any |= splitBundle(s, sums, i);
         if (sums && choice.mayReduce && choice.mayDecouple)
-          for (size_t i = 0; i < current[s].sums.size() && !done(); ++i)
+          for (size_t i = 0; i < current.stages[s].sums.size() && !done(); ++i)
             any |= toggle(s, i);
       }
     return any;
   }
 
   static Firsts &firstsOf(Bundling &bundling, size_t s, bool sums) {
-    return sums ? bundling[s].sums : bundling[s].gathers;
+    return sums ? bundling.stages[s].sums : bundling.stages[s].gathers;
   }
 
   bool moveBoundary(size_t s, bool sums, size_t i) {
@@ -159,7 +274,7 @@ private:
       if (by == 0) {
         firsts.erase(firsts.begin() + ptrdiff_t(i));
         if (sums)
-          other[s].whole.erase(other[s].whole.begin() + ptrdiff_t(i));
+          other.stages[s].whole.erase(other.stages[s].whole.begin() + ptrdiff_t(i));
       } else {
         const auto at = std::lower_bound(all.begin(), all.end(), firsts[i]) - all.begin() + by;
         if (at < 0 || at >= ptrdiff_t(all.size()))
@@ -189,16 +304,35 @@ private:
       Firsts &own = firstsOf(other, s, sums);
       own.insert(own.begin() + ptrdiff_t(i) + 1, all[size_t(place)]);
       if (sums)
-        other[s].whole.insert(other[s].whole.begin() + ptrdiff_t(i), bool(other[s].whole[i]));
+        other.stages[s].whole.insert(other.stages[s].whole.begin() + ptrdiff_t(i), bool(other.stages[s].whole[i]));
       if (attempt(other))
         return true;
     }
     return false;
   }
 
+  /// Collectives that stand next to each other change places, where that helps.
+  void swapNeighbours() {
+    for (bool any = true; any && !done();) {
+      any = false;
+      for (size_t rank = 0; rank != best.exchange.queues.size(); ++rank)
+        for (size_t i = 0; i + 1 < best.exchange.queues[rank].size() && !done(); ++i) {
+          Exchange other = best.exchange;
+          std::swap(other.queues[rank][i], other.queues[rank][i + 1]);
+          const Collective &first = other.queues[rank][i], &second = other.queues[rank][i + 1];
+          const bool apart = first.stage != second.stage || first.firstLayer > second.lastLayer() ||
+                             second.firstLayer > first.lastLayer();
+          if (!first.isSum() && second.isSum() && !apart) // a gather behind what it gathers
+            continue;
+          const Time before = best.time;
+          any |= judgeOf(std::move(other)) < before;
+        }
+    }
+  }
+
   bool toggle(size_t s, size_t i) {
     Bundling other = current;
-    other[s].whole[i] = !other[s].whole[i];
+    other.stages[s].whole[i] = !other.stages[s].whole[i];
     return attempt(other);
   }
 
@@ -206,7 +340,16 @@ private:
   const ExchangeChoice &choice;
   const JudgeExchange &judge;
   std::vector<std::vector<int32_t>> withGradients; // of each stage
+  struct Tried {
+    Time time;
+    Bundling bundling;
+  };
+  std::vector<Tried> tried; // beginnings
+  Tried bestBundling{};
+  uint64_t seed = 0x9e3779b97f4a7c15u;
+  bool beginning = true;
   Bundling current;
+  Time currentTime = std::numeric_limits<Time>::max();
   ChosenExchange best;
   int64_t judged = 0;
 };

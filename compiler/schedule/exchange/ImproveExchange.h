@@ -15,7 +15,7 @@ struct ExchangeChoice {
   bool mayReduce = true, mayDecouple = true; // by all-reduces; by halves
   std::optional<Bytes> fusion;               // layers are joined below this; absent: chosen
   Time lower = 0;                            // no exchange takes less: a search ends there
-  int64_t most = 4000;                       // exchanges that are judged, at most
+  int64_t most = 24000;                      // exchanges that are judged, at most
 };
 
 struct ChosenExchange {
