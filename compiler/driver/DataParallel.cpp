@@ -1,9 +1,6 @@
 #include "compiler/driver/DataParallel.h"
 
-#include "compiler/passes/Lowered.h"
-#include "compiler/program/BuildPrograms.h"
-#include "compiler/program/Dependences.h"
-#include "compiler/program/ExchangeGradients.h"
+#include "compiler/driver/Exchanges.h"
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/exchange/BoundsExchange.h"
 #include "compiler/spec/Spec.h"
@@ -43,84 +40,6 @@ schedule::ExchangedLayer exchangedOf(const spec::Layer &layer) {
   made.state = layer.optimizerState;
   return made;
 }
-
-/// A problem with its order, and a walk of what an exchange makes of both.
-class Exchanges {
-public:
-  Exchanges(const schedule::Problem &problem, const schedule::Words &words, pipe::Communicator communicator,
-            MLIRContext &context)
-      : problem(problem), words(words), communicator(communicator), places(UnknownLoc::get(&context), problem) {
-    this->problem.mixed |= false;
-  }
-
-  std::optional<plan::Variant> programsOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const {
-    ProgramSet set = buildPrograms(problem, words, places, {communicator, false});
-    exchangeGradients(set, replicas, exchange);
-    if (failed(addTransfers(problem, set)))
-      return std::nullopt;
-    if (!set.transfers.empty()) {
-      Ordered ordered(set);
-      if (!ordered.sorted)
-        return std::nullopt;
-      ordered.dependences.arrange(set, ordered.order);
-    }
-    return lower(set, {.kept = false});
-  }
-
-  plan::Time spanOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const {
-    constexpr plan::Time kNever = std::numeric_limits<plan::Time>::max();
-    const std::optional<plan::Variant> variant = programsOf(replicas, exchange);
-    simulate::Result result;
-    plan::Time span = 0;
-    return variant && simulate::span(*variant, span, result).ok() ? span : kNever;
-  }
-
-  /// When gradients are ready where nobody waits for them: each layer is summed by itself, in no time.
-  schedule::Ready readyOf(schedule::Replicas replicas) const {
-    replicas.times = {};
-    schedule::Exchange exchange;
-    exchange.updates = schedule::Updates::Stages;
-    const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
-    for (const std::vector<int32_t> &own : stages) {
-      std::vector<schedule::Collective> &queue = exchange.queues.emplace_back();
-      for (const int32_t stage : own) // in any order: they take no time
-        for (auto layer = int32_t(replicas.layers[size_t(stage)].size()) - 1; layer >= 0; --layer)
-          queue.push_back({plan::Kind::AllReduce, stage, layer, 1, layer, layer + 1, 0});
-    }
-    schedule::Ready ready;
-    for (const auto &layers : replicas.layers)
-      ready.emplace_back(layers.size());
-    const std::optional<plan::Variant> variant = programsOf(replicas, exchange);
-    simulate::Options options;
-    options.steps = 8;
-    options.untilRepeats = true;
-    options.keepTimes = true;
-    simulate::Result result;
-    if (!variant || !simulate::simulate(*variant, options, result).ok())
-      return ready;
-    for (size_t rank = 0; rank != stages.size(); ++rank) {
-      const plan::Program &program = variant->programs[rank];
-      const simulate::RankResult &own = result.ranks[rank];
-      size_t index = 0;
-      for (plan::Cursor cursor(program); !cursor.done(); cursor.next(), ++index) {
-        const plan::Operation &operation = *cursor.at().operation;
-        if (!plan::does(operation.kind, plan::kWeightGradient))
-          continue;
-        std::vector<schedule::Time> &layers = ready[size_t(operation.stage)];
-        const size_t last = operation.layers == 0 ? layers.size() : size_t(operation.firstLayer + operation.layers);
-        for (size_t layer = size_t(operation.firstLayer); layer != last; ++layer)
-          layers[layer] = std::max(layers[layer], own.times.back()[index].second - own.firstStart.back());
-      }
-    }
-    return ready;
-  }
-
-private:
-  schedule::Problem problem;
-  const schedule::Words &words;
-  const pipe::Communicator communicator;
-  const PassPlaces places;
-};
 
 /// The rows of one spec.
 class PolicySweep {
@@ -197,6 +116,10 @@ private:
       row.bundle = tries ? bundle : -1;
       best = std::move(exchange);
     }
+    if (policy.compiles && (bestPublished.queues.empty() || row.span < bestSpan)) {
+      bestPublished = best;
+      bestSpan = row.span;
+    }
     finish(std::move(row), own, best, {!policy.decoupled, policy.decoupled});
   }
 
@@ -229,10 +152,6 @@ private:
     row.bound = boundOf(own, may);
     for (const std::vector<schedule::Collective> &queue : exchange.queues)
       row.collectives.push_back(int64_t(queue.size()));
-    if (best.queues.empty() || row.span < bestSpan) {
-      best = exchange;
-      bestSpan = row.span;
-    }
     rows.push_back(std::move(row));
   }
 
@@ -241,7 +160,6 @@ private:
     const spec::DataParallel &given = spec.dataParallel;
     schedule::Replicas own = replicas;
     own.mayShard = !given.shard || given.shard->value == spec::Shard::Optimizer;
-    const schedule::ExchangeInput input{own, stagesByRank, ready};
     schedule::ExchangeChoice choice;
     const spec::Collective collective = given.collective ? given.collective->value : spec::Collective::Auto;
     choice.mayReduce = collective != spec::Collective::Decoupled;
@@ -250,12 +168,34 @@ private:
       choice.fusion = given.fusion->value;
     const schedule::MayExchange may{choice.mayReduce, choice.mayDecouple};
     choice.lower = boundOf(own, may);
-    const schedule::ChosenExchange chosen =
-        schedule::chooseExchange(input, choice, [&](const schedule::Exchange &each) { return exchanges.spanOf(own, each); });
+    schedule::ChosenExchange chosen;
+    chosen.time = std::numeric_limits<plan::Time>::max();
+    std::vector<std::vector<int32_t>> orders{{}}; // of W
+    if (std::vector<int32_t> tails = exchanges.tails(); !tails.empty())
+      orders.push_back(std::move(tails));
+    for (const std::vector<int32_t> &tails : orders) {
+      const schedule::Ready others = tails.empty() ? ready : exchanges.readyOf(own, tails);
+      schedule::ChosenExchange made =
+          schedule::chooseExchange({own, stagesByRank, others}, choice, [&](const schedule::Exchange &each) {
+            schedule::Exchange exchange = each;
+            exchange.tails = tails;
+            return exchanges.spanOf(own, exchange);
+          });
+      made.exchange.tails = tails;
+      if (made.time < chosen.time)
+        chosen = std::move(made);
+    }
     PolicyRow row;
     row.policy = "auto";
     row.span = chosen.time;
-    finish(std::move(row), own, chosen.exchange, may);
+    // What is left to it may also be what a published policy does.
+    const bool isOpen = !choice.fusion && choice.mayReduce && choice.mayDecouple;
+    if (isOpen && bestSpan < chosen.time) {
+      row.span = bestSpan;
+      finish(std::move(row), whole(), bestPublished, may);
+    } else {
+      finish(std::move(row), own, chosen.exchange, may);
+    }
   }
 
   const spec::Spec &spec;
@@ -266,7 +206,7 @@ private:
   const std::vector<std::vector<int32_t>> stagesByRank;
   const schedule::Ready ready;
   std::vector<PolicyRow> rows;
-  schedule::Exchange best; // of the rows so far
+  schedule::Exchange bestPublished; // of those that a plan can be made of
   plan::Time bestSpan = 0;
 };
 

@@ -90,6 +90,10 @@ private:
       weights += operation.kind == plan::Kind::BackwardWeight;
     }
     firstOfTail = weights - tail; // its number among all W
+    for (uint32_t i = 0, n = 0; i != program.instructions.size(); ++i)
+      if (const Instruction &own = program.instructions[i];
+          program.kind(own) == plan::Kind::BackwardWeight && int32_t(n++) >= firstOfTail)
+        ofTail[{program.of(own).stage, own.microbatch}] = i;
   }
 
   //===--------------------------------------------------------------------===//
@@ -183,7 +187,7 @@ private:
         keep(i);
         inPair = inPair && i != pairEnd;
       } else if (kind == plan::Kind::BackwardWeight && weights++ >= firstOfTail) {
-        fillSlot(i);
+        fillSlot(operation.cost);
       } else if (firstForward[stage] == i && cuts[stage].forward.size() > 2) {
         const Cuts &at = cuts[stage].forward;
         for (size_t n = 0; n + 1 != at.size(); ++n)
@@ -192,6 +196,9 @@ private:
         cutBackward(i, kind, cuts[stage].backward);
       } else {
         keep(i);
+        if (kind == plan::Kind::BackwardInput)
+          if (const auto found = ofTail.find({stage, program.instructions[i].microbatch}); found != ofTail.end())
+            open.push_back({found->second, stage, 0});
         if (firstForward[stage] == i)
           parts[stage].push_back(uint32_t(nodes.size()) - 1);
       }
@@ -209,17 +216,14 @@ private:
   }
 
   /// W of the tail: each slot is filled with as much work as its own W had, of the parts that may run by then.
-  struct Open {
+  struct Open { // a W whose B has run
     uint32_t whole;
     int32_t stage;
     size_t next = 0; // part
   };
   std::vector<Open> open;
 
-  void fillSlot(uint32_t i) {
-    const plan::Operation &own = program.of(program.instructions[i]);
-    const plan::Time most = own.cost;
-    open.push_back({i, own.stage, 0});
+  void fillSlot(plan::Time most) {
     for (plan::Time filled = 0; filled < most && !open.empty();)
       filled += addNext();
   }
@@ -502,7 +506,8 @@ private:
   int32_t firstOfTail = 0;
   std::vector<int32_t> members; // world ranks of the rank's replicas
   std::map<int32_t, StageCuts> cuts;
-  std::map<int32_t, uint32_t> firstForward, lastBackward; // of each stage
+  std::map<int32_t, uint32_t> firstForward, lastBackward;  // of each stage
+  std::map<std::pair<int32_t, int32_t>, uint32_t> ofTail; // W of the tail, by stage and microbatch
   std::vector<Node> nodes; // passes first
   uint32_t passCount = 0;
   std::map<std::tuple<plan::Kind, int32_t, int32_t, int32_t, plan::Bytes, plan::Bytes, plan::Bytes, plan::Bytes,

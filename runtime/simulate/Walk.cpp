@@ -233,8 +233,8 @@ void Walk::takeTurn() {
   if (turn != noted) // something else was noted since, or ran; what comes next has been noted then
     return;
   Device &device = devices[noted.rank];
-  const auto hasEnded = [&](uint32_t other) { return finished(queues[other]); };
-  if (open && std::any_of(device.queues.begin(), device.queues.end(), hasEnded)) {
+  const uint32_t computeQueue = firstQueue[noted.rank];
+  if (open && q != computeQueue && finished(queues[computeQueue])) {
     held.push_back(noted.rank);
     return;
   }

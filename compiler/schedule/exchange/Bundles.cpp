@@ -29,16 +29,20 @@ std::vector<Piece> tensorsOf(const ExchangeInput &input, size_t rank) {
 }
 
 void Bundler::add(const Piece &piece) {
-  if (open && (piece.stage != now.stage || piece.end != now.begin))
+  const bool below = piece.end == now.begin, above = piece.begin == now.end;
+  if (open && (piece.stage != now.stage || (!below && !above)))
     close();
   if (!open) {
     now = piece;
     lastLayer = piece.layer;
     open = true;
-    return;
+  } else if (below) {
+    now.begin = piece.begin;
+    now.layer = piece.layer;
+  } else {
+    now.end = piece.end;
+    lastLayer = piece.layer;
   }
-  now.begin = piece.begin;
-  now.layer = piece.layer;
 }
 
 void Bundler::close() {

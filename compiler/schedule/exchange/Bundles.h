@@ -25,7 +25,7 @@ public:
       : input(input), kind(kind), rounds(rounds), into(into) {}
   ~Bundler() { close(); }
 
-  /// Adds a piece to the open bundle, of which it is the next: it ends where that begins.
+  /// Adds a piece to the open bundle, or to a new one where the two do not lie side by side.
   void add(const Piece &piece);
   void close();
   Bytes bytes() const { return open ? now.bytes() : 0; }
@@ -36,8 +36,8 @@ private:
   const Time rounds;
   std::vector<Collective> &into;
   bool open = false;
-  Piece now;               // from the latest piece to the first
-  int32_t lastLayer = 0;
+  Piece now;             // what the bundle has
+  int32_t lastLayer = 0; // of it; `now.layer` is the first
 };
 
 /// How a stage's layers are bundled: the first layers of bundles, ascending, the first of them 0.

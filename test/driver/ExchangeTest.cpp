@@ -1,0 +1,127 @@
+// The exchange of gradients in virtual time, against figures that follow from a few lines of arithmetic: eight ranks, 32
+// microbatches, F = B = W = 10 ms, eight layers a stage, whose all-reduce takes 100 ms (12.5 a layer).
+#include "compiler/driver/Exchanges.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
+#include "compiler/schedule/exchange/Bundles.h"
+#include "dialects/pipe/Pipe.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace pipec;
+
+namespace {
+
+constexpr plan::Time kMs = 1'000'000'000;
+constexpr schedule::Bytes kMB = 1'000'000;
+
+class Exchange : public testing::Test {
+protected:
+  Exchange() {
+    context.loadDialect<pipe::PipeDialect>();
+    problem.ranks = 8;
+    problem.microbatches = 32;
+    for (int32_t s = 0; s != 8; ++s) {
+      schedule::Stage &stage = problem.stages.emplace_back();
+      stage.forward = stage.backwardInput = stage.backwardWeight = 10 * kMs;
+      stage.backward = 20 * kMs;
+      stage.gradients = 80 * kMB;
+      problem.rankOf.push_back(s);
+    }
+    replicas.degree = 8;
+    allReduceIn(100 * kMs);
+    schedule::ExchangedLayer layer;
+    layer.forward = layer.backwardInput = layer.backwardWeight = 10 * kMs / 8;
+    layer.backward = 20 * kMs / 8;
+    layer.tensors = {10 * kMB};
+    layer.weights = 10 * kMB;
+    replicas.layers.assign(8, std::vector<schedule::ExchangedLayer>(8, layer));
+  }
+
+  void allReduceIn(plan::Time time) { // of a stage
+    const auto bandwidth = int64_t(__int128(80 * kMB) * 1000 * kMs / time);
+    replicas.times = {{0, bandwidth, 1, 1}, {0, 2 * bandwidth, 1, 1}, {0, 2 * bandwidth, 1, 1}};
+  }
+
+  void schedule(const char *name) {
+    const schedule::Entry *entry = schedule::find(name);
+    problem.backward = entry->defaultBackward;
+    words = schedule::wordsOf(*entry, problem, {});
+    exchanges.emplace(problem, words, pipe::Communicator::PerEdge, context);
+    stages = problem.stagesByRank();
+  }
+
+  /// ZB-H1, but that the last B of each rank, as many as there are ranks behind it and its own, follow each other, and
+  /// their W come behind them.
+  void scheduleWithLateWeights() {
+    schedule("zb-h1");
+    for (size_t rank = 0; rank != words.size(); ++rank) {
+      schedule::Word &word = words[rank];
+      size_t from = word.size();
+      for (size_t left = 8 - rank; left != 0; left -= word[from].letter == schedule::Letter::B)
+        --from;
+      std::stable_partition(word.begin() + ptrdiff_t(from), word.end(),
+                            [](const schedule::Op &op) { return op.letter != schedule::Letter::W; });
+    }
+  }
+
+  plan::Time bare() const {
+    schedule::Exchange nothing;
+    nothing.updates = schedule::Updates::Stages;
+    nothing.queues.resize(8);
+    return exchanges->spanOf(replicas, nothing);
+  }
+
+  /// By how much a policy makes a step longer.
+  plan::Time exposedBy(const char *policy, schedule::PolicyParameters parameters = {}) const {
+    const schedule::Ready ready = exchanges->readyOf(replicas);
+    return exchanges->spanOf(replicas, schedule::findPolicy(policy)->make({replicas, stages, ready}, parameters)) - bare();
+  }
+
+  /// Each layer by itself, in order of need, W cut from so many on.
+  plan::Time exposedInOrderOfNeed(std::vector<int32_t> tails) const {
+    const schedule::Ready ready = exchanges->readyOf(replicas, tails);
+    const std::vector<int32_t> each = {0, 1, 2, 3, 4, 5, 6, 7};
+    const schedule::Bundling bundling{std::vector<schedule::StageBundles>(8, {each, each, std::vector<bool>(8)}), 0};
+    schedule::Exchange exchange = schedule::inOrderOfNeed({replicas, stages, ready}, bundling, true);
+    exchange.tails = std::move(tails);
+    return exchanges->spanOf(replicas, exchange) - bare();
+  }
+
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  schedule::Problem problem;
+  schedule::Replicas replicas;
+  schedule::Words words;
+  std::vector<std::vector<int32_t>> stages;
+  std::optional<Exchanges> exchanges;
+};
+
+TEST_F(Exchange, OneForwardOneBackward) {
+  schedule("1f1b");
+  EXPECT_EQ(bare(), 1170 * kMs);
+  EXPECT_EQ(exposedBy("none"), 100 * kMs);
+  EXPECT_EQ(exposedBy("ddp"), 82'500'000'000);
+  schedule::PolicyParameters byLayer;
+  byLayer.bundle = 0;
+  EXPECT_EQ(exposedBy("dear-queue", byLayer), 73'750'000'000);
+  // The first stage's alone is exposed: the others wait anyway.
+  allReduceIn(130 * kMs);
+  for (size_t layer = 0; layer != 8; ++layer)
+    replicas.layers[0][layer].tensors = {10 * kMB * 100 / 130};
+  EXPECT_NEAR(double(exposedBy("none")), double(100 * kMs), 1e6); // a microsecond
+}
+
+TEST_F(Exchange, WeightsInOrderOfNeed) {
+  scheduleWithLateWeights();
+  EXPECT_EQ(schedule::verify(problem, words), "");
+  EXPECT_EQ(exposedInOrderOfNeed({}), 82'500'000'000);
+  EXPECT_LE(exposedInOrderOfNeed(std::vector<int32_t>(8, 7)), 30 * kMs);
+  EXPECT_LE(exposedInOrderOfNeed(exchanges->tails()), 22'500'000'000);
+  allReduceIn(40 * kMs);
+  EXPECT_EQ(exposedInOrderOfNeed(std::vector<int32_t>(8, 4)), 0);
+}
+
+} // namespace
