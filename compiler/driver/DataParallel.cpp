@@ -2,7 +2,9 @@
 
 #include "compiler/driver/Exchanges.h"
 #include "compiler/schedule/bounds/Bounds.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/exchange/BoundsExchange.h"
+#include "compiler/schedule/exchange/LateWeights.h"
 #include "compiler/spec/Spec.h"
 #include "runtime/plan/Limits.h"
 
@@ -48,8 +50,8 @@ public:
       : spec(spec), problem(compiled.problems.front()), say(say),
         replicas(replicasOf(spec, problem,
                             {compiled.plan.variants.front().cut.begin(), compiled.plan.variants.front().cut.end()})),
-        exchanges(problem, compiled.words.front(), pipe::Communicator(spec.communicator.value), context),
-        stagesByRank(problem.stagesByRank()), ready(exchanges.readyOf(replicas)) {}
+        words(compiled.words.front()), context(context), exchanges(of(words)), stagesByRank(problem.stagesByRank()),
+        ready(exchanges.readyOf(replicas)) {}
 
   std::vector<PolicyRow> run() {
     for (const schedule::Policy &policy : schedule::policies()) {
@@ -63,6 +65,10 @@ public:
   }
 
 private:
+  Exchanges of(const schedule::Words &words) const {
+    return {problem, words, pipe::Communicator(spec.communicator.value), context};
+  }
+
   schedule::Replicas whole() const { // the published policies update whole layers
     schedule::Replicas own = replicas;
     own.mayShard = false;
@@ -120,7 +126,7 @@ private:
       bestPublished = best;
       bestSpan = row.span;
     }
-    finish(std::move(row), own, best, {!policy.decoupled, policy.decoupled});
+    finish(std::move(row), own, best, {!policy.decoupled, policy.decoupled}, exchanges);
   }
 
   /// Sizes of bundles that make different ones, half a MiB apart up to 256 MiB; and a layer each.
@@ -141,7 +147,7 @@ private:
   }
 
   void finish(PolicyRow row, const schedule::Replicas &own, const schedule::Exchange &exchange,
-              const schedule::MayExchange &may) {
+              const schedule::MayExchange &may, const Exchanges &exchanges) {
     schedule::Replicas instant = own;
     instant.times = {};
     schedule::Exchange bare = exchange;
@@ -168,41 +174,111 @@ private:
       choice.fusion = given.fusion->value;
     const schedule::MayExchange may{choice.mayReduce, choice.mayDecouple};
     choice.lower = boundOf(own, may);
-    schedule::ChosenExchange chosen;
-    chosen.time = std::numeric_limits<plan::Time>::max();
-    std::vector<std::vector<int32_t>> orders{{}}; // of W
-    if (std::vector<int32_t> tails = exchanges.tails(); !tails.empty())
-      orders.push_back(std::move(tails));
-    for (const std::vector<int32_t> &tails : orders) {
-      const schedule::Ready others = tails.empty() ? ready : exchanges.readyOf(own, tails);
-      schedule::ChosenExchange made =
-          schedule::chooseExchange({own, stagesByRank, others}, choice, [&](const schedule::Exchange &each) {
-            schedule::Exchange exchange = each;
-            exchange.tails = tails;
-            return exchanges.spanOf(own, exchange);
-          });
-      made.exchange.tails = tails;
-      if (made.time < chosen.time)
-        chosen = std::move(made);
-    }
+    // What is judged is as much work for a few large steps as for many small ones.
+    constexpr int64_t kLetters = 2'000'000, kLeast = 300, kMost = 24'000;
+    int64_t letters = 0;
+    for (const schedule::Word &word : words)
+      letters += int64_t(word.size());
+    const std::vector<Order> orders = ordersFor(own, choice);
+    choice.most = std::clamp(kLetters / letters, kLeast, kMost) / int64_t(orders.size());
+    Chosen best;
+    for (const Order &each : orders)
+      choose(own, choice, each, best);
     PolicyRow row;
     row.policy = "auto";
-    row.span = chosen.time;
+    row.span = best.time;
     // What is left to it may also be what a published policy does.
     const bool isOpen = !choice.fusion && choice.mayReduce && choice.mayDecouple;
-    if (isOpen && bestSpan < chosen.time) {
+    if (isOpen && bestSpan < best.time) {
       row.span = bestSpan;
-      finish(std::move(row), whole(), bestPublished, may);
+      finish(std::move(row), whole(), bestPublished, may, exchanges);
     } else {
-      finish(std::move(row), own, chosen.exchange, may);
+      finish(std::move(row), own, best.exchange, may, of(best.words));
     }
+  }
+
+  /// Words, and how many W at the end of each are cut into layers (schedule::Exchange::tails).
+  struct Order {
+    schedule::Words words;
+    std::vector<int32_t> tails;
+  };
+  /// An exchange, and the words that it goes with.
+  struct Chosen : schedule::ChosenExchange {
+    Chosen() { time = Exchanges::kNever; }
+    schedule::Words words;
+  };
+
+  /// Makes `best` the best exchange of this order, if it is better.
+  void choose(const schedule::Replicas &own, const schedule::ExchangeChoice &choice, const Order &order,
+              Chosen &best) const {
+    const Exchanges others = of(order.words);
+    schedule::ChosenExchange made = schedule::chooseExchange(
+        {own, stagesByRank, others.readyOf(own, order.tails)}, choice, [&](const schedule::Exchange &exchange) {
+          schedule::Exchange with = exchange;
+          with.tails = order.tails;
+          return others.spanOf(own, with);
+        });
+    if (made.time >= best.time)
+      return;
+    made.exchange.tails = order.tails;
+    static_cast<schedule::ChosenExchange &>(best) = std::move(made);
+    best.words = order.words;
+  }
+
+  /// The most promising orders, by what they take with each layer by itself: of the spec's words, and with `schedule:
+  /// auto` of those whose W run later.
+  std::vector<Order> ordersFor(const schedule::Replicas &own, const schedule::ExchangeChoice &choice) const {
+    constexpr size_t kTaken = 2;
+    std::vector<schedule::Words> all{words};
+    if (spec.schedule.name == "auto" && problem.backward == schedule::BackwardMode::Split && choice.mayDecouple)
+      addLate(all);
+    std::vector<std::pair<plan::Time, Order>> tried;
+    for (const schedule::Words &each : all) {
+      const Exchanges others = of(each);
+      std::vector<std::vector<int32_t>> tails{{}};
+      if (std::vector<int32_t> behind = others.tails(); !behind.empty())
+        tails.push_back(std::move(behind));
+      for (std::vector<int32_t> &cut : tails) {
+        schedule::Exchange exchange =
+            schedule::layerByLayer({own, stagesByRank, others.readyOf(own, cut)}, own.mayShard);
+        exchange.tails = cut;
+        tried.push_back({others.spanOf(own, exchange), {each, std::move(cut)}});
+      }
+    }
+    std::stable_sort(tried.begin(), tried.end(),
+                     [](const auto &one, const auto &other) { return one.first < other.first; });
+    tried.resize(std::min(tried.size(), kTaken));
+    std::vector<Order> best;
+    for (auto &[time, order] : tried)
+      best.push_back(std::move(order));
+    return best;
+  }
+
+  /// Adds words whose W run late, each a little later than the one before.
+  void addLate(std::vector<schedule::Words> &all) const {
+    constexpr int32_t kLatest = 16;
+    std::vector<schedule::Words> from{words};
+    for (const char *name : {"zb-h1", "zb-h2"})
+      if (const schedule::Entry *entry = schedule::find(name);
+          entry && schedule::check(*entry, problem, {}).empty())
+        from.push_back(schedule::wordsOf(*entry, problem, {}));
+    for (const schedule::Words &each : from)
+      for (int32_t late = 0; late <= kLatest; ++late)
+        for (const int32_t more : {0, 1, 2}) {
+          schedule::Words made =
+              schedule::withLateWeights(problem, each, [&](int32_t rank) { return late + more * rank; });
+          if (schedule::verify(problem, made).empty() && std::find(all.begin(), all.end(), made) == all.end())
+            all.push_back(std::move(made));
+        }
   }
 
   const spec::Spec &spec;
   const schedule::Problem &problem;
   const Say &say;
   const schedule::Replicas replicas;
-  const Exchanges exchanges;
+  const schedule::Words &words;
+  MLIRContext &context;
+  const Exchanges exchanges; // of these words
   const std::vector<std::vector<int32_t>> stagesByRank;
   const schedule::Ready ready;
   std::vector<PolicyRow> rows;

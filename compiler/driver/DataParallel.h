@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/driver/Comparison.h"
-#include "compiler/schedule/exchange/ImproveExchange.h"
+#include "compiler/schedule/exchange/ChooseExchange.h"
 
 namespace pipec {
 

@@ -84,9 +84,7 @@ protected:
   /// Each layer by itself, in order of need, W cut from so many on.
   plan::Time exposedInOrderOfNeed(std::vector<int32_t> tails) const {
     const schedule::Ready ready = exchanges->readyOf(replicas, tails);
-    const std::vector<int32_t> each = {0, 1, 2, 3, 4, 5, 6, 7};
-    const schedule::Bundling bundling{std::vector<schedule::StageBundles>(8, {each, each, std::vector<bool>(8)}), 0};
-    schedule::Exchange exchange = schedule::inOrderOfNeed({replicas, stages, ready}, bundling, true);
+    schedule::Exchange exchange = schedule::layerByLayer({replicas, stages, ready}, true);
     exchange.tails = std::move(tails);
     return exchanges->spanOf(replicas, exchange) - bare();
   }

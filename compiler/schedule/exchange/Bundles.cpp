@@ -1,6 +1,7 @@
 #include "compiler/schedule/exchange/Bundles.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace pipec::schedule {
 
@@ -212,6 +213,16 @@ Exchange inOrderOfNeed(const ExchangeInput &input, const Bundling &bundling, boo
   for (size_t rank = 0; rank != input.stagesByRank.size(); ++rank)
     exchange.queues.push_back(Queue(input, bundling, sharded, rank).run());
   return exchange;
+}
+
+Exchange layerByLayer(const ExchangeInput &input, bool sharded) {
+  Bundling bundling;
+  for (const std::vector<ExchangedLayer> &layers : input.replicas.layers) {
+    std::vector<int32_t> each(layers.size());
+    std::iota(each.begin(), each.end(), 0);
+    bundling.stages.push_back({each, each, std::vector<bool>(each.size())});
+  }
+  return inOrderOfNeed(input, bundling, sharded);
 }
 
 } // namespace pipec::schedule

@@ -56,5 +56,7 @@ struct Bundling {
 /// The exchange of such bundles. On each rank's queue, whenever it is free, of what could begin then what the next
 /// forward needs first goes next: by stage, then by layer. O(bundles of a rank squared).
 Exchange inOrderOfNeed(const ExchangeInput &input, const Bundling &bundling, bool sharded);
+/// The same of each layer by itself, as a sum and a gather.
+Exchange layerByLayer(const ExchangeInput &input, bool sharded);
 
 } // namespace pipec::schedule

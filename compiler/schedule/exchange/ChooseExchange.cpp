@@ -1,4 +1,4 @@
-#include "compiler/schedule/exchange/ImproveExchange.h"
+#include "compiler/schedule/exchange/ChooseExchange.h"
 
 #include <algorithm>
 #include <limits>
