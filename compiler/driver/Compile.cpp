@@ -80,6 +80,13 @@ public:
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
           return stop(path, status);
+    for (const spec::Spec &spec : specs)
+      if (const auto &[degree, mark] = spec.dataParallel.degree; degree > 1) {
+        emitError(locationOf(spec, mark, context))
+            << "data_parallel.degree: plans are of one replica yet, found " << degree
+            << "; pipec search --sweep data-parallel says what a step takes with more";
+        return stop(Code::Input);
+      }
     if (until <= Stage::Space)
       return specs.front().ofVariants
                  ? stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"))

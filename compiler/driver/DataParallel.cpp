@@ -1,5 +1,7 @@
 #include "compiler/driver/DataParallel.h"
 
+#include "compiler/driver/DesignLevel.h"
+#include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Exchanges.h"
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
@@ -324,9 +326,77 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
   return made;
 }
 
+/// What a policy fixes, the spec may repeat and not contradict.
+static LogicalResult checkPolicy(const spec::Spec &spec, MLIRContext &context) {
+  const spec::DataParallel &given = spec.dataParallel;
+  const schedule::Policy *policy = schedule::findPolicy(given.policy.value);
+  const auto error = [&](const spec::Mark &mark) { return emitError(locationOf(spec, mark, context)); };
+  for (const auto &[name, value] : given.parameters) {
+    const auto has = [&](std::string_view each) { return each == name; };
+    if (!policy || std::none_of(policy->parameters.begin(), policy->parameters.end(), has))
+      return error(value.mark) << "data_parallel.policy." << name << ": " << given.policy.value
+                               << " has no such parameter";
+    if (value.value < 0 && !policy->triesBundles)
+      return error(value.mark) << "data_parallel.policy." << name << ": expected a size, found best, which dear and "
+                               << "dear-queue take";
+  }
+  if (!policy)
+    return success();
+  if (given.collective && given.collective->value != spec::Collective::Auto &&
+      (given.collective->value == spec::Collective::Decoupled) != policy->decoupled)
+    return error(given.collective->mark) << "data_parallel.collective: " << policy->name << " sums by "
+                                         << (policy->decoupled ? "decoupled" : "all_reduce") << ", found "
+                                         << (policy->decoupled ? "all_reduce" : "decoupled");
+  if (given.fusion)
+    return error(given.fusion->mark) << "data_parallel.fusion: " << policy->name << " has bundles of its own";
+  if (given.shard && given.shard->value == spec::Shard::Optimizer)
+    return error(given.shard->mark) << "data_parallel.shard: " << policy->name
+                                    << " updates whole layers, found optimizer";
+  return success();
+}
+
+/// What the walk of an exchange cannot do yet, or has nothing to do with.
+static LogicalResult checkExchange(const spec::Spec &spec, const Compiled &compiled, MLIRContext &context) {
+  const spec::DataParallel &given = spec.dataParallel;
+  const schedule::Problem &problem = compiled.problems.front();
+  const auto error = [&](const spec::Mark &mark) { return emitError(locationOf(spec, mark, context)); };
+  if (given.degree.value < 2)
+    return error(given.degree.mark.line > 1 ? given.degree.mark : given.mark)
+           << "data_parallel.degree: expected 2 replicas or more, found " << given.degree.value;
+  if (problem.copies > 1 || problem.slices > 1)
+    return error(given.degree.mark) << "data_parallel.degree: replicas of " << (problem.copies > 1 ? "two copies" : "slices")
+                                    << " are not supported yet";
+  if (spec.weights.value == spec::Weights::Fill)
+    return error(spec.weights.mark) << "weights: fill with replicas is not supported yet";
+  if (given.sharesPort)
+    return error(given.mark) << "data_parallel.port: shared is not supported yet";
+  constexpr int64_t kMostLayers = 1 << 16;
+  if (spec.layers && spec.layers->count() > kMostLayers)
+    return error(spec.layers->mark) << "layers: expected at most " << kMostLayers << " with replicas, found "
+                                    << spec.layers->count();
+  const auto has = [](const schedule::Stage &stage) { return stage.gradients > 0; };
+  if (std::none_of(problem.stages.begin(), problem.stages.end(), has))
+    return error(given.mark) << "data_parallel: there is nothing to exchange: give "
+                             << (spec.layers ? "layers[].gradients" : "tensors.gradients");
+  return success();
+}
+
 bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyRow> &rows, Failure &failure) {
   std::vector<spec::Spec> specs;
   if (!readSpecs(source.path, source.set, specs, failure))
+    return false;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<pipe::PipeDialect>();
+  const FirstError first(context, failure, Said::Everything);
+  const auto refused = [&](LogicalResult result) {
+    if (failed(result))
+      failure.code = Code::Input;
+    return failed(result);
+  };
+  if (specs.size() > 1)
+    return !refused(emitError(locationOf(specs.front(), {}, context))
+                    << "a sweep of policies is of one spec, found variants: leave 'variants' out");
+  if (refused(checkPolicy(specs.front(), context)))
     return false;
   // The order is that of one replica.
   std::vector<std::string> one = source.set;
@@ -335,8 +405,8 @@ bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyR
   compiled.encodes = false;
   if (!compile(source.path, one, Stage::Plan, compiled, failure))
     return false;
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  context.loadDialect<pipe::PipeDialect>();
+  if (refused(checkExchange(specs.front(), compiled, context)))
+    return false;
   rows = PolicySweep(specs.front(), compiled, context, say).run();
   return true;
 }

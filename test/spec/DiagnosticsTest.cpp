@@ -226,9 +226,27 @@ TEST(Diagnostics, theRest) {
            {"weights: fil", "4:10: error: weights: expected ordered, fill, found 'fil'; did you mean 'fill'?"},
            {"communicator: 1",
             "4:15: error: communicator: expected per_edge, per_pair, launch_order, shared, found '1'"},
-           {"data_parallel: {degree: 8}",
-            "4:25: error: data_parallel.degree: expected 1, found 8; more is not supported yet"},
-           {"data_parallel: {collective: [a]}", "4:29: error: data_parallel.collective: expected a word, found a list"},
+           {"data_parallel: {degree: 65536}",
+            "4:25: error: data_parallel.degree: expected at most 65536 processes, found 4 ranks x 65536 replicas"},
+           {"data_parallel: {degree: 0}", "4:25: error: data_parallel.degree: expected an integer from 1 to 65536, found "
+                                          "'0'"},
+           {"data_parallel: {collective: [a]}",
+            "4:29: error: data_parallel.collective: expected auto, all_reduce, decoupled, found a list"},
+           {"data_parallel: {policy: dpp}",
+            "4:25: error: data_parallel.policy: expected auto, none, wfbp, mg-wfbp, ddp, horovod, bytescheduler, dear, "
+            "dear-queue, found 'dpp'; did you mean 'ddp'?"},
+           {"data_parallel: {policy: {bundle: 1MB}}", "4:25: error: data_parallel.policy.name is missing"},
+           {"data_parallel: {fusion: 0B}", "4:25: error: data_parallel.fusion: expected at least 1B, found '0B'"},
+           {"data_parallel: {fusion: no}",
+            "4:25: error: data_parallel.fusion: expected a size with a unit (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), "
+            "found 'no', or auto, none"},
+           {"data_parallel: {shard: weights}", "4:24: error: data_parallel.shard: expected optimizer or none, found "
+                                               "weights, which is not supported yet"},
+           {"data_parallel: {link: {latency: 1us}, costs: {all_reduce: {start: 1ms}}}",
+            "4:23: error: data_parallel.link: give either this, from which the times of collectives follow, or costs\n"
+            "spec.yaml:4:46: note: costs are given here"},
+           {"data_parallel: {costs: {all_gather: {start: 1ms}}}",
+            "4:24: error: data_parallel.costs.all_reduce is missing"},
            {"variants: [{schedule: v-min}]", "4:11: error: variants: expected a spec without variants here"},
            {"provider: 3", "4:11: error: provider: expected a map, found '3'"},
            {"? [a]\n: 1", "4:3: error: expected a key, found a list"},

@@ -119,17 +119,23 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
 
 TEST(Reader, whatDoesNotRunYetIsReadAllTheSame) {
   Spec spec = read(kSmall + "weights: fill\n"
-                            "data_parallel: {degree: 1, collective: decoupled, fusion: 25MB}\n",
+                            "data_parallel: {degree: 2, collective: decoupled, fusion: 25MB, policy: {name: ddp, first: "
+                            "2MB}, costs: {all_reduce: {start: 1ms, bandwidth: 2GB/s}}, shard: none}\n",
                    {"costs.optimizer={time: 1ms, global_norm: true}"});
   EXPECT_EQ(spec.weights.value, Weights::Fill);
   EXPECT_EQ(spec.weights.mark.line, 6);
   EXPECT_TRUE(spec.globalNorm.value);
   EXPECT_EQ(spec.globalNorm.mark.source, 1);
   EXPECT_EQ(spec.globalNorm.mark.column, 26);
-  EXPECT_EQ(spec.dataParallel.degree.value, 1);
-  EXPECT_EQ(spec.dataParallel.collective.value, "decoupled");
-  EXPECT_EQ(spec.dataParallel.fusion.value, "25MB");
-  EXPECT_EQ(spec.dataParallel.fusion.mark.line, 7);
+  EXPECT_EQ(spec.dataParallel.degree.value, 2);
+  EXPECT_EQ(spec.dataParallel.collective->value, Collective::Decoupled);
+  EXPECT_EQ(spec.dataParallel.fusion->value, 25'000'000);
+  EXPECT_EQ(spec.dataParallel.fusion->mark.line, 7);
+  EXPECT_EQ(spec.dataParallel.policy.value, "ddp");
+  EXPECT_EQ(spec.dataParallel.parameters.at("first").value, 2'000'000);
+  EXPECT_EQ(spec.dataParallel.allReduce->bandwidth, 2'000'000'000);
+  EXPECT_FALSE(spec.dataParallel.reduceScatter);
+  EXPECT_EQ(spec.dataParallel.shard->value, Shard::None);
 }
 
 TEST(Reader, scheduleParameters) {

@@ -189,13 +189,13 @@ int searchCommand(const CommandOptions &options) {
     return fail(options, options.input, Status::usage("the table goes to standard output; name a file with -o"));
   if (options.exact)
     return searchExactly(options);
+  if (options.sweep == "data-parallel")
+    return sweepPolicies(options);
   // What is wrong with the spec itself is said once, as for every command.
   Compiled checked;
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
-  if (options.sweep == "data-parallel")
-    return sweepPolicies(options);
   return options.sweep.empty() ? searchSchedules(options, checked) : sweepMemory(options, checked.objective);
 }
 

@@ -92,9 +92,10 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::reportCommand},
-    {"search", "the schedules that a spec allows, the best first; or time against memory",
+    {"search", "the schedules that a spec allows, the best first; time against memory; policies of data parallelism",
      "pipec search specs/auto.yaml\n"
-     "pipec search specs/auto.yaml --sweep memory",
+     "pipec search specs/auto.yaml --sweep memory\n"
+     "pipec search specs/data-parallel.yaml --sweep data-parallel",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        set(app, options);
