@@ -214,12 +214,12 @@ private:
   void choose(const schedule::Replicas &own, const schedule::ExchangeChoice &choice, const Order &order,
               Chosen &best) const {
     const Exchanges others = of(order.words);
-    schedule::ChosenExchange made = schedule::chooseExchange(
-        {own, stagesByRank, others.readyOf(own, order.tails)}, choice, [&](const schedule::Exchange &exchange) {
-          schedule::Exchange with = exchange;
-          with.tails = order.tails;
-          return others.spanOf(own, with);
-        });
+    schedule::ChosenExchange made = schedule::chooseExchange({own, stagesByRank, others.readyOf(own, order.tails)},
+                                                             choice, [&](const schedule::Exchange &exchange) {
+                                                               schedule::Exchange with = exchange;
+                                                               with.tails = order.tails;
+                                                               return others.spanOf(own, with);
+                                                             });
     if (made.time >= best.time)
       return;
     made.exchange.tails = order.tails;
@@ -261,8 +261,7 @@ private:
     constexpr int32_t kLatest = 16;
     std::vector<schedule::Words> from{words};
     for (const char *name : {"zb-h1", "zb-h2"})
-      if (const schedule::Entry *entry = schedule::find(name);
-          entry && schedule::check(*entry, problem, {}).empty())
+      if (const schedule::Entry *entry = schedule::find(name); entry && schedule::check(*entry, problem, {}).empty())
         from.push_back(schedule::wordsOf(*entry, problem, {}));
     for (const schedule::Words &each : from)
       for (int32_t late = 0; late <= kLatest; ++late)
@@ -303,8 +302,14 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
   if (!spec.layers) {
     for (size_t s = 0; s != problem.stages.size(); ++s) {
       const schedule::Stage &stage = problem.stages[s];
-      made.layers[s].push_back({stage.forward, stage.backward, stage.backwardInput, stage.backwardWeight,
-                                stage.optimizer, {stage.gradients}, stage.gradients, 0});
+      made.layers[s].push_back({stage.forward,
+                                stage.backward,
+                                stage.backwardInput,
+                                stage.backwardWeight,
+                                stage.optimizer,
+                                {spec.gradients[s]},
+                                spec.gradients[s],
+                                0});
     }
     return made;
   }
@@ -333,7 +338,7 @@ static LogicalResult checkPolicy(const spec::Spec &spec, MLIRContext &context) {
   const auto error = [&](const spec::Mark &mark) { return emitError(locationOf(spec, mark, context)); };
   for (const auto &[name, value] : given.parameters) {
     const auto has = [&](std::string_view each) { return each == name; };
-    if (!policy || std::none_of(policy->parameters.begin(), policy->parameters.end(), has))
+    if (!policy || llvm::none_of(policy->parameters, has))
       return error(value.mark) << "data_parallel.policy." << name << ": " << given.policy.value
                                << " has no such parameter";
     if (value.value < 0 && !policy->triesBundles)
@@ -364,8 +369,8 @@ static LogicalResult checkExchange(const spec::Spec &spec, const Compiled &compi
     return error(given.degree.mark.line > 1 ? given.degree.mark : given.mark)
            << "data_parallel.degree: expected 2 replicas or more, found " << given.degree.value;
   if (problem.copies > 1 || problem.slices > 1)
-    return error(given.degree.mark) << "data_parallel.degree: replicas of " << (problem.copies > 1 ? "two copies" : "slices")
-                                    << " are not supported yet";
+    return error(given.degree.mark) << "data_parallel.degree: replicas of "
+                                    << (problem.copies > 1 ? "two copies" : "slices") << " are not supported yet";
   if (spec.weights.value == spec::Weights::Fill)
     return error(spec.weights.mark) << "weights: fill with replicas is not supported yet";
   if (given.sharesPort)
@@ -374,8 +379,11 @@ static LogicalResult checkExchange(const spec::Spec &spec, const Compiled &compi
   if (spec.layers && spec.layers->count() > kMostLayers)
     return error(spec.layers->mark) << "layers: expected at most " << kMostLayers << " with replicas, found "
                                     << spec.layers->count();
-  const auto has = [](const schedule::Stage &stage) { return stage.gradients > 0; };
-  if (std::none_of(problem.stages.begin(), problem.stages.end(), has))
+  const auto isPositive = [](int64_t bytes) { return bytes > 0; };
+  const bool any = spec.layers
+                       ? llvm::any_of(spec.layers->entries, [](const spec::Layer &each) { return each.gradients > 0; })
+                       : llvm::any_of(spec.gradients.values, isPositive);
+  if (!any)
     return error(given.mark) << "data_parallel: there is nothing to exchange: give "
                              << (spec.layers ? "layers[].gradients" : "tensors.gradients");
   return success();

@@ -1,5 +1,5 @@
-// Data parallelism in virtual time: a spec's replicas, the policies by which they may exchange gradients, and what a step
-// takes under each.
+// Data parallelism in virtual time: a spec's replicas, the policies by which they may exchange gradients, and what a
+// step takes under each.
 #pragma once
 
 #include "compiler/driver/Comparison.h"
@@ -9,7 +9,8 @@ namespace pipec {
 
 /// What a spec says of replicas, for the stages that its problem has. `cut`: layers of each stage; empty: the spec has
 /// no layers, and a stage counts as one.
-schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &problem, const std::vector<int64_t> &cut);
+schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &problem,
+                              const std::vector<int64_t> &cut);
 
 /// One policy's step.
 struct PolicyRow {

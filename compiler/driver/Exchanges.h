@@ -18,12 +18,10 @@ public:
   /// All outlive the object.
   Exchanges(const schedule::Problem &problem, const schedule::Words &words, pipe::Communicator communicator,
             mlir::MLIRContext &context)
-      : problem(problem), words(words), communicator(communicator),
-        places(mlir::UnknownLoc::get(&context), problem) {}
+      : problem(problem), words(words), communicator(communicator), places(mlir::UnknownLoc::get(&context), problem) {}
 
   /// Nothing where ranks would wait for each other in a cycle.
-  std::optional<plan::Variant> programsOf(const schedule::Replicas &replicas,
-                                          const schedule::Exchange &exchange) const;
+  std::optional<plan::Variant> programsOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
   /// The time per step. kNever: it stops, or does not fit into memory.
   plan::Time spanOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
   /// Of each rank, how many W come behind its last F. Empty: nowhere more than one.

@@ -101,8 +101,8 @@ private:
   //===--------------------------------------------------------------------===//
 
   uint32_t add(plan::Operation operation, uint32_t place, int32_t microbatch = 0, plan::Bytes yields = -1) {
-    const auto key = std::tuple(operation.kind, operation.stage, operation.firstLayer, operation.layers, operation.begin,
-                                operation.end, operation.activation, operation.context, yields);
+    const auto key = std::tuple(operation.kind, operation.stage, operation.firstLayer, operation.layers,
+                                operation.begin, operation.end, operation.activation, operation.context, yields);
     const auto [known, isNew] = operations.try_emplace(key, uint32_t(program.operations.size()));
     if (isNew) {
       program.operations.push_back(operation);
@@ -506,19 +506,19 @@ private:
   int32_t firstOfTail = 0;
   std::vector<int32_t> members; // world ranks of the rank's replicas
   std::map<int32_t, StageCuts> cuts;
-  std::map<int32_t, uint32_t> firstForward, lastBackward;  // of each stage
+  std::map<int32_t, uint32_t> firstForward, lastBackward; // of each stage
   std::map<std::pair<int32_t, int32_t>, uint32_t> ofTail; // W of the tail, by stage and microbatch
-  std::vector<Node> nodes; // passes first
+  std::vector<Node> nodes;                                // passes first
   uint32_t passCount = 0;
   std::map<std::tuple<plan::Kind, int32_t, int32_t, int32_t, plan::Bytes, plan::Bytes, plan::Bytes, plan::Bytes,
                       plan::Bytes>,
            uint32_t>
-      operations;                                   // that were added
-  std::map<int32_t, std::vector<uint32_t>> parts;   // of each stage's first forward, as it is cut
-  std::map<int32_t, std::vector<uint32_t>> makers;  // of each stage and layer: the last that adds to its gradients
+      operations;                                  // that were added
+  std::map<int32_t, std::vector<uint32_t>> parts;  // of each stage's first forward, as it is cut
+  std::map<int32_t, std::vector<uint32_t>> makers; // of each stage and layer: the last that adds to its gradients
   uint32_t lastPass = 0, lastCollective = kNone, normNode = kNone;
-  uint32_t norm = kNone; // the instruction of the program that was
-  uint32_t rest = kNone; // the place of what has none of its own
+  uint32_t norm = kNone;                                    // the instruction of the program that was
+  uint32_t rest = kNone;                                    // the place of what has none of its own
   std::map<std::pair<int32_t, int32_t>, int32_t> sumsLeft;  // of each stage and layer
   std::map<std::pair<int32_t, int32_t>, uint32_t> updateOf; // likewise
   std::map<uint32_t, std::vector<uint32_t>> behind;         // a pass → what stands behind it

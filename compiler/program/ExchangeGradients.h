@@ -7,9 +7,9 @@
 
 namespace pipec {
 
-/// Adds the exchange to programs that buildPrograms() has made and that have no transfers yet. The first forward of each
-/// stage is cut where what it waits for changes, the last backward (BW, or W) where collectives begin; a part has the
-/// time of its layers. The programs' optimizer steps give way to those of the exchange. O(instructions + parts).
+/// Adds the exchange to programs that buildPrograms() has made and that have no transfers yet. The first forward of
+/// each stage is cut where what it waits for changes, the last backward (BW, or W) where collectives begin; a part has
+/// the time of its layers. The programs' optimizer steps give way to those of the exchange. O(instructions + parts).
 void exchangeGradients(ProgramSet &set, const schedule::Replicas &replicas, const schedule::Exchange &exchange);
 
 } // namespace pipec

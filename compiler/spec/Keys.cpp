@@ -419,7 +419,9 @@ const std::vector<Key> &table() {
       {.path = "data_parallel.costs",
        .description = "What collectives take by measurement, in place of link: a start, and the bytes of the whole "
                       "tensor at a bandwidth"},
-      {.path = "data_parallel.costs.all_reduce", .description = "An all-reduce", .fallback = "both halves, one after the other"},
+      {.path = "data_parallel.costs.all_reduce",
+       .description = "An all-reduce",
+       .fallback = "both halves, one after the other"},
       {.path = "data_parallel.costs.all_reduce.start",
        .type = Type::Duration,
        .description = "Of any size",
@@ -428,7 +430,9 @@ const std::vector<Key> &table() {
        .type = Type::Bandwidth,
        .description = "Bytes a second, or unlimited",
        .fallback = "unlimited"},
-      {.path = "data_parallel.costs.reduce_scatter", .description = "A reduce-scatter", .fallback = "half of all_reduce"},
+      {.path = "data_parallel.costs.reduce_scatter",
+       .description = "A reduce-scatter",
+       .fallback = "half of all_reduce"},
       {.path = "data_parallel.costs.reduce_scatter.start",
        .type = Type::Duration,
        .description = "Of any size",
@@ -463,8 +467,9 @@ const std::vector<Key> &table() {
        .choices = {"auto", "none", "wfbp", "mg-wfbp", "ddp", "horovod", "bytescheduler", "dear", "dear-queue"}},
       {.path = "data_parallel.policy.bundle",
        .type = Type::Size,
-       .description = "Of ddp, horovod, dear and dear-queue: the size at which a bundle is closed; of the last two best "
-                      "tries sizes, 0B is a layer each",
+       .description =
+           "Of ddp, horovod, dear and dear-queue: the size at which a bundle is closed; of the last two best "
+           "tries sizes, 0B is a layer each",
        .fallback = "25MiB; of horovod 64MiB; of dear and dear-queue best",
        .choices = {"best"}},
       {.path = "data_parallel.policy.first",
@@ -487,14 +492,16 @@ const std::vector<Key> &table() {
        .least = 1},
       {.path = "data_parallel.collective",
        .type = Type::Choice,
-       .description = "Gradients are summed by all-reduce, or decoupled, by a reduce-scatter and an all-gather; auto: by "
-                      "cost, for each bundle",
+       .description =
+           "Gradients are summed by all-reduce, or decoupled, by a reduce-scatter and an all-gather; auto: by "
+           "cost, for each bundle",
        .fallback = "what the policy fixes, else auto",
        .choices = {"auto", "all_reduce", "decoupled"}},
       {.path = "data_parallel.fusion",
        .type = Type::Size,
-       .description = "Layers that share a collective: none; those next to each other while they are below a size; auto: "
-                      "by what the step then takes",
+       .description =
+           "Layers that share a collective: none; those next to each other while they are below a size; auto: "
+           "by what the step then takes",
        .fallback = "what the policy fixes, else auto",
        .least = 1,
        .choices = {"auto", "none"}},

@@ -139,7 +139,7 @@ enum class Shard : uint8_t { Optimizer, None };
 struct DataParallel {
   Mark mark;
   Marked<int32_t> degree{1, {}};
-  Link link;                                                          // from one replica to the next, or
+  Link link;                                                         // from one replica to the next, or
   std::optional<CollectiveCost> allReduce, reduceScatter, allGather; // measured; halves that are not given: absent
   bool sharesPort = false;
   Marked<std::string> policy{"auto", {}};

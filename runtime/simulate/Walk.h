@@ -29,8 +29,8 @@ public:
   Walk(const plan::Variant &variant, const Options &options);
 
   /// Lets every queue run until it has finished `steps` steps in all. The status holds the cycle if it stops before.
-  /// `open`: more steps will follow. Where a rank's compute queue has come to its end, its updates wait for them, as the
-  /// next step's passes may go first; only the steps before the last are complete then on every queue.
+  /// `open`: more steps will follow. Where a rank's compute queue has come to its end, its updates wait for them, as
+  /// the next step's passes may go first; only the steps before the last are complete then on every queue.
   Status advance(int64_t steps, bool open = false);
   /// Whether some device is shared across steps: by updates, which the next step's forwards wait for.
   bool crossesSteps() const { return crosses; }

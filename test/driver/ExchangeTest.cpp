@@ -1,8 +1,8 @@
-// The exchange of gradients in virtual time, against figures that follow from a few lines of arithmetic: eight ranks, 32
-// microbatches, F = B = W = 10 ms, eight layers a stage, whose all-reduce takes 100 ms (12.5 a layer).
+// The exchange of gradients in virtual time, against figures that follow from a few lines of arithmetic: eight ranks,
+// 32 microbatches, F = B = W = 10 ms, eight layers a stage, whose all-reduce takes 100 ms (12.5 a layer).
 #include "compiler/driver/Exchanges.h"
-#include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/bounds/Bounds.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/exchange/BoundsExchange.h"
 #include "compiler/schedule/exchange/Bundles.h"
 #include "dialects/pipe/Pipe.h"
@@ -81,7 +81,8 @@ protected:
   /// By how much a policy makes a step longer.
   plan::Time exposedBy(const char *policy, schedule::PolicyParameters parameters = {}) const {
     const schedule::Ready ready = exchanges->readyOf(replicas);
-    return exchanges->spanOf(replicas, schedule::findPolicy(policy)->make({replicas, stages, ready}, parameters)) - bare();
+    return exchanges->spanOf(replicas, schedule::findPolicy(policy)->make({replicas, stages, ready}, parameters)) -
+           bare();
   }
 
   /// Each layer by itself, in order of need, W cut from so many on.

@@ -228,8 +228,9 @@ TEST(Diagnostics, theRest) {
             "4:15: error: communicator: expected per_edge, per_pair, launch_order, shared, found '1'"},
            {"data_parallel: {degree: 65536}",
             "4:25: error: data_parallel.degree: expected at most 65536 processes, found 4 ranks x 65536 replicas"},
-           {"data_parallel: {degree: 0}", "4:25: error: data_parallel.degree: expected an integer from 1 to 65536, found "
-                                          "'0'"},
+           {"data_parallel: {degree: 0}",
+            "4:25: error: data_parallel.degree: expected an integer from 1 to 65536, found "
+            "'0'"},
            {"data_parallel: {collective: [a]}",
             "4:29: error: data_parallel.collective: expected auto, all_reduce, decoupled, found a list"},
            {"data_parallel: {policy: dpp}",

@@ -118,10 +118,11 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
 }
 
 TEST(Reader, whatDoesNotRunYetIsReadAllTheSame) {
-  Spec spec = read(kSmall + "weights: fill\n"
-                            "data_parallel: {degree: 2, collective: decoupled, fusion: 25MB, policy: {name: ddp, first: "
-                            "2MB}, costs: {all_reduce: {start: 1ms, bandwidth: 2GB/s}}, shard: none}\n",
-                   {"costs.optimizer={time: 1ms, global_norm: true}"});
+  Spec spec =
+      read(kSmall + "weights: fill\n"
+                    "data_parallel: {degree: 2, collective: decoupled, fusion: 25MB, policy: {name: ddp, first: "
+                    "2MB}, costs: {all_reduce: {start: 1ms, bandwidth: 2GB/s}}, shard: none}\n",
+           {"costs.optimizer={time: 1ms, global_norm: true}"});
   EXPECT_EQ(spec.weights.value, Weights::Fill);
   EXPECT_EQ(spec.weights.mark.line, 6);
   EXPECT_TRUE(spec.globalNorm.value);

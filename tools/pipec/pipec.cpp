@@ -95,7 +95,7 @@ const Subcommand kSubcommands[] = {
     {"search", "the schedules that a spec allows, the best first; time against memory; policies of data parallelism",
      "pipec search specs/auto.yaml\n"
      "pipec search specs/auto.yaml --sweep memory\n"
-     "pipec search specs/data-parallel.yaml --sweep data-parallel",
+     "pipec search specs/data-parallel.yaml --sweep data-parallel --set data_parallel.degree=8",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        set(app, options);

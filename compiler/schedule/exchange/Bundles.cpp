@@ -18,7 +18,8 @@ std::vector<Piece> tensorsOf(const ExchangeInput &input, size_t rank) {
     const std::vector<ExchangedLayer> &layers = input.replicas.layers[size_t(stage)];
     Bytes end = offsetsOf(layers).back();
     for (int32_t layer = int32_t(layers.size()) - 1; layer >= 0; --layer)
-      for (auto bytes = layers[size_t(layer)].tensors.rbegin(); bytes != layers[size_t(layer)].tensors.rend(); ++bytes) {
+      for (auto bytes = layers[size_t(layer)].tensors.rbegin(); bytes != layers[size_t(layer)].tensors.rend();
+           ++bytes) {
         if (*bytes > 0)
           pieces.push_back({stage, layer, end - *bytes, end, input.ready[size_t(stage)][size_t(layer)]});
         end -= *bytes;
@@ -71,7 +72,7 @@ namespace {
 /// A collective that waits for its turn.
 struct Waiting {
   Collective collective;
-  Time ready = 0; // when it can begin
+  Time ready = 0;                   // when it can begin
   std::pair<int32_t, int32_t> need; // stage and first layer
 };
 
@@ -164,8 +165,8 @@ private:
         first = -1;
       };
       for (int32_t layer = bundles.gathers[i]; layer != endOf(bundles.gathers, i); ++layer) {
-        const size_t sum = size_t(std::upper_bound(bundles.sums.begin(), bundles.sums.end(), layer) -
-                                  bundles.sums.begin() - 1);
+        const size_t sum =
+            size_t(std::upper_bound(bundles.sums.begin(), bundles.sums.end(), layer) - bundles.sums.begin() - 1);
         if (bundles.whole[sum])
           close(layer);
         else if (first < 0)
@@ -182,8 +183,8 @@ private:
 
   void note(int32_t stage, int32_t layer, Time now) {
     for (size_t i = 0; i != gathers.size(); ++i)
-      if (Collective &gather = gathers[i]; gather.stage == stage && layer >= gather.firstLayer &&
-                                           layer <= gather.lastLayer() && --open[i] == 0)
+      if (Collective &gather = gathers[i];
+          gather.stage == stage && layer >= gather.firstLayer && layer <= gather.lastLayer() && --open[i] == 0)
         waiting.push_back({gather, now, {stage, gather.firstLayer}});
   }
 

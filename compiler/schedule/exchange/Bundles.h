@@ -49,7 +49,8 @@ struct StageBundles {
 
 struct Bundling {
   std::vector<StageBundles> stages;
-  /// How far a collective gives way: in percent of its own time, how long its queue waits for one that is needed sooner.
+  /// How far a collective gives way: in percent of its own time, how long its queue waits for one that is needed
+  /// sooner.
   int32_t patience = 0;
 };
 

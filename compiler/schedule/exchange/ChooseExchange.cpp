@@ -144,7 +144,8 @@ private:
     for (const Bytes first : firsts)
       for (const int64_t rate : rates)
         for (const Bytes most : {all / 12, all / 5, all})
-          shapes.push_back(ofStages([&](const auto &layers) { return growing(layers, std::max<Bytes>(first, 1), rate, most); }));
+          shapes.push_back(
+              ofStages([&](const auto &layers) { return growing(layers, std::max<Bytes>(first, 1), rate, most); }));
     for (const Bytes size : {sumSize, gatherSize})
       shapes.push_back(ofStages([&](const auto &layers) { return bundlesBelow(layers, size); }));
     std::vector<Firsts> sums = shapes.back(), gathers = shapes.back();
@@ -200,7 +201,8 @@ private:
       if (layer <= firsts.front() || (at != firsts.end() && *at == layer))
         return false;
       if (sums)
-        stage.whole.insert(stage.whole.begin() + (at - firsts.begin()), bool(stage.whole[size_t(at - firsts.begin()) - 1]));
+        stage.whole.insert(stage.whole.begin() + (at - firsts.begin()),
+                           bool(stage.whole[size_t(at - firsts.begin()) - 1]));
       firsts.insert(at, layer);
       return true;
     };
@@ -293,9 +295,8 @@ private:
     const Firsts &firsts = firstsOf(current, s, sums);
     const std::vector<int32_t> &all = withGradients[s];
     const auto begin = std::upper_bound(all.begin(), all.end(), firsts[i]) - all.begin();
-    const auto end = i + 1 == firsts.size()
-                         ? ptrdiff_t(all.size())
-                         : std::lower_bound(all.begin(), all.end(), firsts[i + 1]) - all.begin();
+    const auto end = i + 1 == firsts.size() ? ptrdiff_t(all.size())
+                                            : std::lower_bound(all.begin(), all.end(), firsts[i + 1]) - all.begin();
     std::set<ptrdiff_t> places{begin, begin + (end - begin) / 4, (begin + end) / 2, end - 1};
     for (const ptrdiff_t place : places) {
       if (place < begin || place >= end)

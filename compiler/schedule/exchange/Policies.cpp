@@ -52,7 +52,8 @@ std::vector<Collective> merged(const ExchangeInput &input, const PolicyParameter
     bundler.add(pieces[i]);
     const Time start = std::max(free, pieces[i].ready);
     const bool isLast = i + 1 == pieces.size() || pieces[i + 1].stage != pieces[i].stage;
-    if (!isLast && (start > pieces[i + 1].ready || pieces[i + 1].ready - start < takes.of(0) || bundler.bytes() < kSmall))
+    if (!isLast &&
+        (start > pieces[i + 1].ready || pieces[i + 1].ready - start < takes.of(0) || bundler.bytes() < kSmall))
       continue;
     free = start + takes.of(bundler.bytes());
     bundler.close();
@@ -117,7 +118,7 @@ Exchange dearQueue(const ExchangeInput &input, const PolicyParameters &parameter
       for (size_t i = 0; i + 1 != firsts.size(); ++i) {
         const int32_t first = firsts[i], last = firsts[i + 1];
         Collective sum{plan::Kind::ReduceScatter, stage, first, last - first, offsets[size_t(first)],
-                       offsets[size_t(last)], 0};
+                       offsets[size_t(last)],     0};
         if (sum.begin == sum.end)
           continue;
         sums.emplace_back(input.ready[size_t(stage)][size_t(first)], sum);
@@ -125,7 +126,8 @@ Exchange dearQueue(const ExchangeInput &input, const PolicyParameters &parameter
         gathers.push_back(sum);
       }
     }
-    std::stable_sort(sums.begin(), sums.end(), [](const auto &one, const auto &other) { return one.first < other.first; });
+    std::stable_sort(sums.begin(), sums.end(),
+                     [](const auto &one, const auto &other) { return one.first < other.first; });
     std::vector<Collective> &queue = exchange.queues.emplace_back();
     for (const auto &[ready, sum] : sums)
       queue.push_back(sum);

@@ -29,11 +29,11 @@ struct ExchangeInput {
 struct Policy {
   std::string_view name;
   std::string_view source;
-  bool decoupled = false;                       // sums are reduce-scatters, and gathers follow
-  bool compiles = true;                         // a plan can be made of it
+  bool decoupled = false;                        // sums are reduce-scatters, and gathers follow
+  bool compiles = true;                          // a plan can be made of it
   std::vector<std::string_view> parameters = {}; // of PolicyParameters
-  Bytes bundle = 0;                             // that of it
-  bool triesBundles = false;                    // `bundle: best`, its default
+  Bytes bundle = 0;                              // that of it
+  bool triesBundles = false;                     // `bundle: best`, its default
   Exchange (*make)(const ExchangeInput &, const PolicyParameters &) = nullptr;
 };
 
@@ -41,7 +41,6 @@ struct Policy {
 std::span<const Policy> policies();
 /// Null: there is none of that name.
 const Policy *findPolicy(std::string_view name);
-
 
 /// Bundles of whole layers in the order of the forward, each closed before it would pass `size`. `first[i]`: the first
 /// layer of bundle i.

@@ -49,9 +49,10 @@ struct Model {
 std::string text(const std::vector<Collective> &queue) {
   std::string all;
   for (const Collective &each : queue)
-    all += (all.empty() ? "" : ", ") + std::string(each.kind == Kind::AllReduce       ? "AR "
-                                                   : each.kind == Kind::ReduceScatter ? "RS "
-                                                                                      : "AG ") +
+    all += (all.empty() ? "" : ", ") +
+           std::string(each.kind == Kind::AllReduce       ? "AR "
+                       : each.kind == Kind::ReduceScatter ? "RS "
+                                                          : "AG ") +
            std::to_string(each.firstLayer) + "+" + std::to_string(each.layers);
   return all;
 }
