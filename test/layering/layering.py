@@ -43,6 +43,7 @@ TABLE = {
     "compiler/emit": (["dialects", "compiler/passes", "compiler/schedule"] + RUNTIME, ["llvm", "mlir", "fmt", "json"]),
     "compiler/pictures": (["compiler/emit", "compiler/explain"] + RUNTIME, ["llvm", "fmt", "json", "zlib"]),
     "compiler/driver": (["dialects", "compiler"] + RUNTIME, ["llvm", "mlir", "fmt", "json"]),
+    "compiler/replicas": (["dialects", "compiler"] + RUNTIME, ["llvm", "mlir", "fmt"]),
     "compiler/replan": (["dialects", "compiler", "runtime/adapt"] + RUNTIME, ["llvm", "mlir", "fmt"]),
     "tools": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "sodium", "cli11"]),
     "test": (ALL, ["llvm", "mlir", "fmt", "json", "spdlog", "asio", "sodium", "flatbuffers", "zlib", "gtest", "benchmark",

@@ -259,6 +259,14 @@ TEST(Diagnostics, theRest) {
     EXPECT_EQ(wrong(Lines{.more = c.line + "\n"}.text()), "spec.yaml:" + c.message) << c.line;
 }
 
+TEST(Diagnostics, replicasGoOneWay) {
+  EXPECT_EQ(wrong(Lines{.pipeline = "pipeline: {ranks: 4, microbatches: 8, placement: bidirectional}",
+                        .more = "data_parallel: {degree: 2}\n"}
+                      .text()),
+            "spec.yaml:1:50: error: pipeline.placement: bidirectional placement with replicas is not supported yet\n"
+            "spec.yaml:4:25: note: the degree is given here");
+}
+
 TEST(Diagnostics, schedule) {
   for (const Case &c : {
            Case{"schedule:", "3:1: error: schedule: expected a name, or a map with a name, found nothing"},

@@ -97,6 +97,8 @@ TEST(Layers, ofSamples) {
 TEST(Layers, refused) {
   const std::string each = "forward: 2ms, backward: 4ms";
   for (const auto &[layers, message] : std::vector<std::pair<std::string, std::string>>{
+           {"layers: [{forward: 1ms, backward: 1ms, gradients: []}]",
+            "3:51: error: layers[0].gradients: expected one value, or one for each tensor, found an empty list"},
            {"layers: []", "3:9: error: layers: expected at least one layer, found an empty list"},
            {"layers: {}", "3:9: error: layers: expected a list of maps, found a map"},
            {"layers: [1]", "3:10: error: layers[0]: expected a map, found '1'"},

@@ -1,6 +1,6 @@
 // The exchange of gradients in virtual time, against figures that follow from a few lines of arithmetic: eight ranks,
 // 32 microbatches, F = B = W = 10 ms, eight layers a stage, whose all-reduce takes 100 ms (12.5 a layer).
-#include "compiler/driver/Exchanges.h"
+#include "compiler/replicas/Exchanges.h"
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/exchange/BoundsExchange.h"

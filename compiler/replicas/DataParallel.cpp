@@ -1,8 +1,8 @@
-#include "compiler/driver/DataParallel.h"
+#include "compiler/replicas/DataParallel.h"
 
 #include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
-#include "compiler/driver/Exchanges.h"
+#include "compiler/replicas/Exchanges.h"
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/exchange/BoundsExchange.h"

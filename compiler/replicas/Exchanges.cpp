@@ -1,4 +1,4 @@
-#include "compiler/driver/Exchanges.h"
+#include "compiler/replicas/Exchanges.h"
 
 #include "compiler/passes/Lowered.h"
 #include "compiler/program/Dependences.h"
