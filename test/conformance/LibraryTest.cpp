@@ -106,6 +106,7 @@ protected:
   }
 
   plan::Plan plan = forwardOnly();
+  plan::Operation operation{}; // of a test's own; the device may look at it until it is gone
   Clock clock{Clock::monotonic()};
   Failure failure;
   bool started = false;
@@ -156,23 +157,23 @@ TEST_F(ProbeTest, AMessageIsMadeOneLineOfPrintableText) {
 
 TEST_F(ProbeTest, WhatItHasNoFunctionForEndsTheRun) {
   ASSERT_TRUE(make("").ok());
-  plan::Operation backward{plan::Kind::Backward, plan::Payload::None, 1, -1, 0, 0, 0, 0, 0};
-  stage->issue(0, {&backward, 0, 0, 0}, {});
+  operation = {plan::Kind::Backward, plan::Payload::None, 1, -1, 0, 0, 0, 0, 0};
+  stage->issue(0, {&operation, 0, 0, 0}, {});
   device.synchronize(0, 1);
   EXPECT_EQ(failure.status().message, "rank 1: BW stage 1 microbatch 0: the stage library has no function for BW");
 }
 
 TEST_F(ProbeTest, SaysItsNormAndIsToldTheGlobalOne) {
   ASSERT_TRUE(make("").ok());
-  plan::Operation reduce{plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
+  operation = {plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
   const Slot number{device.allocate(sizeof(double)), sizeof(double)};
-  stage->gradientNorm(0, {&reduce, 0, 4, 0}, number);
+  stage->gradientNorm(0, {&operation, 0, 4, 0}, number);
   EXPECT_EQ(test::numberOf(device, number), 6.5);
   test::setNumber(device, number, 99);
-  stage->setGlobalNorm(0, {&reduce, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
   EXPECT_FALSE(failure.raised());
   test::setNumber(device, number, 101);
-  stage->setGlobalNorm(0, {&reduce, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
   EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
 }
 
