@@ -71,7 +71,7 @@ public:
     EXPECT_TRUE(status.ok()) << status.message;
     if (nccl) {
       auto made = std::make_unique<NcclTransport>(plan, program.rank, gpu, broken);
-      const Status opened = made->open();
+      const Status opened = made->open("lo");
       EXPECT_TRUE(opened.ok()) << opened.message;
       between = std::move(made);
     } else {
