@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, HANG, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, sets
+from support import BIN, CHECK, HANG, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, sets
 from timing import judge
 
 STANDIN = pathlib.Path(os.environ.get("PIPEC_PROBES", SOURCE / "build/dev/test/conformance")).parent / "standin"
@@ -43,6 +43,14 @@ class GpuTest(ToolTest):
 
 
 class ScheduleTest(GpuTest):
+    def test_the_transport_that_nobody_named(self):
+        plan = self.compile(SPECS / "1f1b.yaml", **LINK)
+        self.addCleanup(os.environ.pop, "CUDA_VISIBLE_DEVICES", None)
+        for visible, transport, communicator in [("0", "ipc", "per_edge"), ("0,1,2,3", "nccl", "launch_order")]:
+            os.environ["CUDA_VISIBLE_DEVICES"] = visible
+            run = self.run_cuda(plan, "--steps", 2)
+            self.assertEqual((run["transport"], run["communicator"]), (transport, communicator))
+
     def test_every_operation_runs_once_and_when_it_was_predicted(self):
         for n, schedule in enumerate(SIX):
             for ranks, transport in [(4, "ipc"), (8, "ipc"), (4, "nccl"), (8, "nccl")]:
@@ -184,6 +192,26 @@ class RefusedTest(GpuTest):
         (self.folder / "libcuda.so.1").symlink_to(STANDIN / "libcuda.so.1")
         (self.folder / "libnccl.so.2").write_text("before one that the system may have")
         self.refuses("--transport=nccl: libnccl.so.2 2.28 or newer is needed: ", "--transport=nccl", library=self.folder)
+
+    def test_too_little_memory(self):
+        self.plan = self.compile(SPECS / "1f1b.yaml", **{**LINK, "tensors__boundary": "64MiB", "memory__limit": "64GiB"})
+        done = self.refuses("the buffers for transfers need", standin="memory=64MiB")
+        needed, room = re.search(r"need (\d+) bytes, (\d+) are free on the device", done.stderr).groups()
+        self.assertLess(int(room), int(needed))
+        self.assertLessEqual(int(room), 64 << 20)
+
+    def test_too_few_processors(self):
+        self.refuses("the plan needs 4 communicators, each of which may hold a multiprocessor while it waits; the GPU has 4",
+                     "--transport=nccl", standin="processors=4")
+        self.cuda(self.plan, "--transport=nccl", "--steps", 2, standin="processors=5")
+
+    def test_too_few_connections(self):
+        os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+        self.addCleanup(os.environ.pop, "CUDA_DEVICE_MAX_CONNECTIONS")
+        self.refuses("streams on its GPU, which has 1 connections", "--transport=ipc", code=CHECK)
+        shared = self.compile(SPECS / "1f1b.yaml", communicator="shared", **LINK)
+        for transport in ("ipc", "nccl"):
+            self.assertEqual(self.run_cuda(shared, "--transport", transport, "--steps", 2)["steps"], 2)
 
     def test_more_ranks_than_gpus(self):
         self.refuses("there are more than 2 ranks on this one, and 2 GPUs", "--transport=nccl", devices=2)
