@@ -237,6 +237,37 @@ class RefusedTest(GpuTest):
         self.assertIn("--transport is for --device=cuda", self.piperun(self.plan, "--local", "--transport=ipc", code=USAGE).stderr)
 
 
+class CheckTest(GpuTest):
+    """tools/gpu-check, on the stand-ins: what it does on a GPU it can do."""
+
+    def check(self, *arguments, **options):
+        return subprocess.run([SOURCE / "tools/gpu-check", "--built", BIN.parent, *arguments, self.folder / "out"],
+                              capture_output=True, text=True, timeout=HANG, **options)
+
+    def test_all_that_a_gpu_is_asked(self):
+        done = self.check("--standin")
+        self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
+        rows = [line.split("\t") for line in (self.folder / "out/results.tsv").read_text().splitlines()]
+        found = {what: (measured, verdict) for what, measured, _, _, verdict in rows}
+        for what, measured in [("conformance: tests that differ from the stand-in", r"0 of \d\d+"),
+                               ("mlp of 4 processes over ipc: lines that differ", "0 of 80"),
+                               ("NCCL: what a rank sends itself arrives", "yes"), ("NCCL: two processes on one GPU", "yes")]:
+            self.assertRegex(found[what][0], f"^{measured}$")
+            self.assertEqual(found[what][1], "ok")
+        clocks = [what for what, (_, verdict) in found.items() if verdict == "not judged"]
+        self.assertEqual(len(clocks), 3, done.stdout)  # of bench-gpu
+        self.assertRegex(found["an action, one rank with four stages"][0], r"^[\d.]+ us$")
+        self.assertIn("what ", done.stdout.rsplit("\n\n", 1)[1])  # the table at the end
+
+    def test_no_gpu(self):
+        if pathlib.Path("/proc/driver/nvidia").exists():
+            self.skipTest("there is one")
+        done = self.check()
+        self.assertEqual(done.returncode, RUN, done.stdout + done.stderr)
+        self.assertIn("gpu-check: no GPU here", done.stderr)
+        self.assertIn("driver: not found", done.stdout)
+
+
 class FaultTest(GpuTest):
     """One call of one rank fails, or never returns: all ranks end, with the cause named."""
 
