@@ -117,14 +117,14 @@ std::string whyKeepsCut(const Arguments &a, const plan::Plan &plan) {
     return "the run has no --checkpoint";
   if (plan.variants.front().cut.empty())
     return "the plan does not say which layers its stages hold: its spec has no layers";
-  return runtime::checkStage(a.stage, plan, true).message;
+  return runtime::checkStage(a.stage, plan, {.byLayers = true}).message;
 }
 
 /// `spread`: whether the job has several machines.
 Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &outcome) {
   Status status = load(a.plan(), *prepared.plan, prepared.hash);
   if (status.ok())
-    status = runtime::checkStage(a.stage, *prepared.plan);
+    status = runtime::checkStage(a.stage, *prepared.plan, {.onGpu = a.device == "cuda"});
   runtime::RunOptions network;
   if (status.ok())
     status = readNetwork(a.network, prepared.plan->ranks(), network, outcome.wrong);
@@ -181,7 +181,7 @@ Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, ru
   const bool has = runtime::hasManifest(a.checkpoint);
   if (a.resume || (restarted && has)) {
     status = runtime::readManifest(a.checkpoint, plan, resume.emplace());
-    return status.ok() && resume->ofLayers() ? runtime::checkStage(a.stage, plan, true) : status;
+    return status.ok() && resume->ofLayers() ? runtime::checkStage(a.stage, plan, {.byLayers = true}) : status;
   }
   if (!has || a.overwrite) // what is there goes once all have met
     return {};
