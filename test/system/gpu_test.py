@@ -10,7 +10,8 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, CHECK, HANG, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, sets
+import stranger_test
+from support import BIN, CHECK, HANG, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ToolTest, free_port, sets
 from timing import judge
 
 STANDIN = pathlib.Path(os.environ.get("PIPEC_PROBES", SOURCE / "build/dev/test/conformance")).parent / "standin"
@@ -227,6 +228,11 @@ class RefusedTest(GpuTest):
     def test_no_device(self):
         self.refuses("there is no CUDA device here", devices=0)
 
+    def test_a_library_that_knows_no_gpu(self):
+        library = STANDIN.parent / "conformance/probe-first.so"
+        self.refuses("is built for version 1 of pipec_stage.h, expected version 2 with --device=cuda", f"--stage={library}", code=USAGE)
+        self.piperun(self.plan, "--local", "--steps", 3, f"--stage={library}")
+
     def test_what_a_gpu_has_no_use_for(self):
         scenario = SPECS / "networks" / "slow-link.json"
         for expected, *arguments in [("--emulate is for --device=host", "--emulate=naive"),
@@ -320,19 +326,15 @@ class FaultTest(GpuTest):
             for nth in (5, 50) if SOAK else (5,):
                 self.fault("nccl", "ncclSend", nth, how, "rank 2: a communicator failed: remote process exited")
 
-    def test_a_process_that_is_killed(self):
+    def start(self, *arguments):
+        """A long run, once all have met: the launcher, and the ranks' pids."""
         environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "PIPEC_STANDIN": "devices=4"}
+        return self.launch(self.plan, "--device=cuda", "--steps", 100000, *arguments, env=environment)
+
+    def test_a_process_that_is_killed(self):
         for n in range(100 if SOAK else 2):
             with self.subTest(n=n):
-                launcher = subprocess.Popen([BIN / "piperun", self.plan, "--local", "--device=cuda", "--steps", "100000", "--deadline", "5", "-v"],
-                                            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
-                self.addCleanup(launcher.kill)
-                pids = {}
-                for line in launcher.stderr:
-                    if match := re.search(r"rank (\d+) has pid (\d+)", line):
-                        pids[int(match[1])] = int(match[2])
-                    if "ranks have met" in line:
-                        break
+                launcher, pids = self.start("--deadline", 5)
                 time.sleep(0.001 * n)
                 os.kill(pids[n % 4], signal.SIGKILL)
                 messages = launcher.communicate(timeout=HANG)[1]
@@ -340,6 +342,85 @@ class FaultTest(GpuTest):
                 self.assertIn(f"rank {n % 4}", messages)
                 self.nobody_is_left(pids.values())
 
+    def test_a_process_that_stands_still(self):
+        """What waits for it is named: rank, instruction, peer."""
+        for transport in ("ipc", "nccl"):
+            with self.subTest(transport=transport):
+                launcher, pids = self.start("--transport", transport, "--deadline", 2, "--rendezvous", HANG)
+                begin = time.monotonic()
+                os.kill(pids[2], signal.SIGSTOP)
+                messages = launcher.communicate(timeout=HANG)[1]
+                if SOAK:
+                    self.assertLess(time.monotonic() - begin, 2 + 2)
+                self.assertEqual(launcher.returncode, RUN)
+                self.assertRegex(messages, r"rank \d: (send|recv) .* rank \d did not end within 2 s")
+                self.nobody_is_left(pids.values())
+
+
+class StrangerTest(stranger_test.StrangerTest):
+    """Whoever comes to the meeting of ranks that run on GPUs is shown out as elsewhere."""
+
+    def setUp(self):
+        super().setUp()
+        for name, value in [("LD_LIBRARY_PATH", str(STANDIN)), ("PIPEC_STANDIN", "devices=4 latency=50us bandwidth=1GB/s")]:
+            self.addCleanup(os.environ.pop, name)
+            os.environ[name] = value
+
+    def start(self, plan, *arguments):
+        return super().start(plan, "--device=cuda", *arguments)
+
+    # At the meeting of a launcher's processes the device is not in it yet.
+    test_crowds_and_impostors_at_the_rendezvous_change_nothing = None
+    test_a_stranger_hears_nothing_that_is_made_of_the_secret = None
+    test_another_version_on_rank_0s_port_ends_the_caller_at_once = None
+
+
+class MachinesTest(GpuTest):
+    """Processes that somebody else has started, as on several machines."""
+
+    def start(self, rank, *command, **more):
+        process = subprocess.Popen([*command, BIN / "piperun", self.plan, "--device=cuda", "--steps", "5", "--deadline", "60",
+                                    "--rendezvous", "60", *self.arguments],
+                                   env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+                                        "MASTER_PORT": str(self.port), "PIPEC_SECRET": "a secret of the test",
+                                        "LD_LIBRARY_PATH": str(STANDIN), "PIPEC_STANDIN": "devices=1", **more},
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for last in (process.stderr.close, process.stdout.close, process.wait, process.kill):
+            self.addCleanup(last)
+        return process
+
+    def setUp(self):
+        super().setUp()
+        self.plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=2, **LINK)
+        self.port = free_port()
+
+    def test_ipc_does_not_reach_another_machine(self):
+        other = self.folder / "boot_id"
+        other.write_text("another machine\n")
+        self.arguments = ["--transport=ipc"]
+        mount = ["unshare", "-m", "sh", "-c", f'mount --bind {other} /proc/sys/kernel/random/boot_id && exec "$@"', "sh"]
+        if os.geteuid() != 0:
+            mount.insert(1, "-Ur")
+        if subprocess.run([*mount, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no namespaces of mounts here")
+        processes = [self.start(0), self.start(1, *mount)]
+        messages = [process.communicate(timeout=HANG)[1] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [RUN, RUN])
+        self.assertRegex("".join(messages), r"rank \d: --transport=ipc reaches ranks of one machine; rank \d is on another")
+
+    def test_all_run_with_the_same_transport(self):
+        self.arguments = []
+        processes = [self.start(rank, CUDA_VISIBLE_DEVICES=visible) for rank, visible in [(0, "0"), (1, "0,1")]]
+        messages = [process.communicate(timeout=HANG)[1] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [RUN, RUN])
+        self.assertRegex("".join(messages), r"rank \d runs with --transport=(ipc|nccl), rank \d with (ipc|nccl)")
+
+
+class StandinTest(unittest.TestCase):
+    def test_it_is_small(self):
+        """So that whoever reads it can see that its rules are CUDA's and NCCL's."""
+        sources = [*(SOURCE / "test/standin").glob("*.cpp"), *(SOURCE / "test/standin").glob("*.h")]
+        self.assertLessEqual(sum(len(each.read_text().splitlines()) for each in sources), 1200)
 
 if __name__ == "__main__":
     unittest.main()
