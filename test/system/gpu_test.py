@@ -69,8 +69,8 @@ class ScheduleTest(GpuTest):
                     self.check_same(json.loads(trace.read_text()), json.loads(expected.read_text()), steps)
                     for measured, predicted in zip(run["step_ms"], run["simulated_step_ms"], strict=True):
                         self.assertGreater(measured, predicted * 0.999)
-                    worst = max(run["step_ms"]) / max(run["simulated_step_ms"]) - 1
-                    judge(self, f"{schedule} on {ranks} ranks, {transport}", worst, 0.02)
+                    longer = sum(run["step_ms"]) / sum(run["simulated_step_ms"]) - 1
+                    judge(self, f"{schedule} on {ranks} ranks, {transport}", longer, 0.02)
 
     def check_same(self, real, predicted, steps):
         """Every instruction of every step is in the trace, once."""
@@ -88,7 +88,7 @@ class ScheduleTest(GpuTest):
                                     standin=f"log={self.folder}/{transport}")
                 self.assertEqual(run["swaps"], steps - 1)
                 logs = self.logs(transport)
-                self.assertEqual(len(logs), 4)
+                self.assertEqual(len(logs), 4)  # of the ranks: who launches them calls nothing of CUDA's
                 for log in logs:
                     calls = collections.Counter(self.during_steps(log))
                     self.assertGreater(calls["cuLaunchKernel"], 8 * steps)
