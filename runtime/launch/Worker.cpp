@@ -159,7 +159,7 @@ void Worker::hear(Message message) {
   std::string type = message.value("type", "");
   if (type == "end")
     return failure.raise(
-        Status::run(fmt::format("{}: the controller ended the run: {}", where(), message.value("message", ""))));
+        Status::run(fmt::format("{}: {}{}", where(), kEndedByController, message.value("message", ""))));
   if (type == "permit")
     return permit(message);
   if (type == "prepare")

@@ -180,6 +180,7 @@ class RefusedTest(GpuTest):
     def test_no_driver(self):
         done = self.refuses("--device=cuda: libcuda.so.1 12.3 or newer is needed: ", library=self.folder)
         self.assertIn("cannot open shared object file", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)  # of all ranks
 
     def test_a_driver_that_lacks_a_function(self):
         empty = self.folder / "libcuda.so.1"
