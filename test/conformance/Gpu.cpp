@@ -213,7 +213,7 @@ StageImplementation cudaLibrary(StageImplementation library) {
   library.name = "cudaLibrary";
   library.missing = missing();
   library.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
-    return std::make_unique<CudaLibrary>(PIPEC_MLP, plan, rank);
+    return std::make_unique<CudaLibrary>(built("bin/mlp.so"), plan, rank);
   };
   return library;
 }

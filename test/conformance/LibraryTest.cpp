@@ -15,7 +15,7 @@ using namespace pipec::runtime;
 
 namespace {
 
-std::string probe(const char *name) { return std::string(PIPEC_PROBES "/probe-") + name + ".so"; }
+std::string probe(const char *name) { return test::built(std::string("test/conformance/probe-") + name + ".so"); }
 
 plan::Plan forwardOnly() {
   plan::Plan plan = test::makePlan({});

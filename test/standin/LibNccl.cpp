@@ -78,7 +78,7 @@ struct ncclComm {
 
 namespace {
 
-auto &communicators = *new std::set<ncclComm *>;
+auto &communicators = *new std::set<ncclComm *>, &aborted = *new std::set<ncclComm *>;
 
 bool joined(const ncclComm &comm) {
   return std::all_of(comm.board->joined, comm.board->joined + comm.ranks,
@@ -187,7 +187,7 @@ NcclResult ncclCommAbort(NcclComm comm) {
   while (abortHangs())
     pause();
   std::lock_guard lock(mutex);
-  communicators.erase(comm); // its work stands still, and stays
+  aborted.insert(communicators.extract(comm)); // its work stands still, and stays
   return kNcclSuccess;
 }
 
