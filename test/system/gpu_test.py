@@ -266,6 +266,20 @@ class CheckTest(GpuTest):
         self.assertRegex(found["an action, one rank with four stages"][0], r"^[\d.]+ us$")
         self.assertIn("what ", done.stdout.rsplit("\n\n", 1)[1])  # the table at the end
 
+    def test_cut_off_it_says_what_there_is(self):
+        check = subprocess.Popen([SOURCE / "tools/gpu-check", "--standin", "--built", BIN.parent, self.folder / "out"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for last in (check.stderr.close, check.stdout.close, check.wait, check.kill):
+            self.addCleanup(last)
+        for line in check.stdout:
+            if line.startswith("conformance: "):
+                break
+        check.terminate()
+        out, messages = check.communicate(timeout=HANG)
+        self.assertEqual(check.returncode, CHECK, messages)
+        self.assertIn("gpu-check: cut off", messages)
+        self.assertRegex(out, r"(?m)^what .*\nconformance: .* ok\n")
+
     def test_no_gpu(self):
         if pathlib.Path("/proc/driver/nvidia").exists():
             self.skipTest("there is one")
