@@ -81,7 +81,8 @@ struct BackendContext {
   const RunOptions &options;
   asio::io_context &io; // run by another thread
   Failure &failure;
-  Meter &meter; // hears what is measured, if the options want that
+  Meter &meter;              // hears what is measured, if the options want that
+  asio::ip::address address; // at which the others reach this process
 };
 
 /// Makes the backend that the options name: the host's or CUDA's. Call it before threads are started: it makes threads

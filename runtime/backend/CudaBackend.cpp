@@ -2,6 +2,7 @@
 #include "runtime/backend/Kinds.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/stage/MakeStage.h"
+#include "runtime/transport/host/Socket.h"
 #include "runtime/transport/ipc/IpcTransport.h"
 #include "runtime/transport/nccl/NcclTransport.h"
 
@@ -46,12 +47,21 @@ public:
     CudaTransport::Regions received;
     for (const auto &[peer, region] : memory.received())
       received[peer] = {region.data, region.bytes};
-    return context.failure.raised() ? nullptr : transport->offer(received);
+    if (context.failure.raised())
+      return nullptr;
+    return {{"transport", context.options.transport}, {"offer", transport->offer(received)}};
   }
 
   Status accept(const nlohmann::json &offers, TransferMemory &memory) override {
     CudaTransport::Regions landings;
-    Status status = transport->accept(offers, landings);
+    auto own = nlohmann::json::array();
+    for (size_t rank = 0; rank < offers.size(); ++rank) {
+      if (const std::string other = offers[rank].at("transport"); other != context.options.transport)
+        return Status::run(fmt::format("rank {} runs with --transport={}, rank {} with {}", context.rank,
+                                       context.options.transport, rank, other));
+      own.push_back(offers[rank].at("offer"));
+    }
+    Status status = transport->accept(own, landings);
     for (const auto &[peer, region] : landings)
       memory.setLanding(peer, {region.data, region.bytes});
     return status.ok() ? transport->ready() : status;
@@ -72,7 +82,7 @@ public:
 private:
   std::unique_ptr<CudaTransport> makeNccl() {
     auto nccl = std::make_unique<NcclTransport>(context.plan, context.rank, gpu, context.failure);
-    if (Status status = nccl->open(); !status.ok())
+    if (Status status = nccl->open(interfaceOf(context.address)); !status.ok())
       context.failure.raise(std::move(status));
     gpu.whileWaiting([checked = nccl.get()] { checked->check(); });
     return nccl;

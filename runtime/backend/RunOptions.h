@@ -14,18 +14,18 @@ namespace pipec::runtime {
 /// What all processes of a run have in common.
 struct RunOptions {
   int64_t steps = 1;
-  std::string device = "host";     // or "cuda"
-  std::string transport = "ipc";   // of GPUs; or "nccl"
-  int32_t localRank = -1;          // this process's number on its machine, which chooses its GPU; -1: its rank
-  std::string stage = "synthetic"; // what computes (runtime/stage/MakeStage.h)
-  Pace pace = Pace::Carry;         // Real for every stage but the synthetic one
-  plan::Time deadline = 0;         // picoseconds that a wait may last; 0: no limit
-  plan::Time rendezvous = 0;       // picoseconds until all processes must have met; 0: no limit
-  bool trace = false;              // whether events are reported to the controller
-  std::string ownTrace;            // the file to which the process writes its events; empty: none
-  int32_t attempt = 0;             // how often a launcher has started all processes before
-  std::string checkpoint;          // folder; empty: none
-  int64_t every = 0;               // steps from one checkpoint to the next; 0: only one at the end
+  std::string device = "host";       // or "cuda"
+  std::string transport = "sockets"; // of GPUs "ipc" or "nccl"
+  int32_t localRank = -1;            // this process's number on its machine, which chooses its GPU; -1: its rank
+  std::string stage = "synthetic";   // what computes (runtime/stage/MakeStage.h)
+  Pace pace = Pace::Carry;           // Real for every stage but the synthetic one
+  plan::Time deadline = 0;           // picoseconds that a wait may last; 0: no limit
+  plan::Time rendezvous = 0;         // picoseconds until all processes must have met; 0: no limit
+  bool trace = false;                // whether events are reported to the controller
+  std::string ownTrace;              // the file to which the process writes its events; empty: none
+  int32_t attempt = 0;               // how often a launcher has started all processes before
+  std::string checkpoint;            // folder; empty: none
+  int64_t every = 0;                 // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
   bool realNetwork = false; // whether transfers take what the sockets take; without a scenario only
   bool measure = false;     // whether processes keep what they measure, for the controller to ask for

@@ -67,9 +67,10 @@ public:
   }
 
   /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. One thread
-  /// at a time. A device on which that would wait for what runs refuses once it has started. CUDA: ncclMemAlloc, so
-  /// that transfers need no staging, before the first step.
+  /// at a time. A device on which that would wait for what runs refuses once it has started.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
+  /// How many bytes it can still allocate, where it can say; 0 where it has started and refuses.
+  virtual plan::Bytes room() { return INT64_MAX; }
 
   // A host may not touch a device's memory otherwise. At rest only: what was issued has completed.
 

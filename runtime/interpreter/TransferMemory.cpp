@@ -45,6 +45,9 @@ Status TransferMemory::allocate(Device &device, const std::vector<const plan::Pr
     return Status::check(fmt::format("rank {}: the plan needs {} more bytes for transfers, beside the {} that this run "
                                      "has allocated; its memory limit leaves {} for both",
                                      programs.front()->rank, more, total, std::max<plan::Bytes>(most, 0)));
+  if (const plan::Bytes room = more > 0 ? device.room() : 0; more > room)
+    return Status::run(fmt::format("rank {}: the buffers for transfers need {} bytes, {} are free on the device",
+                                   programs.front()->rank, more, room));
   for (const auto &[key, need] : needs) {
     Region &region = regions[key];
     const auto &[bytes, ring] = need;

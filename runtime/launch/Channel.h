@@ -36,6 +36,9 @@ namespace pipec::runtime {
 
 using Message = nlohmann::json;
 
+/// With this begins what a rank says of a failure that it was told of; the cause follows.
+inline constexpr std::string_view kEndedByController = "the controller ended the run: ";
+
 class Channel : public std::enable_shared_from_this<Channel> {
 public:
   using Socket = asio::generic::stream_protocol::socket; // any stream socket

@@ -19,6 +19,35 @@ constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
+/// What a cause says behind "rank 3: "; all of it, without a rank, where it does not begin so.
+std::string_view behindRank(std::string_view cause, std::string_view &rank) {
+  const size_t end = cause.find(": ");
+  rank = cause.rfind("rank ", 0) == 0 && end != std::string_view::npos ? cause.substr(5, end - 5) : "";
+  return rank.empty() || rank.find_first_not_of("0123456789") != std::string_view::npos ? cause : cause.substr(end + 2);
+}
+
+/// A line each, none twice: not what several ranks say in the same words, nor what a rank was told of another's cause.
+std::string linesOf(const std::vector<std::string> &causes) {
+  std::vector<std::pair<std::string_view, std::string>> lines; // what is said, and the ranks that say it too
+  for (const std::string &cause : causes) {
+    std::string_view rank, other;
+    const std::string_view said = behindRank(cause, rank);
+    const bool told = said.rfind(kEndedByController, 0) == 0;
+    const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto &line) {
+      return said == behindRank(line.first, other) || (told && said.substr(kEndedByController.size()) == line.first);
+    });
+    if (same == lines.end())
+      lines.emplace_back(cause, "");
+    else if (!told && !rank.empty())
+      same->second += fmt::format("{}rank {}", same->second.empty() ? "" : ", ", rank);
+  }
+  std::string message;
+  for (const auto &[said, also] : lines)
+    message += fmt::format("{}{}{}", message.empty() ? "" : "\n", said,
+                           also.empty() ? "" : fmt::format(" (so says {})", also));
+  return message;
+}
+
 } // namespace
 
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
@@ -342,12 +371,7 @@ asio::awaitable<void> Controller::endOthers() {
       owner.end(int32_t(rank));
 }
 
-Status Controller::outcome() const {
-  std::string message;
-  for (const std::string &cause : causes)
-    message += (message.empty() ? "" : "\n") + cause;
-  return causes.empty() ? Status{} : Status::run(message);
-}
+Status Controller::outcome() const { return causes.empty() ? Status{} : Status::run(linesOf(causes)); }
 
 Message Controller::status() const {
   const Epoch &current = conductor.current();

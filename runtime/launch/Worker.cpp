@@ -36,7 +36,8 @@ public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
         mailbox(identity.rank, failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
-        meter(identity.rank), backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter})),
+        meter(identity.rank),
+        backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter, setup.listenOn})),
         memory(options.payload()), preparer(plan, identity.rank, layout, backend->device(), memory),
         held(*backend, identity.rank, options.checkpoint), cut(plan->variants.front().cut), signals(io),
         watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }),
@@ -158,7 +159,7 @@ void Worker::hear(Message message) {
   std::string type = message.value("type", "");
   if (type == "end")
     return failure.raise(
-        Status::run(fmt::format("{}: the controller ended the run: {}", where(), message.value("message", ""))));
+        Status::run(fmt::format("{}: {}{}", where(), kEndedByController, message.value("message", ""))));
   if (type == "permit")
     return permit(message);
   if (type == "prepare")

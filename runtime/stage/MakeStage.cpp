@@ -10,7 +10,7 @@
 
 namespace pipec::runtime {
 
-Status checkStage(const std::string &choice, const plan::Plan &plan, bool byLayers) {
+Status checkStage(const std::string &choice, const plan::Plan &plan, const LibraryUse &use) {
   if (choice == kSynthetic)
     return {};
   // A library is named by its path; a plain word was meant as the name of a stage.
@@ -26,7 +26,7 @@ Status checkStage(const std::string &choice, const plan::Plan &plan, bool byLaye
       return Status::usage(fmt::format("--stage={}: the plan runs the forward of stage {} again (R), which a library "
                                        "cannot yet; use synthetic, or compile it with recompute: none",
                                        choice, stages.front()));
-  Status status = tryLibrary(choice, plan, byLayers);
+  Status status = tryLibrary(choice, plan, use);
   return status.ok() ? status : Status{Code::Usage, "--stage: " + status.message};
 }
 
@@ -37,7 +37,7 @@ Status makeStage(const std::string &choice, const StageContext &context, std::un
     return {};
   }
   Library library;
-  Status status = openLibrary(choice, context.plan, library);
+  Status status = openLibrary(choice, context.plan, {}, library);
   if (!status.ok())
     return status;
   return LibraryStage::make(library, context.plan, context.rank, context.device, context.clock, context.failure, stage);
@@ -50,7 +50,7 @@ Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t rank
     return failure.status();
   }
   Library library;
-  Status status = openLibrary(choice, plan, library);
+  Status status = openLibrary(choice, plan, {.onGpu = true}, library);
   return status.ok() ? CudaLibraryStage::make(library, plan, rank, device, failure, stage) : status;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/Stage.h"
+#include "runtime/stage/library/Library.h"
 
 #include <memory>
 
@@ -14,10 +15,10 @@ namespace pipec::runtime {
 /// --stage's value: "synthetic", or the path of a library.
 inline constexpr const char *kSynthetic = "synthetic";
 
-/// Ok if `choice` is a stage that can run `plan` and, with `byLayers`, whose layers can go to another cut of the model
-/// (Stage::savesLayers); else Code::Usage, with what is wrong with its name or library. Call this before processes are
+/// Ok if `choice` is a stage that can run `plan`, for `use` (byLayers: its layers can go to another cut of the model,
+/// Stage::savesLayers); else Code::Usage, with what is wrong with its name or library. Call this before processes are
 /// started, while this process has one thread.
-Status checkStage(const std::string &choice, const plan::Plan &plan, bool byLayers = false);
+Status checkStage(const std::string &choice, const plan::Plan &plan, const LibraryUse &use = {});
 
 /// What a rank's stage is made for; all outlive it.
 struct StageContext {

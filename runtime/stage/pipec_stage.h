@@ -25,16 +25,19 @@
  *            like.
  * Time.      A call returns when its work is done: its time is the instruction's.
  * GPUs.      With `piperun --device=cuda` a call enqueues its work on call->stream and returns, without waiting for any
- * of it, and without allocating after the first step: buffers are device pointers, valid for work on that stream up to
- * the end of what the call has enqueued (join streams of your own before you return). All calls come from one thread,
- * in the order in which they are issued; setup->context is current on it. What goes wrong later the next call says. A
- * library that computes on the host alone refuses setup->device >= 0. Errors.    0 is success. Anything else ends the
- * run on all ranks (exit code 4) with error->message, which should say what went wrong in one line. Do not exit, and
- * let no C++ exception out. Sizes.     Structs that are passed begin with their size in bytes, which pipec fills in. A
- * later header may end them with more fields: read and write only what the size covers (PIPEC_STAGE_HAS), and go
- * through `own` with PIPEC_STAGE_FACTS. Versions.  PIPEC_STAGE_VERSION changes when a library written for another one
- * would no longer do; a library of another version is refused. More fields and more functions that may be left out do
- * not change it. From 1 to 2: sizes, and what the functions of the norm are given.
+ *            of it, and without allocating after the first step: buffers are device pointers, valid for work on that
+ *            stream up to the end of what the call has enqueued (join streams of your own before you return). All calls
+ *            come from one thread, in the order in which they are issued; setup->context is current on it. What goes
+ *            wrong later the next call says. A library that computes on the host alone refuses setup->device >= 0.
+ * Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message, which should say
+ *            what went wrong in one line. Do not exit, and let no C++ exception out.
+ * Sizes.     Structs that are passed begin with their size in bytes, which pipec fills in. A later header may end them
+ *            with more fields: read and write only what the size covers (PIPEC_STAGE_HAS), and go through `own` with
+ *            PIPEC_STAGE_FACTS.
+ * Versions.  PIPEC_STAGE_VERSION changes when a library written for another one would no longer do. More fields and
+ *            more functions that may be left out do not change it. From 1 to 2: sizes, layers, GPUs, and what the
+ *            functions of the norm are given. A library of version 1 runs on the host as it did; with --device=cuda it
+ *            is refused, as one of any other version is.
  */
 #ifndef PIPEC_STAGE_H
 #define PIPEC_STAGE_H

@@ -2,16 +2,14 @@
 // host device, traced and not, beside a hand-written loop that calls the same operations. Real time is what a step
 // takes, CPU is of all threads.
 //   ninja -C build/release bench-dispatch && build/release/bin/bench-dispatch
-#include "runtime/device/cuda/CudaDevice.h"
-#include "runtime/interpreter/Interpreter.h"
 #include "runtime/stage/HostStage.h"
-#include "test/runtime/Plans.h"
-#include "test/runtime/Unsaved.h"
+#include "test/bench/Enqueued.h"
 
 #include <benchmark/benchmark.h>
 
 using namespace pipec;
 using namespace pipec::runtime;
+using namespace pipec::bench;
 
 namespace {
 
@@ -28,67 +26,10 @@ public:
   }
 };
 
-/// Takes what is issued and forgets it: what remains is the interpreter's own work.
-class Nothing final : public Device, public Transport {
-public:
-  void wait(QueueId, QueueId, int64_t count) override { benchmark::DoNotOptimize(count); }
-  bool synchronize(QueueId, int64_t) override { return true; }
-  void issued(QueueId, bool awaited) override { benchmark::DoNotOptimize(awaited); }
-  void read(Slot, std::byte *) override {}
-  void write(Slot, const std::byte *) override {}
-  std::byte *allocate(plan::Bytes bytes) override {
-    blocks.emplace_back(new std::byte[size_t(bytes)]);
-    return blocks.back().get();
-  }
-  void send(QueueId, const Label &label, Slot, Slot) override { take(label); }
-  void recv(QueueId, const Label &label, Slot) override { take(label); }
-  void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
-
-private:
-  static void take(const Label &label) { benchmark::DoNotOptimize(label.microbatch); }
-  std::vector<std::unique_ptr<std::byte[]>> blocks;
-};
-
 class NothingStage final : public test::Unsaved<Stage> {
 public:
   void issue(QueueId, const Label &label, const StageSlots &) override { benchmark::DoNotOptimize(label.microbatch); }
 };
-
-/// The same program for so many steps.
-class Steps final : public Pilot {
-public:
-  Steps(std::shared_ptr<const Executable> program, int64_t steps) : program(std::move(program)), steps(steps) {}
-  std::optional<Turn> turn(int64_t step, plan::Time) override {
-    return step < steps ? std::optional<Turn>({program, 0, false}) : std::nullopt;
-  }
-  void completed(int64_t) override {}
-  bool atRest(int64_t) override { return true; }
-
-private:
-  std::shared_ptr<const Executable> program;
-  int64_t steps;
-};
-
-/// F and BW of so many microbatches and an optimizer step, of one rank among `ranks`.
-plan::Program makeProgram(int32_t ranks, int32_t rank, int32_t microbatches) {
-  test::Pipeline pipeline;
-  pipeline.ranks = ranks;
-  pipeline.microbatches = microbatches;
-  pipeline.forward = pipeline.backward = pipeline.optimizer = 0;
-  pipeline.bytes = 64;
-  return test::makeProgram(pipeline, rank);
-}
-
-std::shared_ptr<const Executable> prepare(const plan::Program &program, Device &device) {
-  TransferMemory memory(INT64_MAX);
-  std::shared_ptr<const Executable> executable;
-  Status status = memory.allocate(device, {&program});
-  if (status.ok())
-    status = Executable::make(nullptr, program, {}, Layout(program), memory, executable);
-  if (!status.ok())
-    throw std::runtime_error(status.message);
-  return executable;
-}
 
 void report(benchmark::State &state, const plan::Program &program) {
   state.SetItemsProcessed(state.iterations() * kSteps * plan::executed(program));
@@ -148,28 +89,6 @@ gpu::CudaFunctions emptyFunctions() {
   return functions;
 }
 
-/// One call for each instruction: a launch.
-class Launches final : public Transport {
-public:
-  explicit Launches(CudaDevice &device) : device(device) {}
-  void send(QueueId queue, const Label &label, Slot, Slot) override { launch(queue, label); }
-  void recv(QueueId queue, const Label &label, Slot) override { launch(queue, label); }
-  void allReduce(QueueId queue, const Label &label, Summand &) override { launch(queue, label); }
-  void launch(QueueId queue, const Label &label) { device.kernels().spin(device.begin(queue, label), 1); }
-
-private:
-  CudaDevice &device;
-};
-
-class LaunchStage final : public test::Unsaved<Stage> {
-public:
-  explicit LaunchStage(Launches &launches) : launches(launches) {}
-  void issue(QueueId queue, const Label &label, const StageSlots &) override { launches.launch(queue, label); }
-
-private:
-  Launches &launches;
-};
-
 /// Of a rank in the middle; each instruction with its waits and events.
 void enqueued(benchmark::State &state) {
   plan::Program program = makeProgram(3, 1, int32_t(state.range(0)));
@@ -179,7 +98,7 @@ void enqueued(benchmark::State &state) {
   for (auto _ : state) {
     state.PauseTiming();
     CudaDevice device(program, failure, false, emptyFunctions());
-    Launches launches(device);
+    Launches launches(device, 1);
     const std::unique_ptr<Stage> stage = std::make_unique<LaunchStage>(launches);
     if (Status status = device.open(0); !status.ok())
       throw std::runtime_error(status.message);

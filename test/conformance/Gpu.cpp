@@ -71,7 +71,7 @@ public:
     EXPECT_TRUE(status.ok()) << status.message;
     if (nccl) {
       auto made = std::make_unique<NcclTransport>(plan, program.rank, gpu, broken);
-      const Status opened = made->open();
+      const Status opened = made->open("lo");
       EXPECT_TRUE(opened.ok()) << opened.message;
       between = std::move(made);
     } else {
@@ -213,7 +213,7 @@ StageImplementation cudaLibrary(StageImplementation library) {
   library.name = "cudaLibrary";
   library.missing = missing();
   library.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
-    return std::make_unique<CudaLibrary>(PIPEC_MLP, plan, rank);
+    return std::make_unique<CudaLibrary>(built("bin/mlp.so"), plan, rank);
   };
   return library;
 }

@@ -185,7 +185,7 @@ std::vector<StageImplementation> stageImplementations() {
   StageImplementation library{.name = "library", .missing = "", .trains = true, .provider = "", .boundary = 4 * 8 * 4};
   library.provider = R"({"hidden": 8, "layers": 2, "samples": 4, "seed": 1, "rate": 0.5})";
   library.make = [](const plan::Plan &plan, int32_t rank) -> std::unique_ptr<StageUnderTest> {
-    return std::make_unique<LibraryUnderTest>(PIPEC_MLP, Pace::Real, plan, rank);
+    return std::make_unique<LibraryUnderTest>(built("bin/mlp.so"), Pace::Real, plan, rank);
   };
   return {synthetic, library, cudaSynthetic(), cudaLibrary(library)};
 }

@@ -19,6 +19,12 @@ namespace pipec::test {
 
 using namespace pipec::runtime;
 
+/// What the build has made: where it was made, or in the folder that PIPEC_BUILT names.
+inline std::string built(const std::string &path) {
+  const char *folder = std::getenv("PIPEC_BUILT");
+  return std::string(folder ? folder : PIPEC_BUILD_DIR) + "/" + path;
+}
+
 /// What lies in device memory, at rest.
 inline std::vector<std::byte> bytesOf(Device &device, const Slot &slot) {
   std::vector<std::byte> bytes(size_t(slot.bytes));

@@ -6,6 +6,7 @@
 #include "test/conformance/Implementations.h"
 #include "test/runtime/Plans.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <utility>
 
@@ -14,7 +15,7 @@ using namespace pipec::runtime;
 
 namespace {
 
-std::string probe(const char *name) { return std::string(PIPEC_PROBES "/probe-") + name + ".so"; }
+std::string probe(const char *name) { return test::built(std::string("test/conformance/probe-") + name + ".so"); }
 
 plan::Plan forwardOnly() {
   plan::Plan plan = test::makePlan({});
@@ -41,7 +42,7 @@ TEST_P(WrongLibrary, IsRefusedBeforeAnythingStarts) {
 INSTANTIATE_TEST_SUITE_P(
     Library, WrongLibrary,
     testing::Values(Wrong{"absent", "there is no such stage library"},
-                    Wrong{"version", "built for version 1 of pipec_stage.h, expected version 2"},
+                    Wrong{"version", "built for version 3 of pipec_stage.h, expected version 2 or 1; build it again"},
                     Wrong{"no-forward", "has no pipec_stage_forward"},
                     Wrong{"undefined", "cannot be loaded as a stage library: "},
                     Wrong{"saves-alone", "has pipec_stage_save_layer and no pipec_stage_load_layer"},
@@ -63,11 +64,20 @@ TEST(Library, MustHaveWhatThePlanUses) {
 
 TEST(Library, MustSaveLayersWhereTheCutIsToChange) {
   plan::Plan plan = forwardOnly();
-  EXPECT_TRUE(checkStage(probe("layers"), plan, true).ok());
-  EXPECT_TRUE(checkStage("synthetic", plan, true).ok());
-  Status status = checkStage(probe("right"), plan, true);
+  EXPECT_TRUE(checkStage(probe("layers"), plan, {.byLayers = true}).ok());
+  EXPECT_TRUE(checkStage("synthetic", plan, {.byLayers = true}).ok());
+  Status status = checkStage(probe("right"), plan, {.byLayers = true});
   EXPECT_EQ(status.code, Code::Usage);
   EXPECT_NE(status.message.find("has no pipec_stage_save_layer, which a new cut of the layers needs"),
+            std::string::npos)
+      << status.message;
+}
+
+TEST(Library, OfVersionOneIsForTheHost) {
+  EXPECT_TRUE(checkStage(probe("first"), test::makePlan({})).ok());
+  const Status status = checkStage(probe("first"), test::makePlan({}), {.onGpu = true});
+  EXPECT_EQ(status.code, Code::Usage);
+  EXPECT_NE(status.message.find("is built for version 1 of pipec_stage.h, expected version 2 with --device=cuda"),
             std::string::npos)
       << status.message;
 }
@@ -106,6 +116,7 @@ protected:
   }
 
   plan::Plan plan = forwardOnly();
+  plan::Operation operation{}; // of a test's own; the device may look at it until it is gone
   Clock clock{Clock::monotonic()};
   Failure failure;
   bool started = false;
@@ -156,23 +167,50 @@ TEST_F(ProbeTest, AMessageIsMadeOneLineOfPrintableText) {
 
 TEST_F(ProbeTest, WhatItHasNoFunctionForEndsTheRun) {
   ASSERT_TRUE(make("").ok());
-  plan::Operation backward{plan::Kind::Backward, plan::Payload::None, 1, -1, 0, 0, 0, 0, 0};
-  stage->issue(0, {&backward, 0, 0, 0}, {});
+  operation = {plan::Kind::Backward, plan::Payload::None, 1, -1, 0, 0, 0, 0, 0};
+  stage->issue(0, {&operation, 0, 0, 0}, {});
   device.synchronize(0, 1);
   EXPECT_EQ(failure.status().message, "rank 1: BW stage 1 microbatch 0: the stage library has no function for BW");
 }
 
 TEST_F(ProbeTest, SaysItsNormAndIsToldTheGlobalOne) {
   ASSERT_TRUE(make("").ok());
-  plan::Operation reduce{plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
+  operation = {plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
   const Slot number{device.allocate(sizeof(double)), sizeof(double)};
-  stage->gradientNorm(0, {&reduce, 0, 4, 0}, number);
+  stage->gradientNorm(0, {&operation, 0, 4, 0}, number);
   EXPECT_EQ(test::numberOf(device, number), 6.5);
   test::setNumber(device, number, 99);
-  stage->setGlobalNorm(0, {&reduce, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
   EXPECT_FALSE(failure.raised());
   test::setNumber(device, number, 101);
-  stage->setGlobalNorm(0, {&reduce, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
+  EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
+}
+
+TEST_F(ProbeTest, OneOfVersionOneIsToldWhatItKnows) {
+  const std::vector<PipecStageFacts> facts = factsOf(plan, 1);
+  EXPECT_EQ(make(R"({"at": "create"})", "first").message,
+            fmt::format("rank 1: rank 1 of 2, 2 stages, 1 own, {} microbatches; stage 1 takes {} ps, sends {} bytes",
+                        microbatchesOf(plan), facts.front().forward_time, facts.front().output_bytes));
+  ASSERT_TRUE(make("", "first").ok());
+  EXPECT_EQ(forward(), "");
+  EXPECT_EQ(stage->memory().fixed, 17);
+  EXPECT_EQ(stage->memory().live, 1);
+  EXPECT_EQ(stage->memory().peak, 23);
+  ASSERT_TRUE(make(R"({"do": "say"})", "first").ok());
+  stage->issue(0, {&plan.variants.front().programs[1].operations[1], 3, 9, 0}, {});
+  device.synchronize(0, 2);
+  EXPECT_EQ(failure.status().message, "rank 1: F stage 1 microbatch 3: stage 1 microbatch 3 step 9, 0 and 0 bytes");
+}
+
+TEST_F(ProbeTest, ANormOfVersionOneIsANumber) {
+  ASSERT_TRUE(make("", "first").ok());
+  operation = {plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
+  const Slot number{device.allocate(sizeof(double)), sizeof(double)};
+  stage->gradientNorm(0, {&operation, 0, 4, 0}, number);
+  EXPECT_EQ(test::numberOf(device, number), 6.5);
+  test::setNumber(device, number, 101);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
   EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
 }
 

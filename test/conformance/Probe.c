@@ -24,7 +24,7 @@ struct PipecStage {
 
 uint32_t pipec_stage_version(void) {
 #if defined(PROBE_VERSION)
-  return 1;
+  return PIPEC_STAGE_VERSION + 1;
 #else
   return PIPEC_STAGE_VERSION;
 #endif

@@ -47,6 +47,7 @@ COMPARE(cuDeviceGetAttribute, decltype(::cuDeviceGetAttribute));
 COMPARE(cuDevicePrimaryCtxRetain, decltype(::cuDevicePrimaryCtxRetain));
 COMPARE(cuCtxSetCurrent, decltype(::cuCtxSetCurrent));
 COMPARE(cuCtxGetStreamPriorityRange, decltype(::cuCtxGetStreamPriorityRange));
+COMPARE(cuMemGetInfo_v2, decltype(::cuMemGetInfo));
 COMPARE(cuMemAlloc_v2, decltype(::cuMemAlloc));
 COMPARE(cuMemHostAlloc, decltype(::cuMemHostAlloc));
 COMPARE(cuMemFreeHost, decltype(::cuMemFreeHost));
@@ -76,7 +77,7 @@ TEST(CudaHeaders, AllFunctionsAreCompared) {
   int functions = 0;
 #define COUNT(symbol, parameters) ++functions;
   PIPEC_CUDA_FUNCTIONS(COUNT)
-  EXPECT_EQ(functions, 31) << "compare the new one above";
+  EXPECT_EQ(functions, 32) << "compare the new one above";
 }
 
 TEST(CudaHeaders, NumbersAreTheHeaders) {

@@ -2,6 +2,8 @@
 #include "test/launch/Played.h"
 #include "test/launch/TempFolder.h"
 
+#include <fmt/format.h>
+
 using namespace pipec;
 using namespace pipec::runtime;
 using pipec::test::kLong;
@@ -110,6 +112,19 @@ TEST(Controller, AFailureIsToldToTheOthers) {
   EXPECT_EQ(p.controller->outcome().code, Code::Run);
   ASSERT_TRUE(answer.came);
   EXPECT_EQ(answer.status.message, "the run has failed: rank 1: no more");
+}
+
+TEST(Controller, WhatSeveralRanksSayIsSaidOnce) {
+  Played p(4, kLong);
+  p.meet();
+  const auto says = [&](int32_t rank, const std::string &said, const std::string &outcome) {
+    p.say(rank, {{"type", "failed"}, {"message", fmt::format("rank {}: {}", rank, said)}});
+    EXPECT_TRUE(p.until([&] { return p.controller->outcome().message == outcome; })) << p.controller->outcome().message;
+  };
+  says(2, "no such library", "rank 2: no such library");
+  says(1, "no such library", "rank 2: no such library (so says rank 1)");
+  says(3, "the controller ended the run: rank 2: no such library", "rank 2: no such library (so says rank 1)");
+  says(0, "no memory", "rank 2: no such library (so says rank 1)\nrank 0: no memory");
 }
 
 TEST(Controller, StopEndsAtWhatIsPermitted) {

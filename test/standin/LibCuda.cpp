@@ -33,12 +33,11 @@ auto &connections = *new std::map<std::pair<int, int>, std::unique_ptr<Connectio
 auto &streams = *new std::vector<CUstream>;
 int created = 0; // streams, in all
 auto &events = *new std::set<CUevent>;
-std::thread::id issuer;
 
 enum class Kernel : intptr_t { None, Spin, Fill, Check };
 
 /// What a call is: its rules are checked when it begins.
-enum class Rule { None, Enqueues, Waits };
+enum class Rule { None, Waits };
 
 CUresult begin(const char *call, Rule rule, bool needsInit = true) {
   if (const int error = entered(call))
@@ -46,10 +45,6 @@ CUresult begin(const char *call, Rule rule, bool needsInit = true) {
   std::lock_guard lock(mutex);
   if (needsInit && !initialized)
     return refuse(kNotInitialized, std::string(call) + ": cuInit was not called");
-  if (rule == Rule::Enqueues && issuer == std::thread::id())
-    issuer = std::this_thread::get_id();
-  if (rule == Rule::Enqueues && issuer != std::this_thread::get_id())
-    return refuse(kInvalidContext, std::string(call) + ": a second thread issues work");
   if (rule == Rule::Waits)
     for (size_t s = 0; s < streams.size(); ++s)
       if (!streams[s]->idle())
@@ -60,9 +55,13 @@ CUresult begin(const char *call, Rule rule, bool needsInit = true) {
 
 CUresult known(const char *call, CUstream stream) {
   std::lock_guard lock(mutex);
-  return std::find(streams.begin(), streams.end(), stream) != streams.end()
+  if (std::find(streams.begin(), streams.end(), stream) == streams.end())
+    return refuse(kInvalidHandle, std::string(call) + ": there is no such stream");
+  if (stream->issuer == std::thread::id())
+    stream->issuer = std::this_thread::get_id();
+  return stream->issuer == std::this_thread::get_id()
              ? kCudaSuccess
-             : refuse(kInvalidHandle, std::string(call) + ": there is no such stream");
+             : refuse(kInvalidContext, std::string(call) + ": a second thread issues work");
 }
 
 CUresult known(const char *call, CUevent event) {
@@ -135,7 +134,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
   BEGIN(cuDeviceGetAttribute, Rule::None);
   if (attribute != kMultiprocessors)
     return refuse(kCudaInvalidValue, "cuDeviceGetAttribute: an attribute that is not known here");
-  *value = 132;
+  *value = settings().processors;
   return kCudaSuccess;
 }
 
@@ -155,6 +154,13 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   BEGIN(cuCtxGetStreamPriorityRange, Rule::None);
   *least = 0;
   *greatest = -5;
+  return kCudaSuccess;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  BEGIN(cuMemGetInfo_v2, Rule::None);
+  *total = size_t(settings().memory);
+  *free = *total - allocated();
   return kCudaSuccess;
 }
 
@@ -201,13 +207,13 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  BEGIN(cuMemcpyAsync, Rule::Enqueues);
+  BEGIN(cuMemcpyAsync, Rule::None);
   KNOWN(cuMemcpyAsync, stream);
   const Place source = place("cuMemcpyAsync", from, bytes), target = place("cuMemcpyAsync", to, bytes);
   if (!source.data || !target.data)
     return kCudaIllegalAddress;
   const int64_t duration = source.foreign || target.foreign ? settings().wire(int64_t(bytes)) : 0;
-  stream->launch([=](int64_t &time) {
+  stream->launch(0, [=](int64_t &time) {
     std::memcpy(target.data, source.data, bytes);
     time += duration;
     sleepUntil(time);
@@ -247,7 +253,7 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  BEGIN(cuStreamWaitEvent, Rule::Enqueues);
+  BEGIN(cuStreamWaitEvent, Rule::None);
   KNOWN(cuStreamWaitEvent, stream);
   KNOWN(cuStreamWaitEvent, event);
   if (!event->last)
@@ -260,7 +266,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 }
 
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags) {
-  BEGIN(cuStreamWaitValue64_v2, Rule::Enqueues);
+  BEGIN(cuStreamWaitValue64_v2, Rule::None);
   KNOWN(cuStreamWaitValue64_v2, stream);
   const Place word = place("cuStreamWaitValue64", address, 8);
   if (!word.written || flags != kWaitValueAtLeast || address % 64)
@@ -274,7 +280,7 @@ CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, uint64_t v
 }
 
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags) {
-  BEGIN(cuStreamWriteValue64_v2, Rule::Enqueues);
+  BEGIN(cuStreamWriteValue64_v2, Rule::None);
   KNOWN(cuStreamWriteValue64_v2, stream);
   const Place word = place("cuStreamWriteValue64", address, 8);
   if (!word.written || flags != kWriteValueDefault || address % 64)
@@ -288,7 +294,7 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, uint64_t 
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
-  BEGIN(cuLaunchHostFunc, Rule::Enqueues);
+  BEGIN(cuLaunchHostFunc, Rule::None);
   KNOWN(cuLaunchHostFunc, stream);
   stream->put([=](int64_t &time) {
     sleepUntil(time);
@@ -305,7 +311,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  BEGIN(cuEventRecord, Rule::Enqueues);
+  BEGIN(cuEventRecord, Rule::None);
   KNOWN(cuEventRecord, stream);
   KNOWN(cuEventRecord, event);
   event->last = std::make_shared<Record>();
@@ -352,7 +358,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
 
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         CUstream stream, void **parameters, void **) {
-  BEGIN(cuLaunchKernel, Rule::Enqueues);
+  BEGIN(cuLaunchKernel, Rule::None);
   KNOWN(cuLaunchKernel, stream);
   const auto number = [&](int n) { return *static_cast<uint64_t *>(parameters[n]); };
   const auto memory = [&](int n, uint64_t bytes) { return place("cuLaunchKernel", number(n), bytes); };
@@ -362,7 +368,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsig
     const Place times = number(1) ? memory(1, 16) : Place();
     if (number(1) && !times.data)
       return kCudaIllegalAddress;
-    stream->launch([times, words, duration = int64_t(number(0))](int64_t &time) {
+    stream->launch(1, [times, words, duration = int64_t(number(0))](int64_t &time) {
       if (times.data) {
         words(times)[0] = u64(time);
         words(times)[1] = u64(time + duration);
@@ -376,15 +382,16 @@ CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsig
     const Place data = memory(0, number(1) * 8);
     if (!data.data)
       return kCudaIllegalAddress;
-    stream->launch([=, count = number(1), seed = number(2)](int64_t &) { pipec_fill(words(data), count, seed); });
+    stream->launch(1, [=, count = number(1), seed = number(2)](int64_t &) { pipec_fill(words(data), count, seed); });
     return kCudaSuccess;
   }
   case Kernel::Check: {
     const Place data = memory(0, number(1) * 8), wrong = memory(3, 8);
     if (!data.data || !wrong.data)
       return kCudaIllegalAddress;
-    stream->launch(
-        [=, count = number(1), seed = number(2)](int64_t &) { pipec_check(words(data), count, seed, words(wrong)); });
+    stream->launch(1, [=, count = number(1), seed = number(2)](int64_t &) {
+      pipec_check(words(data), count, seed, words(wrong));
+    });
     return kCudaSuccess;
   }
   case Kernel::None:

@@ -71,14 +71,14 @@ std::thread::id issuer;
 struct ncclComm {
   Board *board = nullptr;
   std::byte *staging = nullptr; // of each pair
-  int ranks = 0, rank = 0;
+  int ranks = 0, rank = 0, blocks = 1;
   uint64_t sums = 0;
   uint64_t sent[kMostRanks]{}, received[kMostRanks]{};
 };
 
 namespace {
 
-auto &communicators = *new std::set<ncclComm *>;
+auto &communicators = *new std::set<ncclComm *>, &aborted = *new std::set<ncclComm *>;
 
 bool joined(const ncclComm &comm) {
   return std::all_of(comm.board->joined, comm.board->joined + comm.ranks,
@@ -103,12 +103,12 @@ NcclResult begin(const char *call, ncclComm *comm, CUstream stream, int type, in
 }
 
 /// Work in the order of its launch.
-void launch(CUstream stream, CUstream_st::Work work) {
+void launch(CUstream stream, const ncclComm &comm, CUstream_st::Work work) {
   std::lock_guard lock(mutex);
   auto &order = launches[stream->device];
   if (!order)
     order = std::make_unique<Connection>();
-  stream->launch(std::move(work), *order);
+  stream->launch(comm.blocks, std::move(work), *order);
 }
 
 std::byte *stagingOf(const ncclComm &comm, int from, int to) {
@@ -129,6 +129,8 @@ NcclResult ncclGetVersion(int *version) {
 NcclResult ncclGetUniqueId(NcclId *id) {
   if (const int error = entered("ncclGetUniqueId"))
     return error;
+  if (!std::getenv("NCCL_SOCKET_IFNAME"))
+    return refuse(kNcclInvalidUsage, "ncclGetUniqueId: NCCL would listen on any network (NCCL_SOCKET_IFNAME)");
   const int file = memfd_create("pipec-nccl", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, off_t(kBoard + kMostRanks * kMostRanks * kStaged)) != 0)
     return refuse(kNcclSystemError, "ncclGetUniqueId: no shared memory");
@@ -162,6 +164,7 @@ NcclResult ncclCommInitRankConfig(NcclComm *made, int ranks, NcclId id, int rank
   comm->staging = static_cast<std::byte *>(memory) + kBoard;
   comm->ranks = ranks;
   comm->rank = rank;
+  comm->blocks = config->maxCTAs;
   comm->board->joined[rank].set(1, now());
   std::lock_guard lock(mutex);
   communicators.insert(*made = comm);
@@ -184,7 +187,7 @@ NcclResult ncclCommAbort(NcclComm comm) {
   while (abortHangs())
     pause();
   std::lock_guard lock(mutex);
-  communicators.erase(comm); // its work stands still, and stays
+  aborted.insert(communicators.extract(comm)); // its work stands still, and stays
   return kNcclSuccess;
 }
 
@@ -199,6 +202,10 @@ const char *ncclGetErrorString(NcclResult error) {
   return error >= 0 && error < 7 ? texts[error] : "unknown result code";
 }
 
+// Of a group's calls each starts by itself here, on a stream of its own.
+NcclResult ncclGroupStart() { return entered("ncclGroupStart"); }
+NcclResult ncclGroupEnd() { return entered("ncclGroupEnd"); }
+
 const char *ncclGetLastError(NcclComm) { return refusal(); }
 
 NcclResult ncclSend(const void *from, size_t count, int type, int peer, NcclComm comm, CUstream stream) {
@@ -209,7 +216,7 @@ NcclResult ncclSend(const void *from, size_t count, int type, int peer, NcclComm
   if (!source.data || bytes > kStaged)
     return kNcclInvalidArgument;
   Pair &pair = comm->board->pairs[comm->rank][peer];
-  launch(stream, [=, &pair, n = ++comm->sent[peer]](int64_t &time) {
+  launch(stream, *comm, [=, &pair, n = ++comm->sent[peer]](int64_t &time) {
     pair.sending.set(n, time);
     time = std::max(time, pair.receiving.wait(n));
     std::memcpy(stagingOf(*comm, comm->rank, peer), source.data, bytes);
@@ -229,7 +236,7 @@ NcclResult ncclRecv(void *to, size_t count, int type, int peer, NcclComm comm, C
   if (!target.data || bytes > kStaged)
     return kNcclInvalidArgument;
   Pair &pair = comm->board->pairs[peer][comm->rank];
-  launch(stream, [=, &pair, n = ++comm->received[peer]](int64_t &time) {
+  launch(stream, *comm, [=, &pair, n = ++comm->received[peer]](int64_t &time) {
     pair.receiving.set(n, time);
     time = pair.staged.wait(n) + settings().latency;
     std::memcpy(target.data, stagingOf(*comm, peer, comm->rank), bytes);
@@ -246,7 +253,7 @@ NcclResult ncclAllReduce(const void *from, void *to, size_t count, int type, int
   const Place number = place("ncclAllReduce", reinterpret_cast<CUdeviceptr>(to), 8);
   if (from != to || count != 1 || type != kNcclFloat64 || operation != kNcclSum || !number.data)
     return refuse(kNcclInvalidArgument, "ncclAllReduce: expected the sum of one number, in place");
-  launch(stream, [=, n = ++comm->sums](int64_t &time) {
+  launch(stream, *comm, [=, n = ++comm->sums](int64_t &time) {
     Board &board = *comm->board;
     std::memcpy(&board.numbers[n % 2][comm->rank], number.data, 8);
     board.summing[comm->rank].set(n, time);

@@ -40,6 +40,8 @@ static_assert(sizeof(Shared) <= sizeof(CUipcMemHandle));
 std::mutex mutex;
 auto &blocks = *new std::map<CUdeviceptr, Block>; // by address; never destroyed
 
+size_t taken = 0; // by allocate()
+
 /// Maps a file of twice `bytes` where this library reaches it, and as many addresses that nobody may touch.
 int map(int file, size_t bytes, bool foreign, CUdeviceptr *memory) {
   void *alias = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -75,13 +77,16 @@ Place place(const char *call, CUdeviceptr address, size_t bytes) {
           block.host, block.foreign};
 }
 
+size_t allocated() { return taken; }
+
 int allocate(CUdeviceptr *memory, size_t bytes) {
   const size_t whole = (bytes + 4095) / 4096 * 4096;
   const int file = memfd_create("pipec-standin", MFD_CLOEXEC);
-  if (bytes == 0 || file < 0 || ftruncate(file, off_t(2 * whole)) != 0)
+  if (bytes == 0 || whole > size_t(settings().memory) - taken || file < 0 || ftruncate(file, off_t(2 * whole)) != 0)
     return refuse(kCudaOutOfMemory, "cuMemAlloc: out of memory");
   if (const int error = map(file, whole, false, memory))
     return error;
+  taken += whole;
   std::memset(place("cuMemAlloc", *memory, 1).data, 0xa5, std::min(whole, kPoisoned));
   return kCudaSuccess;
 }

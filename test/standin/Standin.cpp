@@ -52,6 +52,10 @@ Given read() {
       given.settings.version = int(take(units::parseInteger(value, 0, 1'000'000)));
     else if (key == "nccl")
       given.settings.nccl = int(take(units::parseInteger(value, 0, 1'000'000)));
+    else if (key == "processors")
+      given.settings.processors = int(take(units::parseInteger(value, 1, 1024)));
+    else if (key == "memory")
+      given.settings.memory = take(units::parseSize(value));
     else if (key == "latency")
       given.settings.latency = take(units::parseDuration(value)) / 1000;
     else if (key == "bandwidth")

@@ -1,4 +1,4 @@
-// What both stand-ins are told: PIPEC_STANDIN="devices=4 latency=100us bandwidth=40GB/s log=PATH
+// What both stand-ins are told: PIPEC_STANDIN="devices=4 memory=16GiB latency=100us bandwidth=40GB/s log=PATH
 // fault=DEVICE:CALL:NTH:HOW", each optional. They take the places of libcuda.so.1 and libnccl.so.2 and hold who calls
 // them to the rules of both, more strictly than these do. Time is carried from deadline to deadline, in nanoseconds of
 // CLOCK_MONOTONIC.
@@ -11,12 +11,14 @@ namespace pipec::standin {
 
 struct Settings {
   int devices = 1;
-  int64_t latency = 0;   // nanoseconds, between devices
-  int64_t bandwidth = 0; // bytes a second, likewise; 0: unlimited
-  int version = 13000;   // of the driver, as cuDriverGetVersion says it
-  int nccl = 22800;      // NCCL's version, as ncclGetVersion says it
-  std::string log;       // each process's at this path with its id
-  int connections = 8;   // CUDA_DEVICE_MAX_CONNECTIONS, as CUDA reads it
+  int processors = 132;               // multiprocessors of a device
+  int64_t memory = int64_t(64) << 30; // bytes of a device, for a process
+  int64_t latency = 0;                // nanoseconds, between devices
+  int64_t bandwidth = 0;              // bytes a second, likewise; 0: unlimited
+  int version = 13000;                // of the driver, as cuDriverGetVersion says it
+  int nccl = 22800;                   // NCCL's version, as ncclGetVersion says it
+  std::string log;                    // each process's at this path with its id
+  int connections = 8;                // CUDA_DEVICE_MAX_CONNECTIONS, as CUDA reads it
 
   int64_t wire(int64_t bytes) const { return bandwidth ? int64_t(__int128(bytes) * 1'000'000'000 / bandwidth) : 0; }
 };

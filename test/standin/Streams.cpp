@@ -3,7 +3,6 @@
 #include "test/standin/Standin.h"
 
 #include <algorithm>
-#include <thread>
 
 using namespace pipec::standin;
 
@@ -17,14 +16,33 @@ void CUstream_st::put(Work work, Recorded record) {
   changed.notify_one();
 }
 
-void CUstream_st::launch(Work work, Connection &among) {
-  put([&among, work = std::move(work), turn = among.issued++](int64_t &at) {
+namespace {
+
+std::mutex mutex;
+auto &changed = *new std::condition_variable; // never destroyed: streams wait for it while the process ends
+int held = 0;                                 // processors, by what runs
+int64_t given = 0;                            // when some were last given back
+
+} // namespace
+
+void CUstream_st::launch(int blocks, Work work, Connection &among) {
+  put([&among, blocks, work = std::move(work), turn = among.issued++](int64_t &at) {
     for (int64_t started = among.started; started != turn; started = among.started)
       among.started.wait(started);
+    std::unique_lock lock(::mutex);
+    const bool full = held + blocks > settings().processors;
+    ::changed.wait(lock, [&] { return held + blocks <= settings().processors; });
+    held += blocks;
+    at = std::max(at, full ? given : 0);
+    lock.unlock();
     at = among.lastStart = std::max(at, among.lastStart);
     among.started = turn + 1;
     among.started.notify_all();
     work(at);
+    lock.lock();
+    held -= blocks;
+    given = std::max(given, at);
+    ::changed.notify_all();
   });
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 namespace pipec::standin {
 
@@ -27,7 +28,7 @@ struct Record {
 
 /// Streams that share a connection: work starts on them in the order in which it was issued.
 struct Connection {
-  int64_t issued = 0; // by the thread that issues
+  std::atomic<int64_t> issued{0};
   std::atomic<int64_t> started{0};
   int64_t lastStart = 0; // of whoever starts
 };
@@ -43,11 +44,13 @@ struct CUstream_st {
   /// `record` is complete after it.
   void put(Work work, Recorded record = nullptr);
   /// The same of what takes its turn: a computation or a copy among the streams of its connection, or among others.
-  void launch(Work work) { launch(std::move(work), connection); }
-  void launch(Work work, pipec::standin::Connection &among);
+  /// It holds so many of the device's processors from its start to its end.
+  void launch(int blocks, Work work) { launch(blocks, std::move(work), connection); }
+  void launch(int blocks, Work work, pipec::standin::Connection &among);
   bool idle();
 
   const int device;
+  std::thread::id issuer; // the one thread that may put work here
 
 private:
   void run();

@@ -105,10 +105,10 @@ class ToolTest(unittest.TestCase):
     def run_json(self, plan, *arguments, **options):
         return json.loads(self.piperun(plan, "--local", "--json", *arguments, **options).stdout)
 
-    def launch(self, plan, *arguments):
+    def launch(self, plan, *arguments, **options):
         """piperun PLAN --local, once all ranks have met, and their pids by rank; what is left of it ends with the test."""
         launcher = subprocess.Popen([BIN / "piperun", *patient([plan, "--local", "-v", *arguments])],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
         for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
             self.addCleanup(last)
         pids = {}

@@ -70,6 +70,17 @@ class Torch(support.ToolTest):
         self.assertEqual(len(losses), 20)
         self.assertLess(losses[-1], losses[0])
 
+    def test_actions_are_measured(self):
+        """tools/gpu-check puts pipec's beside them, on a GPU."""
+        order = self.folder / "order.csv"
+        self.pipec("compile", self.spec("pipec: 1\npipeline: {ranks: 1, stages_per_rank: 4, microbatches: 3}\n"
+                                        "costs: {forward: 1ns, backward: 1ns}\nschedule: interleaved-1f1b\n"),
+                   "--emit=torch-csv-compute", "-o", order)
+        done = subprocess.run([PYTHON, support.SOURCE / "test/bench/torch_actions.py", order, "--device", "cpu", "--steps", "3"],
+                              capture_output=True, text=True, timeout=support.HANG)
+        self.assertEqual(done.returncode, 0, f"torch {RELEASE}\n{done.stderr}")
+        self.assertGreater(float(done.stdout), 0)  # microseconds
+
     def test_measured_stages_compile(self):
         model = self.folder / "model.py"
         model.write_text("import torch\n"

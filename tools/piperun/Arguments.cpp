@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -36,7 +35,8 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--device", a.device, "host or cuda")->check(CLI::IsMember({"host", "cuda"}))->capture_default_str();
   app.add_option("--transport", a.transport,
                  "With --device=cuda, how data get from GPU to GPU. ipc: copies into the receiver's memory, which "
-                 "processes of one machine map (default on one machine); nccl (default on several)")
+                 "processes of one machine map; nccl: NCCL 2.28 or newer. Default: ipc where ranks share a GPU, else "
+                 "nccl")
       ->check(CLI::IsMember({"ipc", "nccl"}));
   app.add_option("--stage", a.stage,
                  "synthetic: the plan's costs as real waits; torch; or a library LIB.so (runtime/stage/pipec_stage.h)")
@@ -164,10 +164,6 @@ static Status checkTrace(const Arguments &a) {
 static Status checkDevice(const Arguments &a) {
   if (a.device != "cuda")
     return a.transport.empty() ? Status{} : Status::usage("--transport is for --device=cuda");
-  if (const char *implicit = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"); a.transport == "nccl" && implicit)
-    if (std::string_view(implicit) == "0")
-      return Status::usage("--transport=nccl has several communicators on a GPU, for which NCCL vouches only with "
-                           "NCCL_LAUNCH_ORDER_IMPLICIT=1; it is 0: unset it");
   if (!a.emulate.empty())
     return Status::usage("--emulate is for --device=host; on a GPU operations take their own time");
   if (!a.network.empty())
@@ -204,12 +200,9 @@ Status check(const Arguments &a) {
   return a.trace.empty() ? Status{} : checkTrace(a);
 }
 
-runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest) {
-  runtime::RunOptions options;
+runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest, runtime::RunOptions options) {
   options.steps = a.steps;
   options.stage = a.stage;
-  options.device = a.device;
-  options.transport = a.transport.empty() ? "ipc" : a.transport;
   options.pace = a.stage != runtime::kSynthetic || a.device != "host" ? runtime::Pace::Real
                  : a.emulate == "naive"                               ? runtime::Pace::Naive
                                                                       : runtime::Pace::Carry;

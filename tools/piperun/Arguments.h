@@ -53,7 +53,8 @@ void define(CLI::App &app, Arguments &arguments);
 /// Refuses arguments that contradict each other, and what this build does not have.
 Status check(const Arguments &arguments);
 
-/// What the processes of the run need to know; `longest` is the longest predicted step.
-runtime::RunOptions optionsOf(const Arguments &arguments, plan::Time longest);
+/// What the processes of the run need to know; `longest` is the longest predicted step, `options` has device, transport
+/// and network.
+runtime::RunOptions optionsOf(const Arguments &arguments, plan::Time longest, runtime::RunOptions options);
 
 } // namespace pipec::piperun

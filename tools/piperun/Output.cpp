@@ -80,6 +80,7 @@ std::string toJson(const Outcome &outcome) {
       {"emulate", nameOf(outcome.pace)},
       {"device", outcome.device},
       {"transport", outcome.transport},
+      {"communicator", outcome.communicator},
       {"stage", outcome.stage},
       {"idle_cpu", cpuShares(outcome)},
       {"pids", outcome.result.pids},

@@ -22,7 +22,7 @@ struct Outcome {
     plan::Time span = 0, makespan = 0;
   } predicted;
   runtime::Pace pace = runtime::Pace::Carry;
-  std::string device, transport, stage;
+  std::string device, transport, communicator, stage;
   int64_t asked = 0;   // steps
   bool silent = false; // another process prints
   std::vector<plan::Time> measured;

@@ -9,6 +9,7 @@
 #include "runtime/stage/MakeStage.h"
 #include "tools/piperun/Progress.h"
 #include "tools/piperun/Replanner.h"
+#include "tools/piperun/Transfers.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -60,29 +61,6 @@ Status readNetwork(const std::string &path, int32_t ranks, runtime::RunOptions &
     wrong = {path, place.line, place.column};
   options.network = std::make_shared<simulate::Scenario>(std::move(network));
   return status;
-}
-
-/// In which order transfers start, whatever a plan was proven for: NCCL keeps to the order of their issue, all else
-/// does not.
-simulate::Launch launchOf(const runtime::RunOptions &options) {
-  return options.device == "cuda" && options.transport == "nccl" ? simulate::Launch::InOrder
-                                                                 : simulate::Launch::InAnyOrder;
-}
-
-/// Refuses a plan that would stop where transfers start in the order of their issue, and was not proven for that.
-Status proveLaunchOrder(const plan::Plan &plan, const runtime::RunOptions &options) {
-  simulate::Options inOrder;
-  inOrder.launch = launchOf(options);
-  for (const plan::Variant &variant : plan.variants) {
-    simulate::Result result;
-    if (inOrder.launch != simulate::Launch::InOrder || variant.launchOrder)
-      continue;
-    if (Status status = simulate::simulate(variant, inOrder, result); !status.ok())
-      return Status::check("--transport=nccl starts transfers in the order of their issue, in which the plan stops; "
-                           "compile it with communicator: launch_order\n" +
-                           status.message);
-  }
-  return {};
 }
 
 /// As the certificates say, or under a network (up to where it cuts a link).
@@ -139,13 +117,14 @@ std::string whyKeepsCut(const Arguments &a, const plan::Plan &plan) {
     return "the run has no --checkpoint";
   if (plan.variants.front().cut.empty())
     return "the plan does not say which layers its stages hold: its spec has no layers";
-  return runtime::checkStage(a.stage, plan, true).message;
+  return runtime::checkStage(a.stage, plan, {.byLayers = true}).message;
 }
 
-Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
+/// `spread`: whether the job has several machines.
+Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &outcome) {
   Status status = load(a.plan(), *prepared.plan, prepared.hash);
   if (status.ok())
-    status = runtime::checkStage(a.stage, *prepared.plan);
+    status = runtime::checkStage(a.stage, *prepared.plan, {.onGpu = a.device == "cuda"});
   runtime::RunOptions network;
   if (status.ok())
     status = readNetwork(a.network, prepared.plan->ranks(), network, outcome.wrong);
@@ -154,21 +133,20 @@ Status prepare(const Arguments &a, Prepared &prepared, Outcome &outcome) {
   if (!status.ok())
     return status;
   network.device = a.device;
-  network.transport = a.transport;
-  prepared.options = optionsOf(a, longestStep(*prepared.plan, network, a.steps));
-  if (status = proveLaunchOrder(*prepared.plan, prepared.options); !status.ok())
+  network.transport = transportOf(a, prepared.plan->ranks(), spread);
+  if (status = checkTransfers(*prepared.plan, network); !status.ok())
     return status;
+  prepared.options = optionsOf(a, longestStep(*prepared.plan, network, a.steps), network);
   if (a.adapts())
     prepared.options.keepsCut = whyKeepsCut(a, *prepared.plan);
   if (a.cut && !prepared.options.keepsCut.empty())
     return Status::usage("--cut: " + prepared.options.keepsCut);
   for (const plan::Variant &variant : prepared.plan->variants)
     prepared.options.calls.push_back(runtime::callPoints(variant));
-  prepared.options.network = network.network;
-  prepared.options.realNetwork = network.realNetwork;
   outcome.plan = prepared.plan;
   outcome.device = a.device;
-  outcome.transport = a.device == "host" ? "sockets" : prepared.options.transport;
+  outcome.transport = prepared.options.transport;
+  outcome.communicator = communicatorOf(*prepared.plan, prepared.options);
   outcome.stage = a.stage;
   outcome.asked = a.steps;
   outcome.pace = prepared.options.pace;
@@ -203,7 +181,7 @@ Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, ru
   const bool has = runtime::hasManifest(a.checkpoint);
   if (a.resume || (restarted && has)) {
     status = runtime::readManifest(a.checkpoint, plan, resume.emplace());
-    return status.ok() && resume->ofLayers() ? runtime::checkStage(a.stage, plan, true) : status;
+    return status.ok() && resume->ofLayers() ? runtime::checkStage(a.stage, plan, {.byLayers = true}) : status;
   }
   if (!has || a.overwrite) // what is there goes once all have met
     return {};
@@ -279,11 +257,12 @@ Status readSecret(const Arguments &a, std::string &secret) {
                        "port may join");
 }
 
-Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
+Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::Environment &environment,
+                 Outcome &outcome) {
   runtime::JoinedSetup setup{
-      prepared.plan, prepared.hash, prepared.options, {}, {}, a.swapEvery, {}, modeOf(a), nullptr, {}};
-  Status status = runtime::readEnvironment([](const char *name) { return std::getenv(name); }, setup.environment);
-  if (status.ok() && setup.environment.world != prepared.plan->ranks())
+      prepared.plan, prepared.hash, prepared.options, environment, {}, a.swapEvery, {}, modeOf(a), nullptr, {}};
+  Status status;
+  if (setup.environment.world != prepared.plan->ranks())
     status = Status::usage(fmt::format("the plan is of {} ranks, {} has started {} processes", prepared.plan->ranks(),
                                        setup.environment.source, setup.environment.world));
   if (status.ok())
@@ -324,10 +303,15 @@ Status runJoined(const Arguments &a, const Prepared &prepared, Outcome &outcome)
 
 Status run(const Arguments &a, Outcome &outcome) {
   Prepared prepared;
-  Status status = prepare(a, prepared, outcome);
+  runtime::Environment environment;
+  Status status;
+  if (!a.local)
+    status = runtime::readEnvironment([](const char *name) { return std::getenv(name); }, environment);
+  if (status.ok())
+    status = prepare(a, environment.spread, prepared, outcome);
   if (!status.ok())
     return status;
-  return a.local ? runLocal(a, prepared, outcome) : runJoined(a, prepared, outcome);
+  return a.local ? runLocal(a, prepared, outcome) : runJoined(a, prepared, environment, outcome);
 }
 
 Status ask(const Arguments &a) {

@@ -83,6 +83,11 @@ std::byte *CudaDevice::allocate(plan::Bytes bytes) {
              : nullptr;
 }
 
+plan::Bytes CudaDevice::room() {
+  size_t free = 0, total = 0;
+  return !started && cuda(&C::cuMemGetInfo_v2, &free, &total) ? plan::Bytes(free) : 0;
+}
+
 void *CudaDevice::allocateOnHost(size_t bytes) {
   void *memory = nullptr;
   return cuda(&C::cuMemHostAlloc, &memory, std::max<size_t>(bytes, 1), gpu::kHostPortable) ? memory : nullptr;

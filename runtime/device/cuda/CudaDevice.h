@@ -36,6 +36,7 @@ public:
   void issued(QueueId queue, bool awaited) override;
   void *stream(QueueId queue) override { return on(queue); }
   std::byte *allocate(plan::Bytes bytes) override;
+  plan::Bytes room() override;
   void read(Slot from, std::byte *to) override;
   void write(Slot to, const std::byte *from) override;
 

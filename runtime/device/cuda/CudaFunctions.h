@@ -59,6 +59,7 @@ inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersio
   X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                  \
   X(cuCtxSetCurrent, (CUcontext context))                                                                              \
   X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                          \
+  X(cuMemGetInfo_v2, (size_t *free, size_t *total))                                                                    \
   X(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                                               \
   X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                                     \
   X(cuMemFreeHost, (void *memory))                                                                                     \

@@ -1,6 +1,8 @@
 // dlopen and dlsym, and the trial in a process of its own.
 #include "runtime/stage/library/Library.h"
 
+#include "runtime/stage/library/VersionOne.h"
+
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -18,9 +20,9 @@ using plan::Kind;
 namespace {
 
 /// Sets `function` to what `name` is in the library; false if it has no such function.
-template <typename F> bool find(void *handle, const char *name, F *&function) {
-  function = reinterpret_cast<F *>(dlsym(handle, name));
-  return function != nullptr;
+template <typename F> bool find(void *handle, const char *name, std::function<F> &function) {
+  function = reinterpret_cast<F *>(dlsym(handle, name)); // null: empty
+  return bool(function);
 }
 
 constexpr const char *kSaveLayer = "pipec_stage_save_layer", *kLoadLayer = "pipec_stage_load_layer";
@@ -36,7 +38,7 @@ bool uses(const plan::Plan &plan, Kind kind) {
 
 } // namespace
 
-Status openLibrary(const std::string &path, const plan::Plan &plan, Library &library) {
+Status openLibrary(const std::string &path, const plan::Plan &plan, const LibraryUse &use, Library &library) {
   // dlopen searches for a name without a slash in places that nobody named.
   std::string place = path.find('/') == std::string::npos ? "./" + path : path;
   std::error_code error;
@@ -49,13 +51,14 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
 
   if (!find(handle, "pipec_stage_version", f.version))
     return Status::input(path + ": is not a stage library, it has no pipec_stage_version (see pipec_stage.h)");
-  if (uint32_t version = f.version(); version != PIPEC_STAGE_VERSION)
-    return Status::input(
-        fmt::format("{}: is built for version {} of pipec_stage.h, expected version {}; build it again "
-                    "with the header of this piperun",
-                    path, version, PIPEC_STAGE_VERSION));
+  const uint32_t version = f.version();
+  if (const bool first = version == kVersionOne; version != PIPEC_STAGE_VERSION && (!first || use.onGpu))
+    return Status::input(fmt::format("{}: is built for version {} of pipec_stage.h, expected version {}{}; build it "
+                                     "again with the header of this piperun",
+                                     path, version, PIPEC_STAGE_VERSION,
+                                     use.onGpu ? " with --device=cuda" : fmt::format(" or {}", kVersionOne)));
   const char *missing = nullptr;
-  auto need = [&](const char *name, auto *&function) {
+  auto need = [&](const char *name, auto &function) {
     if (!find(handle, name, function) && !missing)
       missing = name;
   };
@@ -71,8 +74,10 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
   find(handle, "pipec_stage_forward_backward", f.forwardBackward);
   find(handle, "pipec_stage_gradient_norm", f.gradientNorm);
   find(handle, "pipec_stage_set_global_norm", f.setGlobalNorm);
-  find(handle, kSaveLayer, f.saveLayer);
-  find(handle, kLoadLayer, f.loadLayer);
+  if (version != kVersionOne) {
+    find(handle, kSaveLayer, f.saveLayer);
+    find(handle, kLoadLayer, f.loadLayer);
+  }
   if (!f.saveLayer != !f.loadLayer)
     return Status::input(fmt::format("{}: the stage library has {} and no {}, expected both or neither", path,
                                      f.saveLayer ? kSaveLayer : kLoadLayer, f.saveLayer ? kLoadLayer : kSaveLayer));
@@ -83,22 +88,24 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, Library &lib
     return Status::input(
         fmt::format("{}: the stage library has no {}, and the plan has {} operations", path, row.call, row.name));
   }
-  library = f;
+  if (use.byLayers && !f.saveLayer)
+    return Status::input(
+        fmt::format("{}: the stage library has no {}, which a new cut of the layers needs", path, kSaveLayer));
+  if (version == kVersionOne)
+    adaptVersionOne(f);
+  library = std::move(f);
   return {};
 }
 
 namespace {
 
-[[noreturn]] void tryAndTell(const std::string &path, const plan::Plan &plan, bool byLayers, int pipe) {
+[[noreturn]] void tryAndTell(const std::string &path, const plan::Plan &plan, const LibraryUse &use, int pipe) {
   if (int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0)
     dup2(nowhere, STDOUT_FILENO); // what it prints when it is loaded, it prints again when it is meant
   Library library;
   Status status;
   try {
-    status = openLibrary(path, plan, library);
-    if (status.ok() && byLayers && !library.saveLayer)
-      status = Status::input(
-          fmt::format("{}: the stage library has no {}, which a new cut of the layers needs", path, kSaveLayer));
+    status = openLibrary(path, plan, use, library);
   } catch (const std::exception &error) {
     status = Status::input(fmt::format("{}: cannot be loaded as a stage library: {}", path, error.what()));
   }
@@ -109,14 +116,14 @@ namespace {
 
 } // namespace
 
-Status tryLibrary(const std::string &path, const plan::Plan &plan, bool byLayers) {
+Status tryLibrary(const std::string &path, const plan::Plan &plan, const LibraryUse &use) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Status::run(fmt::format("{}: cannot be tried: {}", path, std::strerror(errno)));
   pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    tryAndTell(path, plan, byLayers, ends[1]);
+    tryAndTell(path, plan, use, ends[1]);
   }
   close(ends[1]);
   std::string word;

@@ -24,7 +24,7 @@ std::string textOf(PipecError &error, int code) {
 }
 
 /// Calls into the library; its message if that fails, else nothing. No exception of a C++ library gets past here.
-template <typename F, typename... Arguments> std::string call(F *function, Arguments... arguments) {
+template <typename F, typename... Arguments> std::string call(const F &function, Arguments... arguments) {
   PipecError error{};
   try {
     int code = function(arguments..., &error);
@@ -83,7 +83,7 @@ PipecCall LibraryObject::callOf(const Label &label, Slot in, Slot out, void *str
 
 // A plan that was loaded later may need a function that the library was not checked for.
 std::string LibraryObject::run(const Label &label, Slot in, Slot out, void *stream) {
-  Library::Call *function = library.calls[size_t(label.operation->kind)];
+  const Library::Call &function = library.calls[size_t(label.operation->kind)];
   if (!function)
     return fmt::format("the stage library has no function for {}", plan::name(label.operation->kind));
   const PipecCall what = callOf(label, in, out, stream);

@@ -21,7 +21,7 @@ public:
 
   /// `stream`: CUDA's, on which the slots are valid; null on the host.
   std::string run(const Label &label, Slot in, Slot out, void *stream);
-  bool runsPairs() const { return library.forwardBackward != nullptr; }
+  bool runsPairs() const { return bool(library.forwardBackward); }
   std::string runPair(const PipecCall &forward, const PipecCall &backward);
   /// Where the library has no such function, nothing happens.
   std::string gradientNorm(const Label &label, Slot number, void *stream);
@@ -30,7 +30,7 @@ public:
 
   Status save(const std::string &path, int64_t steps);
   Status load(const std::string &path, int64_t steps);
-  bool savesLayers() const { return library.saveLayer != nullptr; }
+  bool savesLayers() const { return bool(library.saveLayer); }
   Status saveLayer(int32_t layer, const std::string &path, int64_t steps);
   Status loadLayer(int32_t layer, const std::string &path, int64_t steps);
   StageMemory memory() const;

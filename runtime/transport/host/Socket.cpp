@@ -1,5 +1,7 @@
 #include "runtime/transport/host/Socket.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -22,6 +24,28 @@ void prepareSocket(tcp::socket &socket) {
   set(TCP_KEEPCNT, kSilence);
   set(TCP_USER_TIMEOUT, 1000 * kSilence);
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
+}
+
+std::string interfaceOf(const asio::ip::address &address) {
+  ifaddrs *all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return "";
+  std::string found;
+  for (const ifaddrs *each = all; each && found.empty(); each = each->ifa_next) {
+    char text[INET6_ADDRSTRLEN] = "";
+    const int family = each->ifa_addr ? each->ifa_addr->sa_family : AF_UNSPEC;
+    if (family == AF_INET)
+      inet_ntop(family, &reinterpret_cast<const sockaddr_in *>(each->ifa_addr)->sin_addr, text, sizeof text);
+    else if (family == AF_INET6)
+      inet_ntop(family, &reinterpret_cast<const sockaddr_in6 *>(each->ifa_addr)->sin6_addr, text, sizeof text);
+    std::error_code error;
+    const asio::ip::address own = asio::ip::make_address(text, error);
+    if (!error &&
+        (own == address || (address.is_v6() && own.is_v6() && own.to_v6().to_bytes() == address.to_v6().to_bytes())))
+      found = each->ifa_name;
+  }
+  freeifaddrs(all);
+  return found;
 }
 
 void muteSocket(tcp::socket &socket) {

@@ -12,6 +12,9 @@ inline constexpr int kSilence = 3;
 /// network has been silent for kSilence.
 void prepareSocket(asio::ip::tcp::socket &socket);
 
+/// The name of the network interface that has this address; empty if none has.
+std::string interfaceOf(const asio::ip::address &address);
+
 /// Drops all that comes from now on, acknowledgements included. To both ends it looks as if the network had gone
 /// silent.
 void muteSocket(asio::ip::tcp::socket &socket);

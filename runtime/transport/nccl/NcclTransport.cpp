@@ -21,11 +21,13 @@ NcclTransport::NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &d
     }
 }
 
-Status NcclTransport::open() {
+Status NcclTransport::open(const std::string &network) {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  if (!network.empty())
+    setenv("NCCL_SOCKET_IFNAME", ("=" + network).c_str(), 0); // exactly this one
   const std::string needed = versionText(kNcclNeeded);
   auto wrong = [&](const std::string &what) {
-    return Status::run(fmt::format("rank {}: --transport=nccl: {}", rank, what));
+    return Status::run(fmt::format("rank {}: --transport=nccl: {}; --transport=ipc does without", rank, what));
   };
   const Status status = openLibrary("libnccl.so.2", needed.c_str(),
                                     {
@@ -78,6 +80,11 @@ nlohmann::json NcclTransport::offer(const Regions &) {
 // Communicators are made in one order everywhere, and none waits for its making here.
 Status NcclTransport::accept(const nlohmann::json &offers, Regions &) {
   constexpr int kMost = 4; // of a GPU's blocks, for a communicator
+  // A kernel that waits for its peer holds its blocks; one is left for the computation.
+  if (device.processors() <= int(joined.size()))
+    return Status::run(fmt::format("rank {}: the plan needs {} communicators, each of which may hold a multiprocessor "
+                                   "while it waits; the GPU has {}; --transport=ipc holds none",
+                                   rank, joined.size(), device.processors()));
   const int most = std::clamp(device.processors() / 2 / std::max(int(joined.size()), 1), 1, kMost);
   for (Joined &each : joined) {
     const auto &ids = offers.at(size_t(each.of->ranks.front())).at("ids");

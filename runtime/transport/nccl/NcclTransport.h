@@ -16,8 +16,9 @@ public:
   /// All outlive the transport.
   NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure);
 
-  /// Code::Run, in one line: no NCCL, one that is too old or lacks a function.
-  Status open();
+  /// `network`: the interface that NCCL's own connections keep to, since they are not authenticated; unless
+  /// NCCL_SOCKET_IFNAME says another. Code::Run, in one line: no NCCL, one that is too old or lacks a function.
+  Status open(const std::string &network);
 
   nlohmann::json offer(const Regions &received) override;
   Status accept(const nlohmann::json &offers, Regions &landings) override;

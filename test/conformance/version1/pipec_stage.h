@@ -1,0 +1,149 @@
+/* pipec's stages as a shared library of your own: what `piperun PLAN --stage=./mine.so` calls to compute.
+ *
+ * C99, self-contained: copy it or include it. Define the functions at the end, build a shared library, done:
+ *     cc -O2 -fPIC -shared -I<pipec> mine.c -o mine.so
+ * specs/stages/mlp is a complete example.
+ *
+ * Object.    One object in each process holds all stages of its rank. A process may make several, one after the other.
+ * Shapes.    A microbatch's activation crosses from stage s to stage s + 1, and its gradient back, as so many bytes as
+ *            the plan says (`tensors: boundary`): contiguous, the layout is yours, both sides are you.
+ * Ownership. Weights, activations and weight contexts are yours. `input` and `output` are the runtime's buffers, valid
+ *            during the call only, aligned to 64 bytes; read input, fill output, never write input nor keep either.
+ *            Where the neighbour stage is on the same rank, or there is none, they are NULL with 0 bytes: keep the data
+ *            for the neighbour yourself.
+ * Order.     What a call needs has been computed; apart from that calls of different stages, kinds and microbatches mix
+ *            as the plan says. pipec's own schedules call each kind of a stage in the order of microbatches, so that
+ *            sums come out bit for bit the same under all of them; only looped-bfs and slices go back in the opposite
+ *            order, and an order file may do as it likes. A rank ends one step (optimizer_step of each stage) before
+ *            it begins the next. The two of an overlapped pair (`costs: overlapped`) come in one call where you define
+ *            pipec_stage_forward_backward, else one after the other, the forward first. A swap of schedules between two
+ *            steps changes the order, and the number and size of microbatches where variants differ in them, nothing
+ *            else.
+ * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
+ *            like.
+ * Time.      A call returns when its work is done: its time is the instruction's.
+ * Errors.    0 is success. Anything else ends the run on all ranks (exit code 4) with error->message, which should say
+ *            what went wrong in one line. Do not exit, and let no C++ exception out.
+ * Versions.  PIPEC_STAGE_VERSION changes when a library written for another one would no longer do; a library of
+ *            another version is refused.
+ */
+#ifndef PIPEC_STAGE_H
+#define PIPEC_STAGE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PIPEC_STAGE_VERSION 1
+
+/* Yours: define struct PipecStage as you need it. */
+typedef struct PipecStage PipecStage;
+
+/* One line, ended by 0. */
+typedef struct PipecError {
+  char message[512];
+} PipecError;
+
+/* What the plan knows of one stage. Times in picoseconds, of one microbatch; 0 where the plan has no such work. Sizes
+ * in bytes, the largest of all variants. */
+typedef struct PipecStageFacts {
+  int32_t stage;            /* 0 .. stages - 1 */
+  int64_t input_bytes;      /* from another rank, of one microbatch; 0: none, or from a stage on this rank */
+  int64_t output_bytes;     /* to another rank */
+  int64_t activation_bytes; /* what the plan counts for a microbatch between forward and backward */
+  int64_t context_bytes;    /* and until backward_weight */
+  int64_t forward_time;
+  int64_t backward_input_time;
+  int64_t backward_weight_time;
+  int64_t backward_time;
+  int64_t optimizer_time; /* of a step */
+} PipecStageFacts;
+
+typedef struct PipecSetup {
+  int32_t rank;               /* place in the pipeline, from 0 */
+  int32_t ranks;              /* of the pipeline */
+  int32_t world_rank;         /* of the process, from 0 */
+  int32_t world;              /* all processes; equal to ranks without data parallelism */
+  int32_t stages;             /* of the whole pipeline */
+  int32_t own_count;          /* stages on this rank */
+  const PipecStageFacts *own; /* these, ascending */
+  int64_t microbatches;       /* of a step; the most of all variants */
+  const char *provider;       /* the spec's `provider:` as JSON text; "null" without one */
+} PipecSetup;
+
+/* One piece of work: of one stage, microbatch (from 0, in its step) and step (from 0). */
+typedef struct PipecCall {
+  int32_t stage;
+  int64_t microbatch;
+  int64_t step;
+  const void *input; /* forward: the activation from stage - 1; backward: the gradient from stage + 1 */
+  int64_t input_bytes;
+  void *output; /* forward: the activation for stage + 1; backward: the gradient for stage - 1 */
+  int64_t output_bytes;
+} PipecCall;
+
+typedef struct PipecMemory {
+  int64_t fixed; /* bytes of weights, gradients, optimizer state */
+  int64_t live;  /* of activations and weight contexts, now */
+  int64_t peak;  /* the most that live has been */
+} PipecMemory;
+
+#if defined(__GNUC__)
+#define PIPEC_STAGE_EXPORT __attribute__((visibility("default")))
+#else
+#define PIPEC_STAGE_EXPORT
+#endif
+
+/* return PIPEC_STAGE_VERSION; */
+PIPEC_STAGE_EXPORT uint32_t pipec_stage_version(void);
+
+/* Makes the object, weights included; `setup` and what it points to last during the call only. Ranks must agree on
+ * everything without talking to each other: derive seeds from provider values and stage, never from rank or time. */
+PIPEC_STAGE_EXPORT int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *error);
+
+/* At the end of a run that ended well. After a failure the process just ends. */
+PIPEC_STAGE_EXPORT void pipec_stage_destroy(PipecStage *stage);
+
+PIPEC_STAGE_EXPORT int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *error);
+
+/* Plans with a split backward (B and W) call the first two, plans with a fused one the third; leave out what your plans
+ * do not use. backward_input computes the gradient of the stage's input and ends the activation; backward_weight adds
+ * to the gradient of the weights and ends the context (its call has no input and no output); backward does both. */
+PIPEC_STAGE_EXPORT int pipec_stage_backward_input(PipecStage *stage, const PipecCall *call, PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_backward_weight(PipecStage *stage, const PipecCall *call, PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error);
+
+/* May be left out: a forward and a backward of another microbatch or stage at once, as a plan with overlapped pairs has
+ * them. Neither needs what the other makes. Both inputs are there and both outputs are free when it begins, and both
+ * outputs are due when it returns; its time is the pair's. */
+PIPEC_STAGE_EXPORT int pipec_stage_forward_backward(PipecStage *stage, const PipecCall *forward,
+                                                    const PipecCall *backward, PipecError *error);
+
+/* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping
+ * by the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
+ * stages and before their optimizer_step. gradient_norm: the sum of the squares of all gradients that this object
+ * holds; without it 0. set_global_norm: the sum of what all ranks said, the same on all, added up in the order of
+ * ranks. While they run the process hears nobody, so they should not take long. */
+PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, int64_t step, double *squares, PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, int64_t step, double squares, PipecError *error);
+
+/* Once a stage and step, after its last backward: updates the weights, sets the gradients to zero. No input, no output,
+ * microbatch 0. */
+PIPEC_STAGE_EXPORT int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error);
+
+/* Between steps: writes to a new file at `path` whatever training needs to go on after `steps` steps, of this rank's
+ * stages; the runtime makes the file durable and renames it. load is the opposite, before the first step: refuse a file
+ * that is not of `steps` steps or not of these stages. */
+PIPEC_STAGE_EXPORT int pipec_stage_save(PipecStage *stage, const char *path, int64_t steps, PipecError *error);
+PIPEC_STAGE_EXPORT int pipec_stage_load(PipecStage *stage, const char *path, int64_t steps, PipecError *error);
+
+/* Between steps: what the object holds. */
+PIPEC_STAGE_EXPORT void pipec_stage_memory(const PipecStage *stage, PipecMemory *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
