@@ -22,6 +22,9 @@ public:
 
   /// Time per step where so many follow each other from the network's beginning on, without the first; at least two.
   Time stepTime(size_t candidate, const simulate::Scenario &network, int64_t steps) const;
+  /// Time of a step behind one on the network `before`. `then`, whose links do not repeat, holds from when the first
+  /// rank begins it.
+  Time nextStep(size_t candidate, const simulate::Scenario &before, const simulate::Scenario &then) const;
   /// How much longer a step of one and then a step of the other, which takes `alone`, take for the swap between them.
   Time swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const;
 
