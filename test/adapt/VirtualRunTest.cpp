@@ -149,15 +149,16 @@ TEST(Virtual, EstimatesAndPredictionsAreRightWhereNothingChanges) {
   EXPECT_NEAR(double(last.predicted[last.to]), double(course.steps.back()), 0.01 * double(course.steps.back()));
 }
 
-/// Plans that are made in a run come two seconds after they were begun; of too many those that came first go, and
-/// neither those of the run's own plan nor the one that runs.
+/// Plans are made anew when the network changes, and now and then; of too many those that came first go, and neither
+/// those of the run's own plan nor the one that runs.
 TEST(Virtual, PlansComeAndTheOldestGo) {
   const std::vector<const plan::Variant *> own = test::candidatesOf(test::threeVariants());
   std::vector<Time> begun;
   std::vector<size_t> present;
   adapt::Replanner replanner;
-  replanner.every = 10 * kStep;
+  replanner.every = 20 * kStep;
   replanner.takes = kStep / 2;
+  const Time quiet = 7 * kStep, loaded = 5 * kStep;
   replanner.plan = [&](Time at, const adapt::Estimator &estimates, const std::vector<const plan::Variant *> &now) {
     begun.push_back(at);
     present.push_back(now.size());
@@ -168,11 +169,17 @@ TEST(Virtual, PlansComeAndTheOldestGo) {
   adapt::Course course;
   std::vector<adapt::Decision> decisions;
   ASSERT_TRUE(
-      adapt::adaptive(own, alternating(7 * kStep, 5 * kStep, kGB / 2), 80, course, decisions, nullptr, &replanner)
-          .ok());
-  ASSERT_GE(begun.size(), 5u);
-  for (size_t i = 0; i != begun.size(); ++i)
-    EXPECT_GE(begun[i], Time(i + 1) * replanner.every);
+      adapt::adaptive(own, alternating(quiet, loaded, kGB / 2), 80, course, decisions, nullptr, &replanner).ok());
+  ASSERT_GE(begun.size(), 10u);
+  EXPECT_LE(begun[0], 2 * kStep); // as soon as there are estimates
+  for (size_t i = 1; i != begun.size(); ++i) {
+    EXPECT_GE(begun[i], begun[i - 1] + replanner.takes);
+    EXPECT_LE(begun[i], begun[i - 1] + replanner.every);
+  }
+  for (Time change = quiet; change < begun.back() - 2 * kStep; change += quiet + loaded) {
+    const auto next = std::lower_bound(begun.begin(), begun.end(), change);
+    EXPECT_LE(*next, change + 2 * kStep); // it has slowed down in the step before
+  }
   EXPECT_EQ(present[0], 3u);
   EXPECT_EQ(present[1], 7u);
   EXPECT_EQ(present.back(), adapt::kMostCandidates);

@@ -26,12 +26,14 @@ class VirtualTest(ToolTest):
         at = 0
         for taken in run["step_ms"]:
             at += taken
-            if 4000 < at < 12000:
+            if 4000 < at < 6000:
                 self.assertAlmostEqual(taken, groups["span_ms"], delta=8)
-            elif at > 13000:
+            elif at > 7000:
                 self.assertLess(taken, 1.05 * own["span_ms"])
         self.assertGreater(at, 15000)
-        self.assertEqual([each["loaded"] for each in run["replans"]], ["slack 1-3-1"] + [None] * (len(run["replans"]) - 1))
+        # Before the link becomes slow there is nothing to gain, nor once the plan is there.
+        self.assertEqual([each["loaded"] for each in run["replans"]], [None, "slack 1-3-1"] + [None] * (len(run["replans"]) - 2))
+        self.assertLess(run["replans"][1]["at_ms"], 5000)
 
     def test_each_network_gets_its_plan_once(self):
         # One link after the other is slow for ten seconds, twice.
