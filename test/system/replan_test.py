@@ -6,6 +6,7 @@ import time
 import unittest
 
 from support import BIN, HANG, INPUT, OK, SPECS, ControlledTest, ToolTest, until
+from timing import judge
 
 SPEC = SPECS / "replan.yaml"
 SLOWS_DOWN = SPECS / "networks" / "slows-down.json"
@@ -111,6 +112,22 @@ class BesideARunTest(ControlledTest):
         launcher, control = self.start("--network", self.network(), "--replan", SPEC, plan=plan)
         until(lambda: self.status(control)["adapt"]["replans"] == 1, "a plan")
         self.end(launcher, control)
+
+    def test_within_ten_seconds_a_run_is_near_what_was_compiled_for_the_network(self):
+        slow = "[{from: 1, to: 2, bandwidth: 200MB/s}, {from: 2, to: 1, bandwidth: 200MB/s}]"
+        own = self.report(SPEC, schedule="{name: slack, per_link: [1, 3, 1]}", variants="[{}]", costs__links=slow,
+                          memory__limit="610MB")["span_ms"]  # in six microbatches
+        launcher, control = self.start("--network", SLOWS_DOWN, "--replan", SPEC)
+        until(lambda: self.status(control)["running"] == "slack 1-3-1", "a run of the plan that is made anew")
+        step = self.status(control)["step"]
+        until(lambda: self.status(control)["step"] > step + 30, "thirty steps of it")
+        run, _ = self.end(launcher, control)
+        ran, made = run["adapt"]["ran"], run["adapt"]["candidates"].index("slack 1-3-1")
+        self.assertEqual((ran.index(made) > 0, run["lost_steps"]), (True, 0))
+        judge(self, "from when a link slows to a plan made for it, of 10 s", sum(run["step_ms"][:ran.index(made)]) / 1e4 - 0.3, 1)
+        steps = sorted(taken for taken, each, before in zip(run["step_ms"][1:], ran[1:], ran) if each == before == made)
+        judge(self, f"its step, median {steps[len(steps) // 2]:.1f} ms, over what was compiled for the network",
+              steps[len(steps) // 2] / own - 1, 0.05)
 
     def test_killed_it_is_missed_by_nobody(self):
         launcher, control = self.start("--network", self.network(), "--adapt")
