@@ -32,9 +32,7 @@ void Decider::choose(std::vector<const plan::Variant *> candidates, size_t runni
     policies.push_back({std::move(each), begins, {}});
   }
   leader = before = running; // stays
-  lives.clear();
-  regime = running;
-  age = 0;
+  regimes = Regimes(running);
 }
 
 /// Of a candidate that is not walked: what it took when it last was, against the one that runs.
@@ -156,24 +154,6 @@ void Decider::score(const Hindsight &seen, const simulate::Scenario &network) {
   }
 }
 
-/// The mean remaining life of regimes of this age; of the first ones, as long as they have lasted, and a while.
-int64_t Decider::expectedDwell(size_t best) {
-  constexpr int64_t kAtFirst = 16;
-  if (best != regime) {
-    lives.push_back(age);
-    regime = best;
-    age = 0;
-  }
-  ++age;
-  int64_t sum = 0, count = 0;
-  for (const int64_t life : lives)
-    if (life > age) {
-      sum += life - age;
-      ++count;
-    }
-  return count == 0 ? std::max(age, kAtFirst) : std::max<int64_t>(sum / count, 1);
-}
-
 Decision Decider::decide(const StepReport &report) {
   const size_t current = report.candidate;
   estimator.take(report);
@@ -187,7 +167,7 @@ Decision Decider::decide(const StepReport &report) {
   score(seen, network);
   ahead += seen.step[0] - seen.step[current] - (before == current ? 0 : swapCost(before, current, seen, network));
   before = current;
-  const int64_t dwell = expectedDwell(leastOf(seen.step));
+  const int64_t dwell = regimes.expect(leastOf(seen.step));
 
   const Time step = seen.step[current];
   for (size_t p = 0; p != policies.size(); ++p)
@@ -202,7 +182,7 @@ Decision Decider::decide(const StepReport &report) {
   if (gain <= step / kTaken)
     return decision;
   const Time cost = swapCost(current, wanted, seen, network);
-  if (__int128(gain) * dwell <= cost)
+  if (!pays(gain, dwell, cost))
     return decision;
   decision.to = wanted;
   decision.why =

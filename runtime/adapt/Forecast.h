@@ -17,8 +17,11 @@ public:
   size_t count() const { return candidates.size(); }
   /// How many instructions a step of a candidate has, on all ranks: what walking it costs.
   int64_t size(size_t candidate) const { return sizes[candidate]; }
-  /// As compiled.
-  Time span(size_t candidate) const { return candidates[candidate]->certificate.span; }
+  /// Of a step, as compiled; where that was not worked out, of the first, which is proven.
+  Time span(size_t candidate) const {
+    const plan::Certificate &own = candidates[candidate]->certificate;
+    return own.span > 0 ? own.span : own.makespan;
+  }
 
   /// Time per step where so many follow each other from the network's beginning on, without the first; at least two.
   Time stepTime(size_t candidate, const simulate::Scenario &network, int64_t steps) const;
