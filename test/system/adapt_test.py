@@ -7,9 +7,10 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
-from support import BIN, HANG, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ControlledTest, ToolTest, tool, until
+from support import BIN, HANG, INPUT, OK, PATIENCE, RUN, SOAK, SOURCE, SPECS, USAGE, ControlledTest, ToolTest, tool, until
 from timing import judge
 
 # Larger k hide transfers that are slow.
@@ -121,11 +122,14 @@ class AdaptTest(ControlledTest):
         self.end(launcher, control)
 
     def test_a_rank_killed_among_decisions_ends_all(self):
-        launcher, control, pids = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=profile")
+        deadline = 5 if SOAK else PATIENCE
+        launcher, control, pids = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=profile",
+                                             "--deadline", deadline)
         until(lambda: self.status(control)["step"] > (205 if SOAK else 5), "some steps, a decision each")
-        victim = random.randrange(4)
+        victim, killed = random.randrange(4), time.monotonic()
         os.kill(pids[victim], signal.SIGKILL)
         _, messages = launcher.communicate(timeout=HANG)
+        judge(self, "the end of a run behind that of a rank, of a deadline of 5 s and 2 s more", (time.monotonic() - killed) / 7, 1)
         self.assertEqual(launcher.returncode, RUN, messages)
         self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
         self.nobody_is_left(pids.values())

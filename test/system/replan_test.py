@@ -1,5 +1,6 @@
 """Planning anew beside runs, and in virtual time: what is found for a network that has changed."""
 import json
+import os
 import signal
 import subprocess
 import time
@@ -128,6 +129,16 @@ class BesideARunTest(ControlledTest):
         steps = sorted(taken for taken, each, before in zip(run["step_ms"][1:], ran[1:], ran) if each == before == made)
         judge(self, f"its step, median {steps[len(steps) // 2]:.1f} ms, over what was compiled for the network",
               steps[len(steps) // 2] / own - 1, 0.05)
+
+    def test_a_plan_that_the_run_does_not_get_is_a_line(self):
+        launcher, control = self.start("--network", self.network(), "--adapt")
+        self.measured(control)
+        done = self.pipec("replan", SPEC, "--control", control, "--json", "--once", env={**os.environ, "TMPDIR": str(self.folder / "none")})
+        self.assertIn("pipec replan: slack 1-3-1 was not loaded: no folder for a plan", done.stderr)
+        self.assertIsNone(json.loads(done.stdout)["loaded"])
+        self.assertEqual(len(self.status(control)["adapt"]["candidates"]), 2)
+        self.assertEqual(self.replan(control)["loaded"], "slack 1-3-1")  # the next time
+        self.end(launcher, control)
 
     def test_killed_it_is_missed_by_nobody(self):
         launcher, control = self.start("--network", self.network(), "--adapt")
