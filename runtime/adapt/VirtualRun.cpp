@@ -1,8 +1,8 @@
 #include "runtime/adapt/VirtualRun.h"
 
+#include "runtime/adapt/Changes.h"
 #include "runtime/adapt/Measured.h"
 #include "runtime/adapt/Profiler.h"
-#include "runtime/adapt/Rounds.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/simulate/SteppedRun.h"
 

@@ -2,7 +2,7 @@
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
 #include "compiler/replan/Round.h"
-#include "runtime/adapt/Rounds.h"
+#include "runtime/adapt/Changes.h"
 #include "runtime/device/Clock.h"
 #include "runtime/launch/Control.h"
 #include "runtime/launch/Prepare.h"

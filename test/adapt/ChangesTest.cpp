@@ -1,5 +1,5 @@
 // When planning anew is due.
-#include "runtime/adapt/Rounds.h"
+#include "runtime/adapt/Changes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/adapt/Rounds.h"
+#include "runtime/adapt/Changes.h"
 
 #include <algorithm>
 #include <cstdlib>
