@@ -35,6 +35,9 @@ public:
       return permitted(0) == step + 1 && permitted(1) == step + 1;
     });
   }
+  /// All ranks say that they need the step again when they answer, as they do that are a little behind.
+  bool asksAgain = false;
+
   /// Steps are needed one after the other until something holds.
   bool needUntil(plan::Time each, const std::function<bool()> &holds) {
     while (!holds() && step < kSteps)
@@ -60,6 +63,8 @@ private:
                          {"round", round},
                          {"samples", packSamples({sample})},
                          {"steps", std::vector<int64_t>()}});
+    if (asksAgain)
+      say(size_t(rank), {{"type", "progress"}, {"step", step - 1}, {"needs", step}});
   }
   std::array<int64_t, 2> answered{};
 };
@@ -76,6 +81,18 @@ TEST(Adaptation, ChoosesWhatIsShorterOnTheNetworkThatWasMeasured) {
   EXPECT_EQ(p.adapt().at("estimates").at("links").size(), 2u);
   EXPECT_EQ(p.controller->status().at("running"), "variant 1 (second)");
   EXPECT_EQ(p.last(1, "decision").at("to"), "variant 1 (second)");
+}
+
+// Ranks come to a step one after the other: those that ask while it is being decided wait for that too.
+TEST(Adaptation, WhoAsksMeanwhileGetsNoPermitBeforeTheDecision) {
+  Adapting p(Adaptation::Mode::On);
+  p.asksAgain = true;
+  p.meet();
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+       p.adapt().at("switches") == 0 && std::chrono::steady_clock::now() < end;)
+    ASSERT_TRUE(p.need(++p.step, kSlow));
+  EXPECT_EQ(p.adapt().at("switches"), 1);
+  EXPECT_LT(p.step, 1000);
 }
 
 TEST(Adaptation, ObservingSwapsNothing) {
