@@ -32,9 +32,7 @@ void Decider::choose(std::vector<const plan::Variant *> candidates, size_t runni
     policies.push_back({std::move(each), begins, {}});
   }
   leader = before = running; // stays
-  lives.clear();
-  regime = running;
-  age = 0;
+  regimes = Regimes(running);
 }
 
 /// Of a candidate that is not walked: what it took when it last was, against the one that runs.
@@ -47,10 +45,9 @@ Time Decider::lastKnown(size_t candidate, size_t current, Time now) const {
 /// runs and with the shortest. Where it does not suffice for all, some are left as they last were.
 Hindsight Decider::look(const StepReport &report) {
   const size_t count = forecast.count(), current = report.candidate;
-  const Time length = report.slices.empty() ? 0 : report.slices.back().end - report.slices.front().begin;
   const simulate::Scenario during = estimator.during(report), late = estimator.lately(report, kSlices / 2),
                            latest = estimator.lately(report, 1);
-  std::optional<simulate::Scenario> expected = phase.expected(length);
+  std::optional<simulate::Scenario> expected = phase.expected();
   if (expected) {
     expected->links.insert(latest.links.begin(), latest.links.end()); // of which nothing was measured then
     expected->slow = latest.slow;
@@ -59,8 +56,9 @@ Hindsight Decider::look(const StepReport &report) {
   for (size_t c = 0; c != count; ++c)
     all += forecast.size(c);
   const int64_t steps = std::clamp<int64_t>(kBudget / ((expected ? 4 : 3) * all), 2, 4);
-  const auto walk = [&](size_t c, const simulate::Scenario &network, int64_t most) {
-    return Time(__int128(forecast.stepTime(c, network, most)) * corrections[c] / kOne);
+  const auto corrected = [&](size_t c, Time time) { return Time(__int128(time) * corrections[c] / kOne); };
+  const auto walk = [&](size_t c, const simulate::Scenario &network) {
+    return corrected(c, forecast.stepTime(c, network, steps));
   };
 
   // First the one that runs, then those that took least when they were last seen, one by turns among the first.
@@ -86,7 +84,7 @@ Hindsight Decider::look(const StepReport &report) {
   for (const size_t c : order) {
     const int64_t cost = steps * forecast.size(c);
     const bool fits = walked < 2 || spent + cost <= kBudget / 2;
-    seen.step[c] = fits ? walk(c, during, steps) : lastKnown(c, current, seen.step[current]);
+    seen.step[c] = fits ? walk(c, during) : lastKnown(c, current, seen.step[current]);
     spent += fits ? cost : 0;
     walked += fits;
   }
@@ -109,10 +107,10 @@ Hindsight Decider::look(const StepReport &report) {
         seen.phase[c] = scaled(seen.phase);
       continue;
     }
-    seen.late[c] = walk(c, late, steps);
-    seen.latest[c] = walk(c, latest, steps);
+    seen.late[c] = walk(c, late);
+    seen.latest[c] = walk(c, latest);
     if (expected)
-      seen.phase[c] = walk(c, *expected, 2);
+      seen.phase[c] = corrected(c, forecast.nextStep(c, latest, *expected));
     spent += cost;
     ++walked;
   }
@@ -156,24 +154,6 @@ void Decider::score(const Hindsight &seen, const simulate::Scenario &network) {
   }
 }
 
-/// The mean remaining life of regimes of this age; of the first ones, as long as they have lasted, and a while.
-int64_t Decider::expectedDwell(size_t best) {
-  constexpr int64_t kAtFirst = 16;
-  if (best != regime) {
-    lives.push_back(age);
-    regime = best;
-    age = 0;
-  }
-  ++age;
-  int64_t sum = 0, count = 0;
-  for (const int64_t life : lives)
-    if (life > age) {
-      sum += life - age;
-      ++count;
-    }
-  return count == 0 ? std::max(age, kAtFirst) : std::max<int64_t>(sum / count, 1);
-}
-
 Decision Decider::decide(const StepReport &report) {
   const size_t current = report.candidate;
   estimator.take(report);
@@ -187,7 +167,7 @@ Decision Decider::decide(const StepReport &report) {
   score(seen, network);
   ahead += seen.step[0] - seen.step[current] - (before == current ? 0 : swapCost(before, current, seen, network));
   before = current;
-  const int64_t dwell = expectedDwell(leastOf(seen.step));
+  const int64_t dwell = regimes.expect(leastOf(seen.step));
 
   const Time step = seen.step[current];
   for (size_t p = 0; p != policies.size(); ++p)
@@ -202,7 +182,7 @@ Decision Decider::decide(const StepReport &report) {
   if (gain <= step / kTaken)
     return decision;
   const Time cost = swapCost(current, wanted, seen, network);
-  if (__int128(gain) * dwell <= cost)
+  if (!pays(gain, dwell, cost))
     return decision;
   decision.to = wanted;
   decision.why =

@@ -5,6 +5,7 @@
 #include "runtime/adapt/Forecast.h"
 #include "runtime/adapt/Phase.h"
 #include "runtime/adapt/Policy.h"
+#include "runtime/adapt/Regimes.h"
 #include "runtime/adapt/StepReport.h"
 
 namespace pipec::adapt {
@@ -46,7 +47,6 @@ private:
   void correct(const StepReport &report);
   void score(const Hindsight &seen, const simulate::Scenario &network);
   Time swapCost(size_t from, size_t to, const Hindsight &seen, const simulate::Scenario &network) const;
-  int64_t expectedDwell(size_t best);
 
   Forecast forecast;
   Estimator estimator;
@@ -59,10 +59,7 @@ private:
   size_t leader = 0;
   size_t before = 0; // what ran when the last decision was made
   Time ahead = 0;
-  // Regimes: how long one candidate was the best.
-  std::vector<int64_t> lives;
-  size_t regime = 0;
-  int64_t age = 0;
+  Regimes regimes;
 };
 
 } // namespace pipec::adapt

@@ -34,6 +34,21 @@ Time Forecast::stepTime(size_t candidate, const simulate::Scenario &network, int
   return made.empty() ? limits::kTime : (made.back() - made.front()) / (count - 1);
 }
 
+Time Forecast::nextStep(size_t candidate, const simulate::Scenario &before, const simulate::Scenario &then) const {
+  simulate::Scenario network = before; // of the step that is walked
+  simulate::Options options;
+  options.scenario = &network;
+  simulate::SteppedRun run(options);
+  if (!run.step(*candidates[candidate]).ok())
+    return limits::kTime;
+  const Time begin = *std::min_element(run.ends().begin(), run.ends().end()), end = run.end();
+  network = then;
+  for (auto &[between, link] : network.links)
+    for (size_t s = 1; s < link.stretches.size(); ++s)
+      link.stretches[s].at += begin;
+  return run.step(*candidates[candidate]).ok() ? run.end() - end : limits::kTime;
+}
+
 Time Forecast::swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const {
   const std::vector<Time> made = ends({from, to}, network);
   return made.empty() ? limits::kTime : std::max<Time>(made[1] - made[0] - alone, 0);

@@ -17,11 +17,17 @@ public:
   size_t count() const { return candidates.size(); }
   /// How many instructions a step of a candidate has, on all ranks: what walking it costs.
   int64_t size(size_t candidate) const { return sizes[candidate]; }
-  /// As compiled.
-  Time span(size_t candidate) const { return candidates[candidate]->certificate.span; }
+  /// Of a step, as compiled; where that was not worked out, of the first, which is proven.
+  Time span(size_t candidate) const {
+    const plan::Certificate &own = candidates[candidate]->certificate;
+    return own.span > 0 ? own.span : own.makespan;
+  }
 
   /// Time per step where so many follow each other from the network's beginning on, without the first; at least two.
   Time stepTime(size_t candidate, const simulate::Scenario &network, int64_t steps) const;
+  /// Time of a step behind one on the network `before`. `then`, whose links do not repeat, holds from when the first
+  /// rank begins it.
+  Time nextStep(size_t candidate, const simulate::Scenario &before, const simulate::Scenario &then) const;
   /// How much longer a step of one and then a step of the other, which takes `alone`, take for the swap between them.
   Time swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const;
 

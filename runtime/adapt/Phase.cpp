@@ -82,11 +82,11 @@ Time Phase::period() const {
   return 0;
 }
 
-std::optional<simulate::Scenario> Phase::expected(Time step) const {
+std::optional<simulate::Scenario> Phase::expected() const {
   const Time lag = period();
   if (lag == 0)
     return std::nullopt;
-  const Time from = slices.back().end - lag - step;
+  const Time from = slices.back().end - lag;
   simulate::Scenario scenario;
   for (const Slice &slice : slices) {
     if (slice.end <= from)

@@ -17,9 +17,9 @@ public:
   /// one half, and seen twice. 0: there is none.
   Time period() const;
 
-  /// What the links should be like in a step of so long behind the last report: as a period ago. Times count from such
-  /// a step before it, so that a walk of two takes the second. Nothing without a period.
-  std::optional<simulate::Scenario> expected(Time step) const;
+  /// What the links should be like from the end of the last report on: as a period ago. Times count from there. Nothing
+  /// without a period.
+  std::optional<simulate::Scenario> expected() const;
 
 private:
   static constexpr size_t kRemembered = 1024; // slices

@@ -1,5 +1,6 @@
 #include "runtime/adapt/VirtualRun.h"
 
+#include "runtime/adapt/Changes.h"
 #include "runtime/adapt/Measured.h"
 #include "runtime/adapt/Profiler.h"
 #include "runtime/plan/Limits.h"
@@ -91,16 +92,16 @@ namespace {
 class Candidates {
 public:
   Candidates(const std::vector<const plan::Variant *> &given, const Replanner *replanner)
-      : all(given), present(given.size()), own(given.size()), replanner(replanner) {
+      : all(given), present(given.size()), own(given.size()), replanner(replanner),
+        rounds(replanner ? replanner->every : limits::kTime) {
     std::iota(present.begin(), present.end(), size_t(0));
-    if (replanner)
-      next = replanner->every;
   }
 
   /// At a moment, while one of them runs. True: there are others now.
   bool renew(Time now, size_t running) {
     if (now < ready)
       return false;
+    rounds.end(ready, 0); // in virtual time nobody waits for a processor
     ready = limits::kTime;
     for (const plan::Variant *each : coming) {
       present.push_back(all.size());
@@ -115,11 +116,12 @@ public:
   }
   /// Begins to plan anew where it is time to.
   void plan(Time now, const Estimator &estimates) {
-    if (now < next)
+    const Conditions measured = conditionsOf(estimates);
+    if (!replanner || !rounds.due(now, measured))
       return;
+    rounds.begin(now, measured);
     coming = replanner->plan(now, estimates, variants());
     ready = now + replanner->takes;
-    next += (now - next) / replanner->every * replanner->every + replanner->every;
   }
 
   std::vector<const plan::Variant *> variants() const {
@@ -148,8 +150,9 @@ private:
   std::vector<size_t> present;
   const size_t own; // of the run's own plan, which stay
   const Replanner *replanner;
+  Rounds rounds;
   std::vector<const plan::Variant *> coming;
-  Time next = limits::kTime, ready = limits::kTime;
+  Time ready = limits::kTime;
 };
 
 } // namespace

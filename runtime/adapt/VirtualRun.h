@@ -19,9 +19,9 @@ struct Course {
 /// At most so many may be chosen from; where plans bring more, those that came first go.
 inline constexpr size_t kMostCandidates = 16;
 
-/// Plans for the estimates of a moment, as `pipec replan` makes them beside a run.
+/// Plans for the estimates of a moment, as `pipec replan` makes them beside a run, and as often (Changes.h).
 struct Replanner {
-  Time every = 10'000'000'000'000, takes = 2'000'000'000'000;
+  Time every = 10'000'000'000'000, takes = 2'000'000'000'000; // until a plan is there
   /// Of a moment: what it has of those that may be chosen from, and what is to be added to them. Variants outlive the
   /// run.
   std::function<std::vector<const plan::Variant *>(Time at, const Estimator &,

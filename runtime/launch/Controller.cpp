@@ -239,10 +239,13 @@ void Controller::needed(int64_t step) {
     conductor.needed(need);
     advance();
   };
-  if (!adapting || !adapting->decides() || failing() || finishing || !conductor.wouldGrant(need))
+  if (!adapting || failing() || finishing || !conductor.wouldGrant(need))
     return permit();
-  if (!adapting->deciding())
-    adapting->decide(permit);
+  if (adapting->deciding()) // whoever asks meanwhile waits for it too
+    return;
+  if (!adapting->decides())
+    return permit();
+  adapting->decide(permit);
 }
 
 void Controller::advance() {

@@ -107,6 +107,62 @@ TEST(Decider, SaysWhatItHasWon) {
   EXPECT_NEAR(double(run.decider->won()), 10 * double(stays - goes), 0.1 * double(stays));
 }
 
+/// More candidates than can be walked in time: those that are not are looked at by turns, and the best is found.
+TEST(Decider, ManyCandidatesAreLookedAtByTurns) {
+  std::vector<plan::Plan> plans;
+  std::vector<const plan::Variant *> variants;
+  for (uint32_t v = 0; v != 16; ++v) {
+    plan::test::Make make;
+    make.ranks = 8;
+    make.microbatches = 64;
+    make.slots = 1;
+    make.forward -= v == 13 ? 2 * kMs : 0; // the best, which nobody knows before it is walked
+    plans.push_back(plan::test::makePlan(make));
+  }
+  int64_t size = 0;
+  for (plan::Plan &plan : plans) {
+    variants.push_back(&plan.variants.front());
+    plan.variants.front().certificate.makespan = 10'000 * kMs;
+    size += adapt::Forecast({variants.back()}).size(0);
+  }
+  ASSERT_GT(3 * 2 * size, 100'000); // two steps each under three networks
+  adapt::Decider decider(variants);
+  size_t running = 0;
+  Time now = 0;
+  for (int step = 0; step != 40 && running != 13; ++step) {
+    adapt::StepReport report{running, {}, 0, 0, false};
+    for (int s = 0; s != adapt::kSlices; ++s, now += 100 * kMs) {
+      adapt::Slice &slice = report.slices.emplace_back(adapt::Slice{now, now + 100 * kMs, {}, {}});
+      for (int32_t rank = 0; rank != 7; ++rank)
+        for (const auto &link : {std::pair(rank, rank + 1), std::pair(rank + 1, rank)})
+          slice.links[link].add(2 * kMs, 0, Told::kBytes);
+    }
+    const adapt::Decision decision = decider.decide(report);
+    EXPECT_EQ(decision.predicted.size(), 16u);
+    EXPECT_GT(*std::min_element(decision.predicted.begin(), decision.predicted.end()), 0);
+    running = decision.to;
+  }
+  EXPECT_EQ(running, 13u);
+}
+
+/// A load that comes every eight steps is answered in the step in which it comes.
+TEST(Decider, APeriodIsAnticipated) {
+  Told run;
+  for (plan::Program &program : run.plans[1].variants.front().programs)
+    for (plan::Operation &each : program.operations)
+      if (!plan::isTransfer(each.kind))
+        each.cost += each.cost / 100; // the second is the longer one while nothing is loaded
+  run.decider.emplace(std::vector<const plan::Variant *>{run.variants[0], run.variants[1]});
+  ASSERT_LT(run.predicted(0, kMs), run.predicted(1, kMs));
+  ASSERT_LT(run.predicted(1, 30 * kMs), run.predicted(0, 30 * kMs));
+  for (int step = 0; step != 80; ++step) {
+    const adapt::Decision decision = run.step(step / 4 % 2 == 0 ? kMs : 30 * kMs, 0);
+    if (step >= 40) {
+      EXPECT_EQ(decision.to, size_t((step + 1) / 4 % 2)) << step;
+    }
+  }
+}
+
 TEST(Measured, WhatCannotBeIsKnown) {
   adapt::Tally tally;
   tally.add(5, 1, 10);

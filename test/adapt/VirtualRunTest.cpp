@@ -1,76 +1,21 @@
 // The decision maker in virtual time, beside each candidate fixed and the oracle.
-#include "runtime/adapt/VirtualRun.h"
-
-#include "compiler/driver/Compile.h"
-#include "compiler/driver/Files.h"
+#include "test/adapt/Judged.h"
 
 #include <cmath>
-#include <gtest/gtest.h>
+#include <cstdlib>
 #include <random>
 
 using namespace pipec;
-using plan::Time;
 using simulate::Scenario;
+using test::Judged;
+using test::Time;
 
 namespace {
 
 constexpr Time kMs = 1'000'000'000;
 constexpr int64_t kGB = 1'000'000'000;
 
-/// Three variants of equal memory: kFkB with k = 1, 2 and 4 groups of 4, 2 and 1 samples. The first is the best where
-/// nothing loads the links, since a microbatch has costs of its own; the others where transfers take long.
-const plan::Plan &threeVariants() {
-  static const plan::Plan plan = [] {
-    keep("three variants.yaml",
-         "pipec: 1\n"
-         "pipeline: {ranks: 4, batch: 96, microbatch_size: 4}\n"
-         "costs: {forward: {fixed: 8ms, per_sample: 7.2ms}, backward: {fixed: 16ms, per_sample: 14.4ms}, "
-         "link: {latency: 60us, bandwidth: 11GB/s}}\n"
-         "tensors: {boundary: {per_sample: 4190kB}, activation: {per_sample: 490MB}}\n"
-         "schedule: 1f1b\n"
-         "variants:\n"
-         "  - {schedule: {name: kfkb, k: 1}}\n"
-         "  - {schedule: {name: kfkb, k: 2}, pipeline: {microbatch_size: 2}}\n"
-         "  - {schedule: {name: kfkb, k: 4}, pipeline: {microbatch_size: 1}}\n");
-    Compiled compiled;
-    Failure failure;
-    EXPECT_TRUE(compile("three variants.yaml", {}, Stage::Plan, compiled, failure)) << failure.message;
-    return compiled.plan;
-  }();
-  return plan;
-}
-
-std::vector<const plan::Variant *> candidatesOf(const plan::Plan &plan) {
-  std::vector<const plan::Variant *> candidates;
-  for (const plan::Variant &each : plan.variants)
-    candidates.push_back(&each);
-  return candidates;
-}
-
-/// A run by the decision maker, by the oracle, and of each candidate alone.
-struct Judged {
-  adapt::Course own, best;
-  std::vector<adapt::Decision> decisions;
-  Time fixed = 0; // the least of the candidates'
-
-  double regret() const { return double(own.total) / double(best.total) - 1; }
-  double behindFixed() const { return double(own.total) / double(fixed) - 1; }
-};
-
-Judged judge(const Scenario &network, int64_t steps) {
-  const std::vector<const plan::Variant *> candidates = candidatesOf(threeVariants());
-  Judged judged;
-  EXPECT_TRUE(adapt::adaptive(candidates, network, steps, judged.own, judged.decisions).ok());
-  EXPECT_TRUE(adapt::oracle(candidates, network, steps, judged.best).ok());
-  for (const plan::Variant *each : candidates) {
-    adapt::Course course;
-    EXPECT_TRUE(adapt::fixed(*each, network, steps, course).ok());
-    judged.fixed = judged.fixed == 0 ? course.total : std::min(judged.fixed, course.total);
-  }
-  EXPECT_EQ(judged.own.ran.size(), size_t(steps));
-  EXPECT_EQ(judged.decisions.size(), size_t(steps));
-  return judged;
-}
+Judged judge(const Scenario &network, int64_t steps) { return test::judge(test::threeVariants(), network, steps); }
 
 constexpr int64_t kQuiet = 11 * kGB;
 constexpr Time kLatency = 60'000'000, kStep = 3200 * kMs; // about
@@ -105,23 +50,30 @@ TEST(Virtual, ASlowRankIsInEveryForecast) {
   EXPECT_LT(judged.regret(), 0.005);
 }
 
-/// Steps of 1 to 40 in each state: never much behind the best that is fixed, and near the oracle in the mean.
+/// Steps of 1 to 40 in each state: never much behind the best that is fixed, and near the oracle in the mean. Every one
+/// of them, for 300 steps, with PIPEC_SOAK.
 TEST(Virtual, NoPeriodIsItsUndoing) {
-  double regret = 0, ahead = 0;
+  const bool soaks = std::getenv("PIPEC_SOAK");
+  double regret = 0, most = 0, behind = -1, ahead = 0;
   int count = 0, long_ = 0;
   for (const int64_t bandwidth : {kGB / 2, kGB})
-    for (int64_t steps = 1; steps <= 40; steps += bandwidth == kGB ? 8 : steps < 8 ? 1 : 8) {
-      const Judged judged = judge(alternating(steps * kStep, steps * kStep, bandwidth), 160);
+    for (int64_t steps = 1; steps <= 40; steps += soaks ? 1 : bandwidth == kGB ? 8 : steps < 8 ? 1 : 8) {
+      const Judged judged = judge(alternating(steps * kStep, steps * kStep, bandwidth), soaks ? 300 : 160);
       EXPECT_LT(judged.regret(), 0.02) << bandwidth << " " << steps;
       EXPECT_LT(judged.behindFixed(), 0.01) << bandwidth << " " << steps;
       regret += judged.regret();
+      most = std::max(most, judged.regret());
+      behind = std::max(behind, judged.behindFixed());
       ++count;
       if (steps >= 5 && bandwidth == kGB / 2) {
         ahead -= judged.behindFixed();
         ++long_;
       }
     }
-  printf("mean regret %.2f %%, ahead of the best fixed %.2f %%\n", 100 * regret / count, 100 * ahead / long_);
+  printf("mean regret %.2f %%, most %.2f %%; at most %.2f %% behind the best fixed, and %.2f %% ahead of it where "
+         "loads last "
+         "5 steps and more\n",
+         100 * regret / count, 100 * most, 100 * behind, 100 * ahead / long_);
   EXPECT_LT(regret / count, 0.009);
   EXPECT_GT(ahead / long_, 0.01);
 }
@@ -143,7 +95,7 @@ TEST(Virtual, RandomDwellsCostLittle) {
 
 /// What a network does later changes no decision before.
 TEST(Virtual, DecisionsKnowNothingOfWhatComes) {
-  const std::vector<const plan::Variant *> candidates = candidatesOf(threeVariants());
+  const std::vector<const plan::Variant *> candidates = test::candidatesOf(test::threeVariants());
   const Time until = 20 * kStep;
   Scenario one = alternating(3 * kStep, 2 * kStep, kGB / 2), other;
   Scenario::Link link{{0, kQuiet, kLatency}};
@@ -175,7 +127,7 @@ TEST(Virtual, DecisionsKnowNothingOfWhatComes) {
 
 /// On a network that stands still, what is estimated is what it is, and what is predicted is what happens.
 TEST(Virtual, EstimatesAndPredictionsAreRightWhereNothingChanges) {
-  const std::vector<const plan::Variant *> candidates = candidatesOf(threeVariants());
+  const std::vector<const plan::Variant *> candidates = test::candidatesOf(test::threeVariants());
   Scenario network;
   network.others = Scenario::Link{{0, 3 * kGB, kLatency}};
   network.links[{0, 1}] = {{0, kGB, kLatency}};
@@ -197,15 +149,16 @@ TEST(Virtual, EstimatesAndPredictionsAreRightWhereNothingChanges) {
   EXPECT_NEAR(double(last.predicted[last.to]), double(course.steps.back()), 0.01 * double(course.steps.back()));
 }
 
-/// Plans that are made in a run come two seconds after they were begun; of too many those that came first go, and
-/// neither those of the run's own plan nor the one that runs.
+/// Plans are made anew when the network changes, and now and then; of too many those that came first go, and neither
+/// those of the run's own plan nor the one that runs.
 TEST(Virtual, PlansComeAndTheOldestGo) {
-  const std::vector<const plan::Variant *> own = candidatesOf(threeVariants());
+  const std::vector<const plan::Variant *> own = test::candidatesOf(test::threeVariants());
   std::vector<Time> begun;
   std::vector<size_t> present;
   adapt::Replanner replanner;
-  replanner.every = 10 * kStep;
+  replanner.every = 20 * kStep;
   replanner.takes = kStep / 2;
+  const Time quiet = 7 * kStep, loaded = 5 * kStep;
   replanner.plan = [&](Time at, const adapt::Estimator &estimates, const std::vector<const plan::Variant *> &now) {
     begun.push_back(at);
     present.push_back(now.size());
@@ -216,11 +169,17 @@ TEST(Virtual, PlansComeAndTheOldestGo) {
   adapt::Course course;
   std::vector<adapt::Decision> decisions;
   ASSERT_TRUE(
-      adapt::adaptive(own, alternating(7 * kStep, 5 * kStep, kGB / 2), 80, course, decisions, nullptr, &replanner)
-          .ok());
-  ASSERT_GE(begun.size(), 5u);
-  for (size_t i = 0; i != begun.size(); ++i)
-    EXPECT_GE(begun[i], Time(i + 1) * replanner.every);
+      adapt::adaptive(own, alternating(quiet, loaded, kGB / 2), 80, course, decisions, nullptr, &replanner).ok());
+  ASSERT_GE(begun.size(), 10u);
+  EXPECT_LE(begun[0], 2 * kStep); // as soon as there are estimates
+  for (size_t i = 1; i != begun.size(); ++i) {
+    EXPECT_GE(begun[i], begun[i - 1] + replanner.takes);
+    EXPECT_LE(begun[i], begun[i - 1] + replanner.every);
+  }
+  for (Time change = quiet; change < begun.back() - 2 * kStep; change += quiet + loaded) {
+    const auto next = std::lower_bound(begun.begin(), begun.end(), change);
+    EXPECT_LE(*next, change + 2 * kStep); // it has slowed down in the step before
+  }
   EXPECT_EQ(present[0], 3u);
   EXPECT_EQ(present[1], 7u);
   EXPECT_EQ(present.back(), adapt::kMostCandidates);

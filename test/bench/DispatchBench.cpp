@@ -1,6 +1,6 @@
 // What the runtime itself costs an instruction: a program of empty operations, issued by the interpreter and run by the
-// host device, traced and not, beside a hand-written loop that calls the same operations. Real time is what a step
-// takes, CPU is of all threads.
+// host device, traced, measured, and neither, beside a hand-written loop that calls the same operations. Real time is
+// what a step takes, CPU is of all threads.
 //   ninja -C build/release bench-dispatch && build/release/bin/bench-dispatch
 #include "runtime/stage/HostStage.h"
 #include "test/bench/Enqueued.h"
@@ -15,15 +15,19 @@ namespace {
 
 constexpr int64_t kSteps = 20; // of a run
 
-/// Operations that do nothing, on the host device.
+/// Operations that do nothing, on the host device. Where they `last`, each has ended when the clock is read again, as
+/// those do that really compute.
 class EmptyStage final : public test::Unsaved<HostStage> {
 public:
-  using Unsaved::Unsaved;
+  EmptyStage(HostDevice &device, const Clock *lasts) : Unsaved(device), lasts(lasts) {}
 
   Span run(const HostWork &work, plan::Time ready) override {
     benchmark::DoNotOptimize(work.microbatch());
-    return {ready, ready};
+    return {ready, lasts ? std::max(ready, lasts->now()) : ready};
   }
+
+private:
+  const Clock *lasts;
 };
 
 class NothingStage final : public test::Unsaved<Stage> {
@@ -130,15 +134,24 @@ void enqueuedByHand(benchmark::State &state) {
   report(state, program);
 }
 
-void run(benchmark::State &state, bool trace) {
+struct How {
+  bool trace = false, measure = false, last = false;
+};
+
+void run(benchmark::State &state, How how) {
   plan::Program program = makeProgram(1, 0, int32_t(state.range(0)));
+  for (plan::Operation &each : program.operations)
+    each.cost = 1; // only what costs something is measured
   Nothing nothing;
   Clock clock(Clock::monotonic());
+  Meter meter(0);
   for (auto _ : state) {
     state.PauseTiming();
     Failure failure;
-    auto device = std::make_unique<HostDevice>(program, clock, failure, trace);
-    const std::unique_ptr<Stage> stage = std::make_unique<EmptyStage>(*device);
+    auto device = std::make_unique<HostDevice>(program, clock, failure, how.trace);
+    if (how.measure)
+      device->measure(meter);
+    const std::unique_ptr<Stage> stage = std::make_unique<EmptyStage>(*device, how.last ? &clock : nullptr);
     Steps steps(prepare(program, *device), kSteps);
     Interpreter interpreter(*device, nothing, stage, program.queues.size());
     device->start();
@@ -151,8 +164,11 @@ void run(benchmark::State &state, bool trace) {
   report(state, program);
 }
 
-void untraced(benchmark::State &state) { run(state, false); }
-void traced(benchmark::State &state) { run(state, true); }
+void untraced(benchmark::State &state) { run(state, {}); }
+void traced(benchmark::State &state) { run(state, {.trace = true}); }
+void measured(benchmark::State &state) { run(state, {.measure = true}); }
+void lasting(benchmark::State &state) { run(state, {.last = true}); }
+void lastingMeasured(benchmark::State &state) { run(state, {.measure = true, .last = true}); }
 
 BENCHMARK(byHand)->Arg(1000);
 BENCHMARK(issued)->Arg(1000);
@@ -160,6 +176,9 @@ BENCHMARK(enqueued)->Arg(1000);
 BENCHMARK(enqueuedByHand)->Arg(1000);
 BENCHMARK(untraced)->Arg(1000)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
 BENCHMARK(traced)->Arg(1000)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(measured)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(lasting)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(lastingMeasured)->Arg(20000)->MeasureProcessCPUTime()->UseRealTime();
 
 } // namespace
 

@@ -229,8 +229,9 @@ def main():
                     failed |= over > 0.03 or abs(off) > 0.02 or run["lost_steps"] > 0
                     print(f"  {'  really':24} over the oracle {100 * over:5.2f} %, to the best fixed {100 * (took / least - 1):+6.2f} %, "
                           f"off the simulator {100 * off:+5.2f} %, {run['adapt']['switches']:3} swaps, permit wait "
-                          f"{1000 * run['permit_wait_ms']['p50']:.0f} us, deciding {run['adapt']['decide_us']['p50'] / 1000:.1f} ms "
-                          f"(most {run['adapt']['decide_us']['max'] / 1000:.1f})", flush=True)
+                          f"{1000 * run['permit_wait_ms']['p50']:.0f} us (most {1000 * run['permit_wait_ms']['max']:.0f}), deciding "
+                          f"{run['adapt']['decide_us']['p50'] / 1000:.1f} ms (most {run['adapt']['decide_us']['max'] / 1000:.1f}), "
+                          f"{run['adapt']['decide_us']['p50'] / 10 / (took / options.steps):.2f} % of a core", flush=True)
     print(f"mean regret {100 * sum(regrets) / len(regrets):.2f} %, most {100 * max(regrets):.2f} %; at most "
           f"{100 * worst:.2f} % behind the best fixed")
     sys.exit(worst > 0.01 or failed)

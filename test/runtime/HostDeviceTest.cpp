@@ -103,6 +103,26 @@ TEST_F(HostDeviceTest, ACommunicatorQueueGivesItsHeadWhenItsWaitsAreMet) {
   EXPECT_EQ(device.head(2)->ready, 7); // the queue is free before the data are there
 }
 
+// What has ended is known before its step has: a decision is made while the step runs.
+TEST_F(HostDeviceTest, WhatWasMeasuredIsThereOnceTheDeviceWaits) {
+  program.operations[0].cost = 10;
+  Meter meter(0);
+  device.measure(meter);
+  device.start();
+  for (int64_t m = 0; m < 3; ++m) {
+    submit(0, m);
+    int64_t count = 0;
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+         count == 0 && std::chrono::steady_clock::now() < end; std::this_thread::yield())
+      for (const adapt::Sample &each : meter.take(0).samples) {
+        EXPECT_EQ(std::pair(each.from, each.to), std::pair(0, -1));
+        EXPECT_EQ(each.tally.planned, 10);
+        count += each.tally.count;
+      }
+    EXPECT_EQ(count, 1) << m;
+  }
+}
+
 TEST_F(HostDeviceTest, AFailureWakesWhoWaits) {
   device.start();
   std::thread other([&] { failure.raise(Status::run("gone")); });

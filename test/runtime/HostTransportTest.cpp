@@ -78,6 +78,7 @@ protected:
     HostTransport::Options options{GetParam(), network, realNetwork};
     const auto &programs = plan.variants.front().programs;
     sender = std::make_unique<Rank>(programs[0], clock, std::move(a), std::move(first), options, deadline);
+    options.meter = &meter;
     receiver = std::make_unique<Rank>(programs[1], clock, std::move(b), std::move(second), options, deadline);
     sender->start();
     receiver->start();
@@ -90,6 +91,7 @@ protected:
 
   plan::Plan plan;
   Clock clock{Clock::monotonic()};
+  Meter meter{1};
   std::unique_ptr<Rank> sender, receiver;
 };
 
@@ -142,6 +144,53 @@ TEST_P(HostTransportTest, TheWireTakesItsTime) {
   std::vector<Recorder> records = receiver->device.recorders();
   ASSERT_EQ(records[kForward].events().size(), 1u);
   EXPECT_GE(records[kForward].events()[0].end, 30 * kMillisecond);
+}
+
+// On a real network what is measured begins when the first byte is there. The receive may have waited for its send for
+// long, which is no part of it, nor of the latency: half of the round trip of the receive's credit and the first byte.
+TEST_P(HostTransportTest, WaitingForTheSendIsNotMeasured) {
+  constexpr plan::Bytes kBytes = 300'000;
+  make(fast(), 0, nullptr, true);
+  bool isHalf = false;
+  int64_t m = 0;
+  for (plan::Time wait = 20 * kMillisecond; !isHalf && wait <= 20'000 * kMillisecond; wait *= 10) { // a slow machine
+    const plan::Time posted = clock.now();
+    receiver->recv(m, kBytes);
+    clock.sleepUntil(posted + wait);
+    const plan::Time sent = clock.now();
+    sender->send(m, kBytes);
+    ASSERT_TRUE(receiver->device.synchronize(kForward, m + 1));
+    const plan::Time end = clock.now();
+    const std::vector<adapt::Sample> samples = meter.take(0).samples;
+    ASSERT_EQ(samples.size(), 1u);
+    EXPECT_EQ(std::pair(samples[0].from, samples[0].to), std::pair(0, 1));
+    const adapt::Tally &tally = samples[0].tally;
+    EXPECT_EQ(tally.count, 1);
+    EXPECT_EQ(tally.bytes, kBytes);
+    EXPECT_GE(tally.sum, tally.planned);
+    EXPECT_LE(tally.sum - tally.planned, end - sent);
+    EXPECT_GE(samples[0].end, sent);
+    EXPECT_LE(samples[0].end, end);
+    EXPECT_GE(tally.planned, 0);
+    isHalf = tally.planned < wait / 4;
+    ++m;
+  }
+  EXPECT_TRUE(isHalf);
+}
+
+// Where the wire is emulated its deadlines are what is measured, exactly.
+TEST_P(HostTransportTest, DeadlinesAreWhatIsMeasured) {
+  test::Pipeline p;
+  p.wire = 20 * kMillisecond;
+  p.latency = 10 * kMillisecond;
+  make(p);
+  sender->send(0, 10);
+  receiver->recv(0, 10);
+  ASSERT_TRUE(receiver->device.synchronize(kForward, 1));
+  const std::vector<adapt::Sample> samples = meter.take(0).samples;
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].tally.sum, 30 * kMillisecond);
+  EXPECT_EQ(samples[0].tally.planned, 10 * kMillisecond);
 }
 
 TEST_P(HostTransportTest, AnotherTransferThanExpectedNamesBoth) {

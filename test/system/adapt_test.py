@@ -7,9 +7,10 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
-from support import BIN, HANG, INPUT, OK, RUN, SOAK, SOURCE, SPECS, USAGE, ControlledTest, ToolTest, tool, until
+from support import BIN, HANG, INPUT, OK, PATIENCE, RUN, SOAK, SOURCE, SPECS, USAGE, ControlledTest, ToolTest, tool, until
 from timing import judge
 
 # Larger k hide transfers that are slow.
@@ -20,6 +21,19 @@ costs: {{forward: 4ms, backward_input: 4ms, backward_weight: 4ms, link: {{latenc
 tensors: {{boundary: 1MiB, activation: 1MiB, weight_context: 1MiB}}
 schedule: 1f1b
 variants: [{{schedule: 1f1b}}, {{schedule: {{name: kfkb, k: 2}}}}, {{schedule: {{name: kfkb, k: 4}}}}]
+"""
+
+# Of equal memory: the first is the best where links are quick, the second where they are slow.
+LAB = """
+pipec: 1
+pipeline: {ranks: 4, batch: 48, microbatch_size: 4}
+costs: {forward: {fixed: 4ms, per_sample: 3.6ms}, backward: {fixed: 8ms, per_sample: 7.2ms}, link: {latency: 60us, bandwidth: 1GB/s}}
+tensors: {boundary: {per_sample: 256KiB}, activation: {per_sample: 490MB}}
+schedule: 1f1b
+variants:
+  - {schedule: {name: kfkb, k: 1}}
+  - {schedule: {name: kfkb, k: 2}, pipeline: {microbatch_size: 2}}
+  - {schedule: {name: kfkb, k: 4}, pipeline: {microbatch_size: 1}}
 """
 
 
@@ -108,28 +122,50 @@ class AdaptTest(ControlledTest):
         self.end(launcher, control)
 
     def test_a_rank_killed_among_decisions_ends_all(self):
-        launcher, control, pids = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=profile")
+        deadline = 5 if SOAK else PATIENCE
+        launcher, control, pids = self.start(self.plan(), "--steps", 100000, "--network", self.network(), "--adapt=profile",
+                                             "--deadline", deadline)
         until(lambda: self.status(control)["step"] > (205 if SOAK else 5), "some steps, a decision each")
-        victim = random.randrange(4)
+        victim, killed = random.randrange(4), time.monotonic()
         os.kill(pids[victim], signal.SIGKILL)
         _, messages = launcher.communicate(timeout=HANG)
+        judge(self, "the end of a run behind that of a rank, of a deadline of 5 s and 2 s more", (time.monotonic() - killed) / 7, 1)
         self.assertEqual(launcher.returncode, RUN, messages)
         self.assertRegex(messages, rf"error: rank {victim} \(pid {pids[victim]}\) was killed by signal 9")
         self.nobody_is_left(pids.values())
 
-    def test_bandwidth_is_what_the_kernel_gives(self):
-        network = self.folder / "network.json"
-        network.write_text('{"scenario": 1, "default": {"bandwidth": "60MB/s"}}')
-        done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", network, "--ranks", "4", "--", BIN / "piperun", self.plan(),
-                               "--network", "real", "--no-secret", "--steps", "12", "--adapt=observe", "--json", "--quiet"],
+    def lab(self, network, plan, *arguments):
+        """Real processes in tools/netlab: their JSON."""
+        done = subprocess.run([sys.executable, "-B", SOURCE / "tools" / "netlab", network, "--ranks", "4", "--start-at", "have met", "--",
+                               BIN / "piperun", plan, "--network", "real", "--no-secret", "-v", "--json", *map(str, arguments)],
                               capture_output=True, text=True, timeout=HANG)
         if done.returncode == 77:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, OK, done.stderr)
-        links = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])["adapt"]["estimates"]["links"]
+        return json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+
+    def test_bandwidth_is_what_the_kernel_gives(self):
+        network = self.folder / "network.json"
+        network.write_text('{"scenario": 1, "default": {"bandwidth": "60MB/s"}}')
+        plan = self.compile(SPEC.format(ranks=4).replace("boundary: 1MiB", "boundary: 2MiB"))
+        links = self.lab(network, plan, "--steps", 12, "--adapt=observe")["adapt"]["estimates"]["links"]
         self.assertEqual(len(links), 6)
         self.assertTrue(all(each["bandwidth"] > 1e6 and each["latency_us"] > 0 for each in links), links)
+        print("bandwidth off by", *(f"{100 * (each['bandwidth'] / 60e6 - 1):+.1f} %" for each in links))
         judge(self, "bandwidth as measured", max(abs(each["bandwidth"] / 60e6 - 1) for each in links), 0.1)
+
+    def test_a_lab_whose_links_change_beside_its_oracle(self):
+        network, steps = self.folder / "network.json", 60 if SOAK else 12
+        network.write_text('{"scenario": 1, "default": {"bandwidth": "1GB/s", "changes": [{"at": "8s", "bandwidth": "60MB/s"}], "repeat": "16s"}}')
+        plan = self.compile(LAB)
+        known = json.loads(self.pipec("report", plan, "--network", network, "--steps", steps, "--adapt", "--json").stdout)["adapt"]
+        run = self.lab(network, plan, "--steps", steps, "--adapt")
+        self.assertEqual((len(run["adapt"]["ran"]), run["lost_steps"]), (steps, 0))
+        self.assertEqual(len(run["adapt"]["decisions"]), run["adapt"]["switches"])
+        took = sum(run["step_ms"])
+        print(f"a lab, {steps} steps: {run['adapt']['switches']} swaps ({known['switches']} in virtual time), to the best fixed variant "
+              f"{100 * (took / min(known['fixed_ms']) - 1):+.2f} %")
+        judge(self, "a run in a lab, over the oracle", took / known["oracle_ms"] - 1, 0.05)
 
     def test_plans_made_anew_and_what_becomes_of_their_maker(self):
         plan, network = self.compile(SPECS / "replan.yaml"), self.folder / "network.json"

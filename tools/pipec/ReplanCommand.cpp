@@ -2,6 +2,8 @@
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
 #include "compiler/replan/Round.h"
+#include "runtime/adapt/Changes.h"
+#include "runtime/device/Clock.h"
 #include "runtime/launch/Control.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Load.h"
@@ -94,7 +96,6 @@ public:
   }
 
   const Message &estimates() const { return adapt.at("estimates"); }
-  bool hasMeasured() const { return !estimates().at("links").empty() || !estimates().at("stages").empty(); }
 
   /// Why its layers cannot move; empty: they can.
   const std::string &whyKeepsCut() const { return keepsCut; }
@@ -219,24 +220,16 @@ Status readEvery(const std::string &text, std::chrono::milliseconds &every) {
                              : Status();
 }
 
-/// Whether a link or a rank has changed by more than a twentieth.
-bool differ(const spec::Measured &one, const spec::Measured &other) {
-  const auto far = [](int64_t a, int64_t b) { return std::abs(a - b) > std::max(std::abs(a), std::abs(b)) / 20; };
-  if (one.links.size() != other.links.size() || one.percent.size() != other.percent.size())
-    return true;
-  for (const auto &[ends, link] : one.links) {
-    const auto found = other.links.find(ends);
-    if (found == other.links.end() || far(link.latency, found->second.latency) ||
-        far(link.bandwidth, found->second.bandwidth))
-      return true;
-  }
-  return std::any_of(one.percent.begin(), one.percent.end(),
-                     [&](const auto &each) { return far(each.second, other.percentOf(each.first)); });
+adapt::Conditions conditionsOf(const spec::Measured &measured) {
+  adapt::Conditions made;
+  for (const auto &[ends, link] : measured.links)
+    made.links[ends] = {link.latency, link.bandwidth};
+  made.percent = measured.percent;
+  return made;
 }
 
 int beside(const CommandOptions &options, double least, std::chrono::milliseconds every) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kLooks{500}, kSoonest{2000};
+  constexpr std::chrono::milliseconds kLooks{500};
   Run run(options.control);
   Status status = run.look();
   if (status.ok() && options.cut && !run.whyKeepsCut().empty())
@@ -246,20 +239,18 @@ int beside(const CommandOptions &options, double least, std::chrono::millisecond
   runtime::lowerPriority(); // the run has the processors first
   bool isFirst = true;
   std::vector<int32_t> wished;
-  // A round is due now and then, and sooner where the network or a rank has changed; not so soon that rounds take more
-  // than a fifth of a processor.
-  spec::Measured planned;
-  Clock::time_point soonest;
-  for (Clock::time_point next; status.ok(); status = run.look()) {
-    const Clock::time_point now = Clock::now();
-    if ((now >= next || (now >= soonest && differ(run.measured(), planned))) && (run.hasMeasured() || options.once)) {
-      next = now + every;
-      planned = run.measured();
+  const auto now = [] { return plan::Time(runtime::Clock::monotonic()) * 1000; };
+  adapt::Rounds rounds(plan::Time(every.count()) * 1'000'000'000);
+  for (; status.ok(); status = run.look()) {
+    const plan::Time begin = now();
+    const adapt::Conditions measured = conditionsOf(run.measured());
+    if (options.once || rounds.due(begin, measured)) {
+      rounds.begin(begin, measured);
       const int code = oneRound(options, run, least, wished);
       if (options.once || (isFirst && code == int(Code::Input)))
         return code;
       isFirst = false;
-      soonest = Clock::now() + std::max<Clock::duration>(kSoonest, 4 * (Clock::now() - now));
+      rounds.end(now(), now() - begin);
     }
     std::this_thread::sleep_for(std::min(every, kLooks));
   }

@@ -85,8 +85,8 @@ const Subcommand kSubcommands[] = {
            ->needs(network);
        app.add_option(
               "--replan", options.replan,
-              "with --adapt: this spec is compiled every 10 s for what was measured, and what pays may be chosen "
-              "2 s later")
+              "with --adapt: this spec is compiled for what was measured, every 10 s and where a link or a rank has "
+              "changed, and what pays may be chosen 2 s later")
            ->check(pipec::fileName())
            ->needs("--adapt");
        json(app, options);

@@ -145,23 +145,33 @@ HostDevice::Choice HostDevice::choose(Time free) {
 // Reading the clock costs more than all else of a short instruction, so its last reading serves until something ends
 // after it, a step begins or ends, or it has run on for a while; a trace reads it at every end.
 void HostDevice::runQueues() {
-  constexpr int64_t kMost = 64; // instructions that end at one reading
+  constexpr int64_t kMost = 64;         // instructions that end at one reading
+  constexpr Time kKept = 1'000'000'000; // 1 ms: for so long what was measured may stay here, while more comes
   const bool alone = deviceQueues.size() == 1;
   QuickClock quick(clock);
   Time free = 0; // of the device
   Time now = quick.now();
   adapt::Tally tally; // of operations that the meter does not know of
+  Time known = 0;     // it knows of those that ended by then
+  const auto handOver = [&] {
+    if (!meter || tally.count == 0)
+      return;
+    meter->computed(std::exchange(tally, {}), free);
+    known = free;
+  };
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
     if (!next.work) {
       if (stopped)
         return;
+      handOver();
       deviceBell.wait();
       now = quick.now();
       continue;
     }
     Time begin = next.ready + (next.open ? paced.grace(next.work->operation().cost) : 0);
     if (begin > now && begin > (now = quick.now())) { // until then a better one may come
+      handOver();
       if (alone)
         clock.sleepUntil(begin);
       else
@@ -197,8 +207,9 @@ void HostDevice::runQueues() {
         now = quick.now();
       queue.recorder.record(due.start, now, now - due.end, queue.unread);
       queue.unread = 0;
-      if (meter && tally.count > 0)
-        meter->computed(std::exchange(tally, {}), due.end);
+      free = due.end;
+      if (queue.isEnd(ran) || free - known >= kKept)
+        handOver();
       if (meter && queue.isEnd(ran))
         meter->stepped(next.work->round->step, due.end);
     }

@@ -237,8 +237,8 @@ Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
     return {};
   }
   Peer &peer = peers.at(rank);
-  stream->waited = frame.waited;
-  const Time round = std::max<Time>(clock.now() - stream->since - frame.waited, 0);
+  stream->begun = clock.now();
+  const Time round = std::max<Time>(stream->begun - stream->since - frame.waited, 0);
   peer.roundTrip = peer.roundTrip < round ? peer.roundTrip + (round - peer.roundTrip) / 64 : round;
   return stream->work.out();
 }
@@ -277,8 +277,9 @@ void HostTransport::leaveWire(Stream &stream) {
 }
 
 /// Where the wire is emulated its deadlines are what is measured, so that a busy machine does not look like a slow
-/// network. On a real network a credit goes there and may wait for the send, then the data come: of the round trip half
-/// is their latency.
+/// network. On a real network it is the time from the first byte to the last: the credit may have waited for the send,
+/// and on its way for what goes to the other end over the same connection. Of the shortest round trip of a credit and
+/// the first of its data half is their latency.
 void HostTransport::measure(const Stream &stream, Time end) {
   if (!real()) {
     options.meter->transferred(stream.peer(), stream.start, stream.arrival, stream.arrival - stream.end,
@@ -286,8 +287,7 @@ void HostTransport::measure(const Stream &stream, Time end) {
     return;
   }
   const Time latency = peers.at(stream.peer()).roundTrip / 2;
-  const Time took = std::max(end - stream.since - stream.waited - latency, latency);
-  options.meter->transferred(stream.peer(), end - took, end, latency, stream.work.out().bytes);
+  options.meter->transferred(stream.peer(), stream.begun - latency, end, latency, stream.work.out().bytes);
 }
 
 void HostTransport::at(Stream &stream, Time time, void (HostTransport::*then)(Stream &)) {

@@ -77,7 +77,7 @@ private:
     Time start = 0;       // when the transfer starts
     Time end = 0;         // when the wire is free
     Time arrival = 0;     // when the data are there
-    Time waited = 0;      // of a receive: for how long its credit waited for the send
+    Time begun = 0;       // of a receive: when its first bytes were there
     bool written = false; // whether the payload has left, has arrived, or the total is there
     asio::steady_timer timer;
     bool isSum() const { return plan::isCollective(work.operation().kind); }
