@@ -1,10 +1,11 @@
 #include "compiler/program/ExchangeGradients.h"
 
+#include "compiler/program/PassParts.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 using namespace mlir;
 
@@ -14,29 +15,18 @@ using schedule::Collective;
 
 namespace {
 
-/// Groups of a stage's layers: the first layer of each, ascending, and the number of layers at the end.
-using Cuts = std::vector<int32_t>;
-
-/// Where the passes of a stage are cut.
-struct StageCuts {
-  Cuts forward, backward;
-};
-
 /// One rank's program, made anew.
 class RankExchange {
 public:
   RankExchange(ProgramSet &set, size_t rank, const schedule::Replicas &replicas, const schedule::Exchange &exchange)
       : set(set), program(set.programs[rank]), replicas(replicas), exchange(exchange), queue(exchange.queues[rank]),
-        tail(exchange.tails.empty() ? 0 : exchange.tails[rank]) {
+        passes(program, replicas, cutsOfStages(), exchange.tails.empty() ? 0 : exchange.tails[rank]) {
     for (const int32_t degree = replicas.degree; int32_t(members.size()) != degree;)
       members.push_back(program.rank * degree + int32_t(members.size()));
   }
 
   void run() {
-    for (const int32_t stage : program.stages)
-      cuts[stage] = cutsOf(stage);
-    findEnds();
-    addPasses();
+    passes.run();
     passCount = uint32_t(nodes.size());
     if (exchange.ahead)
       addGathersAhead();
@@ -46,15 +36,17 @@ public:
   }
 
 private:
-  /// An instruction of the program to be, by the order in which it is made; others name it so.
-  struct Node {
-    Instruction instruction;
-    std::vector<uint32_t> uses, carried; // nodes that it waits for, in this step and in the one before
-  };
   using Layers = std::vector<schedule::ExchangedLayer>;
 
   const Layers &layersOf(int32_t stage) const { return replicas.layers[size_t(stage)]; }
   int32_t layerCount(int32_t stage) const { return int32_t(layersOf(stage).size()); }
+
+  std::map<int32_t, StageCuts> cutsOfStages() const {
+    std::map<int32_t, StageCuts> all;
+    for (const int32_t stage : program.stages)
+      all[stage] = cutsOf(stage);
+    return all;
+  }
 
   /// Forwards are cut where a gather, or the layers that an update covers, begin; backwards where sums do.
   StageCuts cutsOf(int32_t stage) const {
@@ -78,177 +70,6 @@ private:
     return own;
   }
 
-  void findEnds() {
-    std::map<int32_t, bool> begun;
-    int32_t weights = 0;
-    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
-      const plan::Operation &operation = program.of(program.instructions[i]);
-      if (plan::does(operation.kind, plan::kForwardPass) && !std::exchange(begun[operation.stage], true))
-        firstForward[operation.stage] = i;
-      if (plan::does(operation.kind, plan::kWeightGradient))
-        lastBackward[operation.stage] = i;
-      weights += operation.kind == plan::Kind::BackwardWeight;
-    }
-    firstOfTail = weights - tail; // its number among all W
-    for (uint32_t i = 0, n = 0; i != program.instructions.size(); ++i)
-      if (const Instruction &own = program.instructions[i];
-          program.kind(own) == plan::Kind::BackwardWeight && int32_t(n++) >= firstOfTail)
-        ofTail[{program.of(own).stage, own.microbatch}] = i;
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Passes
-  //===--------------------------------------------------------------------===//
-
-  uint32_t add(plan::Operation operation, uint32_t place, int32_t microbatch = 0, plan::Bytes yields = -1) {
-    const auto key = std::tuple(operation.kind, operation.stage, operation.firstLayer, operation.layers,
-                                operation.begin, operation.end, operation.activation, operation.context, yields);
-    const auto [known, isNew] = operations.try_emplace(key, uint32_t(program.operations.size()));
-    if (isNew) {
-      program.operations.push_back(operation);
-      program.yields.push_back(yields);
-    }
-    Instruction made;
-    made.operation = known->second;
-    made.microbatch = microbatch;
-    made.queue = program.queueFor(operation);
-    made.place = place;
-    nodes.push_back({made, {}, {}});
-    return uint32_t(nodes.size()) - 1;
-  }
-
-  plan::Time timeOf(plan::Kind kind, int32_t stage, int32_t first, int32_t last) const {
-    plan::Time time = 0;
-    for (int32_t layer = first; layer != last; ++layer) {
-      const schedule::ExchangedLayer &own = layersOf(stage)[size_t(layer)];
-      time += kind == plan::Kind::Forward          ? own.forward
-              : kind == plan::Kind::BackwardWeight ? own.backwardWeight
-                                                   : own.backward;
-    }
-    return time;
-  }
-
-  /// The part of a pass that has the layers from `first` up to `last`. A pass takes its memory with the part that runs
-  /// first, and gives it back, and hands on its tensor, with the one that runs last.
-  uint32_t addPart(uint32_t whole, int32_t first, int32_t last, bool runsFirst, bool runsLast) {
-    const Instruction from = program.instructions[whole]; // a copy: operations grow
-    plan::Operation part = program.operations[from.operation];
-    const plan::Bytes yields = program.yields[from.operation];
-    const plan::KindRow &row = plan::rowOf(part.kind);
-    part.firstLayer = first;
-    part.layers = last - first;
-    part.cost = timeOf(part.kind, part.stage, first, last);
-    const bool takes = (row.holds & (plan::kActivation | plan::kContext)) != 0;
-    if (takes ? !runsFirst : !runsLast)
-      part.activation = part.context = 0;
-    if (!runsFirst)
-      part.bytes = 0;
-    const uint32_t made = add(part, from.place, from.microbatch, runsLast ? yields : -1);
-    note(part.kind, part.stage, first, last, made);
-    return made;
-  }
-
-  /// Remembers who makes the gradients of layers, and that this is the last pass so far.
-  void note(plan::Kind kind, int32_t stage, int32_t first, int32_t last, uint32_t node) {
-    if (plan::does(kind, plan::kWeightGradient))
-      for (std::vector<uint32_t> &own = makers[stage]; first != last; ++first) {
-        own.resize(size_t(layerCount(stage)));
-        own[size_t(first)] = node;
-      }
-    if (plan::isCompute(kind))
-      lastPass = node;
-  }
-
-  void keep(uint32_t i) {
-    const plan::Operation &operation = program.of(program.instructions[i]);
-    nodes.push_back({program.instructions[i], {}, {}});
-    note(operation.kind, operation.stage, 0, layerCount(operation.stage), uint32_t(nodes.size()) - 1);
-  }
-
-  void addPasses() {
-    int32_t weights = 0;
-    bool inPair = false; // what comes next
-    uint32_t pairEnd = 0;
-    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
-      const plan::Operation &operation = program.of(program.instructions[i]);
-      const int32_t stage = operation.stage;
-      const plan::Kind kind = operation.kind;
-      if (kind == plan::Kind::Overlapped) {
-        inPair = true;
-        pairEnd = i + 2;
-      }
-      if (kind == plan::Kind::Optimizer)
-        continue; // those of the exchange take its place
-      if (plan::isCollective(kind)) {
-        norm = i;
-        continue;
-      }
-      if (inPair || !plan::isCompute(kind)) {
-        keep(i);
-        inPair = inPair && i != pairEnd;
-      } else if (kind == plan::Kind::BackwardWeight && weights++ >= firstOfTail) {
-        fillSlot(operation.cost);
-      } else if (firstForward[stage] == i && cuts[stage].forward.size() > 2) {
-        const Cuts &at = cuts[stage].forward;
-        for (size_t n = 0; n + 1 != at.size(); ++n)
-          parts[stage].push_back(addPart(i, at[n], at[n + 1], n == 0, n + 2 == at.size()));
-      } else if (lastBackward[stage] == i && cuts[stage].backward.size() > 2) {
-        cutBackward(i, kind, cuts[stage].backward);
-      } else {
-        keep(i);
-        if (kind == plan::Kind::BackwardInput)
-          if (const auto found = ofTail.find({stage, program.instructions[i].microbatch}); found != ofTail.end())
-            open.push_back({found->second, stage, 0});
-        if (firstForward[stage] == i)
-          parts[stage].push_back(uint32_t(nodes.size()) - 1);
-      }
-    }
-    flushSlots();
-  }
-
-  /// A BW goes through its layers from the last to the first; a W may take what the next forward needs first.
-  void cutBackward(uint32_t i, plan::Kind kind, const Cuts &at) {
-    const size_t count = at.size() - 1;
-    for (size_t n = 0; n != count; ++n) {
-      const size_t part = kind == plan::Kind::BackwardWeight ? n : count - 1 - n;
-      addPart(i, at[part], at[part + 1], n == 0, n + 1 == count);
-    }
-  }
-
-  /// W of the tail: each slot is filled with as much work as its own W had, of the parts that may run by then.
-  struct Open { // a W whose B has run
-    uint32_t whole;
-    int32_t stage;
-    size_t next = 0; // part
-  };
-  std::vector<Open> open;
-
-  void fillSlot(plan::Time most) {
-    for (plan::Time filled = 0; filled < most && !open.empty();)
-      filled += addNext();
-  }
-  void flushSlots() {
-    while (!open.empty())
-      addNext();
-  }
-  plan::Time addNext() {
-    const auto before = [&](const Open &one, const Open &other) {
-      return std::tuple(one.stage, one.next) < std::tuple(other.stage, other.next);
-    };
-    const auto at = std::min_element(open.begin(), open.end(), before);
-    const Cuts &groups = cuts[at->stage].backward;
-    const bool first = at->next == 0, last = at->next + 2 == groups.size();
-    const uint32_t made = addPart(at->whole, groups[at->next], groups[at->next + 1], first, last);
-    ++at->next;
-    if (last)
-      open.erase(at);
-    return program.operations[nodes[made].instruction.operation].cost;
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Collectives and updates
-  //===--------------------------------------------------------------------===//
-
   plan::Operation operationOf(const Collective &c) {
     const schedule::CollectiveTimes &times = replicas.times;
     plan::Operation made;
@@ -267,7 +88,7 @@ private:
                                .of(made.bytes);
     return made;
   }
-  uint32_t addCollective(const Collective &c) { return add(operationOf(c), placeOfRest()); }
+  uint32_t addCollective(const Collective &c) { return passes.add(operationOf(c), placeOfRest()); }
   uint32_t placeOfRest() {
     if (rest == kNone) {
       rest = uint32_t(program.places.size());
@@ -294,7 +115,7 @@ private:
       const uint32_t update = addUpdate(c.stage, c.firstLayer, c.layers, false);
       nodes[update].uses.push_back(node);
       aheadOrder.push_back({update, before});
-      const Cuts &at = cuts[c.stage].forward;
+      const Cuts &at = cuts.at(c.stage).forward;
       for (size_t n = 0; n + 1 != at.size(); ++n)
         if (at[n] < c.firstLayer + c.layers && at[n + 1] > c.firstLayer)
           nodes[parts[c.stage][n]].uses.push_back(update);
@@ -313,7 +134,7 @@ private:
     update.layers = layers;
     for (int32_t layer = first; layer != first + layers; ++layer)
       update.cost += replicas.updateOf(layersOf(stage)[size_t(layer)], sharded);
-    return add(update, placeOfRest());
+    return passes.add(update, placeOfRest());
   }
 
   void addCollectives() {
@@ -385,7 +206,7 @@ private:
 
   /// The forward of the next step waits for what makes the weights of layers.
   void feed(int32_t stage, int32_t first, int32_t layers, uint32_t node) {
-    const Cuts &at = cuts[stage].forward;
+    const Cuts &at = cuts.at(stage).forward;
     for (size_t n = 0; n + 1 != at.size(); ++n)
       if (at[n] < first + layers && at[n + 1] > first)
         nodes[parts[stage][n]].carried.push_back(node);
@@ -448,7 +269,7 @@ private:
       update.stage = stage;
       for (const schedule::ExchangedLayer &layer : layersOf(stage))
         update.cost += layer.update;
-      const uint32_t node = add(update, placeOfRest());
+      const uint32_t node = passes.add(update, placeOfRest());
       if (lastCollective != kNone)
         nodes[node].uses.push_back(lastCollective);
       if (normNode != kNone)
@@ -456,10 +277,6 @@ private:
       ending.push_back(node);
     }
   }
-
-  //===--------------------------------------------------------------------===//
-  // The order
-  //===--------------------------------------------------------------------===//
 
   void finish() {
     std::vector<uint32_t> order;
@@ -502,22 +319,14 @@ private:
   const schedule::Replicas &replicas;
   const schedule::Exchange &exchange;
   const std::vector<Collective> &queue;
-  const int32_t tail;
-  int32_t firstOfTail = 0;
+  PassParts passes;
+  std::vector<Node> &nodes = passes.nodes; // passes first
+  const std::map<int32_t, StageCuts> &cuts = passes.cuts;
+  std::map<int32_t, std::vector<uint32_t>> &parts = passes.parts, &makers = passes.makers;
+  const uint32_t &lastPass = passes.lastPass, &norm = passes.norm;
   std::vector<int32_t> members; // world ranks of the rank's replicas
-  std::map<int32_t, StageCuts> cuts;
-  std::map<int32_t, uint32_t> firstForward, lastBackward; // of each stage
-  std::map<std::pair<int32_t, int32_t>, uint32_t> ofTail; // W of the tail, by stage and microbatch
-  std::vector<Node> nodes;                                // passes first
   uint32_t passCount = 0;
-  std::map<std::tuple<plan::Kind, int32_t, int32_t, int32_t, plan::Bytes, plan::Bytes, plan::Bytes, plan::Bytes,
-                      plan::Bytes>,
-           uint32_t>
-      operations;                                  // that were added
-  std::map<int32_t, std::vector<uint32_t>> parts;  // of each stage's first forward, as it is cut
-  std::map<int32_t, std::vector<uint32_t>> makers; // of each stage and layer: the last that adds to its gradients
-  uint32_t lastPass = 0, lastCollective = kNone, normNode = kNone;
-  uint32_t norm = kNone;                                    // the instruction of the program that was
+  uint32_t lastCollective = kNone, normNode = kNone;
   uint32_t rest = kNone;                                    // the place of what has none of its own
   std::map<std::pair<int32_t, int32_t>, int32_t> sumsLeft;  // of each stage and layer
   std::map<std::pair<int32_t, int32_t>, uint32_t> updateOf; // likewise
