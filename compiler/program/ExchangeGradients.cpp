@@ -115,11 +115,10 @@ private:
       const uint32_t update = addUpdate(c.stage, c.firstLayer, c.layers, false);
       nodes[update].uses.push_back(node);
       aheadOrder.push_back({update, before});
-      const Cuts &at = cuts.at(c.stage).forward;
-      for (size_t n = 0; n + 1 != at.size(); ++n)
-        if (at[n] < c.firstLayer + c.layers && at[n + 1] > c.firstLayer)
-          nodes[parts[c.stage][n]].uses.push_back(update);
+      for (const uint32_t part : partsOf(c.stage, c.firstLayer, c.layers))
+        nodes[part].uses.push_back(update);
       // The next is issued when the forward has come to this one: when the part before it is done, and this is there.
+      const Cuts &at = cuts.at(c.stage).forward;
       const size_t first = size_t(llvm::lower_bound(at, c.firstLayer) - at.begin());
       if (first > 0)
         before = parts[c.stage][first - 1];
@@ -204,12 +203,18 @@ private:
     }
   }
 
+  /// The parts of a stage's first forward that have any of these layers.
+  ArrayRef<uint32_t> partsOf(int32_t stage, int32_t first, int32_t layers) const {
+    const Cuts &at = cuts.at(stage).forward;
+    const auto begin = size_t(llvm::upper_bound(at, first) - at.begin() - 1);
+    const auto end = size_t(llvm::lower_bound(at, first + layers) - at.begin());
+    return ArrayRef<uint32_t>(parts.at(stage)).slice(begin, end - begin);
+  }
+
   /// The forward of the next step waits for what makes the weights of layers.
   void feed(int32_t stage, int32_t first, int32_t layers, uint32_t node) {
-    const Cuts &at = cuts.at(stage).forward;
-    for (size_t n = 0; n + 1 != at.size(); ++n)
-      if (at[n] < first + layers && at[n + 1] > first)
-        nodes[parts[stage][n]].carried.push_back(node);
+    for (const uint32_t part : partsOf(stage, first, layers))
+      nodes[part].carried.push_back(node);
   }
 
   void addGather(const Collective &c, uint32_t &at) {

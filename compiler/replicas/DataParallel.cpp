@@ -45,6 +45,8 @@ schedule::ExchangedLayer exchangedOf(const spec::Layer &layer) {
   return made;
 }
 
+constexpr int64_t kMostPieces = 1 << 16; // of tensors
+
 /// The rows of one spec.
 class PolicySweep {
 public:
@@ -112,7 +114,11 @@ private:
       bundles = sizes();
     PolicyRow row;
     row.policy = policy.name;
-    row.span = std::numeric_limits<plan::Time>::max();
+    row.span = Exchanges::kNever;
+    if (piecesOf(parameters.piece) > kMostPieces && policy.name == "bytescheduler") {
+      row.wrong = fmt::format("has more than {} pieces", kMostPieces);
+      return rows.push_back(std::move(row));
+    }
     schedule::Exchange best;
     for (const schedule::Bytes bundle : bundles) {
       parameters.bundle = bundle;
@@ -129,6 +135,16 @@ private:
       bestSpan = row.span;
     }
     finish(std::move(row), own, best, {!policy.decoupled, policy.decoupled}, exchanges);
+  }
+
+  /// Of all tensors.
+  __int128 piecesOf(schedule::Bytes piece) const {
+    __int128 pieces = 0;
+    for (const auto &layers : replicas.layers)
+      for (const schedule::ExchangedLayer &layer : layers)
+        for (const schedule::Bytes tensor : layer.tensors)
+          pieces += (__int128(tensor) + piece - 1) / piece;
+    return pieces;
   }
 
   /// Sizes of bundles that make different ones, half a MiB apart up to 256 MiB; and a layer each.
@@ -150,6 +166,10 @@ private:
 
   void finish(PolicyRow row, const schedule::Replicas &own, const schedule::Exchange &exchange,
               const schedule::MayExchange &may, const Exchanges &exchanges) {
+    if (row.span == Exchanges::kNever) {
+      row.wrong = "takes too long, or does not fit into memory";
+      return rows.push_back(std::move(row));
+    }
     schedule::Replicas instant = own;
     instant.times = {};
     schedule::Exchange bare = exchange;
@@ -177,12 +197,14 @@ private:
     const schedule::MayExchange may{choice.mayReduce, choice.mayDecouple};
     choice.lower = boundOf(own, may);
     // What is judged is as much work for a few large steps as for many small ones.
-    constexpr int64_t kLetters = 2'000'000, kLeast = 300, kMost = 24'000;
-    int64_t letters = 0;
+    constexpr int64_t kLetters = 2'000'000, kLayers = 10'000'000, kLeast = 300, kMost = 24'000;
+    int64_t letters = 0, layers = 0;
     for (const schedule::Word &word : words)
       letters += int64_t(word.size());
+    for (const auto &stage : replicas.layers)
+      layers += int64_t(stage.size());
     const std::vector<Order> orders = ordersFor(own, choice);
-    choice.most = std::clamp(kLetters / letters, kLeast, kMost) / int64_t(orders.size());
+    choice.most = std::clamp(std::min(kLetters / letters, kLayers / layers), kLeast, kMost) / int64_t(orders.size());
     Chosen best;
     for (const Order &each : orders)
       choose(own, choice, each, best);
@@ -375,10 +397,16 @@ static LogicalResult checkExchange(const spec::Spec &spec, const Compiled &compi
     return error(spec.weights.mark) << "weights: fill with replicas is not supported yet";
   if (given.sharesPort)
     return error(given.mark) << "data_parallel.port: shared is not supported yet";
-  constexpr int64_t kMostLayers = 1 << 16;
+  constexpr int64_t kMostLayers = 4096;
   if (spec.layers && spec.layers->count() > kMostLayers)
     return error(spec.layers->mark) << "layers: expected at most " << kMostLayers << " with replicas, found "
                                     << spec.layers->count();
+  size_t tensors = 0;
+  for (size_t i = 0; spec.layers && i != spec.layers->entries.size(); ++i)
+    tensors += spec.layers->entries[i].tensors.size() * size_t(spec.layers->entries[i].count);
+  if (tensors > size_t(kMostPieces))
+    return error(spec.layers->mark) << "layers: expected at most " << kMostPieces << " tensors with replicas, found "
+                                    << tensors;
   const auto isPositive = [](int64_t bytes) { return bytes > 0; };
   const bool any = spec.layers
                        ? llvm::any_of(spec.layers->entries, [](const spec::Layer &each) { return each.gradients > 0; })

@@ -19,6 +19,7 @@ struct PolicyRow {
   plan::Time exposed = 0;           // the span less that of the same order with instant collectives
   std::vector<int64_t> collectives; // by rank
   schedule::Bytes bundle = -1;      // that `best` has found; -1: the policy has none, or was given one
+  std::string wrong;                // why there are no figures; empty: there are
 };
 
 /// A row for each policy, `auto` among them, the best first. False after an error, which has been said.

@@ -3,6 +3,7 @@
 #include "compiler/passes/Lowered.h"
 #include "compiler/program/Dependences.h"
 #include "compiler/program/ExchangeGradients.h"
+#include "runtime/plan/Limits.h"
 
 #include <algorithm>
 
@@ -29,7 +30,7 @@ plan::Time Exchanges::spanOf(const schedule::Replicas &replicas, const schedule:
   const std::optional<plan::Variant> variant = programsOf(replicas, exchange);
   simulate::Result result;
   plan::Time span = 0;
-  if (!variant || !simulate::span(*variant, span, result).ok())
+  if (!variant || !simulate::span(*variant, span, result).ok() || span > limits::kTime)
     return kNever;
   for (const plan::Program &program : variant->programs)
     if (const plan::Bytes limit = variant->limitOf(program);

@@ -22,7 +22,7 @@ public:
 
   /// Nothing where ranks would wait for each other in a cycle.
   std::optional<plan::Variant> programsOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
-  /// The time per step. kNever: it stops, or does not fit into memory.
+  /// The time per step. kNever: it stops, takes longer than the longest step, or does not fit into memory.
   plan::Time spanOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
   /// Of each rank, how many W come behind its last F. Empty: nowhere more than one.
   std::vector<int32_t> tails() const;

@@ -92,10 +92,16 @@ int sweepPolicies(const CommandOptions &options) {
     if (!sweepDataParallel(sourceOf(options), std::cref(progress), rows, failure))
       return fail(options, failure);
   }
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const PolicyRow &row) { return row.wrong.empty(); });
+  const int code = int(any ? Code::Ok : Code::Check);
   const auto most = [](const std::vector<int64_t> &counts) { return *std::max_element(counts.begin(), counts.end()); };
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const PolicyRow &row : rows) {
+      if (!row.wrong.empty()) {
+        list.push_back({{"policy", row.policy}, {"error", row.wrong}});
+        continue;
+      }
       list.push_back({{"policy", row.policy},
                       {"span_ms", milliseconds(row.span)},
                       {"span_lower_bound_ms", milliseconds(row.bound)},
@@ -105,16 +111,19 @@ int sweepPolicies(const CommandOptions &options) {
         list.back()["bundle_bytes"] = row.bundle;
     }
     fmt::print("{}", jsonText(nlohmann::ordered_json{{"policies", list}}));
-    return int(Code::Ok);
+    return code;
   }
   fmt::print("{:<15} {:>14} {:>9} {:>14} {:>12}  {}\n", "policy", "span", "gap", "exposed", "collectives", "bundles");
   for (const PolicyRow &row : rows)
-    fmt::print("{:<15} {:>14} {:>7.2f} % {:>14} {:>12}  {}\n", row.policy, plan::timeText(row.span),
-               100 * gap(row.span, row.bound), plan::timeText(row.exposed), most(row.collectives),
-               row.bundle < 0    ? ""
-               : row.bundle == 0 ? "a layer each"
-                                 : "below " + plan::bytesText(row.bundle));
-  return int(Code::Ok);
+    if (!row.wrong.empty())
+      fmt::print("{:<15} {}\n", row.policy, row.wrong);
+    else
+      fmt::print("{:<15} {:>14} {:>7.2f} % {:>14} {:>12}  {}\n", row.policy, plan::timeText(row.span),
+                 100 * gap(row.span, row.bound), plan::timeText(row.exposed), most(row.collectives),
+                 row.bundle < 0    ? ""
+                 : row.bundle == 0 ? "a layer each"
+                                   : "below " + plan::bytesText(row.bundle));
+  return code;
 }
 
 Status readTime(const std::string &time, int64_t &milliseconds) {

@@ -102,7 +102,7 @@ public:
         continue;
       }
       waiting.erase(waiting.begin() + ptrdiff_t(best));
-      now += timeOf(next);
+      now = later(now, timeOf(next));
       order.push_back(next);
       if (next.kind == plan::Kind::ReduceScatter)
         summed(next, now);
@@ -195,7 +195,7 @@ private:
         update += input.replicas.updateOf(input.replicas.layers[size_t(sum.stage)][size_t(layer)], true);
     for (int32_t layer = sum.firstLayer; layer <= sum.lastLayer(); ++layer)
       if (input.replicas.layers[size_t(sum.stage)][size_t(layer)].gradients() > 0)
-        note(sum.stage, layer, now + update);
+        note(sum.stage, layer, later(now, std::min(update, kLongest)));
   }
 
   const ExchangeInput &input;

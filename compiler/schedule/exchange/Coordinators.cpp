@@ -53,7 +53,7 @@ std::vector<Collective> byteSchedulerQueue(const ExchangeInput &input, const Pol
     const Piece &piece = pieces[std::get<2>(*ready.begin())];
     ready.erase(ready.begin());
     queue.push_back({plan::Kind::AllReduce, piece.stage, piece.layer, 1, piece.begin, piece.end, input.replicas.round});
-    wire = std::max(wire, now) + input.replicas.round + input.replicas.times.allReduce.of(piece.bytes());
+    wire = later(std::max(wire, now), input.replicas.round + input.replicas.times.allReduce.of(piece.bytes()));
     underWay.emplace_back(wire, piece.bytes());
     credit -= piece.bytes();
   }

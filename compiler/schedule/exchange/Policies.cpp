@@ -55,7 +55,7 @@ std::vector<Collective> merged(const ExchangeInput &input, const PolicyParameter
     if (!isLast &&
         (start > pieces[i + 1].ready || pieces[i + 1].ready - start < takes.of(0) || bundler.bytes() < kSmall))
       continue;
-    free = start + takes.of(bundler.bytes());
+    free = later(start, takes.of(bundler.bytes()));
     bundler.close();
   }
   return queue;

@@ -1,7 +1,5 @@
 #include "compiler/schedule/exchange/Replicas.h"
 
-#include <limits>
-
 namespace pipec::schedule {
 
 Time CollectiveTime::of(Bytes bytes) const {
@@ -11,7 +9,11 @@ Time CollectiveTime::of(Bytes bytes) const {
     const __int128 divisor = __int128(parts) * bandwidth;
     time += (__int128(hops) * bytes * kPicoseconds + divisor / 2) / divisor;
   }
-  return Time(std::min<__int128>(time, std::numeric_limits<Time>::max()));
+  return Time(std::min<__int128>(time, kLongest));
+}
+
+CollectiveTime CollectiveTime::half() const {
+  return {(start + 1) / 2, Time(std::min<__int128>(__int128(bandwidth) * 2, INT64_MAX)), hops, parts};
 }
 
 CollectiveTimes ringOf(int32_t degree, const Link &link) {

@@ -3,11 +3,17 @@
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
+#include "runtime/plan/Limits.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace pipec::schedule {
+
+/// No step may be longer: what a collective takes, and what several do, stays in 64 bits.
+inline constexpr Time kLongest = limits::kTime;
+/// `now` and what takes so long; never more than a few times kLongest.
+inline Time later(Time now, Time by) { return std::min(now + by, 4 * kLongest); }
 
 /// What a collective takes: `hops` times a start and 1/`parts` of the bytes at a bandwidth (bytes a second; 0:
 /// unlimited). A ring of n goes in n - 1 hops of 1/n each for either half of an all-reduce, in twice as many for the
@@ -17,10 +23,10 @@ struct CollectiveTime {
   int64_t bandwidth = 0;
   int32_t hops = 1, parts = 1;
 
-  /// The largest Time where it is more than that.
+  /// kLongest where it is more than that.
   Time of(Bytes bytes) const;
   /// The same measured values for a half of the collective.
-  CollectiveTime half() const { return {(start + 1) / 2, bandwidth * 2, hops, parts}; }
+  CollectiveTime half() const;
 };
 
 /// The three collectives of a ring of `degree` processes, each linked to the next.

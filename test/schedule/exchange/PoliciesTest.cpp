@@ -66,7 +66,8 @@ TEST(Collectives, TakeWhatARingTakes) {
   const CollectiveTime measured{2 * kMs, 1'000'000'000, 1, 1};
   EXPECT_EQ(measured.of(1'000'000), 3 * kMs);
   EXPECT_EQ(measured.half().of(1'000'000) * 2, 3 * kMs);
-  EXPECT_EQ((CollectiveTime{INT64_MAX / 2, 1, 3, 1}.of(1)), INT64_MAX);
+  EXPECT_EQ((CollectiveTime{INT64_MAX / 2, 1, 3, 1}.of(1)), kLongest);
+  EXPECT_EQ((CollectiveTime{0, INT64_MAX, 1, 1}.half().of(1)), 0);
 }
 
 TEST(Policies, AreFoundByName) {
