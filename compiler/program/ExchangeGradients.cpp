@@ -138,8 +138,11 @@ private:
 
   void addCollectives() {
     std::vector<Collective> ordered = queue;
-    if (norm != kNone) // for which all sums are needed
-      std::stable_partition(ordered.begin(), ordered.end(), [](const Collective &c) { return c.isSum(); });
+    if (norm != kNone) { // for which all sums are needed
+      ordered.clear();
+      for (const bool sums : {true, false})
+        llvm::copy_if(queue, std::back_inserter(ordered), [&](const Collective &c) { return c.isSum() == sums; });
+    }
     for (const Collective &c : ordered)
       for (int32_t layer = c.firstLayer; c.isSum() && layer <= c.lastLayer(); ++layer)
         ++sumsLeft[{c.stage, layer}];

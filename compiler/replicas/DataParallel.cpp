@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 
 using namespace mlir;
 
@@ -63,8 +64,9 @@ public:
       add(policy);
     }
     addAuto();
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const PolicyRow &one, const PolicyRow &other) { return one.span < other.span; });
+    std::sort(rows.begin(), rows.end(), [](const PolicyRow &one, const PolicyRow &other) {
+      return std::pair(one.span, std::string_view(one.policy)) < std::pair(other.span, std::string_view(other.policy));
+    });
     return std::move(rows);
   }
 
@@ -256,7 +258,12 @@ private:
     std::vector<schedule::Words> all{words};
     if (spec.schedule.name == "auto" && problem.backward == schedule::BackwardMode::Split && choice.mayDecouple)
       addLate(all);
-    std::vector<std::pair<plan::Time, Order>> tried;
+    struct Tried {
+      plan::Time time;
+      size_t number;
+      Order order;
+    };
+    std::vector<Tried> tried;
     for (const schedule::Words &each : all) {
       const Exchanges others = of(each);
       std::vector<std::vector<int32_t>> tails{{}};
@@ -266,15 +273,16 @@ private:
         schedule::Exchange exchange =
             schedule::layerByLayer({own, stagesByRank, others.readyOf(own, cut)}, own.mayShard);
         exchange.tails = cut;
-        tried.push_back({others.spanOf(own, exchange), {each, std::move(cut)}});
+        tried.push_back({others.spanOf(own, exchange), tried.size(), {each, std::move(cut)}});
       }
     }
-    std::stable_sort(tried.begin(), tried.end(),
-                     [](const auto &one, const auto &other) { return one.first < other.first; });
+    std::sort(tried.begin(), tried.end(), [](const Tried &one, const Tried &other) {
+      return std::pair(one.time, one.number) < std::pair(other.time, other.number);
+    });
     tried.resize(std::min(tried.size(), kTaken));
     std::vector<Order> best;
-    for (auto &[time, order] : tried)
-      best.push_back(std::move(order));
+    for (Tried &each : tried)
+      best.push_back(std::move(each.order));
     return best;
   }
 

@@ -66,8 +66,11 @@ protected:
       size_t from = word.size();
       for (size_t left = 8 - rank; left != 0; left -= word[from].letter == schedule::Letter::B)
         --from;
-      std::stable_partition(word.begin() + ptrdiff_t(from), word.end(),
-                            [](const schedule::Op &op) { return op.letter != schedule::Letter::W; });
+      schedule::Word late;
+      for (const bool weights : {false, true})
+        std::copy_if(word.begin() + ptrdiff_t(from), word.end(), std::back_inserter(late),
+                     [&](const schedule::Op &op) { return (op.letter == schedule::Letter::W) == weights; });
+      std::copy(late.begin(), late.end(), word.begin() + ptrdiff_t(from));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace pipec::schedule {
 
@@ -25,8 +26,10 @@ std::vector<Piece> tensorsOf(const ExchangeInput &input, size_t rank) {
         end -= *bytes;
       }
   }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece &one, const Piece &other) { return one.ready < other.ready; });
+  std::sort(pieces.begin(), pieces.end(), [](const Piece &one, const Piece &other) {
+    return std::tuple(one.ready, one.stage, other.end, other.begin) <
+           std::tuple(other.ready, other.stage, one.end, one.begin);
+  });
   return pieces;
 }
 

@@ -23,7 +23,9 @@ public:
     best.time = std::numeric_limits<Time>::max();
     begin();
     // The best of the beginnings are improved each by itself.
-    std::sort(tried.begin(), tried.end(), [](const Tried &one, const Tried &other) { return one.time < other.time; });
+    std::sort(tried.begin(), tried.end(), [](const Tried &one, const Tried &other) {
+      return std::pair(one.time, one.number) < std::pair(other.time, other.number);
+    });
     constexpr size_t kBeginnings = 8;
     for (size_t i = 0; i < std::min(kBeginnings, tried.size()) && !done() && !choice.fusion; ++i) {
       current = tried[i].bundling;
@@ -31,7 +33,7 @@ public:
       while (!done() && judged < choice.most / 3 && improve()) {
       }
       if (i == 0 || currentTime < bestBundling.time)
-        bestBundling = {currentTime, current};
+        bestBundling = {currentTime, current, judged};
     }
     if (!choice.fusion && !tried.empty()) {
       anneal();
@@ -64,7 +66,7 @@ private:
       return false;
     const Time time = judgeOf(inOrderOfNeed(input, bundling, input.replicas.mayShard));
     if (beginning)
-      tried.push_back({time, bundling});
+      tried.push_back({time, bundling, judged});
     if (time >= currentTime)
       return false;
     currentTime = time;
@@ -177,7 +179,7 @@ private:
       current = std::move(other);
       currentTime = time;
       if (time < bestBundling.time)
-        bestBundling = {time, current};
+        bestBundling = {time, current, judged};
     }
     current = bestBundling.bundling;
     currentTime = bestBundling.time;
@@ -342,8 +344,9 @@ private:
   const JudgeExchange &judge;
   std::vector<std::vector<int32_t>> withGradients; // of each stage
   struct Tried {
-    Time time;
+    Time time = 0;
     Bundling bundling;
+    int64_t number = 0; // of all that were judged
   };
   std::vector<Tried> tried; // beginnings
   Tried bestBundling{};

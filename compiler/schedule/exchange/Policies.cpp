@@ -4,6 +4,7 @@
 #include "compiler/schedule/exchange/Coordinators.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace pipec::schedule {
@@ -126,8 +127,10 @@ Exchange dearQueue(const ExchangeInput &input, const PolicyParameters &parameter
         gathers.push_back(sum);
       }
     }
-    std::stable_sort(sums.begin(), sums.end(),
-                     [](const auto &one, const auto &other) { return one.first < other.first; });
+    std::sort(sums.begin(), sums.end(), [](const auto &one, const auto &other) {
+      return std::tuple(one.first, one.second.stage, other.second.firstLayer) <
+             std::tuple(other.first, other.second.stage, one.second.firstLayer);
+    });
     std::vector<Collective> &queue = exchange.queues.emplace_back();
     for (const auto &[ready, sum] : sums)
       queue.push_back(sum);
