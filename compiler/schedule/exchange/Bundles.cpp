@@ -52,7 +52,7 @@ void Bundler::add(const Piece &piece) {
 
 void Bundler::close() {
   if (open)
-    into.push_back({kind, now.stage, now.layer, lastLayer - now.layer + 1, now.begin, now.end, rounds});
+    into.push_back({plan::Kind::AllReduce, now.stage, now.layer, lastLayer - now.layer + 1, now.begin, now.end, 0});
   open = false;
 }
 

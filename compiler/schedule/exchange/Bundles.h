@@ -18,11 +18,10 @@ struct Piece {
 /// The gradients of a rank by tensor, in the order in which they are ready: the last tensor of the last layer first.
 std::vector<Piece> tensorsOf(const ExchangeInput &input, size_t rank);
 
-/// Closes bundles: each piece that `joins` says no to begins another. Bundles never cross stages.
+/// Makes an all-reduce of each bundle of pieces, which its user closes. Bundles never cross stages.
 class Bundler {
 public:
-  Bundler(const ExchangeInput &input, plan::Kind kind, Time rounds, std::vector<Collective> &into)
-      : input(input), kind(kind), rounds(rounds), into(into) {}
+  explicit Bundler(std::vector<Collective> &into) : into(into) {}
   ~Bundler() { close(); }
 
   /// Adds a piece to the open bundle, or to a new one where the two do not lie side by side.
@@ -31,9 +30,6 @@ public:
   Bytes bytes() const { return open ? now.bytes() : 0; }
 
 private:
-  const ExchangeInput &input;
-  const plan::Kind kind;
-  const Time rounds;
   std::vector<Collective> &into;
   bool open = false;
   Piece now;             // what the bundle has

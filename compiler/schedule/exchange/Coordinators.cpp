@@ -11,7 +11,7 @@ std::vector<Collective> horovodQueue(const ExchangeInput &input, const PolicyPar
   const std::vector<Piece> pieces = tensorsOf(input, rank);
   const Time period = std::max<Time>({parameters.cycle, input.replicas.round, 1});
   std::vector<Collective> queue;
-  Bundler bundler(input, plan::Kind::AllReduce, 0, queue);
+  Bundler bundler(queue);
   Time tick = 0; // the one at which what was added last goes
   for (const Piece &piece : pieces) {
     const Time own = (piece.ready + period - 1) / period;

@@ -24,7 +24,7 @@ Exchange ofAllReduces(const ExchangeInput &input, const PolicyParameters &parame
 /// All of a stage at once.
 std::vector<Collective> oneByStage(const ExchangeInput &input, const PolicyParameters &, size_t rank) {
   std::vector<Collective> queue;
-  Bundler bundler(input, plan::Kind::AllReduce, 0, queue);
+  Bundler bundler(queue);
   for (const Piece &piece : tensorsOf(input, rank))
     bundler.add(piece);
   bundler.close();
@@ -33,7 +33,7 @@ std::vector<Collective> oneByStage(const ExchangeInput &input, const PolicyParam
 
 std::vector<Collective> oneByTensor(const ExchangeInput &input, const PolicyParameters &, size_t rank) {
   std::vector<Collective> queue;
-  Bundler bundler(input, plan::Kind::AllReduce, 0, queue);
+  Bundler bundler(queue);
   for (const Piece &piece : tensorsOf(input, rank)) {
     bundler.add(piece);
     bundler.close();
@@ -47,7 +47,7 @@ std::vector<Collective> merged(const ExchangeInput &input, const PolicyParameter
   const CollectiveTime &takes = input.replicas.times.allReduce;
   const std::vector<Piece> pieces = tensorsOf(input, rank);
   std::vector<Collective> queue;
-  Bundler bundler(input, plan::Kind::AllReduce, 0, queue);
+  Bundler bundler(queue);
   Time free = 0; // when the all-reduces before have ended
   for (size_t i = 0; i != pieces.size(); ++i) {
     bundler.add(pieces[i]);
@@ -65,7 +65,7 @@ std::vector<Collective> merged(const ExchangeInput &input, const PolicyParameter
 // torch.nn.parallel.DistributedDataParallel: a bucket is closed once it has reached its size.
 std::vector<Collective> bucketed(const ExchangeInput &input, const PolicyParameters &parameters, size_t rank) {
   std::vector<Collective> queue;
-  Bundler bundler(input, plan::Kind::AllReduce, 0, queue);
+  Bundler bundler(queue);
   int32_t stage = -1;
   Bytes size = 0;
   for (const Piece &piece : tensorsOf(input, rank)) {
