@@ -27,6 +27,7 @@ struct Made {
   schedule::Problem problem;
   std::vector<schedule::Problem> alternatives; // as in Imported
   schedule::Words words;
+  bool placesTransfers = false; // an order file has said where transfers stand
   std::map<std::string, int64_t> parameters;
   schedule::Objective objective = schedule::Objective::Span;
 };

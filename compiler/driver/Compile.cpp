@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Auto.h"
 #include "compiler/driver/BestPlan.h"
+#include "compiler/driver/CompileReplicas.h"
 #include "compiler/driver/CrossCheck.h"
 #include "compiler/driver/Cut.h"
 #include "compiler/driver/DesignLevel.h"
@@ -16,6 +17,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ProgramText.h"
+#include "compiler/shards/ShardedRanks.h"
 #include "compiler/spec/Reader.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
@@ -40,14 +42,6 @@ using namespace mlir;
 namespace pipec {
 
 namespace {
-
-std::string textOf(ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module.print(stream, OpPrintingFlags().enableDebugInfo(false));
-  stream << "\n";
-  return text;
-}
 
 /// One compilation: a context, and every variant through the passes.
 class Compilation {
@@ -80,17 +74,20 @@ public:
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
           return stop(path, status);
+    degree = specs.front().dataParallel.degree.value;
+    const auto differs = [&](const spec::Spec &spec) { return spec.dataParallel.degree.value != degree; };
+    if ((degree > 1 || llvm::any_of(specs, differs)) && failed(checkPlans(specs, context, sharding)))
+      return stop(Code::Input);
     for (const spec::Spec &spec : specs)
-      if (const auto &[degree, mark] = spec.dataParallel.degree; degree > 1) {
-        emitError(locationOf(spec, mark, context))
-            << "data_parallel.degree: plans are of one replica yet, found " << degree
-            << "; pipec search --sweep data-parallel says what a step takes with more";
+      if (hasShards(spec) && spec.measured) {
+        emitError(locationOf(spec, spec.tensorParallel.mark, context))
+            << "tensor_parallel: a plan of shards is not made anew for what was measured yet";
         return stop(Code::Input);
       }
     if (until <= Stage::Space)
       return specs.front().ofVariants
                  ? stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"))
-                 : space(specs.front());
+                 : space(ofOneReplica(specs.front()));
     makeRoom(specs);
     std::vector<plan::Variant> variants;
     size_t compiledVariants = 0;
@@ -123,7 +120,7 @@ public:
     warnOfLinks(specs);
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
-    compiled.plan = emit::plan(std::move(variants), specs.front().hash, std::move(provider));
+    compiled.plan = emit::plan(std::move(variants), degree, specs.front().hash, std::move(provider));
     // What looks at the whole of a variant has been asked: check-deadlock passes no variant that breaks a rule.
     if (status.ok())
       status = plan::checkTables(compiled.plan);
@@ -246,6 +243,36 @@ private:
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     Made made;
+    Code code = degree == 1 || until < Stage::Design ? compileReplica(spec, until, made, internal)
+                                                     : compileReplicas(spec, made, internal);
+    if (code != Code::Ok)
+      return code;
+    compiled.text += made.text;
+    if (until != Stage::Plan)
+      return Code::Ok;
+    variants.push_back(std::move(made.variant));
+    compiled.walks.push_back(std::move(made.walk));
+    compiled.problems.push_back(std::move(made.problem));
+    compiled.words.push_back(std::move(made.words));
+    compiled.parameters.push_back(std::move(made.parameters));
+    compiled.objective = made.objective;
+    return Code::Ok;
+  }
+
+  /// Compiles one replica of a spec, which says the order of the passes, and then all of them.
+  Code compileReplicas(spec::Spec &spec, Made &made, bool &internal) {
+    const spec::Spec whole = std::exchange(spec, ofOneReplica(spec));
+    if (const Code code = compileReplica(spec, Stage::Plan, made, internal); code != Code::Ok)
+      return code;
+    ReplicasOptions options{sharding, until};
+    options.lower.keepVisits = compiled.keepVisits;
+    if (said == Said::Everything)
+      options.lower.others = [&] { return fittingSchedules(spec, made.problem.stagesOfCopy(), context); };
+    return pipec::compileReplicas(whole, options, context, made);
+  }
+
+  /// Compiles one replica of a spec.
+  Code compileReplica(spec::Spec &spec, Stage until, Made &made, bool &internal) {
     Choice choice{spec, {1}, {}};
     Code code = Code::Ok;
     const auto settled = [&](const spec::Spec &each, schedule::Time, Made &made, bool &internal) {
@@ -270,18 +297,7 @@ private:
       code = compileOnce(choice, until, made, internal);
     if (code == Code::Ok && until == Stage::Plan && choice.spec.measured)
       code = asTheSpecSays(choice.spec, made, internal);
-    if (code != Code::Ok)
-      return code;
-    compiled.text += made.text;
-    if (until != Stage::Plan)
-      return Code::Ok;
-    variants.push_back(std::move(made.variant));
-    compiled.walks.push_back(std::move(made.walk));
-    compiled.problems.push_back(std::move(made.problem));
-    compiled.words.push_back(std::move(made.words));
-    compiled.parameters.push_back(std::move(made.parameters));
-    compiled.objective = made.objective;
-    return Code::Ok;
+    return code;
   }
 
   /// Gives a plan that was made for what was measured the costs and the network of its spec.
@@ -399,6 +415,9 @@ private:
     }
     made.variant = emit::variant(*lowering.lowered, made.problem, imported.alternatives, spec.variantName);
     made.alternatives = std::move(imported.alternatives);
+    if (hasShards(spec))
+      made.variant.certificate = ofShards(spec, made);
+    made.placesTransfers = pipeline.placesTransfers();
     made.variant.schedule = pipeline.getSymName().str();
     const std::vector<int64_t> cut = spec::cutOf(spec, made.variant.stagesOfCopy());
     made.variant.cut.assign(cut.begin(), cut.end());
@@ -411,7 +430,32 @@ private:
     return Code::Ok;
   }
 
+  /// The certificate with the best of several bounds: what passes take is another for each process.
+  plan::Certificate ofShards(const spec::Spec &spec, const Made &made) const {
+    const std::vector<int64_t> cut = spec::cutOf(spec, made.problem.stagesOfCopy());
+    const std::vector<schedule::Problem> problems =
+        leastProblems(spec, ShardedRanks(spec, made.problem, cut, made.variant.portions), made.problem);
+    std::vector<std::vector<schedule::Problem>> alternatives(problems.size());
+    for (const schedule::Problem &each : made.alternatives) {
+      const std::vector<schedule::Problem> own = leastProblems(spec, ShardedRanks(spec, each, cut), each);
+      for (size_t way = 0; way != own.size(); ++way)
+        alternatives[way].push_back(own[way]);
+    }
+    plan::Certificate best = made.variant.certificate;
+    best.lowerBound = best.spanLowerBound = -1;
+    for (size_t way = 0; way != problems.size(); ++way) {
+      const plan::Certificate other = emit::certificate(best.makespan, best.span, problems[way], alternatives[way]);
+      if (other.lowerBound > best.lowerBound)
+        std::tie(best.lowerBound, best.bound) = std::pair(other.lowerBound, other.bound);
+      if (other.spanLowerBound > best.spanLowerBound)
+        std::tie(best.spanLowerBound, best.spanBound) = std::pair(other.spanLowerBound, other.spanBound);
+    }
+    return best;
+  }
+
   Stage until;
+  int32_t degree = 1; // replicas of each rank
+  Sharding sharding = Sharding::Any;
   Compiled &compiled;
   Failure &failure;
   Said said;

@@ -115,10 +115,10 @@ std::string crossCheck(const schedule::Problem &problem, const schedule::Words &
   if (fast.makespan != judge.makespan)
     return "the evaluator finds a makespan of " + std::to_string(fast.makespan) + " ps, the simulator " +
            std::to_string(judge.makespan) + " ps";
-  for (size_t rank = 0; rank != judge.ranks.size(); ++rank)
-    if (fast.peak[rank] != judge.ranks[rank].peakActivation)
+  for (size_t rank = 0; rank != judge.places.size(); ++rank)
+    if (fast.peak[rank] != judge.places[rank].peakActivation)
       return "the evaluator finds a peak of " + std::to_string(fast.peak[rank]) + " bytes on rank " +
-             std::to_string(rank) + ", the simulator " + std::to_string(judge.ranks[rank].peakActivation);
+             std::to_string(rank) + ", the simulator " + std::to_string(judge.places[rank].peakActivation);
   return {};
 }
 

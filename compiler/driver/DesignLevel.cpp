@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
@@ -17,7 +18,7 @@ class Writer {
 public:
   Writer(const spec::Spec &spec, const Design &design, MLIRContext &context)
       : spec(spec), problem(design.problem), entry(design.entry), parameters(design.parameters), block(design.block),
-        order(design.order), context(context), builder(&context) {}
+        order(design.order), shards(design.shards), context(context), builder(&context) {}
 
   OwningOpRef<ModuleOp> run() {
     OwningOpRef<ModuleOp> module(ModuleOp::create(at(spec.schedule.mark)));
@@ -42,6 +43,8 @@ private:
     auto pipeline = builder.create<PipelineOp>(
         location, builder.getStringAttr(entry ? std::string(entry->name) : spec.schedule.name), made, ordersAttr(),
         parametersAttr());
+    if (shards)
+      pipeline.setShardsAttr(attributeOf(*shards, context));
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr(),
@@ -225,6 +228,7 @@ private:
   const schedule::Parameters &parameters;
   const std::optional<schedule::Block> &block;
   const std::optional<schedule::Order> &order;
+  const std::optional<Shards> &shards;
   MLIRContext &context;
   OpBuilder builder;
 };
@@ -237,6 +241,14 @@ Location locationOf(const spec::Spec &spec, const spec::Mark &mark, MLIRContext 
 
 OwningOpRef<ModuleOp> designLevel(const spec::Spec &spec, const Design &design, MLIRContext &context) {
   return Writer(spec, design, context).run();
+}
+
+std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, OpPrintingFlags().enableDebugInfo(false));
+  stream << "\n";
+  return text;
 }
 
 } // namespace pipec

@@ -1,6 +1,7 @@
 // The design level of a spec whose schedule has been chosen: `pipe.pipeline` with its block or orders.
 #pragma once
 
+#include "compiler/program/Shards.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/spec/Spec.h"
 #include "compiler/torch/OrderCsv.h"
@@ -20,6 +21,7 @@ struct Design {
   schedule::Parameters parameters;
   std::optional<schedule::Block> block;
   std::optional<schedule::Order> order; // of a file, or the words that a search has found
+  std::optional<Shards> shards;         // of each rank; absent: there are none
 };
 
 /// A place in the spec.
@@ -28,5 +30,8 @@ mlir::Location locationOf(const spec::Spec &spec, const spec::Mark &mark, mlir::
 /// A module with one `pipe.pipeline`, locations pointing into the spec, verified. Null after an error: then the design
 /// is none, which no spec brings about.
 mlir::OwningOpRef<mlir::ModuleOp> designLevel(const spec::Spec &spec, const Design &design, mlir::MLIRContext &context);
+
+/// As text, without locations.
+std::string textOf(mlir::ModuleOp module);
 
 } // namespace pipec

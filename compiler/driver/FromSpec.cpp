@@ -4,8 +4,10 @@
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
+#include "compiler/schedule/exchange/Replicas.h"
 #include "compiler/schedule/improve/Fuse.h"
 #include "compiler/schedule/overlap/Pairing.h"
+#include "compiler/shards/ShardedRanks.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
@@ -40,7 +42,13 @@ OwningOpRef<ModuleOp> Import::module() {
     order.emplace(order.value_or(schedule::Order())).words = mixedWords();
     block.reset();
   }
+  if (hasShards(spec))
+    shards = ranksOf(problem).shards();
   return designLevel(spec, *this, context);
+}
+
+ShardedRanks Import::ranksOf(const schedule::Problem &filled) const {
+  return {spec, filled, spec::cutOf(spec, filled.stagesOfCopy()), inFlight};
 }
 
 LogicalResult Import::settle() {
@@ -51,6 +59,11 @@ LogicalResult Import::settle() {
     return error(spec.slices.mark) << "schedule '" << spec.schedule.name << "' has no order for slices, found "
                                    << spec.slices.value
                                    << "; seq1f1b and gpipe have, and {name: order} takes one from a file",
+           failure();
+  if (hasShards(spec) && (problem.copies > 1 || (entry && entry->overlaps)))
+    return error(spec.schedule.mark) << "schedule '" << spec.schedule.name << "' has "
+                                     << (problem.copies > 1 ? "two copies of the stages" : "overlapped pairs")
+                                     << ", which are not supported yet with shards",
            failure();
   if (mixes() && failed(checkMixed()))
     return failure();
@@ -110,8 +123,10 @@ void Import::fillFigures(schedule::Problem &problem) {
   if (spec.measured)
     for (const auto &[ends, link] : spec.measured->links)
       problem.links[ends] = {link.latency, link.bandwidth};
-  if (spec.globalNorm.value && problem.ranks > 1)
-    problem.globalNorm = schedule::globalNormTime(problem);
+  const spec::TensorParallel &shards = spec.tensorParallel;
+  if (spec.globalNorm.value && problem.ranks * shards.shards.value > 1)
+    problem.globalNorm =
+        schedule::normTimeOf(problem, shards.shards.value, {shards.link.latency, shards.link.bandwidth});
   problem.staticBytes.assign(size_t(problem.ranks), 0);
   problem.stages.clear();
   auto time = [&](int64_t whole) { return timeOfSlice(whole, problem.slices); };
@@ -145,6 +160,8 @@ void Import::fillFigures(schedule::Problem &problem) {
     schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[i])];
     held = std::min(held + spec.staticBytes[s], limits::kBytes + 1);
   }
+  if (hasShards(spec))
+    useFigures(spec, ranksOf(problem), problem);
 }
 
 std::optional<schedule::Problem> Import::withFigures(schedule::Problem other) {
@@ -167,7 +184,26 @@ LogicalResult Import::fillAndCheck() {
     wrong = schedule::check(*entry, problem, parameters);
   if (!wrong.empty())
     return error(spec.schedule.mark) << wrong, failure();
+  if (hasShards(spec) && problem.memoryLimit != 0 && !objective && inFlight.empty()) {
+    inFlight = heldAtOnce(wordsHere());
+    fillFigures(problem);
+  }
   return success();
+}
+
+std::vector<int64_t> Import::heldAtOnce(const schedule::Words &words) const {
+  const auto hasContexts = [](const schedule::Stage &stage) { return stage.context + stage.backwardContext > 0; };
+  const bool untilW = llvm::any_of(problem.stages, hasContexts);
+  std::vector<int64_t> now(problem.stages.size()), most(problem.stages.size());
+  for (const schedule::Word &word : words)
+    for (const schedule::Op &op : word) {
+      int64_t &held = now[size_t(op.stage)];
+      if (op.letter == schedule::Letter::F)
+        most[size_t(op.stage)] = std::max(most[size_t(op.stage)], ++held);
+      else
+        held -= op.letter == schedule::Letter::BW || (op.letter == schedule::Letter::W) == untilW;
+    }
+  return most;
 }
 
 LogicalResult Import::checkParameters() {

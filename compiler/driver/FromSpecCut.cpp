@@ -3,6 +3,7 @@
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
+#include "compiler/shards/ShardedRanks.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
 
@@ -35,6 +36,8 @@ schedule::CutWork workOf(const spec::Spec &spec, const schedule::Problem &proble
     work.perStage = -2 * problem.slices * microbatches;
   if (!spec.layers->optimizer.list)
     work.perStage += spec.layers->optimizer[0];
+  if (hasShards(spec))
+    useShards(spec, problem, work);
   for (int32_t rank = 0; spec.measured && rank != problem.ranks; ++rank)
     work.percent.push_back(spec.measured->percentOf(rank));
   return work;
@@ -87,6 +90,15 @@ std::vector<std::string> Import::standIns() {
   return names;
 }
 
+schedule::Time Import::lowerOf(const schedule::Problem &each, schedule::Objective by) const {
+  if (!hasShards(spec))
+    return schedule::boundOf(each, by);
+  schedule::Time best = 0;
+  for (const schedule::Problem &least : leastProblems(spec, ranksOf(each), each))
+    best = std::max(best, schedule::boundOf(least, by));
+  return best;
+}
+
 std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower) {
   if (failed(choose()) || failed(settle()) || failed(fillAndCheck()) || failed(checkPairs()) ||
       (spec.schedule.name == "block" && failed(checkBlock())))
@@ -103,7 +115,7 @@ std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules
     const __int128 its = over(each);
     excess = std::min(excess.value_or(its), its);
     if (its == 0 && !isShared)
-      lower = std::min(lower.value_or(limits::kTime), schedule::boundOf(each, by));
+      lower = std::min(lower.value_or(limits::kTime), lowerOf(each, by));
   }
   trial.cost.excess = *excess;
   trial.fits = *excess == 0;
@@ -127,8 +139,9 @@ std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules
   trial.cost.other = found.makespan;
   if (problem.memoryLimit != 0)
     trial.cost.excess = std::max<__int128>(schedule::excessOf(problem, words), 0);
-  // Queues and buffers only add time. W that run when their rank waits may save some, and an R that moves to a wait.
-  if (spec.weights.value == spec::Weights::Ordered)
+  // Queues and buffers only add time. Three things may save some: W that run when their rank waits, an R that moves to
+  // a wait, and shards that each begin and end a pass at a time of its own.
+  if (spec.weights.value == spec::Weights::Ordered && !hasShards(spec))
     trial.least =
         problem.recomputes() ? schedule::evaluate(schedule::withoutRecompute(problem), words).span : found.span;
   return trial;

@@ -3,6 +3,7 @@
 
 #include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/FromSpec.h"
+#include "compiler/shards/ShardedRanks.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -27,6 +28,7 @@ public:
   std::vector<std::vector<schedule::Problem>> choices();
   std::optional<Trial> tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower);
   std::vector<std::string> fitting(int32_t stages);
+  schedule::Time lowerOf(const schedule::Problem &each, schedule::Objective by) const;
   std::optional<schedule::Problem> withFigures(schedule::Problem other);
 
 private:
@@ -88,6 +90,10 @@ private:
   void fillProblem(schedule::Problem &problem);
   /// The part of it that costs, sizes and links say.
   void fillFigures(schedule::Problem &problem);
+  /// The portions of its shards, for a problem that has its placement and backward.
+  ShardedRanks ranksOf(const schedule::Problem &filled) const;
+  /// How many microbatches of each stage words have in flight at once, for the memory of shards.
+  std::vector<int64_t> heldAtOnce(const schedule::Words &words) const;
   mlir::LogicalResult fillAndCheck();
   /// Checks each parameter by itself, so that an error names its place.
   mlir::LogicalResult checkParameters();
@@ -114,6 +120,8 @@ private:
   SearchRoom room;
   std::optional<schedule::Objective> objective; // of a search
   std::vector<schedule::Problem> alternatives;
+  std::vector<int64_t>
+      inFlight; // with shards and a memory limit: microbatches of each stage that its rank holds at once
   Code code = Code::Input;
 };
 

@@ -49,7 +49,7 @@ std::optional<RecomputeSpace> Import::recomputeSpace() {
   std::optional<schedule::Time> lower;
   for (const schedule::Problem &each : objective ? placements() : std::vector{problem}) {
     const schedule::Problem free = schedule::freest(schedule::withoutRecompute(each), space.may);
-    const schedule::Time its = schedule::boundOf(free, objective.value_or(schedule::Objective::Span));
+    const schedule::Time its = lowerOf(free, objective.value_or(schedule::Objective::Span));
     lower = std::min(lower.value_or(its), its);
   }
   space.lower = lower.value_or(0);

@@ -30,7 +30,8 @@ Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {
   if (compiled.walks.empty())
     return emit::report(compiled.plan, report);
   for (size_t v = 0; v != compiled.walks.size(); ++v)
-    report.variants.push_back(emit::report(compiled.plan.variants[v], compiled.walks[v]));
+    if (Status status = emit::add(compiled.plan, compiled.plan.variants[v], compiled.walks[v], report); !status.ok())
+      return status;
   return {};
 }
 

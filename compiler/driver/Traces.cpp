@@ -57,16 +57,25 @@ Status readTraces(const std::string &name, trace::Run &run) {
   return {};
 }
 
-std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks) {
+void keepFirstReplica(trace::Run &run, int32_t degree) {
+  if (degree == 1)
+    return;
+  std::erase_if(run.events, [&](const trace::Event &event) { return event.rank % degree != 0; });
+  for (trace::Event &event : run.events)
+    event.rank /= degree;
+}
+
+std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards) {
   constexpr size_t kNamed = 8;
-  std::vector<bool> there(size_t(ranks), false);
+  std::vector<bool> there(size_t(ranks * shards), false);
   for (const trace::Event &event : events)
-    if (event.rank < ranks)
+    if (size_t(event.rank) < there.size())
       there[size_t(event.rank)] = true;
   std::vector<std::string> missing;
-  for (int32_t rank = 0; rank < ranks; ++rank)
-    if (!there[size_t(rank)])
-      missing.push_back(std::to_string(rank));
+  for (int32_t place = 0; place < ranks * shards; ++place)
+    if (!there[size_t(place)])
+      missing.push_back(shards > 1 ? fmt::format("{} shard {}", place / shards, place % shards)
+                                   : std::to_string(place));
   if (missing.empty())
     return {};
   if (missing.size() == 1)
@@ -80,8 +89,8 @@ std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks)
   return fmt::format("ranks {} and {}", fmt::join(missing, ", "), last);
 }
 
-Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks) {
-  const std::string missing = missingRanks(events, ranks);
+Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards) {
+  const std::string missing = missingRanks(events, ranks, shards);
   return missing.empty() ? Status()
                          : Status::input(fmt::format("the trace has nothing of {}: where each process has written its "
                                                      "own, name all of them, as in --trace 'run.*.json'",
@@ -90,7 +99,7 @@ Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks) {
 
 Status replay(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step,
               simulate::Recording &recording) {
-  using Identity = std::tuple<int32_t, plan::Kind, plan::Payload, int32_t, int64_t>;
+  using Identity = std::tuple<int32_t, plan::Kind, plan::Payload, int32_t, int64_t, trace::Scope>;
   std::map<int64_t, int32_t> attempts; // step → the last attempt that ran it
   for (const trace::Event &event : events)
     attempts[event.step] = std::max(attempts[event.step], event.attempt);
@@ -107,16 +116,17 @@ Status replay(const plan::Variant &variant, const std::vector<trace::Event> &eve
     for (const trace::Event &e : events) {
       if (e.step != each->first || e.attempt != each->second)
         continue;
-      times[{e.rank, e.kind, e.of, e.stage, e.microbatch}] = {e.start, e.end};
+      times[{e.rank, e.kind, e.of, e.stage, e.microbatch, e.scope}] = {e.start, e.end};
       if (!plan::isTransfer(e.kind)) {
         begin = any ? std::min(begin, e.start) : e.start;
         any = true;
       }
     }
     status = recording.replay(variant,
-                              [&](int32_t rank, const plan::Operation &o,
+                              [&](int32_t place, const plan::Operation &o,
                                   int64_t microbatch) -> std::optional<std::pair<plan::Time, plan::Time>> {
-                                const auto found = times.find({rank, o.kind, o.of, o.stage, microbatch});
+                                const auto found =
+                                    times.find({place, o.kind, o.of, o.stage, microbatch, trace::scopeOf(o)});
                                 if (found == times.end())
                                   return std::nullopt;
                                 return std::pair(found->second.first - begin, found->second.second - begin);

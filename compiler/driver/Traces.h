@@ -16,10 +16,13 @@ Status traceFiles(const std::string &name, std::vector<std::string> &files);
 /// What all files hold that a name stands for. A rank whose events are in two of them is an error.
 Status readTraces(const std::string &name, trace::Run &run);
 
+/// Of a run of so many replicas, keeps the events of each rank's first one, which stands for all.
+void keepFirstReplica(trace::Run &run, int32_t degree);
+
 /// The ranks of a plan that a run has no event of: "rank 2", "ranks 2 and 5"; empty: there is none.
-std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks);
+std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards = 1);
 /// An error that names them.
-Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks);
+Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards = 1);
 
 /// Fills a recording with a step of a run of this variant; `step` < 0: the last that is whole.
 Status replay(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step,

@@ -1,11 +1,12 @@
 #include "compiler/emit/EmitPlan.h"
 
-#include "compiler/schedule/bounds/Bounds.h"
+#include "runtime/plan/Place.h"
 
 namespace pipec::emit {
 
 // The two enumerations are one list; the plan's stands in the file format.
-static_assert(int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
+static_assert(int(schedule::Argument::Exchange) == int(plan::Bound::Exchange) &&
+              int(schedule::Argument::Exact) == int(plan::Bound::Exact) &&
               int(schedule::Argument::LastDevice) == int(plan::Bound::LastDevice) &&
               int(schedule::Argument::Area) == int(plan::Bound::Area) &&
               int(schedule::Argument::MemoryChain) == int(plan::Bound::MemoryChain) &&
@@ -31,7 +32,10 @@ static schedule::Bounded leastOf(schedule::Bounded bounds, const std::vector<sch
 
 plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Problem &problem,
                               const std::vector<schedule::Problem> &alternatives) {
-  const schedule::Bounded bounds = leastOf(schedule::lowerBounds(problem), alternatives);
+  return certificate(makespan, span, leastOf(schedule::lowerBounds(problem), alternatives));
+}
+
+plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Bounded &bounds) {
   plan::Certificate made;
   made.makespan = makespan;
   made.span = span;
@@ -69,14 +73,17 @@ plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
   return made;
 }
 
-plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vector<uint8_t> provider) {
+plan::Plan plan(std::vector<plan::Variant> variants, int32_t degree, uint64_t specHash, std::vector<uint8_t> provider) {
   plan::Plan made;
   made.specHash = specHash;
   made.provider = std::move(provider);
   made.variants = std::move(variants);
-  made.groups = plan::groupsOf(made.variants);
-  for (int32_t rank = 0; rank != made.ranks(); ++rank)
-    made.processes.push_back({rank, 0, 0});
+  const plan::Grid grid{degree, made.shards()};
+  made.groups = plan::groupsOf(made.variants, degree);
+  for (int32_t world = 0; world != made.ranks() * grid.each(); ++world) {
+    const plan::Place place = plan::placeOf(world, grid);
+    made.processes.push_back({place.rank, place.replica, place.shard});
+  }
   return made;
 }
 

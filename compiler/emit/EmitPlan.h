@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/passes/Lowered.h"
+#include "compiler/schedule/bounds/Bounds.h"
 #include "runtime/plan/Plan.h"
 
 namespace pipec::emit {
@@ -11,6 +12,9 @@ namespace pipec::emit {
 plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Problem &problem,
                               const std::vector<schedule::Problem> &alternatives);
 
+/// The certificate of these times and bounds.
+plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Bounded &bounds);
+
 /// Lowers the certificate's bounds to what holds whatever had been chosen: of each list, one problem has its orders
 /// (schedule::casesOf).
 void widen(plan::Certificate &certificate, const std::vector<std::vector<schedule::Problem>> &choices);
@@ -19,7 +23,7 @@ void widen(plan::Certificate &certificate, const std::vector<std::vector<schedul
 plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
                       const std::vector<schedule::Problem> &alternatives, std::string name);
 
-/// A plan of these variants on one process a rank.
-plan::Plan plan(std::vector<plan::Variant> variants, uint64_t specHash, std::vector<uint8_t> provider);
+/// A plan of these variants on so many replicas of each rank, of as many shards as the variants have.
+plan::Plan plan(std::vector<plan::Variant> variants, int32_t degree, uint64_t specHash, std::vector<uint8_t> provider);
 
 } // namespace pipec::emit

@@ -59,7 +59,11 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"span_gap", gap(certificate.span, certificate.spanLowerBound)},
                                    {"peak_activation_bytes", report.peakActivation},
                                    {"peak_bytes", report.peak},
-                                   {"instructions", report.instructions}};
+                                   {"instructions", report.instructions},
+                                   {"degree", report.degree},
+                                   {"exposed_ms", milliseconds(report.exposed)},
+                                   {"collectives", report.collectives}};
+  addJson(report.balance, object);
   if (report.atOwnMemory) {
     object["gap_at_own_memory"] = gap(certificate.makespan, report.atOwnMemory->makespan);
     object["span_gap_at_own_memory"] = gap(certificate.span, report.atOwnMemory->span);
@@ -114,9 +118,16 @@ std::string ringsText(const std::vector<BindingRing> &rings, size_t all) {
   return text + (rings.size() > kShown ? fmt::format("\n    … {} more\n", rings.size() - kShown) : "\n");
 }
 
-} // namespace
+/// The collectives of gradients and weights that a rank executes a step.
+int64_t collectivesOf(const plan::Program &program) {
+  int64_t count = 0;
+  for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
+    if (const plan::Operation &operation = *cursor.at().operation; plan::isCollective(operation.kind))
+      count += operation.of != plan::Payload::Norm;
+  return count;
+}
 
-Report report(const plan::Variant &variant, const simulate::Result &result) {
+Report figuresOf(const plan::Variant &variant, const simulate::Result &result) {
   Report own;
   own.schedule = variant.schedule.empty() ? variant.name : variant.schedule;
   own.variant = variant.name;
@@ -133,22 +144,34 @@ Report report(const plan::Variant &variant, const simulate::Result &result) {
   for (const int32_t stage : plan::stagesDoing(variant, plan::kRecomputation))
     if (stage < own.stages) // its other copy runs again with it
       own.recompute.push_back(stage);
+  own.balance = balanceOf(variant);
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
   own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
-  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
-    own.peakActivation.push_back(result.ranks[rank].peakActivation);
-    own.peak.push_back(result.ranks[rank].peak);
-    own.instructions.push_back(plan::executed(variant.programs[rank]));
+  for (size_t place = 0; place != variant.places(); ++place) {
+    own.peakActivation.push_back(result.places[place].peakActivation);
+    own.peak.push_back(result.places[place].peak);
+    own.instructions.push_back(plan::executed(variant.programOf(place)));
+    own.collectives.push_back(collectivesOf(variant.programOf(place)));
   }
   return own;
+}
+
+} // namespace
+
+Status add(const plan::Plan &plan, const plan::Variant &variant, const simulate::Result &result, PlanReport &report) {
+  report.variants.push_back(figuresOf(variant, result));
+  report.variants.back().degree = plan.degree();
+  return simulate::exposed(variant, report.variants.back().exposed);
 }
 
 Status report(const plan::Plan &plan, PlanReport &report) {
   for (const plan::Variant &variant : plan.variants) {
     simulate::Result result;
-    if (Status status = simulate::prove(variant, result); !status.ok())
+    Status status = simulate::prove(variant, result);
+    if (status.ok())
+      status = add(plan, variant, result, report);
+    if (!status.ok())
       return status;
-    report.variants.push_back(emit::report(variant, result));
   }
   return {};
 }
@@ -226,6 +249,12 @@ std::string reportText(const PlanReport &report) {
     if (!variant.cut.empty())
       text += fmt::format("  {:<9} {:>12}   the least of all cuts; layers of each stage: [{}]\n", "cut",
                           plan::timeText(variant.cutBound), fmt::join(variant.cut, ", "));
+    if (variant.degree > 1)
+      text +=
+          fmt::format("  {:<9} {:>12}   replicas of each rank; {} of the span waits for their exchange, {} "
+                      "collectives on a rank at most\n",
+                      "replicas", variant.degree, plan::timeText(variant.exposed), *range(variant.collectives).second);
+    text += textOf(variant.balance);
     if (!variant.recompute.empty())
       text += fmt::format(
           "  {:<9} {:>12}   stages that run their forward again: {}\n", "recompute", variant.recompute.size(),

@@ -1,6 +1,7 @@
 // What a plan is worth, in figures: for `pipec report` and after `pipec compile`.
 #pragma once
 
+#include "compiler/emit/BalanceReport.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Scenario.h"
@@ -30,6 +31,10 @@ struct Report {
   double bubbleRate = 0, spanBubbleRate = 0;
   std::vector<plan::Bytes> peakActivation, peak; // a rank each
   std::vector<int64_t> instructions;             // executed, a rank each
+  int32_t degree = 1;                            // replicas of each rank
+  plan::Time exposed = 0;                        // what of their exchange nothing hides
+  std::vector<int64_t> collectives;              // of gradients and weights, a rank each
+  BalanceReport balance;                         // of shards
   /// For specs without a memory limit: bounds of all orders that need no more memory than this one's fullest rank.
   struct Bounds {
     plan::Time makespan = 0, span = 0;
@@ -51,8 +56,8 @@ struct PlanReport {
 
 /// Walks every variant; the status says why if one stops.
 Status report(const plan::Plan &plan, PlanReport &report);
-/// The figures of one variant from a walk that has been made.
-Report report(const plan::Variant &variant, const simulate::Result &result);
+/// Adds the figures of one variant of a plan, from a walk that has been made.
+Status add(const plan::Plan &plan, const plan::Variant &variant, const simulate::Result &result, PlanReport &report);
 
 /// Finds the rings of every variant that bind in some timing. Variants of more than 2^24 instructions are left out.
 Status addRings(const plan::Plan &plan, PlanReport &report);

@@ -72,7 +72,7 @@ public:
       return;
     const Time held = recording.at(*cause.by).end - recording.at(*cause.by).start;
     if (cause.why == Why::Memory)
-      add({Limit::Kind::Contexts, place.rank, -1, {}, 0, 1, 0, held});
+      add({Limit::Kind::Contexts, rankOf(place), -1, {}, 0, 1, 0, held});
     else if (cause.why == Why::Buffer)
       buffer(place, *cause.by, held);
   }
@@ -82,30 +82,33 @@ public:
     const Occurrence send = recording.at(place).operation->kind == Kind::Send ? place : recording.peerOf(place);
     const Operation &operation = *recording.at(send).operation;
     const Time wire = recording.at(send).end - recording.at(send).start;
-    if (const int64_t now = bandwidthOf(variant.programs[size_t(send.rank)], operation.peer);
+    if (const int64_t now = bandwidthOf(variant.programs[size_t(rankOf(send))], operation.peer);
         wire > 0 && now > 0 && now <= limits::kBytes / 2)
-      add({Limit::Kind::Bandwidth, send.rank, operation.peer, {}, now, 2 * now, 0, wire});
+      add({Limit::Kind::Bandwidth, rankOf(send), operation.peer, {}, now, 2 * now, 0, wire});
     if (const Time rest = recording.at(place).end - recording.at(send).end; rest > 0)
-      add({Limit::Kind::Latency, send.rank, operation.peer, {}, operation.latency, operation.latency / 2, 0, rest});
+      add({Limit::Kind::Latency, rankOf(send), operation.peer, {}, operation.latency, operation.latency / 2, 0, rest});
   }
 
   std::vector<Limit> found;
 
 private:
+  int32_t rankOf(const Occurrence &place) const { return place.place / variant.shards(); }
+
   void buffer(const Occurrence &place, const Occurrence &by, Time held) {
     const Operation &own = *recording.at(place).operation;
     int32_t peer = -1;
     Direction direction = Direction::Recv;
     if (plan::isTransfer(own.kind)) {
       const Occurrence recv = own.kind == Kind::Recv ? place : recording.peerOf(place);
-      if (recv.rank == by.rank)
+      if (recv.place == by.place)
         peer = recording.at(recv).operation->peer;
     } else {
       peer = recording.at(by).operation->peer;
       direction = Direction::Send;
     }
-    if (const plan::Ring *ring = ringOf(variant.programs[size_t(by.rank)], peer, direction))
-      add({Limit::Kind::Buffers, by.rank, peer, direction, ring->size, int64_t(ring->size) + 1, ring->slotBytes, held});
+    if (const plan::Ring *ring = ringOf(variant.programs[size_t(rankOf(by))], peer, direction))
+      add({Limit::Kind::Buffers, rankOf(by), peer, direction, ring->size, int64_t(ring->size) + 1, ring->slotBytes,
+           held});
   }
 
   void add(const Limit &limit) {
@@ -144,10 +147,22 @@ void keepContexts(plan::Program &program, int64_t more) {
   }
 }
 
+/// What the shard of a rank that needs most needs.
+plan::Bytes peakOf(const plan::Variant &variant, const Recording &recording, int32_t rank) {
+  plan::Bytes peak = 0;
+  for (int32_t shard = 0; shard != variant.shards(); ++shard)
+    peak = std::max(peak, recording.result.places[size_t(rank * variant.shards() + shard)].peak);
+  return peak;
+}
+
 /// A limit raised by the amount that gains something, if any does.
 Status gainOf(const plan::Variant &variant, const Recording &recording, const Occurrence &place, Limit limit,
               Gain &gain) {
-  const Time start = recording.at(place).start, peak = recording.result.ranks[size_t(limit.rank)].peak;
+  // What goes on from a sum for which it has waited is looked at from there.
+  const auto beginOf = [&](const Recording &of) {
+    return recording.heldBy(place) ? of.at(place).met : of.at(place).start;
+  };
+  const Time start = beginOf(recording), peak = peakOf(variant, recording, limit.rank);
   const bool counted = limit.kind == Limit::Kind::Buffers || limit.kind == Limit::Kind::Contexts;
   const int64_t most = counted ? usesOf(variant.programs[size_t(limit.rank)], limit) : 0;
   for (int64_t more = 1;; more *= 2) {
@@ -157,8 +172,8 @@ Status gainOf(const plan::Variant &variant, const Recording &recording, const Oc
     Recording other;
     if (Status status = other.run(raised(variant, each), {}); !status.ok())
       return status;
-    each.memory = other.result.ranks[size_t(limit.rank)].peak - peak;
-    const Gain found{each, other.at(place).start, other.result.makespan};
+    each.memory = peakOf(variant, other, limit.rank) - peak;
+    const Gain found{each, beginOf(other), other.result.makespan};
     const bool gains = found.start < start || found.makespan < recording.result.makespan;
     if (more == 1 || gains)
       gain = found;
@@ -213,6 +228,8 @@ Status gains(const plan::Variant &variant, const Recording &recording, const Occ
   Meeting meeting(variant, recording);
   std::vector<Occurrence> chain = recording.chain(place);
   for (size_t i = chain.size(); i-- != 0;) {
+    if (recording.heldBy(chain[i]))
+      continue; // what came last to its sum stands before it
     const Cause cause = recording.causeOf(chain[i]);
     meeting.start(chain[i], cause);
     if (cause.by && plan::isTransfer(recording.at(*cause.by).operation->kind))

@@ -1,9 +1,9 @@
-// Why a rank is idle or busy at a moment of the first step: the chain of causes, from what starts next back to the
-// start of the step, and what more of the limits that it meets would gain.
+// Why a rank (one of its shards) is idle or busy at a moment of the first step: the chain of causes, from what starts
+// next back to the start of the step, and what more of the limits that it meets would gain.
 #pragma once
 
 #include "compiler/explain/BindingLimits.h"
-#include "runtime/plan/Plan.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Recording.h"
 
@@ -12,19 +12,21 @@
 
 namespace pipec::emit {
 
-/// One link of the chain: what a rank's device ran without waiting for others in between, or one transfer.
+/// One link of the chain: what a process's device ran without waiting for others in between, or one transfer. What
+/// waited in a sum for another shard is there from when they met on.
 struct CauseLink {
-  std::string what; // "rank 1 runs F stage 1 microbatch 2"
-  int32_t rank = 0; // of a transfer: the receiver's
+  std::string what;  // "rank 1 runs F stage 1 microbatch 2"
+  int32_t place = 0; // rank * shards + shard; of a transfer: the receiver's
   int64_t instructions = 1;
   plan::Time start = 0, end = 0;
   simulate::Why why = simulate::Why::Begin; // why it did not start earlier: what the next link in the list is to it
 };
 
 struct Explanation {
-  int32_t rank = 0;
+  plan::Place place;
   plan::Time at = 0;
   bool busy = false;
+  bool meets = false;           // it has begun what runs next, and waits in a sum for another shard
   plan::Time from = 0, to = 0;  // of the idle or busy stretch around `at`
   std::string next;             // what runs, or what runs next; empty: the rank has finished its step
   std::vector<CauseLink> chain; // latest first; each ends when the one before it in the list starts
@@ -33,11 +35,11 @@ struct Explanation {
   bool measured = false; // of a real run
 };
 
-/// `at` counts from the start of the step; a rank or time that the step does not have is an error (Code::Usage).
-Status explain(const plan::Variant &variant, int32_t rank, plan::Time at, Explanation &explanation);
+/// `at` counts from the start of the step; a rank, shard or time that the step does not have is an error (Code::Usage).
+Status explain(const plan::Variant &variant, int32_t rank, plan::Time at, Explanation &explanation, int32_t shard = 0);
 /// The same of a step of a real run (Recording::replay); what would change it is not tried.
 Status explainRun(const plan::Variant &variant, const simulate::Recording &run, int32_t rank, plan::Time at,
-                  Explanation &explanation);
+                  Explanation &explanation, int32_t shard = 0);
 
 /// "data", "order", …
 const char *name(simulate::Why why);

@@ -40,7 +40,8 @@ namespace {
 
 class Rewait {
 public:
-  explicit Rewait(plan::Program &program) : program(program), handed(program), queues(program.queues.size()) {}
+  explicit Rewait(plan::Program &program)
+      : program(program), handed(program), exchanges(plan::exchangeQueues(program)), queues(program.queues.size()) {}
 
   void run() {
     place();
@@ -58,7 +59,7 @@ public:
       for (uint32_t each = i; each <= last; ++each)
         data(each, instruction);
       for (uint32_t w = first; w != first + count; ++w)
-        if (plan::isApart(program, of(i).kind, old[w]))
+        if (plan::isApart(program, exchanges, of(i).kind, old[w]))
           wait(instruction, {old[w].queue, old[w].base}, old[w].previousStep);
       for (uint32_t each = i; each <= last; ++each)
         reuse(each, instruction);
@@ -135,6 +136,7 @@ private:
 
   plan::Program &program;
   const plan::HandOvers handed;
+  const std::vector<bool> exchanges;
   size_t queues;
   std::vector<int64_t> ordinals;                  // of each instruction in its queue, from 1
   std::map<std::pair<int32_t, bool>, Uses> rings; // by peer, and whether it sends

@@ -135,7 +135,7 @@ private:
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (const Program &program = set.programs[rank]; program.memoryLimit)
         room[rank] = __int128(*program.memoryLimit) - program.staticBytes - program.workspace -
-                     result.ranks[rank].peakActivation;
+                     result.places[rank].peakActivation;
     if (llvm::any_of(llvm::zip(rings, room), [](auto each) { return bytesOf(std::get<0>(each)) > std::get<1>(each); }))
       findLeast();
     for (size_t rank = 0; rank != rings.size(); ++rank)
@@ -145,7 +145,7 @@ private:
     auto defers = [](const Program &program) { return program.fillsWeights; };
     if (result.repeats && endsInOrder && llvm::all_of(rings, [](const Rings &own) { return neverWaitedFor(own); }) &&
         llvm::none_of(set.programs, defers)) {
-      const std::vector<plan::Time> &ends = result.ranks.front().lastEnd;
+      const std::vector<plan::Time> &ends = result.places.front().lastEnd;
       set.predicted = {result.makespan, ends[ends.size() - 1] - ends[ends.size() - 2]};
     }
     return true;
@@ -201,8 +201,8 @@ private:
     // RingPlan::Use says which end frees a slot: that of the send, or that of the pass that takes what was received.
     for (size_t rank = 0; rank != rings.size(); ++rank) {
       for (auto &[key, ring] : rings[rank])
-        ring.grow(result.ranks[rank].times);
-      result.ranks[rank].times = {};
+        ring.grow(result.places[rank].times);
+      result.places[rank].times = {};
     }
     return true;
   }

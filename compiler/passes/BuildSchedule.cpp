@@ -1,11 +1,15 @@
 // pipe-build-schedule: from a building block, orders or a catalogue's schedule to one straight-line program a rank.
 // Building blocks are those of Controllable Memory (arXiv 2405.15362), section 3.
+#include "compiler/passes/Exchanged.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/program/BuildPrograms.h"
+#include "compiler/program/ExchangeAttrs.h"
+#include "compiler/program/ExchangeGradients.h"
 #include "compiler/program/Orders.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/model/Block.h"
+#include "runtime/plan/Limits.h"
 
 using namespace mlir;
 
@@ -119,6 +123,27 @@ std::string catalogued(PipelineOp pipeline, schedule::Problem &problem, schedule
   return schedule::verify(problem, words);
 }
 
+/// Adds the exchange of gradients with replicas, if there are any: the pipeline's, or else a layer at a time.
+LogicalResult addExchange(PipelineOp pipeline, const schedule::Problem &problem, ProgramSet &set) {
+  const std::optional<schedule::Replicas> replicas = replicasOf(pipeline);
+  if (!replicas)
+    return success();
+  if (problem.copies > 1 || problem.slices > 1 || pipeline.getFillWeights())
+    return pipeline.emitError("replicas of two copies, of slices or with weights = fill are not supported yet");
+  if (int64_t(problem.ranks) * replicas->degree > limits::kProcesses)
+    return pipeline.emitError() << "expected at most " << limits::kProcesses << " processes, found " << problem.ranks
+                                << " ranks of " << replicas->degree << " replicas";
+  const std::optional<schedule::Exchange> given = exchangeOf(pipeline);
+  exchangeGradients(set, *replicas, given ? *given : oneByLayer(set, *replicas));
+  return success();
+}
+
+bool hasPairs(const schedule::Words &words) {
+  return llvm::any_of(words, [](const schedule::Word &word) {
+    return llvm::any_of(word, [](const schedule::Op &op) { return op.overlapped; });
+  });
+}
+
 } // namespace
 
 FailureOr<ProgramSet> buildSchedule(PipelineOp pipeline) {
@@ -137,8 +162,16 @@ FailureOr<ProgramSet> buildSchedule(PipelineOp pipeline) {
   if (!wrong.empty())
     return pipeline.block().emitError(wrong), failure();
   const ProblemAttr given = pipeline.getProblem();
-  return buildPrograms(problem, words, PassPlaces(pipeline),
-                       {.communicator = given.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
+  ProgramSet set = buildPrograms(problem, words, PassPlaces(pipeline),
+                                 {.communicator = given.getCommunicator(), .fillsWeights = pipeline.getFillWeights()});
+  if (failed(addExchange(pipeline, problem, set)))
+    return failure();
+  set.shards = shardsOf(pipeline);
+  if (set.shards && (problem.copies > 1 || problem.slices > 1 || pipeline.getFillWeights() || hasPairs(words)))
+    return pipeline.emitError(
+               "shards with two copies, slices, overlapped pairs or weights = fill are not supported yet"),
+           failure();
+  return set;
 }
 
 } // namespace pipec

@@ -41,7 +41,7 @@ Judged judge(const ProgramSet &set, pipe::PipelineOp known) {
   made.span = lowered.span;
   for (size_t rank = 0; rank != set.ranks(); ++rank) {
     const Program &program = allocated.programs[rank];
-    const simulate::RankResult &result = lowered.result.ranks[rank];
+    const simulate::PlaceResult &result = lowered.result.places[rank];
     const plan::Bytes limit = program.memoryLimit.value_or(limits::kBytes);
     made.fits &= result.peak <= limit;
     made.room.push_back(__int128(limit) - result.peak + result.peakActivation);
@@ -52,7 +52,7 @@ Judged judge(const ProgramSet &set, pipe::PipelineOp known) {
   simulate::Result result;
   if (!simulate::simulate(lower(set, {.kept = false}), options, result).ok())
     return {};
-  for (simulate::RankResult &rank : result.ranks)
+  for (simulate::PlaceResult &rank : result.places)
     made.times.push_back(std::move(rank.times.front()));
   return made;
 }

@@ -185,9 +185,13 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
       variant.microbatches = std::max(variant.microbatches, own.microbatch + 1);
     variant.memoryLimit = std::max(variant.memoryLimit, program.memoryLimit.value_or(0));
   }
+  variant.layers = set.layers;
+  variant.sharedPort = set.sharedPort;
   for (const Program &program : set.programs)
     if (program.memoryLimit && *program.memoryLimit != variant.memoryLimit)
       variant.programs[size_t(program.rank)].memoryLimit = *program.memoryLimit;
+  if (set.shards)
+    apply(*set.shards, variant);
   return variant;
 }
 

@@ -18,6 +18,11 @@ namespace pipec {
 
 mlir::FailureOr<ProgramSet> buildSchedule(pipe::PipelineOp pipeline);
 
+// The two for collectives of replicas come before communication: they make programs anew, and what they cut passes into
+// says where transfers stand. A compile that searches for an exchange has no need of them.
+mlir::LogicalResult decoupleAllReduce(ProgramSet &set, pipe::PipelineOp pipeline);
+mlir::LogicalResult fuseCollectives(ProgramSet &set, pipe::PipelineOp pipeline);
+
 /// Called with programs whose transfers are there and have no order yet (addTransfers()). They change once the future
 /// is ready.
 using SeeTransfers = std::function<std::future<void>(const ProgramSet &)>;

@@ -10,7 +10,9 @@ def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
   let description = [{
     Repeats the block of the module's `pipe.pipeline` every interval, once a microbatch, and leaves out the gaps: each rank's
     passes in the order of their start slots become a `pipe.program`, followed by its collectives and the optimizer step of
-    each of its stages. If the block has no interval, the passes come from the pipeline's `orders`, or from the schedule of the
+    each of its stages. Where the pipeline has `replicas`, their collectives and updates are those of its `exchange`; without one, each
+    layer gets an all-reduce as soon as its gradients are complete, and an update behind that. The passes at the step's ends are
+    cut into layers, which wait for just that. If the block has no interval, the passes come from the pipeline's `orders`, or from the schedule of the
     pipeline's name in the catalogue. A forward and a backward that run at once stand together in a `pipe.overlapped`.
 
     Needs: one `pipe.pipeline`, no `pipe.program`. Leaves: the pipeline and one program a rank; values flow between stages of
@@ -32,6 +34,61 @@ def BuildSchedule : Pass<"pipe-build-schedule", "::mlir::ModuleOp"> {
       pipe.backward(%1#0, %1#1) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
       pipe.optimizer_step stage 0 cost 0
     } leave {}
+    ```
+  }];
+  let dependentDialects = ["::pipec::pipe::PipeDialect"];
+}
+
+def DecoupleAllReduce : Pass<"pipe-decouple-all-reduce", "::mlir::ModuleOp"> {
+  let summary = "replaces all-reduces of replicas by their halves";
+  let description = [{
+    An all-reduce becomes a `pipe.reduce_scatter`, the update and a `pipe.all_gather`, so that the next step's forward, which
+    waits for the gather alone, can run meanwhile. Where the replicas `may_shard`, each updates its share of the layers between
+    the two; else all are updated behind the gather. What stands in a rank's queue is ordered by when its data are ready and by
+    what the next forward needs first.
+
+    The simulator has the last word: all are decoupled if the time per step does not get longer by that, else each of them of
+    which that holds by itself. Otherwise nothing changes.
+
+    Needs: programs as `pipe-build-schedule` leaves them, and the pipeline. Leaves: the same passes, cut where the new
+    collectives begin; nothing flows between ranks yet. Without `replicas` it changes nothing.
+
+    Before:
+    ```mlir
+    %2 = pipe.all_reduce gradients(%1 : !pipe.token) replicas 4 stage 0 layers 0 to 1 bytes 0 to 8 cost 4 : !pipe.token
+    %3 = pipe.optimizer_step(%2 : !pipe.token) stage 0 layers 0 to 1 cost 4 : !pipe.token
+    ```
+    After:
+    ```mlir
+    %2 = pipe.reduce_scatter gradients(%1 : !pipe.token) replicas 4 stage 0 layers 0 to 1 bytes 0 to 8 cost 2 : !pipe.token
+    %3 = pipe.optimizer_step(%2 : !pipe.token) stage 0 layers 0 to 1 cost 1 : !pipe.token
+    %4 = pipe.all_gather gradients(%3 : !pipe.token) replicas 4 stage 0 layers 0 to 1 bytes 0 to 8 cost 2 : !pipe.token
+    ```
+  }];
+  let dependentDialects = ["::pipec::pipe::PipeDialect"];
+}
+
+def FuseCollectives : Pass<"pipe-fuse-collectives", "::mlir::ModuleOp"> {
+  let summary = "joins collectives of layers next to each other";
+  let description = [{
+    Two collectives of one kind and stage whose layers lie side by side become one, which has one start. All-reduces,
+    reduce-scatters and all-gathers are joined each for themselves, so that sums and gathers of the same layers may be bundled
+    differently. One takes part of its bundle's data later than it did, so that joining has its price.
+
+    The simulator has the last word: two are joined if that makes the time per step shorter, from the first layers on, until
+    no more are.
+
+    Needs: programs as `pipe-build-schedule` or `pipe-decouple-all-reduce` leaves them, and the pipeline. Leaves: the same
+    passes, cut where the new collectives begin; nothing flows between ranks yet. Without `replicas` it changes nothing.
+
+    Before:
+    ```mlir
+    %2 = pipe.all_reduce gradients(%1 : !pipe.token) replicas 4 stage 0 layers 1 to 2 bytes 8 to 16 cost 4 : !pipe.token
+    %4 = pipe.all_reduce gradients(%3 : !pipe.token) replicas 4 stage 0 layers 0 to 1 bytes 0 to 8 cost 4 : !pipe.token
+    ```
+    After:
+    ```mlir
+    %2 = pipe.all_reduce gradients(%1 : !pipe.token) replicas 4 stage 0 layers 0 to 2 bytes 0 to 16 cost 5 : !pipe.token
     ```
   }];
   let dependentDialects = ["::pipec::pipe::PipeDialect"];

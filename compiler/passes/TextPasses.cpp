@@ -10,6 +10,8 @@ namespace pipec {
 
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_BUILDSCHEDULE
+#define GEN_PASS_DEF_DECOUPLEALLREDUCE
+#define GEN_PASS_DEF_FUSECOLLECTIVES
 #define GEN_PASS_DEF_INSERTCOMMUNICATION
 #define GEN_PASS_DEF_OVERLAPCOMMUNICATION
 #define GEN_PASS_DEF_HOISTRECOMPUTE
@@ -62,10 +64,31 @@ struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
   }
 };
 
+/// A pass that asks the pipeline, on programs that have no transfers.
+template <typename Work> LogicalResult changeWithPipeline(ModuleOp module, Work work) {
+  pipe::PipelineOp pipeline = findPipeline(module);
+  if (!pipeline)
+    return mlir::failure();
+  return changePrograms(module, [&](ProgramSet &set) { return work(set, pipeline); });
+}
+
+struct DecoupleAllReduce : impl::DecoupleAllReduceBase<DecoupleAllReduce> {
+  void runOnOperation() override {
+    if (failed(changeWithPipeline(getOperation(), decoupleAllReduce)))
+      signalPassFailure();
+  }
+};
+
+struct FuseCollectives : impl::FuseCollectivesBase<FuseCollectives> {
+  void runOnOperation() override {
+    if (failed(changeWithPipeline(getOperation(), fuseCollectives)))
+      signalPassFailure();
+  }
+};
+
 struct InsertCommunication : impl::InsertCommunicationBase<InsertCommunication> {
   void runOnOperation() override {
-    pipe::PipelineOp pipeline = findPipeline(getOperation());
-    if (!pipeline || failed(changePrograms(getOperation(), [&](ProgramSet &set) {
+    if (failed(changeWithPipeline(getOperation(), [](ProgramSet &set, pipe::PipelineOp pipeline) {
           std::optional<Ordered> ordered;
           return insertCommunication(set, pipeline, ordered);
         })))
@@ -134,6 +157,8 @@ struct CheckDeadlock : impl::CheckDeadlockBase<CheckDeadlock> {
 
 void registerPasses() {
   mlir::PassRegistration<BuildSchedule>();
+  mlir::PassRegistration<DecoupleAllReduce>();
+  mlir::PassRegistration<FuseCollectives>();
   mlir::PassRegistration<InsertCommunication>();
   mlir::PassRegistration<OverlapCommunication>();
   mlir::PassRegistration<HoistRecompute>();
@@ -143,6 +168,8 @@ void registerPasses() {
   mlir::PassRegistration<CheckDeadlock>();
   mlir::PassPipelineRegistration<>("pipe-compile", "all passes of pipec, in order", [](mlir::OpPassManager &manager) {
     manager.addPass(std::make_unique<BuildSchedule>());
+    manager.addPass(std::make_unique<DecoupleAllReduce>());
+    manager.addPass(std::make_unique<FuseCollectives>());
     manager.addPass(std::make_unique<InsertCommunication>());
     manager.addPass(std::make_unique<OverlapCommunication>());
     manager.addPass(std::make_unique<HoistRecompute>());

@@ -175,7 +175,7 @@ Status html(const plan::Plan &plan, const PlanReport &figures, const trace::Run 
     if (Status status = overlay(plan, run, steps); !status.ok())
       return status;
   Json data = {{"looks", looks()}, {"kinds", kinds()}};
-  for (int why = 0; why <= int(simulate::Why::Launch); ++why)
+  for (int why = 0; why <= int(simulate::Why::Sum); ++why)
     data["whys"].push_back(name(simulate::Why(why)));
   for (size_t v = 0; v != plan.variants.size(); ++v)
     data["variants"].push_back(variantJson(plan.variants[v], figures.variants[v], !network.scenario));

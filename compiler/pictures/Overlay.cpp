@@ -18,14 +18,16 @@ using trace::Event;
 namespace {
 
 /// An instruction's key: each operation about a microbatch of a stage happens once on a rank in a step.
-uint64_t keyOf(int32_t rank, Kind kind, plan::Payload of, int32_t stage, int64_t microbatch) {
+RunStep::Key keyOf(int32_t rank, Kind kind, plan::Payload of, int32_t stage, int64_t microbatch,
+                   const trace::Scope &scope) {
   static_assert(limits::kRanks <= 1 << 16 && limits::kStages <= 1 << 20 && limits::kMicrobatches <= 1 << 20);
-  static_assert(plan::kKinds <= 1 << 5 && uint64_t(plan::Payload::Gradients) < 1 << 3);
-  return uint64_t(rank) << 48 | uint64_t(kind) << 43 | uint64_t(of) << 40 | uint64_t(stage) << 20 |
-         (uint64_t(microbatch) & 0xfffff);
+  static_assert(plan::kKinds <= 1 << 5 && uint64_t(plan::Payload::Weights) < 1 << 3);
+  return {uint64_t(rank) << 48 | uint64_t(kind) << 43 | uint64_t(of) << 40 | uint64_t(stage) << 20 |
+              (uint64_t(microbatch) & 0xfffff),
+          scope};
 }
 
-uint64_t keyOf(const Event &e) { return keyOf(e.rank, e.kind, e.of, e.stage, e.microbatch); }
+RunStep::Key keyOf(const Event &e) { return keyOf(e.rank, e.kind, e.of, e.stage, e.microbatch, e.scope); }
 
 /// Where each instruction of a variant that is no transfer stands in its queue.
 struct Places {
@@ -33,17 +35,18 @@ struct Places {
     uint32_t queue = 0;
     int64_t index = 0;
   };
-  std::unordered_map<uint64_t, Place> byKey;
+  std::unordered_map<RunStep::Key, Place, RunStep::Hash> byKey;
 
   explicit Places(const plan::Variant &variant) {
-    for (const plan::Program &program : variant.programs) {
+    for (size_t process = 0; process != variant.places(); ++process) {
+      const plan::Program &program = variant.programOf(process);
       std::vector<int64_t> next(program.queues.size(), 0);
       for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
         const plan::Step at = cursor.at();
         const plan::Operation &o = *at.operation;
         if (plan::isBusy(o.kind) || plan::isCollective(o.kind))
-          byKey[keyOf(program.rank, o.kind, o.of, o.stage, at.microbatch())] = {at.instruction->queue,
-                                                                                next[at.instruction->queue]++};
+          byKey[keyOf(int32_t(process), o.kind, o.of, o.stage, at.microbatch(), trace::scopeOf(o))] = {
+              at.instruction->queue, next[at.instruction->queue]++};
       }
     }
   }
@@ -85,8 +88,13 @@ const Event *firstOther(const std::vector<const Event *> &events, const Places &
 
 } // namespace
 
+size_t RunStep::Hash::operator()(const Key &key) const {
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15u;
+  return size_t((key.first + uint64_t(key.second.firstLayer) * kMix + uint64_t(key.second.begin)) * kMix >> 8);
+}
+
 const Event *RunStep::find(int32_t rank, const plan::Operation &o, int64_t microbatch) const {
-  const auto found = events.find(keyOf(rank, o.kind, o.of, o.stage, microbatch));
+  const auto found = events.find(keyOf(rank, o.kind, o.of, o.stage, microbatch, trace::scopeOf(o)));
   return found == events.end() ? nullptr : found->second;
 }
 
@@ -96,9 +104,10 @@ Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunSte
     places.emplace_back(variant);
   std::map<int64_t, std::vector<const Event *>> byStep;
   for (const Event &e : run.events) {
-    if (e.rank >= plan.ranks())
-      return Status::input(
-          fmt::format("the trace is of another plan: it has a rank {}, the plan has {} ranks", e.rank, plan.ranks()));
+    if (const int32_t places = plan.ranks() * plan.shards(); e.rank >= places)
+      return Status::input(fmt::format("the trace is of another plan: it has a {} {}, the plan has {} {}",
+                                       plan.shards() > 1 ? "process" : "rank", e.rank, places,
+                                       plan.shards() > 1 ? "processes" : "ranks"));
     byStep[e.step].push_back(&e);
   }
   const StepDecisions decisions(run);

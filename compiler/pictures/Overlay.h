@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pipec::emit {
@@ -25,7 +26,12 @@ struct RunStep {
   /// The event of an instruction; null where the run did not get so far.
   const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;
 
-  std::unordered_map<uint64_t, const trace::Event *> events; // by keyOf
+  /// Of an instruction: all but its scope, packed; and that.
+  using Key = std::pair<uint64_t, trace::Scope>;
+  struct Hash {
+    size_t operator()(const Key &key) const;
+  };
+  std::unordered_map<Key, const trace::Event *, Hash> events;
 };
 
 /// The steps of a trace in order; `run` must outlive them. A step may end early, where the run did; ranks may be

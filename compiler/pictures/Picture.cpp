@@ -2,6 +2,7 @@
 
 #include "compiler/pictures/Decisions.h"
 #include "compiler/pictures/Overlay.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Text.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -18,7 +19,7 @@ namespace {
 using plan::Time;
 
 /// What makes an operation of a step the one it is.
-using Identity = std::tuple<int32_t, plan::Kind, int32_t, int64_t>; // rank, kind, stage, microbatch
+using Identity = std::tuple<int32_t, plan::Kind, int32_t, int64_t, int32_t>; // rank, kind, stage, microbatch, layer
 
 struct Timed {
   Time start, end;
@@ -64,28 +65,29 @@ void settle(Section &section) {
 
 Section sectionOf(const plan::Variant &variant) {
   Section section;
-  section.lanes.resize(variant.programs.size());
-  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
-    section.lanes[rank].rank = int32_t(rank);
-    section.chunks = std::max(section.chunks, int(variant.programs[rank].stages.size()));
+  section.lanes.resize(variant.places());
+  for (size_t place = 0; place != variant.places(); ++place) {
+    section.lanes[place].place = int32_t(place);
+    section.chunks = std::max(section.chunks, int(variant.programOf(place).stages.size()));
   }
   const std::string name = variant.name.empty() ? variant.schedule : variant.name;
   section.copies = variant.copies;
+  section.shards = variant.shards();
   const std::string parts = variant.copies > 1   ? fmt::format(", {} directions", variant.copies)
                             : section.chunks > 1 ? fmt::format(" of {} chunks", section.chunks)
                                                  : "";
   section.title =
-      fmt::format("{}{}{} ranks{}, {} microbatches{}", name, name.empty() ? "" : ": ", variant.programs.size(), parts,
+      fmt::format("{}{}{} ranks{}{}, {} microbatches{}", name, name.empty() ? "" : ": ", variant.programs.size(),
+                  section.shards > 1 ? fmt::format(" of {} shards", section.shards) : "", parts,
                   variant.wholeMicrobatches(), variant.slices > 1 ? fmt::format(" of {} slices", variant.slices) : "");
   section.bound = variant.certificate.lowerBound;
   return section;
 }
 
-double bubbleOf(const std::vector<Lane> &lanes, Time length, bool measured) {
+/// Of lanes of passes.
+double bubbleOf(const std::vector<Lane> &lanes, Time length) {
   double busy = 0, ranks = 0;
   for (const Lane &lane : lanes) {
-    if (lane.measured != measured)
-      continue;
     ++ranks;
     Time until = 0; // what overlaps counts once
     for (const Box &box : lane.boxes) {
@@ -99,10 +101,11 @@ double bubbleOf(const std::vector<Lane> &lanes, Time length, bool measured) {
 /// All that a step of the variant executes on devices, untimed.
 Timings operationsOf(const plan::Variant &variant) {
   Timings operations;
-  for (const plan::Program &program : variant.programs)
-    for (plan::Cursor c(program); !c.done(); c.next())
+  for (size_t place = 0; place != variant.places(); ++place)
+    for (plan::Cursor c(variant.programOf(place)); !c.done(); c.next())
       if (const plan::Step s = c.at(); isDrawn(s.operation->kind))
-        operations[{program.rank, s.operation->kind, s.operation->stage, s.microbatch()}] = {};
+        operations[{int32_t(place), s.operation->kind, s.operation->stage, s.microbatch(), s.operation->firstLayer}] =
+            {};
   return operations;
 }
 
@@ -115,15 +118,17 @@ Timings timingsOf(const std::vector<trace::Event> &events, int64_t step) {
   Timings timings;
   for (const trace::Event &event : events)
     if (event.step == step && event.attempt == attempt && isDrawn(event.kind))
-      timings[{event.rank, event.kind, event.stage, event.microbatch}] = {event.start, event.end};
+      timings[{event.rank, event.kind, event.stage, event.microbatch, event.scope.firstLayer}] = {event.start,
+                                                                                                  event.end};
   return timings;
 }
 
 /// What differs between a step and the plan; empty where the step has all that the plan has and nothing else.
-std::string differenceOf(const Timings &wanted, const Timings &found) {
-  const auto said = [](const Identity &identity) {
-    const auto &[rank, kind, stage, microbatch] = identity;
-    return fmt::format("{} of stage {}, microbatch {} on rank {}", plan::name(kind), stage, microbatch, rank);
+std::string differenceOf(const Timings &wanted, const Timings &found, const plan::Grid &grid) {
+  const auto said = [&](const Identity &identity) {
+    const auto &[rank, kind, stage, microbatch, layer] = identity;
+    return fmt::format("{} of stage {}, microbatch {} on {}", plan::name(kind), stage, microbatch,
+                       plan::processName(rank, grid));
   };
   for (const auto &[identity, timed] : wanted)
     if (!found.contains(identity))
@@ -152,7 +157,7 @@ Status chooseStep(const plan::Variant &variant, const std::vector<trace::Event> 
       continue;
     chosen = each->first;
     timings = timingsOf(events, chosen);
-    why = differenceOf(wanted, timings);
+    why = differenceOf(wanted, timings, {1, variant.shards()});
     if (why.empty())
       return {};
   }
@@ -161,6 +166,17 @@ Status chooseStep(const plan::Variant &variant, const std::vector<trace::Event> 
 
 } // namespace
 
+std::string placeName(const Section &section, const Lane &lane) {
+  return plan::processName(lane.place, {1, section.shards});
+}
+
+std::string_view nameOf(const Section &section, const Lane &lane) {
+  const auto exchanges = [](const Lane &each) { return each.kind == LaneKind::Exchange; };
+  if (lane.kind != LaneKind::Plan)
+    return exchanges(lane) ? "sums" : "run";
+  return std::any_of(section.lanes.begin(), section.lanes.end(), exchanges) ? "work" : "plan";
+}
+
 Time Picture::scale() const {
   Time longest = 1;
   for (const Section &section : sections)
@@ -168,8 +184,11 @@ Time Picture::scale() const {
   return longest;
 }
 
-Status predicted(const plan::Variant &variant, int64_t step, Section &section, const Network &network) {
+/// The passes of a step, and by rank its collectives with replicas.
+static Status passesOf(const plan::Variant &variant, int64_t step, Section &section, const Network &network,
+                       std::vector<Lane> &exchange) {
   section = sectionOf(variant);
+  exchange = section.lanes;
   const int64_t last = network.scenario ? step : std::min(step, kSettled); // a network may change at any step
   simulate::Options run;
   run.scenario = network.scenario;
@@ -177,25 +196,73 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section, c
     section.bound = 0; // holds for the spec's links
   run.steps = last + 1;
   run.observe = [&](const simulate::Event &event) {
-    if (event.step == last && isDrawn(event.operation->kind) && event.end > event.start)
-      section.lanes[size_t(event.rank)].boxes.push_back(
-          {event.operation->kind, chunkOf(variant.programs[size_t(event.rank)], event.operation->stage),
-           variant.numberOf(event.operation->stage, event.microbatch), event.start, event.end});
+    const plan::Operation &operation = *event.operation;
+    const bool isExchange = plan::isOfLayers(operation);
+    const auto add = [&](Time start, Time end) {
+      if (event.step == last && (isExchange || isDrawn(operation.kind)) && end > start)
+        (isExchange ? exchange : section.lanes)[size_t(event.place)].boxes.push_back(
+            {operation.kind, chunkOf(variant.programs[size_t(event.rank)], operation.stage),
+             variant.numberOf(operation.stage, event.microbatch), start, end, Box::Part::Whole, operation.firstLayer});
+    };
+    if (event.met > event.came) {
+      add(event.start, event.came);
+      add(event.met, event.end);
+    } else {
+      add(event.start, event.end);
+    }
   };
   simulate::Result result;
   if (Status status = simulate::simulate(variant, run, result); !status.ok())
     return status;
+  Time begin = INT64_MAX; // of the picture
+  for (const Lane &lane : section.lanes)
+    for (const Box &box : lane.boxes)
+      begin = std::min(begin, box.start);
+  for (Lane &lane : exchange)
+    for (Box &box : lane.boxes) {
+      box.start -= begin;
+      box.end -= begin;
+    }
   settle(section);
-  for (const simulate::RankResult &rank : result.ranks)
+  if (section.shards > 1)
+    section.bubble = simulate::bubbleRate(result, section.length);
+  for (const simulate::PlaceResult &rank : result.places)
     section.activations = std::max(section.activations, rank.peakActivation);
-  section.figures = fmt::format("makespan {}, bubble {:.2f} %", plan::timeText(section.length),
-                                100 * bubbleOf(section.lanes, section.length, false));
+  return {};
+}
+
+/// What is said of a section that has passes alone.
+static std::string figuresOf(const Section &section) {
+  std::string text =
+      fmt::format("makespan {}, bubble {:.2f} %", plan::timeText(section.length),
+                  100 * (section.bubble >= 0 ? section.bubble : bubbleOf(section.lanes, section.length)));
   if (section.bound > 0)
-    section.figures += fmt::format(", gap {:.2f} %", 100 * (double(section.length) / double(section.bound) - 1));
+    text += fmt::format(", gap {:.2f} %", 100 * (double(section.length) / double(section.bound) - 1));
   if (section.activations > 0)
-    section.figures += fmt::format(", activations {}", plan::bytesText(section.activations));
+    text += fmt::format(", activations {}", plan::bytesText(section.activations));
+  return text;
+}
+
+Status predicted(const plan::Variant &variant, int64_t step, Section &section, const Network &network) {
+  std::vector<Lane> exchange;
+  if (Status status = passesOf(variant, step, section, network, exchange); !status.ok())
+    return status;
+  for (const Lane &lane : exchange)
+    for (const Box &box : lane.boxes)
+      section.length = std::max(section.length, box.end);
+  section.figures = figuresOf(section);
   if (network.scenario)
     section.figures += fmt::format(", {}under {}", step > 0 ? fmt::format("step {} ", step) : "", network.name);
+  if (variant.layers.empty())
+    return {};
+  std::vector<Lane> lanes;
+  for (size_t rank = 0; rank != exchange.size(); ++rank) {
+    lanes.push_back(std::move(section.lanes[rank]));
+    lanes.push_back(std::move(exchange[rank]));
+    lanes.back().kind = LaneKind::Exchange;
+  }
+  section.lanes = std::move(lanes);
+  section.lanesPerPlace = 2;
   return {};
 }
 
@@ -206,30 +273,32 @@ Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t 
   if (Status status = chooseStep(variant, traced.events, step, chosen, timings); !status.ok())
     return status;
   Section plan;
-  if (Status status = predicted(variant, chosen, plan, network); !status.ok())
+  std::vector<Lane> ignored;
+  if (Status status = passesOf(variant, chosen, plan, network, ignored); !status.ok())
     return status;
   Section run = sectionOf(variant);
   Time begin = INT64_MAX;
   for (const auto &[identity, timed] : timings) {
-    const auto &[rank, kind, stage, microbatch] = identity;
+    const auto &[rank, kind, stage, microbatch, layer] = identity;
     begin = std::min(begin, timed.start);
-    run.lanes[size_t(rank)].boxes.push_back({kind, chunkOf(variant.programs[size_t(rank)], stage),
-                                             variant.numberOf(stage, microbatch), timed.start, timed.end});
+    run.lanes[size_t(rank)].boxes.push_back({kind, chunkOf(variant.programOf(size_t(rank)), stage),
+                                             variant.numberOf(stage, microbatch), timed.start, timed.end,
+                                             Box::Part::Whole, layer});
   }
   settle(run);
 
   // How late each operation ends, both steps beginning together.
-  std::map<std::tuple<size_t, plan::Kind, int32_t, int64_t>, Time> due;
+  std::map<std::tuple<size_t, plan::Kind, int32_t, int64_t, int32_t>, Time> due;
   for (size_t rank = 0; rank != plan.lanes.size(); ++rank)
     for (const Box &box : plan.lanes[rank].boxes)
-      due[{rank, box.kind, box.chunk, box.microbatch}] = box.end;
+      due[{rank, box.kind, box.chunk, box.microbatch, box.firstLayer}] = box.end;
   double sum = 0;
   Time most = -1;
   std::string worst;
   int64_t count = 0;
   for (size_t rank = 0; rank != run.lanes.size(); ++rank)
     for (const Box &box : run.lanes[rank].boxes) {
-      const auto found = due.find({rank, box.kind, box.chunk, box.microbatch});
+      const auto found = due.find({rank, box.kind, box.chunk, box.microbatch, box.firstLayer});
       if (found == due.end())
         continue; // takes no time in the plan
       const Time off = std::abs(box.end - found->second);
@@ -237,8 +306,9 @@ Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t 
       ++count;
       if (off > most) {
         most = off;
-        worst = fmt::format("{}{} on rank {}", plan::name(box.kind),
-                            plan::isCompute(box.kind) ? std::to_string(box.microbatch) : "", rank);
+        worst = fmt::format("{}{} on {}", plan::name(box.kind),
+                            plan::isCompute(box.kind) ? std::to_string(box.microbatch) : "",
+                            placeName(run, run.lanes[rank]));
       }
     }
 
@@ -249,17 +319,17 @@ Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t 
       "({})",
       chosen, plan::timeText(section.length), network.scenario ? " under " + network.name : "",
       plan::timeText(run.length), section.length == 0 ? 0.0 : 100 * (double(run.length) / double(section.length) - 1),
-      100 * bubbleOf(section.lanes, section.length, false), 100 * bubbleOf(run.lanes, run.length, false),
+      100 * bubbleOf(section.lanes, section.length), 100 * bubbleOf(run.lanes, run.length),
       plan::timeText(count == 0 ? 0 : Time(sum / double(count))), plan::timeText(std::max<Time>(most, 0)), worst);
   section.decisions = StepDecisions(traced).of(chosen, begin);
-  section.lanesPerRank = 2;
+  section.lanesPerPlace = 2;
   section.length = std::max(section.length, run.length);
   section.bound = 0;
   std::vector<Lane> lanes;
   for (size_t rank = 0; rank != run.lanes.size(); ++rank) {
     lanes.push_back(std::move(section.lanes[rank]));
     lanes.push_back(std::move(run.lanes[rank]));
-    lanes.back().measured = true;
+    lanes.back().kind = LaneKind::Run;
   }
   section.lanes = std::move(lanes);
   return {};

@@ -1,5 +1,6 @@
 // What a picture of a schedule shows, whether drawn in a terminal or as SVG: sections one under the other on one time
-// scale, each with a lane for every rank, or two where a real run lies under the predicted one.
+// scale, each with a lane for every rank (for every shard of one), or two where a real run lies under the predicted
+// one.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -12,7 +13,8 @@
 
 namespace pipec::emit {
 
-/// One operation on its rank's device. Transfers are not drawn.
+/// One operation on its device. Transfers are not drawn. What waits in a sum for another shard is two boxes: until it
+/// waits, and from when they met.
 struct Box {
   plan::Kind kind = plan::Kind::Forward;
   int32_t chunk = 0;             // which of its rank's stages, from 0
@@ -20,11 +22,15 @@ struct Box {
   plan::Time start = 0, end = 0; // from the step's first start
   /// Of an overlapped pair on one lane, the F is the upper part of the box, the backward the lower.
   enum class Part : uint8_t { Whole, Upper, Lower } part = Part::Whole;
+  int32_t firstLayer = 0; // of a pass cut by layers
 };
 
+/// What a lane of a rank shows, where it has several: passes as planned and as they ran; collectives with replicas.
+enum class LaneKind : uint8_t { Plan, Run, Exchange };
+
 struct Lane {
-  int32_t rank = 0;
-  bool measured = false;
+  int32_t place = 0; // rank * shards + shard
+  LaneKind kind = LaneKind::Plan;
   std::vector<Box> boxes; // by start
 };
 
@@ -32,15 +38,22 @@ struct Section {
   std::string title;   // "1f1b: 4 ranks, 8 microbatches"
   std::string figures; // "makespan 66 ms, bubble 27.27 %, …"
   std::vector<Lane> lanes;
-  int lanesPerRank = 1; // 2: predicted and measured
-  int chunks = 1;       // the most that a rank holds
-  int copies = 1;       // of the pipeline, each in its own direction; a chunk is a copy's then
+  int lanesPerPlace = 1; // 2: predicted and measured, or passes and collectives
+  int chunks = 1;        // the most that a rank holds
+  int shards = 1;        // of each rank
+  int copies = 1;        // of the pipeline, each in its own direction; a chunk is a copy's then
   plan::Time length = 0;
+  double bubble = -1;          // of ranks with shards, by own time; else it follows from the boxes
   plan::Time bound = 0;        // proven: no step is shorter; 0: not known
   plan::Bytes activations = 0; // the most that a rank holds
   std::vector<trace::Decision>
       decisions; // of a real run, by time from the step's first start; maybe before or after it
 };
+
+/// "rank 3", "rank 3 shard 0"
+std::string placeName(const Section &section, const Lane &lane);
+/// What tells the lanes of one process apart: "plan" and "run", or "work" and "sums".
+std::string_view nameOf(const Section &section, const Lane &lane);
 
 struct Picture {
   std::vector<Section> sections;

@@ -108,9 +108,10 @@ private:
     constexpr Cent kBox = 150; // narrower ones on average cannot be told apart
     size_t count = 0, boxes = 0, widest = 0;
     for (const Section &section : picture.sections) {
-      perRank = std::max(perRank, section.lanesPerRank);
+      perPlace = std::max(perPlace, section.lanesPerPlace);
       for (const Lane &lane : section.lanes) {
-        ranks = std::max(ranks, int64_t(lane.rank) + 1);
+        if (const std::string name = placeName(section, lane); name.size() >= longest.size())
+          longest = name;
         widest = std::max(widest, lane.boxes.size());
         boxes += lane.boxes.size();
         for (const Box &box : lane.boxes)
@@ -121,8 +122,7 @@ private:
     every = std::max<int64_t>(1, (int64_t(count) * kLowest + kRoom - 1) / kRoom);
     pitch = std::clamp(kRoom / std::max<Cent>(Cent(count) / every, 1), kLowest, kHighest);
     height = pitch - std::clamp<Cent>(pitch / 6, 50, 3 * kPixel);
-    const std::string name = fmt::format("rank {}", std::max<int64_t>(ranks - 1, 0));
-    left = kMargin + widthOf(name, kText) + (perRank > 1 ? 36 : 8) * kPixel;
+    left = kMargin + widthOf(longest, kText) + (perPlace > 1 ? 36 : 8) * kPixel;
     inner = std::max<Cent>(width - left - kMargin, 50 * kPixel);
     look = {scale, inner, height, 1, 0, 0};
     if (boxes / size_t(every) > kMostBoxes || Cent(widest) * kBox > inner)
@@ -150,7 +150,7 @@ private:
   void header(const Section &section) {
     std::string figures = section.figures;
     if (every > 1)
-      figures += fmt::format(", every {}th rank drawn", every);
+      figures += fmt::format(", every {}th {} drawn", every, section.shards > 1 ? "process" : "rank");
     y += kTitle;
     body += textAt(kMargin, y, section.title, "ink", kLight.ink, kTitle, " font-weight=\"600\"");
     const Cent room = width - 2 * kMargin;
@@ -175,15 +175,15 @@ private:
     if (!section.decisions.empty())
       y += kSmall + 5 * kPixel; // their labels
     const Cent top = y;
-    const Cent between = perRank > 1 ? pitch / 4 : 0; // of ranks that have two lanes
+    const Cent between = perPlace > 1 ? pitch / 4 : 0; // of ranks that have two lanes
     // Ranks that have room for it are named: every, every second, fourth, …
     int64_t named = every;
-    while (named / every * (pitch * section.lanesPerRank + between) < 12 * kPixel)
+    while (named / every * (pitch * section.lanesPerPlace + between) < 12 * kPixel)
       named *= 2;
     std::string drawn;
     look.chunks = section.chunks;
     for (const Lane &lane : section.lanes) {
-      if (lane.rank % every != 0)
+      if (lane.place % every != 0)
         continue;
       body += fmt::format("<rect class=\"idle\" fill=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
                           hex(kLight.idle), centText(left), centText(y), centText(centOf(section.length, scale, inner)),
@@ -191,15 +191,15 @@ private:
       drawn += fmt::format("<g transform=\"translate({} {})\" text-anchor=\"middle\">\n{}</g>\n", centText(left),
                            centText(y), laneSvg(lane, look));
       const Cent middle = y + height / 2 + kText * 36 / 100;
-      if (section.lanesPerRank > 1) {
+      if (section.lanesPerPlace > 1) {
         if (height >= kSmall)
-          body += textAt(left - 5 * kPixel, y + height / 2 + kSmall * 36 / 100, lane.measured ? "run" : "plan", "faint",
+          body += textAt(left - 5 * kPixel, y + height / 2 + kSmall * 36 / 100, nameOf(section, lane), "faint",
                          kLight.faint, kSmall, " text-anchor=\"end\"");
       }
-      if (!lane.measured && lane.rank % named == 0)
-        body += textAt(kMargin, section.lanesPerRank > 1 ? middle + pitch / 2 : middle,
-                       fmt::format("rank {}", lane.rank), "ink", kLight.ink, kText);
-      y += pitch + (lane.measured ? between : 0);
+      if (lane.kind == LaneKind::Plan && lane.place % named == 0)
+        body += textAt(kMargin, section.lanesPerPlace > 1 ? middle + pitch / 2 : middle, placeName(section, lane),
+                       "ink", kLight.ink, kText);
+      y += pitch + (lane.kind == LaneKind::Plan ? 0 : between);
     }
     grid(top, y);
     body += drawn;
@@ -329,8 +329,9 @@ private:
   std::string body;
   // What measure finds.
   std::array<bool, kLooks.size()> used = {};
-  int64_t ranks = 0, every = 1;
-  int perRank = 1;
+  std::string longest; // name of a lane
+  int64_t every = 1;
+  int perPlace = 1;
   Cent pitch = 0, height = 0, left = 0, inner = 0;
   LaneLook look;
   bool bound = false, decided = false;

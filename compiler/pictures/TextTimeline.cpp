@@ -218,9 +218,13 @@ std::string legend(const Picture &picture, const TimelineOptions &options, size_
 
 /// "rank 3 ", "rank 3 run ", or the number alone where columns are few.
 std::string label(const Section &section, const Lane &lane, size_t digits, bool narrow) {
-  std::string text = fmt::format("{}{:>{}}", narrow ? "" : "rank ", lane.rank, digits);
-  if (section.lanesPerRank > 1)
-    text = fmt::format("{:>{}} {}", lane.measured ? "" : text, text.size(), lane.measured ? "run" : "plan");
+  std::string text = fmt::format("{}{:>{}}", narrow ? "" : "rank ", lane.place / section.shards, digits);
+  if (section.shards > 1) {
+    const size_t width = std::to_string(section.shards - 1).size();
+    text += fmt::format("{}{:>{}}", narrow ? "." : " shard ", lane.place % section.shards, width);
+  }
+  if (section.lanesPerPlace > 1)
+    text = fmt::format("{:>{}} {}", lane.kind == LaneKind::Plan ? text : "", text.size(), nameOf(section, lane));
   text += ' ';
   return text;
 }
@@ -286,7 +290,8 @@ std::string timeline(const Picture &picture, const TimelineOptions &options) {
   std::string text, decisions;
   size_t digits = 1, labels = 0;
   for (const Section &section : picture.sections)
-    digits = std::max(digits, std::to_string(section.lanes.empty() ? 0 : section.lanes.back().rank).size());
+    digits = std::max(digits,
+                      std::to_string(section.lanes.empty() ? 0 : section.lanes.back().place / section.shards).size());
   for (const Section &section : picture.sections)
     for (const Lane &lane : section.lanes)
       labels = std::max(labels, label(section, lane, digits, narrow).size());

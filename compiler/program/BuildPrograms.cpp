@@ -170,26 +170,27 @@ private:
   /// Adds the rank's collectives and its stages' optimizer steps.
   void addEnd(const std::vector<int32_t> &held) {
     std::vector<uint32_t> ready; // all-reduces that every optimizer waits for
-    auto reduce = [&](plan::Payload of, int32_t group, int64_t bytes) {
+    auto reduce = [&](const plan::Operation &operation) {
       std::vector<uint32_t> done{last()};
       if (ready.empty() && options.fillsWeights) {
         done = {lastInput};
         if (!weights.empty()) // else all backwards are whole
           done.push_back(weights.back());
       }
-      add({.kind = plan::Kind::AllReduce, .of = of, .stage = held.front(), .bytes = bytes, .group = group},
-          places.whole);
+      add(operation, places.whole);
       for (const uint32_t each : done)
         use(each);
       ready.push_back(last());
     };
     const int32_t rank = program->rank, partner = problem.partnerOf(rank);
     if (partner >= 0)
-      reduce(plan::Payload::Gradients, set.groupOf({std::min(rank, partner), std::max(rank, partner)}),
-             schedule::copySumBytes(problem, rank));
-    constexpr int64_t kNorm = 8; // bytes
+      reduce({.kind = plan::Kind::AllReduce,
+              .of = plan::Payload::Gradients,
+              .stage = held.front(),
+              .bytes = schedule::copySumBytes(problem, rank),
+              .group = set.groupOf({std::min(rank, partner), std::max(rank, partner)})});
     if (problem.globalNorm)
-      reduce(plan::Payload::Norm, -1, kNorm);
+      reduce(normOf(held.front(), 0));
     for (const int32_t stage : held) {
       add({.kind = plan::Kind::Optimizer, .stage = stage}, places.whole);
       for (const uint32_t each : ready)

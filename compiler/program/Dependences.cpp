@@ -110,7 +110,8 @@ void Dependences::meet(const ProgramSet &set) {
     std::map<int32_t, size_t> before; // all-reduces of this rank so far, by group
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Operation &operation = program.of(program.instructions[i]);
-      if (!plan::isCollective(operation.kind))
+      if (!plan::isCollective(operation.kind) ||
+          plan::isOfLayers(operation)) // those with replicas have a queue of their own
         continue;
       const Graph::Node node = nodes[rank][i];
       const auto [first, isNew] = firsts.try_emplace({operation.group, before[operation.group]++}, node);

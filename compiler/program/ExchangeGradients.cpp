@@ -70,11 +70,14 @@ private:
     return own;
   }
 
+  /// Of gathers: whether they bring weights.
+  bool isSharded(const Collective &c) const { return !c.isSum() && exchange.sharded; }
+
   plan::Operation operationOf(const Collective &c) {
     const schedule::CollectiveTimes &times = replicas.times;
     plan::Operation made;
     made.kind = c.kind;
-    made.of = plan::Payload::Gradients;
+    made.of = isSharded(c) ? plan::Payload::Weights : plan::Payload::Gradients;
     made.stage = c.stage;
     made.bytes = c.end - c.begin;
     made.begin = c.begin;
@@ -138,7 +141,7 @@ private:
 
   void addCollectives() {
     std::vector<Collective> ordered = queue;
-    if (norm != kNone) { // for which all sums are needed
+    if (replicas.norm) { // for which all sums are needed
       ordered.clear();
       for (const bool sums : {true, false})
         llvm::copy_if(queue, std::back_inserter(ordered), [&](const Collective &c) { return c.isSum() == sums; });
@@ -147,7 +150,7 @@ private:
       for (int32_t layer = c.firstLayer; c.isSum() && layer <= c.lastLayer(); ++layer)
         ++sumsLeft[{c.stage, layer}];
     uint32_t at = 0; // nodes are placed behind it
-    bool normed = norm == kNone;
+    bool normed = !replicas.norm;
     for (const Collective &c : ordered) {
       if (c.isSum()) {
         addSum(c, at);
@@ -194,7 +197,7 @@ private:
       const bool sharded = exchange.sharded && c.kind == plan::Kind::ReduceScatter;
       const uint32_t node = addUpdate(c.stage, done[i], int32_t(end - i), sharded);
       nodes[node].uses.push_back(sum);
-      if (norm == kNone)
+      if (!replicas.norm)
         place(node, at);
       else
         afterNorm.push_back(node);
@@ -235,6 +238,8 @@ private:
       return feed(c.stage, c.firstLayer, c.layers, node);
     const uint32_t update = addUpdate(c.stage, c.firstLayer, c.layers, false);
     nodes[update].uses.push_back(node);
+    if (normNode != kNone)
+      nodes[update].uses.push_back(normNode);
     place(update, at);
     for (int32_t layer = c.firstLayer; layer <= c.lastLayer(); ++layer)
       updateOf[{c.stage, layer}] = update;
@@ -254,9 +259,7 @@ private:
   }
 
   void addNorm(uint32_t &at) {
-    const Instruction from = program.instructions[norm];
-    nodes.push_back({from, {}, {}});
-    const auto node = uint32_t(nodes.size()) - 1;
+    const uint32_t node = passes.add(normOf(program.stages.front(), *replicas.norm), placeOfRest());
     nodes[node].uses = sums;
     nodes[node].uses.push_back(lastPass);
     at = std::max(at, lastPass);
@@ -320,6 +323,9 @@ private:
         program.carried.push_back({user, placed[definition]});
     }
     program.sortUses();
+    for (std::vector<Use> *uses : {&program.uses, &program.carried}) // several layers may wait for one bundle
+      uses->erase(std::unique(uses->begin(), uses->end()), uses->end());
+    program.dropUnused(); // the optimizer steps that were, and passes of which all are cut
   }
 
   ProgramSet &set;
@@ -331,7 +337,7 @@ private:
   std::vector<Node> &nodes = passes.nodes; // passes first
   const std::map<int32_t, StageCuts> &cuts = passes.cuts;
   std::map<int32_t, std::vector<uint32_t>> &parts = passes.parts, &makers = passes.makers;
-  const uint32_t &lastPass = passes.lastPass, &norm = passes.norm;
+  const uint32_t &lastPass = passes.lastPass;
   std::vector<int32_t> members; // world ranks of the rank's replicas
   uint32_t passCount = 0;
   uint32_t lastCollective = kNone, normNode = kNone;
@@ -345,9 +351,42 @@ private:
 
 } // namespace
 
+std::vector<plan::Layer> rowsOf(const schedule::Replicas &replicas) {
+  std::vector<plan::Layer> rows;
+  for (size_t stage = 0; stage != replicas.layers.size(); ++stage)
+    for (const schedule::ExchangedLayer &layer : replicas.layers[stage])
+      rows.push_back({int32_t(stage), layer.gradients(), layer.weights, false});
+  return rows;
+}
+
+/// A reduce-scatter of an exchange with shares shards its layers.
+static std::vector<plan::Layer> rowsOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) {
+  std::vector<plan::Layer> rows = rowsOf(replicas);
+  std::vector<size_t> first{0}; // row of each stage
+  for (const auto &layers : replicas.layers)
+    first.push_back(first.back() + layers.size());
+  for (const std::vector<Collective> &queue : exchange.queues)
+    for (const Collective &c : queue)
+      for (int32_t layer = c.firstLayer; c.kind == plan::Kind::ReduceScatter && layer <= c.lastLayer(); ++layer)
+        if (plan::Layer &row = rows[first[size_t(c.stage)] + size_t(layer)]; row.gradients > 0)
+          row.sharded = exchange.sharded;
+  return rows;
+}
+
 void exchangeGradients(ProgramSet &set, const schedule::Replicas &replicas, const schedule::Exchange &exchange) {
-  for (size_t rank = 0; rank != set.ranks(); ++rank)
+  set.degree = replicas.degree;
+  set.layers = rowsOf(replicas, exchange);
+  set.sharedPort = replicas.sharesPort;
+  size_t row = 0;
+  std::vector<plan::Bytes> saved(replicas.layers.size()); // by stage
+  for (size_t stage = 0; stage != saved.size(); ++stage)
+    for (const schedule::ExchangedLayer &layer : replicas.layers[stage])
+      saved[stage] += set.layers[row++].sharded ? replicas.savedOf(layer) : 0;
+  for (size_t rank = 0; rank != set.ranks(); ++rank) {
+    for (const int32_t stage : set.programs[rank].stages)
+      set.programs[rank].staticBytes -= saved[size_t(stage)];
     RankExchange(set, rank, replicas, exchange).run();
+  }
 }
 
 } // namespace pipec

@@ -12,4 +12,7 @@ namespace pipec {
 /// the time of its layers. The programs' optimizer steps give way to those of the exchange. O(instructions + parts).
 void exchangeGradients(ProgramSet &set, const schedule::Replicas &replicas, const schedule::Exchange &exchange);
 
+/// A row of a plan for each layer, none of them sharded.
+std::vector<plan::Layer> rowsOf(const schedule::Replicas &replicas);
+
 } // namespace pipec

@@ -98,12 +98,8 @@ void PassParts::run() {
       inPair = true;
       pairEnd = i + 2;
     }
-    if (kind == plan::Kind::Optimizer)
+    if (kind == plan::Kind::Optimizer || plan::isCollective(kind))
       continue; // those of the exchange take its place
-    if (plan::isCollective(kind)) {
-      norm = i;
-      continue;
-    }
     if (inPair || !plan::isCompute(kind)) {
       keep(i);
       inPair = inPair && i != pairEnd;

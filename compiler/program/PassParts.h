@@ -30,7 +30,7 @@ public:
   PassParts(Program &program, const schedule::Replicas &replicas, std::map<int32_t, StageCuts> cuts, int32_t tail)
       : cuts(std::move(cuts)), program(program), replicas(replicas), tail(tail) {}
 
-  /// Makes a node of each pass, or one of each of its parts. Optimizer steps are left out, and a collective is `norm`.
+  /// Makes a node of each pass, or one of each of its parts. Optimizer steps and collectives are left out.
   void run();
 
   /// Adds a node; looks its operation up among those that were added.
@@ -43,7 +43,6 @@ public:
   std::map<int32_t, std::vector<uint32_t>> parts;  // of each stage's first forward, as it is cut
   std::map<int32_t, std::vector<uint32_t>> makers; // of each stage and layer: the last that adds to its gradients
   uint32_t lastPass = 0;
-  uint32_t norm = kNone; // the all-reduce of a norm, among the instructions of the program that was
 
 private:
   /// A W of the tail whose B has run. Each slot of such a W is filled with as much work as its own W had, of the parts

@@ -3,6 +3,8 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 using namespace mlir;
 
@@ -26,6 +28,10 @@ uint32_t Program::indexOf(const plan::Operation &operation, plan::Bytes yielded)
   auto [it, isNew] = index.try_emplace(key, uint32_t(operations.size()));
   if (!isNew && operations[it->second] == operation && yields[it->second] == yielded)
     return it->second;
+  if (!isNew && (operation.layers != 0 || operations[it->second].layers != 0)) // parts and whole passes alternate
+    for (uint32_t i = 0; i != operations.size(); ++i)
+      if (operations[i] == operation && yields[i] == yielded)
+        return it->second = i;
   it->second = uint32_t(operations.size());
   operations.push_back(operation);
   yields.push_back(yielded);
@@ -37,7 +43,7 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
   if (plan::isCommunication(operation.kind)) {
     key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
-    if (plan::isCollective(operation.kind) && communicator != Communicator::Shared)
+    if (plan::isCollective(operation.kind) && (communicator != Communicator::Shared || plan::isOfLayers(operation)))
       key.ends = {operation.group, 3}; // 3 tells a group from a peer (queueKey gives 0 to 2)
   } else if (operation.kind == plan::Kind::Optimizer && operation.layers != 0) {
     key.queue = {plan::QueueKind::Device, plan::Priority::Updates};
@@ -56,6 +62,25 @@ void Program::useCommunicator(Communicator other) {
   queues = {QueueKey()};
   for (Instruction &instruction : instructions)
     instruction.queue = queueFor(of(instruction));
+}
+
+void Program::dropUnused() {
+  std::vector<uint32_t> moved(operations.size(), kNone); // to where
+  for (const Instruction &instruction : instructions)
+    moved[instruction.operation] = 0;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i != operations.size(); ++i) {
+    if (moved[i] == kNone)
+      continue;
+    operations[kept] = operations[i];
+    yields[kept] = yields[i];
+    moved[i] = kept++;
+  }
+  operations.resize(kept);
+  yields.resize(kept);
+  index.clear();
+  for (Instruction &instruction : instructions)
+    instruction.operation = moved[instruction.operation];
 }
 
 /// In time linear in instructions and uses.
@@ -248,6 +273,11 @@ std::string ProgramSet::check() const {
   return {};
 }
 
+plan::Operation normOf(int32_t stage, plan::Time cost) {
+  constexpr int64_t kNorm = 8; // bytes
+  return {.kind = plan::Kind::AllReduce, .of = plan::Payload::Norm, .stage = stage, .cost = cost, .bytes = kNorm};
+}
+
 llvm::SmallSet<int32_t, 4> recomputedStages(const Program &program) {
   llvm::SmallSet<int32_t, 4> stages;
   for (const plan::Operation &operation : program.operations)
@@ -260,11 +290,13 @@ schedule::Words wordsOf(const ProgramSet &set) {
   schedule::Words words;
   for (const Program &program : set.programs) {
     schedule::Word &word = words.emplace_back();
-    bool overlapped = false; // whether the next pass is the F of a pair
+    bool overlapped = false;                                  // whether the next pass is the F of a pair
+    std::set<std::tuple<plan::Kind, int32_t, int32_t>> begun; // passes in parts
     for (const Instruction &instruction : program.instructions) {
       const plan::Operation &operation = program.of(instruction);
       overlapped |= operation.kind == plan::Kind::Overlapped;
-      if (!plan::isOrdered(operation.kind))
+      if (!plan::isOrdered(operation.kind) ||
+          (operation.layers != 0 && !begun.insert({operation.kind, operation.stage, instruction.microbatch}).second))
         continue;
       word.push_back({operation.stage, schedule::letterOf(operation.kind), std::exchange(overlapped, false)});
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/program/Programs.h"
+#include "compiler/program/Shards.h"
 #include "runtime/plan/Plan.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -95,6 +96,8 @@ struct Program {
   uint32_t queueFor(const plan::Operation &operation);
   /// Changes which transfers share a queue; every instruction moves to the queue that follows.
   void useCommunicator(pipe::Communicator other);
+  /// Drops the operations that no instruction is of.
+  void dropUnused();
   /// Puts `uses` and `carried` in ascending order after some were appended.
   void sortUses();
 
@@ -119,9 +122,13 @@ struct Predicted {
 
 struct ProgramSet {
   std::vector<Program> programs;   // programs[r] is rank r's
-  std::vector<plan::Group> groups; // ranks of collectives; plan::Operation::group is an index of it
+  std::vector<plan::Group> groups; // of collectives, world ranks; plan::Operation::group is an index of it
   std::vector<Transfer> transfers;
   std::optional<Predicted> predicted;
+  int32_t degree = 1;              // replicas of each rank, and
+  std::vector<plan::Layer> layers; // where there are several, what they exchange (plan::Variant::layers)
+  bool sharedPort = false;         // plan::Variant::sharedPort
+  std::optional<Shards> shards;    // of each rank; absent: there are none
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;
@@ -161,10 +168,13 @@ private:
   void moved(size_t rank, const std::vector<uint32_t> &placed);
 };
 
+/// The all-reduce of a gradient norm over all processes, which takes so long, on the rank whose first stage this is.
+plan::Operation normOf(int32_t stage, plan::Time cost);
+
 /// The stages of a program that have an R: their F hold an input.
 llvm::SmallSet<int32_t, 4> recomputedStages(const Program &program);
 
-/// Each rank's word: the passes of its program in order.
+/// Each rank's word: the passes of its program in order, one in parts where its first part stands.
 schedule::Words wordsOf(const ProgramSet &set);
 
 } // namespace pipec

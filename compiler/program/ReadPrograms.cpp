@@ -1,3 +1,5 @@
+#include "compiler/program/ExchangeAttrs.h"
+#include "compiler/program/ExchangeGradients.h"
 #include "compiler/program/ProgramText.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -21,13 +23,25 @@ template <typename Type> int64_t bytesIn(TypeRange types) {
   return bytes;
 }
 
-plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages, ProgramSet &set) {
+/// The processes of a rank's replicas.
+std::vector<int32_t> processesOf(int32_t rank, int32_t replicas) {
+  std::vector<int32_t> processes;
+  for (int32_t i = 0; i != replicas; ++i)
+    processes.push_back(rank * replicas + i);
+  return processes;
+}
+
+plan::Operation operationOf(InstructionOpInterface op, const Program &program, ProgramSet &set) {
   plan::Operation made;
   made.kind = op.kind();
   // An all-reduce has no stage; the plan lists it under the rank's first.
-  made.stage = op.stage() >= 0 || stages.empty() ? std::max(op.stage(), 0) : stages.front();
+  made.stage = op.stage() >= 0 || program.stages.empty() ? std::max(op.stage(), 0) : program.stages.front();
   made.peer = op.peerRank();
   made.cost = op.duration();
+  if (const LayersAttr layers = op.layersOfStage()) {
+    made.firstLayer = layers.getFirst();
+    made.layers = layers.count();
+  }
   if (plan::isCompute(made.kind)) {
     // A pass yields what it keeps, and takes what it gives back.
     const unsigned holds = plan::rowOf(made.kind).holds;
@@ -43,6 +57,11 @@ plan::Operation operationOf(InstructionOpInterface op, ArrayRef<int32_t> stages,
     made.bytes = op.carried();
     if (!op.group().empty())
       made.group = set.groupOf(op.group().vec());
+    if (op.replicaCount() != 0) {
+      made.group = set.groupOf(processesOf(program.rank, op.replicaCount()));
+      made.begin = op.firstByte();
+      made.end = made.begin + made.bytes;
+    }
   }
   return made;
 }
@@ -90,7 +109,7 @@ private:
   }
 
   void add(Operation *each) {
-    const plan::Operation operation = operationOf(cast<InstructionOpInterface>(each), program.stages, set);
+    const plan::Operation operation = operationOf(cast<InstructionOpInterface>(each), program, set);
     const bool yields = plan::isCompute(operation.kind) && bool(firstOf<BufferType>(each->getResults()));
     index[each] = uint32_t(ops.size());
     ops.push_back(each);
@@ -102,7 +121,8 @@ private:
     program.places.push_back(each->getLoc());
   }
 
-  /// Turns the operands of an instruction into hand-overs and uses.
+  /// Turns the operands of an instruction into hand-overs and uses. What it takes before that is yielded it takes of
+  /// the step before.
   void link(uint32_t i) {
     Instruction &own = program.instructions[i];
     const plan::Kind kind = program.kind(own);
@@ -113,6 +133,10 @@ private:
       if (found == index.end())
         continue;
       const uint32_t definition = found->second;
+      if (definition >= i) {
+        program.carried.push_back({i, definition});
+        continue;
+      }
       Instruction &source = program.instructions[definition];
       const plan::Kind sourceKind = program.kind(source);
       const bool data = !isa<TokenType>(operand.getType());
@@ -163,19 +187,20 @@ FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
 /// Checks that each rank that an instruction names has a program, and each rank of a group a collective of that group.
 LogicalResult checkPeers(const ProgramSet &set) {
   std::vector<std::vector<bool>> has(set.groups.size(), std::vector<bool>(set.ranks()));
+  const auto isOfRanks = [](const plan::Operation &operation) { return operation.group >= 0 && operation.layers == 0; };
   for (const Program &program : set.programs)
     for (const plan::Operation &operation : program.operations)
-      if (operation.group >= 0)
+      if (isOfRanks(operation))
         has[size_t(operation.group)][size_t(program.rank)] = true;
   for (const Program &program : set.programs)
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
       const plan::Operation &operation = program.of(program.instructions[i]);
-      const auto named = operation.group < 0 ? ArrayRef<int32_t>(operation.peer)
-                                             : ArrayRef<int32_t>(set.groups[size_t(operation.group)].members);
+      const auto named = isOfRanks(operation) ? ArrayRef<int32_t>(set.groups[size_t(operation.group)].members)
+                                              : ArrayRef<int32_t>(operation.peer);
       for (const int32_t rank : named) {
         if (rank >= int32_t(set.ranks()))
           return program.emitError(i) << program.nameOf(i) << " names rank " << rank << ", which has no program";
-        if (operation.group >= 0 && !has[size_t(operation.group)][size_t(rank)])
+        if (isOfRanks(operation) && !has[size_t(operation.group)][size_t(rank)])
           return program.emitError(i) << program.nameOf(i) << " is over rank " << rank << " too, which has none of it";
       }
     }
@@ -243,6 +268,23 @@ private:
   size_t left = 0;
 };
 
+/// What the pipeline of the programs says of its replicas. Of its layers those are sharded whose weights are gathered.
+void addLayers(const schedule::Replicas &replicas, ProgramSet &set) {
+  set.degree = replicas.degree;
+  set.sharedPort = replicas.sharesPort;
+  set.layers = rowsOf(replicas);
+  std::vector<size_t> first; // row of each stage
+  for (size_t row = 0; row != set.layers.size(); ++row)
+    if (size_t(set.layers[row].stage) == first.size())
+      first.push_back(row);
+  for (const Program &program : set.programs)
+    for (const plan::Operation &operation : program.operations)
+      for (int32_t layer = 0; operation.of == plan::Payload::Weights && layer != operation.layers; ++layer)
+        if (const size_t row = first[size_t(operation.stage)] + size_t(operation.firstLayer + layer);
+            row < set.layers.size() && set.layers[row].gradients > 0)
+          set.layers[row].sharded = true;
+}
+
 } // namespace
 
 FailureOr<ProgramSet> readPrograms(ModuleOp module) {
@@ -255,6 +297,11 @@ FailureOr<ProgramSet> readPrograms(ModuleOp module) {
     set.programs.push_back(Reader(program, set).run());
   if (failed(checkPeers(set)))
     return failure();
+  for (PipelineOp pipeline : module.getOps<PipelineOp>()) {
+    if (const std::optional<schedule::Replicas> replicas = replicasOf(pipeline))
+      addLayers(*replicas, set);
+    set.shards = shardsOf(pipeline);
+  }
   return set;
 }
 

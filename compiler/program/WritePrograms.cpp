@@ -35,6 +35,7 @@ public:
   void run() {
     ProgramOp op = makeProgram();
     findTokens();
+    findParts();
     builder.setInsertionPointToEnd(&op.getStep().front());
     ops.resize(program.instructions.size());
     for (uint32_t i = 0; i != ops.size(); ++i) {
@@ -45,6 +46,7 @@ public:
       writePair(i);
       i += 2;
     }
+    addCarried();
     builder.setInsertionPointAfter(op);
   }
 
@@ -89,8 +91,9 @@ private:
   /// behind each receive, at whose end the receive's buffer is free.
   void findTokens() {
     yieldsToken.resize(program.instructions.size());
-    for (const Use &use : program.uses)
-      yieldsToken[use.definition] = true;
+    for (const std::vector<Use> *uses : {&program.uses, &program.carried})
+      for (const Use &use : *uses)
+        yieldsToken[use.definition] = true;
     for (const Instruction &instruction : program.instructions) {
       const plan::Kind kind = program.kind(instruction);
       if (kind == plan::Kind::Recv && instruction.out != kNone)
@@ -144,18 +147,67 @@ private:
                                     payloadOf(operation), operation.stage, instruction.microbatch, operation.peer,
                                     operation.cost, operation.latency, slotOf(operation));
     case plan::Kind::AllReduce:
-      addUses(i, operands);
-      return builder.create<AllReduceOp>(place, token, operands, static_cast<Summand>(operation.of),
-                                         operation.group < 0
-                                             ? DenseI32ArrayAttr()
-                                             : builder.getDenseI32ArrayAttr(groups[size_t(operation.group)].members),
-                                         uint64_t(operation.bytes), uint64_t(operation.cost));
+      return makeCollective<AllReduceOp>(i);
+    case plan::Kind::ReduceScatter:
+      return makeCollective<ReduceScatterOp>(i);
+    case plan::Kind::AllGather:
+      return makeCollective<AllGatherOp>(i);
     case plan::Kind::Optimizer:
       addUses(i, operands);
-      return builder.create<OptimizerStepOp>(place, operands, operation.stage, operation.cost);
+      return builder.create<OptimizerStepOp>(place, yieldsToken[i] ? token : Type(), operands,
+                                             builder.getI32IntegerAttr(operation.stage), layersOf(operation),
+                                             builder.getI64IntegerAttr(operation.cost));
     default: // a pass, by its row
       return makePass(i);
     }
+  }
+
+  LayersAttr layersOf(const plan::Operation &operation) {
+    return operation.layers == 0
+               ? LayersAttr()
+               : LayersAttr::get(builder.getContext(), operation.firstLayer, operation.firstLayer + operation.layers);
+  }
+
+  template <typename CollectiveOp> Operation *makeCollective(uint32_t i) {
+    const plan::Operation &operation = program.of(program.instructions[i]);
+    SmallVector<Value, 4> operands;
+    addUses(i, operands);
+    const bool ofReplicas = operation.layers != 0;
+    const ArrayRef<int32_t> members =
+        operation.group < 0 ? ArrayRef<int32_t>() : ArrayRef<int32_t>(groups[size_t(operation.group)].members);
+    const auto ofThem = [&](int32_t value) { return ofReplicas ? builder.getI32IntegerAttr(value) : IntegerAttr(); };
+    return builder.create<CollectiveOp>(
+        program.placeOf(i), token, operands, SharedAttr::get(builder.getContext(), static_cast<Shared>(operation.of)),
+        ofReplicas || members.empty() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members),
+        ofThem(int32_t(members.size())), ofThem(operation.stage), layersOf(operation),
+        builder.getI64IntegerAttr(operation.bytes),
+        ofReplicas ? builder.getI64IntegerAttr(operation.begin) : IntegerAttr(),
+        builder.getI64IntegerAttr(operation.cost));
+  }
+
+  /// Of a pass in parts, which of them runs first and which last.
+  struct Parts {
+    uint32_t first = kNone, last = kNone;
+  };
+  static uint64_t keyOf(const plan::Operation &operation, int32_t microbatch) {
+    return uint64_t(operation.kind) << 48 | uint64_t(uint32_t(operation.stage)) << 24 | uint32_t(microbatch);
+  }
+  void findParts() {
+    for (uint32_t i = 0; i != program.instructions.size(); ++i) {
+      const plan::Operation &operation = program.of(program.instructions[i]);
+      if (operation.layers == 0 || !plan::isCompute(operation.kind))
+        continue;
+      Parts &own = partsOf[keyOf(operation, program.instructions[i].microbatch)];
+      if (own.first == kNone)
+        own.first = i;
+      own.last = i;
+    }
+  }
+
+  /// Adds tokens of the step before. What yields them stands further down and is written by now.
+  void addCarried() {
+    for (const Use &use : program.carried)
+      ops[use.user]->insertOperands(ops[use.user]->getNumOperands(), valueOf<TokenType>(use.definition));
   }
 
   static Payload payloadOf(const plan::Operation &operation) {
@@ -171,21 +223,23 @@ private:
       if (value)
         made.operands.push_back(seen(value));
     };
+    const Parts parts = operation.layers == 0 ? Parts{i, i} : partsOf.at(keyOf(operation, instruction.microbatch));
     Held &own = held[{operation.stage, instruction.microbatch}];
-    if ((row.frees & plan::kInput) != 0)
+    const unsigned frees = parts.last == i ? row.frees : 0;
+    if ((frees & plan::kInput) != 0)
       take(own.input);
-    if ((row.frees & plan::kActivation) != 0)
+    if ((frees & plan::kActivation) != 0)
       take(own.activation);
-    if ((row.frees & plan::kContext) != 0)
+    if ((frees & plan::kContext) != 0)
       take(own.context);
-    if ((row.frees & plan::kBackwardContext) != 0)
+    if ((frees & plan::kBackwardContext) != 0)
       take(own.backwardContext);
     if (row.gives == plan::Payload::None) {
       if (instruction.in != kNone)
         take(valueOf<TokenType>(instruction.in));
     } else if (instruction.in != kNone) {
       take(valueOf<BufferType>(instruction.in)); // received from another rank
-    } else {
+    } else if (parts.first == i) {
       const int32_t neighbour = operation.stage + (row.gives == plan::Payload::Forward ? -1 : 1);
       if (const auto found = held.find({neighbour, instruction.microbatch}); found != held.end())
         take(found->second.given[size_t(row.gives)]);
@@ -194,7 +248,7 @@ private:
     MLIRContext *context = builder.getContext();
     if (const plan::Bytes bytes = program.yields[instruction.operation]; bytes >= 0)
       made.addTypes(BufferType::get(context, bytes));
-    const unsigned holds = plan::takes(row.kind, again.contains(operation.stage));
+    const unsigned holds = parts.first == i ? plan::takes(row.kind, again.contains(operation.stage)) : 0;
     if ((holds & plan::kInput) != 0)
       made.addTypes(InputType::get(context, operation.bytes));
     if ((holds & plan::kActivation) != 0)
@@ -206,6 +260,8 @@ private:
       made.addTypes(token);
     made.addAttribute("stage", builder.getI32IntegerAttr(operation.stage));
     made.addAttribute("microbatch", builder.getI32IntegerAttr(instruction.microbatch));
+    if (LayersAttr layers = layersOf(operation))
+      made.addAttribute("layers", layers);
     made.addAttribute("cost", builder.getI64IntegerAttr(operation.cost));
     Operation *pass = builder.create(made);
     if ((holds & plan::kInput) != 0)
@@ -254,6 +310,7 @@ private:
   std::map<std::pair<int32_t, bool>, std::pair<uint32_t, uint32_t>> slots;
   llvm::DenseMap<std::pair<int32_t, int32_t>, Held> held; // by stage and microbatch
   llvm::DenseMap<Value, Value> outer;                     // value inside a pair → the pair's result
+  llvm::DenseMap<uint64_t, Parts> partsOf;                // by kind, stage and microbatch
   const llvm::SmallSet<int32_t, 4> again;
   size_t nextUse = 0;
 };

@@ -2,7 +2,7 @@
 // the stages of the plan that runs may run in its place.
 #pragma once
 
-#include "compiler/driver/Comparison.h"
+#include "compiler/compare/Comparison.h"
 #include "compiler/spec/Spec.h"
 
 namespace pipec {

@@ -20,6 +20,7 @@ enum class Type : uint8_t {
   Bandwidth, // bytes a second
   Integer,   // within least and most
   Integers,  // a list of them, or one of `choices`
+  Decimal,   // within least and most, in millionths; or one of `choices`
   Boolean,
   Choice,    // one of `choices`
   Text,      // any scalar of at most kTextBytes
@@ -29,7 +30,10 @@ enum class Type : uint8_t {
   Variants,  // a list of partial specs, or a map of one parameter of the schedule
 };
 
-inline constexpr int64_t kLayers = int64_t(1) << 20; // of one kind
+inline constexpr int64_t kLayers = int64_t(1) << 20;  // of one kind
+inline constexpr int64_t kUnits = int64_t(1) << 20;   // of a split
+inline constexpr int64_t kWholePart = 1'000'000;      // of decimals: 1
+inline constexpr int64_t kFactor = 1000 * kWholePart; // of a slow shard
 inline constexpr size_t kTextBytes = 4096;
 inline constexpr size_t kParameterBytes = 64; // of an item of a list
 

@@ -198,6 +198,7 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   readSchedule(lookup, spec);
   readTarget(lookup, spec);
   resolveDataParallel(lookup, spec);
+  resolveTensorParallel(lookup, spec);
   // `auto` is split unless it is told otherwise, and what is whole in a schedule that it tries costs what B and W do.
   if (spec.schedule.name == "auto" && spec.backwardInput &&
       (!spec.backwardMode || spec.backwardMode->value == Backward::Split))

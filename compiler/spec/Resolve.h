@@ -14,5 +14,6 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors);
 void resolvePipeline(const Lookup &lookup, Spec &spec);
 void resolveLayers(const Lookup &lookup, Spec &spec);
 void resolveDataParallel(const Lookup &lookup, Spec &spec);
+void resolveTensorParallel(const Lookup &lookup, Spec &spec);
 
 } // namespace pipec::spec

@@ -88,10 +88,10 @@ void resolveDataParallel(const Lookup &lookup, Spec &spec) {
   replicas.mark = lookup.markOf("data_parallel");
   lookup.single("data_parallel.degree", replicas.degree);
   const auto &[degree, mark] = replicas.degree;
-  if (int64_t(degree) * spec.ranks.value > limits::kRanks)
+  if (int64_t(degree) * spec.ranks.value > limits::kProcesses)
     lookup.errors.add(mark, fmt::format("data_parallel.degree: expected at most {} processes, found {} ranks x {} "
                                         "replicas",
-                                        limits::kRanks, spec.ranks.value, degree));
+                                        limits::kProcesses, spec.ranks.value, degree));
   if (degree > 1 && spec.placement && spec.placement->kind == PlacementKind::Bidirectional)
     lookup.errors.add(spec.placement->mark,
                       "pipeline.placement: bidirectional placement with replicas is not supported yet", mark,

@@ -20,35 +20,112 @@ void refuseStages(const Lookup &lookup) {
                           lookup.markOf("layers"), "layers is given here");
 }
 
-/// One layer of the entry. Its form of backward must be that of the entries before it.
-Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec) {
+const char *formName(BackwardForm form) {
+  return form == BackwardForm::Fused   ? "backward"
+         : form == BackwardForm::Split ? "backward_input and backward_weight"
+                                       : "backward, backward_input and backward_weight";
+}
+
+/// Costs and sizes of a layer or a split, but for its gradients.
+LayerCosts readCosts(const Lookup &lookup, const std::string &path, const Spec &spec) {
   auto time = [&](const char *name) { return lookup.ofMicrobatch(path + name, spec, limits::kTime); };
   auto size = [&](const char *name) { return lookup.ofMicrobatch(path + name, spec, limits::kBytes); };
+  LayerCosts costs;
+  costs.forward = time(".forward");
+  costs.backwardInput = time(".backward_input");
+  costs.backwardWeight = time(".backward_weight");
+  costs.backward = time(".backward");
+  costs.recompute = lookup.get(path + ".recompute") ? time(".recompute") : costs.forward;
+  costs.recomputeInput = size(".recompute_input");
+  costs.activation = size(".activation");
+  costs.weightContext = size(".weight_context");
+  costs.backwardContext = size(".backward_context");
+  costs.weights = size(".weights");
+  costs.optimizerState = size(".optimizer_state");
+  costs.optimizer = time(".optimizer");
+  return costs;
+}
+
+/// Adds a split's costs to its layer's; what is over a limit setStages refuses.
+void add(LayerCosts &layer, const LayerCosts &split) {
+  for (int64_t LayerCosts::*time : {&LayerCosts::forward, &LayerCosts::backwardInput, &LayerCosts::backwardWeight,
+                                    &LayerCosts::backward, &LayerCosts::recompute, &LayerCosts::optimizer})
+    layer.*time = std::min(layer.*time + split.*time, limits::kTime + 1);
+  for (int64_t LayerCosts::*size :
+       {&LayerCosts::recomputeInput, &LayerCosts::activation, &LayerCosts::weightContext, &LayerCosts::backwardContext,
+        &LayerCosts::weights, &LayerCosts::gradients, &LayerCosts::optimizerState})
+    layer.*size = std::min(layer.*size + split.*size, limits::kBytes + 1);
+}
+
+void readSplits(const Lookup &lookup, const std::string &path, const Spec &spec, Layer &layer) {
+  for (size_t i = 0; lookup.given(fmt::format("{}.splits[{}]", path, i)) && !lookup.errors.full(); ++i) {
+    const std::string own = fmt::format("{}.splits[{}]", path, i);
+    if (!lookup.get(own))
+      continue;
+    Split split;
+    static_cast<LayerCosts &>(split) = readCosts(lookup, own, spec);
+    split.mark = lookup.markOf(own);
+    Marked<int64_t> units{1, {}};
+    lookup.single(own + ".units", units);
+    split.units = units.value;
+    if (const Value *gradients = lookup.get(own + ".gradients")) {
+      split.gradients = gradients->numbers[0].fixed;
+      layer.tensors.push_back(split.gradients);
+    }
+    split.sum = lookup.ofMicrobatch(own + ".sum", spec, limits::kBytes);
+    Marked<std::string> name;
+    lookup.text(own + ".name", name);
+    split.name = name.value;
+    for (const Split &other : layer.splits)
+      if (other.name == split.name)
+        lookup.errors.add(
+            name.mark,
+            fmt::format("{}.name: expected each name once in a layer, found {} again", own, quoted(split.name)),
+            other.mark, "first given here");
+    add(layer, split);
+    layer.splits.push_back(std::move(split));
+  }
+  if (const Value *list = lookup.get(path + ".splits"); list && list->node->items.empty())
+    lookup.errors.add(list->mark, fmt::format("{}.splits: expected at least one split, found an empty list", path));
+}
+
+/// One layer of the entry. Its form of backward must be that of the entries before it.
+Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec) {
   Layer layer;
+  static_cast<LayerCosts &>(layer) = readCosts(lookup, path, spec);
   layer.mark = lookup.markOf(path);
   Marked<int64_t> count{1, {}};
   lookup.single(path + ".count", count);
   layer.count = count.value;
-  layer.forward = time(".forward");
-  layer.backwardInput = time(".backward_input");
-  layer.backwardWeight = time(".backward_weight");
-  layer.backward = time(".backward");
   if (lookup.get(path + ".boundary"))
-    layer.boundary = size(".boundary");
-  layer.recompute = lookup.get(path + ".recompute") ? time(".recompute") : layer.forward;
-  layer.recomputeInput = size(".recompute_input");
-  layer.activation = size(".activation");
-  layer.weightContext = size(".weight_context");
-  layer.backwardContext = size(".backward_context");
-  layer.weights = size(".weights");
+    layer.boundary = lookup.ofMicrobatch(path + ".boundary", spec, limits::kBytes);
   if (const Value *gradients = lookup.get(path + ".gradients"))
     for (const Number &tensor : gradients->numbers) {
       layer.tensors.push_back(tensor.fixed);
       layer.gradients = std::min(layer.gradients + tensor.fixed, limits::kBytes + 1); // which setStages refuses
     }
-  layer.optimizerState = size(".optimizer_state");
-  layer.optimizer = time(".optimizer");
+  layer.own = layer;
+  readSplits(lookup, path, spec, layer);
+  if (layer.splits.empty() && !lookup.given(path + ".forward"))
+    lookup.errors.add(layer.mark, fmt::format("{}.forward is missing", path));
   return layer;
+}
+
+/// The form of backward that a layer and its splits have: the same, where the layer has any of its own.
+BackwardForm formOf(const Lookup &lookup, const std::string &path, const Layer &layer) {
+  const auto given = [&](const char *name) { return lookup.given(path + name); };
+  const bool own = layer.splits.empty() || given(".backward") || given(".backward_input") || given(".backward_weight");
+  BackwardForm form = own ? backwardForm(lookup, path) : BackwardForm::None;
+  for (size_t i = 0; i < layer.splits.size(); ++i) {
+    const std::string of = fmt::format("{}.splits[{}]", path, i);
+    const BackwardForm its = backwardForm(lookup, of);
+    if (form == BackwardForm::None)
+      form = its;
+    else if (its != BackwardForm::None && its != form)
+      lookup.errors.add(lookup.markOf(of),
+                        fmt::format("{}: expected {} as in {}", of, formName(form), own ? path : path + ".splits[0]"));
+  }
+  return form;
 }
 
 /// A list by stage says what a stage has whichever layers it gets.
@@ -95,15 +172,11 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
       if (!lookup.get(path))
         continue;
       layers.entries.push_back(readLayer(lookup, path, spec));
-      BackwardForm own = backwardForm(lookup, path);
+      BackwardForm own = formOf(lookup, path, layers.entries.back());
       if (form == BackwardForm::None)
         form = own;
       else if (own != BackwardForm::None && own != form)
-        lookup.errors.add(lookup.markOf(path),
-                          fmt::format("{}: expected {} as in layers[0]", path,
-                                      form == BackwardForm::Fused   ? "backward"
-                                      : form == BackwardForm::Split ? "backward_input and backward_weight"
-                                                                    : "backward, backward_input and backward_weight"),
+        lookup.errors.add(lookup.markOf(path), fmt::format("{}: expected {} as in layers[0]", path, formName(form)),
                           layers.entries[0].mark, "layers[0] is given here");
     }
     if (const Value *list = lookup.get("layers"); list && list->node->items.empty())
@@ -112,9 +185,12 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     ofLayers.mark = layers.mark;
     spec.recompute = ofLayers;
     for (size_t i = 0; i < layers.entries.size(); ++i)
-      if (lookup.given(fmt::format("layers[{}].recompute_input", i)))
+      if (lookup.given(fmt::format("layers[{}].recompute_input", i)) ||
+          std::any_of(layers.entries[i].splits.begin(), layers.entries[i].splits.end(),
+                      [](const Split &each) { return each.recomputeInput > 0; }))
         spec.recomputeInput = ofLayers;
-    spec.forward = spec.activation = spec.weightContext = spec.backwardContext = spec.gradients = ofLayers;
+    spec.forward = spec.activation = spec.weightContext = spec.backwardContext = spec.gradients = spec.optimizerState =
+        ofLayers;
     if (form == BackwardForm::Fused || form == BackwardForm::Both)
       spec.backward = ofLayers;
     if (form != BackwardForm::Fused)

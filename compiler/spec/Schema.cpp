@@ -40,6 +40,8 @@ Json single(const Key &key, bool partial) {
     return reference("bandwidth");
   case Type::Integer:
     return integer(key.least, key.most);
+  case Type::Decimal:
+    return {{"type", "number"}, {"minimum", double(key.least) / 1e6}, {"maximum", double(key.most) / 1e6}};
   case Type::Integers:
     return {{"type", "array"}, {"minItems", 1}, {"items", integer(key.least, key.most)}};
   case Type::Boolean:
@@ -75,7 +77,7 @@ Json schemaOf(const Key &key, bool partial) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
     forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
   }
-  if ((key.type == Type::Integers || key.type == Type::Size) && !key.choices.empty())
+  if ((key.type == Type::Integers || key.type == Type::Size || key.type == Type::Decimal) && !key.choices.empty())
     forms.push_back({{"enum", key.choices}});
   if (key.type == Type::Placement) {
     Json stages = {{"type", "array"}, {"minItems", 1}, {"items", integer(0, limits::kStages - 1)}};

@@ -72,18 +72,32 @@ struct Schedule {
   std::map<std::string, Parameter> parameters;
 };
 
-/// An entry of `layers`: `count` layers, each of these costs and sizes.
-struct Layer {
-  int64_t count = 1;
+/// Costs and sizes of a layer, or of a part of one.
+struct LayerCosts {
   int64_t forward = 0;
   int64_t backwardInput = 0, backwardWeight = 0; // or
   int64_t backward = 0;
-  std::optional<int64_t> boundary;
   int64_t recompute = 0; // its forward, unless given
   int64_t recomputeInput = 0;
   int64_t activation = 0, weightContext = 0, backwardContext = 0, weights = 0, gradients = 0, optimizerState = 0;
-  std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
   int64_t optimizer = 0;
+};
+
+/// A part of a layer that the shards of a rank share; costs and sizes of all its units.
+struct Split : LayerCosts {
+  std::string name;
+  int64_t units = 1;
+  int64_t sum = 0; // bytes
+  Mark mark;
+};
+
+/// An entry of `layers`: `count` layers, each of these costs and sizes, its splits' among them.
+struct Layer : LayerCosts {
+  int64_t count = 1;
+  std::optional<int64_t> boundary;
+  std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
+  LayerCosts own;               // beside its splits
+  std::vector<Split> splits;    // in the order of the forward
   Mark mark;
 };
 
@@ -152,6 +166,40 @@ struct DataParallel {
   static constexpr int64_t kAutomatic = -1;
 };
 
+/// A shard whose own work takes longer.
+struct SlowShard {
+  int32_t rank = 0;
+  int32_t shard = 0;
+  int64_t factor = 0; // millionths
+  Mark mark;
+};
+
+enum class BalanceKind : uint8_t { Auto, Even, Migrate, Resize, Semi }; // as the key's choices
+enum class Reference : uint8_t { Least, Mean };
+enum class Impute : uint8_t { Zero, Average, Same };
+enum class KeepFirst : uint8_t { Change, Random, First };
+
+/// Which shard has which units. Parts in millionths.
+struct Balance {
+  Marked<BalanceKind> kind;
+  int64_t most = 0;             // of auto
+  std::optional<int64_t> gamma; // of resize; absent: auto
+  Reference reference = Reference::Least;
+  Impute impute = Impute::Zero;
+  KeepFirst priority = KeepFirst::Change;
+  int64_t part = 500'000; // of semi
+};
+
+/// Shards of each rank.
+struct TensorParallel {
+  Mark mark;
+  Marked<int32_t> shards{1, {}};
+  Link link; // from one shard of a rank to the next
+  bool sequence = false;
+  std::vector<SlowShard> slow;
+  Balance balance;
+};
+
 /// What a run has measured: links in the place of what the spec says of them, and what the operations of a rank take,
 /// in percent of its costs. Orders are made for it; the spec itself says nothing of it.
 struct Measured {
@@ -201,6 +249,7 @@ struct Spec {
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
 
   PerStage boundary, activation, weightContext, backwardContext, gradients, staticBytes;
+  PerStage optimizerState;                // part of staticBytes
   std::optional<PerStage> recomputeInput; // absent: the boundary of the stage before
   Marked<int64_t> workspace;              // once a rank
   Marked<int64_t> memoryLimit;            // of the rank that may hold most; 0: none
@@ -213,6 +262,7 @@ struct Spec {
   Marked<Communicator> communicator;
   Marked<Rings> rings; // of a spec's variants any, unless given
   DataParallel dataParallel;
+  TensorParallel tensorParallel;
   Marked<std::string> provider; // as JSON; empty: none
 };
 

@@ -6,8 +6,10 @@
 namespace pipec::spec {
 
 using units::bandwidthPattern;
+using units::decimalText;
 using units::durationPattern;
 using units::parseBandwidth;
+using units::parseDecimal;
 using units::parseDuration;
 using units::parseInteger;
 using units::parseSize;

@@ -89,7 +89,6 @@ void sumUp(Spec &spec, Errors &errors) {
   const Layers &layers = *spec.layers;
   if (cut.empty())
     return;
-  PerStage optimizerState;
   std::vector<Total> totals = {
       {"forward", &spec.forward, &Layer::forward, limits::kTime},
       {"recompute", &*spec.recompute, &Layer::recompute, limits::kTime},
@@ -98,7 +97,7 @@ void sumUp(Spec &spec, Errors &errors) {
       {"backward_context", &spec.backwardContext, &Layer::backwardContext, limits::kBytes},
       {"gradients", &spec.gradients, &Layer::gradients, limits::kBytes},
       {"weights", &spec.staticBytes, &Layer::weights, limits::kBytes},
-      {"optimizer_state", &optimizerState, &Layer::optimizerState, limits::kBytes},
+      {"optimizer_state", &spec.optimizerState, &Layer::optimizerState, limits::kBytes},
       {"optimizer", &spec.optimizer, &Layer::optimizer, limits::kTime},
   };
   if (spec.recomputeInput)
@@ -150,7 +149,7 @@ void sumUp(Spec &spec, Errors &errors) {
     spec.boundary.marks[stage] = last->boundary ? last->mark : layers.boundary.markOf(stage);
     // Four numbers of at most 2^60 each do not overflow.
     int64_t &always = spec.staticBytes.values[stage], &update = spec.optimizer.values[stage];
-    always += spec.gradients[stage] + optimizerState[stage] + layers.staticBytes[stage];
+    always += spec.gradients[stage] + spec.optimizerState[stage] + layers.staticBytes[stage];
     update += layers.optimizer[stage];
     if (always > limits::kBytes || update > limits::kTime) {
       errors.add(mark, fmt::format("layers: {} of stage {} come to more than {}",
@@ -193,6 +192,18 @@ void checkRecompute(const Spec &spec, Errors &errors) {
                              "of {}: give {}recompute_input, or leave the stage out",
                              stage, input, activation, spec.layers ? "layers[]." : "tensors."));
     return;
+  }
+}
+
+/// Checks that what replicas may share out is part of what is always there. Of layers it is by itself.
+void checkState(const Spec &spec, Errors &errors) {
+  for (size_t stage = 0; !spec.layers && stage < size_t(spec.stages); ++stage) {
+    const int64_t state = spec.optimizerState[stage], always = spec.staticBytes[stage];
+    if (state > always)
+      return errors.add(spec.optimizerState.markOf(stage),
+                        fmt::format("tensors.optimizer_state: expected at most tensors.static of stage {}, {} bytes, "
+                                    "found {}",
+                                    stage, always, state));
   }
 }
 
@@ -267,6 +278,8 @@ void setStages(Spec &spec, int32_t stages, Errors &errors) {
     checkWork(spec, errors);
   if (!errors.any())
     checkRecompute(spec, errors);
+  if (!errors.any())
+    checkState(spec, errors);
 }
 
 bool setStages(Spec &spec, int32_t stages, std::vector<Diagnostic> &diagnostics) {

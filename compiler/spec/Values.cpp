@@ -81,6 +81,7 @@ private:
     case Type::Size:
     case Type::Bandwidth:
     case Type::Integer:
+    case Type::Decimal:
     case Type::Boolean:
     case Type::Choice:
       break;
@@ -262,6 +263,16 @@ private:
       if (quotes)
         return {0, fmt::format("expected an integer without quotes, found \"{}\"", node.text.substr(0, 40))};
       return finish(parseInteger(text, key.least, key.most));
+    case Type::Decimal: {
+      if (node.isScalar() && std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end())
+        return choice(key, node);
+      Quantity quantity = parseDecimal(quotes ? "" : text, key.least, key.most);
+      if (!quantity.ok() && !key.choices.empty())
+        quantity.error = fmt::format("expected {}, or {}", fmt::join(key.choices, ", "), quantity.error.substr(9));
+      if (!quantity.ok() && quotes)
+        quantity.error = quantity.error.substr(0, quantity.error.rfind(", found")) + ", found " + describe(node);
+      return finish(std::move(quantity));
+    }
     case Type::Boolean:
       if (node.isScalar() && node.plain && (text == "true" || text == "false"))
         return {text == "true", {}};

@@ -110,8 +110,8 @@ void SharedByVariants::add(Values values, const std::optional<Marked<int32_t>> &
     firstSize = microbatchSize;
     return;
   }
-  for (const char *path :
-       {"pipeline.ranks", "pipeline.stages_per_rank", "pipeline.placement", "pipeline.cut", "layers", "provider"})
+  for (const char *path : {"pipeline.ranks", "pipeline.stages_per_rank", "pipeline.placement", "pipeline.cut", "layers",
+                           "tensor_parallel.shards", "tensor_parallel.sequence", "provider"})
     same(path, values);
   if (firstSize && microbatchSize && firstSize->value != microbatchSize->value) {
     sampled(first, microbatchSize->mark);

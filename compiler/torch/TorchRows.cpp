@@ -3,6 +3,7 @@
 #include "compiler/transfers/TransferOrder.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -55,12 +56,20 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
   for (const plan::Program &program : variant.programs) {
     std::vector<Cell> &row = rows.emplace_back();
     std::vector<uint32_t> &places = cellAt.emplace_back();
-    bool opens = false; // the F behind the header of an overlapped pair
+    bool opens = false;                                                 // the F behind the header of an overlapped pair
+    std::map<std::tuple<int32_t, plan::Kind, int64_t>, uint32_t> whole; // a pass in parts is one where it begins
     each(program, [&](const plan::Step &step) {
       const plan::Operation &operation = *step.operation;
       const bool opensPair =
           !plan::isTransfer(operation.kind) && std::exchange(opens, operation.kind == plan::Kind::Overlapped);
-      const bool hasCell = *plan::rowOf(operation.kind).torch != 0;
+      bool hasCell = *plan::rowOf(operation.kind).torch != 0;
+      if (hasCell && operation.layers != 0) {
+        const auto [known, begins] =
+            whole.try_emplace({operation.stage, operation.kind, step.microbatch()}, uint32_t(traffic.passes.size()));
+        hasCell = begins;
+        if (!begins)
+          traffic.passes[known->second].cost += operation.cost;
+      }
       places.push_back(hasCell ? uint32_t(row.size()) : kNoCell);
       if (!hasCell)
         return;
@@ -109,7 +118,7 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
 
 Rows TorchRows::predicted(const simulate::Result *run) const {
   simulate::Result walked;
-  if (!run || run->ranks.front().visits.empty()) {
+  if (!run || run->places.front().visits.empty()) {
     simulate::Options options;
     options.keepVisits = true;
     (void)simulate::simulate(variant, options, walked); // it ends: check-deadlock has seen to that
@@ -126,7 +135,7 @@ Rows TorchRows::predicted(const simulate::Result *run) const {
   for (size_t rank = 0; rank != rows.size(); ++rank) {
     placed.clear();
     uint32_t opened = 0; // where the latest pair was met
-    for (const simulate::Visit &visit : run->ranks[rank].visits) {
+    for (const simulate::Visit &visit : run->places[rank * size_t(variant.shards())].visits) {
       const uint32_t at = cellAt[rank][visit.index];
       if (at == kNoCell)
         continue;

@@ -1,4 +1,5 @@
-// Attributes: the problem of a pipeline and its links; orders, which are a solution of it; the rings of a program.
+// Attributes: the problem of a pipeline, its links, its replicas and its shards; orders, which are a solution of it; the rings of a
+// program, and layers of its stages.
 
 #ifndef PIPEC_DIALECTS_PIPE_ATTRS
 #define PIPEC_DIALECTS_PIPE_ATTRS
@@ -13,9 +14,36 @@ def Pipe_Payload : I32EnumAttr<"Payload", "what a transfer carries: an activatio
   let cppNamespace = "::pipec::pipe";
 }
 
-def Pipe_Summand : I32EnumAttr<"Summand", "what a collective adds up", [
+def Pipe_Shared : I32EnumAttr<"Shared", "what a collective sums or gathers", [
   I32EnumAttrCase<"Norm", 3, "norm">,
-  I32EnumAttrCase<"Gradients", 4, "gradients">
+  I32EnumAttrCase<"Gradients", 4, "gradients">,
+  I32EnumAttrCase<"Weights", 5, "weights">
+]> {
+  let cppNamespace = "::pipec::pipe";
+}
+
+def Pipe_CollectiveKind : I32EnumAttr<"CollectiveKind", "what replicas do together", [
+  I32EnumAttrCase<"AllReduce", 7, "all_reduce">,
+  I32EnumAttrCase<"ReduceScatter", 8, "reduce_scatter">,
+  I32EnumAttrCase<"AllGather", 9, "all_gather">
+]> {
+  let cppNamespace = "::pipec::pipe";
+}
+
+def Pipe_Updates : I32EnumAttr<"Updates", "when weights are updated", [
+  I32EnumAttrCase<"Stages", 0, "stages">,
+  I32EnumAttrCase<"Layers", 1, "layers">
+]> {
+  let cppNamespace = "::pipec::pipe";
+}
+
+def Pipe_ShardedKind : I32EnumAttr<"ShardedKind", "what shards of a rank do together", [
+  I32EnumAttrCase<"Forward", 0, "F">,
+  I32EnumAttrCase<"BackwardInput", 1, "B">,
+  I32EnumAttrCase<"BackwardWeight", 2, "W">,
+  I32EnumAttrCase<"Backward", 3, "BW">,
+  I32EnumAttrCase<"Optimizer", 6, "optimizer">,
+  I32EnumAttrCase<"Recompute", 10, "R">
 ]> {
   let cppNamespace = "::pipec::pipe";
 }
@@ -126,6 +154,198 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     int32_t before(int32_t stage) const;
     int32_t after(int32_t stage) const;
   }];
+}
+
+def Pipe_LayersAttr : AttrDef<Pipe_Dialect, "Layers"> {
+  let mnemonic = "layers";
+  let summary = "some layers of a stage, counted from its first; the second number is one past the last";
+  let description = [{
+    Ops show it without its name: `layers 0 to 4` are the first four. Example: `#pipe.layers<0 to 4>`.
+  }];
+  let parameters = (ins "int32_t":$first, "int32_t":$end);
+  let assemblyFormat = "`<` $first `to` $end `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = "int32_t count() const { return getEnd() - getFirst(); }";
+}
+
+def Pipe_CollectiveTimeAttr : AttrDef<Pipe_Dialect, "CollectiveTime"> {
+  let mnemonic = "collective_time";
+  let summary = "what a collective over replicas takes: hops times a start and a part of the bytes at a bandwidth";
+  let description = [{
+    `start` is in picoseconds, `bandwidth` in bytes per second; one of 0 is unlimited. A ring of 4 takes 3 hops of a
+    quarter of the bytes for a half of an all-reduce. A time that was measured has one hop, of all bytes.
+
+    Example: `#pipe.collective_time<start = 20000000, bandwidth = 12500000000, hops = 3, parts = 4>`
+  }];
+  let parameters = (ins Pipe_Default<"int64_t", "0", "picoseconds of a hop">:$start,
+                        Pipe_Default<"int64_t", "0", "bytes per second">:$bandwidth,
+                        Pipe_Default<"int32_t", "1", "how many follow each other">:$hops,
+                        Pipe_Default<"int32_t", "1", "a hop has one of so many parts of the bytes">:$parts);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_LayerAttr : AttrDef<Pipe_Dialect, "Layer"> {
+  let mnemonic = "layer";
+  let summary = "one layer as the exchange of gradients sees it: picoseconds of its passes and its update, and bytes";
+  let description = [{
+    `gradients` lists its tensors in the order of the forward. `weights` is what a gather moves where replicas update their
+    share of the layer, `state` what its optimizer keeps.
+
+    Example: `#pipe.layer<forward = 10, backward = 20, update = 2, gradients = [4096, 64]>`
+  }];
+  let parameters = (ins Pipe_Default<"int64_t", "0", "of a microbatch">:$forward,
+                        Pipe_Default<"int64_t", "0", "of a microbatch, where it is not split">:$backward,
+                        Pipe_Default<"int64_t", "0", "of a microbatch">:$backward_input,
+                        Pipe_Default<"int64_t", "0", "of a microbatch">:$backward_weight,
+                        Pipe_Default<"int64_t", "0", "of all of it, once a step">:$update,
+                        Pipe_List<"bytes, by tensor; none: it has no gradients">:$gradients,
+                        Pipe_Default<"int64_t", "0", "bytes">:$weights, Pipe_Default<"int64_t", "0", "bytes">:$state);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_ReplicasAttr : AttrDef<Pipe_Dialect, "Replicas"> {
+  let mnemonic = "replicas";
+  let summary = "data parallelism: how many replicas each rank has, what their collectives take, and every stage's layers";
+  let description = [{
+    Replicas run one program, so one of them stands for all. `layers` has a list for each stage.
+
+    ```mlir
+    #pipe.replicas<degree = 4, all_reduce = <bandwidth = 1000000000, hops = 6, parts = 4>,
+                   reduce_scatter = <bandwidth = 1000000000, hops = 3, parts = 4>,
+                   all_gather = <bandwidth = 1000000000, hops = 3, parts = 4>,
+                   layers = [[#pipe.layer<forward = 10, backward = 20, gradients = [4096]>]]>
+    ```
+  }];
+  let parameters = (ins AttrParameter<"int32_t", "replicas of each rank">:$degree,
+                        AttrParameter<"::pipec::pipe::CollectiveTimeAttr", "a sum for all replicas">:$all_reduce,
+                        AttrParameter<"::pipec::pipe::CollectiveTimeAttr", "a sum of which each has a share">:$reduce_scatter,
+                        AttrParameter<"::pipec::pipe::CollectiveTimeAttr", "shares handed to all">:$all_gather,
+                        Pipe_Default<"bool", "true", "updates may be divided among replicas">:$may_shard,
+                        Pipe_Default<"bool", "false", "collectives and transfers take turns">:$shares_port,
+                        Pipe_Default<"int64_t", "0", "picoseconds of a coordinator's round">:$round,
+                        Pipe_Default<"int64_t", "-1", "picoseconds of the all-reduce of a norm over all processes; -1: there is none">:$norm,
+                        AttrParameter<"::mlir::ArrayAttr", "by stage, a list of layers">:$layers);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_CollectiveAttr : AttrDef<Pipe_Dialect, "Collective"> {
+  let mnemonic = "collective";
+  let summary = "one collective of an exchange: layers of a stage, and their bytes";
+  let description = [{
+    Bytes are those of the stage's gradients (of a gather behind updates of shares: of its weights), laid end to end. `rounds`
+    are picoseconds of a coordinator, part of its time.
+
+    Example: `#pipe.collective<reduce_scatter stage 0 layers 0 to 4 bytes 0 to 4096>`
+  }];
+  let parameters = (ins EnumParameter<Pipe_CollectiveKind>:$kind, "int32_t":$stage, "int32_t":$first, "int32_t":$end,
+                        "int64_t":$begin_byte, "int64_t":$end_byte, Pipe_Default<"int64_t", "0", "picoseconds">:$rounds);
+  let assemblyFormat = [{
+    `<` $kind `stage` $stage `layers` $first `to` $end `bytes` $begin_byte `to` $end_byte (`rounds` $rounds^)? `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def Pipe_ExchangeAttr : AttrDef<Pipe_Dialect, "Exchange"> {
+  let mnemonic = "exchange";
+  let summary = "how replicas sum their gradients, and when weights are updated: each rank's collectives, in order";
+  let description = [{
+    A solution as IR, as orders are. Its policies in a few words: `updates = stages` comes behind all sums of a rank, on its
+    compute queue; else each layer is updated when it can be, on a queue of its own. `sharded`: each replica updates its share
+    between reduce-scatter and all-gather. `at_end`: sums begin when all backwards of the rank are done. `barrier`: gathers
+    begin when all sums are. `ahead`: the next step's forward issues the gathers, one ahead of itself. `tails`: of each rank, so
+    many W at its end are cut into layers, in the order in which the next forward needs them.
+
+    ```mlir
+    #pipe.exchange<sharded = true, queues = [[#pipe.collective<reduce_scatter stage 0 layers 0 to 4 bytes 0 to 4096>,
+                                              #pipe.collective<all_gather stage 0 layers 0 to 4 bytes 0 to 4096>]]>
+    ```
+  }];
+  let parameters = (ins Pipe_DefaultEnum<Pipe_Updates, "Updates::Layers">:$updates,
+                        Pipe_Default<"bool", "false", "updates are of shares">:$sharded,
+                        Pipe_Default<"bool", "false", "sums begin behind all backwards">:$at_end,
+                        Pipe_Default<"bool", "false", "gathers begin behind all sums">:$barrier,
+                        Pipe_Default<"bool", "false", "gathers are issued by the next step">:$ahead,
+                        OptionalParameter<"::mlir::DenseI32ArrayAttr", "by rank, W that are cut; none: the last of each stage">:$tails,
+                        AttrParameter<"::mlir::ArrayAttr", "by rank, a list of collectives">:$queues);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_ShardedPassAttr : AttrDef<Pipe_Dialect, "ShardedPass"> {
+  let mnemonic = "sharded_pass";
+  let summary = "what an op of a stage takes on each shard of its rank, in picoseconds";
+  let description = [{
+    One that `meets` has sums between the shards: each does its own work `before` the first, then all take `cost`, in which
+    each does its own work `between`, then each does what comes `after` the last. One that does not is `before` alone.
+
+    Example: `#pipe.sharded_pass<F cost = 120, before = [40, 10], between = [80, 90], meets = true>`
+  }];
+  let parameters = (ins EnumParameter<Pipe_ShardedKind>:$kind,
+                        Pipe_Default<"int64_t", "0", "of all, from the first sum to the last">:$cost,
+                        Pipe_List<"by shard; none: 0">:$before, Pipe_List<"by shard, within the cost; none: 0">:$between,
+                        Pipe_List<"by shard; none: 0">:$after, Pipe_Default<"bool", "false", "it has sums">:$meets);
+  let assemblyFormat = "`<` $kind `,` struct($cost, $before, $between, $after, $meets) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_PortionAttr : AttrDef<Pipe_Dialect, "Portion"> {
+  let mnemonic = "portion";
+  let summary = "which shard has which units of a split, in some layers of a stage";
+  let description = [{
+    `owned` and `worked` are ranges of units, three numbers each: the shard, its first unit, how many. `kept` says by shard how
+    many of the units that it works are not left out.
+
+    Example: `#pipe.portion<split = "heads", first = 0, end = 4, units = 16, owned = [0, 0, 4, 1, 4, 12],
+    worked = [0, 0, 4, 1, 4, 12], kept = [4, 12]>`
+  }];
+  let parameters = (ins AttrParameter<"::mlir::StringAttr", "its name">:$split,
+                        AttrParameter<"int32_t", "the first layer of the stage">:$first,
+                        AttrParameter<"int32_t", "one past the last">:$end, AttrParameter<"int64_t", "of the split">:$units,
+                        AttrParameter<"::mlir::DenseI64ArrayAttr", "weights and optimizer state">:$owned,
+                        AttrParameter<"::mlir::DenseI64ArrayAttr", "computed there">:$worked,
+                        AttrParameter<"::mlir::DenseI64ArrayAttr", "by shard">:$kept);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_ShardedStageAttr : AttrDef<Pipe_Dialect, "ShardedStage"> {
+  let mnemonic = "sharded_stage";
+  let summary = "what each shard of a rank holds of a stage in a microbatch, what its ops take there, and its units";
+  let parameters = (ins Pipe_List<"by shard, bytes; none: 0">:$activation, Pipe_List<"by shard, bytes; none: 0">:$weight_context,
+                        Pipe_List<"by shard, bytes; none: 0">:$backward_context,
+                        AttrParameter<"::mlir::ArrayAttr", "its ops">:$passes,
+                        AttrParameter<"::mlir::ArrayAttr", "its splits">:$portions);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_ShardsAttr : AttrDef<Pipe_Dialect, "Shards"> {
+  let mnemonic = "shards";
+  let summary = "tensor parallelism: processes that share a rank's matrices, and what is each one's own";
+  let description = [{
+    Shards of a rank run one program. Lists by process have the shards of rank 0, then those of rank 1. A factor says how many
+    times as long a process's own work takes, in millionths.
+
+    ```mlir
+    #pipe.shards<count = 2, factors = [4000000, 1000000], static_bytes = [512, 1536],
+                 stages = [#pipe.sharded_stage<activation = [64, 192], passes = [
+                   #pipe.sharded_pass<F, cost = 120, before = [40, 10], between = [80, 90], meets = true>],
+                   portions = [#pipe.portion<split = "heads", first = 0, end = 4, units = 16, owned = [0, 0, 4, 1, 4, 12],
+                                             worked = [0, 0, 4, 1, 4, 12], kept = [4, 12]>]>],
+                 balance = "{\"name\": \"auto\"}">
+    ```
+  }];
+  let parameters = (ins AttrParameter<"int32_t", "shards of each rank">:$count,
+                        AttrParameter<"::mlir::DenseI64ArrayAttr", "by process, millionths">:$factors,
+                        Pipe_List<"by process, bytes that are always held; none: 0">:$static_bytes,
+                        Pipe_List<"by process, bytes of workspace; none: 0">:$workspace,
+                        AttrParameter<"::mlir::ArrayAttr", "by stage">:$stages,
+                        AttrParameter<"::mlir::StringAttr", "what chose the portions, as JSON">:$balance);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def Pipe_RingAttr : AttrDef<Pipe_Dialect, "Ring"> {

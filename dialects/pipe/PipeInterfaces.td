@@ -26,7 +26,13 @@ def Pipe_InstructionOpInterface : OpInterface<"InstructionOpInterface"> {
     InterfaceMethod<"For a transfer: picoseconds from the end of its cost to the arrival of the data. Else 0.", "int64_t",
                     "latency", (ins), "", "return 0;">,
     InterfaceMethod<"Bytes that a transfer carries, or that a rank adds to a collective. Else 0.", "int64_t", "carried", (ins),
-                    "", "return 0;">
+                    "", "return 0;">,
+    InterfaceMethod<"The layers of its stage that it is about, where these are not all. Null: it is about all.",
+                    "::pipec::pipe::LayersAttr", "layersOfStage", (ins), "", "return {};">,
+    InterfaceMethod<"For a collective of replicas: how many take part. Else 0.", "int32_t", "replicaCount", (ins), "",
+                    "return 0;">,
+    InterfaceMethod<"For a collective of replicas: where its bytes begin in all those of the stage. Else 0.", "int64_t",
+                    "firstByte", (ins), "", "return 0;">
   ];
 }
 

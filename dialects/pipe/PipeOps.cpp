@@ -41,7 +41,44 @@ static void printOrders(OpAsmPrinter &printer, Operation *, ArrayAttr orders) {
   printer << "]";
 }
 
+/// `layers 0 to 4`, in place of `#pipe.layers<0 to 4>`.
+static ParseResult parseLayers(OpAsmParser &parser, LayersAttr &layers) {
+  int32_t first = 0, end = 0;
+  const SMLoc at = parser.getCurrentLocation();
+  if (parser.parseInteger(first) || parser.parseKeyword("to") || parser.parseInteger(end))
+    return failure();
+  layers = LayersAttr::getChecked([&] { return parser.emitError(at); }, parser.getContext(), first, end);
+  return success(bool(layers));
+}
+
+static void printLayers(OpAsmPrinter &printer, Operation *, LayersAttr layers) {
+  printer << layers.getFirst() << " to " << layers.getEnd();
+}
+
+/// `bytes 4096`, or from where to where they lie: `bytes 4096 to 8192`.
+static ParseResult parseByteRange(OpAsmParser &parser, IntegerAttr &bytes, IntegerAttr &begin) {
+  int64_t first = 0, end = 0;
+  if (parser.parseInteger(first))
+    return failure();
+  bytes = parser.getBuilder().getI64IntegerAttr(first);
+  if (failed(parser.parseOptionalKeyword("to")))
+    return success();
+  if (parser.parseInteger(end))
+    return failure();
+  begin = bytes;
+  bytes = parser.getBuilder().getI64IntegerAttr(int64_t(uint64_t(end) - uint64_t(first)));
+  return success();
+}
+
+static void printByteRange(OpAsmPrinter &printer, Operation *, IntegerAttr bytes, IntegerAttr begin) {
+  if (begin)
+    printer << begin.getInt() << " to " << begin.getInt() + bytes.getInt();
+  else
+    printer << bytes.getInt();
+}
+
 template <typename PassOp> static LogicalResult verifyPass(PassOp op);
+template <typename CollectiveOp> static LogicalResult verifyCollective(CollectiveOp op);
 
 #include "dialects/pipe/PipeInterfaces.cpp.inc"
 
@@ -86,6 +123,8 @@ template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
     return op.emitOpError("expected to stand in a 'pipe.block' or a 'pipe.program'");
   if (inBlock && op.getMicrobatch())
     return op.emitOpError("expected no microbatch in a 'pipe.block'");
+  if (op.getLayers() && !isa_and_nonnull<ProgramOp>(op->getParentOp()))
+    return op.emitOpError("expected no layers: parts of a pass stand in a 'pipe.program', and in no pair");
   if (inBlock && op.getAt().has_value() !=
                      (plan::isOrdered(PassOp::kind()) && cast<BlockOp>(op->getParentOp()).getInterval().has_value()))
     return op.emitOpError("expected a slot ('at') in a 'pipe.block' with an interval, and none in one without");
@@ -110,6 +149,11 @@ struct Counts {
 };
 } // namespace
 
+/// Of a pass in parts one part takes what its kind frees, and one yields what it holds; the others have none of it.
+static bool isOtherPart(InstructionOpInterface op, const Counts &counts) {
+  return op.layersOfStage() && counts.activations + counts.contexts + counts.inputs == 0;
+}
+
 /// What a pass takes: at most one tensor, exactly what its kind frees, any number of tokens.
 static LogicalResult verifyTakes(Operation *op, unsigned frees) {
   const unsigned activations = (frees & plan::kActivation) != 0, contexts = (frees & plan::kContext) != 0;
@@ -117,6 +161,8 @@ static LogicalResult verifyTakes(Operation *op, unsigned frees) {
   Counts taken(op->getOperandTypes());
   if (taken.tensors > 1)
     return op->emitOpError() << "expected at most one tensor as operand, found " << taken.tensors;
+  if (isOtherPart(cast<InstructionOpInterface>(op), taken))
+    return success();
   if (taken.activations != activations || taken.contexts < contexts || taken.contexts > most)
     return op->emitOpError() << "expected " << activations << " activation and " << contexts
                              << (most > contexts ? " or " + Twine(most) : Twine()) << " context as operands, found "
@@ -136,6 +182,8 @@ static LogicalResult verifyYields(Operation *op, plan::Kind kind) {
   if (yielded.tensors > 1 || yielded.tokens > 1)
     return op->emitOpError() << "expected at most one tensor and one token as results, found " << yielded.tensors
                              << " and " << yielded.tokens;
+  if (isOtherPart(cast<InstructionOpInterface>(op), yielded))
+    return success();
   if (yielded.activations != activations || yielded.contexts < contexts || yielded.contexts > most)
     return op->emitOpError() << "expected " << activations << " activation and " << (most > contexts ? "at most " : "")
                              << most << " context as results, found " << yielded.activations << " and "
@@ -246,12 +294,35 @@ static LogicalResult verifySlot(TransferOp op, const std::map<std::pair<int32_t,
   return success();
 }
 
+/// Within a step all is made before it is taken, but for tokens, which may be those of the step before. For these wait
+/// forwards, whose weights have been made by then, and collectives that the next step issues.
+static LogicalResult verifyOrder(mlir::Block &step, Operation &op) {
+  Operation *at = step.findAncestorOpInBlock(op); // the pair that it stands in, or itself
+  for (Value operand : op.getOperands()) {
+    Operation *from = operand.getDefiningOp();
+    if (!from || from->getBlock() != &step || (from != at && from->isBeforeInBlock(at)))
+      continue;
+    if (isa<TokenType>(operand.getType()) && at == &op && isa<ForwardOp, AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+      continue;
+    InFlightDiagnostic error = op.emitOpError("takes what is yielded behind it, which only a forward or a collective "
+                                              "may, and only a token of the step before");
+    error.attachNote(from->getLoc()) << "yielded here";
+    return error;
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   std::map<std::pair<int32_t, bool>, RingAttr> rings;
   std::map<std::pair<int32_t, bool>, int64_t> next;
   if (getRings())
     for (auto ring : getRings()->getAsRange<RingAttr>())
       rings[{ring.getPeer(), ring.getSends()}] = ring;
+  const WalkResult ordered = getStep().walk([&](Operation *op) {
+    return failed(verifyOrder(getStep().front(), *op)) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (ordered.wasInterrupted())
+    return failure();
   for (Operation &op : getStep().front()) {
     if (auto send = dyn_cast<SendOp>(op)) {
       if (failed(verifySlot(send, rings, next, bool(getRings()), send.carried())))
@@ -367,22 +438,56 @@ int64_t RecvOp::carried() { return getTensor().getType().getBytes(); }
 LogicalResult SendOp::verify() { return success(succeeded(verifyTransfer(*this, 1)) && succeeded(verifySent(*this))); }
 LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
 
-LogicalResult AllReduceOp::verify() {
-  if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
-    return emitOpError("expected to stand in a 'pipe.program'");
-  if (getRanks().has_value() != (getOf() == Summand::Gradients))
-    return emitOpError(getRanks() ? "expected a norm over all ranks"
-                                  : "expected the ranks that gradients are summed over");
-  if (getRanks()) {
-    const ArrayRef<int32_t> ranks = *getRanks();
-    if (ranks.size() < 2 || ranks.front() < 0 || ranks.back() >= limits::kRanks ||
-        std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal()) != ranks.end())
-      return emitOpError() << "expected two or more ranks between 0 and " << limits::kRanks - 1
-                           << ", ascending, found [" << ranks << "]";
-    if (!llvm::is_contained(ranks, int32_t(cast<ProgramOp>((*this)->getParentOp()).getRank())))
-      return emitOpError("expected its own rank among its ranks");
-  }
-  return success(succeeded(verifyTime(*this, "cost", getCost())) && succeeded(verifyBytes(*this, "bytes", getBytes())));
+/// A group of ranks: two or more, ascending, its own among them.
+template <typename CollectiveOp> static LogicalResult verifyRanks(CollectiveOp op) {
+  const ArrayRef<int32_t> ranks = *op.getRanks();
+  if (ranks.size() < 2 || ranks.front() < 0 || ranks.back() >= pipec::limits::kRanks ||
+      std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal()) != ranks.end())
+    return op.emitOpError() << "expected two or more ranks between 0 and " << pipec::limits::kRanks - 1
+                            << ", ascending, found [" << ranks << "]";
+  if (!llvm::is_contained(ranks, int32_t(cast<ProgramOp>(op->getParentOp()).getRank())))
+    return op.emitOpError("expected its own rank among its ranks");
+  return success();
+}
+
+/// Replicas sum and gather bytes of some layers of one stage. All processes, ranks times replicas, can be counted.
+template <typename CollectiveOp> static LogicalResult verifyReplicas(CollectiveOp op) {
+  const bool ofReplicas = op.getReplicas().has_value();
+  if (op.getStage().has_value() != ofReplicas || bool(op.getLayers()) != ofReplicas ||
+      op.getBegin().has_value() != ofReplicas)
+    return op.emitOpError("expected a stage, layers and a range of bytes with 'replicas', and none of them without");
+  if (!ofReplicas)
+    return success();
+  const auto rank = int64_t(cast<ProgramOp>(op->getParentOp()).getRank());
+  if (const auto replicas = int64_t(int32_t(*op.getReplicas()));
+      replicas < 2 || (rank + 1) * replicas > pipec::limits::kRanks)
+    return op.emitOpError() << "expected 2 replicas or more, and at most " << pipec::limits::kRanks
+                            << " processes, found " << replicas << " on rank " << rank;
+  if (failed(verifyStage(op, *op.getStage())))
+    return failure();
+  return verifyBytes(op, "begin", op.getBegin());
+}
+
+/// What is summed or gathered, and over whom.
+template <typename CollectiveOp> static LogicalResult verifyShared(CollectiveOp op) {
+  const bool mayBeAll = CollectiveOp::kind() == plan::Kind::AllReduce;
+  if (mayBeAll && op.getOf() == Shared::Norm && (op.getRanks() || op.getReplicas()))
+    return op.emitOpError("expected a norm over all ranks");
+  if (op.getOf() == Shared::Weights && CollectiveOp::kind() != plan::Kind::AllGather)
+    return op.emitOpError("expected a sum of gradients or of a norm, found one of weights");
+  if (!mayBeAll && (op.getOf() == Shared::Norm || op.getRanks() || !op.getReplicas()))
+    return op.emitOpError("expected gradients or weights of 'replicas'");
+  if (mayBeAll && op.getOf() == Shared::Gradients && op.getRanks().has_value() == op.getReplicas().has_value())
+    return op.emitOpError("expected the ranks that gradients are summed over, or the replicas");
+  return success();
+}
+
+template <typename CollectiveOp> static LogicalResult verifyCollective(CollectiveOp op) {
+  if (!isa_and_nonnull<ProgramOp>(op->getParentOp()))
+    return op.emitOpError("expected to stand in a 'pipe.program'");
+  if (failed(verifyShared(op)) || (op.getRanks() && failed(verifyRanks(op))) || failed(verifyReplicas(op)))
+    return failure();
+  return success(succeeded(verifyTime(op, "cost", op.getCost())) && succeeded(verifyBytes(op, "bytes", op.getBytes())));
 }
 
 LogicalResult OptimizerStepOp::verify() {

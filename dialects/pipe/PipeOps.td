@@ -39,14 +39,24 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
       pipe.block { ... }
     }
     ```
+
+    With `replicas` each rank is so many processes, which sum their gradients once a step: as `exchange` says, or else by one
+    all-reduce a layer. With `shards` each rank is so many processes, which share its matrices and sum their parts within
+    its passes; costs and sizes of the block are then those of the shard that takes or has most.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Pipe_ProblemAttr:$problem, OptionalAttr<Pipe_OrderArray>:$orders,
-                       OptionalAttr<DictionaryAttr>:$parameters);
+                       OptionalAttr<DictionaryAttr>:$parameters, OptionalAttr<Pipe_ReplicasAttr>:$replicas,
+                       OptionalAttr<Pipe_ExchangeAttr>:$exchange,
+                       OptionalAttr<Pipe_ShardsAttr>:$shards);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `problem` $problem (`orders` custom<Orders>($orders)^)? (`parameters` $parameters^)?
-    attr-dict-with-keyword $body
+    (`replicas` $replicas^)? (`exchange` $exchange^)? (`shards` $shards^)? attr-dict-with-keyword $body
   }];
+  let builders = [OpBuilder<(ins "::mlir::StringAttr":$name, "ProblemAttr":$problem, "::mlir::ArrayAttr":$orders,
+                                 "::mlir::DictionaryAttr":$parameters), [{
+    build($_builder, $_state, name, problem, orders, parameters, ReplicasAttr(), ExchangeAttr(), ShardsAttr());
+  }]>];
   let extraClassDeclaration = [{
     /// The one block of the body.
     ::pipec::pipe::BlockOp block();
@@ -99,17 +109,22 @@ class Pipe_Instruction<string mnemonic, string kind, string own, list<Trait> tra
 
 class Pipe_PassOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kind, [{
     int32_t stage() { return int32_t(getStage()); }
+    ::pipec::pipe::LayersAttr layersOfStage() { return getLayersAttr(); }
     ::std::optional<int32_t> microbatch() {
       return getMicrobatch() ? ::std::optional(int32_t(*getMicrobatch())) : ::std::nullopt;
     }
   }]> {
   let arguments = (ins Variadic<Pipe_Value>:$inputs, I32Attr:$stage, OptionalAttr<I32Attr>:$microbatch,
-                       OptionalAttr<I64Attr>:$at, I64Attr:$cost);
+                       OptionalAttr<I64Attr>:$at, I64Attr:$cost, OptionalAttr<Pipe_LayersAttr>:$layers);
   let results = (outs Variadic<Pipe_Value>:$outputs);
   let assemblyFormat = [{
-    (`(` $inputs^ `)`)? `stage` $stage (`microbatch` $microbatch^)? (`at` $at^)? `cost` $cost attr-dict
-    `:` functional-type($inputs, $outputs)
+    (`(` $inputs^ `)`)? `stage` $stage (`microbatch` $microbatch^)? (`layers` custom<Layers>($layers)^)? (`at` $at^)?
+    `cost` $cost attr-dict `:` functional-type($inputs, $outputs)
   }];
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$outputs, "::mlir::ValueRange":$inputs, "::mlir::IntegerAttr":$stage,
+                                 "::mlir::IntegerAttr":$microbatch, "::mlir::IntegerAttr":$at, "::mlir::IntegerAttr":$cost), [{
+    build($_builder, $_state, outputs, inputs, stage, microbatch, at, cost, LayersAttr()); // all layers
+  }]>];
   let extraClassDefinition = "::llvm::LogicalResult $cppClass::verify() { return verifyPass(*this); }";
 }
 
@@ -121,10 +136,16 @@ def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
     for this pass, as the next receive into the same buffer does. Where its stage is recomputed it yields an input in place
     of activation and context.
 
+    Any pass may stand in parts, by layers of its stage. The part that runs first takes the tensor, and that which runs last
+    yields the next. The first part of a forward yields activation and context; the last part of a backward takes them.
+
     Example:
     ```mlir
     %1:3 = pipe.forward(%0) stage 3 microbatch 7 cost 18522000000
         : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+    %2:2 = pipe.forward(%gathered) stage 0 microbatch 0 layers 0 to 2 cost 6000000000
+        : (!pipe.token) -> (!pipe.activation<4>, !pipe.context<2>)
+    %3 = pipe.forward stage 0 microbatch 0 layers 2 to 8 cost 18000000000 : () -> !pipe.tensor<8>
     ```
   }];
 }
@@ -189,10 +210,12 @@ def Pipe_BackwardOp : Pipe_PassOp<"backward", "Backward"> {
 // Program level
 //===----------------------------------------------------------------------===//
 
-def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments]> {
+def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock, NoRegionArguments,
+                                         RegionKindInterface]> {
   let summary = "what one pipeline rank runs, in issue order";
   let description = [{
-    `step` is one training step. `enter` and `leave` are for work that crosses steps and are empty so far; `leave` would run
+    `step` is one training step. A token that is taken by an op before the one that yields it is that of the step before: so a
+    forward waits for what has made its weights. `enter` and `leave` are for work that crosses steps and are empty so far; `leave` would run
     before a swap, an evaluation, a checkpoint or the end. `rings` appears once slots are allocated.
 
     Example:
@@ -206,6 +229,9 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
                        OptionalAttr<Pipe_RingArray>:$rings, UnitAttr:$fill_weights,
                        OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices);
   let regions = (region SizedRegion<1>:$enter, SizedRegion<1>:$step, SizedRegion<1>:$leave);
+  let extraClassDeclaration = [{
+    static ::mlir::RegionKind getRegionKind(unsigned) { return ::mlir::RegionKind::Graph; }
+  }];
   let hasRegionVerifier = 1;
   let assemblyFormat = [{
     $sym_name `rank` $rank `communicator` $communicator attr-dict-with-keyword
@@ -296,44 +322,98 @@ def Pipe_RecvOp : Pipe_TransferOp<"recv", "Recv"> {
   }];
 }
 
-def Pipe_AllReduceOp : Pipe_Instruction<"all_reduce", "AllReduce", [{
+class Pipe_CollectiveOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kind, [{
+    int32_t stage() { return getStage() ? int32_t(*getStage()) : -1; }
     ::pipec::plan::Payload payload() { return static_cast<::pipec::plan::Payload>(getOf()); }
     ::llvm::ArrayRef<int32_t> group() { return getRanks().value_or(::llvm::ArrayRef<int32_t>()); }
     int64_t carried() { return int64_t(getBytes()); }
+    ::pipec::pipe::LayersAttr layersOfStage() { return getLayersAttr(); }
+    int32_t replicaCount() { return int32_t(getReplicas().value_or(0)); }
+    int64_t firstByte() { return int64_t(getBegin().value_or(0)); }
   }]> {
-  let summary = "a sum over all ranks, or over some, once a step";
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, Pipe_Shared:$of, OptionalAttr<DenseI32ArrayAttr>:$ranks,
+                       OptionalAttr<I32Attr>:$replicas, OptionalAttr<I32Attr>:$stage, OptionalAttr<Pipe_LayersAttr>:$layers,
+                       I64Attr:$bytes, OptionalAttr<I64Attr>:$begin, I64Attr:$cost);
+  let results = (outs Pipe_Token:$token);
+  let assemblyFormat = [{
+    $of (`over` $ranks^)? (`(` $inputs^ `:` type($inputs) `)`)? (`replicas` $replicas^)? (`stage` $stage^)?
+    (`layers` custom<Layers>($layers)^)? `bytes` custom<ByteRange>($bytes, $begin) `cost` $cost attr-dict `:` type($token)
+  }];
+  let extraClassDefinition = "::llvm::LogicalResult $cppClass::verify() { return verifyCollective(*this); }";
+}
+
+def Pipe_AllReduceOp : Pipe_CollectiveOp<"all_reduce", "AllReduce"> {
+  let summary = "a sum over all ranks, over some, or over the replicas of a rank, once a step";
   let description = [{
     Starts when all its ranks have come to it, and takes `cost` from then. A `norm` is summed over all ranks. `gradients` are
     summed `over` the ranks that hold copies of the same stages. `bytes` is what each rank adds. The first all-reduce of a rank
     takes the token of the rank's last pass or, where the program says `fill_weights`, those of its last backward and its
     last W. One behind it takes the token of the all-reduce before. The optimizer steps take the tokens of all.
 
+    Those of `replicas` sum gradients of layers of one stage over so many processes that run the same program. `bytes` then
+    says from where to where they lie in the gradients of the stage, laid end to end; with pieces, layers are those that have
+    a byte in it. It takes the token of the pass that makes the last of these gradients.
+
     Example:
     ```mlir
     %1 = pipe.all_reduce gradients over [0, 3](%0 : !pipe.token) bytes 4096 cost 120000000 : !pipe.token
     %2 = pipe.all_reduce norm(%1 : !pipe.token) bytes 8 cost 120000000 : !pipe.token
+    %3 = pipe.all_reduce gradients(%0 : !pipe.token) replicas 8 stage 1 layers 2 to 4 bytes 4096 to 8192 cost 120000000
+        : !pipe.token
     ```
   }];
-  let arguments = (ins Variadic<Pipe_Token>:$inputs, Pipe_Summand:$of, OptionalAttr<DenseI32ArrayAttr>:$ranks, I64Attr:$bytes,
-                       I64Attr:$cost);
-  let results = (outs Pipe_Token:$token);
-  let assemblyFormat = [{
-    $of (`over` $ranks^)? (`(` $inputs^ `:` type($inputs) `)`)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
+}
+
+def Pipe_ReduceScatterOp : Pipe_CollectiveOp<"reduce_scatter", "ReduceScatter"> {
+  let summary = "a sum over the replicas of a rank, of which each gets its share";
+  let description = [{
+    The first half of an all-reduce of `replicas`; an all-gather is the other.
+
+    Example:
+    ```mlir
+    %1 = pipe.reduce_scatter gradients(%0 : !pipe.token) replicas 8 stage 1 layers 0 to 4 bytes 0 to 8192 cost 60000000
+        : !pipe.token
+    ```
+  }];
+}
+
+def Pipe_AllGatherOp : Pipe_CollectiveOp<"all_gather", "AllGather"> {
+  let summary = "hands each replica's share of gradients or of weights to all replicas of a rank";
+  let description = [{
+    Where each replica updates its share alone, an all-gather takes the tokens of these updates and hands on weights; else it
+    hands on the gradients, and the update takes its token. `bytes` are then those of the weights, likewise end to end.
+
+    Example:
+    ```mlir
+    %3 = pipe.all_gather weights(%2 : !pipe.token) replicas 8 stage 1 layers 0 to 2 bytes 0 to 4096 cost 60000000
+        : !pipe.token
+    ```
   }];
 }
 
 def Pipe_OptimizerStepOp : Pipe_Instruction<"optimizer_step", "Optimizer", [{
     int32_t stage() { return int32_t(getStage()); }
+    ::pipec::pipe::LayersAttr layersOfStage() { return getLayersAttr(); }
   }]> {
-  let summary = "the optimizer of one stage, once a step";
+  let summary = "the optimizer of one stage, or of some of its layers, once a step";
   let description = [{
     Runs after every backward of its stage. It takes the tokens of the rank's all-reduces, if there are any, and, where the
-    program says `fill_weights`, that of the stage's last W.
+    program says `fill_weights`, that of the stage's last W. One of layers runs on a queue of its own, of updates, when it has
+    the tokens that it takes: that of the sum or the gather of these layers. It yields a token where a gather waits for it, or a
+    forward of the next step.
 
-    Example: `pipe.optimizer_step stage 0 cost 5000000000`
+    Examples:
+    ```mlir
+    pipe.optimizer_step stage 0 cost 5000000000
+    %2 = pipe.optimizer_step(%1 : !pipe.token) stage 0 layers 0 to 4 cost 300000000 : !pipe.token
+    ```
   }];
-  let arguments = (ins Variadic<Pipe_Token>:$inputs, I32Attr:$stage, I64Attr:$cost);
-  let assemblyFormat = "(`(` $inputs^ `:` type($inputs) `)`)? `stage` $stage `cost` $cost attr-dict";
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, I32Attr:$stage, OptionalAttr<Pipe_LayersAttr>:$layers, I64Attr:$cost);
+  let results = (outs Optional<Pipe_Token>:$token);
+  let assemblyFormat = [{
+    (`(` $inputs^ `:` type($inputs) `)`)? `stage` $stage (`layers` custom<Layers>($layers)^)? `cost` $cost attr-dict
+    (`:` type($token)^)?
+  }];
 }
 
 #endif

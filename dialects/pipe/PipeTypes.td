@@ -32,7 +32,8 @@ def Pipe_Token : TypeDef<Pipe_Dialect, "Token"> {
   let summary = "a transfer buffer is free again";
   let description = [{A wait that carries no data: what takes a token starts after what yields it has ended. For a transfer
     buffer, the last user yields it (a send, or the pass that consumes what was received), and the next user of the same slot
-    takes it. Weight backwards on a queue of their own and all-reduces yield tokens too.}];
+    takes it. Weight backwards on a queue of their own, collectives and updates of layers yield tokens too. What takes a token
+    before it is yielded takes that of the step before.}];
 }
 
 def Pipe_Value : AnyTypeOf<[Pipe_Buffer, Pipe_Activation, Pipe_Context, Pipe_Input, Pipe_Token]>;

@@ -20,8 +20,62 @@ static LogicalResult verifyOrders(PipelineOp op) {
   return success();
 }
 
+static LogicalResult verifyReplicas(PipelineOp op) {
+  if (op.getReplicas() && op.getReplicas()->getLayers().size() != op.getPlacement().size())
+    return op.emitOpError() << "expected replicas with the layers of each of its " << op.getPlacement().size()
+                            << " stages, found those of " << op.getReplicas()->getLayers().size();
+  return success();
+}
+
+/// A rank's collectives are about layers of its own stages.
+static LogicalResult verifyCollective(PipelineOp op, int32_t rank, CollectiveAttr collective) {
+  const int32_t stage = collective.getStage();
+  if (stage >= int32_t(op.getPlacement().size()) || op.getPlacement()[size_t(stage)] != rank)
+    return op.emitOpError() << "expected collectives of rank " << rank << " about its own stages, found stage "
+                            << stage;
+  const size_t layers = cast<ArrayAttr>(op.getReplicas()->getLayers()[size_t(stage)]).size();
+  if (size_t(collective.getEnd()) > layers)
+    return op.emitOpError() << "expected collectives about layers 0 to " << layers << " of stage " << stage
+                            << ", found " << collective.getFirst() << " to " << collective.getEnd();
+  return success();
+}
+
+static LogicalResult verifyExchange(PipelineOp op) {
+  if (!op.getExchange())
+    return success();
+  if (!op.getReplicas())
+    return op.emitOpError("expected replicas where there is an exchange");
+  const ExchangeAttr exchange = *op.getExchange();
+  if (int64_t(exchange.getQueues().size()) != op.ranks() ||
+      (exchange.getTails() && exchange.getTails().size() != op.ranks()))
+    return op.emitOpError() << "expected an exchange of each of its " << op.ranks() << " ranks, found one of "
+                            << exchange.getQueues().size();
+  for (const auto [rank, queue] : llvm::enumerate(exchange.getQueues().getAsRange<ArrayAttr>()))
+    for (auto collective : queue.getAsRange<CollectiveAttr>())
+      if (failed(verifyCollective(op, int32_t(rank), collective)))
+        return failure();
+  return success();
+}
+
+/// Shards have all processes and stages.
+static LogicalResult verifyShards(PipelineOp op) {
+  if (!op.getShards())
+    return success();
+  const ShardsAttr shards = *op.getShards();
+  if (op.getReplicas())
+    return op.emitOpError("expected replicas or shards, found both");
+  if (shards.getFactors().size() != int64_t(op.ranks()) * shards.getCount())
+    return op.emitOpError() << "expected shards with a factor for each of " << op.ranks() << " x " << shards.getCount()
+                            << " processes, found " << shards.getFactors().size();
+  if (shards.getStages().size() != op.getPlacement().size())
+    return op.emitOpError() << "expected shards with each of its " << op.getPlacement().size()
+                            << " stages, found those of " << shards.getStages().size();
+  return success();
+}
+
 LogicalResult PipelineOp::verify() {
-  if (failed(verifyOrders(*this)))
+  if (failed(verifyOrders(*this)) || failed(verifyReplicas(*this)) || failed(verifyExchange(*this)) ||
+      failed(verifyShards(*this)))
     return failure();
   Block &body = getBody().front();
   if (!llvm::hasSingleElement(body) || !isa<BlockOp>(body.front()))

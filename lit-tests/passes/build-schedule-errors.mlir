@@ -215,3 +215,15 @@ pipe.pipeline @p problem <placement = [0], microbatches = 1, weights = fill> {
     pipe.backward(%0#0, %0#1) stage 0 at 3 cost 1 : (!pipe.activation<4>, !pipe.context<2>) -> ()
   }
 }
+
+// -----
+
+// expected-error @below {{shards with two copies, slices, overlapped pairs or weights = fill are not supported yet}}
+pipe.pipeline @p problem <placement = [0], microbatches = 1, weights = fill>
+    shards <count = 2, factors = [1, 1], stages = [#pipe.sharded_stage<passes = [], portions = []>], balance = ""> {
+  pipe.block interval 6 {
+    %0:2 = pipe.forward stage 0 at 0 cost 1 : () -> (!pipe.activation<4>, !pipe.context<2>)
+    pipe.backward_input(%0#0) stage 0 at 3 cost 1 : (!pipe.activation<4>) -> ()
+    pipe.backward_weight(%0#1) stage 0 at 5 cost 1 : (!pipe.context<2>) -> ()
+  }
+}

@@ -16,13 +16,17 @@ ordered_json toJson(const Estimator &estimates, const plan::Variant &variant) {
                      {"samples", each.samples},
                      {"spread", milliseconds(each.spread)},
                      {"since_ms", milliseconds(each.since)}});
-  for (const auto &[rank, each] : estimates.ranks())
-    for (const int32_t stage : variant.programs[size_t(rank)].stages)
+  const int32_t shards = variant.shards();
+  for (const auto &[process, each] : estimates.ranks())
+    for (const int32_t stage : variant.programs[size_t(process / shards)].stages) {
       stages.push_back({{"stage", stage},
-                        {"rank", rank},
+                        {"rank", process / shards},
                         {"percent", each.percent},
                         {"samples", each.samples},
                         {"since_ms", milliseconds(each.since)}});
+      if (shards > 1)
+        stages.back()["shard"] = process % shards;
+    }
   return {{"links", links}, {"stages", stages}};
 }
 

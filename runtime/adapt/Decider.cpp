@@ -19,6 +19,7 @@ constexpr Time kTaken = 200;         // and its candidate is taken if ahead by a
 
 Decider::Decider(std::vector<const plan::Variant *> candidates, size_t first) : forecast({}) {
   choose(std::move(candidates), first);
+  estimator = Estimator(forecast.shards());
 }
 
 void Decider::choose(std::vector<const plan::Variant *> candidates, size_t running) {
@@ -31,7 +32,8 @@ void Decider::choose(std::vector<const plan::Variant *> candidates, size_t runni
     const size_t begins = each.stays >= 0 ? size_t(each.stays) : running;
     policies.push_back({std::move(each), begins, {}});
   }
-  leader = before = running; // stays
+  leader = before = left = running; // stays
+  moving = 0;
   regimes = Regimes(running);
 }
 
@@ -117,17 +119,23 @@ Hindsight Decider::look(const StepReport &report) {
   return seen;
 }
 
-/// Under what was measured in the last half of the step.
+/// Under what was measured in the last half of the step. What it takes to move units is known once that has been done.
 Time Decider::swapCost(size_t from, size_t to, const Hindsight &seen, const simulate::Scenario &network) const {
-  return forecast.swapCost(from, to, seen.late[to] * kOne / corrections[to], network);
+  const Time simulated = forecast.swapCost(from, to, seen.late[to] * kOne / corrections[to], network);
+  return simulated + (forecast.moves(from, to) ? moving : 0);
 }
 
 /// Of the candidate that ran, what was predicted of a step that has ended by now is held against what it took.
 void Decider::correct(const StepReport &report) {
-  if (report.lastTook == 0 || report.lastSwapped || history.empty())
+  if (report.lastTook == 0 || history.empty())
     return;
   const size_t c = report.lastCandidate;
   const Time predicted = history.back().step[c];
+  if (report.lastSwapped) {
+    if (c != left && forecast.moves(left, c))
+      moving = std::max<Time>(report.lastTook - forecast.stepBehind(left, c, estimator.lately(report, kSlices / 2)), 0);
+    return;
+  }
   if (predicted <= 0)
     return;
   const auto ratio = int64_t(__int128(report.lastTook) * corrections[c] / predicted);
@@ -166,6 +174,8 @@ Decision Decider::decide(const StepReport &report) {
   const simulate::Scenario network = estimator.lately(report, kSlices / 2);
   score(seen, network);
   ahead += seen.step[0] - seen.step[current] - (before == current ? 0 : swapCost(before, current, seen, network));
+  if (before != current)
+    left = before;
   before = current;
   const int64_t dwell = regimes.expect(leastOf(seen.step));
 

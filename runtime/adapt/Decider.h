@@ -58,6 +58,8 @@ private:
   std::vector<int64_t> measured;    // by candidate: how often, at most 8
   size_t leader = 0;
   size_t before = 0; // what ran when the last decision was made
+  size_t left = 0;   // and before that
+  Time moving = 0;   // what it took to move units in the last swap that did
   Time ahead = 0;
   Regimes regimes;
 };

@@ -62,7 +62,9 @@ Scenario Estimator::lately(const StepReport &report, int slices) const {
                                                 : Scenario::Stretch{0, estimate.bandwidth, estimate.latency}};
   }
   for (const auto &[rank, estimate] : knownRanks)
-    if (estimate.percent != 100)
+    if (shards > 1) // also of one that is not slow: the plan may say that it is
+      scenario.slow[rank / shards].push_back({0, simulate::kNever, estimate.percent, rank % shards});
+    else if (estimate.percent != 100)
       scenario.slow[rank] = {{0, simulate::kNever, estimate.percent}};
   return scenario;
 }

@@ -15,7 +15,8 @@ struct LinkEstimate {
   Time since = 0;  // when that slice began
 };
 
-/// Of a rank, from the last step: what its operations take, in percent of the plan's costs.
+/// Of a rank, from the last step: what its operations take, in percent of the plan's costs; of a shard, of what its
+/// own times would be on a healthy one.
 struct RankEstimate {
   int64_t percent = 100;
   int64_t samples = 0;
@@ -27,6 +28,9 @@ simulate::Scenario::Stretch stretchOf(const Tally &tally, Time at);
 
 class Estimator {
 public:
+  /// `shards`: of each rank of the plan.
+  explicit Estimator(int32_t shards = 1) : shards(shards) {}
+
   void take(const StepReport &report);
 
   /// What held during a step, slice by slice from 0 on, and so again and again. Links of which nothing was ever
@@ -36,9 +40,11 @@ public:
   simulate::Scenario lately(const StepReport &report, int slices) const;
 
   const std::map<std::pair<int32_t, int32_t>, LinkEstimate> &links() const { return known; }
+  /// By process, where ranks have shards (Slice::ranks).
   const std::map<int32_t, RankEstimate> &ranks() const { return knownRanks; }
 
 private:
+  int32_t shards;
   std::map<std::pair<int32_t, int32_t>, LinkEstimate> known;
   std::map<int32_t, RankEstimate> knownRanks;
 };

@@ -11,7 +11,7 @@ Forecast::Forecast(std::vector<const plan::Variant *> given) : candidates(std::m
   for (const plan::Variant *each : candidates) {
     int64_t &size = sizes.emplace_back(0);
     for (const plan::Program &program : each->programs)
-      size += plan::executed(program);
+      size += plan::executed(program) * each->shards();
   }
 }
 
@@ -47,6 +47,14 @@ Time Forecast::nextStep(size_t candidate, const simulate::Scenario &before, cons
     for (size_t s = 1; s < link.stretches.size(); ++s)
       link.stretches[s].at += begin;
   return run.step(*candidates[candidate]).ok() ? run.end() - end : limits::kTime;
+}
+
+Time Forecast::stepBehind(size_t from, size_t to, const simulate::Scenario &network) const {
+  simulate::Options options;
+  options.scenario = &network;
+  simulate::SteppedRun run(options);
+  const bool runs = run.step(*candidates[from]).ok() && run.step(*candidates[to]).ok();
+  return runs ? run.stepTime() : limits::kTime;
 }
 
 Time Forecast::swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const {

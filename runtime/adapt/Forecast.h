@@ -28,8 +28,14 @@ public:
   /// Time of a step behind one on the network `before`. `then`, whose links do not repeat, holds from when the first
   /// rank begins it.
   Time nextStep(size_t candidate, const simulate::Scenario &before, const simulate::Scenario &then) const;
+  /// Of each rank of the candidates.
+  int32_t shards() const { return candidates.empty() ? 1 : candidates.front()->shards(); }
+  /// Whether shards exchange units in a swap from one to the other.
+  bool moves(size_t from, size_t to) const { return candidates[from]->portions != candidates[to]->portions; }
   /// How much longer a step of one and then a step of the other, which takes `alone`, take for the swap between them.
   Time swapCost(size_t from, size_t to, Time alone, const simulate::Scenario &network) const;
+  /// What a step of one takes behind a step of the other, as measured steps are (simulate/Steps.h).
+  Time stepBehind(size_t from, size_t to, const simulate::Scenario &network) const;
 
 private:
   std::vector<Time> ends(const std::vector<size_t> &steps, const simulate::Scenario &network) const;

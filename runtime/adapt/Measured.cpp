@@ -2,12 +2,13 @@
 
 namespace pipec::adapt {
 
-bool isPossible(const Sample &sample, int32_t ranks) {
+bool isPossible(const Sample &sample, int32_t ranks, int32_t shards) {
   const Tally &tally = sample.tally;
   const auto isRank = [&](int32_t rank) { return rank >= 0 && rank < ranks; };
-  return isRank(sample.from) && (sample.to == -1 || (isRank(sample.to) && sample.to != sample.from)) &&
-         tally.count > 0 && tally.least >= 0 && tally.greatest >= tally.least && tally.sum >= tally.greatest &&
-         tally.planned >= 0 && tally.bytes >= 0;
+  const bool ofProcess = sample.to == -1 && sample.from >= 0 && sample.from < ranks * shards;
+  return (ofProcess || (isRank(sample.from) && isRank(sample.to) && sample.to != sample.from)) && tally.count > 0 &&
+         tally.least >= 0 && tally.greatest >= tally.least && tally.sum >= tally.greatest && tally.planned >= 0 &&
+         tally.bytes >= 0;
 }
 
 std::vector<Slice> Measured::report(Time now) {

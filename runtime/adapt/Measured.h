@@ -9,11 +9,17 @@ namespace pipec::adapt {
 struct Sample {
   Time end = 0; // of the last of them, from the run's start
   Tally tally;
-  int32_t from = 0, to = -1; // a link; -1: operations of rank `from`
+  int32_t from = 0, to = -1; // a link; -1: operations of rank `from`, or of that process (Slice::ranks)
 };
 
 /// Whether it can have been measured, in a run of so many ranks.
-bool isPossible(const Sample &sample, int32_t ranks);
+bool isPossible(const Sample &sample, int32_t ranks, int32_t shards = 1);
+
+/// What an operation, by its index, takes of a healthy shard's own time.
+inline Time healthyTime(const plan::Own &own, size_t operation) {
+  const plan::OwnCost &cost = own.operations[operation];
+  return Time(__int128(cost.before + cost.between + cost.after) * plan::Own::kWhole / own.factor);
+}
 
 class Measured {
 public:

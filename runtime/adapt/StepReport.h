@@ -13,7 +13,7 @@ namespace pipec::adapt {
 
 using plan::Time;
 
-/// Of the transfers of a directed link, or of the operations of a rank, in a slice of a step.
+/// Of the transfers of a directed link, or of the operations of a rank or of one of its shards, in a slice of a step.
 struct Tally {
   int64_t count = 0;
   Time sum = 0, least = 0, greatest = 0; // of what each took: of a transfer from when both ends were ready to arrival
@@ -44,7 +44,7 @@ struct Tally {
 struct Slice {
   Time begin = 0, end = 0;                            // from the run's start
   std::map<std::pair<int32_t, int32_t>, Tally> links; // (from, to)
-  std::map<int32_t, Tally> ranks;
+  std::map<int32_t, Tally> ranks;                     // their processes, where they have shards: rank * shards + shard
 };
 
 inline constexpr int kSlices = 8;

@@ -15,13 +15,16 @@ namespace pipec::adapt {
 namespace {
 
 /// What an event says of its link or its rank, if anything.
-void see(const simulate::Event &event, Measured &measured) {
+void see(const simulate::Event &event, const plan::Variant &variant, Measured &measured) {
   const plan::Operation &operation = *event.operation;
-  Sample sample{event.end, {}, event.rank, -1};
+  Sample sample{event.end, {}, event.place, -1};
   if (operation.kind == plan::Kind::Recv) {
     sample.from = operation.peer;
     sample.to = event.rank;
     sample.tally.add(event.end - event.start, event.end - event.free, operation.bytes);
+  } else if (const plan::Own *own = variant.ownOf(size_t(event.place)); own && plan::isBusy(operation.kind)) {
+    const auto &all = variant.programOf(size_t(event.place)).operations;
+    sample.tally.add(event.own, healthyTime(*own, size_t(&operation - all.data())), 0);
   } else if (plan::isBusy(operation.kind) && operation.cost > 0) {
     sample.tally.add(event.end - event.start, operation.cost, 0);
   } else {
@@ -43,18 +46,20 @@ bool hasPairs(const plan::Variant &variant) {
 Status runSteps(const std::vector<const plan::Variant *> &candidates, const simulate::Scenario &network, int64_t steps,
                 Course &course, const std::function<size_t(const StepReport &)> &next) {
   Measured measured;
-  bool pairs = false; // in the step that runs
+  const plan::Variant *runs = nullptr; // in this step
+  bool pairs = false;                  // likewise
   simulate::Options options;
   options.scenario = &network;
   options.observe = [&](const simulate::Event &event) {
     if (!pairs || plan::isTransfer(event.operation->kind))
-      see(event, measured);
+      see(event, *runs, measured);
   };
   simulate::SteppedRun run(options);
   Time now = 0, lastEnd = 0;
   size_t candidate = 0;
   for (int64_t step = 0; step != steps; ++step) {
-    pairs = hasPairs(*candidates[candidate]);
+    runs = candidates[candidate];
+    pairs = hasPairs(*runs);
     if (Status status = run.step(*candidates[candidate]); !status.ok())
       return status;
     StepReport report{candidate, {}, 0, 0, false};
@@ -185,7 +190,7 @@ Status tuner(const std::vector<const plan::Variant *> &candidates, const simulat
              Course &course) {
   constexpr int64_t kEvery = 10;
   const Forecast forecast(candidates);
-  Estimator estimator;
+  Estimator estimator(forecast.shards());
   StepReport since; // one slice after the other
   size_t chosen = 0;
   return runSteps(candidates, network, steps, course, [&](const StepReport &report) {

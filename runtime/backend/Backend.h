@@ -76,7 +76,7 @@ public:
 /// What a backend is made with. All of it outlives the backend.
 struct BackendContext {
   const plan::Plan &plan;
-  int32_t rank = 0;
+  int32_t world = 0;    // the process's rank among all
   const Layout &layout; // the rank's queues
   const RunOptions &options;
   asio::io_context &io; // run by another thread

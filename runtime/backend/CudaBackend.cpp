@@ -19,27 +19,27 @@ public:
         gpu(context.layout, context.failure, context.options.trace || !context.options.ownTrace.empty()) {}
 
   Status open() override {
-    const int32_t local = context.options.localRank < 0 ? context.rank : context.options.localRank;
+    const int32_t local = context.options.localRank < 0 ? context.world : context.options.localRank;
     Status status = gpu.open(local);
     const int devices = gpu.driver().devices();
     if (status.ok() && context.options.transport == "nccl" && local >= devices)
-      return Status::run(fmt::format("rank {}: --transport=nccl needs a GPU for each rank of a machine: there are more "
+      return Status::run(fmt::format("{}: --transport=nccl needs a GPU for each rank of a machine: there are more "
                                      "than {} ranks on this one, and {} GPUs; --transport=ipc lets them share",
-                                     context.rank, local, devices));
+                                     plan::nameOf(context.layout.place), local, devices));
     return status;
   }
   Device &device() override { return gpu; }
 
   Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
-    return runtime::makeStage(context.options.stage, plan, context.rank, gpu, context.failure, stage);
+    return runtime::makeStage(context.options.stage, plan, context.world, gpu, context.failure, stage);
   }
 
   Transport &connect(Sockets) override {
     if (context.options.transport == "nccl")
       transport = makeNccl();
     else
-      transport =
-          std::make_unique<IpcTransport>(context.rank, context.plan.ranks(), context.plan.groups, gpu, context.failure);
+      transport = std::make_unique<IpcTransport>(context.world, context.plan.world(), context.plan.groups, gpu,
+                                                 context.failure);
     return *transport;
   }
 
@@ -57,8 +57,9 @@ public:
     auto own = nlohmann::json::array();
     for (size_t rank = 0; rank < offers.size(); ++rank) {
       if (const std::string other = offers[rank].at("transport"); other != context.options.transport)
-        return Status::run(fmt::format("rank {} runs with --transport={}, rank {} with {}", context.rank,
-                                       context.options.transport, rank, other));
+        return Status::run(fmt::format("{} runs with --transport={}, {} with {}", plan::nameOf(context.layout.place),
+                                       context.options.transport,
+                                       plan::processName(int32_t(rank), context.layout.place.grid()), other));
       own.push_back(offers[rank].at("offer"));
     }
     Status status = transport->accept(own, landings);
@@ -81,7 +82,7 @@ public:
 
 private:
   std::unique_ptr<CudaTransport> makeNccl() {
-    auto nccl = std::make_unique<NcclTransport>(context.plan, context.rank, gpu, context.failure);
+    auto nccl = std::make_unique<NcclTransport>(context.plan, context.world, gpu, context.failure);
     if (Status status = nccl->open(interfaceOf(context.address)); !status.ok())
       context.failure.raise(std::move(status));
     gpu.whileWaiting([checked = nccl.get()] { checked->check(); });

@@ -16,22 +16,26 @@ public:
                                context.options.trace || !context.options.ownTrace.empty(), context.options.pace) {
     if (context.options.measure)
       host.measure(context.meter);
+    if (context.layout.place.shards > 1)
+      shards.emplace(context.layout.place, context.io);
   }
 
   Device &device() override { return host; }
 
   Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
     const RunOptions &options = context.options;
-    return runtime::makeStage(
-        options.stage, {plan, context.rank, options.pace, host, clock, context.failure, options.network.get()}, stage);
+    return runtime::makeStage(options.stage,
+                              {plan, context.world, options.pace, host, clock, context.failure, options.network.get(),
+                               options.payload(), shards ? &*shards : nullptr},
+                              stage);
   }
 
   Transport &connect(Sockets connected) override {
     const RunOptions &options = context.options;
     sockets.emplace(context.layout, std::move(connected), context.io, host, clock, context.failure,
                     HostTransport::Options{options.pace, options.network.get(), options.realNetwork,
-                                           context.plan.ranks(), context.plan.groups,
-                                           options.measure ? &context.meter : nullptr});
+                                           context.plan.world(), context.plan.groups,
+                                           options.measure ? &context.meter : nullptr, shards ? &*shards : nullptr});
     return *sockets;
   }
 
@@ -54,6 +58,7 @@ private:
   const BackendContext context;
   Clock clock{Clock::monotonic()};
   HostDevice host;
+  std::optional<ShardExchange> shards;
   std::optional<HostTransport> sockets;
   std::atomic<bool> started{false};
 };

@@ -22,16 +22,18 @@ size_t findFree(const std::vector<std::string> &names, const std::vector<bool> &
   return at;
 }
 
-bool reduces(const plan::Program &program) {
-  return std::any_of(program.operations.begin(), program.operations.end(),
-                     [](const plan::Operation &op) { return plan::isCollective(op.kind); });
+bool reduces(const plan::Program &program, bool inGroups) {
+  return std::any_of(program.operations.begin(), program.operations.end(), [&](const plan::Operation &op) {
+    return plan::isCollective(op.kind) && (op.group != -1) == inGroups;
+  });
 }
 
 } // namespace
 
 void Layout::add(const plan::Program &program) {
-  rank = program.rank;
-  reduces |= runtime::reduces(program);
+  place.rank = program.rank;
+  reduces |= runtime::reduces(program, false);
+  reducesInGroups |= runtime::reduces(program, true);
   std::vector<std::string> theirs = plan::queueNames(program);
   std::vector<int64_t> counts = executedByQueue(program);
   std::vector<bool> taken(names.size(), false);
@@ -49,29 +51,29 @@ void Layout::add(const plan::Program &program) {
 }
 
 Status Layout::map(const plan::Program &program, std::vector<uint32_t> &queueOf) const {
-  if (runtime::reduces(program) && !reduces)
-    return Status::check(fmt::format("rank {}: the plan has an all_reduce, this run was started without one: start it "
+  if ((runtime::reduces(program, false) && !reduces) || (runtime::reduces(program, true) && !reducesInGroups))
+    return Status::check(fmt::format("{}: the plan has an all_reduce, this run was started without one: start it "
                                      "with a plan that has one in some variant",
-                                     rank));
+                                     plan::nameOf(place)));
   std::vector<bool> taken(names.size(), false);
   queueOf.clear();
   for (const std::string &name : plan::queueNames(program)) {
     size_t at = findFree(names, taken, name);
     if (at == names.size())
-      return Status::check(
-          fmt::format("rank {}: the plan needs a queue \"{}\", this run has \"{}\": compile it with the "
-                      "same placement and communicator as the plan that runs",
-                      rank, name, fmt::join(names, "\", \"")));
+      return Status::check(fmt::format("{}: the plan needs a queue \"{}\", this run has \"{}\": compile it with the "
+                                       "same placement and communicator as the plan that runs",
+                                       plan::nameOf(place), name, fmt::join(names, "\", \"")));
     taken[at] = true;
     queueOf.push_back(uint32_t(at));
   }
   return {};
 }
 
-Layout layoutOf(const plan::Plan &plan, int32_t rank) {
+Layout layoutOf(const plan::Plan &plan, int32_t world) {
   Layout layout;
+  layout.place = plan::placeOf(world, plan);
   for (const plan::Variant &variant : plan.variants)
-    layout.add(variant.programs[size_t(rank)]);
+    layout.add(variant.programs[size_t(layout.place.rank)]);
   return layout;
 }
 

@@ -1,9 +1,9 @@
-// The queues that a rank needs over all programs that it may run: what the device allocates once. Programs number their
-// queues each in its own way (one communicator for each direction, for each pair, or one in all), so a queue is known
-// here by its name, which says what runs on it (plan::queueNames).
+// The queues that a process needs over all programs that it may run: what the device allocates once. Programs number
+// their queues each in its own way (one communicator for each direction, for each pair, or one in all), so a queue is
+// known here by its name, which says what runs on it (plan::queueNames).
 #pragma once
 
-#include "runtime/plan/Plan.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Status.h"
 
 #include <string>
@@ -11,9 +11,14 @@
 
 namespace pipec::runtime {
 
+/// Among the places of a variant, ranks times shards (plan::Variant::places): the row of a process.
+inline size_t placeIn(const plan::Place &place) {
+  return size_t(place.rank) * size_t(place.shards) + size_t(place.shard);
+}
+
 struct Layout {
   Layout() = default;
-  /// Of one program: the same queues in the same order.
+  /// Of one program: the same queues in the same order. There is one process a rank.
   Layout(const plan::Program &program);
 
   /// Adds what `program` needs beyond this. All programs are of one rank.
@@ -23,14 +28,15 @@ struct Layout {
   /// where the program has an all-reduce and no program added before had one, since ranks are not connected for it.
   Status map(const plan::Program &program, std::vector<uint32_t> &queueOf) const;
 
-  int32_t rank = 0;
+  plan::Place place;
   std::vector<plan::Queue> queues;
   std::vector<std::string> names;
   std::vector<int64_t> executed; // instructions in a step, the most of any program
-  bool reduces = false;          // some program has an all-reduce
+  bool reduces = false;          // some program has an all-reduce of all processes
+  bool reducesInGroups = false;  // likewise a collective of some
 };
 
-/// The layout of a rank over all variants of a plan.
-Layout layoutOf(const plan::Plan &plan, int32_t rank);
+/// The layout of a process, by its world rank, over all variants of a plan.
+Layout layoutOf(const plan::Plan &plan, int32_t world);
 
 } // namespace pipec::runtime

@@ -32,7 +32,7 @@ void Meter::transferred(int32_t peer, Time begin, Time end, Time latency, plan::
   add(peer, rank, tally, end);
 }
 
-void Meter::computed(const adapt::Tally &operations, Time end) { add(rank, -1, operations, end); }
+void Meter::computed(const adapt::Tally &operations, Time end) { add(process, -1, operations, end); }
 
 void Meter::stepped(int64_t step, Time end) {
   constexpr size_t kMost = 64; // nobody asks; a decision is about the last steps

@@ -16,7 +16,9 @@ class Meter {
 public:
   using Time = plan::Time;
 
-  explicit Meter(int32_t rank) : rank(rank) {}
+  explicit Meter(int32_t rank) : Meter(rank, rank) {}
+  /// `process`: among all, where ranks have shards (adapt::Slice::ranks).
+  Meter(int32_t rank, int32_t process) : rank(rank), process(process) {}
 
   // From any thread.
 
@@ -46,6 +48,7 @@ private:
   void add(int32_t from, int32_t to, const adapt::Tally &tally, Time end);
 
   const int32_t rank;
+  const int32_t process;
   std::mutex mutex; // over the two that follow
   std::map<std::pair<int32_t, int32_t>, Track> tracks;
   std::deque<std::pair<int64_t, Time>> steps;

@@ -91,25 +91,33 @@ void Recorder::settle() {
   steps[size_t(step)] = {std::min(first, steps[size_t(step)].firstStart), std::max(last, steps[size_t(step)].lastEnd)};
 }
 
-trace::Event Recorder::eventOf(const Label &label, const Times &when) const {
-  const plan::Operation &op = *label.operation;
-  return {rank,
+trace::Event Recorder::eventOf(const Round &round, const Walk &walk, size_t number) const {
+  const plan::Operation op =
+      round.variant ? plan::operationOf(*round.variant, placeIn(place), *walk.at().operation) : *walk.at().operation;
+  const Times &when = times[number];
+  const auto &[took, waited] = number < parts.size() ? parts[number] : std::pair<plan::Time, plan::Time>();
+  return {place.world(),
           queue,
           op.kind,
           op.of,
           op.stage,
           op.peer,
-          label.microbatch,
-          label.step,
-          label.epoch,
+          walk.microbatch(),
+          round.step,
+          round.epoch,
           when.start,
           when.end,
           plan::Bytes(plan::takenBy(op)),
-          plan::Bytes(plan::freedBy(op))};
+          plan::Bytes(plan::freedBy(op)),
+          0,
+          trace::scopeOf(op),
+          took,
+          waited};
 }
 
 void Recorder::clearEvents() {
   times = Log();
+  parts.clear();
   stretches.clear();
 }
 
@@ -127,8 +135,7 @@ std::vector<trace::Event> Recorder::events() const {
         begin = times[n].start;
         continue;
       }
-      trace::Event event =
-          eventOf({walk.at().operation, walk.microbatch(), stretch.round->step, stretch.round->epoch}, times[n]);
+      trace::Event event = eventOf(*stretch.round, walk, n);
       if (inPair > 0) {
         --inPair;
         event.start = begin;

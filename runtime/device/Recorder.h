@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace pipec::runtime {
@@ -52,20 +54,27 @@ private:
   plan::Time largest = 0;
 };
 
-/// Of a rank's step, on device queues: what the simulator's RankResult holds.
+/// Of a rank's step, on device queues: what the simulator's PlaceResult holds.
 struct StepTimes {
   plan::Time firstStart = INT64_MAX;
   plan::Time lastEnd = INT64_MIN;
 };
 
+/// What a shard computed in a step, and what that takes on a healthy one by the plan.
+struct OwnTimes {
+  plan::Time own = 0;
+  plan::Time planned = 0;
+};
+
 /// Written by the thread that runs the queue, read after the run.
 class Recorder {
 public:
-  int32_t rank = 0;
+  plan::Place place;
   QueueId queue = 0;
   bool device = false; // a device queue: its work counts in `steps`
   bool trace = false;
   std::vector<StepTimes> steps;
+  std::vector<OwnTimes> own; // by step, where ranks have shards
   Lateness lateness;
 
   /// What is recorded next, in this order: the step's instructions on this queue.
@@ -83,6 +92,15 @@ public:
   void log(plan::Time start, plan::Time end) {
     if (trace)
       times.add({start, end});
+  }
+  /// Of each instruction of a shard, before it is logged.
+  void computed(plan::Time took, plan::Time waited, plan::Time planned) {
+    if (own.size() <= size_t(step))
+      own.resize(size_t(step) + 1);
+    own[size_t(step)].own += took;
+    own[size_t(step)].planned += planned;
+    if (trace)
+      parts.emplace_back(took, waited);
   }
   /// Brings `steps` up to date.
   void settle();
@@ -125,11 +143,12 @@ private:
     std::shared_ptr<const Round> round;
     const Stream *stream;
   };
-  trace::Event eventOf(const Label &label, const Times &times) const;
+  trace::Event eventOf(const Round &round, const Walk &walk, size_t number) const;
 
   int64_t step = -1; // that `first` and `last` are of
   plan::Time first = INT64_MAX, last = INT64_MIN;
   Log times;
+  std::deque<std::pair<plan::Time, plan::Time>> parts; // of a shard, beside `times`: computing, and waiting for others
   std::vector<Stretch> stretches;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/device/Layout.h"
 
 #include <memory>
 #include <vector>
@@ -85,9 +86,10 @@ struct Round {
   const std::vector<Stream> *queues = nullptr; // the same, by queue of the device
   int64_t step = 0;
   int64_t epoch = 0;
-  std::vector<int64_t> starts;   // of each queue: what it counts once all steps before this one are done
-  std::vector<int64_t> previous; // likewise, of the step before
-  bool fenced = true;            // the step before ran another program, or none: its counts mean nothing now
+  std::vector<int64_t> starts;            // of each queue: what it counts once all steps before this one are done
+  std::vector<int64_t> previous;          // likewise, of the step before
+  bool fenced = true;                     // the step before ran another program, or none: its counts mean nothing now
+  const plan::Variant *variant = nullptr; // whose program it is, where ranks have shards
 
   /// What the queue that a wait names must have counted, since the run began; not above 0: the wait is met.
   int64_t due(const Stream::Wait &wait, int64_t trip) const {
@@ -95,6 +97,13 @@ struct Round {
     if (count <= 0 || (wait.previousStep && fenced))
       return 0;
     return (wait.previousStep ? previous : starts)[wait.queue] + count;
+  }
+  /// What is its own of an operation of the program on each of the shards; null: there is one.
+  const plan::OwnCost *ownOf(const plan::Operation &operation, const plan::Place &place) const {
+    if (!variant)
+      return nullptr;
+    const plan::Program &program = variant->programs[size_t(place.rank)];
+    return &variant->own[placeIn(place)].operations[size_t(&operation - program.operations.data())];
   }
 };
 

@@ -1,9 +1,13 @@
-// What a rank brings to an all-reduce and takes from it: one number, for clipping by the norm of all gradients. In the
-// all-reduce of gradients (label.operation->of), over a group of ranks with copies of the same stages, this number
-// stands for the gradients themselves, which no stage hands over yet.
+// What a process brings to a collective and takes from it. To an all-reduce one number, for clipping by the norm of all
+// gradients. In the all-reduce of gradients (label.operation->of), over a group of ranks with copies of the same
+// stages, this number stands for the gradients themselves. To a collective of layers, between replicas, the memory in
+// which the stage keeps their gradients and weights.
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/device/LayerMemory.h"
+
+#include <span>
 
 namespace pipec::runtime {
 
@@ -21,6 +25,12 @@ public:
   virtual void gradientNorm(QueueId queue, const Label &label, Slot number) = 0;
   /// Reads the sum of what all ranks said, the square of the norm of all gradients.
   virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number) = 0;
+
+  /// The layers of a stage, where replicas sum or gather them; they stay where they are. From any thread.
+  virtual std::span<const LayerMemory> layersOf(int32_t stage) const {
+    (void)stage;
+    return {};
+  }
 };
 
 } // namespace pipec::runtime

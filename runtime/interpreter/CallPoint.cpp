@@ -1,41 +1,49 @@
 #include "runtime/interpreter/CallPoint.h"
 
-#include "runtime/simulate/Simulate.h"
+#include "runtime/simulate/Steps.h"
 
 #include <algorithm>
 
 namespace pipec::runtime {
 
 std::vector<CallPoint> callPoints(const plan::Variant &variant, plan::Time horizon) {
-  struct Rank {
+  struct Process {
     std::vector<std::vector<plan::Time>> completed; // by queue, of its instructions in order
     plan::Time begin = INT64_MAX, end = 0;
+    plan::Time next = INT64_MAX; // when the next step begins, where its forwards go before updates
   };
-  std::vector<Rank> ranks(variant.programs.size());
-  for (size_t r = 0; r < ranks.size(); ++r)
-    ranks[r].completed.resize(variant.programs[r].queues.size());
+  std::vector<Process> places(variant.places());
+  for (size_t p = 0; p < places.size(); ++p)
+    places[p].completed.resize(variant.programOf(p).queues.size());
   simulate::Options options;
   options.observe = [&](const simulate::Event &event) {
-    Rank &rank = ranks[size_t(event.rank)];
-    if (variant.programs[size_t(event.rank)].queues[event.queue].kind != plan::QueueKind::Device)
+    const size_t place = size_t(event.rank) * size_t(variant.shards()) + size_t(event.shard);
+    Process &process = places[place];
+    if (variant.programOf(place).queues[event.queue].kind != plan::QueueKind::Device)
       return;
-    rank.completed[event.queue].push_back(event.counted);
-    rank.begin = std::min(rank.begin, event.start);
-    rank.end = std::max(rank.end, event.counted);
+    if (event.step > 0) {
+      process.next = std::min(process.next, event.start);
+      return;
+    }
+    process.completed[event.queue].push_back(event.counted);
+    process.begin = std::min(process.begin, event.start);
+    process.end = std::max(process.end, event.counted);
   };
+  options.steps = simulate::overlaps(variant) ? 2 : 1;
   simulate::Result result;
-  std::vector<CallPoint> points(ranks.size());
+  std::vector<CallPoint> points(places.size());
   if (!simulate::simulate(variant, options, result).ok())
     return points;
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    const Rank &rank = ranks[r];
-    CallPoint &point = points[r];
-    point.rest = rank.end - std::min(rank.begin, rank.end);
-    for (uint32_t q = 0; q < rank.completed.size(); ++q) {
-      const std::vector<plan::Time> &times = rank.completed[q];
-      const auto after = std::upper_bound(times.begin(), times.end(), rank.end - horizon);
-      if (after != times.begin() && rank.end - after[-1] < point.rest)
-        point = {q, after - times.begin(), rank.end - after[-1]};
+  for (size_t p = 0; p < places.size(); ++p) {
+    Process &process = places[p];
+    process.end = std::min(process.end, process.next);
+    CallPoint &point = points[p];
+    point.rest = process.end - std::min(process.begin, process.end);
+    for (uint32_t q = 0; q < process.completed.size(); ++q) {
+      const std::vector<plan::Time> &times = process.completed[q];
+      const auto after = std::upper_bound(times.begin(), times.end(), process.end - horizon);
+      if (after != times.begin() && process.end - after[-1] < point.rest)
+        point = {q, after - times.begin(), process.end - after[-1]};
     }
   }
   return points;

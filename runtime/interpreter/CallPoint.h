@@ -16,8 +16,8 @@ struct CallPoint {
   bool atOnce() const { return count == 0; }
 };
 
-/// Of each rank: the last instruction of a device queue that has ended a horizon before the rank's step does, where the
-/// step runs alone and links are as in the plan. The plan is proved.
+/// Of each place (rank * shards + shard): the last instruction of a device queue that has ended a horizon before the
+/// rank's step does, where the step runs alone and links are as in the plan. The plan is proved.
 std::vector<CallPoint> callPoints(const plan::Variant &variant, plan::Time horizon);
 /// With the horizon of such a step.
 inline std::vector<CallPoint> callPoints(const plan::Variant &variant) {

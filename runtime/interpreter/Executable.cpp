@@ -28,6 +28,8 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     return status;
   std::shared_ptr<Executable> made(new Executable(std::move(owner), program));
   made->callPoint = call;
+  if (variant && !variant->own.empty())
+    made->sharded = variant;
   if (call.queue < queueOf.size())
     made->callPoint.queue = queueOf[call.queue];
   Stream &stream = made->stream;
@@ -190,6 +192,15 @@ Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *
   auto slots = [&](const Stream::Item &item, Payload of, Direction direction) {
     return slotsIn(tables, item, of, direction);
   };
+  // What crosses ranks is of the part of a pass that has the stage's first or last layer.
+  std::map<int32_t, int32_t> layers; // of each stage, where passes come in parts
+  for (const plan::Operation &op : program.operations)
+    if (plan::isCompute(op.kind) && op.layers > 0)
+      layers[op.stage] = std::max(layers[op.stage], op.firstLayer + op.layers);
+  const auto begins = [](const plan::Operation &op) { return op.firstLayer == 0; };
+  const auto ends = [&](const plan::Operation &op) {
+    return op.layers == 0 || op.firstLayer + op.layers == layers.at(op.stage);
+  };
   for (Stream::Item &item : stream.items) {
     const plan::Operation &op = *item.operation;
     if (plan::isTransfer(op.kind)) {
@@ -197,8 +208,11 @@ Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *
       if (op.kind == Kind::Send)
         item.in = slotsIn(landings, item, op.of, Direction::Send);
     } else if (const Payload of = plan::rowOf(op.kind).gives; of != Payload::None) {
-      item.in = slots(item, of, Direction::Recv);
-      item.out = slots(item, of, Direction::Send);
+      const bool forward = of == Payload::Forward; // from the first layer of the stage to the last; else back
+      if (forward ? begins(op) : ends(op))
+        item.in = slots(item, of, Direction::Recv);
+      if (forward ? ends(op) : begins(op))
+        item.out = slots(item, of, Direction::Send);
     }
   }
   return {};

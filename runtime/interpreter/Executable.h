@@ -18,7 +18,8 @@ class Executable {
 public:
   /// `program` (loaded and proved) lives as long as `owner` does, which is kept; `call` is its call point. Refused
   /// (Code::Check) if the program needs queues or memory that are not there. `variant`, whose program it is, has the
-  /// rings of the peers: only needed where the memory in which sends land is reached from here.
+  /// rings of the peers and what is the own of shards: only needed where the memory in which sends land is reached from
+  /// here, and where there are shards.
   static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
                      const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result,
                      const plan::Variant *variant = nullptr);
@@ -28,6 +29,8 @@ public:
   const std::vector<Stream> &byQueue() const { return streams; }
   /// Its queue is the layout's.
   const CallPoint &call() const { return callPoint; }
+  /// Whose program it is, where ranks have shards; else null.
+  const plan::Variant *variant() const { return sharded; }
 
 private:
   Executable(std::shared_ptr<const void> owner, const plan::Program &program)
@@ -39,6 +42,7 @@ private:
   std::shared_ptr<const void> owner;
   const plan::Program &program;
   CallPoint callPoint;
+  const plan::Variant *sharded = nullptr;
   std::deque<plan::Operation> timeless; // of passes whose time their pair's header has
   Stream stream;
   std::vector<Stream> streams;

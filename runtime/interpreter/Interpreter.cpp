@@ -21,8 +21,8 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
       fence(program);
     epoch = turn->epoch;
     // What is issued and not yet complete refers to the program: the round keeps it.
-    auto round = std::make_shared<const Round>(
-        Round{turn->program, &program.whole(), &program.byQueue(), step, epoch, starts, previous, fenced});
+    auto round = std::make_shared<const Round>(Round{turn->program, &program.whole(), &program.byQueue(), step, epoch,
+                                                     starts, previous, fenced, program.variant()});
     if (!device.run(round))
       issue(*round, program.call());
     issued[size_t(step) % issued.size()] = round;
@@ -77,6 +77,8 @@ void Interpreter::issue(const Round &round, const CallPoint &call) {
     const Kind kind = item.operation->kind;
     if (plan::isOfStage(kind))
       stage->issue(item.queue, label, {walk.in(), walk.out()});
+    else if (plan::isOfLayers(*item.operation))
+      transport.exchange(item.queue, label, *stage);
     else if (plan::isCollective(kind))
       transport.allReduce(item.queue, label, *stage);
     else if (kind == Kind::Send)

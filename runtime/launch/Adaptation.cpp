@@ -156,7 +156,7 @@ void Adaptation::decide(std::function<void()> done) {
   then = std::move(done);
   if (thinking) // too late the last time, and still at it
     return release();
-  answered.assign(size_t(plan->ranks()), false);
+  answered.assign(size_t(plan->world()), false);
   broadcast({{"type", "measure"}, {"round", ++round}});
   // Most of the time in which the permit must be there.
   timer.expires_after(std::chrono::nanoseconds(horizon() / 1000 * 3 / 4));
@@ -175,11 +175,11 @@ void Adaptation::release() {
 
 void Adaptation::measured(int32_t rank, const Message &message) {
   for (const adapt::Sample &each : unpackSamples(message.at("samples").get<std::vector<int64_t>>()))
-    if (adapt::isPossible(each, plan->ranks()))
+    if (adapt::isPossible(each, plan->ranks(), plan->shards()))
       collected.add(each);
     else if (!std::exchange(doubted, true))
-      spdlog::warn("rank {} says it has measured what cannot be, from rank {} to {}: such measurements are left out",
-                   rank, each.from, each.to);
+      spdlog::warn("{} says it has measured what cannot be, from rank {} to {}: such measurements are left out",
+                   plan::processName(rank, plan::gridOf(*plan)), each.from, each.to);
   const auto steps = message.at("steps").get<std::vector<int64_t>>();
   for (size_t i = 0; i + 2 <= steps.size(); i += 2)
     ends[steps[i]][rank] = steps[i + 1];
@@ -196,7 +196,7 @@ void Adaptation::measured(int32_t rank, const Message &message) {
 void Adaptation::lookBack(adapt::StepReport &report) {
   for (auto step = ends.rbegin(); step != ends.rend() && step->first > lookedBack; ++step) {
     const auto before = ends.find(step->first - 1);
-    if (step->second.size() != size_t(plan->ranks()) || before == ends.end() ||
+    if (step->second.size() != size_t(plan->world()) || before == ends.end() ||
         before->second.size() != step->second.size())
       continue;
     for (const auto &[rank, end] : step->second)

@@ -1,10 +1,14 @@
-// The files of a checkpoint: manifest.json, and step-<step>-rank-<rank>.state for each rank, or
+// The files of a checkpoint: manifest.json, and step-<step>-rank-<rank>.state for each rank (with replicas
+// step-<step>-rank-<rank>-replica-<replica>.state, with shards -shard-<shard>.state), or
 // step-<step>-layer-<layer>.state for each layer. A state has .partial behind its name until it is durable.
 #include "runtime/launch/Checkpoint.h"
 
 #include "runtime/plan/Layers.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Write.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -13,9 +17,11 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <map>
 #include <sodium.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace pipec::runtime {
@@ -28,7 +34,10 @@ constexpr int kOfRanks = 1, kOfLayers = 2; // formats of a manifest
 constexpr size_t kHashBytes = 16;
 
 std::string stateName(const StateOf &of) {
-  return fmt::format("step-{}-{}-{}.state", of.step, of.whose == StateOf::Whose::Rank ? "rank" : "layer", of.number);
+  std::string whose =
+      of.whose == StateOf::Whose::Layer ? fmt::format("layer {}", of.number) : plan::processName(of.number, of.grid);
+  std::replace(whose.begin(), whose.end(), ' ', '-');
+  return fmt::format("step-{}-{}.state", of.step, whose);
 }
 
 /// The step in the name of a state's file; for any other name the largest number.
@@ -170,6 +179,12 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
                               {"step", manifest.step}};
   if (!manifest.ofLayers())
     json["stages"] = manifest.stages;
+  if (manifest.replicas != 1)
+    json["replicas"] = manifest.replicas;
+  if (manifest.shards != 1) {
+    json["shards"] = manifest.shards;
+    json["owned"] = nlohmann::json(manifest.owned);
+  }
   json["files"] = nlohmann::ordered_json::array();
   for (const StateFile &file : manifest.files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
@@ -183,8 +198,34 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
   return {};
 }
 
+namespace {
+
+/// How many units a split has in each layer of a stage.
+using Splits = std::map<std::tuple<int32_t, int32_t, std::string>, int64_t>;
+void add(Splits &splits, int32_t stage, int32_t first, int32_t count, const std::string &split, int64_t units) {
+  for (int32_t layer = first; layer < first + std::min<int64_t>(count, limits::kLayers); ++layer)
+    splits[{stage, layer, split}] = units;
+}
+
+/// Whether shards of the plan can have the units that those of a manifest had.
+bool splitsAlike(const Manifest &manifest, const plan::Plan &plan) {
+  Splits there, here;
+  for (const std::vector<OwnedUnits> &process : manifest.owned)
+    for (const OwnedUnits &each : process)
+      add(there, each.stage, each.first_layer, each.layers, each.split, each.units);
+  for (const plan::Portion &each : plan.variants.front().portions)
+    add(here, each.stage, each.firstLayer, each.layers, each.split, each.units);
+  return there == here;
+}
+
+} // namespace
+
 /// Whether the layers that a manifest names are the plan's.
 static Status ofModel(const std::string &path, const Manifest &manifest, const plan::Plan &plan) {
+  if (plan.degree() > 1)
+    return Status::input(path + ": is of layers, of which the plan has replicas: it resumes from states of processes");
+  if (plan.shards() > 1)
+    return Status::input(path + ": is of layers, of which shards have parts: it resumes from states of processes");
   const auto layers = size_t(plan::layersOf(plan.variants.front()));
   if (layers == manifest.files.size())
     return {};
@@ -211,22 +252,36 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
     manifest.stages.clear();
     if (format == kOfRanks)
       manifest.stages = json.at("stages").get<std::vector<std::vector<int32_t>>>();
+    manifest.replicas = json.value("replicas", 1);
+    manifest.shards = json.value("shards", 1);
+    manifest.owned = json.value("owned", std::vector<std::vector<OwnedUnits>>());
     manifest.files = json.at("files").get<std::vector<StateFile>>();
   } catch (const nlohmann::json::exception &) {
     return torn();
   }
-  if (manifest.step < 0 || (!manifest.ofLayers() && manifest.files.size() != manifest.stages.size()))
+  if (manifest.step < 0 || manifest.replicas < 1 || manifest.shards < 1 ||
+      (!manifest.ofLayers() &&
+       manifest.files.size() != manifest.stages.size() * size_t(manifest.replicas) * size_t(manifest.shards)) ||
+      (manifest.shards > 1 && manifest.owned.size() != manifest.files.size()))
     return torn();
   for (const StateFile &state : manifest.files)
     if (fs::path(state.name).filename() != state.name)
       return torn(); // a name must not lead out of the folder
   if (manifest.ofLayers())
     return ofModel(path, manifest, plan);
+  if (manifest.replicas != plan.degree())
+    return Status::input(fmt::format("{}: is of {} replica{} of each rank, the plan has {}", path, manifest.replicas,
+                                     manifest.replicas == 1 ? "" : "s", plan.degree()));
+  if (manifest.shards != plan.shards())
+    return Status::input(fmt::format("{}: is of {} shard{} of each rank, the plan has {}", path, manifest.shards,
+                                     manifest.shards == 1 ? "" : "s", plan.shards()));
   if (manifest.stages.size() != size_t(plan.ranks()))
     return Status::input(
         fmt::format("{}: is of {} ranks, the plan has {}", path, manifest.stages.size(), plan.ranks()));
   if (manifest.stages != stagesOf(plan))
     return Status::input(path + ": places stages on ranks in another way than the plan");
+  if (!splitsAlike(manifest, plan))
+    return Status::input(path + ": splits the layers of its stages in another way than the plan");
   return {};
 }
 

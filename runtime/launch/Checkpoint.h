@@ -4,6 +4,7 @@
 // has its last checkpoint.
 #pragma once
 
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
@@ -15,10 +16,11 @@ namespace pipec::runtime {
 
 /// What a state is of.
 struct StateOf {
-  enum class Whose { Rank, Layer };
+  enum class Whose { Process, Layer };
   int64_t step = 0;
-  Whose whose = Whose::Rank;
-  int32_t number = 0; // of the rank or the layer
+  Whose whose = Whose::Process;
+  int32_t number = 0;   // world rank of the process, or the layer
+  plan::Grid grid = {}; // of the process's plan
 };
 
 /// A state that was saved.
@@ -29,14 +31,26 @@ struct StateFile {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StateFile, name, bytes, hash)
 
+/// Whose units' weights and optimizer state a shard's state has.
+struct OwnedUnits {
+  int32_t stage = 0, first_layer = 0, layers = 0;
+  std::string split;
+  int64_t units = 0;                              // of the split
+  std::vector<std::pair<int64_t, int64_t>> owned; // first and count
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OwnedUnits, stage, first_layer, layers, split, units, owned)
+
 struct Manifest {
-  int64_t step = 0;                         // how many steps are done
-  std::vector<std::vector<int32_t>> stages; // by rank; empty: the files are of layers
-  std::vector<StateFile> files;             // by rank, or by layer
+  int64_t step = 0;                                // how many steps are done
+  std::vector<std::vector<int32_t>> stages;        // by rank; empty: the files are of layers
+  std::vector<StateFile> files;                    // by world rank, or by layer
+  int32_t replicas = 1;                            // of each rank
+  int32_t shards = 1;                              // likewise
+  std::vector<std::vector<OwnedUnits>> owned = {}; // by world rank, where ranks have shards
 
   bool ofLayers() const { return stages.empty(); }
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, step, stages, files)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, step, stages, files, replicas, shards, owned)
 
 /// Where a stage writes a state. The path is provisional until finishState().
 std::string statePath(const std::string &folder, const StateOf &of);
@@ -70,8 +84,9 @@ private:
 /// Replaces the folder's manifest, then removes the files of earlier steps. Code::Run if it cannot be written.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
-/// Code::Input if there is no manifest, if it is damaged, or if it is of other ranks or stages than `plan` or, where it
-/// is of layers, of another model than `plan` says.
+/// Code::Input if there is no manifest, if it is damaged, or if it is of other ranks, stages, replicas, shards or
+/// splits than `plan` or, where it is of layers, of another model than `plan` says or for replicas, whose states it has
+/// not.
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest);
 
 /// Whether the folder has a manifest at all.

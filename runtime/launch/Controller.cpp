@@ -19,11 +19,20 @@ constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
-/// What a cause says behind "rank 3: "; all of it, without a rank, where it does not begin so.
+/// Whether it is "3", "3 replica 1" or "3 shard 1".
+bool namesProcess(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  for (const std::string_view which : {" replica ", " shard "})
+    if (const size_t end = text.find(which); end != text.npos)
+      return end > 0 && namesProcess(text.substr(0, end)) && namesProcess(text.substr(end + which.size()));
+  return !text.empty() && text.find_first_not_of(kDigits) == text.npos;
+}
+
+/// What a cause says behind "rank 3: " or "rank 3 replica 1: "; all of it, without a rank, where it does not begin so.
 std::string_view behindRank(std::string_view cause, std::string_view &rank) {
   const size_t end = cause.find(": ");
   rank = cause.rfind("rank ", 0) == 0 && end != std::string_view::npos ? cause.substr(5, end - 5) : "";
-  return rank.empty() || rank.find_first_not_of("0123456789") != std::string_view::npos ? cause : cause.substr(end + 2);
+  return namesProcess(rank) ? cause.substr(end + 2) : cause;
 }
 
 /// A line each, none twice: not what several ranks say in the same words, nor what a rank was told of another's cause.
@@ -53,7 +62,7 @@ std::string linesOf(const std::vector<std::string> &causes) {
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     : io(io), setup(given), owner(std::move(owner)),
       conductor({given.resume ? given.resume->step : 0, given.options.steps, 1, given.swapEvery}),
-      members(size_t(given.plan->ranks())), timer(io), graceTimer(io) {
+      members(size_t(given.plan->world())), timer(io), graceTimer(io) {
   run.first = run.reached = setup.resume ? setup.resume->step : 0;
   run.ranks.resize(members.size());
   Swaps::Links links;
@@ -288,6 +297,8 @@ void Controller::saved(int32_t rank, const Message &message) {
   Saved &ofStep = states[step];
   for (auto &[number, file] : message.at("states").get<std::vector<std::pair<int32_t, StateFile>>>())
     ofStep.files[number] = std::move(file);
+  if (message.contains("owned"))
+    ofStep.owned[rank] = message.at("owned").get<std::vector<OwnedUnits>>();
   std::vector<trace::Event> &events = ofStep.ranks[rank];
   if (message.contains("events"))
     events = unpackEvents(message.at("events").get<std::vector<int64_t>>(), rank);
@@ -300,7 +311,13 @@ void Controller::saved(int32_t rank, const Message &message) {
   }
   if (ofStep.ranks.size() < members.size())
     return;
-  Manifest manifest{step, ofLayers ? std::vector<std::vector<int32_t>>() : stagesOf(*setup.plan), {}};
+  Manifest manifest{step,
+                    ofLayers ? std::vector<std::vector<int32_t>>() : stagesOf(*setup.plan),
+                    {},
+                    setup.plan->degree(),
+                    setup.plan->shards()};
+  for (const auto &[of, units] : ofStep.owned)
+    manifest.owned.push_back(units);
   for (const auto &[of, file] : ofStep.files)
     manifest.files.push_back(file);
   Status status = writeManifest(setup.options.checkpoint, manifest);
@@ -381,12 +398,19 @@ Message Controller::status() const {
   Message variants = Message::array();
   for (size_t v = 0; v < setup.plan->variants.size(); ++v)
     variants.push_back(setup.plan->variants[v].name);
-  return {{"ranks", members.size()},      {"step", run.reached},
-          {"steps", conductor.end()},     {"epoch", current.epoch},
-          {"epoch_from", current.from},   {"running", swapper->nameOf(current.program)},
-          {"variants", variants},         {"swaps", conductor.epochs().size() - 1},
-          {"checkpoint", run.checkpoint}, {"cut", swapper->cut()},
-          {"keeps_cut", keepsCut()},      {"adapt", adapting ? Message(adapting->status()) : Message()}};
+  return {{"ranks", setup.plan->ranks()},
+          {"processes", members.size()},
+          {"step", run.reached},
+          {"steps", conductor.end()},
+          {"epoch", current.epoch},
+          {"epoch_from", current.from},
+          {"running", swapper->nameOf(current.program)},
+          {"variants", variants},
+          {"swaps", conductor.epochs().size() - 1},
+          {"checkpoint", run.checkpoint},
+          {"cut", swapper->cut()},
+          {"keeps_cut", keepsCut()},
+          {"adapt", adapting ? Message(adapting->status()) : Message()}};
 }
 
 } // namespace pipec::runtime

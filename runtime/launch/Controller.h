@@ -131,6 +131,7 @@ private:
   struct Saved {
     std::map<int32_t, StateFile> files;                 // by rank or layer
     std::map<int32_t, std::vector<trace::Event>> ranks; // that have saved, and their events up to it
+    std::map<int32_t, std::vector<OwnedUnits>> owned;   // likewise, where ranks have shards
   };
   std::map<int64_t, Saved> states;                   // by step
   std::vector<std::function<void(Status)>> stoppers; // to call once the run has ended

@@ -3,8 +3,10 @@
 #include "runtime/backend/Backend.h"
 #include "runtime/device/Clock.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 
 namespace pipec::runtime {
 
@@ -20,12 +22,22 @@ Status listenAt(const WorkerSetup &setup, tcp::acceptor &acceptor) {
     acceptor.bind(endpoint, error);
   if (!error)
     acceptor.listen(asio::socket_base::max_listen_connections, error);
-  return error ? Status::run(fmt::format("rank {}: cannot listen on {}: {}", setup.identity.rank,
+  return error ? Status::run(fmt::format("{}: cannot listen on {}: {}", setup.identity.name(),
                                          setup.listenOn.to_string(), error.message()))
                : Status{};
 }
 
-/// The ranks that this one exchanges data with, and where they listen.
+/// Those beside `self` in the ring of a collective.
+template <typename Add> void addNeighbours(const std::vector<int32_t> &members, int32_t self, Add add) {
+  const auto at = std::lower_bound(members.begin(), members.end(), self);
+  if (at == members.end() || *at != self || members.size() == 1)
+    return;
+  const size_t own = size_t(at - members.begin()), count = members.size();
+  add(members[(own + 1) % count]);
+  add(members[(own + count - 1) % count]);
+}
+
+/// The processes that this one exchanges data with, and where they listen.
 std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces, const Message &table) {
   std::map<int32_t, tcp::endpoint> peers;
   auto add = [&](int32_t rank) {
@@ -34,15 +46,21 @@ std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces,
   };
   if (!needsSockets(setup.options))
     return peers;
-  int32_t self = setup.identity.rank, ranks = setup.plan->ranks();
+  const int32_t self = setup.identity.rank, world = setup.identity.world;
+  const plan::Place place = plan::placeOf(self, *setup.plan);
   for (const plan::Variant &variant : setup.plan->variants)
-    for (const plan::Operation &op : variant.programs[size_t(self)].operations)
-      if (op.peer != -1) // of a transfer, or of an all-reduce of two ranks
-        add(op.peer);
-  if (reduces && ranks > 1) { // the neighbours in the ring of an all-reduce of all ranks
-    add((self + 1) % ranks);
-    add((self + ranks - 1) % ranks);
-  }
+    for (const plan::Operation &op : variant.programs[size_t(place.rank)].operations)
+      if (plan::isTransfer(op.kind))
+        add(place.worldOf(op.peer));
+  std::vector<int32_t> all(static_cast<size_t>(world));
+  std::iota(all.begin(), all.end(), 0);
+  if (reduces)
+    addNeighbours(all, self, add);
+  for (const plan::Group &group : setup.plan->groups)
+    addNeighbours(group.members, self, add);
+  for (int32_t shard = 0; shard < place.shards; ++shard) // each with each
+    if (shard != place.shard)
+      add(self - place.shard + shard);
   return peers;
 }
 

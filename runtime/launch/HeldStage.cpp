@@ -15,7 +15,7 @@ Status HeldStage::make(std::shared_ptr<const plan::Plan> next) {
 std::vector<int32_t> HeldStage::ownLayers(bool ofAllCopies) const {
   const plan::Variant &variant = plan->variants.front();
   std::vector<int32_t> own;
-  for (const int32_t stage : variant.programs[size_t(rank)].stages) {
+  for (const int32_t stage : variant.programs[size_t(place.rank)].stages) {
     const plan::Layers all = plan::layersOf(variant, stage);
     for (int32_t i = 0; i < all.count && (ofAllCopies || stage < variant.stagesOfCopy()); ++i)
       own.push_back(all.first + i);
@@ -27,7 +27,7 @@ Status HeldStage::saveOne(const StateOf &of, Saved &saved) const {
   const std::string path = statePath(folder, of);
   StateFile file;
   Status status =
-      of.whose == StateOf::Whose::Rank ? held->save(path, of.step) : held->saveLayer(of.number, path, of.step);
+      of.whose == StateOf::Whose::Process ? held->save(path, of.step) : held->saveLayer(of.number, path, of.step);
   if (status.ok())
     status = finishState(folder, of, file);
   if (status.ok())
@@ -39,14 +39,56 @@ Status HeldStage::saveOne(const StateOf &of, Saved &saved) const {
 
 Status HeldStage::save(int64_t step, Saved &saved) const {
   if (!layers)
-    return saveOne({step, StateOf::Whose::Rank, rank}, saved);
+    return saveOne({step, StateOf::Whose::Process, place.world(), place.grid()}, saved);
   for (const int32_t layer : ownLayers(false))
     if (Status status = saveOne({step, StateOf::Whose::Layer, layer}, saved); !status.ok())
       return status;
   return {};
 }
 
+/// Of all shards of the rank: what each had it also worked, as far as anybody has to know.
+Portions HeldStage::portionsOf(const Manifest &checkpoint) const {
+  Portions portions{{}, plan->variants.front().balance};
+  const int32_t first = place.world() - place.shard;
+  for (int32_t shard = 0; shard < place.shards; ++shard)
+    for (const OwnedUnits &each : checkpoint.owned.at(size_t(first + shard))) {
+      plan::Portion &portion = portions.all.emplace_back();
+      portion.stage = each.stage;
+      portion.shard = shard;
+      portion.firstLayer = each.first_layer;
+      portion.layers = each.layers;
+      portion.split = each.split;
+      portion.units = each.units;
+      for (const auto &[from, count] : each.owned)
+        portion.owned.push_back({from, count});
+      portion.worked = portion.owned;
+      portion.kept = plan::unitsIn(portion.worked);
+    }
+  return portions;
+}
+
+Status HeldStage::share(std::shared_ptr<const plan::Variant> variant, int64_t step) {
+  shared = std::move(variant);
+  return held->share(runtime::portionsOf(*shared, place.rank), step);
+}
+
+std::vector<OwnedUnits> HeldStage::owned() const {
+  std::vector<OwnedUnits> all;
+  if (shared)
+    for (const plan::Portion &each : runtime::portionsOf(*shared, place.rank).all)
+      if (each.shard == place.shard) {
+        OwnedUnits &own =
+            all.emplace_back(OwnedUnits{each.stage, each.firstLayer, each.layers, each.split, each.units, {}});
+        for (const plan::Range &range : each.owned)
+          own.owned.emplace_back(range.first, range.count);
+      }
+  return all;
+}
+
 Status HeldStage::load(const Manifest &checkpoint) const {
+  if (place.shards > 1)
+    if (Status status = held->share(portionsOf(checkpoint), checkpoint.step); !status.ok())
+      return status;
   const auto loadOne = [&](int32_t number) {
     const StateFile &file = checkpoint.files.at(size_t(number));
     const std::string path = folder + "/" + file.name;
@@ -57,7 +99,7 @@ Status HeldStage::load(const Manifest &checkpoint) const {
     return status;
   };
   if (!checkpoint.ofLayers())
-    return loadOne(rank);
+    return loadOne(place.world());
   for (const int32_t layer : ownLayers(true))
     if (Status status = loadOne(layer); !status.ok())
       return status;

@@ -16,8 +16,8 @@ namespace pipec::runtime {
 class HeldStage {
 public:
   /// The backend outlives it. `folder`: of checkpoints.
-  HeldStage(Backend &backend, int32_t rank, std::string folder)
-      : backend(backend), rank(rank), folder(std::move(folder)) {}
+  HeldStage(Backend &backend, const plan::Place &place, std::string folder)
+      : backend(backend), place(place), folder(std::move(folder)) {}
 
   /// Makes the stage, in place of the one that is there.
   Status make(std::shared_ptr<const plan::Plan> plan);
@@ -29,21 +29,29 @@ public:
   void saveByLayers() { layers = true; }
   bool savesByLayers() const { return layers; }
 
-  using Saved = std::vector<std::pair<int32_t, StateFile>>; // with its rank's or layer's number
+  using Saved = std::vector<std::pair<int32_t, StateFile>>; // with its process's or layer's number
   /// Saves the state after `step` steps; of a layer that two copies of a stage hold the first one does. What could not
   /// be saved leaves no file.
   Status save(int64_t step, Saved &saved) const;
-  /// Loads what this process needs of a checkpoint.
+  /// Loads what this process needs of a checkpoint. Where ranks have shards all of one do that at once, and are told
+  /// before what they had then.
   Status load(const Manifest &checkpoint) const;
+
+  /// Where ranks have shards: from `step` on they have what a variant says. All of a rank at once.
+  Status share(std::shared_ptr<const plan::Variant> variant, int64_t step);
+  /// What this process has.
+  std::vector<OwnedUnits> owned() const;
 
 private:
   std::vector<int32_t> ownLayers(bool ofAllCopies) const;
   Status saveOne(const StateOf &of, Saved &saved) const;
+  Portions portionsOf(const Manifest &checkpoint) const;
 
   Backend &backend;
-  const int32_t rank;
+  const plan::Place place;
   const std::string folder;
-  std::shared_ptr<const plan::Plan> plan; // outlives `held`
+  std::shared_ptr<const plan::Plan> plan;      // outlives `held`
+  std::shared_ptr<const plan::Variant> shared; // whose portions it has; null: none were told
   std::unique_ptr<Stage> held;
   bool layers = false;
 };

@@ -48,6 +48,7 @@ private:
 Status identityOf(const JoinedSetup &setup, Identity &identity) {
   identity.rank = setup.environment.rank;
   identity.world = setup.environment.world;
+  identity.grid = plan::gridOf(*setup.plan);
   identity.plan = setup.planHash;
   identity.steps = setup.options.steps;
   const std::string &job = setup.environment.job;
@@ -118,7 +119,7 @@ public:
       : setup(setup), identity(identity),
         controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume, setup.adapt},
                    {[this] { spdlog::info("all {} ranks have met", members.size()); }, setup.progressed,
-                    [this](int32_t rank) { end(rank); }, [](int32_t rank) { return fmt::format("rank {}", rank); }}),
+                    [this](int32_t rank) { end(rank); }, [this](int32_t rank) { return this->identity.nameOf(rank); }}),
         members(size_t(identity.world)) {}
 
   Status open() {
@@ -160,7 +161,8 @@ private:
     prepareSocket(socket);
     auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
     if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
-      controller.fail(fmt::format("rank {} came twice; each process needs a rank of its own", greeting.peer), true);
+      controller.fail(
+          fmt::format("{} came twice; each process needs a rank of its own", identity.nameOf(greeting.peer)), true);
     if (!controller.failing())
       return join(greeting.peer, channel);
     channel->start([](const Message &) {}, [](const std::string &) {});
@@ -170,7 +172,7 @@ private:
   void closed(int32_t rank, const std::string &why) {
     std::string cause;
     if (!controller.mayEnd(rank) && !ended)
-      cause = fmt::format("lost rank {}: {}", rank, why.empty() ? "it closed the connection" : why);
+      cause = fmt::format("lost {}: {}", identity.nameOf(rank), why.empty() ? "it closed the connection" : why);
     controller.gone(rank, cause);
     if (!controller.allGone())
       return;
@@ -247,8 +249,8 @@ private:
       asio::steady_timer pause(io, kRedial);
       co_await pause.async_wait(kAwait);
     }
-    status = Status::run(fmt::format("rank {}: did not reach rank 0 at {}, ports {} to {}, within {:g} s: {}",
-                                     self.rank, environment.host, environment.port, environment.port + kPorts - 1,
+    status = Status::run(fmt::format("{}: did not reach rank 0 at {}, ports {} to {}, within {:g} s: {}", self.name(),
+                                     environment.host, environment.port, environment.port + kPorts - 1,
                                      double(deadline) / 1e12, last));
   }
 
@@ -273,7 +275,7 @@ private:
       co_return false;
     if (!greeting.stranger && greeting.status.ok() && greeting.peer != 0)
       greeting.status =
-          Status::run(fmt::format("rank {}: reached rank {} where rank 0 was expected", self.rank, greeting.peer));
+          Status::run(fmt::format("{}: reached {} where rank 0 was expected", self.name(), self.nameOf(greeting.peer)));
     status = greeting.stranger ? Status{} : greeting.status;
     session = std::move(greeting.session);
     if (!greeting.stranger)

@@ -45,7 +45,7 @@ void killAll(const std::vector<Process> &processes) {
     WorkerSetup worker{setup.plan, identity, setup.options, asio::ip::address_v4::loopback(), false};
     code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control)).code);
   } catch (const std::exception &error) {
-    spdlog::error("rank {}: {}", identity.rank, error.what());
+    spdlog::error("{}: {}", identity.name(), error.what());
   }
   std::cout.flush();
   std::fflush(stdout); // _exit does not flush what a stage library has printed
@@ -58,7 +58,7 @@ Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> 
   for (identity.rank = 0; identity.rank < identity.world; ++identity.rank) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-      return Status::run(fmt::format("cannot start rank {}: {}", identity.rank, std::strerror(errno)));
+      return Status::run(fmt::format("cannot start {}: {}", identity.name(), std::strerror(errno)));
     pid_t pid = ::fork();
     if (pid == 0) {
       setpgid(0, 0); // Ctrl-C in a terminal then signals the launcher alone, which ends all
@@ -77,12 +77,12 @@ Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> 
     ::close(pair[1]);
     if (pid < 0) {
       ::close(pair[0]);
-      return Status::run(fmt::format("cannot start rank {}: {}", identity.rank, std::strerror(error)));
+      return Status::run(fmt::format("cannot start {}: {}", identity.name(), std::strerror(error)));
     }
     Process &process = processes.emplace_back();
     process.pid = pid;
     process.channel = pair[0];
-    spdlog::info("rank {} has pid {}", identity.rank, pid);
+    spdlog::info("{} has pid {}", identity.name(), pid);
   }
   return {};
 }
@@ -99,9 +99,12 @@ private:
   void reap();
   void conclude(size_t rank);
   void end(size_t rank);
-  std::string title(size_t rank) const { return fmt::format("rank {} (pid {})", rank, processes[rank].pid); }
+  std::string title(size_t rank) const {
+    return fmt::format("{} (pid {})", plan::processName(int32_t(rank), grid), processes[rank].pid);
+  }
 
   LocalResult &result;
+  const plan::Grid grid;
   std::vector<Process> processes;
   asio::io_context io;
   asio::signal_set signals;
@@ -112,7 +115,8 @@ private:
 
 Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
                    const std::function<void(const LocalResult &)> &started, LocalResult &result)
-    : result(result), processes(std::move(forked)), signals(io, SIGINT, SIGTERM, SIGCHLD),
+    : result(result), grid(plan::gridOf(*setup.plan)), processes(std::move(forked)),
+      signals(io, SIGINT, SIGTERM, SIGCHLD),
       controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume, setup.adapt},
                  {[this, &started] {
                     spdlog::info("all {} ranks have met", processes.size());
@@ -248,7 +252,8 @@ Status runLocal(const LocalSetup &given, const std::function<void(const LocalRes
     return Status::run("libsodium cannot be initialized");
   LocalSetup setup = given;
   Identity identity;
-  identity.world = setup.plan->ranks();
+  identity.world = setup.plan->world();
+  identity.grid = plan::gridOf(*setup.plan);
   identity.plan = setup.planHash;
   identity.steps = setup.options.steps;
   result = LocalResult{};

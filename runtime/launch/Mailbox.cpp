@@ -4,7 +4,7 @@
 
 namespace pipec::runtime {
 
-Mailbox::Mailbox(int32_t rank, Failure &failure) : rank(rank), failure(failure) {
+Mailbox::Mailbox(std::string process, Failure &failure) : process(std::move(process)), failure(failure) {
   failure.listen([this] {
     std::lock_guard lock(mutex);
     arrived.notify_all();
@@ -28,7 +28,7 @@ std::optional<Message> Mailbox::expect(const std::string &type) {
   if (message.value("type", "") == type)
     return message;
   failure.raise(Status::run(
-      fmt::format("rank {}: the controller said {} where {} was due", rank, message.value("type", "nothing"), type)));
+      fmt::format("{}: the controller said {} where {} was due", process, message.value("type", "nothing"), type)));
   return std::nullopt;
 }
 

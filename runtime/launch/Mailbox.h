@@ -14,7 +14,7 @@ namespace pipec::runtime {
 class Mailbox {
 public:
   /// Once `failure` is raised, all waits end. It outlives the mailbox.
-  Mailbox(int32_t rank, Failure &failure);
+  Mailbox(std::string process, Failure &failure);
 
   /// From any thread.
   void put(Message message);
@@ -23,7 +23,7 @@ public:
   std::optional<Message> expect(const std::string &type);
 
 private:
-  const int32_t rank;
+  const std::string process;
   Failure &failure;
   std::mutex mutex; // over `messages`
   std::condition_variable arrived;

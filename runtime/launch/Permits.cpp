@@ -6,8 +6,9 @@
 
 namespace pipec::runtime {
 
-Permits::Permits(int32_t rank, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks)
-    : rank(rank), first(first), every(every), deadline(deadline), failure(failure), hooks(std::move(hooks)) {
+Permits::Permits(std::string process, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks)
+    : process(std::move(process)), first(first), every(every), deadline(deadline), failure(failure),
+      hooks(std::move(hooks)) {
   failure.listen([this] {
     std::lock_guard lock(mutex);
     changed.notify_all();
@@ -29,7 +30,7 @@ std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
     changed.wait(lock, isKnown);
   } else if (!changed.wait_for(lock, std::chrono::nanoseconds(deadline / 1000), isKnown)) {
     lock.unlock();
-    failure.raise(Status::run(fmt::format("rank {}: no permit for step {} came from the controller within {:g} s", rank,
+    failure.raise(Status::run(fmt::format("{}: no permit for step {} came from the controller within {:g} s", process,
                                           step, double(deadline) / 1e12)));
     return std::nullopt;
   }
@@ -39,8 +40,8 @@ std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
   while (granted.front().until <= step)
     granted.pop_front();
   recut = std::exchange(granted.front().recut, nullptr);
-  const bool rests = recut || (every > 0 && step > first && step % every == 0);
-  return Turn{granted.front().program, granted.front().epoch, rests};
+  shares = std::exchange(granted.front().shares, nullptr);
+  return Turn{granted.front().program, granted.front().epoch, recut || shares || saves(step)};
 }
 
 } // namespace pipec::runtime

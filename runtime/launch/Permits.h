@@ -22,6 +22,8 @@ struct Permit {
   std::shared_ptr<const Executable> program;
   bool last = false;                            // the run ends at `until`
   std::shared_ptr<const plan::Plan> recut = {}; // its steps need stages of this plan's cut; null: those that are there
+  std::shared_ptr<const plan::Variant> shares =
+      {}; // the shards of a rank begin this variant together; null: they need not
 };
 
 class Permits final : public Pilot {
@@ -32,11 +34,14 @@ public:
     std::function<bool(int64_t step)> atRest;    // as Pilot::atRest: to save
     /// Likewise: to save, and to make stages of another cut.
     std::function<bool(int64_t step, const std::shared_ptr<const plan::Plan> &plan)> recut = {};
+    /// Likewise: where the shards of a rank begin another variant.
+    std::function<bool(int64_t step, const std::shared_ptr<const plan::Variant> &variant)> share = {};
   };
   /// `first`: the run's first step. A wait longer than `deadline` picoseconds (0: none) raises `failure`; once that is
   /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never), and before the
-  /// first that needs another cut. The hooks are called on the interpreter's thread.
-  Permits(int32_t rank, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks);
+  /// first that needs another cut or, with shards, is of another variant. The hooks are called on the interpreter's
+  /// thread.
+  Permits(std::string process, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks);
 
   /// From any thread.
   void grant(Permit permit);
@@ -45,7 +50,10 @@ public:
   void completed(int64_t step) override { hooks.completed(step); }
   bool atRest(int64_t step) override {
     const auto plan = std::exchange(recut, nullptr);
-    return plan ? hooks.recut(step, plan) : hooks.atRest(step);
+    const auto variant = std::exchange(shares, nullptr);
+    if (plan)
+      return hooks.recut(step, plan);
+    return (!saves(step) || hooks.atRest(step)) && (!variant || hooks.share(step, variant));
   }
 
   // After the run.
@@ -64,9 +72,10 @@ private:
   bool known(int64_t step) const {
     return failure.raised() || ended() <= step || (!granted.empty() && step < granted.back().until);
   }
+  bool saves(int64_t step) const { return every > 0 && step > first && step % every == 0; }
   int64_t ended() const { return !granted.empty() && granted.back().last ? granted.back().until : INT64_MAX; }
 
-  const int32_t rank;
+  const std::string process;
   const int64_t first;
   const int64_t every;
   const plan::Time deadline;
@@ -76,7 +85,9 @@ private:
   std::condition_variable changed;
   std::deque<Permit> granted; // without those whose steps have all begun
   Lateness waited;
-  std::shared_ptr<const plan::Plan> recut; // what the step that has its turn needs before it begins
+  // What the step that has its turn needs before it begins.
+  std::shared_ptr<const plan::Plan> recut;
+  std::shared_ptr<const plan::Variant> shares;
 };
 
 } // namespace pipec::runtime

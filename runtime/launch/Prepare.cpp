@@ -31,6 +31,15 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
   if (plan.ranks() != running.ranks())
     return Status::check(
         fmt::format("the plan is of {} ranks, the one that runs of {}", plan.ranks(), running.ranks()));
+  if (plan.degree() != running.degree())
+    return Status::check(fmt::format("the plan is of {} replicas of each rank, the one that runs of {}", plan.degree(),
+                                     running.degree()));
+  if (plan.shards() != running.shards())
+    return Status::check(
+        fmt::format("the plan is of {} shards of each rank, the one that runs of {}", plan.shards(), running.shards()));
+  if (plan.variants.front().layers != running.variants.front().layers)
+    return Status::check("the plan's layers have other gradients, weights or shards than those of the one that runs: "
+                         "weights do not move");
   if (plan.variants.front().copies != running.variants.front().copies)
     return Status::check(fmt::format("the plan has {} of each stage, the one that runs {}: weights do not move",
                                      plan.variants.front().copies == 1 ? "one copy" : "two copies",
@@ -127,7 +136,7 @@ Status Prepare::make(const Task &task, Made &made) {
   for (size_t v = 0; v < plan->variants.size(); ++v) {
     const plan::Variant &variant = plan->variants[v];
     const plan::Program &program = *programs.emplace_back(&variant.programs[size_t(rank)]);
-    plan::Bytes others = proofs[v].ranks[size_t(rank)].peak;
+    plan::Bytes others = proofs[v].places[placeIn(layout.place)].peak;
     for (const plan::Ring &ring : program.rings)
       others -= plan::Bytes(ring.size) * ring.slotBytes;
     if (const plan::Bytes limit = variant.limitOf(program); limit > 0)
@@ -135,7 +144,7 @@ Status Prepare::make(const Task &task, Made &made) {
   }
   status = memory.allocate(device, programs, most);
   for (size_t v = 0; status.ok() && v < programs.size(); ++v)
-    status = Executable::make(plan, *programs[v], callPoints(plan->variants[v])[size_t(rank)], layout, memory,
+    status = Executable::make(plan, *programs[v], callPoints(plan->variants[v])[placeIn(layout.place)], layout, memory,
                               made.variants.emplace_back(), &plan->variants[v]);
   made.plan = plan;
   return status;

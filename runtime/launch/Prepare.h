@@ -19,9 +19,8 @@ class Prepare {
 public:
   /// All outlive this object. A plan to be prepared must place stages as `running` does; that the stages have its
   /// cut when it runs is for the controller to see to.
-  Prepare(std::shared_ptr<const plan::Plan> running, int32_t rank, const Layout &layout, Device &device,
-          TransferMemory &memory)
-      : running(std::move(running)), rank(rank), layout(layout), device(device), memory(memory) {}
+  Prepare(std::shared_ptr<const plan::Plan> running, const Layout &layout, Device &device, TransferMemory &memory)
+      : running(std::move(running)), rank(layout.place.rank), layout(layout), device(device), memory(memory) {}
   ~Prepare(); // waits for the plan that is being prepared
 
   struct Made {

@@ -15,6 +15,12 @@ RankReport summarize(const std::vector<Recorder> &recorders) {
       report.steps[s].firstStart = std::min(report.steps[s].firstStart, recorder.steps[s].firstStart);
       report.steps[s].lastEnd = std::max(report.steps[s].lastEnd, recorder.steps[s].lastEnd);
     }
+    if (report.own.size() < recorder.own.size())
+      report.own.resize(recorder.own.size());
+    for (size_t s = 0; s < recorder.own.size(); ++s) {
+      report.own[s].own += recorder.own[s].own;
+      report.own[s].planned += recorder.own[s].planned;
+    }
     report.lateness.merge(recorder.lateness);
     std::vector<trace::Event> events = recorder.events();
     report.events.insert(report.events.end(), events.begin(), events.end());
@@ -22,20 +28,38 @@ RankReport summarize(const std::vector<Recorder> &recorders) {
   return report;
 }
 
+static constexpr size_t kPacked = 18; // numbers of an event
+
 std::vector<int64_t> packEvents(const std::vector<trace::Event> &events) {
   std::vector<int64_t> packed;
-  packed.reserve(12 * events.size());
+  packed.reserve(kPacked * events.size());
   for (const trace::Event &e : events)
     packed.insert(packed.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
-                                 e.epoch, e.start, e.end, e.taken, e.freed});
+                                 e.epoch, e.start, e.end, e.taken, e.freed, e.scope.firstLayer, e.scope.layers,
+                                 e.scope.begin, e.scope.end, e.own, e.waited});
   return packed;
 }
 
 std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &e, int32_t rank) {
   std::vector<trace::Event> events;
-  for (size_t i = 0; i + 12 <= e.size(); i += 12)
-    events.push_back({rank, uint32_t(e[i]), plan::Kind(e[i + 1]), plan::Payload(e[i + 2]), int32_t(e[i + 3]),
-                      int32_t(e[i + 4]), e[i + 5], e[i + 6], e[i + 7], e[i + 8], e[i + 9], e[i + 10], e[i + 11]});
+  for (size_t i = 0; i + kPacked <= e.size(); i += kPacked)
+    events.push_back({rank,
+                      uint32_t(e[i]),
+                      plan::Kind(e[i + 1]),
+                      plan::Payload(e[i + 2]),
+                      int32_t(e[i + 3]),
+                      int32_t(e[i + 4]),
+                      e[i + 5],
+                      e[i + 6],
+                      e[i + 7],
+                      e[i + 8],
+                      e[i + 9],
+                      e[i + 10],
+                      e[i + 11],
+                      0,
+                      {int32_t(e[i + 12]), int32_t(e[i + 13]), e[i + 14], e[i + 15]},
+                      e[i + 16],
+                      e[i + 17]});
   return events;
 }
 
@@ -59,7 +83,11 @@ nlohmann::json toJson(const RankReport &report) {
   std::vector<int64_t> steps;
   for (const StepTimes &step : report.steps)
     steps.insert(steps.end(), {step.firstStart, step.lastEnd});
+  std::vector<int64_t> own;
+  for (const OwnTimes &step : report.own)
+    own.insert(own.end(), {step.own, step.planned});
   return {{"steps", steps},
+          {"own", own},
           {"lateness", report.lateness.pack()},
           {"permit_waits", report.permitWaits.pack()},
           {"events", packEvents(report.events)}};
@@ -70,6 +98,9 @@ RankReport fromJson(const nlohmann::json &json, int32_t rank) {
   auto steps = json.at("steps").get<std::vector<int64_t>>();
   for (size_t i = 0; i + 2 <= steps.size(); i += 2)
     report.steps.push_back({steps[i], steps[i + 1]});
+  const auto own = json.at("own").get<std::vector<int64_t>>();
+  for (size_t i = 0; i + 2 <= own.size(); i += 2)
+    report.own.push_back({own[i], own[i + 1]});
   report.lateness = Lateness::unpack(json.at("lateness").get<std::vector<int64_t>>());
   report.permitWaits = Lateness::unpack(json.at("permit_waits").get<std::vector<int64_t>>());
   report.events = unpackEvents(json.at("events").get<std::vector<int64_t>>(), rank);
@@ -98,7 +129,7 @@ Status writeTrace(const std::string &path, const std::vector<Layout> &layouts, c
                   const std::vector<trace::Decision> &decisions) {
   std::vector<trace::Rank> ranks;
   for (const Layout &layout : layouts)
-    ranks.push_back({layout.rank, layout.names});
+    ranks.push_back({layout.place, layout.names});
   Status status = trace::write(path, trace::toJson(ranks, events, decisions));
   return status.ok() ? status : Status::run(status.message);
 }

@@ -16,6 +16,7 @@ struct RankReport {
   Lateness lateness;
   Lateness permitWaits;             // how long each step waited for its permit
   std::vector<trace::Event> events; // empty without a trace
+  std::vector<OwnTimes> own;        // by step, where ranks have shards
 };
 
 /// Makes a rank's report of what its queues have recorded.

@@ -134,7 +134,7 @@ void Swaps::next() {
     return finish(Status::run(over));
   if (request.program == conductor.current().program)
     return finish({}, conductor.current());
-  request.agreed.assign(size_t(running->ranks()), false);
+  request.agreed.assign(size_t(running->world()), false);
   if (request.loading) {
     request.program = nextProgram;
     return read(request);

@@ -35,11 +35,11 @@ class Worker {
 public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
-        mailbox(identity.rank, failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
-        meter(identity.rank),
+        mailbox(identity.name(), failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
+        meter(layout.place.rank, int32_t(placeIn(layout.place))),
         backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter, setup.listenOn})),
-        memory(options.payload()), preparer(plan, identity.rank, layout, backend->device(), memory),
-        held(*backend, identity.rank, options.checkpoint), cut(plan->variants.front().cut), signals(io),
+        memory(options.payload()), preparer(plan, layout, backend->device(), memory),
+        held(*backend, layout.place, options.checkpoint), cut(plan->variants.front().cut), signals(io),
         watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }),
         patience(io) {
     failure.listen([this] { asio::post(this->io, [this] { failedSomewhere(); }); });
@@ -65,6 +65,8 @@ private:
   void progress(int64_t step);
   bool save(int64_t step, bool recuts = false);
   bool recut(int64_t step, const std::shared_ptr<const plan::Plan> &next);
+  bool share(int64_t step, const std::shared_ptr<const plan::Variant> &variant);
+  Status shareFirst();
   Status failed() const { return failure.status(); }
   std::string where() const;
 
@@ -92,9 +94,13 @@ private:
   std::unique_ptr<Permits> permits;
   std::optional<KeptEvents> kept; // if the process writes its own trace
   int64_t first = 0;
+  std::optional<Manifest> resumed;
+  int64_t epoch = 0; // of the last step that is permitted
   struct Ready {
     std::shared_ptr<const Executable> program;
     std::shared_ptr<const plan::Plan> plan;
+    size_t variant = 0; // of the plan
+    std::shared_ptr<const plan::Variant> shares() const { return {plan, &plan->variants[variant]}; }
   };
   std::map<int64_t, Ready> programs;      // used by the io thread alone once the run has started
   std::vector<trace::Decision> decisions; // the io thread's, up to the last permit
@@ -126,7 +132,7 @@ void Worker::awaitSignal() {
   signals.async_wait([this](std::error_code error, int signal) {
     if (error)
       return;
-    spdlog::info("rank {}: signal {} ({}): the run ends after the steps that are permitted", identity.rank, signal,
+    spdlog::info("{}: signal {} ({}): the run ends after the steps that are permitted", identity.name(), signal,
                  strsignal(signal));
     channel->send({{"type", "stop"}, {"why", nameOf(signal)}});
     signals.clear();
@@ -184,25 +190,26 @@ void Worker::permit(const Message &message) {
   auto found = programs.find(program);
   if (found == programs.end())
     return failure.raise(Status::run(
-        fmt::format("rank {}: a permit names program {}, which was never prepared here", identity.rank, program)));
-  const auto &[executable, of] = found->second;
-  const std::vector<int32_t> &needs = of->variants.front().cut;
+        fmt::format("{}: a permit names program {}, which was never prepared here", identity.name(), program)));
+  const Ready &ready = found->second;
+  const std::vector<int32_t> &needs = ready.plan->variants.front().cut;
   const bool recuts = !needs.empty() && !cut.empty() && needs != cut;
   if (recuts)
     cut = needs;
-  permits->grant(
-      {message.at("until"), message.at("epoch"), executable, message.value("last", false), recuts ? of : nullptr});
+  const bool shares = layout.place.shards > 1 && std::exchange(epoch, message.at("epoch")) != message.at("epoch");
+  permits->grant({message.at("until"), message.at("epoch"), ready.program, message.value("last", false),
+                  recuts ? ready.plan : nullptr, shares ? ready.shares() : nullptr});
 }
 
 void Worker::prepare(int64_t program, const Message &message) {
   if (!message.contains("plan"))
-    return answer(program, programs.count(program) ? Status{}
-                                                   : Status::run(fmt::format("rank {}: there is no program {} here",
-                                                                             identity.rank, program)));
+    return answer(program, programs.count(program)
+                               ? Status{}
+                               : Status::run(fmt::format("{}: there is no program {} here", identity.name(), program)));
   preparer.load(message.at("plan").get_binary(), [this, program](Status status, Prepare::Made made) {
     asio::post(io, [this, program, status = std::move(status), made = std::move(made)] {
       for (size_t v = 0; status.ok() && v < made.variants.size(); ++v)
-        programs[program + int64_t(v)] = {made.variants[v], made.plan};
+        programs[program + int64_t(v)] = {made.variants[v], made.plan, v};
       answer(program, status);
     });
   });
@@ -223,7 +230,7 @@ void Worker::measured(int64_t round) {
 
 std::string Worker::where() const {
   std::string text = backend->head(0);
-  return text.empty() ? fmt::format("rank {}", identity.rank) : text;
+  return text.empty() ? identity.name() : text;
 }
 
 /// Tells the other processes what their transports must know of this one, and hears the same of them.
@@ -250,29 +257,32 @@ Status Worker::prepareRun(Gathering gathering) {
   transport = &backend->connect(std::move(gathering.sockets));
   std::vector<const plan::Program *> all;
   for (const plan::Variant &variant : plan->variants)
-    all.push_back(&variant.programs[size_t(identity.rank)]);
+    all.push_back(&variant.programs[size_t(layout.place.rank)]);
   status = memory.allocate(backend->device(), all);
   if (status.ok())
     status = exchange();
   std::vector<CallPoint> calls;
   for (const std::vector<CallPoint> &ofVariant : options.calls)
-    calls.push_back(ofVariant[size_t(identity.rank)]);
+    calls.push_back(ofVariant[placeIn(layout.place)]);
   Prepare::Made made;
   if (status.ok())
     status = preparer.variants(calls, made);
   if (!status.ok())
     return status;
   for (size_t v = 0; v < made.variants.size(); ++v)
-    programs[int64_t(v)] = {std::move(made.variants[v]), plan};
+    programs[int64_t(v)] = {std::move(made.variants[v]), plan, v};
   first = table.at("first");
   if (table.contains("checkpoint"))
-    if (status = held.load(table.at("checkpoint").get<Manifest>()); !status.ok())
-      return Status::run(fmt::format("rank {}: {}", identity.rank, status.message));
+    resumed = table.at("checkpoint").get<Manifest>();
+  if (resumed && layout.place.shards == 1)
+    if (status = held.load(*resumed); !status.ok())
+      return Status::run(fmt::format("{}: {}", identity.name(), status.message));
   permits = std::make_unique<Permits>(
-      identity.rank, first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
+      identity.name(), first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
       Permits::Hooks{[this](int64_t step) { needed(step); }, [this](int64_t step) { progress(step); },
                      [this](int64_t step) { return save(step); },
-                     [this](int64_t step, const auto &next) { return recut(step, next); }});
+                     [this](int64_t step, const auto &next) { return recut(step, next); },
+                     [this](int64_t step, const auto &variant) { return share(step, variant); }});
   return {};
 }
 
@@ -302,12 +312,14 @@ bool Worker::save(int64_t step, bool recuts) {
     status = kept->keep(step, backend->takeEvents());
   if (!status.ok()) {
     failure.raise(Status::run(
-        fmt::format("rank {}: the state after {} steps could not be saved: {}", identity.rank, step, status.message)));
+        fmt::format("{}: the state after {} steps could not be saved: {}", identity.name(), step, status.message)));
     return false;
   }
   saved = step;
   Message message{
       {"type", "saved"}, {"step", step}, {"states", states}, {"layers", held.savesByLayers()}, {"recuts", recuts}};
+  if (layout.place.shards > 1)
+    message["owned"] = held.owned();
   if (options.trace) // events up to a checkpoint stay in the trace, whatever becomes of this attempt
     message["events"] = packEvents(backend->takeEvents());
   channel->send(std::move(message));
@@ -328,8 +340,25 @@ bool Worker::recut(int64_t step, const std::shared_ptr<const plan::Plan> &next) 
     status = held.load(all->at("checkpoint").get<Manifest>());
   if (!status.ok())
     failure.raise(
-        Status::run(fmt::format("rank {}: layers cut anew after {} steps: {}", identity.rank, step, status.message)));
+        Status::run(fmt::format("{}: layers cut anew after {} steps: {}", identity.name(), step, status.message)));
   return status.ok();
+}
+
+bool Worker::share(int64_t step, const std::shared_ptr<const plan::Variant> &variant) {
+  const Status status = held.share(variant, step);
+  if (!status.ok())
+    failure.raise(status);
+  return status.ok();
+}
+
+/// Shards begin with a state and portions once they can talk to each other.
+Status Worker::shareFirst() {
+  if (layout.place.shards == 1)
+    return {};
+  Status status = resumed ? held.load(*resumed) : Status{};
+  if (status.ok())
+    return held.share({plan, &plan->variants.front()}, first);
+  return Status::run(fmt::format("{}: {}", identity.name(), status.message));
 }
 
 /// Saves the last state, writes the trace, and reports.
@@ -374,6 +403,8 @@ Status Worker::run() {
   if (!options.ownTrace.empty())
     kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
   backend->start(start->at("at").get<int64_t>() + offset);
+  if (status = shareFirst(); !status.ok())
+    return failure.raised() ? failed() : status;
   Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size());
   if (!interpreter.run(*permits, first)) {
     backend->abort();
@@ -394,7 +425,7 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
   try {
     status = worker->run();
   } catch (const std::exception &error) { // no memory, or a message that lacks something
-    status = Status::run(fmt::format("rank {}: {}", setup.identity.rank, error.what()));
+    status = Status::run(fmt::format("{}: {}", setup.identity.name(), error.what()));
   }
   worker->conclude(status);
   return status;

@@ -144,10 +144,40 @@ private:
       out.cut.assign(in.cut()->begin(), in.cut()->end());
     out.cutBound = in.cut_bound();
     out.launchOrder = in.launch_order();
+    out.sharedPort = in.shared_port();
+    rows(in.layers(), out.layers,
+         [](const file::Layer &l) { return Layer{l.stage(), l.gradients(), l.weights(), l.sharded()}; });
+    tables(in.own(), out.own, [this](const file::Own &o, Own &to) { read(o, to); }, 24);
+    tables(in.portions(), out.portions, [this](const file::Portion &p, Portion &to) { read(p, to); });
+    out.balance = text(in.balance());
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
       out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
                          c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};
     tables(in.programs(), out.programs, [this](const file::Program &p, Program &to) { read(p, to); });
+  }
+
+  std::string text(const flatbuffers::String *in) { return in && take(in->size()) ? in->str() : std::string(); }
+
+  void read(const file::Own &in, Own &out) {
+    out.factor = in.factor();
+    rows(in.operations(), out.operations, [](const file::OwnCost &o) {
+      return OwnCost{o.before(), o.between(), o.after(), o.activation(), o.context()};
+    });
+    out.staticBytes = in.static_bytes();
+    out.workspace = in.workspace();
+  }
+
+  void read(const file::Portion &in, Portion &out) {
+    out.stage = in.stage();
+    out.shard = in.shard();
+    out.firstLayer = in.first_layer();
+    out.layers = in.layers();
+    out.split = text(in.split());
+    out.units = in.units();
+    const auto range = [](const file::Range &r) { return Range{r.first(), r.count()}; };
+    rows(in.owned(), out.owned, range);
+    rows(in.worked(), out.worked, range);
+    out.kept = in.kept();
   }
 
   void read(const file::Program &in, Program &out) {
@@ -175,10 +205,10 @@ private:
   Operation operation(const file::Operation &o) {
     if (o.part() != 0)
       fail(unsupported("operations on a part of a microbatch are"));
-    if (o.byte_begin() != 0 || o.byte_end() != 0)
+    if ((o.byte_begin() != 0 || o.byte_end() != 0) && !isCollective(Kind(o.kind())))
       fail(unsupported("transfers of a byte range are"));
-    return {Kind(o.kind()), Payload(o.of()), o.stage(),   o.peer(),  o.cost(),        o.latency(),
-            o.bytes(),      o.activation(),  o.context(), o.group(), o.first_layer(), o.layers()};
+    return {Kind(o.kind()), Payload(o.of()), o.stage(), o.peer(),        o.cost(),   o.latency(),    o.bytes(),
+            o.activation(), o.context(),     o.group(), o.first_layer(), o.layers(), o.byte_begin(), o.byte_end()};
   }
 
   /// Before 1.3 an all-reduce was of a norm over all ranks, or, with a peer, of the gradients of the two.

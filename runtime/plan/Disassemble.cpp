@@ -2,6 +2,7 @@
 #include "runtime/plan/Disassemble.h"
 
 #include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,21 +20,46 @@ std::string affine(int64_t base, int64_t stride) {
   return factor == 1 ? fmt::format("{}{}t", base, sign) : fmt::format("{}{}{}t", base, sign, factor);
 }
 
+/// " stage 1", " stage 1 layer 0", " stage 1 layers 0 to 3"
+std::string stageText(const Operation &o) {
+  std::string text = fmt::format(" stage {}", o.stage);
+  if (o.layers == 1)
+    text += fmt::format(" layer {}", o.firstLayer);
+  else if (o.layers > 1)
+    text += fmt::format(" layers {} to {}", o.firstLayer, int64_t(o.firstLayer) + o.layers - 1);
+  return text;
+}
+
+/// "all_reduce gradients stage 1 layer 0 bytes 0 to 1023 group 2"
+std::string collectiveText(const Operation &o) {
+  std::string text = name(o.kind);
+  if (o.of != Payload::None)
+    text += fmt::format(" {}", name(o.of));
+  if (o.layers != 0)
+    text += stageText(o);
+  if (o.layers != 0 && o.kind == Kind::AllReduce) // which may have a part of them
+    text += fmt::format(" bytes {} to {}", o.begin, o.end - 1);
+  if (o.group != -1)
+    text += fmt::format(" group {}", o.group);
+  return text;
+}
+
 std::string operationText(const Operation &o, const std::string &microbatch) {
   if (isTransfer(o.kind))
     return fmt::format("{} {} stage {} microbatch {} {} rank {}", name(o.kind), name(o.of), o.stage, microbatch,
                        o.kind == Kind::Send ? "to" : "from", o.peer);
   if (isCompute(o.kind))
-    return fmt::format("{} stage {} microbatch {}", name(o.kind), o.stage, microbatch);
+    return fmt::format("{}{} microbatch {}", name(o.kind), stageText(o), microbatch);
   if (isCollective(o.kind))
-    return fmt::format("{}{}{}", name(o.kind), o.of == Payload::None ? "" : fmt::format(" {}", name(o.of)),
-                       o.group == -1 ? "" : fmt::format(" group {}", o.group));
-  return fmt::format("{} stage {}", name(o.kind), o.stage);
+    return collectiveText(o);
+  return name(o.kind) + stageText(o);
 }
 
 /// What an instruction of this operation takes and holds.
-std::string costText(const Operation &o) {
-  std::string text = timeText(o.cost);
+std::string costText(const Operation &o, bool ofShards) {
+  std::string text = ofShards && isBusy(o.kind) ? "own time" : timeText(o.cost);
+  if (meets(o))
+    text += fmt::format(" + {} with sums of group {}", timeText(o.cost), o.group);
   if (o.latency != 0)
     text += " + " + timeText(o.latency);
   if (isCommunication(o.kind))
@@ -46,6 +72,29 @@ std::string costText(const Operation &o) {
   if (o.context != 0)
     text += fmt::format(", context {}{}", (holds & kContexts) != 0 ? "+" : "-", bytesText(o.context));
   return text;
+}
+
+/// What it takes and holds on a shard of its own.
+std::string ownText(const Operation &o, const OwnCost &own) {
+  std::string text = timeText(own.before);
+  if (meets(o))
+    text += fmt::format(", between sums {}, then {}", timeText(own.between), timeText(own.after));
+  if (own.activation != 0)
+    text += ", activation " + bytesText(own.activation);
+  if (own.context != 0)
+    text += ", context " + bytesText(own.context);
+  return text;
+}
+
+/// "0 to 3, 5"; "none"
+std::string rangesText(const std::vector<Range> &ranges) {
+  std::string text;
+  for (const Range &each : ranges) {
+    text += (text.empty() ? "" : ", ") + std::to_string(each.first);
+    if (each.count != 1)
+      text += fmt::format(" to {}", each.first + each.count - 1);
+  }
+  return text.empty() ? "none" : text;
 }
 
 class Writer {
@@ -68,14 +117,26 @@ public:
       line(1, "transfers start in the order of issue");
     line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound), name(c.bound));
     line(1, "span {}, at least {} ({})", timeText(c.span), timeText(c.spanLowerBound), name(c.spanBound));
+    int32_t number = 0; // in its stage
+    for (size_t i = 0; i != v.layers.size(); ++i) {
+      const Layer &layer = v.layers[i];
+      number = i != 0 && v.layers[i - 1].stage == layer.stage ? number + 1 : 0;
+      line(1, "layer {} of stage {}: {} of gradients{}", number, layer.stage, bytesText(layer.gradients),
+           !layer.sharded                     ? ""
+           : layer.weights == layer.gradients ? ", sharded"
+                                              : fmt::format(", sharded, {} of weights", bytesText(layer.weights)));
+    }
+    portions(v);
   }
 
-  void program(const Program &p) {
+  void program(const Variant &v, const Program &p) {
     std::string stages;
     for (int32_t stage : p.stages)
       stages += fmt::format(" {}", stage);
     line(1, "rank {}: stages{}, static {}, workspace {}{}, {} instructions", p.rank, stages, bytesText(p.staticBytes),
          bytesText(p.workspace), p.memoryLimit == 0 ? "" : ", memory limit " + bytesText(p.memoryLimit), executed(p));
+    for (int32_t shard = 0; !v.own.empty() && shard != v.shards(); ++shard)
+      own(p, shard, v.own[size_t(p.rank * v.shards() + shard)]);
     const std::vector<std::string> queues = queueNames(p);
     for (size_t q = 0; q < queues.size(); ++q)
       line(2, "queue {}: {}", q, queues[q]);
@@ -87,14 +148,35 @@ public:
       if (depth == 3)
         line(2, "repeat {} {{", segment.trips);
       for (uint32_t i = 0; i < segment.count; ++i)
-        instruction(p, queues, p.instructions[segment.first + i], depth);
+        instruction(v, p, queues, p.instructions[segment.first + i], depth);
       if (depth == 3)
         line(2, "}}");
     }
   }
 
 private:
-  void instruction(const Program &p, const std::vector<std::string> &queues, const Instruction &i, int depth) {
+  void portions(const Variant &v) {
+    if (!v.balance.empty())
+      line(1, "balance {}", units::escaped(v.balance));
+    for (size_t i = 0; i != v.portions.size(); ++i) {
+      const Portion &p = v.portions[i];
+      if (p.shard == 0)
+        line(1, "split {} of stage {} layers {} to {}: {} units", units::quoted(p.split), p.stage, p.firstLayer,
+             int64_t(p.firstLayer) + p.layers - 1, p.units);
+      line(2, "shard {} owns {}; works on {}; keeps {}", p.shard, rangesText(p.owned), rangesText(p.worked), p.kept);
+    }
+  }
+
+  void own(const Program &p, int32_t shard, const Own &own) {
+    line(2, "shard {}: factor {}, static {}, workspace {}", shard, units::decimalText(own.factor),
+         bytesText(own.staticBytes), bytesText(own.workspace));
+    for (size_t i = 0; i != own.operations.size(); ++i)
+      if (const Operation &o = p.operations[i]; !isCommunication(o.kind))
+        line(3, "{}{}: {}", name(o.kind), stageText(o), ownText(o, own.operations[i]));
+  }
+
+  void instruction(const Variant &v, const Program &p, const std::vector<std::string> &queues, const Instruction &i,
+                   int depth) {
     const Operation &o = p.operations[i.operation];
     std::string waits;
     for (uint32_t w = 0; w < i.waits; ++w) {
@@ -103,18 +185,19 @@ private:
                            affine(wait.base, wait.stride));
     }
     line(depth, "[{}] {}{}  ({})", queues[i.queue], operationText(o, affine(i.microbatch, i.microbatchStride)), waits,
-         costText(o));
+         costText(o, !v.own.empty()));
   }
 };
 
 /// Who a communicator's queue talks to, and how.
 struct Traffic {
   int32_t peer = -1, group = -1;
-  bool several = false, sends = false, receives = false, reduces = false;
+  bool several = false, sends = false, receives = false, reduces = false, ofReplicas = false;
 
   void add(const Operation &o) {
     if (!isTransfer(o.kind)) {
       reduces = true;
+      ofReplicas |= isOfLayers(o);
       group = o.group;
       return;
     }
@@ -123,6 +206,8 @@ struct Traffic {
     (o.kind == Kind::Send ? sends : receives) = true;
   }
   std::string name() const {
+    if (ofReplicas && peer == -1)
+      return "collectives of replicas";
     if (reduces && peer == -1)
       return group == -1 ? "collectives" : fmt::format("collectives of group {}", group);
     if (several || peer == -1 || reduces)
@@ -133,10 +218,19 @@ struct Traffic {
   }
 };
 
+const char *nameOf(Priority priority) {
+  return priority == Priority::Compute ? "compute" : priority == Priority::Updates ? "updates" : "weights";
+}
+
 } // namespace
 
-std::string describe(int32_t rank, const Operation &operation, int64_t microbatch) {
-  return fmt::format("rank {}: {}", rank, operationText(operation, std::to_string(microbatch)));
+std::string nameOf(const Place &place) {
+  return fmt::format("rank {}", place.rank) + (place.degree == 1 ? "" : fmt::format(" replica {}", place.replica)) +
+         (place.shards == 1 ? "" : fmt::format(" shard {}", place.shard));
+}
+
+std::string describe(const Place &place, const Operation &operation, int64_t microbatch) {
+  return fmt::format("{}: {}", nameOf(place), operationText(operation, std::to_string(microbatch)));
 }
 
 std::vector<std::string> queueNames(const Program &program) {
@@ -150,7 +244,7 @@ std::vector<std::string> queueNames(const Program &program) {
     if (program.queues[q].kind == QueueKind::Communicator)
       names.push_back(traffic[q].name());
     else
-      names.push_back(program.queues[q].priority == Priority::Compute ? "compute" : "weights");
+      names.push_back(nameOf(program.queues[q].priority));
   }
   return names;
 }
@@ -159,16 +253,21 @@ std::string queueName(const Program &program, uint32_t queue) { return queueName
 
 std::string disassemble(const Plan &plan, const DisassembleOptions &options) {
   Writer out;
-  out.line(0, "plan: {} ranks, {} variants, spec {:016x}", plan.ranks(), plan.variants.size(), plan.specHash);
+  const int32_t degree = plan.degree();
+  const int32_t shards = plan.shards();
+  out.line(0, "plan: {} ranks, {}{}{} variants, spec {:016x}", plan.ranks(),
+           degree == 1 ? "" : fmt::format("{} replicas of each, ", degree),
+           shards == 1 ? "" : fmt::format("{} shards of each, ", shards), plan.variants.size(), plan.specHash);
   for (size_t g = 0; g < plan.groups.size(); ++g)
-    out.line(0, "group {}: ranks {}", g, fmt::join(plan.groups[g].members, " "));
+    out.line(0, "group {}: {} {}", g, gridOf(plan).each() == 1 ? "ranks" : "processes",
+             fmt::join(plan.groups[g].members, " "));
   for (size_t v = 0; v < plan.variants.size(); ++v) {
     if (options.variant >= 0 && size_t(options.variant) != v)
       continue;
     out.header(plan.variants[v], v);
     for (const Program &program : plan.variants[v].programs)
       if (options.rank < 0 || options.rank == program.rank)
-        out.program(program);
+        out.program(plan.variants[v], program);
   }
   return std::move(out.text);
 }

@@ -1,7 +1,7 @@
 // A plan as text, for people and FileCheck, and the names of instructions and queues in every message.
 #pragma once
 
-#include "runtime/plan/Plan.h"
+#include "runtime/plan/Place.h"
 
 #include <string>
 #include <vector>
@@ -19,10 +19,14 @@ std::string disassemble(const Plan &plan, const DisassembleOptions &options);
 
 /// "rank 3: BW stage 3 microbatch 7" or "rank 3: send F stage 3 microbatch 7 to rank 4": how every message names an
 /// instruction.
-std::string describe(int32_t rank, const Operation &operation, int64_t microbatch);
+std::string describe(const Place &place, const Operation &operation, int64_t microbatch);
+/// The same of any of a rank's replicas.
+inline std::string describe(int32_t rank, const Operation &operation, int64_t microbatch) {
+  return describe(Place{.rank = rank}, operation, microbatch);
+}
 
-/// A name for each queue, from what runs on it: "compute", "weights"; of a communicator "send to 3", "recv from 2",
-/// "link with 3" (one peer, both ways) or "transfers".
+/// A name for each queue, from what runs on it: "compute", "weights", "updates"; of a communicator "send to 3", "recv
+/// from 2", "link with 3" (one peer, both ways) or "transfers".
 std::vector<std::string> queueNames(const Program &program);
 std::string queueName(const Program &program, uint32_t queue);
 

@@ -33,22 +33,34 @@ HandOvers::HandOvers(const Program &program) {
   const Values values(program);
   from.assign(values.instructions(), kNone);
   to.assign(values.instructions(), kNone);
-  std::vector<uint32_t> passes(values.all(), kNone);
+  // Of a pass in parts, the one that runs first takes what comes, and the one that runs last makes what goes.
+  std::vector<uint32_t> takers(values.all(), kNone), makers(values.all(), kNone);
   uint32_t index = 0;
   for (Cursor cursor(program); !cursor.done(); cursor.next(), ++index)
-    if (rowOf(cursor.at().operation->kind).gives != Payload::None)
-      passes[values.of(cursor.at())] = index;
+    if (rowOf(cursor.at().operation->kind).gives != Payload::None) {
+      const size_t value = values.of(cursor.at());
+      takers[value] = std::min(takers[value], index); // kNone is the greatest
+      makers[value] = index;
+    }
   index = 0;
   for (Cursor cursor(program); !cursor.done(); cursor.next(), ++index) {
     const Kind kind = cursor.at().operation->kind;
     if (!isTransfer(kind))
       continue;
-    const uint32_t pass = passes[values.of(cursor.at())];
+    const uint32_t pass = (kind == Kind::Send ? makers : takers)[values.of(cursor.at())];
     if (pass == kNone)
       continue;
     (kind == Kind::Send ? from[index] : to[index]) = pass;
     (kind == Kind::Send ? to[pass] : from[pass]) = index;
   }
+}
+
+std::vector<bool> exchangeQueues(const Program &program) {
+  std::vector<bool> exchanges(program.queues.size());
+  for (const Instruction &instruction : program.instructions)
+    if (const Operation &o = program.operations[instruction.operation]; isOfLayers(o))
+      exchanges[instruction.queue] = true;
+  return exchanges;
 }
 
 } // namespace pipec::plan

@@ -18,13 +18,16 @@ struct HandOvers {
   std::vector<uint32_t> to;   // of a pass: the send of what it makes; of a receive: the pass that takes it
 };
 
+/// By queue: whether collectives of layers stand on it. Passes wait for these, too.
+std::vector<bool> exchangeQueues(const Program &program);
+
 /// Whether a wait is about something else than what is handed over and free transfer buffers: F and B that wait for W,
-/// W for its B, and all that collectives and optimizer steps wait for. What an order file lets transfers wait for
-/// besides cannot be told from those two.
-inline bool isApart(const Program &program, Kind kind, const Wait &wait) {
+/// W for its B, F for gathers, and all that collectives and optimizer steps wait for. What an order file lets transfers
+/// wait for besides cannot be told from those two.
+inline bool isApart(const Program &program, const std::vector<bool> &exchanges, Kind kind, const Wait &wait) {
   if (isTransfer(kind))
     return false;
-  return (rowOf(kind).gives == Payload::None && kind != Kind::Overlapped) ||
+  return (rowOf(kind).gives == Payload::None && kind != Kind::Overlapped) || exchanges[wait.queue] ||
          program.queues[wait.queue].kind == QueueKind::Device;
 }
 

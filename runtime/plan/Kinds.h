@@ -88,8 +88,9 @@ enum class Payload : uint8_t {
   Backward = 2,  // the gradient of an activation
   Norm = 3,      // a number: the square of the norm of all gradients
   Gradients = 4, // of weights
+  Weights = 5,   // of layers whose updates are sharded
 };
-/// "F", "B", "norm", "gradients"; "?" for None and for unknown values.
+/// "F", "B", "norm", "gradients", "weights"; "?" for None and for unknown values.
 constexpr const char *name(Payload of) {
   switch (of) {
   case Payload::Forward:
@@ -100,6 +101,8 @@ constexpr const char *name(Payload of) {
     return "norm";
   case Payload::Gradients:
     return "gradients";
+  case Payload::Weights:
+    return "weights";
   case Payload::None:
     break;
   }
@@ -173,10 +176,10 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
     {.kind = Kind::Optimizer, .name = "optimizer", .sort = Class::Updates, .does = kUpdate,
      .queues = kComputeQueue | kUpdatesQueue, .letter = 'O', .call = "pipec_stage_optimizer_step"},
     {.kind = Kind::AllReduce, .name = "all_reduce", .sort = Class::Collective, .queues = kCommunicator, .letter = 'A'},
-    {.kind = Kind::ReduceScatter, .name = "reduce_scatter", .sort = Class::Collective, .supported = false,
-     .queues = kCommunicator, .letter = 'A'},
-    {.kind = Kind::AllGather, .name = "all_gather", .sort = Class::Collective, .supported = false,
-     .queues = kCommunicator, .letter = 'A'},
+    {.kind = Kind::ReduceScatter, .name = "reduce_scatter", .sort = Class::Collective,
+     .queues = kCommunicator, .since = 6, .letter = 'A'},
+    {.kind = Kind::AllGather, .name = "all_gather", .sort = Class::Collective, .queues = kCommunicator,
+     .since = 6, .letter = 'A'},
     {.kind = Kind::Recompute, .name = "R", .sort = Class::Compute, .does = kRecomputation, .after = kForwardPass,
      .holds = kActivation | kContext, .frees = kInput, .since = 4, .letter = 'R'},
     {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},

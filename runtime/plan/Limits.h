@@ -7,11 +7,15 @@
 namespace pipec::limits {
 
 inline constexpr int64_t kRanks = 65'536;
-inline constexpr int64_t kStages = 1'048'576; // chunks included
+inline constexpr int64_t kStages = 1'048'576;           // chunks included
+inline constexpr int64_t kLayers = int64_t(1) << 20;    // of which there are replicas
+inline constexpr int64_t kOpenParts = int64_t(1) << 20; // runs of layers of passes that are begun, on a rank at once
+inline constexpr int64_t kProcesses = 65'536;
 inline constexpr int64_t kMicrobatches = int64_t(1) << 20;
 inline constexpr int64_t kExecutedInstructions = int64_t(1) << 31; // of one step, all ranks
 inline constexpr int64_t kRankInstructions = int64_t(1) << 27; // of one step, one rank: checking keeps 12 bytes each
 inline constexpr int64_t kExecutedWaits = int64_t(1) << 32;    // of one step, all ranks
+inline constexpr int64_t kShardQueues = int64_t(1) << 24;      // of all processes, where ranks have shards
 inline constexpr int64_t kVariants = 256;
 inline constexpr int64_t kProviderBytes = int64_t(1) << 18;
 inline constexpr int64_t kTime = 1'000'000'000'000'000'000; // ps: one cost, and one step

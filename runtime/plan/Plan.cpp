@@ -9,23 +9,25 @@
 namespace pipec::plan {
 
 const char *name(Bound bound) {
-  static constexpr const char *kNames[] = {"none",         "critical path", "work",        "warm-up",
-                                           "memory chain", "area",          "last device", "exact"};
+  static constexpr const char *kNames[] = {"none", "critical path", "work",  "warm-up", "memory chain",
+                                           "area", "last device",   "exact", "exchange"};
   return size_t(bound) < std::size(kNames) ? kNames[size_t(bound)] : "unknown";
 }
 
-std::vector<Group> groupsOf(const std::vector<Variant> &variants) {
+std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree) {
   std::vector<Group> groups;
   for (const Variant &variant : variants)
     for (const Program &program : variant.programs)
       for (const Operation &o : program.operations) {
+        const int32_t each = degree * variant.shards();
         if (o.group < 0)
           continue;
         groups.resize(std::max(groups.size(), size_t(o.group) + 1));
         std::vector<int32_t> &members = groups[size_t(o.group)].members;
-        if (const auto at = std::lower_bound(members.begin(), members.end(), program.rank);
-            at == members.end() || *at != program.rank)
-          members.insert(at, program.rank);
+        for (int32_t world = program.rank * each; world != (program.rank + 1) * each; ++world)
+          if (const auto at = std::lower_bound(members.begin(), members.end(), world);
+              at == members.end() || *at != world)
+            members.insert(at, world);
       }
   return groups;
 }

@@ -21,19 +21,27 @@ struct Operation {
   Payload of = Payload::None; // transfers and collectives: what they carry
   int32_t stage = 0;          // of a transfer: the stage on this side (the sender's for Send, the receiver's for Recv)
   int32_t peer = -1;          // transfers: the rank at the other end; else -1
-  Time cost = 0;          // compute: its duration (of an F and a backward in a pair, when alone; of a pair's header,
-                          // that of both together); transfer: how long it holds its link (bytes / bandwidth)
-  Time latency = 0;       // transfers: from the wire's end to the data's arrival
-  Bytes bytes = 0;        // transfers and collectives: the payload; passes: what memory they have of kInput
-  Bytes activation = 0;   // of kActivation
-  Bytes context = 0;      // of kContexts
-  int32_t group = -1;     // collectives: who takes part, an index into Plan::groups; -1: all processes
+  Time cost =
+      0; // compute: its duration (of shards from their first sum to their last; of an F and a backward in a pair, when
+         // alone; of a pair's header, that of both together); transfer: how long it holds its link (bytes / bandwidth)
+  Time latency = 0;     // transfers: from the wire's end to the data's arrival
+  Bytes bytes = 0;      // transfers and collectives: the payload; passes: what memory they have of kInput
+  Bytes activation = 0; // of kActivation
+  Bytes context = 0;    // of kContexts
+  int32_t group = -1;   // who takes part, an index into Plan::groups: of collectives; -1: all processes. Of others: of
+                        // the sums between the shards of a rank; -1: they have none
   int32_t firstLayer = 0; // of the stage, where the operation is about some of its layers alone
   int32_t layers = 0;     // how many; 0: all of the stage's (of a collective: of all stages of the rank)
-  Bytes begin = 0;        // collectives of some layers: the bytes of the stage's gradients (weights), laid end to end,
-  Bytes end = 0;          // that they carry
+  Bytes begin = 0;        // collectives of layers: the bytes of the stage's gradients (weights), its layers laid end to
+  Bytes end = 0;          // end, that they carry
   bool operator==(const Operation &) const = default;
 };
+
+/// Whether it is a pass or an update with sums between the shards of its rank.
+inline bool meets(const Operation &operation) { return !isCollective(operation.kind) && operation.group != -1; }
+
+/// Whether a collective is of the gradients or weights of some layers, between the replicas of a rank.
+inline bool isOfLayers(const Operation &operation) { return isCollective(operation.kind) && operation.layers > 0; }
 
 /// Of a device queue. Values stand in plan files; urgencyOf() says who goes first where two could start.
 enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2, Updates = 3 };
@@ -133,7 +141,8 @@ enum class Bound : uint8_t {
   MemoryChain = 4,
   Area = 5,
   LastDevice = 6,
-  Exact = 7
+  Exact = 7,
+  Exchange = 8, // of gradients between replicas
 };
 const char *name(Bound bound);
 
@@ -146,6 +155,64 @@ struct Certificate {
   Bound spanBound = Bound::None;
   bool operator==(const Certificate &) const = default;
 };
+
+/// A layer of a stage of which there are replicas.
+struct Layer {
+  int32_t stage = 0;
+  Bytes gradients = 0;  // what the replicas sum
+  Bytes weights = 0;    // what a gather moves, where it is sharded
+  bool sharded = false; // each replica updates its share of it
+  bool operator==(const Layer &) const = default;
+};
+
+/// What an operation takes and holds on one of the shards of its rank. An operation with sums is its own time before
+/// the first of them, then `cost` (Operation) once all shards of the rank have come so far, and its own time behind the
+/// last. `cost` is that of the sums and the longest `between` of all shards, exact where one shard is the slowest
+/// between any two sums. One without sums is `before`, and its cost 0. Of what is no pass and no update all are 0.
+struct OwnCost {
+  Time before = 0;
+  Time between = 0; // its own time from its first sum to its last; it waits or sums for the rest of `cost`
+  Time after = 0;
+  Bytes activation = 0, context = 0; // as Operation's, in their place
+  Time own() const { return before + between + after; }
+  bool operator==(const OwnCost &) const = default;
+};
+
+/// A process of a rank that has shards: what is its own beside the program that all of them run.
+struct Own {
+  int64_t factor = kWhole;              // how many times as long its own work takes as on a healthy device
+  std::vector<OwnCost> operations;      // as Program::operations
+  Bytes staticBytes = 0, workspace = 0; // as Program's, which are those of the shard that has most
+  bool operator==(const Own &) const = default;
+  static constexpr int64_t kWhole = 1'000'000; // of factors: 1
+};
+
+/// Units of a split, from `first` on.
+struct Range {
+  int64_t first = 0;
+  int64_t count = 0;
+  bool operator==(const Range &) const = default;
+};
+
+/// What a shard has of a split of some layers of a stage, of each of them the same.
+struct Portion {
+  int32_t stage = 0;
+  int32_t shard = 0;
+  int32_t firstLayer = 0; // of the stage
+  int32_t layers = 0;
+  std::string split;
+  int64_t units = 0;         // of the split
+  std::vector<Range> owned;  // ascending, apart: weights and optimizer state
+  std::vector<Range> worked; // likewise: computed there
+  int64_t kept = 0;          // how many of the worked ones are not left out
+  bool operator==(const Portion &) const = default;
+};
+inline int64_t unitsIn(const std::vector<Range> &ranges) {
+  int64_t all = 0;
+  for (const Range &each : ranges)
+    all += each.count;
+  return all;
+}
 
 /// One of the interchangeable schedules of a plan. programs[r] is rank r's.
 struct Variant {
@@ -163,7 +230,25 @@ struct Variant {
   /// Whether it is proven and timed for a network that starts the sends, receives and all-reduces of a rank in the
   /// order in which they are issued: none before all earlier ones have started (simulate::Launch).
   bool launchOrder = false;
+  /// With replicas, of all stages, in the order of stages and within them; else empty.
+  std::vector<Layer> layers;
+  /// Whether collectives with replicas and transfers take turns on the port of their rank: a transfer holds the
+  /// sender's outward and the receiver's inward, a collective both; it goes first where both could, neither is
+  /// interrupted.
+  bool sharedPort = false;
+  /// Where ranks have shards, of each process, as many of each rank: rank * shards + shard; else empty.
+  std::vector<Own> own;
+  std::vector<Portion> portions; // by stage, layers, split and shard
+  std::string balance;           // what made them, as JSON: {"name": "auto"}
   bool operator==(const Variant &) const = default;
+
+  /// Of each rank: how many processes share its matrices.
+  int32_t shards() const { return programs.empty() ? 1 : std::max(1, int32_t(own.size() / programs.size())); }
+  /// Ranks times shards; and which program one of these runs.
+  size_t places() const { return programs.size() * size_t(shards()); }
+  const Program &programOf(size_t place) const { return programs[place / size_t(shards())]; }
+  /// The row of one, and what is its own of an operation (by its index); none where there are no shards.
+  const Own *ownOf(size_t place) const { return own.empty() ? nullptr : &own[place]; }
 
   int32_t stagesOfCopy() const { return stages / copies; }
   /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
@@ -183,6 +268,17 @@ struct Variant {
   /// The microbatches of a step as people count them.
   int64_t wholeMicrobatches() const { return int64_t(microbatches) / slices * copies; }
 };
+
+/// An operation of a process's program (one of its `operations`), with what the process holds of it.
+inline Operation operationOf(const Variant &variant, size_t place, const Operation &operation) {
+  Operation made = operation;
+  if (const Own *own = variant.ownOf(place)) {
+    const OwnCost &its = own->operations[size_t(&operation - variant.programOf(place).operations.data())];
+    made.activation = its.activation;
+    made.context = its.context;
+  }
+  return made;
+}
 
 /// World rank → its place. World = (rank * degree + replica) * shards + shard.
 struct Process {
@@ -207,11 +303,22 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 
   int32_t ranks() const { return int32_t(variants.front().programs.size()); }
+  /// Shards of each replica of a rank.
+  int32_t shards() const { return variants.front().shards(); }
+  /// Replicas of each rank.
+  int32_t degree() const { return int32_t(processes.size()) / ranks() / shards(); }
+  /// How many processes there are.
+  int32_t world() const { return int32_t(processes.size()); }
+  /// The process of a replica (shard) of a rank, and the reverse.
+  int32_t worldOf(int32_t rank, int32_t replica, int32_t shard = 0) const {
+    return (rank * degree() + replica) * shards() + shard;
+  }
+  const Process &placeOf(int32_t world) const { return processes[size_t(world)]; }
 };
 
-/// The table of groups that the collectives of some variants ask for, if a process is a rank: who has a collective of a
-/// group is a member of it.
-std::vector<Group> groupsOf(const std::vector<Variant> &variants);
+/// The table of groups that the operations of some variants ask for, if there are so many replicas of each rank: all
+/// those (all shards) of the ranks that have an operation of a group are members of it.
+std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree = 1);
 
 /// What one executed instruction is: the operation, and what the trip adds.
 struct Step {

@@ -10,8 +10,8 @@
 namespace pipec::plan {
 
 RankWalk::RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
-                   const std::vector<int32_t> &rankOf)
-    : variant(variant), program(program), facts(facts), rankOf(rankOf), stages(program.stages.size()),
+                   const std::vector<int32_t> &rankOf, const StageLayers &layers)
+    : variant(variant), program(program), facts(facts), rankOf(rankOf), layers(layers), stages(program.stages.size()),
       stageOfOperation(program.operations.size()), marks(program.operations.size()),
       computeKnows(program.queues.size()), knowsCompute(program.queues.size()), issued(program.queues.size()),
       slots(program.rings.size()), slotsOf(program.operations.size(), kNone) {
@@ -26,6 +26,8 @@ void RankWalk::initialize() {
     stages[i].before = local(variant.before(program.stages[i]));
     stages[i].after = local(variant.after(program.stages[i]));
   }
+  if (!layers.empty())
+    wholes.resize(program.operations.size());
   std::unordered_map<uint64_t, uint32_t> ringOf;
   for (uint32_t r = 0; r < program.rings.size(); ++r)
     ringOf[rules::endOf(program.rings[r].peer, program.rings[r].direction)] = r;
@@ -34,13 +36,20 @@ void RankWalk::initialize() {
     stageOfOperation[i] = local(o.stage);
     if (facts.operation[i] == 0)
       continue;
-    if (isCompute(o.kind) || isTransfer(o.kind))
-      marks[i].resize(size_t(variant.microbatches));
     Stage &stage = *stageOfOperation[i];
-    if (isCompute(o.kind))
-      stage.operations[size_t(o.kind)] = i;
+    if (isCompute(o.kind)) {
+      uint32_t &own = stage.operations[size_t(o.kind)];
+      own = std::min(own, i);
+      stage.due[counterOf(o.kind)] += facts.operation[i];
+      if (own == i)
+        marks[i].resize(size_t(variant.microbatches));
+      if (!layers.empty())
+        wholes[own].taken = std::max(wholes[own].taken, takenBy(o)),
+        wholes[own].freed = std::max(wholes[own].freed, freedBy(o));
+    }
     if (!isTransfer(o.kind))
       continue;
+    marks[i].resize(size_t(variant.microbatches));
     (o.kind == Kind::Send ? stage.sends : stage.recvs)[size_t(o.of)] = i;
     slotsOf[i] = ringOf.at(rules::endOf(o));
     slots[slotsOf[i]].transfers += facts.operation[i];
@@ -101,23 +110,39 @@ void RankWalk::meetWaits(const Now &now) {
   }
 }
 
+/// By kind, those that do some of its work: B, W and BW, what one has done the other may not do again.
+static constexpr std::array<KindList, kKinds> kRivals = [] {
+  std::array<KindList, kKinds> rivals{};
+  for (const KindRow &own : kKindTable)
+    rivals[size_t(own.kind)] =
+        kindsThat([&](const KindRow &row) { return isCompute(row.kind) && (row.does & own.does) != 0; });
+  return rivals;
+}();
+
 /// P25: each piece of work is done once.
 Status RankWalk::once(const Now &now) {
   const Operation &o = *now.step.operation;
-  if (!isCompute(o.kind) && !isTransfer(o.kind))
-    return {}; // P21, P38
-  const uint32_t operation = now.step.instruction->operation;
-  bool before = o.kind == Kind::Send ? mark(operation, now) == kSent : mark(operation, now) != 0;
-  for (const Kind other : kPasses) // B, W and BW: what one has done the other may not do again
-    if ((rowOf(other).does & rowOf(o.kind).does) != 0)
-      if (const uint32_t done = stageOf(now).of(other); done != kNone)
-        before |= mark(done, now) != 0;
+  bool before = false;
+  if (isTransfer(o.kind)) {
+    const uint32_t noted = mark(now.step.instruction->operation, now);
+    before = o.kind == Kind::Send ? noted == kSent : noted != 0;
+  } else if (isCompute(o.kind)) {
+    for (const Kind other : kRivals[size_t(o.kind)])
+      if (const uint32_t rival = stageOf(now).of(other); rival != kNone) {
+        before |= mark(rival, now) != 0;
+        if (!begun.empty() && (o.layers == 0 || other != o.kind)) // its own other parts may have run
+          before |= begun.contains(beganAs(rival, now));
+      }
+  }
   return before ? Status::check(fmt::format("P25: {} is executed twice", text(now))) : Status{};
 }
 
-Status RankWalk::visit(const Now &now) {
+Status RankWalk::visit(Now &now) {
   if (Status status = once(now); !status.ok())
     return status;
+  if (now.step.operation->layers != 0 && isCompute(now.step.operation->kind))
+    if (Status status = partOrder(now); !status.ok())
+      return status;
   const Kind kind = now.step.operation->kind;
   Status (RankWalk::*rules[2])(const Now &) = {nullptr, nullptr}; // P42 comes first: the others note what has run
   if (does(kind, kForwardPass)) {
@@ -128,6 +153,8 @@ Status RankWalk::visit(const Now &now) {
     rules[1] = &RankWalk::backwardInput;
   } else if (isCompute(kind)) {
     rules[0] = &RankWalk::passInput;
+  } else if ((does(kind, kUpdate) || isCollective(kind)) && !layers.empty()) {
+    return {}; // LayerWalk
   } else if (does(kind, kUpdate)) {
     rules[0] = &RankWalk::optimizerInput;
     rules[1] = &RankWalk::reduced;
@@ -150,7 +177,7 @@ Status RankWalk::run() {
   for (Cursor cursor(program); !cursor.done(); cursor.next()) {
     const Step step = cursor.at();
     const uint32_t queue = step.instruction->queue;
-    const Now now{step, queue, step.microbatch(), uint32_t(++issued[queue])};
+    Now now{step, queue, step.microbatch(), uint32_t(++issued[queue])};
     meetWaits(now);
     if (queue == 0 && weightsQueue != kNone)
       memory.know(computeKnows[weightsQueue].now);

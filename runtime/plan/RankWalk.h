@@ -9,15 +9,18 @@
 
 #include "runtime/plan/LiveMemory.h"
 #include "runtime/plan/Rules.h"
+#include "runtime/plan/StageLayers.h"
 
 #include <array>
+#include <map>
+#include <unordered_map>
 
 namespace pipec::plan {
 
 class RankWalk {
 public:
   RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
-           const std::vector<int32_t> &rankOf);
+           const std::vector<int32_t> &rankOf, const StageLayers &layers);
   Status run();
 
 private:
@@ -27,10 +30,10 @@ private:
   /// Operations of one stage, kNone where it has none that is executed.
   struct Stage {
     Stage() { operations.fill(kNone), sends.fill(kNone), recvs.fill(kNone); }
-    std::array<uint32_t, kKinds> operations;         // of passes, by kind
+    std::array<uint32_t, kKinds> operations;         // of passes, by kind; the first of those for some of its layers
     std::array<uint32_t, 3> sends, recvs;            // by payload
     const Stage *before = nullptr, *after = nullptr; // its neighbours, where they are on this rank
-    std::array<int64_t, kWorks> done{};              // passes executed, by counterOf
+    std::array<int64_t, kWorks> done{}, due{};       // passes executed, of so many, by counterOf
     int64_t lastDeferred = 0;                        // the place of its last pass on the weights queue
 
     uint32_t of(Kind kind) const { return operations[size_t(kind)]; }
@@ -60,22 +63,35 @@ private:
     uint32_t queue;
     int64_t microbatch;
     uint32_t place; // on its queue, from 1
+    // Of the parts of a pass: whether it is the one that runs first, and the one that runs last.
+    bool begins = true, ends = true;
+  };
+
+  /// A pass of which some parts have run.
+  struct Begun {
+    std::map<int32_t, int32_t> layers; // which: first and end, apart from each other
+    int32_t count = 0;
+  };
+  /// What the passes of a kind of a stage hold and release, where they may have parts.
+  struct Whole {
+    __int128 taken = 0, freed = 0;
   };
 
   // RankWalk.cpp: the walk and what is known.
   void initialize();
   void meetWaits(const Now &now);
-  Status visit(const Now &now);
+  Status visit(Now &now);
   int64_t level(const Known &known, uint32_t queue) const;
   uint32_t &mark(uint32_t operation, const Now &now) { return marks[operation][size_t(now.microbatch)]; }
   /// Whether this instruction waits for so many of a queue of its rank, or comes behind them on it.
   bool awaits(const Now &now, uint32_t queue, int64_t count) const;
   Stage *local(int32_t stage);
-  /// How many passes of the stage that this counter numbers the step has.
-  int64_t due(const Stage &stage, size_t counter) const;
   Stage &stageOf(const Now &now) { return *stageOfOperation[now.step.instruction->operation]; }
   std::string text(const Now &now) const;
   Status once(const Now &now); // P25
+  static uint64_t beganAs(uint32_t operation, const Now &now) {
+    return uint64_t(operation) << 32 | uint64_t(now.microbatch);
+  }
 
   // RulesOrder.cpp: data order.
   Status forwardInput(const Now &now);   // P26
@@ -86,18 +102,18 @@ private:
   Status reduceInput(const Now &now);    // P39
   Status reduced(const Now &now);        // P39, of the optimizer
   Status sliceOrder(const Now &now);     // P42
+  Status partOrder(Now &now);            // P46
+  Status partMemory(const Now &now);     // P33, of a part
   Status received(const Now &now, uint32_t recv, const char *label);
   uint32_t placeOf(Work work, const Stage &stage, const Now &now);
   void passed(const Now &now);
 
-  // RulesSlots.cpp: transfer buffers.
+  // RulesMemory.cpp: transfer buffers, and what is live.
   void produced(const Now &now, uint32_t send);
   void consumed(const Now &now, uint32_t recv);
   Status sendSlot(const Now &now); // P31
   Status recvSlot(const Now &now); // P32
   Status slotsAcrossSteps();       // P31 and P32, of the first slots
-
-  // RulesMemory.cpp: what is live.
   void hold(const Now &now);
   Status deferredAllDone(); // P34
   Status peak();            // P35
@@ -106,12 +122,17 @@ private:
   const Program &program;
   const rules::Facts &facts;
   const std::vector<int32_t> &rankOf;
+  const StageLayers &layers;
 
   std::vector<Stage> stages; // as program.stages
   std::vector<Stage *> stageOfOperation;
-  std::vector<std::vector<uint32_t>> marks; // operation → microbatch → place on its queue, from 1; 0: not yet. Of a
-                                            // receive: n + 1. Of a send, from its producer on: what the compute queue
-                                            // knew then, plus 1; when sent, kSent
+  std::vector<std::vector<uint32_t>> marks;  // operation → microbatch → place on its queue, from 1; 0: not yet. Of a
+                                             // pass in parts, with the first operation of its kind: that of the part
+                                             // that runs last. Of a receive: n + 1. Of a send, from its producer on:
+                                             // what the compute queue knew then, plus 1; when sent, kSent
+  std::unordered_map<uint64_t, Begun> begun; // by operation and microbatch
+  int64_t openParts = 0;                     // ranges of all of them
+  std::vector<Whole> wholes;                 // by operation; only with replicas
   std::vector<Known> computeKnows, knowsCompute; // by the other queue
   std::vector<int64_t> issued;                   // on each queue
   std::vector<Slots> slots;                      // as program.rings

@@ -1,6 +1,7 @@
 // The order in which the rules are asked, and what several of them ask of a program.
 #include "runtime/plan/Rules.h"
 
+#include "runtime/plan/LayerWalk.h"
 #include "runtime/plan/RankWalk.h"
 
 #include <fmt/format.h>
@@ -65,13 +66,14 @@ std::vector<int32_t> rankOfStages(const Variant &variant) {
 } // namespace rules
 
 Status checkVariant(const Variant &variant) {
-  for (const auto rule : {onlySupported, variantSizes, stages, certificate})
+  for (const auto rule : {onlySupported, variantSizes, shardCount, shardsSupported, layerSizes, stages, certificate})
     if (Status status = rule(variant); !status.ok())
       return status;
+  const StageLayers layers(variant);
   for (const Program &program : variant.programs) {
-    if (Status status = queues(program); !status.ok())
+    if (Status status = queues(variant, program); !status.ok())
       return status;
-    if (Status status = operations(variant, program); !status.ok())
+    if (Status status = operations(variant, program, layers); !status.ok())
       return status;
     if (Status status = streams(program); !status.ok())
       return status;
@@ -80,8 +82,9 @@ Status checkVariant(const Variant &variant) {
     if (Status status = pairs(program); !status.ok())
       return status;
   }
-  if (Status status = lengths(variant); !status.ok())
-    return status;
+  for (const auto rule : {ownRows, portions, lengths})
+    if (Status status = rule(variant); !status.ok())
+      return status;
   for (const Program &program : variant.programs)
     if (Status status = checkProgram(variant, program); !status.ok())
       return status;
@@ -105,7 +108,12 @@ Status checkWhole(const Variant &variant) {
   facts.reserve(variant.programs.size());
   for (const Program &program : variant.programs)
     facts.push_back(factsOf(program));
-  if (Status status = workCounts(variant, facts); !status.ok())
+  const StageLayers layers(variant);
+  if (Status status = unitsOnce(variant); !status.ok())
+    return status;
+  if (Status status = workCounts(variant, facts, layers); !status.ok())
+    return status;
+  if (Status status = exchange(variant, facts, layers); !status.ok())
     return status;
   if (Status status = collectives(variant, facts); !status.ok())
     return status;
@@ -122,13 +130,21 @@ Status checkWhole(const Variant &variant) {
   if (Status status = firstUse(variant); !status.ok())
     return status;
   const std::vector<int32_t> rankOf = rankOfStages(variant);
-  for (size_t r = 0; r < variant.programs.size(); ++r)
-    if (Status status = RankWalk(variant, variant.programs[r], facts[r], rankOf).run(); !status.ok())
+  for (size_t r = 0; r < variant.programs.size(); ++r) {
+    const Program &program = variant.programs[r];
+    if (Status status = RankWalk(variant, program, facts[r], rankOf, layers).run(); !status.ok())
       return status;
-  return {};
+    if (layers.empty())
+      continue;
+    if (Status status = LayerWalk(program, facts[r], layers).run(); !status.ok())
+      return status;
+  }
+  return shardPeaks(variant);
 }
 
 Status checkWhole(const Plan &plan) {
+  if (Status status = sameSplits(plan); !status.ok())
+    return status;
   return forEachVariant(plan, [](const Variant &variant) { return checkWhole(variant); });
 }
 

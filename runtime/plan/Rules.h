@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/StageLayers.h"
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace pipec::plan {
 Status checkTables(const Plan &plan);
 Status checkVariant(const Variant &variant);
 
-/// Rules P21 to P35, which look at the whole (Code::Check); needs checkTables. O(instructions executed), in memory 12
+/// Rules P21 to P51, which look at the whole (Code::Check); needs checkTables. O(instructions executed), in memory 12
 /// bytes for each that one rank executes; nothing is walked before the counts of P21 and P23 agree.
 Status checkWhole(const Plan &plan);
 Status checkWhole(const Variant &variant);
@@ -46,15 +47,17 @@ std::vector<int32_t> rankOfStages(const Variant &variant);
 Status onlySupported(const Variant &variant); // P6
 Status planSizes(const Plan &plan);           // P7
 Status variantSizes(const Variant &variant);  // P7, of one variant
-Status processes(const Plan &plan);           // P8
+Status shardCount(const Variant &variant);    // P45, of one variant
+Status processes(const Plan &plan);           // P45
 Status stages(const Variant &variant);        // P9
 Status certificate(const Variant &variant);   // P19
 Status provider(const Plan &plan);            // P20
 Status groups(const Plan &plan);              // P44, which needs all others of tables
 
-// Of a program's tables: RulesTables.cpp, RulesWaits.cpp.
-Status queues(const Program &program);                                                   // P10
-Status operations(const Variant &variant, const Program &program);                       // P11
+// Of a program's tables: RulesTables.cpp; P17 and P18: RulesCounts.cpp.
+Status queues(const Variant &variant, const Program &program); // P10
+Status operations(const Variant &variant, const Program &program,
+                  const StageLayers &layers);                                            // P11
 Status streams(const Program &program);                                                  // P12
 Status instructions(const Program &program);                                             // P13
 Status pairs(const Program &program);                                                    // P43
@@ -64,15 +67,31 @@ Status microbatches(const Variant &variant, const Program &program, const Facts 
 Status waitCounts(const Program &program, const Facts &facts);                           // P17
 Status waitOrder(const Program &program);                                                // P18
 
+// Of layers, where there are replicas: RulesReplicas.cpp.
+Status layerSizes(const Variant &variant); // P7
+/// Why the layers and bytes that an operation is about are wrong, or null; for P11.
+const char *wrongLayers(const Operation &o, const StageLayers &layers);
+Status exchange(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers); // P47
+
+// Of shards: RulesShards.cpp.
+Status shardsSupported(const Variant &variant); // P53, before their rows are looked at
+Status ownRows(const Variant &variant);         // P52
+Status portions(const Variant &variant);        // P52
+Status unitsOnce(const Variant &variant);       // P51
+Status sameSplits(const Plan &plan);            // P51, of all variants
+Status shardPeaks(const Variant &variant);      // P35, RulesMemory.cpp
+
 // Of the whole, in closed form: RulesCounts.cpp.
-Status workCounts(const Variant &variant, const std::vector<Facts> &facts);     // P21
+Status workCounts(const Variant &variant, const std::vector<Facts> &facts,
+                  const StageLayers &layers);                                   // P21
 Status collectives(const Variant &variant, const std::vector<Facts> &facts);    // P38
 Status copySums(const Variant &variant, const std::vector<Facts> &facts);       // P41
 Status neighbours(const Variant &variant);                                      // P22
 Status transferCounts(const Variant &variant, const std::vector<Facts> &facts); // P23
 Status released(const Variant &variant, const std::vector<Facts> &facts);       // P33
 
-// Of the whole, instruction by instruction. P25 to P32, P34 and P35 are asked in one walk of each rank (RankWalk.h).
+// Of the whole, instruction by instruction. P25 to P32, P34, P35, P39, P42 and P46 are asked in one walk of each
+// rank (RankWalk.h), P48 to P50 in another (LayerWalk.h).
 Status transferOrder(const Variant &variant); // P24, RulesTransfers.cpp
 Status firstUse(const Variant &variant);      // P40, RulesTransfers.cpp
 

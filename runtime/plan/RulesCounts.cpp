@@ -1,5 +1,7 @@
-// Rules P21 to P23 and P33: how often each kind of work and each transfer is executed, in closed form, before anything
-// is walked. With these the walks are bounded by stages x microbatches, so a flipped trip count is refused at once.
+// Rules P17, P18, P21 to P23 and P33: what waits may count, and how often each kind of work and each transfer is
+// executed, in closed form, before anything is walked. With these the walks are bounded by stages x microbatches, so a
+// flipped trip count is refused at once. A wait's count and the number of instructions issued before it both grow
+// evenly with the trip, so it is enough to look at the first and the last.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Rules.h"
@@ -11,26 +13,102 @@
 namespace pipec::plan::rules {
 namespace {
 
+Status waitError(const char *label, const Program &program, size_t instruction, const Wait &wait,
+                 const std::string &what) {
+  return Status::input(fmt::format(
+      "{}: rank {}: instruction {} waits for {} of queue {}{}, {}", label, program.rank, instruction,
+      wait.stride == 0 ? fmt::format("{}", wait.base) : fmt::format("{} + {} a trip", wait.base, wait.stride),
+      wait.queue, wait.previousStep ? " in the step before" : "", what));
+}
+
+/// How many instructions each queue has been given: in the segments before, in one trip of this one, and in the part of
+/// a trip before the instruction at hand.
+struct Issued {
+  std::vector<int64_t> before, trip, part;
+
+  explicit Issued(size_t queues) : before(queues), trip(queues), part(queues) {}
+
+  void enter(const Program &program, const Segment &segment) {
+    for (uint32_t i = segment.first; i < segment.first + segment.count; ++i)
+      ++trip[program.instructions[i].queue];
+  }
+  void leave(const Program &program, const Segment &segment) {
+    for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
+      const uint32_t queue = program.instructions[i].queue;
+      before[queue] += trip[queue] * int64_t(segment.trips);
+      trip[queue] = part[queue] = 0;
+    }
+  }
+  /// The instructions issued to a queue before, in the given trip.
+  __int128 at(uint32_t queue, int64_t inTrip) const {
+    return before[queue] + __int128(trip[queue]) * inTrip + part[queue];
+  }
+};
+
+} // namespace
+
+Status waitCounts(const Program &program, const Facts &facts) {
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    for (uint32_t w = 0; w < instruction.waits; ++w) {
+      const Wait &wait = program.waits[instruction.firstWait + w];
+      if (wait.queue >= program.queues.size())
+        return waitError("P17", program, i, wait, fmt::format("the program has {} queues", program.queues.size()));
+      const __int128 last = wait.base + __int128(wait.stride) * (int64_t(facts.trips[i]) - 1);
+      for (const __int128 count : {__int128(wait.base), last})
+        if (count < 0 || count > facts.queue[wait.queue])
+          return waitError("P17", program, i, wait, fmt::format("which executes {}", facts.queue[wait.queue]));
+    }
+  }
+  return {};
+}
+
+Status waitOrder(const Program &program) {
+  Issued issued(program.queues.size());
+  for (const Segment &segment : program.step) {
+    issued.enter(program, segment);
+    for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
+      const Instruction &instruction = program.instructions[i];
+      for (uint32_t w = 0; w < instruction.waits; ++w) {
+        const Wait &wait = program.waits[instruction.firstWait + w];
+        const int64_t last = int64_t(segment.trips) - 1;
+        for (const int64_t trip : {int64_t(0), last})
+          if (!wait.previousStep && wait.base + __int128(wait.stride) * trip > issued.at(wait.queue, trip))
+            return waitError(
+                "P18", program, i, wait,
+                fmt::format("of which only {} are issued before it in trip {}", issued.at(wait.queue, trip), trip));
+      }
+      ++issued.part[instruction.queue];
+    }
+    issued.leave(program, segment);
+  }
+  return {};
+}
+
+namespace {
+
 /// How often each kind of work is done for one stage a step; transfers by what they carry.
 struct Counts {
   std::array<int64_t, kWorks> done{};      // by the rows of kWorkTable
   std::array<int64_t, 3> sends{}, recvs{}; // by payload
 
-  void add(const Operation &o, int64_t times) {
+  void add(const Operation &o, int64_t times, const StageLayers &layers) {
+    const StageLayers::Range range = layers.of(o);
     for (size_t i = 0; i != kWorks; ++i)
       if (does(o.kind, kWorkTable[i].work))
-        done[i] += times;
+        done[i] += times * (range.end - range.first);
     if (isTransfer(o.kind))
       (o.kind == Kind::Send ? sends : recvs)[size_t(o.of)] += times;
   }
 };
 
-std::vector<Counts> workOfStages(const Variant &variant, const std::vector<Facts> &facts) {
+/// Passes and updates are counted by layers; without replicas a stage is one.
+std::vector<Counts> workOfStages(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers) {
   std::vector<Counts> work(size_t(variant.stages));
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const std::vector<Operation> &operations = variant.programs[r].operations;
     for (size_t i = 0; i < operations.size(); ++i)
-      work[size_t(operations[i].stage)].add(operations[i], facts[r].operation[i]);
+      work[size_t(operations[i].stage)].add(operations[i], facts[r].operation[i], layers);
   }
   return work;
 }
@@ -47,17 +125,21 @@ bool anyBackward(const std::vector<Counts> &work) { return any(work, kInputGradi
 
 } // namespace
 
-Status workCounts(const Variant &variant, const std::vector<Facts> &facts) {
-  const std::vector<Counts> work = workOfStages(variant, facts);
+Status workCounts(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers) {
+  const std::vector<Counts> work = workOfStages(variant, facts, layers);
   std::array<int64_t, kWorks> expected{};
   for (size_t i = 0; i != kWorks; ++i)
     if (const WorkRow &row = kWorkTable[i]; row.together == kNoWork || any(work, row.together))
       expected[i] = row.onceAStep ? 1 : variant.microbatches;
   for (size_t s = 0; s < work.size(); ++s)
-    for (size_t i = 0; i != kWorks; ++i)
-      if (work[s].done[i] != expected[i] && !(kWorkTable[i].bySomeStages && work[s].done[i] == 0))
-        return Status::check(fmt::format("P21: stage {} executes {} {} a step, expected {}", s, work[s].done[i],
-                                         kWorkTable[i].all, expected[i]));
+    for (size_t i = 0; i != kWorks; ++i) {
+      if (kWorkTable[i].work == kUpdate && !layers.empty())
+        continue; // P47
+      const int64_t all = expected[i] * layers.count(int32_t(s)), done = work[s].done[i];
+      if (done != all && !(kWorkTable[i].bySomeStages && done == 0))
+        return Status::check(fmt::format("P21: stage {} executes {} {}{} a step, expected {}", s, done,
+                                         kWorkTable[i].all, layers.empty() ? "" : " of a layer", all));
+    }
   return {};
 }
 
@@ -109,7 +191,9 @@ Status collectives(const Variant &variant, const std::vector<Facts> &facts) {
 }
 
 Status copySums(const Variant &variant, const std::vector<Facts> &facts) {
-  const bool optimizer = any(workOfStages(variant, facts), kUpdate);
+  if (!variant.layers.empty())
+    return {}; // P47
+  const bool optimizer = any(workOfStages(variant, facts, StageLayers(variant)), kUpdate);
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const int32_t partner = variant.partnerOf(int32_t(r));
     const int64_t expected = partner >= 0 && optimizer;
@@ -149,7 +233,7 @@ Status neighbours(const Variant &variant) {
 
 Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
   const std::vector<int32_t> rankOf = rankOfStages(variant);
-  const std::vector<Counts> work = workOfStages(variant, facts);
+  const std::vector<Counts> work = workOfStages(variant, facts, StageLayers(variant));
   const int64_t m = variant.microbatches, backwards = anyBackward(work) ? m : 0;
   constexpr auto kForward = size_t(Payload::Forward), kBackward = size_t(Payload::Backward);
   for (size_t s = 0; s + 1 < work.size(); ++s) {
@@ -184,16 +268,26 @@ std::vector<Held> heldByStages(const Variant &variant, const std::vector<Facts> 
       if (const Operation &o = variant.programs[r].operations[i]; isCompute(o.kind) && facts[r].operation[i] > 0) {
         const unsigned own = rowOf(o.kind).holds;
         Held &its = held[size_t(o.stage)];
-        its.activation += bytesOf(o, own & kActivation);
-        its.context += bytesOf(o, own & kContext);
-        its.backwardContext += bytesOf(o, own & kBackwardContext);
-        its.input += bytesOf(o, own & kInput);
+        its.activation = std::max(its.activation, bytesOf(o, own & kActivation));
+        its.context = std::max(its.context, bytesOf(o, own & kContext));
+        its.backwardContext = std::max(its.backwardContext, bytesOf(o, own & kBackwardContext));
+        its.input = std::max(its.input, bytesOf(o, own & kInput));
         its.again |= does(o.kind, kRecomputation);
       }
   return held;
 }
 
-/// What an operation releases that its stage does not hold; empty: nothing.
+/// Whether an operation takes what all of its kind take; a part may take nothing.
+bool takesAlike(const Operation &o, const Held &held) {
+  const unsigned taken = takes(o.kind, held.again);
+  for (const auto &[memory, bytes] : {std::pair(kActivation, held.activation), std::pair(kContext, held.context),
+                                      std::pair(kBackwardContext, held.backwardContext), std::pair(kInput, held.input)})
+    if ((taken & memory) != 0 && bytesOf(o, memory) != bytes && !(o.layers != 0 && bytesOf(o, memory) == 0))
+      return false;
+  return true;
+}
+
+/// What an operation releases that its stage does not hold; empty: nothing. A part may release nothing.
 std::string wrongRelease(const Operation &o, const Held &held) {
   const unsigned frees = rowOf(o.kind).frees;
   const bool more = (frees & kBackwardContext) != 0 && held.backwardContext != 0;
@@ -210,7 +304,7 @@ std::string wrongRelease(const Operation &o, const Held &held) {
                            : "F and B hold",
               held.context + (more ? held.backwardContext : 0)}};
   for (const auto &[memory, name, holder, bytes] : all)
-    if ((frees & memory) != 0 && bytesOf(o, memory) != bytes)
+    if ((frees & memory) != 0 && bytesOf(o, memory) != bytes && !(o.layers != 0 && bytesOf(o, memory) == 0))
       return fmt::format("{} of stage {} releases {} of {}, its {} {}", plan::name(o.kind), o.stage,
                          bytesText(Bytes(bytesOf(o, memory))), name, holder,
                          bytesText(Bytes(std::min<__int128>(bytes, limits::kBytes))));
@@ -219,14 +313,31 @@ std::string wrongRelease(const Operation &o, const Held &held) {
 
 } // namespace
 
-Status released(const Variant &variant, const std::vector<Facts> &facts) {
+namespace {
+
+/// What a shard holds, in place of what is not its own; all ranks' programs without what they execute.
+Variant heldByShard(const Variant &variant, int32_t shard) {
+  Variant made;
+  made.stages = variant.stages;
+  made.copies = variant.copies;
+  for (const Program &program : variant.programs) {
+    Program &own = made.programs.emplace_back();
+    own.rank = program.rank;
+    for (const Operation &o : program.operations)
+      own.operations.push_back(operationOf(variant, size_t(program.rank * variant.shards() + shard), o));
+  }
+  return made;
+}
+
+Status releasedBy(const Variant &variant, const std::vector<Facts> &facts, const std::string &shard) {
   const std::vector<Held> held = heldByStages(variant, facts);
-  const bool backwards = anyBackward(workOfStages(variant, facts));
+  const bool backwards = anyBackward(workOfStages(variant, facts, StageLayers(variant)));
   for (const Program &program : variant.programs)
-    for (const Operation &o : program.operations) {
+    for (size_t i = 0; i != program.operations.size(); ++i) {
+      const Operation &o = program.operations[i];
       const Held &its = held[size_t(o.stage)];
       const auto error = [&](const std::string &what) {
-        return Status::check(fmt::format("P33: rank {}: {}", program.rank, what));
+        return Status::check(fmt::format("P33: rank {}{}: {}", program.rank, shard, what));
       };
       if (const std::string wrong = wrongRelease(o, its); !wrong.empty())
         return error(wrong);
@@ -237,9 +348,22 @@ Status released(const Variant &variant, const std::vector<Facts> &facts) {
         return holds("what its R makes");
       if (!its.again && isCompute(o.kind) && o.bytes != 0)
         return holds("an input for an R that there is not");
+      if (!variant.layers.empty() && facts[size_t(program.rank)].operation[i] > 0 && !takesAlike(o, its))
+        return holds("another size than others of its kind");
       if (!backwards && bytesOf(o, kActivation | kContext) != 0)
         return holds("memory that nothing releases");
     }
+  return {};
+}
+
+} // namespace
+
+Status released(const Variant &variant, const std::vector<Facts> &facts) {
+  if (variant.own.empty())
+    return releasedBy(variant, facts, "");
+  for (int32_t shard = 0; shard != variant.shards(); ++shard)
+    if (Status status = releasedBy(heldByShard(variant, shard), facts, fmt::format(" shard {}", shard)); !status.ok())
+      return status;
   return {};
 }
 

@@ -1,12 +1,30 @@
 // Rules P26 to P30: data order. What an instruction reads has been made by an instruction that must have completed:
 // earlier on its own queue, or on another one and covered by a wait of this queue up to here.
 #include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/RankWalk.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace pipec::plan {
+namespace {
+
+/// Adds a range to ranges that are apart from it and from each other, and joins those that meet.
+void join(std::map<int32_t, int32_t> &ranges, int32_t first, int32_t end) {
+  auto at = ranges.emplace(first, end).first;
+  if (const auto next = std::next(at); next != ranges.end() && next->first == end) {
+    at->second = next->second;
+    ranges.erase(next);
+  }
+  if (at != ranges.begin())
+    if (const auto before = std::prev(at); before->second == first) {
+      before->second = at->second;
+      ranges.erase(at);
+    }
+}
+
+} // namespace
 
 /// Where the pass that does this work for the microbatch stands on its queue; 0: not yet.
 uint32_t RankWalk::placeOf(Work work, const Stage &stage, const Now &now) {
@@ -19,24 +37,65 @@ uint32_t RankWalk::placeOf(Work work, const Stage &stage, const Now &now) {
 
 static constexpr size_t kBackwards = counterOf(Kind::Backward), kWeights = counterOf(Kind::BackwardWeight);
 
-int64_t RankWalk::due(const Stage &stage, size_t counter) const {
-  int64_t count = 0;
-  for (const Kind kind : kPasses)
-    if (counterOf(kind) == counter && stage.of(kind) != kNone)
-      count += facts.operation[stage.of(kind)];
-  return count;
-}
-
 /// A pass that keeps all rules: notes it.
 void RankWalk::passed(const Now &now) {
   const Kind kind = now.step.operation->kind;
   Stage &stage = stageOf(now);
-  mark(now.step.instruction->operation, now) = now.place;
+  if (now.ends)
+    mark(stage.of(kind), now) = now.place;
   ++stage.done[counterOf(kind)];
   if (now.queue != 0)
     stage.lastDeferred = now.place;
   hold(now);
   memory.release(*now.step.operation, now.queue != 0);
+}
+
+/// P46: F and R go up through the layers of their stage, B and BW down, W in any order.
+Status RankWalk::partOrder(Now &now) {
+  const Operation &o = *now.step.operation;
+  const uint64_t key = beganAs(stageOf(now).of(o.kind), now);
+  Begun &own = begun[key];
+  const int32_t first = o.firstLayer, end = o.firstLayer + o.layers, all = layers.count(o.stage);
+  now.begins = own.count == 0;
+  const bool down = does(o.kind, kInputGradient);
+  if (down ? end != (now.begins ? all : own.layers.begin()->first)
+           : !does(o.kind, kWeightGradient) && first != (now.begins ? 0 : own.layers.begin()->second))
+    return Status::check(
+        fmt::format("P46: {} comes out of order: expected parts that go {} through the layers of their "
+                    "stage",
+                    text(now), down ? "down" : "up"));
+  const auto behind = own.layers.lower_bound(first);
+  if ((behind != own.layers.end() && behind->first < end) ||
+      (behind != own.layers.begin() && std::prev(behind)->second > first))
+    return Status::check(fmt::format("P46: {} has a layer that another part of it has had", text(now)));
+  openParts -= int64_t(own.layers.size());
+  join(own.layers, first, end);
+  openParts += int64_t(own.layers.size());
+  if (openParts > limits::kOpenParts)
+    return Status::check(fmt::format("P46: {} is one of more than {} parts of passes that have begun and not ended",
+                                     text(now), limits::kOpenParts));
+  own.count += o.layers;
+  now.ends = own.count == all;
+  if (now.ends) {
+    begun.erase(key);
+    --openParts; // all of its layers were one range
+  }
+  return partMemory(now);
+}
+
+/// P33: the part that runs first takes what the pass holds, the one that runs last gives back what it releases.
+Status RankWalk::partMemory(const Now &now) {
+  const Operation &o = *now.step.operation;
+  const Whole &whole = wholes[stageOf(now).of(o.kind)];
+  if (takenBy(o) != (now.begins ? whole.taken : 0))
+    return Status::check(fmt::format("P33: {}: expected the part that runs first to hold what the pass holds, and no "
+                                     "other",
+                                     text(now)));
+  if (freedBy(o) != (now.ends ? whole.freed : 0))
+    return Status::check(fmt::format("P33: {}: expected the part that runs last to release what the pass releases, and "
+                                     "no other",
+                                     text(now)));
+  return {};
 }
 
 /// That the compute queue knows the receive of its input to be complete.
@@ -51,14 +110,15 @@ Status RankWalk::received(const Now &now, uint32_t recv, const char *label) {
 
 Status RankWalk::forwardInput(const Now &now) {
   Stage &stage = stageOf(now);
-  if (const uint32_t recv = stage.recv(Payload::Forward); recv != kNone) {
+  if (const uint32_t recv = stage.recv(Payload::Forward); recv != kNone && now.begins) {
     if (Status status = received(now, recv, "P26"); !status.ok())
       return status;
     consumed(now, recv);
-  } else if (stage.before && placeOf(kForwardPass, *stage.before, now) == 0) {
+  } else if (recv == kNone && stage.before && placeOf(kForwardPass, *stage.before, now) == 0) {
     return Status::check(fmt::format("P26: {} comes before F of stage {}", text(now), now.step.operation->stage - 1));
   }
-  produced(now, stage.send(Payload::Forward));
+  if (now.ends)
+    produced(now, stage.send(Payload::Forward));
   passed(now);
   return {};
 }
@@ -69,15 +129,16 @@ Status RankWalk::backwardInput(const Now &now) {
     return Status::check(fmt::format("P27: {} comes before its F", text(now)));
   if (stage.of(Kind::Recompute) != kNone && placeOf(kRecomputation, stage, now) == 0)
     return Status::check(fmt::format("P27: {} comes before its R", text(now)));
-  if (const uint32_t recv = stage.recv(Payload::Backward); recv != kNone) {
+  if (const uint32_t recv = stage.recv(Payload::Backward); recv != kNone && now.begins) {
     if (Status status = received(now, recv, "P27"); !status.ok())
       return status;
     consumed(now, recv);
-  } else if (stage.after && placeOf(kInputGradient, *stage.after, now) == 0) {
+  } else if (recv == kNone && stage.after && placeOf(kInputGradient, *stage.after, now) == 0) {
     return Status::check(
         fmt::format("P27: {} comes before the backward of stage {}", text(now), now.step.operation->stage + 1));
   }
-  produced(now, stage.send(Payload::Backward));
+  if (now.ends)
+    produced(now, stage.send(Payload::Backward));
   passed(now);
   return {};
 }
@@ -120,7 +181,7 @@ bool RankWalk::awaits(const Now &now, uint32_t queue, int64_t count) const {
 Status RankWalk::reduceInput(const Now &now) {
   for (const Stage &stage : stages)
     for (const size_t counter : {kBackwards, kWeights})
-      if (stage.done[counter] < due(stage, counter))
+      if (stage.done[counter] < stage.due[counter])
         return Status::check(fmt::format("P39: {} comes before the last backward of its rank", text(now)));
   const Reduce &before = now.step.operation->of == Payload::Norm ? copySum : Reduce{};
   if (before.queue != kNone) { // the norm is that of the sums
@@ -164,9 +225,9 @@ Status RankWalk::sliceOrder(const Now &now) {
 
 Status RankWalk::optimizerInput(const Now &now) {
   const Stage &stage = stageOf(now);
-  if (stage.done[kBackwards] < due(stage, kBackwards))
+  if (stage.done[kBackwards] < stage.due[kBackwards])
     return Status::check(fmt::format("P30: {} comes before the last backward of its stage", text(now)));
-  if (stage.done[kWeights] < due(stage, kWeights))
+  if (stage.done[kWeights] < stage.due[kWeights])
     return Status::check(fmt::format("P30: {} comes before the last W of its stage", text(now)));
   if (stage.lastDeferred > 0 && stage.lastDeferred > computeKnows[weightsQueue].now)
     return Status::check(fmt::format("P30: {} does not wait for the last W of its stage", text(now)));

@@ -1,5 +1,6 @@
-// Rules P6 to P9, P19 and P20: what a plan and its variants say of themselves.
+// Rules P6, P7, P9, P19, P20, P44 and P45: what a plan and its variants say of themselves.
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Rules.h"
 #include "runtime/plan/Text.h"
 
@@ -17,6 +18,11 @@ Status sizeError(const char *what, int64_t found, int64_t least, int64_t most) {
   return Status::input(fmt::format("P7: {} {}, expected {} to {}", found, what, least, most));
 }
 
+/// Whether a swap leaves a layer's state where it is.
+bool keepsState(const Layer &one, const Layer &other) {
+  return one.gradients == other.gradients && one.weights == other.weights && one.sharded == other.sharded;
+}
+
 } // namespace
 
 Status onlySupported(const Variant &variant) {
@@ -26,15 +32,16 @@ Status onlySupported(const Variant &variant) {
         return Status::input(
             fmt::format("P6: rank {}: operations of kind {} are not supported yet: a newer pipec is needed",
                         program.rank, name(o.kind)));
-      if (o.layers != 0)
-        return Status::input(fmt::format("P6: rank {}: operations on some layers of a stage ({} stage {}) are not "
-                                         "supported yet: a newer pipec is needed",
-                                         program.rank, name(o.kind), o.stage));
     }
-    for (const Queue &q : program.queues)
+    for (const Queue &q : program.queues) {
       if (q.priority == Priority::Jobs)
         return Status::input(fmt::format(
             "P6: rank {}: queues for background jobs are not supported yet: a newer pipec is needed", program.rank));
+      if (q.priority == Priority::Weights && !variant.layers.empty())
+        return Status::input(fmt::format(
+            "P6: rank {}: queues for weights are not supported yet where there are replicas: a newer pipec is needed",
+            program.rank));
+    }
   }
   return {};
 }
@@ -52,6 +59,10 @@ Status planSizes(const Plan &plan) {
     if (!same)
       return Status::input(
           fmt::format("P7: variant {} places stages on ranks in another way than variant 0; all must agree", v));
+    if (!std::equal(first.layers.begin(), first.layers.end(), other.layers.begin(), other.layers.end(), keepsState))
+      return Status::input(fmt::format("P7: variant {} has other layers than variant 0, or shards others; all must "
+                                       "agree, so that a swap moves no state",
+                                       v));
   }
   return {};
 }
@@ -85,19 +96,52 @@ Status variantSizes(const Variant &v) {
   return {};
 }
 
+Status shardCount(const Variant &variant) {
+  const size_t ranks = variant.programs.size(), rows = variant.own.size();
+  if (rows != 0 && (ranks == 0 || rows % ranks != 0 || rows < 2 * ranks || rows > size_t(limits::kProcesses)))
+    return Status::input(fmt::format("P45: {} processes with times of their own for {} ranks, expected none, or two or "
+                                     "more of each and at most {}",
+                                     rows, ranks, limits::kProcesses));
+  return {};
+}
+
 Status processes(const Plan &plan) {
-  for (size_t i = 0; i < plan.processes.size(); ++i) {
-    const Process &p = plan.processes[i];
-    if (p.replica != 0 || p.shard != 0)
-      return Status::input(fmt::format("P8: process {} is replica {}, shard {}: replicas and shards are not supported "
-                                       "yet: a newer pipec is needed",
-                                       i, p.replica, p.shard));
-    if (p.rank != int64_t(i))
-      return Status::input(fmt::format("P8: process {} has rank {}, expected {}", i, p.rank, i));
+  for (size_t v = 0; v < plan.variants.size(); ++v) {
+    if (Status status = shardCount(plan.variants[v]); !status.ok())
+      return status;
+    if (plan.variants[v].shards() != plan.shards())
+      return Status::input(fmt::format("P45: variant {} has {} shards of each rank, variant 0 has {}; all must agree",
+                                       v, plan.variants[v].shards(), plan.shards()));
   }
-  if (plan.processes.size() != plan.variants.front().programs.size())
-    return Status::input(fmt::format("P8: {} processes for {} ranks, expected one each", plan.processes.size(),
-                                     plan.variants.front().programs.size()));
+  const size_t ranks = plan.variants.front().programs.size(), count = plan.processes.size();
+  const auto shards = size_t(plan.shards());
+  if (ranks == 0 || count == 0 || count % (ranks * shards) != 0 || count > size_t(limits::kProcesses))
+    return Status::input(fmt::format("P45: {} processes for {} ranks{}, expected as many of each and at most {}", count,
+                                     ranks, shards == 1 ? "" : fmt::format(" of {} shards", shards),
+                                     limits::kProcesses));
+  const int32_t degree = plan.degree();
+  if (degree > 1 && shards > 1)
+    return Status::input(
+        fmt::format("P45: {} replicas of each rank and {} shards of each of them, expected one of one or the other",
+                    degree, shards));
+  for (size_t i = 0; i < count; ++i) {
+    const Place place = placeOf(int32_t(i), plan);
+    const Process expected{place.rank, place.replica, place.shard};
+    if (const Process &p = plan.processes[i]; p != expected)
+      return Status::input(
+          fmt::format("P45: process {} is replica {} of rank {}, shard {}, expected replica {} of rank "
+                      "{}, shard {}",
+                      i, p.replica, p.rank, p.shard, expected.replica, expected.rank, expected.shard));
+  }
+  for (size_t v = 0; v < plan.variants.size(); ++v) {
+    if (plan.variants[v].sharedPort && degree == 1)
+      return Status::input(
+          fmt::format("P45: variant {} shares its ports with an exchange of replicas, of which there are none", v));
+    if (plan.variants[v].layers.empty() != (degree == 1))
+      return Status::input(fmt::format("P45: variant {} has {} layers with {} replicas of each rank, expected {}", v,
+                                       plan.variants[v].layers.size(), degree,
+                                       degree == 1 ? "none" : "those that replicas exchange"));
+  }
   return {};
 }
 
@@ -127,6 +171,16 @@ std::vector<std::vector<int32_t>> usersOf(const Variant &variant, size_t groups)
   return users;
 }
 
+/// All replicas (shards) of ranks.
+std::vector<int32_t> processesOf(const Plan &plan, const std::vector<int32_t> &ranks) {
+  const int32_t each = gridOf(plan).each();
+  std::vector<int32_t> processes;
+  for (const int32_t rank : ranks)
+    for (int32_t world = rank * each; world != (rank + 1) * each; ++world)
+      processes.push_back(world);
+  return processes;
+}
+
 } // namespace
 
 Status groups(const Plan &plan) {
@@ -139,12 +193,19 @@ Status groups(const Plan &plan) {
         if (o.group >= 0 && size_t(o.group) >= plan.groups.size())
           return Status::input(fmt::format("P44: rank {}: an operation ({} stage {}) is of group {}, the plan has {}",
                                            program.rank, name(o.kind), o.stage, o.group, plan.groups.size()));
-    // P8: a process is a rank.
     const std::vector<std::vector<int32_t>> users = usersOf(variant, plan.groups.size());
-    for (size_t g = 0; g < users.size(); ++g)
-      if (!users[g].empty() && users[g] != plan.groups[g].members)
-        return Status::input(fmt::format("P44: ranks {} have collectives of group {}, which is of {}",
-                                         fmt::join(users[g], ", "), g, fmt::join(plan.groups[g].members, ", ")));
+    for (size_t g = 0; g < users.size(); ++g) {
+      if (users[g].empty())
+        continue;
+      const char *const what = plan.shards() > 1 ? "sums" : "collectives";
+      if (gridOf(plan).each() > 1 && users[g].size() > 1)
+        return Status::input(fmt::format("P44: ranks {} have {} of group {}, expected the {} of one rank",
+                                         fmt::join(users[g], ", "), what, g,
+                                         plan.shards() > 1 ? "shards" : "replicas"));
+      if (processesOf(plan, users[g]) != plan.groups[g].members)
+        return Status::input(fmt::format("P44: ranks {} have {} of group {}, which is of {}", fmt::join(users[g], ", "),
+                                         what, g, fmt::join(plan.groups[g].members, ", ")));
+    }
   }
   return {};
 }
@@ -189,9 +250,9 @@ Status certificate(const Variant &variant) {
     if (!within(time, 0, limits::kTime))
       return Status::input(
           fmt::format("P19: the certificate has a time of {} ps, expected 0 to {}", time, limits::kTime));
-  if (c.bound > Bound::Exact || c.spanBound > Bound::Exact)
+  if (c.bound > Bound::Exchange || c.spanBound > Bound::Exchange)
     return Status::input(fmt::format("P19: the certificate's bounds are of kinds {} and {}, expected 0 to {}",
-                                     int(c.bound), int(c.spanBound), int(Bound::Exact)));
+                                     int(c.bound), int(c.spanBound), int(Bound::Exchange)));
   if (c.lowerBound > c.makespan)
     return Status::input(fmt::format("P19: the certificate's makespan, {}, is under its lower bound, {}",
                                      timeText(c.makespan), timeText(c.lowerBound)));

@@ -21,8 +21,10 @@ bool holds(const Program &program, int32_t stage) {
 
 /// "the compute queue or the weights queue"
 std::string queuesText(unsigned classes) {
-  constexpr std::pair<QueueClass, const char *> kNames[] = {
-      {kComputeQueue, "the compute queue"}, {kWeightsQueue, "the weights queue"}, {kCommunicator, "a communicator"}};
+  constexpr std::pair<QueueClass, const char *> kNames[] = {{kComputeQueue, "the compute queue"},
+                                                            {kWeightsQueue, "the weights queue"},
+                                                            {kUpdatesQueue, "the updates queue"},
+                                                            {kCommunicator, "a communicator"}};
   std::string text;
   for (const auto &[each, name] : kNames)
     if ((classes & each) != 0)
@@ -52,16 +54,20 @@ const char *wrongNumbers(const Operation &o) {
 
 /// Why the other ends of a transfer or a collective, or what it carries, are wrong, or null.
 const char *wrongEnds(const Operation &o, const Variant &variant, int32_t rank) {
-  if (o.group < -1 || (o.group != -1 && !isCollective(o.kind)))
-    return "a group, which only collectives have";
+  if (o.group < -1 || (meets(o) && variant.own.empty()))
+    return "a group, which only collectives have, and passes and updates of shards";
   if (!isTransfer(o.kind) && o.peer != -1)
     return "a peer, which only transfers have";
   if (isCollective(o.kind)) {
-    if (o.of != Payload::Norm && o.of != Payload::Gradients)
-      return "an unknown payload kind, expected a norm or gradients";
+    if (o.of != Payload::Norm && o.of != Payload::Gradients && o.of != Payload::Weights)
+      return "an unknown payload kind, expected a norm, gradients or weights";
+    if (o.kind != Kind::AllReduce && o.of == Payload::Norm)
+      return "a norm, which only all-reduces carry";
+    if (o.kind != Kind::AllGather && o.of == Payload::Weights)
+      return "weights, which only gathers carry";
     if (o.of == Payload::Norm && o.group != -1)
       return "a group, expected a norm over all processes";
-    if (o.of == Payload::Gradients && o.group == -1)
+    if (o.of != Payload::Norm && o.group == -1)
       return "no group, expected those whose gradients are summed";
     return nullptr;
   }
@@ -74,27 +80,18 @@ const char *wrongEnds(const Operation &o, const Variant &variant, int32_t rank) 
   return o.of != Payload::Forward && o.of != Payload::Backward ? "an unknown payload kind" : nullptr;
 }
 
-/// Why the layers that an operation is about are wrong, or null.
-const char *wrongLayers(const Operation &o) {
-  if (o.firstLayer < 0 || o.layers < 0 || (o.layers == 0 && o.firstLayer != 0))
-    return "layers out of range";
-  if (o.layers != 0 && !isBusy(o.kind) && !isCollective(o.kind))
-    return "layers, which only passes, updates and collectives have";
-  return nullptr;
-}
-
 } // namespace
 
-Status queues(const Program &program) {
+Status queues(const Variant &variant, const Program &program) {
   const auto error = [&](size_t q, const char *what) {
     return Status::input(fmt::format("P10: rank {}: queue {} {}", program.rank, q, what));
   };
   if (program.queues.empty() || program.queues[0].kind != QueueKind::Device)
     return error(0, "must be the compute queue");
-  bool weights = false;
+  bool weights = false, updates = false;
   for (size_t q = 0; q < program.queues.size(); ++q) {
     const Queue &queue = program.queues[q];
-    if (queue.kind > QueueKind::Communicator || queue.priority > Priority::Jobs)
+    if (queue.kind > QueueKind::Communicator || queue.priority > Priority::Updates)
       return error(q, "is of an unknown kind");
     if (queue.kind == QueueKind::Communicator && queue.priority != Priority::Compute)
       return error(q, "is a communicator with a priority, which only device queues have");
@@ -102,15 +99,31 @@ Status queues(const Program &program) {
       continue;
     if ((queue.priority == Priority::Compute) != (q == 0))
       return error(q, q == 0 ? "must have the priority of compute" : "is a second compute queue");
-    if (q > 0 && weights)
+    if (queue.priority == Priority::Updates) {
+      if (variant.layers.empty())
+        return error(q, "is a queue for updates, which only replicas have");
+      if (std::exchange(updates, true))
+        return error(q, "is a second queue for updates");
+    } else if (q > 0 && std::exchange(weights, true)) {
       return error(q, "is a second queue for weights");
-    weights |= q > 0;
+    }
   }
   return {};
 }
 
-Status operations(const Variant &variant, const Program &program) {
-  std::map<std::tuple<int32_t, Kind, Payload, int32_t, int32_t>, size_t> seen;
+namespace {
+
+/// What no two operations of a program have in common. Parts of a pass may differ in memory alone.
+auto identityOf(const Operation &o) {
+  const auto memory = [&](Bytes bytes) { return o.layers == 0 ? 0 : bytes; };
+  return std::tuple(o.stage, o.kind, o.of, o.firstLayer, o.layers, o.begin, o.end, memory(o.bytes),
+                    memory(o.activation), memory(o.context));
+}
+
+} // namespace
+
+Status operations(const Variant &variant, const Program &program, const StageLayers &layers) {
+  std::map<decltype(identityOf({})), size_t> seen;
   for (size_t i = 0; i < program.operations.size(); ++i) {
     const Operation &o = program.operations[i];
     const auto error = [&](const std::string &what) {
@@ -121,10 +134,10 @@ Status operations(const Variant &variant, const Program &program) {
       return error("an unknown kind");
     if (!holds(program, o.stage))
       return error("a stage that is not on this rank");
-    for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o)})
+    for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o, layers)})
       if (wrong)
         return error(wrong);
-    if (const auto [at, fresh] = seen.try_emplace({o.stage, o.kind, o.of, o.firstLayer, o.layers}, i); !fresh)
+    if (const auto [at, fresh] = seen.try_emplace(identityOf(o), i); !fresh)
       return error(fmt::format("the kind and stage of operation {}", at->second));
   }
   return {};
@@ -167,6 +180,7 @@ Status streams(const Program &program) {
 Status instructions(const Program &program) {
   std::unordered_map<uint64_t, uint32_t> queueOf;              // of each peer and direction
   std::vector<uint32_t> known(program.operations.size(), ~0u); // of each transfer, once it is looked up
+  uint32_t sums = ~0u;                                         // of collectives of a group
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
     const auto error = [&](const std::string &what) {
@@ -181,6 +195,12 @@ Status instructions(const Program &program) {
     if (const QueueClass on = classOf(program.queues[instruction.queue]); (rowOf(o.kind).queues & on) == 0)
       return error(fmt::format("({} stage {}) is on {}, expected {}", name(o.kind), o.stage, queuesText(on),
                                queuesText(rowOf(o.kind).queues)));
+    if (isCollective(o.kind) && o.group != -1) { // so all processes of a group come to them in one order
+      if (sums != ~0u && sums != instruction.queue)
+        return error(fmt::format("({} stage {}) is on queue {}, an earlier collective of gradients or weights on {}",
+                                 name(o.kind), o.stage, instruction.queue, sums));
+      sums = instruction.queue;
+    }
     if (!isTransfer(o.kind))
       continue;
     if (known[instruction.operation] == instruction.queue)
@@ -194,15 +214,18 @@ Status instructions(const Program &program) {
 }
 
 Status lengths(const Variant &variant) {
-  __int128 all = 0, allWaits = 0;
+  __int128 all = 0, allWaits = 0, queues = 0;
   for (const Program &program : variant.programs) {
     __int128 rank = 0, time = 0;
+    std::vector<int64_t> times(variant.own.empty() ? 0 : program.operations.size()); // how often each is executed
     for (const Segment &segment : program.step) {
       rank += __int128(segment.count) * segment.trips;
       for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
         const Operation &o = program.operations[program.instructions[i].operation];
         allWaits += __int128(program.instructions[i].waits) * segment.trips;
         time += (__int128(o.cost) + o.latency) * segment.trips;
+        if (!times.empty())
+          times[program.instructions[i].operation] += segment.trips;
         if (o.kind == Kind::Overlapped)
           i += 2; // P43: which take no time of their own, and wait for nothing
       }
@@ -213,8 +236,21 @@ Status lengths(const Variant &variant) {
     if (time > limits::kTime)
       return Status::input(fmt::format("P14: the work of rank {} takes {} ps a step, over the limit of {}",
                                        program.rank, time, limits::kTime));
-    all += rank;
+    all += rank * variant.shards();
+    queues += __int128(program.queues.size()) * variant.shards();
+    for (int32_t shard = 0; !times.empty() && shard != variant.shards(); ++shard) {
+      __int128 own = time;
+      for (size_t i = 0; i != times.size(); ++i)
+        own += __int128(variant.own[size_t(program.rank * variant.shards() + shard)].operations[i].own()) * times[i];
+      if (own > limits::kTime)
+        return Status::input(fmt::format("P14: the work of rank {} shard {} takes {} ps a step, over the limit of {}",
+                                         program.rank, shard, own, limits::kTime));
+    }
   }
+  allWaits *= variant.shards();
+  if (!variant.own.empty() && queues > limits::kShardQueues)
+    return Status::input(
+        fmt::format("P14: the shards of all ranks have {} queues, over the limit of {}", queues, limits::kShardQueues));
   if (all > limits::kExecutedInstructions)
     return Status::input(fmt::format("P14: {} instructions are executed a step, over the limit of {}", all,
                                      limits::kExecutedInstructions));
@@ -300,6 +336,8 @@ const char *wrongPair(const Program &program, const Instruction *header, size_t 
     return "is not followed by an F and a B or BW";
   if (f.stage != pair.stage)
     return "is of another stage than its F";
+  if (f.layers != 0 || b.layers != 0)
+    return "is followed by a part of a pass";
   if (first.waits != 0 || second.waits != 0)
     return "does not wait for all that the two behind it wait for";
   if (f.stage == b.stage && everMeet(first, second, trips))

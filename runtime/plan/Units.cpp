@@ -185,6 +185,36 @@ Quantity parseInteger(std::string_view text, int64_t least, int64_t most) {
   return {static_cast<int64_t>(value), {}};
 }
 
+static constexpr int64_t kMillion = 1'000'000;
+
+Quantity parseDecimal(std::string_view text, int64_t least, int64_t most) {
+  constexpr size_t kDigits = 6;
+  std::string_view rest = text;
+  const std::string_view whole = takeDigits(rest);
+  std::string fraction;
+  bool decimal = !whole.empty() && (whole.size() == 1 || whole.front() != '0');
+  if (decimal && rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    fraction = takeDigits(rest);
+    decimal = !fraction.empty();
+  }
+  decimal &= rest.empty() && whole.size() + kDigits < kWholeDigits && fraction.size() <= kDigits;
+  fraction.resize(kDigits, '0');
+  const Wide value = decimal ? toNumber(whole) * Wide(kMillion) + toNumber(fraction) : Wide(0);
+  if (!decimal || value < Wide(least) || value > Wide(most))
+    return {0, fmt::format("expected a number from {} to {}, at most six digits after the point, found {}",
+                           decimalText(least), decimalText(most), quoted(text))};
+  return {static_cast<int64_t>(value), {}};
+}
+
+std::string decimalText(int64_t millionths) {
+  std::string text = fmt::format("{}.{:06}", millionths / kMillion, millionths % kMillion);
+  text.resize(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.'))
+    text.pop_back();
+  return text;
+}
+
 std::string durationPattern() { return pattern(kDuration); }
 std::string sizePattern() { return pattern(kSize); }
 std::string bandwidthPattern() { return fmt::format("^{}$|{}", kUnlimited, pattern(kBandwidth)); }

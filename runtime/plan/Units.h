@@ -25,6 +25,11 @@ Quantity parseBandwidth(std::string_view text);
 /// Decimal digits alone: no sign, no leading zero.
 Quantity parseInteger(std::string_view text, int64_t least, int64_t most);
 
+/// "1.25" → millionths, 1,250,000: no unit, at most six digits after the point.
+Quantity parseDecimal(std::string_view text, int64_t least, int64_t most);
+/// The reverse: "1.25".
+std::string decimalText(int64_t millionths);
+
 /// Text as a message may show it, as a file's name: control characters escaped.
 std::string escaped(std::string_view text);
 /// Text from a file: in quotes, at most 40 bytes of it, escaped.

@@ -36,9 +36,8 @@ Offset<flatbuffers::Vector<const Row *>> writeRows(FlatBufferBuilder &builder, c
 template <typename File, typename Ours> File same(Ours value) { return File(uint8_t(value)); }
 
 file::Operation writeOperation(const Operation &o) {
-  return file::Operation(o.cost, o.latency, o.bytes, o.activation, o.context, /*byte_begin=*/0, /*byte_end=*/0, o.stage,
-                         o.peer, o.group, o.firstLayer, o.layers, /*part=*/0, same<file::Kind>(o.kind),
-                         same<file::Payload>(o.of));
+  return file::Operation(o.cost, o.latency, o.bytes, o.activation, o.context, o.begin, o.end, o.stage, o.peer, o.group,
+                         o.firstLayer, o.layers, /*part=*/0, same<file::Kind>(o.kind), same<file::Payload>(o.of));
 }
 
 Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &program) {
@@ -72,6 +71,33 @@ Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &pr
   return out.Finish();
 }
 
+Offset<file::Own> writeOwn(FlatBufferBuilder &builder, const Own &own) {
+  const auto operations = writeRows<file::OwnCost>(builder, own.operations, [](const OwnCost &o) {
+    return file::OwnCost(o.before, o.between, o.after, o.activation, o.context);
+  });
+  return file::CreateOwn(builder, own.factor, operations, own.staticBytes, own.workspace);
+}
+
+Offset<file::Portion> writePortion(FlatBufferBuilder &builder, const Portion &portion) {
+  const auto split = builder.CreateString(portion.split);
+  const auto ranges = [&](const std::vector<Range> &rows) {
+    return writeRows<file::Range>(builder, rows, [](const Range &r) { return file::Range(r.first, r.count); });
+  };
+  const auto owned = ranges(portion.owned), worked = ranges(portion.worked);
+  return file::CreatePortion(builder, portion.stage, portion.shard, portion.firstLayer, portion.layers, split,
+                             portion.units, owned, worked, portion.kept);
+}
+
+/// A vector of tables; absent where there are none.
+template <typename Table, typename Ours>
+Offset<flatbuffers::Vector<Offset<Table>>> writeTables(FlatBufferBuilder &builder, const std::vector<Ours> &rows,
+                                                       Offset<Table> (*write)(FlatBufferBuilder &, const Ours &)) {
+  std::vector<Offset<Table>> tables;
+  for (const Ours &each : rows)
+    tables.push_back(write(builder, each));
+  return tables.empty() ? Offset<flatbuffers::Vector<Offset<Table>>>() : builder.CreateVector(tables);
+}
+
 Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &variant) {
   std::vector<Offset<file::Program>> programs;
   programs.reserve(variant.programs.size());
@@ -83,6 +109,13 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
                                       same<file::Bound>(c.spanBound));
   const auto cut =
       variant.cut.empty() ? flatbuffers::Offset<flatbuffers::Vector<int32_t>>() : builder.CreateVector(variant.cut);
+  const auto layers = variant.layers.empty() ? flatbuffers::Offset<flatbuffers::Vector<const file::Layer *>>()
+                                             : writeRows<file::Layer>(builder, variant.layers, [](const Layer &l) {
+                                                 return file::Layer(l.gradients, l.weights, l.stage, l.sharded);
+                                               });
+  const auto own = writeTables<file::Own>(builder, variant.own, writeOwn);
+  const auto portions = writeTables<file::Portion>(builder, variant.portions, writePortion);
+  const auto balance = variant.balance.empty() ? Offset<flatbuffers::String>() : builder.CreateString(variant.balance);
   file::VariantBuilder out(builder);
   out.add_stages(variant.stages);
   out.add_microbatches(variant.microbatches);
@@ -94,6 +127,11 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_cut(cut);
   out.add_cut_bound(variant.cutBound);
   out.add_launch_order(variant.launchOrder);
+  out.add_layers(layers);
+  out.add_shared_port(variant.sharedPort);
+  out.add_own(own);
+  out.add_portions(portions);
+  out.add_balance(balance);
   return out.Finish();
 }
 
@@ -116,13 +154,9 @@ Offset<file::Names> writeNames(FlatBufferBuilder &builder, const Plan &plan) {
                                                  : file::CreateNames(builder, variants, schedules);
 }
 
-/// Absent where there is none.
-Offset<flatbuffers::Vector<Offset<file::Group>>> writeGroups(FlatBufferBuilder &builder, const Plan &plan) {
-  std::vector<Offset<file::Group>> groups;
-  for (const Group &group : plan.groups)
-    groups.push_back(file::CreateGroup(
-        builder, builder.CreateVector(std::vector<uint32_t>(group.members.begin(), group.members.end()))));
-  return groups.empty() ? Offset<flatbuffers::Vector<Offset<file::Group>>>() : builder.CreateVector(groups);
+Offset<file::Group> writeGroup(FlatBufferBuilder &builder, const Group &group) {
+  return file::CreateGroup(builder,
+                           builder.CreateVector(std::vector<uint32_t>(group.members.begin(), group.members.end())));
 }
 
 /// The oldest minor version of the format that has all that the plan uses.
@@ -133,6 +167,10 @@ uint16_t minorOf(const Plan &plan) {
       minor = std::max(minor, kWithCut);
     if (variant.launchOrder)
       minor = std::max(minor, kWithLaunchOrder);
+    if (!variant.layers.empty() || variant.sharedPort)
+      minor = std::max(minor, kWithReplicas);
+    if (!variant.own.empty())
+      minor = std::max(minor, kWithShards);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
         minor = std::max({minor, uint16_t(rowOf(operation.kind).since),
@@ -150,7 +188,12 @@ uint64_t sizeEstimate(const Plan &plan) {
   for (const Group &group : plan.groups)
     bytes += kTable + group.members.size() * sizeof(uint32_t);
   for (const Variant &variant : plan.variants) {
-    bytes += kTable + variant.name.size() + variant.schedule.size() + variant.cut.size() * sizeof(int32_t);
+    bytes += kTable + variant.name.size() + variant.schedule.size() + variant.cut.size() * sizeof(int32_t) +
+             variant.layers.size() * sizeof(file::Layer) + variant.balance.size();
+    for (const Own &own : variant.own)
+      bytes += kTable + own.operations.size() * sizeof(file::OwnCost);
+    for (const Portion &portion : variant.portions)
+      bytes += kTable + portion.split.size() + (portion.owned.size() + portion.worked.size()) * sizeof(file::Range);
     for (const Program &p : variant.programs)
       bytes += kTable + p.stages.size() * 4 + p.queues.size() * sizeof(file::Queue) +
                p.rings.size() * sizeof(file::Ring) + p.operations.size() * sizeof(file::Operation) +
@@ -231,7 +274,7 @@ std::vector<uint8_t> encode(const Plan &plan) {
   FlatBufferBuilder builder{size_t(most)}; // all at once: growing would copy it again and again
   const auto processes = writeRows<file::Process>(
       builder, plan.processes, [](const Process &p) { return file::Process(p.rank, p.replica, p.shard); });
-  const auto groups = writeGroups(builder, plan);
+  const auto groups = writeTables<file::Group>(builder, plan.groups, writeGroup);
   const auto provider =
       plan.provider.empty() ? Offset<flatbuffers::Vector<uint8_t>>() : builder.CreateVector(plan.provider);
   std::vector<Offset<file::Variant>> variants;

@@ -102,6 +102,7 @@ private:
   struct Rank {
     std::vector<Issued> issued;
     std::vector<Queue> queues;
+    std::vector<bool> exchanges;                    // by queue: whether passes wait for its collectives
     std::map<std::pair<int32_t, bool>, Ring> rings; // by peer, and whether it receives
   };
   /// A lane that comes to a count.
@@ -129,6 +130,7 @@ private:
 
   void read(const plan::Program &program, Rank &rank) {
     rank.queues.resize(program.queues.size());
+    rank.exchanges = plan::exchangeQueues(program);
     std::set<int32_t> groups;
     for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
       const plan::Step step = cursor.at();
@@ -198,7 +200,8 @@ private:
       after.push_back(queue.nodes.back());
     const plan::Instruction &instruction = program.instructions[own.instruction];
     for (uint32_t w = 0; w != instruction.waits; ++w)
-      if (const plan::Wait &wait = program.waits[instruction.firstWait + w]; plan::isApart(program, kind, wait))
+      if (const plan::Wait &wait = program.waits[instruction.firstWait + w];
+          plan::isApart(program, rank.exchanges, kind, wait))
         await(rank.queues[wait.queue], wait.base + wait.stride * own.trip, event.step - (wait.previousStep ? 1 : 0));
     // The two of an overlapped pair start with their header…
     for (size_t i = index; i <= index + (kind == Kind::Overlapped ? 2 : 0); ++i)
@@ -322,6 +325,11 @@ private:
 } // namespace
 
 Status inFlight(const plan::Variant &variant, std::vector<std::vector<Flight>> &flights) {
+  if (!variant.own.empty()) {
+    plan::Variant one = variant;
+    one.own.clear();
+    return inFlight(one, flights);
+  }
   return Order(variant).run(flights);
 }
 

@@ -40,6 +40,10 @@ struct Flight {
   std::optional<uint32_t> freeSize(uint32_t least = 1) const;
 };
 
+/// Of shards the answer is that of a rank which is one process. Sums add to the order that an instruction of one shard
+/// is behind what stands before it on another; as all run one program, that shard's own instructions of the same names
+/// are before it too, and so is whatever the other's are behind.
+///
 /// Those of each rank, in the order of peers, for each what is sent first. The plan's own rings, if it has any, change
 /// nothing. Fails as simulate() does. O(instructions x queues).
 Status inFlight(const plan::Variant &variant, std::vector<std::vector<Flight>> &flights);

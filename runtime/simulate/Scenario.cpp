@@ -82,18 +82,46 @@ Scenario::Passage Scenario::transfer(int32_t from, int32_t to, const plan::Opera
   return passage;
 }
 
+Time Scenario::exchangeEnd(const plan::Operation &operation, Time start) const {
+  if (!replicas)
+    return start + operation.cost;
+  const int32_t half = degree - 1, hops = operation.kind == plan::Kind::AllReduce ? 2 * half : half;
+  const Bytes share = (operation.bytes + degree - 1) / degree;
+  for (int32_t hop = 0; hop < hops && start < kNever; ++hop) {
+    const Time end = wireEnd(*replicas, share, start);
+    start = std::min(end + replicas->stretches[stretchAt(*replicas, end)].latency, kNever);
+  }
+  return start;
+}
+
+/// What holds of one of the shards at a time, or of all where -1 is named; null: nothing.
+static const Scenario::Slow *slowAt(const Scenario &scenario, int32_t rank, int32_t shard, Time time) {
+  const auto found = scenario.slow.find(rank);
+  if (found == scenario.slow.end())
+    return nullptr;
+  for (const Scenario::Slow &each : found->second)
+    if (each.at <= time && time < each.until && (each.shard == -1 || each.shard == shard))
+      return &each;
+  return nullptr;
+}
+
+/// `time` × by / over from `start` on, rounded half up. Times are below 2^60, what they are multiplied with below 2^31.
+static Time endOf(Time start, Time time, int64_t by, int64_t over) {
+  const Wide takes = (2 * Wide(time) * Wide(by) + Wide(over)) / (2 * Wide(over));
+  return Time(std::min<Wide>(Wide(std::max<Time>(start, 0)) + takes, Wide(kNever)));
+}
+
 Time Scenario::computeEnd(int32_t rank, Time start, Time cost) const {
-  if (slow.empty())
-    return std::min(std::max<Time>(start, 0) + cost, kNever);
-  auto found = slow.find(rank);
-  int64_t percent = 100;
-  if (found != slow.end())
-    for (const Slow &each : found->second)
-      if (each.at <= start && start < each.until) {
-        percent = each.percent;
-        break;
-      }
-  return Time(std::min<Wide>(Wide(std::max<Time>(start, 0)) + (Wide(cost) * Wide(percent) + 50) / 100, Wide(kNever)));
+  return ownEnd(rank, -1, plan::Own::kWhole, start, cost);
+}
+
+Time Scenario::ownEnd(int32_t rank, int32_t shard, int64_t factor, Time start, Time time) const {
+  const Slow *own = slow.empty() ? nullptr : slowAt(*this, rank, shard, start);
+  if (!own)
+    return std::min(std::max<Time>(start, 0) + time, kNever);
+  if (own->shard == -1)
+    return endOf(start, time, own->percent, 100);
+  return endOf(start, time, own->percent * (plan::Own::kWhole / 100), factor);
 }
 
 Time Scenario::cutAt(int32_t a, int32_t b) const {

@@ -35,11 +35,13 @@ public:
     Link(std::initializer_list<Stretch> stretches = {}, Time repeat = 0) : stretches(stretches), repeat(repeat) {}
   };
 
-  /// A rank whose operations take `percent` of their time, those that start from `at` until `until`.
+  /// A rank whose operations take `percent` of their time, those that start from `at` until `until`; or one of its
+  /// shards, whose own times then are `percent` of what they are at factor 1, whatever factor the plan has.
   struct Slow {
     Time at = 0;
     Time until = kNever;
     int64_t percent = 100;
+    int32_t shard = -1; // -1: all of the rank
   };
 
   struct Passage {
@@ -52,14 +54,22 @@ public:
   std::optional<Link> others;                        // links not named; none: as the plan has them
   std::map<std::pair<int32_t, int32_t>, Time> cuts;  // (lower, higher rank): from then on nothing passes, either way
   std::map<int32_t, std::vector<Slow>> slow;         // by rank; the first that fits counts
+  std::optional<Link> replicas; // from each replica of a rank to the next; none: collectives take what the plan says
+  int32_t degree = 1;           // of the plan
 
   /// When a transfer that starts at `start` ends: `operation` is either side of it and says how much it carries, and
   /// where no link is given, how long that takes. Exact; a quotient is rounded once, half up, to a picosecond. A
   /// latency is that of the moment when the last byte leaves.
   Passage transfer(int32_t from, int32_t to, const plan::Operation &operation, Time start) const;
 
+  /// When a collective of layers ends that starts at `start`: hops of a ring one after the other, each of a replica's
+  /// share of the bytes.
+  Time exchangeEnd(const plan::Operation &operation, Time start) const;
+
   /// When an operation ends that starts at `start` and has this cost; no later than kNever.
   Time computeEnd(int32_t rank, Time start, Time cost) const;
+  /// The same of a shard's own time, which has the plan's factor (plan::Own).
+  Time ownEnd(int32_t rank, int32_t shard, int64_t factor, Time start, Time time) const;
 
   /// When the two lose each other; kNever if they do not.
   Time cutAt(int32_t a, int32_t b) const;

@@ -79,13 +79,15 @@ int64_t integer(const Json &json, int64_t least, int64_t most) {
 
 class Reader {
 public:
-  explicit Reader(int32_t ranks) : ranks(ranks) {}
+  Reader(int32_t ranks, int32_t shards) : ranks(ranks), shards(shards) {}
 
   Scenario read(const Json &json) {
-    Fields fields(json, {"scenario", "default", "links", "faults"});
+    Fields fields(json, {"scenario", "default", "links", "replicas", "faults"});
     integer(fields.at("scenario"), 1, 1);
     if (const Json *others = fields.find("default"))
       scenario.others = link(Fields(*others, {"bandwidth", "latency", "changes", "repeat"}));
+    if (const Json *replicas = fields.find("replicas"))
+      scenario.replicas = link(Fields(*replicas, {"bandwidth", "latency", "changes", "repeat"}));
     for (const Json &each : fields.list("links"))
       named(each);
     for (const Json &each : fields.list("faults"))
@@ -98,6 +100,14 @@ private:
     Fields::expect(json, Json::Kind::Integer);
     if (json.integer < 0 || json.integer >= ranks)
       throw Misplaced{json.place, fmt::format("there is no rank {}, the plan has {}", json.integer, ranks)};
+    return int32_t(json.integer);
+  }
+
+  int32_t shardOf(const Json &json, int32_t rank) const {
+    Fields::expect(json, Json::Kind::Integer);
+    if (shards == 1 || json.integer < 0 || json.integer >= shards)
+      throw Misplaced{json.place, fmt::format("there is no shard {} of rank {}, it has {}", json.integer, rank,
+                                              shards == 1 ? "none" : std::to_string(shards))};
     return int32_t(json.integer);
   }
 
@@ -141,7 +151,7 @@ private:
   }
 
   void fault(const Json &json) {
-    Fields fields(json, {"cut", "slow", "percent", "at", "until"});
+    Fields fields(json, {"cut", "slow", "shard", "percent", "at", "until"});
     if (fields.find("cut"))
       return cut(json);
     if (fields.find("slow"))
@@ -166,26 +176,29 @@ private:
   }
 
   void slow(const Json &json) {
-    Fields fields(json, {"slow", "percent", "at", "until"});
+    Fields fields(json, {"slow", "shard", "percent", "at", "until"});
     Scenario::Slow slow;
     slow.percent = integer(fields.at("percent"), 1, kMaxPercent);
     fields.quantity("at", units::parseDuration, slow.at);
     fields.quantity("until", units::parseDuration, slow.until);
     if (slow.until <= slow.at)
       throw Misplaced{fields.at("until").place, "it ends before it begins"};
-    scenario.slow[rank(fields.at("slow"))].push_back(slow);
+    const int32_t of = rank(fields.at("slow"));
+    if (const Json *shard = fields.find("shard"))
+      slow.shard = shardOf(*shard, of);
+    scenario.slow[of].push_back(slow);
   }
 
   using Time = plan::Time;
-  int32_t ranks;
+  int32_t ranks, shards;
   Scenario scenario;
 };
 
 } // namespace
 
-Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, Place &place) {
+Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, Place &place, int32_t shards) {
   try {
-    scenario = Reader(ranks).read(parseJson(text));
+    scenario = Reader(ranks, shards).read(parseJson(text));
     return {};
   } catch (const Misplaced &wrong) {
     place = wrong.place;
@@ -193,7 +206,7 @@ Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, P
   }
 }
 
-Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, Place &place) {
+Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, Place &place, int32_t shards) {
   place = {};
   std::vector<uint8_t> bytes;
   Status status = plan::readBytes(path, kMaxFile, bytes);
@@ -202,7 +215,7 @@ Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, 
   if (!status.ok())
     return status;
   std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-  return parseScenario(text, ranks, scenario, place);
+  return parseScenario(text, ranks, scenario, place, shards);
 }
 
 } // namespace pipec::simulate

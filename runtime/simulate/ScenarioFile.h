@@ -12,13 +12,17 @@
 //        "repeat": "1s"}                                    what was from 0s on begins anew so often, all changes
 //        before
 //     ],
+//     "replicas": {"bandwidth": "1GB/s"},                   links between a rank's replicas, in rings; without it
+//                                                           collectives of layers take what the plan says
 //     "faults": [
 //       {"cut": [1, 2], "at": "2s"},                        from then on nothing passes between them; nobody is told
-//       {"slow": 3, "percent": 150, "at": "1s", "until": "2s"}  operations of rank 3 that start then take 150 %
-//     ]                                                     (at: from 0s; until: for ever)
+//       {"slow": 3, "percent": 150, "at": "1s", "until": "2s"},  operations of rank 3 that start then take 150 %
+//                                                           (at: from 0s; until: for ever)
+//       {"slow": 3, "shard": 1, "percent": 400}             the own time of that shard is 400 % of a healthy one's,
+//     ]                                                     in place of the plan's factor; what stands first counts
 //   }
 //
-// `default` may have `changes` and `repeat` as well. Unknown keys and keys given twice are errors.
+// `default` and `replicas` may have `changes` and `repeat` as well. Unknown keys and keys given twice are errors.
 #pragma once
 
 #include "runtime/simulate/Json.h"
@@ -28,10 +32,11 @@
 
 namespace pipec::simulate {
 
-/// Reads a scenario for a plan of so many ranks. On failure (Code::Input) `place` says where in the file.
-Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, Place &place);
+/// Reads a scenario for a plan of so many ranks, each of so many shards. On failure (Code::Input) `place` says where in
+/// the file.
+Status readScenario(const std::string &path, int32_t ranks, Scenario &scenario, Place &place, int32_t shards = 1);
 
 /// The same of a text.
-Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, Place &place);
+Status parseScenario(std::string_view text, int32_t ranks, Scenario &scenario, Place &place, int32_t shards = 1);
 
 } // namespace pipec::simulate

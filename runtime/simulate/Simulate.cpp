@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/LiveMemory.h"
+#include "runtime/simulate/Steps.h"
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ using plan::Time;
 namespace {
 
 /// With a queue for W, the peak is what the waits allow in any timing, not what this run held.
-void allowedPeak(const plan::Program &program, RankResult &rank) {
+void allowedPeak(const plan::Program &program, PlaceResult &place) {
   auto isWeights = [](const plan::Queue &queue) { return queue.priority == plan::Priority::Weights; };
   auto weights = std::find_if(program.queues.begin(), program.queues.end(), isWeights);
   if (weights == program.queues.end())
@@ -31,27 +32,29 @@ void allowedPeak(const plan::Program &program, RankResult &rank) {
     if (!plan::isCompute(step.operation->kind))
       continue;
     if (memory.hold(*step.operation))
-      rank.peakIndex = index;
+      place.peakIndex = index;
     memory.release(*step.operation, instruction.queue == weightsQueue);
   }
-  rank.peakActivation = saturated(memory.peak());
+  place.peakActivation = saturated(memory.peak());
 }
 
 void finish(const plan::Variant &variant, Result &result) {
   Time first = -1;
   Time last = 0;
-  for (size_t rank = 0; rank != result.ranks.size(); ++rank) {
-    const plan::Program &program = variant.programs[rank];
-    RankResult &own = result.ranks[rank];
+  for (size_t place = 0; place != result.places.size(); ++place) {
+    const plan::Program &program = variant.programOf(place);
+    PlaceResult &own = result.places[place];
     allowedPeak(program, own);
-    __int128 peak = __int128(own.peakActivation) + program.staticBytes + program.workspace;
+    const plan::Own *its = variant.ownOf(place);
+    __int128 peak = __int128(own.peakActivation) + (its ? its->staticBytes : program.staticBytes) +
+                    (its ? its->workspace : program.workspace);
     for (const plan::Ring &ring : program.rings)
       peak += __int128(ring.size) * ring.slotBytes;
     own.peak = saturated(peak);
     if (own.firstStart.empty() || own.firstStart.front() < 0)
       continue;
     first = first < 0 ? own.firstStart.front() : std::min(first, own.firstStart.front());
-    last = std::max(last, own.lastEnd.front());
+    last = std::max({last, own.lastEnd.front(), own.exchanged});
   }
   result.makespan = first < 0 ? 0 : last - first;
 }
@@ -62,8 +65,8 @@ Status checkLength(const Result &result) {
   return {};
 }
 
-Status advanceUntilRepeats(Walk &walk, int64_t steps) {
-  if (walk.crossesSteps()) // a step is whole once the next has begun
+Status advanceUntilRepeats(const plan::Variant &variant, Walk &walk, int64_t steps) {
+  if (overlaps(variant)) // a step is whole once the next has begun
     return walk.advance(steps);
   uint64_t before = 0;
   for (int64_t step = 0; step != steps; ++step) {
@@ -84,7 +87,8 @@ Time ceilDivide(Time value, int64_t by) { return value / by + (value % by != 0 ?
 
 Status simulate(const plan::Variant &variant, const Options &options, Result &result) {
   Walk walk(variant, options);
-  Status status = options.untilRepeats ? advanceUntilRepeats(walk, options.steps) : walk.advance(options.steps);
+  Status status =
+      options.untilRepeats ? advanceUntilRepeats(variant, walk, options.steps) : walk.advance(options.steps);
   finish(variant, walk.result);
   walk.conclude();
   result = std::move(walk.result);
@@ -132,10 +136,10 @@ static Status spanOfCrossing(const plan::Variant &variant, Time &span, Result &r
 
 Status span(const plan::Variant &variant, Time &span, Result &result, const Options &options) {
   // Steps repeat after a few where one cycle of causes dominates; where two are nearly equal it may take long, and the
-  // largest mean advance of any rank over the later half, serves.
+  // largest mean advance of any process over the later half, serves.
   constexpr int64_t kSteps = 64;
   Walk walk(variant, options);
-  if (walk.crossesSteps())
+  if (overlaps(variant))
     return spanOfCrossing(variant, span, result, options);
   std::vector<uint64_t> signatures;
   Status status;
@@ -166,18 +170,33 @@ Status span(const plan::Variant &variant, Time &span, Result &result, const Opti
   if (!status.ok() || span >= 0)
     return status;
   int64_t half = std::max<int64_t>(most / 2, 1);
-  for (const RankResult &rank : result.ranks)
+  for (const PlaceResult &place : result.places)
     span = std::max(
         span,
-        ceilDivide(rank.lastEnd[size_t(most - 1)] - (most > half ? rank.lastEnd[size_t(most - 1 - half)] : 0), half));
+        ceilDivide(place.lastEnd[size_t(most - 1)] - (most > half ? place.lastEnd[size_t(most - 1 - half)] : 0), half));
+  return status;
+}
+
+Status exposed(const plan::Variant &variant, Time &time) {
+  time = 0;
+  if (variant.layers.empty())
+    return {};
+  plan::Variant instant = variant;
+  for (plan::Program &program : instant.programs)
+    for (plan::Operation &operation : program.operations)
+      if (plan::isOfLayers(operation))
+        operation.cost = 0;
+  Result ignored;
+  Status status = span(instant, time, ignored);
+  time = variant.certificate.span - time;
   return status;
 }
 
 double bubbleRate(const Result &result, Time time) {
   double busy = 0;
-  for (const RankResult &rank : result.ranks)
-    busy += double(rank.busy);
-  return time == 0 ? 0 : 1 - busy / (double(result.ranks.size()) * double(time));
+  for (const PlaceResult &place : result.places)
+    busy += double(place.busy);
+  return time == 0 ? 0 : 1 - busy / (double(result.places.size()) * double(time));
 }
 
 } // namespace pipec::simulate

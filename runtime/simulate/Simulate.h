@@ -8,6 +8,12 @@
 // send completes then, the receive a latency later, the queues go on meanwhile. Completions count in queue order. The
 // two passes behind the header of an overlapped pair start with it and end together, the header's cost later. Steps
 // follow each other without a barrier: each queue goes on with the next step.
+//
+// Where ranks have shards, each is a process, in the order of rank * shards + shard (its *place*). All shards of a rank
+// run its program with own times; shard i's transfers go to shard i, and a norm is over all. An instruction with sums
+// holds its queue from its start to its end: it takes its own time until the first sum, waits until all shards of its
+// rank have come so far in the same instruction, and ends the operation's cost and its own time behind the last sum
+// later. A scenario changes own times, and `cost` by what the longest time between sums then takes more or less.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -23,7 +29,9 @@ namespace pipec::simulate {
 /// One executed instruction. Send: end is when its wire is free; Recv: start is the transfer's, end is the data's
 /// arrival.
 struct Event {
+  int32_t place = 0; // the process: rank * shards + shard
   int32_t rank = 0;
+  int32_t shard = 0;
   uint32_t queue = 0;
   const plan::Operation *operation = nullptr;
   int64_t microbatch = 0;
@@ -33,6 +41,10 @@ struct Event {
   int64_t index = 0;      // how many instructions of its rank are issued before it in the step
   plan::Time counted = 0; // when its queue counts it: no sooner than what stands before it
   plan::Time free = 0;    // when its queue goes on: of a Recv, when the wire is free
+  plan::Time own = 0;     // of its time, what it computes: all but sums and waiting for other shards
+  plan::Time waited = 0;  // of its time, what it waits in sums for other shards
+  plan::Time came = 0;    // with sums between shards: when it has come to the first of them; else its end
+  plan::Time met = 0;     // likewise, when the last shard of its rank has
 };
 
 /// When an *end* may start: a send, a receive, or a rank's part of an all-reduce, whose waits are met and which stands
@@ -55,27 +67,29 @@ struct Options {
   /// What the network and the ranks are like instead of what the plan says; outlives the call. A link that it cuts
   /// stops the run (Code::Check).
   const Scenario *scenario = nullptr;
-  /// Of each rank: when it begins, having run another program until then; none: all at 0.
+  /// Of each process: when it begins, having run another program until then; none: all at 0.
   std::vector<plan::Time> starts = {};
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
-  /// Fills in RankResult::visits.
+  /// Fills in PlaceResult::visits.
   bool keepVisits = false;
-  /// Fills in RankResult::times.
+  /// Fills in PlaceResult::times.
   bool keepTimes = false;
 };
 
-/// One executed instruction of a rank's first step.
+/// One executed instruction of a process's first step.
 struct Visit {
   plan::Time start = 0, end = 0; // as in Event
   uint32_t index = 0;            // as in Event
 };
 
-struct RankResult {
+/// What became of a process; where ranks have no shards, of a rank.
+struct PlaceResult {
   std::vector<plan::Time> firstStart; // of each step, on a device queue
   std::vector<plan::Time> lastEnd;    // of each step, on a device queue
+  plan::Time exchanged = 0;           // when its last collective with replicas of the first step is complete
   plan::Time over = 0;                // when its last instruction of all is complete, on any queue
-  plan::Time busy = 0;                // F, B, W and optimizer time of one step
+  plan::Time busy = 0;                // F, B, W and optimizer time of one step, own time where there are shards
   plan::Bytes peakActivation = 0;     // most of live activations and contexts; with a weights queue, in any timing
   plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
   int64_t peakIndex = 0;              // Event::index of the instruction that first reaches the peak
@@ -85,10 +99,10 @@ struct RankResult {
 };
 
 struct Result {
-  std::vector<RankResult> ranks;
-  plan::Time makespan = 0; // of the first step
-  bool repeats = false;    // Options::untilRepeats: the last step is like the one before it
-  bool overtaken = false;  // Options::keepTimes: some instruction ends before its queue counts it
+  std::vector<PlaceResult> places; // of rank * shards + shard
+  plan::Time makespan = 0;         // of the first step
+  bool repeats = false;            // Options::untilRepeats: the last step is like the one before it
+  bool overtaken = false;          // Options::keepTimes: some instruction ends before its queue counts it
 };
 
 /// Runs `options.steps` steps of a variant, or fewer (untilRepeats); `lastEnd` has one element for each. If the program
@@ -104,7 +118,11 @@ Status prove(const plan::Variant &variant, Result &result);
 /// count.
 Status span(const plan::Variant &variant, plan::Time &span, Result &result, const Options &options = {});
 
-/// 1 - busy / (ranks * time).
+/// What of a variant's exchange between replicas nothing hides: its span, which the certificate has, less that with
+/// collectives of gradients and weights that take no time.
+Status exposed(const plan::Variant &variant, plan::Time &time);
+
+/// 1 - busy / (processes * time).
 double bubbleRate(const Result &result, plan::Time time);
 
 } // namespace pipec::simulate

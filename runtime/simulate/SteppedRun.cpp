@@ -43,16 +43,21 @@ Status SteppedRun::step(const plan::Variant &variant) {
     return status;
   own.walk->conclude();
   const auto step = size_t(own.since++);
-  const std::vector<RankResult> &ranks = own.walk->result.ranks;
+  const std::vector<PlaceResult> &places = own.walk->result.places;
   own.begins = std::exchange(own.ends, {});
   own.fence.clear();
-  for (const RankResult &rank : ranks) {
-    own.ends.push_back(rank.lastEnd[step]);
-    own.fence.push_back(rank.over);
+  for (const PlaceResult &place : places) {
+    own.ends.push_back(place.lastEnd[step]);
+    own.fence.push_back(place.over);
+  }
+  const auto shards = size_t(variant.shards());
+  for (size_t p = 0; shards > 1 && p != own.fence.size(); p += shards) {
+    const auto first = own.fence.begin() + ptrdiff_t(p), end = first + ptrdiff_t(shards);
+    std::fill(first, end, *std::max_element(first, end));
   }
   if (own.begins.empty())
-    for (const RankResult &rank : ranks)
-      own.begins.push_back(rank.firstStart[step]);
+    for (const PlaceResult &place : places)
+      own.begins.push_back(place.firstStart[step]);
   return {};
 }
 
@@ -62,9 +67,9 @@ const std::vector<plan::Time> &SteppedRun::fence() const { return state->fence; 
 
 plan::Time SteppedRun::stepTime() const {
   plan::Time time = 0;
-  for (size_t r = 0; r != state->ends.size(); ++r)
-    if (state->begins[r] >= 0) // -1: the rank computes nothing
-      time = std::max(time, state->ends[r] - state->begins[r]);
+  for (size_t p = 0; p != state->ends.size(); ++p)
+    if (state->begins[p] >= 0) // -1: the process computes nothing
+      time = std::max(time, state->ends[p] - state->begins[p]);
   return time;
 }
 

@@ -20,18 +20,18 @@ public:
   SteppedRun &operator=(SteppedRun &&) noexcept;
 
   /// One more step. With the variant of the step before there is no barrier: each queue goes on. With another each rank
-  /// completes the old program on all its queues before it begins the new one, and waits for no other rank. Variants
-  /// are of the same ranks, and outlive the steps that they are followed by.
+  /// completes the old program on all its queues, of all its shards, before it begins the new one, and waits for no
+  /// other rank. Variants are of the same ranks, and outlive the steps that they are followed by.
   Status step(const plan::Variant &variant);
 
   int64_t steps() const;
-  /// By rank, the last end of the last step on a device queue.
+  /// By process, the last end of the last step on a device queue.
   const std::vector<plan::Time> &ends() const;
-  /// By rank, when another variant could begin.
+  /// By process, when another variant could begin.
   const std::vector<plan::Time> &fence() const;
   /// Of the last step, as in Steps.h.
   plan::Time stepTime() const;
-  /// When the last rank has ended the last step.
+  /// When the last process has ended the last step.
   plan::Time end() const;
 
 private:

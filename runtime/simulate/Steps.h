@@ -8,8 +8,12 @@
 
 namespace pipec::simulate {
 
-/// For each step the longest time, over all ranks, from the rank's last end in the step before (in the first step: its
-/// first start) to its last end in this one. `result` is of a run of `steps` steps.
+/// Whether steps overlap: updates run beside the next step's forwards, so that only a walk of several steps at once
+/// knows when each of them ends.
+bool overlaps(const plan::Variant &variant);
+
+/// For each step the longest time, over all processes, from the process's last end in the step before (in the first
+/// step: its first start) to its last end in this one. `result` is of a run of `steps` steps.
 std::vector<plan::Time> stepTimes(const Result &result, int64_t steps);
 
 /// Simulates options.steps steps.

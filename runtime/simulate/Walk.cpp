@@ -25,11 +25,11 @@ void Walk::enter(QueueState &queue, uint32_t loop) const {
 Status Walk::advance(int64_t steps, bool isOpen) {
   target = steps;
   open = isOpen;
-  for (const size_t rank : std::exchange(held, {}))
-    noteTurn(rank);
-  for (RankResult &rank : result.ranks) {
-    rank.firstStart.resize(size_t(steps), -1);
-    rank.lastEnd.resize(size_t(steps), 0);
+  for (const size_t place : std::exchange(held, {}))
+    noteTurn(place);
+  for (PlaceResult &place : result.places) {
+    place.firstStart.resize(size_t(steps), -1);
+    place.lastEnd.resize(size_t(steps), 0);
   }
   for (uint32_t q = uint32_t(queues.size()); q-- != 0;)
     pending.push_back(q);
@@ -47,7 +47,7 @@ Status Walk::advance(int64_t steps, bool isOpen) {
   if (tooLong)
     return Status::check("it takes longer than 10^18 ps (about 11 days) for a step, which is the most");
   for (const QueueState &queue : queues)
-    if (!finished(queue) && std::find(held.begin(), held.end(), size_t(queue.rank)) == held.end())
+    if (!finished(queue) && std::find(held.begin(), held.end(), size_t(queue.place)) == held.end())
       return stopped();
   return {};
 }
@@ -72,13 +72,19 @@ bool Walk::ready(uint32_t q, Time &when) {
   return true;
 }
 
-Time Walk::computeEnd(const Work &work, int32_t rank, Time start) const {
-  return options.scenario ? options.scenario->computeEnd(rank, start, work.cost) : start + work.cost;
+/// When a process has computed for `time`.
+Time Walk::ownEnd(const QueueState &queue, Time start, Time time) const {
+  if (!options.scenario)
+    return start + time;
+  if (shards == 1)
+    return options.scenario->computeEnd(queue.place, start, time);
+  return options.scenario->ownEnd(rankOf(queue), queue.place % shards, variant.own[size_t(queue.place)].factor, start,
+                                  time);
 }
 
 bool Walk::mayBegin(uint32_t q) {
   const QueueState &queue = queues[q];
-  for (uint32_t other = firstQueue[size_t(queue.rank)]; other != firstQueue[size_t(queue.rank) + 1]; ++other)
+  for (uint32_t other = firstQueue[size_t(queue.place)]; other != firstQueue[size_t(queue.place) + 1]; ++other)
     if (queues[other].perStep != 0 && queues[other].step < queue.step - 1) {
       queues[other].waiters.push_back({q, queue.step - 1, 0});
       return false;
@@ -100,6 +106,8 @@ void Walk::run(uint32_t q) {
       return;
     if (plan::isCollective(work.kind))
       return join(q, when);
+    if (work.link == kSums)
+      return come(q, when);
     if (!plan::isTransfer(work.kind)) {
       if (!queue.shares) {
         compute(q, when);
@@ -107,7 +115,7 @@ void Walk::run(uint32_t q) {
       }
       queue.posted = true;
       queue.ready = when;
-      noteTurn(size_t(queue.rank));
+      noteTurn(size_t(queue.place));
       return;
     }
     Link &link = links[work.link];
@@ -115,41 +123,59 @@ void Walk::run(uint32_t q) {
     queue.posted = true;
     if (!link.send.posted || !link.recv.posted)
       return;
-    Time start = std::max({link.send.ready, link.recv.ready, link.free});
-    Time wireEnd = start + work.cost;
-    Time arrival = wireEnd + work.latency;
-    if (options.scenario) {
-      int32_t from = queues[link.send.queue].rank, to = queues[link.recv.queue].rank;
-      Scenario::Passage passage = options.scenario->transfer(from, to, *work.operation, start);
-      if (passage.lost) { // neither side ever goes on
-        lost = {true, from, to};
-        return;
-      }
-      wireEnd = passage.end;
-      arrival = passage.arrival;
-    }
-    Time held = options.idealLinks ? start : wireEnd;
-    link.free = held;
-    link.send.posted = link.recv.posted = false;
-    uint32_t other = link.send.queue == q ? link.recv.queue : link.send.queue;
-    queues[other].posted = queue.posted = false;
-    complete(link.send.queue, start, held, wireEnd);
-    complete(link.recv.queue, start, held, arrival);
+    if (!ports.empty())
+      return noteLink(work.link);
+    const uint32_t other = link.send.queue == q ? link.recv.queue : link.send.queue;
+    cross(work.link, startOf(link));
     pending.push_back(other);
   }
 }
 
-/// The place of the end at the head among those of the rank's step.
+Time Walk::startOf(const Link &link) const {
+  Time start = std::max({link.send.ready, link.recv.ready, link.free});
+  if (!ports.empty())
+    start = std::max({start, ports[size_t(queues[link.send.queue].place)].outward,
+                      ports[size_t(queues[link.recv.queue].place)].inward});
+  return start;
+}
+
+/// A transfer that has both its ends. Where the link is cut, neither ever goes on.
+void Walk::cross(uint32_t at, Time start) {
+  Link &link = links[at];
+  const Work &work = workOf(head(queues[link.send.queue]));
+  const int32_t from = queues[link.send.queue].place, to = queues[link.recv.queue].place;
+  Time wireEnd = start + work.cost;
+  Time arrival = wireEnd + work.latency;
+  if (options.scenario) {
+    Scenario::Passage passage = options.scenario->transfer(from / shards, to / shards, *work.operation, start);
+    if (passage.lost) {
+      lost = {true, from / shards, to / shards};
+      return;
+    }
+    wireEnd = passage.end;
+    arrival = passage.arrival;
+  }
+  const Time held = options.idealLinks ? start : wireEnd;
+  link.free = held;
+  if (!ports.empty())
+    ports[size_t(from)].outward = ports[size_t(to)].inward = held;
+  link.send.posted = link.recv.posted = false;
+  queues[link.send.queue].posted = queues[link.recv.queue].posted = false;
+  complete(link.send.queue, start, held, wireEnd);
+  complete(link.recv.queue, start, held, arrival);
+}
+
+/// The place of the end at the head among those of its process's step.
 int64_t Walk::endOf(const QueueState &queue) const {
   const Loop &loop = loops[queue.loop];
   return loop.ends + queue.trip * loop.endsPerTrip + endsBefore[queue.at];
 }
 
-/// Starts the end at the head, if every earlier one of its rank has started; no sooner than they did. If not, the queue
-/// is woken when they have.
+/// Starts the end at the head, if every earlier one of its process has started; no sooner than they did. If not, the
+/// queue is woken when they have.
 bool Walk::launch(uint32_t q, Time &when) {
   const QueueState &queue = queues[q];
-  Launched &own = launched[size_t(queue.rank)];
+  Launched &own = launched[size_t(queue.place)];
   if (queue.step != own.step || endOf(queue) != own.next) {
     if (std::find(own.waiting.begin(), own.waiting.end(), q) == own.waiting.end())
       own.waiting.push_back(q);
@@ -170,7 +196,7 @@ bool Walk::launch(uint32_t q, Time &when) {
 Time Walk::compute(uint32_t q, Time start) {
   QueueState &queue = queues[q];
   const Work &work = workOf(head(queue));
-  Time end = work.inPair == Work::InPair::No ? computeEnd(work, queue.rank, start) : queue.pairEnd;
+  Time end = work.inPair == Work::InPair::No ? ownEnd(queue, start, work.cost) : queue.pairEnd;
   Time freeAt = work.inPair == Work::InPair::First ? start : end;
   if (work.kind == Kind::Overlapped) {
     queue.pairEnd = end;
@@ -186,31 +212,44 @@ bool Walk::stands(uint32_t q, uint32_t collective) const {
   return queue.posted && plan::isCollective(workOf(head(queue)).kind) && workOf(head(queue)).link == collective;
 }
 
-/// A rank has come to an all-reduce; the last one lets all go on.
+/// A process has come to an all-reduce; the last one lets all go on.
 void Walk::join(uint32_t q, Time when) {
   queues[q].posted = true;
   Collective &collective = collectives[workOf(head(queues[q])).link];
   collective.ready = collective.count == 0 ? when : std::max(collective.ready, when);
-  if (++collective.count != collective.ranks)
+  if (++collective.count != collective.members)
     return;
+  if (!ports.empty())
+    noteCollective(workOf(head(queues[q])).link);
+  else
+    meet(collective, collective.ready);
+}
+
+/// A collective to which all its members have come.
+void Walk::meet(Collective &collective, Time start) {
   collective.count = 0;
   for (uint32_t other : collective.queues) {
+    const Work &work = workOf(head(queues[other]));
+    const Time end = options.scenario && plan::isOfLayers(*work.operation)
+                         ? options.scenario->exchangeEnd(*work.operation, start)
+                         : start + work.cost;
+    if (const auto place = size_t(queues[other].place); !ports.empty())
+      ports[place].outward = ports[place].inward = end;
     queues[other].posted = false;
-    Time end = collective.ready + workOf(head(queues[other])).cost;
-    complete(other, collective.ready, end, end);
+    complete(other, start, end, end);
     pending.push_back(other);
   }
 }
 
 /// The instruction that a shared device runs next, of those that are known to be able to.
-std::optional<Walk::Turn> Walk::nextTurn(size_t rank, uint32_t &queue) const {
-  const Device &device = devices[rank];
+std::optional<Walk::Turn> Walk::nextTurn(size_t place, uint32_t &queue) const {
+  const Device &device = devices[place];
   std::optional<Turn> best;
   for (uint32_t q : device.queues) {
     if (!queues[q].posted)
       continue;
     Turn turn{std::max(queues[q].ready, device.free),
-              plan::urgencyOf(variant.programs[rank].queues[queues[q].index].priority), rank};
+              plan::urgencyOf(programOf(place).queues[queues[q].index].priority), Turn::Of::Device, place};
     if (!best || turn.start < best->start) {
       best = turn;
       queue = q;
@@ -219,30 +258,41 @@ std::optional<Walk::Turn> Walk::nextTurn(size_t rank, uint32_t &queue) const {
   return best;
 }
 
-void Walk::noteTurn(size_t rank) {
+void Walk::noteTurn(size_t place) {
   uint32_t queue = kNone;
-  if (std::optional<Turn> turn = nextTurn(rank, queue))
+  if (std::optional<Turn> turn = nextTurn(place, queue))
     turns.push(*turn);
 }
 
 void Walk::takeTurn() {
-  Turn noted = turns.top();
+  const Turn noted = turns.top();
   turns.pop();
+  switch (noted.of) {
+  case Turn::Of::Device:
+    return takeDevice(noted);
+  case Turn::Of::Link:
+    return takeLink(noted);
+  case Turn::Of::Collective:
+    return takeCollective(noted);
+  }
+}
+
+void Walk::takeDevice(const Turn &noted) {
   uint32_t q = kNone;
-  std::optional<Turn> turn = nextTurn(noted.rank, q);
+  std::optional<Turn> turn = nextTurn(noted.number, q);
   if (turn != noted) // something else was noted since, or ran; what comes next has been noted then
     return;
-  Device &device = devices[noted.rank];
-  const uint32_t computeQueue = firstQueue[noted.rank];
+  Device &device = devices[noted.number];
+  const uint32_t computeQueue = firstQueue[noted.number];
   if (open && q != computeQueue && finished(queues[computeQueue])) {
-    held.push_back(noted.rank);
+    held.push_back(noted.number);
     return;
   }
   QueueState &queue = queues[q];
   queue.posted = false;
   device.free = compute(q, turn->start);
   pending.push_back(q);
-  noteTurn(noted.rank);
+  noteTurn(noted.number);
 }
 
 /// Wakes the queues whose waits on this one are met now.
@@ -256,28 +306,33 @@ void Walk::wake(QueueState &queue) {
 }
 
 /// What a pass holds and how long it takes, in the first step.
-void Walk::count(const QueueState &queue, const Work &work, Time start, Time end) {
-  RankResult &rank = result.ranks[size_t(queue.rank)];
+void Walk::count(const QueueState &queue, const Work &work, Time own) {
+  PlaceResult &place = result.places[size_t(queue.place)];
   if (plan::isBusy(work.kind) && work.inPair != Work::InPair::First)
-    rank.busy += end - start;
-  __int128 &held = live[size_t(queue.rank)];
-  held += plan::takenBy(*work.operation);
-  if (held > rank.peakActivation) {
-    rank.peakActivation = saturated(held);
-    rank.peakIndex = indexOf(queue);
-  }
-  held -= plan::freedBy(*work.operation);
+    place.busy += own;
+  __int128 &held = live[size_t(queue.place)];
+  const auto hold = [&](const plan::Operation &operation) {
+    held += plan::takenBy(operation);
+    if (held > place.peakActivation) {
+      place.peakActivation = saturated(held);
+      place.peakIndex = indexOf(queue);
+    }
+    held -= plan::freedBy(operation);
+  };
+  if (shards == 1)
+    return hold(*work.operation);
+  hold(plan::operationOf(variant, size_t(queue.place), *work.operation));
 }
 
-/// A rank's step begins with the first start on its device queues and ends with the last end.
+/// A process's step begins with the first start on its device queues and ends with the last end.
 void Walk::bracket(const QueueState &queue, Time start, Time end) {
-  RankResult &rank = result.ranks[size_t(queue.rank)];
+  PlaceResult &place = result.places[size_t(queue.place)];
   if (queue.done == 0) {
-    Time &first = rank.firstStart[size_t(queue.step)];
+    Time &first = place.firstStart[size_t(queue.step)];
     first = first < 0 ? start : std::min(first, start);
   }
   if (queue.done + 1 == queue.perStep) {
-    Time &last = rank.lastEnd[size_t(queue.step)];
+    Time &last = place.lastEnd[size_t(queue.step)];
     last = std::max(last, end);
   }
 }
@@ -286,7 +341,7 @@ void Walk::bracket(const QueueState &queue, Time start, Time end) {
 constexpr size_t kAhead = 8;
 
 /// The head has run: accounts for it and moves on.
-void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
+void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt, const Met *met) {
   QueueState &queue = queues[q];
   const Work &work = workOf(head(queue));
   // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
@@ -302,25 +357,29 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
   __builtin_prefetch(waits.data() + std::min<size_t>(size_t(head(queue).firstWait) + kAhead, waits.size()));
   if (!plan::isCommunication(work.kind)) {
     if (queue.step == 0)
-      count(queue, work, start, completedAt);
+      count(queue, work, met ? met->own : completedAt - start);
     if (queue.done == 0 || queue.done + 1 == queue.perStep)
       bracket(queue, start, *times);
+  } else if (queue.step == 0 && plan::isOfLayers(*work.operation)) {
+    result.places[size_t(queue.place)].exchanged = completedAt;
   }
   if (options.observe) {
     const Instruction &instruction = instructionOf(queue);
-    options.observe({queue.rank, queue.index, work.operation,
+    const Met alone{completedAt, completedAt, plan::isBusy(work.kind) ? completedAt - start : 0, 0};
+    const Met &own = met ? *met : alone;
+    options.observe({queue.place, rankOf(queue), queue.place % shards, queue.index, work.operation,
                      instruction.microbatch + instruction.microbatchStride * queue.trip, queue.step, start, completedAt,
-                     indexOf(queue), *times, freeAt});
+                     indexOf(queue), *times, freeAt, own.own, own.waited, own.came, own.met});
   }
   if (options.keepTimes) {
-    auto &kept = result.ranks[size_t(queue.rank)].times;
+    auto &kept = result.places[size_t(queue.place)].times;
     if (kept.size() == size_t(queue.step))
-      kept.emplace_back(size_t(plan::executed(variant.programs[size_t(queue.rank)])));
+      kept.emplace_back(size_t(plan::executed(programOf(size_t(queue.place)))));
     kept[size_t(queue.step)][size_t(indexOf(queue))] = {start, completedAt};
     result.overtaken |= completedAt != *times;
   }
   if (options.keepVisits && queue.step == 0)
-    result.ranks[size_t(queue.rank)].visits.push_back({start, completedAt, uint32_t(indexOf(queue))});
+    result.places[size_t(queue.place)].visits.push_back({start, completedAt, uint32_t(indexOf(queue))});
   queue.free = freeAt;
   ++queue.done;
   if (++queue.at == queue.last) {
@@ -341,7 +400,7 @@ void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt) {
 void Walk::conclude() {
   for (const QueueState &queue : queues)
     if (queue.perStep != 0 && queue.step != 0) {
-      Time &over = result.ranks[size_t(queue.rank)].over;
+      Time &over = result.places[size_t(queue.place)].over;
       over = std::max(over, completions(queue, queue.step - 1)[queue.perStep - 1]);
     }
 }

@@ -1,5 +1,5 @@
-// The walk itself: every queue of every rank as a cursor, advanced whenever what its head waits for is known. Times are
-// longest paths, so the order in which the walk visits queues changes nothing. Internal to runtime/simulate.
+// The walk itself: every queue of every process as a cursor, advanced whenever what its head waits for is known. Times
+// are longest paths, so the order in which the walk visits queues changes nothing. Internal to runtime/simulate.
 #pragma once
 
 #include "runtime/plan/Limits.h"
@@ -32,16 +32,14 @@ public:
   /// `open`: more steps will follow. Where a rank's compute queue has come to its end, its updates wait for them, as
   /// the next step's passes may go first; only the steps before the last are complete then on every queue.
   Status advance(int64_t steps, bool open = false);
-  /// Whether some device is shared across steps: by updates, which the next step's forwards wait for.
-  bool crossesSteps() const { return crosses; }
 
   /// A hash of every completion of a step, relative to the step's reference time; steps that repeat have equal hashes.
   /// Valid for the last two steps that all queues have finished.
   uint64_t signature(int64_t step) const;
-  /// The reference time of a step: the last end of rank 0.
-  plan::Time reference(int64_t step) const { return result.ranks.front().lastEnd[size_t(step)]; }
+  /// The reference time of a step: the last end of the first process.
+  plan::Time reference(int64_t step) const { return result.places.front().lastEnd[size_t(step)]; }
 
-  /// Fills in RankResult::over, once all steps are finished.
+  /// Fills in PlaceResult::over, once all steps are finished.
   void conclude();
 
   bool isTooLong() const { return tooLong; }
@@ -50,6 +48,7 @@ public:
 
 private:
   static constexpr uint32_t kNone = ~uint32_t(0);
+  static constexpr uint32_t kSums = kNone - 1; // in place of a link
   // Steps whose completion times are kept. A queue may be one step ahead of another of its rank, whose waits may look
   // one step back, so three are needed; four is a power of two.
   static constexpr size_t kKept = 4;
@@ -58,13 +57,14 @@ private:
   /// An operation with what running it takes.
   struct Work {
     const plan::Operation *operation = nullptr;
-    plan::Time cost = 0, latency = 0;
-    uint32_t link = 0; // of a transfer; of an all-reduce, in Walk::collectives
+    plan::Time cost = 0;    // with sums: its own time before the first
+    plan::Time latency = 0; // with sums: its own time behind the last
+    uint32_t link = kNone;  // of a transfer; of a collective, in Walk::collectives; of a pass with sums, kSums
     plan::Kind kind = plan::Kind::Forward;
     enum class InPair : uint8_t { No, First, Second } inPair = InPair::No; // an F and a backward behind their header
   };
-  /// An instruction, in the order of its queue. Ranks are many and their programs together larger than a cache: entries
-  /// and waits are small, so that a visit to a rank touches few lines of memory.
+  /// An instruction, in the order of its queue. Processes are many and their programs together larger than a cache:
+  /// entries and waits are small, so that a visit to one touches few lines of memory.
   struct Entry {
     uint32_t instruction = 0;          // in its program
     uint32_t work = 0;                 // in Walk::works
@@ -104,9 +104,10 @@ private:
     std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
     std::vector<Waiter> waiters;                                // for this one
     plan::Time ready = 0;                                       // while posted: since when
-    plan::Time pairEnd = 0;                                     // of the overlapped pair that has begun
-    int32_t rank = 0;
-    // While the head is a transfer that waits for its other side, or waits for its turn on a shared device.
+    plan::Time pairEnd = 0; // of the overlapped pair that has begun; while posted with sums: when it came to the first
+    int32_t place = 0;
+    // While the head is a transfer that waits for its other side, or waits for its turn on a shared device, or for the
+    // other shards in a sum.
     bool posted = false;
     bool shares = false; // its device, with another queue
     // Elsewhere.
@@ -118,26 +119,46 @@ private:
     plan::Time ready = 0;
     uint32_t queue = kNone; // whose instructions of this link are here
   };
-  /// The device of a rank with more than one device queue.
+  /// The device of a process with more than one device queue.
   struct Device {
     plan::Time free = 0;
     std::vector<uint32_t> queues; // by priority
   };
-  /// The next start on a shared device, as known when it was noted.
+  /// The next start on what is shared, as known when it was noted: on a device, or, where ports are shared, of a
+  /// transfer or a collective that has all its ends.
   struct Turn {
+    enum class Of : uint8_t { Device, Link, Collective };
     plan::Time start;
     int urgency;
-    size_t rank;
+    Of of;
+    size_t number; // of the place, link or collective
     auto operator<=>(const Turn &) const = default;
   };
-  /// An all-reduce: starts when the last of its ranks has come to it.
+  /// Where a process's transfers and collectives take turns: a transfer holds the sender's outward and the receiver's
+  /// inward, a collective both of its ranks. A collective does not begin where a transfer waits.
+  struct Port {
+    plan::Time outward = 0, inward = 0;  // when they are free
+    std::vector<uint32_t> waiting;       // links with a transfer that has both its ends
+    std::vector<uint32_t> yielding = {}; // collectives that wait for such a transfer
+  };
+  /// An all-reduce: starts when the last of its members has come to it.
   struct Collective {
-    size_t ranks = 0;             // that take part
-    std::vector<uint32_t> queues; // one a rank that has it
+    size_t members = 0;           // that take part
+    std::vector<uint32_t> queues; // one a member that has it
     size_t count = 0;             // posted
     plan::Time ready = 0;         // of the latest
   };
-  /// The ends of a rank, in the order of issue: those before `next` of the step have started.
+  /// What the shards of a rank come to on one of its queues, one instruction after the other.
+  struct Sum {
+    int32_t count = 0;    // of shards that have
+    plan::Time ready = 0; // of the latest
+  };
+  /// When an instruction with sums had come to the first of them, and when the last shard of its rank had; of its time,
+  /// what it computes.
+  struct Met {
+    plan::Time came, met, own, waited;
+  };
+  /// The ends of a process, in the order of issue: those before `next` of the step have started.
   struct Launched {
     int64_t step = 0, next = 0;
     int64_t perStep = 0;
@@ -150,69 +171,88 @@ private:
     plan::Time free = 0;
   };
 
-  void build(size_t rank);
+  void build(size_t place);
+  void setOwn(Work &work, size_t place) const;
+  const plan::Program &programOf(size_t place) const { return variant.programs[place / size_t(shards)]; }
+  int32_t rankOf(const QueueState &queue) const { return queue.place / shards; }
   const Entry &head(const QueueState &queue) const { return entries[queue.at]; }
   const Work &workOf(const Entry &entry) const { return works[entry.work]; }
   const plan::Instruction &instructionOf(const QueueState &queue) const {
-    return variant.programs[size_t(queue.rank)].instructions[head(queue).instruction];
+    return programOf(size_t(queue.place)).instructions[head(queue).instruction];
   }
   const plan::Time *completions(const QueueState &queue, int64_t step) const {
     return queue.completed[size_t(step) % kKept].get();
   }
-  /// How many instructions of the rank are issued before the head in the step.
+  /// How many instructions of its program are issued before the head in the step.
   int64_t indexOf(const QueueState &queue) const;
   static bool hasDone(const QueueState &queue, int64_t step, int64_t count) {
     return queue.step > step || (queue.step == step && queue.done >= count);
   }
   bool finished(const QueueState &queue) const { return queue.step == target || queue.perStep == 0; }
   void enter(QueueState &queue, uint32_t loop) const;
-  /// Whether a step may begin: what a queue of the rank two steps behind may still ask for must not be overwritten.
+  /// Whether a step may begin: what a queue of the process two steps behind may still ask for must not be overwritten.
   bool mayBegin(uint32_t queue);
   void run(uint32_t queue);
   bool ready(uint32_t queue, plan::Time &when);
   void join(uint32_t queue, plan::Time when);
   int64_t endOf(const QueueState &queue) const;
   bool launch(uint32_t queue, plan::Time &when);
-  void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt);
+  void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt, const Met *met = nullptr);
   plan::Time compute(uint32_t queue, plan::Time start);
-  std::optional<Turn> nextTurn(size_t rank, uint32_t &queue) const;
-  void noteTurn(size_t rank);
+  std::optional<Turn> nextTurn(size_t place, uint32_t &queue) const;
+  void noteTurn(size_t place);
   void takeTurn();
-  plan::Time computeEnd(const Work &work, int32_t rank, plan::Time start) const;
+  void takeDevice(const Turn &noted);
+  // Of transfers and collectives that have all their ends: WalkPorts.cpp where they share ports.
+  plan::Time startOf(const Link &link) const;
+  void cross(uint32_t link, plan::Time start);
+  void meet(Collective &collective, plan::Time start);
+  void noteLink(uint32_t link);
+  void noteCollective(uint32_t collective);
+  void takeLink(const Turn &noted);
+  void takeCollective(const Turn &noted);
+  bool yields(uint32_t collective, plan::Time start);
+  plan::Time ownEnd(const QueueState &queue, plan::Time start, plan::Time time) const;
+  // Of sums between shards: WalkSums.cpp.
+  void come(uint32_t queue, plan::Time when);
+  void meetShards(uint32_t first, const Sum &sum);
   void wake(QueueState &queue);
-  void count(const QueueState &queue, const Work &work, plan::Time start, plan::Time end);
+  void count(const QueueState &queue, const Work &work, plan::Time own);
   void bracket(const QueueState &queue, plan::Time start, plan::Time end);
   Status stopped() const;
-  uint32_t queueOfEnd(size_t rank, int64_t n) const;
+  uint32_t queueOfEnd(size_t place, int64_t n) const;
 
   const plan::Variant &variant;
   const Options &options;
   int64_t target = 0;
-  bool tooLong = false, crosses = false, open = false;
+  bool tooLong = false, open = false;
   const bool inOrder; // ends start in the order of issue
+  const int32_t shards;
   /// A transfer that a cut link has swallowed.
   struct {
     bool any = false;
     int32_t from = 0, to = 0;
   } lost;
   std::vector<QueueState> queues;
-  std::vector<Work> works;    // of a rank's operations, one rank after the other
+  std::vector<Work> works;    // of a process's operations, one process after the other
   std::vector<Entry> entries; // of one queue after the other
   std::vector<Wait> waits;
   std::vector<Loop> loops;
-  std::vector<uint32_t> firstQueue; // of a rank, in queues; and the end
+  std::vector<uint32_t> firstQueue; // of a place, in queues; and the end
   std::vector<Link> links;
-  std::vector<Launched> launched;   // by rank; of none where ends start in any order
+  std::vector<Launched> launched;   // by place; of none where ends start in any order
   std::vector<uint32_t> endsBefore; // by entry: ends of its segment and trip before it
   std::vector<Collective> collectives;
+  std::vector<Sum> sums;                    // where there are shards, by queue of the first one of a rank
   std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all
   bool stands(uint32_t queue, uint32_t collective) const;
   std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
-  std::vector<__int128> live; // of a rank, first step: many sizes within the limits may pass 2^63
+  std::vector<__int128> live; // of a place, first step: many sizes within the limits may pass 2^63
   std::vector<uint32_t> pending;
-  std::vector<Device> devices; // of a rank; without queues where its device is not shared
+  std::vector<Device> devices; // of a place; without queues where its device is not shared
+  std::vector<Port> ports;     // of a place; none where each transfer and collective has its own
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
-  std::vector<size_t> held; // ranks whose devices wait for the next step
+  std::vector<size_t> held; // places whose devices wait for the next step
 };
 
 } // namespace pipec::simulate

@@ -1,4 +1,4 @@
-// What a walk begins with: the queues of every rank, their instructions apart by queue.
+// What a walk begins with: the queues of every process, their instructions apart by queue.
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
@@ -12,43 +12,64 @@ using plan::Operation;
 using plan::Program;
 
 Walk::Walk(const plan::Variant &variant, const Options &options)
-    : variant(variant), options(options), inOrder(startsInOrder(variant, options.launch)) {
-  result.ranks.resize(variant.programs.size());
-  live.resize(variant.programs.size());
+    : variant(variant), options(options), inOrder(startsInOrder(variant, options.launch)), shards(variant.shards()) {
+  const size_t places = variant.places();
+  result.places.resize(places);
+  live.resize(places);
   size_t queueCount = 0, instructionCount = 0, waitCount = 0;
   for (const Program &program : variant.programs) {
     queueCount += program.queues.size();
     instructionCount += program.instructions.size();
     waitCount += program.waits.size();
   }
-  queues.resize(queueCount);
-  entries.reserve(instructionCount);
-  waits.reserve(waitCount);
+  if (variant.sharedPort && !options.idealLinks)
+    ports.resize(places);
+  queues.resize(queueCount * size_t(shards));
+  entries.reserve(instructionCount * size_t(shards));
+  waits.reserve(waitCount * size_t(shards));
+  if (shards > 1)
+    sums.resize(queues.size());
   firstQueue.push_back(0);
-  for (size_t rank = 0; rank != variant.programs.size(); ++rank) {
-    build(rank);
+  for (size_t place = 0; place != places; ++place) {
+    build(place);
     if (options.keepVisits)
-      result.ranks[rank].visits.reserve(size_t(plan::executed(variant.programs[rank])));
+      result.places[place].visits.reserve(size_t(plan::executed(programOf(place))));
   }
 }
 
-/// A rank's queues: its instructions, apart by queue.
-void Walk::build(size_t rank) {
-  const Program &program = variant.programs[rank];
+/// What a shard has in place of what the operation says.
+void Walk::setOwn(Work &work, size_t place) const {
+  const plan::Program &program = programOf(place);
+  const plan::OwnCost &own = variant.own[place].operations[size_t(work.operation - program.operations.data())];
+  if (plan::meets(*work.operation)) {
+    work.cost = own.before;
+    work.latency = own.after;
+    work.link = kSums;
+  } else {
+    work.cost += own.own();
+  }
+}
+
+/// The queues of a process: its instructions, apart by queue.
+void Walk::build(size_t place) {
+  const Program &program = programOf(place);
+  const auto rank = int32_t(place / size_t(shards)), shard = int32_t(place % size_t(shards));
   const uint32_t base = firstQueue.back(), firstWork = uint32_t(works.size());
   firstQueue.push_back(base + uint32_t(program.queues.size()));
-  // One link a directed pair of ranks. Ideal links never queue: there each stage and payload has one of its own.
+  // One link a directed pair of processes. Ideal links never queue: there each stage and payload has one of its own.
   for (const Operation &operation : program.operations) {
     works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
+    if (shards > 1 && !plan::isCommunication(operation.kind))
+      setOwn(works.back(), place);
     if (plan::isCollective(operation.kind)) {
       works.back().link = collectiveOf.try_emplace(operation.group, uint32_t(collectives.size())).first->second;
       if (works.back().link == collectives.size())
-        collectives.emplace_back().ranks = operation.group == -1 ? variant.programs.size() : 0;
+        collectives.emplace_back().members = operation.group == -1 ? variant.places() : 0;
     }
     if (!plan::isTransfer(operation.kind))
       continue;
     bool sends = operation.kind == Kind::Send;
-    std::array<int32_t, 4> key = {int32_t(rank), operation.peer, 0, 0};
+    std::array<int32_t, 4> key = {rank * shards + shard, operation.peer * shards + shard, 0, 0};
     if (!sends)
       std::swap(key[0], key[1]);
     if (options.idealLinks) {
@@ -89,9 +110,9 @@ void Walk::build(size_t rank) {
   Device &device = devices.emplace_back();
   for (size_t q = 0; q != program.queues.size(); ++q) {
     QueueState &queue = queues[base + q];
-    queue.rank = int32_t(rank);
+    queue.place = int32_t(place);
     queue.index = uint32_t(q);
-    queue.free = options.starts.empty() ? 0 : options.starts[rank];
+    queue.free = options.starts.empty() ? 0 : options.starts[place];
     queue.firstLoop = uint32_t(loops.size());
     uint32_t entry = uint32_t(entries.size()), from = 0;
     int64_t issued = 0; // of all queues, in the segments before
@@ -132,7 +153,7 @@ void Walk::build(size_t rank) {
         if (collective.queues.empty() || collective.queues.back() != base + q)
           collective.queues.push_back(uint32_t(base + q));
         if (work.operation->group != -1) // P44: its members are those who have it
-          collective.ranks = collective.queues.size();
+          collective.members = collective.queues.size();
       }
       if (plan::isTransfer(work.kind)) {
         Link &link = links[work.link];
@@ -150,10 +171,8 @@ void Walk::build(size_t rank) {
   });
   if (device.queues.size() == 1)
     device.queues.clear();
-  for (uint32_t q : device.queues) {
+  for (uint32_t q : device.queues)
     queues[q].shares = true;
-    crosses |= program.queues[queues[q].index].priority == plan::Priority::Updates;
-  }
 }
 
 } // namespace pipec::simulate

@@ -11,12 +11,12 @@ namespace pipec::simulate {
 using plan::Instruction;
 using plan::Kind;
 
-/// The queue of the n-th end of a rank's step, which there is. If that is not at its head yet, an earlier one is.
-uint32_t Walk::queueOfEnd(size_t rank, int64_t n) const {
-  const plan::Program &program = variant.programs[rank];
+/// The queue of the n-th end of a process's step, which there is. If that is not at its head yet, an earlier one is.
+uint32_t Walk::queueOfEnd(size_t place, int64_t n) const {
+  const plan::Program &program = programOf(place);
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
     if (const plan::Step step = cursor.at(); plan::isCommunication(step.operation->kind) && n-- == 0)
-      return firstQueue[rank] + step.instruction->queue;
+      return firstQueue[place] + step.instruction->queue;
   return kNone;
 }
 
@@ -34,7 +34,8 @@ Status Walk::stopped() const {
   auto text = [&](size_t q) {
     const QueueState &queue = queues[q];
     const Instruction &instruction = instructionOf(queue);
-    return plan::describe(queue.rank, *workOf(head(queue)).operation,
+    return plan::describe(plan::Place{.rank = rankOf(queue), .shard = queue.place % shards, .shards = shards},
+                          *workOf(head(queue)).operation,
                           instruction.microbatch + instruction.microbatchStride * queue.trip);
   };
   auto blocker = [&](size_t q) -> uint32_t {
@@ -47,9 +48,14 @@ Status Walk::stopped() const {
       for (uint32_t other : collectives[work.link].queues)
         if (!stands(other, work.link))
           return other;
-    if (const Launched *own = inOrder ? &launched[size_t(queue.rank)] : nullptr;
+    if (queue.posted && work.link == kSums)
+      for (int32_t shard = 0; shard != shards; ++shard)
+        if (const uint32_t other = firstQueue[size_t(rankOf(queue) * shards + shard)] + queue.index;
+            !queues[other].posted || workOf(head(queues[other])).link != kSums)
+          return other;
+    if (const Launched *own = inOrder ? &launched[size_t(queue.place)] : nullptr;
         own && std::find(own->waiting.begin(), own->waiting.end(), uint32_t(q)) != own->waiting.end())
-      return queueOfEnd(size_t(queue.rank), own->next);
+      return queueOfEnd(size_t(queue.place), own->next);
     for (uint32_t w = entry.firstWait; w != entry.firstWait + entry.waits; ++w) {
       int64_t count = waits[w].base + waits[w].stride * queue.trip;
       int64_t step = queue.step - (waits[w].previousStep ? 1 : 0);

@@ -16,7 +16,7 @@ public:
     device.submit(queue, label, slots.in, slots.out, this);
   }
 
-private:
+protected:
   HostDevice &device;
 };
 

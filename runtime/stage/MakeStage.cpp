@@ -27,31 +27,33 @@ Status checkStage(const std::string &choice, const plan::Plan &plan, const Libra
                                        "cannot yet; use synthetic, or compile it with recompute: none",
                                        choice, stages.front()));
   Status status = tryLibrary(choice, plan, use);
-  return status.ok() ? status : Status{Code::Usage, "--stage: " + status.message};
+  const Code code = status.code == Code::Check ? Code::Input : Code::Usage; // the plan is what does not fit
+  return status.ok() ? status : Status{code, "--stage: " + status.message};
 }
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage) {
   if (choice == kSynthetic) {
-    stage = std::make_unique<SyntheticStage>(context.rank, context.plan, context.device, context.clock, context.failure,
-                                             context.pace, context.network);
+    stage =
+        std::make_unique<SyntheticStage>(context.world, context.plan, context.device, context.clock, context.failure,
+                                         context.pace, context.network, context.payload, context.group);
     return {};
   }
   Library library;
   Status status = openLibrary(choice, context.plan, {}, library);
   if (!status.ok())
     return status;
-  return LibraryStage::make(library, context.plan, context.rank, context.device, context.clock, context.failure, stage);
+  return LibraryStage::make(library, context, stage);
 }
 
-Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure,
+Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,
                  std::unique_ptr<Stage> &stage) {
   if (choice == kSynthetic) {
-    stage = std::make_unique<CudaSyntheticStage>(rank, plan, device, failure);
+    stage = std::make_unique<CudaSyntheticStage>(world, plan, device, failure);
     return failure.status();
   }
   Library library;
   Status status = openLibrary(choice, plan, {.onGpu = true}, library);
-  return status.ok() ? CudaLibraryStage::make(library, plan, rank, device, failure, stage) : status;
+  return status.ok() ? CudaLibraryStage::make(library, plan, world, device, failure, stage) : status;
 }
 
 } // namespace pipec::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/Pace.h"
+#include "runtime/device/ShardGroup.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
@@ -16,25 +17,28 @@ namespace pipec::runtime {
 inline constexpr const char *kSynthetic = "synthetic";
 
 /// Ok if `choice` is a stage that can run `plan`, for `use` (byLayers: its layers can go to another cut of the model,
-/// Stage::savesLayers); else Code::Usage, with what is wrong with its name or library. Call this before processes are
-/// started, while this process has one thread.
+/// Stage::savesLayers); else Code::Usage, with what is wrong with its name or library, or Code::Input where the plan
+/// has replicas, shards or passes in parts, which the library cannot run. Call this before processes are started, while
+/// this process has one thread.
 Status checkStage(const std::string &choice, const plan::Plan &plan, const LibraryUse &use = {});
 
 /// What a rank's stage is made for; all outlive it.
 struct StageContext {
   const plan::Plan &plan;
-  int32_t rank = 0;
+  int32_t world = 0;       // the process's rank among all
   Pace pace = Pace::Carry; // of a synthetic stage
   HostDevice &device;
   const Clock &clock;
   Failure &failure;
-  const simulate::Scenario *network = nullptr; // makes a synthetic stage slow where it says so; none: nowhere
+  const simulate::Scenario *network = nullptr; // makes a stage slow where it says so; none: nowhere
+  plan::Bytes payload = kEmulatedPayload;      // of a collective of a synthetic stage's layers
+  ShardGroup *group = nullptr;                 // the shards of its rank; null: there is one
 };
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage);
 
 /// The same on a GPU.
-Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure,
+Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,
                  std::unique_ptr<Stage> &stage);
 
 } // namespace pipec::runtime

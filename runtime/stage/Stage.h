@@ -7,7 +7,9 @@
 #include "runtime/device/Summand.h"
 #include "runtime/plan/Status.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace pipec::runtime {
 
@@ -25,6 +27,22 @@ struct StageMemory {
   plan::Bytes peak = 0;  // the most that `live` has been
 };
 
+/// What each of a rank's shards has of the splits of its stages, and what chose that.
+struct Portions {
+  std::vector<plan::Portion> all;
+  std::string balance; // JSON
+  bool operator==(const Portions &) const = default;
+};
+/// Those of a rank's stages; none where ranks have no shards.
+inline Portions portionsOf(const plan::Variant &variant, int32_t rank) {
+  Portions portions{{}, variant.balance};
+  const std::vector<int32_t> &stages = variant.programs[size_t(rank)].stages;
+  for (const plan::Portion &each : variant.portions)
+    if (std::find(stages.begin(), stages.end(), each.stage) != stages.end())
+      portions.all.push_back(each);
+  return portions;
+}
+
 class Stage : public Summand {
 public:
   /// Issues the work of an instruction on `queue` and returns (or when the queue has room): the queue runs it once what
@@ -39,6 +57,13 @@ public:
   virtual void issue(QueueId queue, const Label &label, const StageSlots &slots) = 0;
 
   // Between steps only: from the issuing thread, once all that was issued has completed.
+
+  /// Says what the shards of the rank have from `step` on, on all of them at once: before the first step and where
+  /// another program begins. They may have had it before. Nothing to call where ranks have no shards.
+  virtual Status share(const Portions &portions, int64_t step) {
+    (void)portions, (void)step;
+    return {};
+  }
 
   /// Writes to a new file at `path` all that training needs to go on after `steps` steps: weights, optimizer state,
   /// random state, the place in the data. The file is this rank's; its format is the stage's. The caller makes it

@@ -21,6 +21,15 @@
  *            pipec_stage_forward_backward, else one after the other, the forward first. A swap of schedules between two
  *            steps changes the order, and the number and size of microbatches where variants differ in them, nothing
  *            else.
+ * Replicas.  With data parallelism each rank is several processes, which see different microbatches: of n replicas, m
+ *            microbatches a step, microbatch j of replica r is number r * m + j of the step. pipec adds up the
+ * replicas' gradients of a layer, in place, once all calls that add to them have returned, and calls optimizer_step
+ *            then; sums are plain, so scale by 1 / (m * n) yourself. It needs pipec_stage_layer. Replica i's share of a
+ *            layer of e elements is e * i / n up to e * (i + 1) / n, both rounded down. Where a call is sharded,
+ *            gradients hold sums in the share alone: update the weights in the share, and pipec gathers the others'.
+ *            A pass may come in parts, a call for some layers of the stage: forward from the first layers up, backward
+ *            from the last down, backward_weight in any order. The part with the first (last) layer alone has what goes
+ *            to or comes from the stage before (behind). A layer's next forward may come before another's update.
  * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
  *            like.
  * Time.      A call returns when its work is done: its time is the instruction's.
@@ -84,6 +93,30 @@ typedef struct PipecStageFacts {
   int64_t optimizer_time; /* of a step */
 } PipecStageFacts;
 
+/* The shards of a rank. Its functions are called from within a call of this object (a pass, an optimizer step,
+ * portions; not from create, save or load) and by the thread that is in it; all shards call the same ones in the same
+ * order, with equal types and counts: the k-th of a call meets the k-th of the same call on the others, and where they
+ * differ the run ends. Each returns when its result is there: 0, or another number with a message, which the call
+ * returns too. Buffers are the host's. Results do not depend on timing: what is added up is added in the order of
+ * shards, in the type of the values. */
+typedef struct PipecGroup PipecGroup;
+struct PipecGroup {
+  uint32_t size;
+  int32_t shard;
+  int32_t shards;
+  void *own; /* the runtime's */
+  /* Leaves in `values` on every shard the sums over all shards of so many values (PIPEC_FLOAT32 or PIPEC_FLOAT64). */
+  int (*sum)(PipecGroup *group, void *values, int64_t count, int32_t type, PipecError *error);
+  /* Of shards x count values, leaves in `share` this shard's count of the sums: the first shard's are the first. */
+  int (*scatter)(PipecGroup *group, const void *values, int64_t count, int32_t type, void *share, PipecError *error);
+  /* The opposite: the shards' shares, one behind the other, on each of them. */
+  int (*gather)(PipecGroup *group, const void *share, int64_t count, int32_t type, void *values, PipecError *error);
+  /* Each sends bytes to each: sent[i] of these lie in `out`, behind those for the shards before i, and received[i] come
+   * to lie in `in` likewise. received[i] here is sent[this shard] there. */
+  int (*exchange)(PipecGroup *group, const void *out, const int64_t *sent, void *in, const int64_t *received,
+                  PipecError *error);
+};
+
 typedef struct PipecSetup {
   uint32_t size;
   int32_t rank;               /* place in the pipeline, from 0 */
@@ -98,6 +131,11 @@ typedef struct PipecSetup {
   const char *provider;       /* the spec's `provider:` as JSON text; "null" without one */
   int32_t device;             /* of CUDA; -1: the host */
   void *context;              /* CUDA's of the device; NULL on the host */
+  int32_t replica;            /* of this rank, from 0: the microbatches of a step are those of all replicas */
+  int32_t replicas;           /* of each rank; 1 without data parallelism */
+  int32_t shard;              /* of this rank, from 0: the processes that share its matrices */
+  int32_t shards;             /* of each rank; 1 without tensor parallelism */
+  PipecGroup *group;          /* these shards, for the whole run; NULL for one */
 } PipecSetup;
 
 /* One piece of work: of one stage, microbatch (from 0, in its step) and step (from 0). */
@@ -110,8 +148,23 @@ typedef struct PipecCall {
   int64_t input_bytes;
   void *output; /* forward: the activation for stage + 1; backward: the gradient for stage - 1 */
   int64_t output_bytes;
-  void *stream; /* of CUDA, on which the buffers are valid; NULL on the host */
+  void *stream;        /* of CUDA, on which the buffers are valid; NULL on the host */
+  int32_t first_layer; /* of the stage, from 0: the call is about these layers alone */
+  int32_t layers;      /* how many; a whole pass: 0 and all (0 where the plan does not say how many there are) */
+  int32_t sharded;     /* optimizer_step: 1 where it updates this replica's share of each layer, else 0 */
 } PipecCall;
+
+/* A layer of a stage of which there are replicas. */
+typedef struct PipecLayer {
+  uint32_t size;
+  int32_t type;     /* PIPEC_FLOAT32 or PIPEC_FLOAT64 */
+  void *gradients;  /* so many elements, one behind the other; the pointers hold for the whole run */
+  void *weights;    /* likewise */
+  int64_t elements; /* of each of the two */
+} PipecLayer;
+
+#define PIPEC_FLOAT32 1
+#define PIPEC_FLOAT64 2
 
 typedef struct PipecMemory {
   uint32_t size; /* filled in by the caller */
@@ -157,13 +210,14 @@ PIPEC_STAGE_EXPORT int pipec_stage_forward_backward(PipecStage *stage, const Pip
  * by the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
  * stages and before their optimizer_step; they are of all stages of the rank, so call->stage is -1, the microbatch 0.
  * gradient_norm: a double into `output`, the sum of the squares of all gradients that this object holds; without the
- * function 0. set_global_norm: a double in `input`, the sum of what all ranks said, the same on all, added up in the
- * order of ranks. While they run the process hears nobody, so they should not take long. */
+ * function 0; of replicas each says that of its share. set_global_norm: a double in `input`, the sum of what all ranks
+ * said, the same on all, added up in the order of ranks. While they run the process hears nobody, so they should not
+ * take long. */
 PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, const PipecCall *call, PipecError *error);
 
-/* Once a stage and step, after its last backward: updates the weights, sets the gradients to zero. No input, no output,
- * microbatch 0. */
+/* Once a layer and step, after its last backward: updates the weights (of the share, where it is sharded), sets all
+ * gradients of its layers to zero. No input, no output, microbatch 0. */
 PIPEC_STAGE_EXPORT int pipec_stage_optimizer_step(PipecStage *stage, const PipecCall *call, PipecError *error);
 
 /* Between steps: writes to a new file at `path` whatever training needs to go on after `steps` steps, of this rank's
@@ -180,6 +234,42 @@ PIPEC_STAGE_EXPORT int pipec_stage_save_layer(PipecStage *stage, int32_t layer, 
                                               PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_load_layer(PipecStage *stage, int32_t layer, const char *path, int64_t steps,
                                               PipecError *error);
+
+/* What plans with replicas, and with passes in parts, need: where the gradients and weights of a layer (from 0, in its
+ * stage) are. An error beyond the last. On a GPU they are in its memory. */
+PIPEC_STAGE_EXPORT int pipec_stage_layer(PipecStage *stage, int32_t s, int32_t layer, PipecLayer *found,
+                                         PipecError *error);
+
+/* Units of a split, from `first` on. */
+typedef struct PipecUnits {
+  int64_t first;
+  int64_t count;
+} PipecUnits;
+
+/* What one shard has of a split (`splits` of the spec's layers) in some layers of a stage: of each of them the same. */
+typedef struct PipecPortion {
+  uint32_t size; /* of this struct, and from each to the next */
+  int32_t stage;
+  int32_t shard;
+  const char *split;       /* its name */
+  int64_t units;           /* of the split: those of all shards are all of them */
+  const PipecUnits *owned; /* whose weights and optimizer state it has; ascending, apart */
+  int64_t owned_count;
+  const PipecUnits *worked; /* whose part it computes */
+  int64_t worked_count;
+  int64_t kept; /* how many of the worked ones take part in a pass; the others are left out, with balance's ways */
+  const char *balance; /* what chose it, as JSON text: {"name": "auto", …} */
+  int32_t first_layer; /* of the stage, from 0 */
+  int32_t layers;      /* how many */
+} PipecPortion;
+
+/* What plans with shards need: which units are whose, of all stages here and all shards of this rank. Comes before the
+ * first step and, between two steps, where the schedule that follows has others: on all shards at once, so it may use
+ * the group. From then on the object works by it; what it now owns and had not before it fetches, with weights and
+ * optimizer state, from the shards that had it. `portions` lasts during the call only. Where a run is resumed it comes
+ * twice: with what was owned when the checkpoint was written, before load, and with what is to be, behind it. */
+PIPEC_STAGE_EXPORT int pipec_stage_portions(PipecStage *stage, const PipecPortion *portions, int32_t count,
+                                            PipecError *error);
 
 /* Between steps: what the object holds. */
 PIPEC_STAGE_EXPORT void pipec_stage_memory(const PipecStage *stage, PipecMemory *memory);

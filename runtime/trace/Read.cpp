@@ -108,6 +108,21 @@ struct Parts {
   Time begin(const Json &in) const { return need(timeOf(in, "ts"), in, "ts", "microseconds, of at most 11 days,"); }
 };
 
+/// Two whole numbers, 0 where there are none.
+std::pair<int64_t, int64_t> pairOf(const Json &arguments, const char *key, int64_t most) {
+  const auto found = arguments.find(key);
+  if (found == arguments.end() || !found->is_array() || found->size() != 2)
+    return {};
+  const Json both{{"first", (*found)[0]}, {"second", (*found)[1]}};
+  return {numberOf(both, "first", most).value_or(0), numberOf(both, "second", most).value_or(0)};
+}
+
+Scope scopeOf(const Json &arguments) {
+  const auto [first, layers] = pairOf(arguments, "layers", limits::kStages);
+  const auto [begin, end] = pairOf(arguments, "bytes", limits::kBytes);
+  return {int32_t(first), int32_t(layers), begin, end};
+}
+
 Event eventOf(const Json &object, std::string &wrong) {
   const Parts take{"an instruction", wrong};
   const Json &arguments = object["args"];
@@ -124,11 +139,14 @@ Event eventOf(const Json &object, std::string &wrong) {
   event.end = event.start + take.need(duration, object, "dur", "microseconds from 0 on, of at most 11 days,");
   event.epoch = numberOf(arguments, "epoch", kMostSteps).value_or(0);
   event.attempt = int32_t(numberOf(arguments, "attempt", limits::kRanks).value_or(0));
+  event.scope = scopeOf(arguments);
   const Json of = arguments.value("of", Json());
   if (plan::isTransfer(event.kind))
     event.of = of == "B" ? plan::Payload::Backward : plan::Payload::Forward;
   else if (plan::isCollective(event.kind)) // traces of before 1.3 do not say
-    event.of = of == "gradients" ? plan::Payload::Gradients : plan::Payload::Norm;
+    event.of = of == "gradients" ? plan::Payload::Gradients
+               : of == "weights" ? plan::Payload::Weights
+                                 : plan::Payload::Norm;
   return event;
 }
 
@@ -180,9 +198,17 @@ public:
   bool string(string_t &given) override { return value(std::move(given)); }
   bool binary(binary_t &) override { return true; }
   bool start_object(size_t) override { return start(true); }
-  bool start_array(size_t) override { return start(false); }
+  bool start_array(size_t) override {
+    isPair = known == depth && depth == kArguments && (name == "layers" || name == "bytes");
+    if (isPair)
+      event["args"][name] = Json::array();
+    return start(false);
+  }
   bool end_object() override { return end(); }
-  bool end_array() override { return end(); }
+  bool end_array() override {
+    isPair = false;
+    return end();
+  }
   bool key(string_t &given) override {
     if (known == depth)
       name = std::move(given);
@@ -200,6 +226,7 @@ private:
   std::string name;         // of what comes next
   size_t begins = 0;        // the event
   Json event;
+  bool isPair = false; // what comes are the two numbers of an argument
 
   bool start(bool isObject) {
     const bool leads =
@@ -233,6 +260,11 @@ private:
     static constexpr std::string_view kKeys[] = {"ph",      "pid",   "ts",   "dur",    "cat",        "args",
                                                  "step",    "stage", "kind", "of",     "microbatch", "epoch",
                                                  "attempt", "from",  "to",   "policy", "why"};
+    if (isPair && depth == kArguments + 1) {
+      if (Json &pair = event["args"][name]; pair.size() < 2)
+        pair.push_back(std::move(given));
+      return true;
+    }
     if (known != depth || depth < kEvent || std::find(std::begin(kKeys), std::end(kKeys), name) == std::end(kKeys))
       return true;
     (depth == kEvent ? event : event["args"])[name] = std::move(given);

@@ -49,6 +49,23 @@ uint64_t flowId(const Event &e) {
          uint64_t(e.of == Payload::Backward);
 }
 
+/// `,"layers":[0,2],"bytes":[0,4096]`, as far as there are any.
+std::string scopeText(const Scope &scope) {
+  std::string text;
+  if (scope.layers != 0)
+    text += fmt::format(",\"layers\":[{},{}]", scope.firstLayer, scope.layers);
+  if (scope.end != 0)
+    text += fmt::format(",\"bytes\":[{},{}]", scope.begin, scope.end);
+  return text;
+}
+
+std::string shardText(const Event &e, const plan::Place &place) {
+  std::string text = fmt::format(",\"shard\":{}", place.shard);
+  if (plan::isBusy(e.kind))
+    text += fmt::format(",\"own_ms\":{},\"wait_ms\":{}", double(e.own) / 1e9, double(e.waited) / 1e9);
+  return text;
+}
+
 class Writer {
 public:
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
@@ -60,9 +77,9 @@ public:
     fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
   }
 
-  void rankNames(int32_t rank, const std::vector<Track> &tracks, const std::vector<std::string> &queues,
-                 const Tracks &all) {
-    event(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank, rank);
+  void rankNames(int32_t rank, const Rank &known, const std::vector<Track> &tracks, const Tracks &all) {
+    const std::vector<std::string> &queues = known.queues;
+    event(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"{}"}}}})", rank, plan::nameOf(known.place));
     event(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", rank, rank);
     for (const Track &track : tracks) {
       std::string name = track.queue < queues.size() ? queues[track.queue] : fmt::format("queue {}", track.queue);
@@ -75,20 +92,22 @@ public:
     }
   }
 
-  void slice(const Event &e, int64_t number, int64_t thread) {
+  void slice(const Event &e, const plan::Place &place, int64_t number, int64_t thread) {
     const bool transfer = plan::isTransfer(e.kind);
     event(R"({{"ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},)"
-          R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}{}}}}})",
+          R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}{}{}{}{}}}}})",
           sliceName(e, number), transfer ? "transfer" : "compute", e.rank, thread, microseconds(e.start),
           microseconds(e.end - e.start), e.step, e.stage, plan::name(e.kind),
           e.of != Payload::None ? fmt::format("\"of\":\"{}\",", plan::name(e.of)) : "", e.microbatch, e.epoch,
-          e.attempt > 0 ? fmt::format(",\"attempt\":{}", e.attempt) : "");
+          scopeText(e.scope), place.degree > 1 ? fmt::format(",\"replica\":{}", place.replica) : "",
+          place.shards > 1 ? shardText(e, place) : "", e.attempt > 0 ? fmt::format(",\"attempt\":{}", e.attempt) : "");
     if (!transfer)
       return;
     // An arrow binds to the slice around its end: of a send its start, of a receive its middle, which comes later.
     const bool send = e.kind == Kind::Send;
-    event(R"({{"ph":"{}",{}"name":"transfer","cat":"flow","id":"{:#x}","pid":{},"tid":{},"ts":{}}})", send ? "s" : "f",
-          send ? "" : "\"bp\":\"e\",", flowId(e), e.rank, thread,
+    event(R"({{"ph":"{}",{}"name":"transfer","cat":"flow","id":"{:#x}{}","pid":{},"tid":{},"ts":{}}})",
+          send ? "s" : "f", send ? "" : "\"bp\":\"e\",", flowId(e),
+          place.replica + place.shard > 0 ? fmt::format(".{}", place.replica + place.shard) : "", e.rank, thread,
           microseconds(send ? e.start : e.start + (e.end - e.start) / 2));
   }
 
@@ -133,18 +152,19 @@ private:
 template <typename NumberOf>
 std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events,
                    const std::vector<Decision> &decisions, NumberOf numberOf) {
-  std::map<int32_t, const std::vector<std::string> *> names;
+  std::map<int32_t, Rank> known;
   for (const Rank &rank : ranks)
-    names[rank.rank] = &rank.queues;
+    known[rank.place.world()] = rank;
+  const auto knownOf = [&](int32_t rank) -> const Rank & { // where nothing is known of it, at least its number
+    return known.try_emplace(rank, Rank{{.rank = rank}, {}}).first->second;
+  };
   Writer out;
   const Tracks tracks(events);
-  for (const auto &[rank, used] : tracks.used()) {
-    const auto known = names.find(rank);
-    out.rankNames(rank, used, known == names.end() ? std::vector<std::string>() : *known->second, tracks);
-  }
+  for (const auto &[rank, used] : tracks.used())
+    out.rankNames(rank, knownOf(rank), used, tracks);
   LiveBytes live;
   for (size_t i = 0; i < events.size(); ++i) {
-    out.slice(events[i], numberOf(events[i]), tracks.thread(tracks.of(i)));
+    out.slice(events[i], knownOf(events[i].rank).place, numberOf(events[i]), tracks.thread(tracks.of(i)));
     live.add(events[i]);
   }
   live.write(out);
@@ -158,9 +178,10 @@ std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &eve
 
 std::vector<Rank> describe(const plan::Variant &variant) {
   std::vector<Rank> ranks;
-  ranks.reserve(variant.programs.size());
-  for (const plan::Program &program : variant.programs)
-    ranks.push_back({program.rank, plan::queueNames(program)});
+  const int32_t shards = variant.shards();
+  ranks.reserve(variant.places());
+  for (size_t place = 0; place < variant.places(); ++place)
+    ranks.push_back({plan::placeOf(int32_t(place), plan::Grid{1, shards}), plan::queueNames(variant.programOf(place))});
   return ranks;
 }
 
@@ -171,10 +192,12 @@ std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &eve
 
 std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
   std::map<std::tuple<int32_t, Kind, int32_t>, std::pair<plan::Bytes, plan::Bytes>> held;
-  for (const plan::Program &program : variant.programs)
-    for (const plan::Operation &o : program.operations)
-      if (plan::isCompute(o.kind))
-        held[{program.rank, o.kind, o.stage}] = {plan::Bytes(plan::takenBy(o)), plan::Bytes(plan::freedBy(o))};
+  for (size_t place = 0; place < variant.places(); ++place)
+    for (const plan::Operation &each : variant.programOf(place).operations)
+      if (plan::isCompute(each.kind)) {
+        const plan::Operation o = plan::operationOf(variant, place, each);
+        held[{int32_t(place), o.kind, o.stage}] = {plan::Bytes(plan::takenBy(o)), plan::Bytes(plan::freedBy(o))};
+      }
   for (Event &e : events)
     if (const auto found = held.find({e.rank, e.kind, e.stage}); found != held.end())
       std::tie(e.taken, e.freed) = found->second;

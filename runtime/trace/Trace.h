@@ -1,11 +1,13 @@
 // The trace file: Chrome's JSON trace events, which Perfetto opens. Real and simulated runs write the same, so
-// prediction and fact overlay (design, section 6): process = rank, thread = queue, a complete event for each
-// instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F or B, what ran after a restart
-// also `attempt`), flows for transfers, a counter for live bytes; where the run adapts, an instant event (cat
-// `decision`) with args {step, from, to, policy, why} for each decision.
+// prediction and fact overlay (design, section 6): process = world rank (the rank, where each is one process), thread =
+// queue, a complete event for each instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F
+// or B, what is about some layers `layers`: [first, count], collectives of them `bytes`, what a replica ran `replica`,
+// what a shard ran `shard` and, where it computed, `own_ms` of computing and `wait_ms` of waiting for the other shards,
+// what ran after a restart `attempt`), flows for transfers, a counter for live bytes; where the run adapts, an instant
+// event (cat `decision`) with args {step, from, to, policy, why} for each decision.
 #pragma once
 
-#include "runtime/plan/Plan.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
@@ -14,10 +16,18 @@
 
 namespace pipec::trace {
 
+/// What of its stage an operation is about: some layers, and of a collective bytes of the stage's, end to end.
+struct Scope {
+  int32_t firstLayer = 0, layers = 0; // 0: all
+  plan::Bytes begin = 0, end = 0;
+  auto operator<=>(const Scope &) const = default;
+};
+inline Scope scopeOf(const plan::Operation &o) { return {o.firstLayer, o.layers, o.begin, o.end}; }
+
 /// One executed instruction. Times in picoseconds since the run's start. Both passes of an overlapped pair begin when
 /// the pair does; the pair's header has no event.
 struct Event {
-  int32_t rank = 0;
+  int32_t rank = 0; // of the process, among all
   uint32_t queue = 0;
   plan::Kind kind = plan::Kind::Forward;
   plan::Payload of = plan::Payload::None;
@@ -30,6 +40,8 @@ struct Event {
   plan::Time end = 0;
   plan::Bytes taken = 0, freed = 0; // of activations and contexts: at its start, and at its end
   int32_t attempt = 0;              // how often the run had been restarted before
+  Scope scope = {};
+  plan::Time own = 0, waited = 0; // of a shard's computation: for how long it computed, and waited for the others
 };
 
 /// That another variant or plan runs from a step on, and why. On the clock of the events.
@@ -47,9 +59,9 @@ struct Run {
   std::vector<Decision> decisions;
 };
 
-/// A rank's queues by name, as plan::queueNames gives them.
+/// A process's queues by name, as plan::queueNames gives them.
 struct Rank {
-  int32_t rank = 0;
+  plan::Place place;
   std::vector<std::string> queues;
 };
 

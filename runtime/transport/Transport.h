@@ -1,7 +1,7 @@
 // Transfers between ranks, each on a queue of the device. A transfer starts when its send and its receive both stand at
 // the heads of their queues with their waits met, and the link is free. So a payload never travels before its receive
 // is posted; the proof that a plan ends relies on no earlier start. Transfers from one rank to another match in the
-// order of their queues. The one collective is a sum of numbers.
+// order of their queues. Collectives are sums of numbers, and of the layers of stages of which there are replicas.
 #pragma once
 
 #include "runtime/device/Summand.h"
@@ -28,6 +28,12 @@ public:
   /// to different sums, the run fails. NCCL: ncclAllReduce of one ncclFloat64, in place, on the queue's stream and a
   /// communicator of the same ranks.
   virtual void allReduce(QueueId queue, const Label &label, Summand &summand) = 0;
+
+  /// Issues a collective of layers (plan::isOfLayers) between the replicas of this rank, in place in the memory that
+  /// `stage`, which outlives it, gives of them: an all-reduce, or its halves, after the first of which each replica has
+  /// its share summed (Shares.h). It starts and fails as the sum above does. NCCL: ncclReduce and ncclBroadcast of each
+  /// share, grouped.
+  virtual void exchange(QueueId queue, const Label &label, Summand &stage) = 0;
 
   // A peer that dies, closes its connection or stays silent on the network (3 s) raises the rank's Failure, with a
   // message that names rank, instruction and peer. Nothing is retried. A peer that lives but does not come in time is

@@ -27,6 +27,7 @@ public:
   void send(QueueId, const Label &label, Slot, Slot) override { take(label); }
   void recv(QueueId, const Label &label, Slot) override { take(label); }
   void allReduce(QueueId, const Label &label, Summand &) override { take(label); }
+  void exchange(QueueId, const Label &label, Summand &) override { take(label); }
 
 private:
   /// The compiler may not leave out what made it.
@@ -80,6 +81,7 @@ public:
   void send(QueueId queue, const Label &label, Slot, Slot) override { launch(queue, label); }
   void recv(QueueId queue, const Label &label, Slot) override { launch(queue, label); }
   void allReduce(QueueId queue, const Label &label, Summand &) override { launch(queue, label); }
+  void exchange(QueueId queue, const Label &label, Summand &) override { launch(queue, label); }
   void launch(QueueId queue, const Label &label) { device.kernels().spin(device.begin(queue, label), 1); }
   void compute(QueueId queue, const Label &label) {
     device.kernels().spin(device.begin(queue, label), nanoseconds, times ? times + 16 * computed++ : 0);

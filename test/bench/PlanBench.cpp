@@ -4,7 +4,7 @@
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Write.h"
 #include "runtime/simulate/Simulate.h"
-#include "test/plan/MakePlan.h"
+#include "test/plan/MakeShards.h"
 
 #include <benchmark/benchmark.h>
 
@@ -12,14 +12,17 @@ using namespace pipec;
 
 namespace {
 
+/// Ranks, microbatches and shards of a rank.
 plan::Plan makePlan(const benchmark::State &state) {
-  return plan::test::makePlan({.ranks = int32_t(state.range(0)), .microbatches = int32_t(state.range(1))});
+  const plan::test::Make make{.ranks = int32_t(state.range(0)), .microbatches = int32_t(state.range(1))};
+  const auto shards = int32_t(state.range(2));
+  return shards == 1 ? plan::test::makePlan(make) : plan::test::makeShards({.make = make, .shards = shards});
 }
 
 int64_t executed(const plan::Plan &plan) {
   int64_t count = 0;
   for (const plan::Program &program : plan.variants.front().programs)
-    count += plan::executed(program);
+    count += plan::executed(program) * plan.shards();
   return count;
 }
 
@@ -65,9 +68,9 @@ void walk(benchmark::State &state) {
 
 } // namespace
 
-BENCHMARK(cursorAlone)->Args({64, 1024})->Unit(benchmark::kMillisecond);
-BENCHMARK(decode)->Args({64, 1024})->Unit(benchmark::kMillisecond);
-BENCHMARK(verify)->Args({64, 1024})->Unit(benchmark::kMillisecond);
-BENCHMARK(walk)->Args({64, 1024})->Unit(benchmark::kMillisecond);
+BENCHMARK(cursorAlone)->Args({64, 1024, 1})->Unit(benchmark::kMillisecond);
+BENCHMARK(decode)->Args({64, 1024, 1})->Args({64, 1024, 8})->Unit(benchmark::kMillisecond);
+BENCHMARK(verify)->Args({64, 1024, 1})->Args({64, 1024, 8})->Unit(benchmark::kMillisecond);
+BENCHMARK(walk)->Args({64, 1024, 1})->Args({64, 1024, 8})->Unit(benchmark::kMillisecond);
 
 BENCHMARK_MAIN();

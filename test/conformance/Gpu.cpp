@@ -20,7 +20,7 @@ using C = gpu::CudaFunctions;
 std::string missing() {
   setenv("PIPEC_STANDIN", "devices=8", 0); // one each for the ranks of a test
   Failure failure;
-  return Driver(0, failure).open(0).message;
+  return Driver("rank 0", failure).open(0).message;
 }
 
 /// Until all that was put on a queue has ended.
@@ -64,18 +64,19 @@ private:
 
 class GpuRank final : public RankUnderTest {
 public:
-  GpuRank(const plan::Plan &plan, const plan::Program &program, bool nccl, plan::Time deadline)
-      : queues(program.queues.size()), gpu(program, broken, false), guard(asio::make_work_guard(io)),
+  GpuRank(const plan::Plan &plan, int32_t world, bool nccl, plan::Time deadline)
+      : queues(layoutOf(plan, world).queues.size()), gpu(layoutOf(plan, world), broken, false),
+        guard(asio::make_work_guard(io)),
         watchdog(io, deadline, broken, [this](plan::Time limit) { return gpu.overdue(limit); }) {
-    const Status status = gpu.open(program.rank);
+    const Status status = gpu.open(world);
     EXPECT_TRUE(status.ok()) << status.message;
     if (nccl) {
-      auto made = std::make_unique<NcclTransport>(plan, program.rank, gpu, broken);
+      auto made = std::make_unique<NcclTransport>(plan, world, gpu, broken);
       const Status opened = made->open("lo");
       EXPECT_TRUE(opened.ok()) << opened.message;
       between = std::move(made);
     } else {
-      between = std::make_unique<IpcTransport>(program.rank, plan.ranks(), std::vector<plan::Group>(), gpu, broken);
+      between = std::make_unique<IpcTransport>(world, plan.world(), std::vector<plan::Group>(), gpu, broken);
     }
     number.emplace(gpu);
     watchdog.start();
@@ -94,6 +95,10 @@ public:
     return *number;
   }
   double total() override { return number->values[1]; }
+  Summand &layers(std::vector<LayerMemory> layers) override {
+    number->layers = std::move(layers);
+    return *number;
+  }
   void vanish() override {
     guard.reset();
     io.stop();
@@ -113,8 +118,10 @@ private:
       gpu.driver()(&C::cuMemcpyAsync, reinterpret_cast<gpu::CUdeviceptr>(to), reinterpret_cast<gpu::CUdeviceptr>(from),
                    sizeof(double), gpu.on(queue));
     }
+    std::span<const LayerMemory> layersOf(int32_t) const override { return layers; }
     CudaDevice &gpu;
     double *const values; // own, and the total
+    std::vector<LayerMemory> layers;
   };
 
   const size_t queues;
@@ -132,8 +139,8 @@ std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, pl
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
   std::vector<CudaTransport *> transports;
   nlohmann::json offers;
-  for (const plan::Program &program : plan.variants.front().programs) {
-    auto rank = std::make_unique<GpuRank>(plan, program, nccl, deadline);
+  for (int32_t world = 0; world < plan.world(); ++world) {
+    auto rank = std::make_unique<GpuRank>(plan, world, nccl, deadline);
     transports.push_back(rank->between.get());
     offers.push_back(rank->between->offer({}));
     ranks.push_back(std::move(rank));
@@ -196,6 +203,7 @@ TransportImplementation ipcTransport() {
 TransportImplementation ncclTransport() {
   TransportImplementation nccl = ipcTransport();
   nccl.name = "nccl";
+  nccl.exchanges = true;
   nccl.make = [](const plan::Plan &plan, plan::Time deadline) { return makeRanks(plan, deadline, true); };
   return nccl;
 }

@@ -45,11 +45,14 @@ private:
 
 class HostRank final : public RankUnderTest {
 public:
-  HostRank(const plan::Program &program, int32_t ranks, Clock clock, std::unique_ptr<asio::io_context> own,
-           Sockets sockets, plan::Time deadline)
-      : clock(clock), io(std::move(own)), guard(asio::make_work_guard(*io)), host(program, this->clock, broken, false),
-        sockets(std::make_unique<HostTransport>(program, std::move(sockets), *io, host, this->clock, broken,
-                                                HostTransport::Options{.pace = Pace::Real, .ranks = ranks})),
+  HostRank(const plan::Plan &plan, int32_t world, Clock clock, std::unique_ptr<asio::io_context> own, Sockets sockets,
+           plan::Time deadline)
+      : clock(clock), io(std::move(own)), guard(asio::make_work_guard(*io)),
+        host(layoutOf(plan, world), this->clock, broken, false), group(plan::placeOf(world, plan), *io),
+        sockets(std::make_unique<HostTransport>(
+            layoutOf(plan, world), std::move(sockets), *io, host, this->clock, broken,
+            HostTransport::Options{
+                .pace = Pace::Real, .processes = plan.world(), .groups = plan.groups, .shards = &group})),
         watchdog(*io, deadline, broken, [this](plan::Time limit) { return this->sockets->overdue(limit); }) {
     this->sockets->start();
     watchdog.start();
@@ -65,6 +68,11 @@ public:
     return number;
   }
   double total() override { return number.total; }
+  Summand &layers(std::vector<LayerMemory> layers) override {
+    number.layers = std::move(layers);
+    return number;
+  }
+  ShardGroup *shards() override { return &group; }
   void vanish() override {
     guard.reset();
     io->stop();
@@ -77,7 +85,9 @@ private:
   struct Number final : Summand {
     void gradientNorm(QueueId, const Label &, Slot number) override { std::memcpy(number.data, &own, sizeof own); }
     void setGlobalNorm(QueueId, const Label &, Slot number) override { std::memcpy(&total, number.data, sizeof total); }
+    std::span<const LayerMemory> layersOf(int32_t) const override { return layers; }
     double own = 0, total = 0; // read once the all-reduce is complete
+    std::vector<LayerMemory> layers;
   };
 
   Number number;
@@ -86,13 +96,14 @@ private:
   std::unique_ptr<asio::io_context> io;
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   HostDevice host;
+  ShardExchange group;
   std::unique_ptr<HostTransport> sockets;
   Watchdog watchdog;
   std::thread thread;
 };
 
 std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, plan::Time deadline) {
-  size_t count = size_t(plan.ranks());
+  size_t count = size_t(plan.world());
   std::vector<std::unique_ptr<asio::io_context>> ios;
   std::vector<Sockets> sockets(count);
   for (size_t r = 0; r < count; ++r)
@@ -109,8 +120,8 @@ std::vector<std::unique_ptr<RankUnderTest>> makeRanks(const plan::Plan &plan, pl
   Clock clock(Clock::monotonic());
   std::vector<std::unique_ptr<RankUnderTest>> ranks;
   for (size_t r = 0; r < count; ++r)
-    ranks.push_back(std::make_unique<HostRank>(plan.variants.front().programs[r], plan.ranks(), clock,
-                                               std::move(ios[r]), std::move(sockets[r]), deadline));
+    ranks.push_back(
+        std::make_unique<HostRank>(plan, int32_t(r), clock, std::move(ios[r]), std::move(sockets[r]), deadline));
   return ranks;
 }
 
@@ -171,7 +182,13 @@ std::vector<DeviceImplementation> deviceImplementations() {
 }
 
 std::vector<TransportImplementation> transportImplementations() {
-  return {{.name = "host", .missing = "", .rendezvous = true, .comparesTags = true, .make = makeRanks},
+  return {{.name = "host",
+           .missing = "",
+           .rendezvous = true,
+           .comparesTags = true,
+           .exchanges = true,
+           .shards = true,
+           .make = makeRanks},
           ipcTransport(),
           ncclTransport()};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/Failure.h"
+#include "runtime/device/ShardGroup.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
 
@@ -73,6 +74,11 @@ public:
   /// What the rank brings to an all-reduce, and what it was told, once that is complete.
   virtual Summand &summand(double own) = 0;
   virtual double total() = 0;
+  /// What the process brings to collectives of layers: its stage's, in memory of the device. Once, before the first of
+  /// them is issued.
+  virtual Summand &layers(std::vector<LayerMemory> layers) = 0;
+  /// The shards of its rank; null: there is one, or the transport has no calls between them.
+  virtual ShardGroup *shards() { return nullptr; }
   /// As if the process had died.
   virtual void vanish() = 0;
 };
@@ -84,6 +90,8 @@ struct TransportImplementation {
   bool comparesTags = false; // a transfer that is not the expected one is noticed
   bool noticesLoss = true;   // a peer that dies is noticed; else launch does
   bool knowsAbsent = true;   // who did not come to a sum is known
+  bool exchanges = false;    // it has the collectives of layers
+  bool shards = false;       // it has the calls between shards
   /// All ranks of the plan's first variant, meeting done. `deadline` in picoseconds, 0: none.
   std::vector<std::unique_ptr<RankUnderTest>> (*make)(const plan::Plan &plan, plan::Time deadline) = nullptr;
 };

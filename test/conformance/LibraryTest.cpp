@@ -3,8 +3,11 @@
 #include "runtime/plan/Provider.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/stage/library/Facts.h"
+#include "runtime/stage/library/OwnTime.h"
 #include "test/conformance/Implementations.h"
+#include "test/plan/MakeShards.h"
 #include "test/runtime/Plans.h"
+#include "test/runtime/Replicated.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -71,6 +74,146 @@ TEST(Library, MustSaveLayersWhereTheCutIsToChange) {
   EXPECT_NE(status.message.find("has no pipec_stage_save_layer, which a new cut of the layers needs"),
             std::string::npos)
       << status.message;
+}
+
+test::Replicated twoLayers(int32_t degree) { return {.degree = degree, .layers = 2, .layerBytes = 400}; }
+
+TEST(Library, MustKnowItsLayersWherePlansHaveReplicasOrPassesInParts) {
+  EXPECT_TRUE(checkStage(probe("layer"), test::makeReplicated(twoLayers(2))).ok());
+  for (const auto &[degree, what] : {std::pair(2, "replicas"), std::pair(1, "passes in parts")}) {
+    const Status status = checkStage(probe("backward"), test::makeReplicated(twoLayers(degree)));
+    EXPECT_EQ(status.code, Code::Input);
+    EXPECT_NE(status.message.find(std::string("has no pipec_stage_layer, and the plan has ") + what), std::string::npos)
+        << status.message;
+  }
+}
+
+TEST(Library, MustTakePortionsWherePlansHaveShards) {
+  const plan::Plan plan = plan::test::makeShards({});
+  EXPECT_TRUE(checkStage("synthetic", plan).ok());
+  EXPECT_TRUE(checkStage(probe("portions"), plan).ok());
+  for (const char *name : {"backward", "first"}) {
+    const Status status = checkStage(probe(name), plan);
+    EXPECT_EQ(status.code, Code::Input);
+    EXPECT_NE(status.message.find("has no pipec_stage_portions, and the plan has shards"), std::string::npos)
+        << status.message;
+  }
+}
+
+/// The other shards of a rank, played: each sum is as if they had brought nothing.
+class Alone final : public ShardGroup {
+public:
+  int32_t shard() const override { return 1; }
+  int32_t shards() const override { return 2; }
+  void begin(const Label &label) override { calls += label.operation ? "within an instruction " : "within portions "; }
+  void end() override { calls += "end "; }
+  std::string meet(plan::Time, plan::Time &) override { return "not asked for"; }
+  std::string sum(std::byte *, int64_t count, Number type) override {
+    calls += fmt::format("sum {}x{} ", count, sizeOf(type));
+    return {};
+  }
+  std::string scatter(const std::byte *, int64_t count, Number type, std::byte *) override {
+    calls += fmt::format("scatter {}x{} ", count, sizeOf(type));
+    return {};
+  }
+  std::string gather(const std::byte *, int64_t count, Number type, std::byte *) override {
+    calls += fmt::format("gather {}x{} ", count, sizeOf(type));
+    return {};
+  }
+  std::string exchange(const std::byte *, std::span<const int64_t> sent, std::byte *,
+                       std::span<const int64_t> received) override {
+    calls += fmt::format("exchange {}+{} for {}+{} ", sent[0], sent[1], received[0], received[1]);
+    return "the others are gone";
+  }
+  std::string calls;
+};
+
+TEST(Library, IsToldPortionsAndHasTheGroup) {
+  plan::Plan plan = plan::test::makeShards({.make = {.ranks = 2}, .units = 5});
+  plan::Variant &variant = plan.variants.front();
+  Clock clock{Clock::monotonic()};
+  Failure failure;
+  Alone group;
+  HostDevice device(layoutOf(plan, 3), clock, failure, false);
+  std::unique_ptr<Stage> stage;
+  const auto make = [&](const char *provider) {
+    EXPECT_TRUE(plan::providerOf(provider, plan.provider).ok());
+    return makeStage(probe("portions"),
+                     {plan, 3, Pace::Real, device, clock, failure, nullptr, kEmulatedPayload, &group}, stage)
+        .message;
+  };
+  EXPECT_EQ(make(R"({"at": "shards"})"), "rank 1 shard 1: shard 1 of 2, 4 processes, group 1 of 2");
+  ASSERT_EQ(make(""), "");
+  ASSERT_TRUE(stage->share(portionsOf(variant, 1), 0).ok());
+  EXPECT_EQ(group.calls, "within portions sum 4x4 scatter 5x8 gather 6x4 end ");
+  ASSERT_TRUE(stage->share(portionsOf(variant, 1), 4).ok());
+  EXPECT_EQ(group.calls, "within portions sum 4x4 scatter 5x8 gather 6x4 end ") << "it has been told";
+  variant.portions[2].owned = {{0, 1}, {3, 2}};
+  EXPECT_EQ(stage->share(portionsOf(variant, 1), 7).message,
+            "rank 1 shard 1: portions for step 7: heads of stage 1 layers 0+1 has 0+1 3+2 of 5, keeps 3");
+  variant.balance = R"({"name": "wrong"})";
+  EXPECT_EQ(stage->share(portionsOf(variant, 1), 8).message,
+            "rank 1 shard 1: portions for step 8: the numbers of a sum are of type 7, expected 1 or 2");
+  variant.balance = R"({"name": "negative"})";
+  EXPECT_EQ(stage->share(portionsOf(variant, 1), 8).message,
+            "rank 1 shard 1: portions for step 8: a sum of -1 numbers");
+  variant.balance = R"({"name": "less"})";
+  EXPECT_EQ(stage->share(portionsOf(variant, 1), 8).message,
+            "rank 1 shard 1: portions for step 8: an exchange of less than no bytes");
+  variant.balance = R"({"name": "gone"})";
+  EXPECT_EQ(stage->share(portionsOf(variant, 1), 8).message,
+            "rank 1 shard 1: portions for step 8: the others are gone");
+}
+
+TEST(OwnTime, IsWithoutWhatLiesBetweenAndStretchedWhereASlowShardComputes) {
+  simulate::Scenario scenario;
+  scenario.slow[0] = {{.percent = 300, .shard = 1}};
+  const Clock clock(Clock::monotonic());
+  Failure failure;
+  const auto pass = [&](plan::Time time) {
+    const plan::Time from = clock.now();
+    while (clock.now() < from + time)
+      ;
+    return clock.now() - from;
+  };
+  for (const int32_t shard : {0, 1}) {
+    OwnTime own(plan::Place{.shard = shard, .shards = 2}, clock, failure, &scenario);
+    const plan::Time start = clock.now();
+    own.begin();
+    const plan::Time first = pass(1'000'000'000);
+    own.pause();
+    const plan::Time between = pass(2'000'000'000);
+    own.resume();
+    const plan::Time second = pass(500'000'000);
+    own.pause();
+    EXPECT_GE(own.own(), (first + second) * (shard == 1 ? 3 : 1));
+    EXPECT_LE(own.own(), clock.now() - start - between);
+    own.begin();
+    own.pause();
+    EXPECT_LT(own.own(), clock.now() - start - first - between - second) << "begins anew";
+  }
+}
+
+TEST(Library, MustHaveTheLayersOfThePlan) {
+  plan::Plan plan = test::makeReplicated(twoLayers(2));
+  Clock clock{Clock::monotonic()};
+  Failure failure;
+  const auto said = [&](const char *provider) {
+    EXPECT_TRUE(plan::providerOf(provider, plan.provider).ok());
+    HostDevice device(layoutOf(plan, 1), clock, failure, false);
+    std::unique_ptr<Stage> stage;
+    return makeStage(probe("layer"), {plan, 1, Pace::Real, device, clock, failure}, stage).message;
+  };
+  const std::string stage = "rank 0 replica 1: stage 0 of the stage library: layer ";
+  EXPECT_EQ(said(R"({"at": "nothing else"})"), "");
+  EXPECT_EQ(said(R"({"at": "few"})"), stage + "1: there is no layer 1");
+  EXPECT_EQ(said(R"({"at": "many"})"), stage + "2: is there, and the plan has 2 layers");
+  EXPECT_EQ(said(R"({"at": "bytes"})"), stage + "0: has 396 bytes of gradients, the plan 400");
+  EXPECT_EQ(said(R"({"at": "type"})"), stage + "0: its numbers are of type 7, expected 1 or 2");
+  EXPECT_EQ(said(R"({"at": "nowhere"})"), stage + "0: has no gradients or no weights");
+  for (plan::Layer &layer : plan.variants.front().layers)
+    layer = {layer.stage, layer.gradients, 200, true};
+  EXPECT_EQ(said(R"({"at": "nothing else"})"), stage + "0: has 400 bytes of weights, the plan 200");
 }
 
 TEST(Library, OfVersionOneIsForTheHost) {

@@ -33,6 +33,37 @@ uint32_t pipec_stage_version(void) {
 /* The provider says what to do: {"say": …, "at": "create" | "told" | "F" | "pair" | "count"}. */
 static char what[4096];
 
+#if defined(PROBE_PORTIONS)
+static PipecGroup *group;
+
+/* Calls all there is, says what it was told where a portion has gaps, and calls wrongly where the balance says so. */
+int pipec_stage_portions(PipecStage *stage, const PipecPortion *portions, int32_t count, PipecError *error) {
+  static float small[16];
+  static double large[16];
+  static const int64_t sizes[2] = {1, 2}, less[2] = {1, -2};
+  const PipecPortion *p = portions;
+  (void)stage;
+  for (int32_t n = 0; n < count; ++n, p = (const PipecPortion *)(const void *)((const char *)p + p->size))
+    if (strstr(p->balance, "even") && p->owned_count > 1) {
+      snprintf(error->message, sizeof error->message, "%s of stage %d layers %d+%d has %d+%d %d+%d of %d, keeps %d",
+               p->split, (int)p->stage, (int)p->first_layer, (int)p->layers, (int)p->owned[0].first,
+               (int)p->owned[0].count, (int)p->owned[1].first, (int)p->owned[1].count, (int)p->units, (int)p->kept);
+      return 1;
+    }
+  if (strstr(portions->balance, "wrong"))
+    return group->sum(group, small, 4, 7, error);
+  if (strstr(portions->balance, "negative"))
+    return group->gather(group, small, -1, PIPEC_FLOAT32, small, error);
+  if (strstr(portions->balance, "less"))
+    return group->exchange(group, small, less, small, sizes, error);
+  if (strstr(portions->balance, "gone"))
+    return group->exchange(group, small, sizes, small, sizes, error);
+  return group->sum(group, small, 4, PIPEC_FLOAT32, error) ||
+         group->scatter(group, large, 5, PIPEC_FLOAT64, large, error) ||
+         group->gather(group, small, 6, PIPEC_FLOAT32, small, error);
+}
+#endif
+
 int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *error) {
   snprintf(what, sizeof what, "%s", setup->provider);
   if (strstr(what, "\"told\"")) {
@@ -42,6 +73,14 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
              own->size == sizeof *own, (int)setup->device, PIPEC_STAGE_HAS(setup, context));
     return 1;
   }
+  if (strstr(what, "\"shards\"")) {
+    snprintf(error->message, sizeof error->message, "shard %d of %d, %d processes, group %d of %d", (int)setup->shard,
+             (int)setup->shards, (int)setup->world, (int)setup->group->shard, (int)setup->group->shards);
+    return 1;
+  }
+#if defined(PROBE_PORTIONS)
+  group = setup->group;
+#endif
   if (strstr(what, "\"create\"")) {
     snprintf(error->message, sizeof error->message, "no stage for %d of %d", setup->rank, setup->ranks);
     return 1;
@@ -68,7 +107,7 @@ int pipec_stage_forward(PipecStage *stage, const PipecCall *call, PipecError *er
 }
 #endif
 
-#if defined(PROBE_BACKWARD) || defined(PROBE_PAIRS) || defined(PROBE_PRINTS)
+#if defined(PROBE_BACKWARD) || defined(PROBE_LAYER) || defined(PROBE_PORTIONS) || defined(PROBE_PAIRS) || defined(PROBE_PRINTS)
 int pipec_stage_backward(PipecStage *stage, const PipecCall *call, PipecError *error) {
   (void)call, (void)error;
   ++stage->backwards;
@@ -135,6 +174,22 @@ int pipec_stage_load_layer(PipecStage *stage, int32_t layer, const char *path, i
   (void)stage, (void)layer;
   snprintf(error->message, sizeof error->message, "%s: not of step %d", path, (int)steps);
   return 1;
+}
+#endif
+
+#if defined(PROBE_LAYER)
+/* Of two layers of 100 numbers, unless the provider says otherwise. */
+int pipec_stage_layer(PipecStage *stage, int32_t s, int32_t layer, PipecLayer *found, PipecError *error) {
+  static float numbers[4][100];
+  (void)stage, (void)s;
+  snprintf(error->message, sizeof error->message, "there is no layer %d", (int)layer);
+  if (layer >= (strstr(what, "\"few\"") ? 1 : 2) && !strstr(what, "\"many\""))
+    return 1;
+  found->type = strstr(what, "\"type\"") ? 7 : PIPEC_FLOAT32;
+  found->elements = strstr(what, "\"bytes\"") ? 99 : 100;
+  found->gradients = strstr(what, "\"nowhere\"") ? NULL : numbers[layer % 4];
+  found->weights = numbers[(layer + 2) % 4];
+  return 0;
 }
 #endif
 

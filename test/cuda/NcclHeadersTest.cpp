@@ -45,12 +45,16 @@ COMPARE(ncclGetLastError);
 COMPARE(ncclSend);
 COMPARE(ncclRecv);
 COMPARE(ncclAllReduce);
+COMPARE(ncclReduce);
+COMPARE(ncclBroadcast);
+COMPARE(ncclGroupStart);
+COMPARE(ncclGroupEnd);
 
 TEST(NcclHeaders, AllFunctionsAreCompared) {
   int functions = 0;
 #define COUNT(symbol, result, parameters) ++functions;
   PIPEC_NCCL_FUNCTIONS(COUNT)
-  EXPECT_EQ(functions, 10) << "compare the new one above";
+  EXPECT_EQ(functions, 14) << "compare the new one above";
 }
 
 TEST(NcclHeaders, NumbersAndLayoutsAreTheHeaders) {

@@ -47,7 +47,7 @@ protected:
   }
 
   Failure failure;
-  Driver cuda{0, failure};
+  Driver cuda{"rank 0", failure};
   test::SelfNccl self;
   gpu::NcclComm comm = nullptr;
   gpu::CUstream streams[2] = {};

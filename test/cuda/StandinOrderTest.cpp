@@ -51,7 +51,7 @@ public:
 
   static constexpr int kStreams = 5;
   Failure failure;
-  Driver cuda{0, failure};
+  Driver cuda{"rank 0", failure};
   Kernels kernels;
   gpu::CUstream streams[kStreams] = {};
   gpu::CUdeviceptr times = 0;

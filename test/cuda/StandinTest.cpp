@@ -39,7 +39,7 @@ protected:
   }
 
   Failure failure;
-  Driver cuda{3, failure};
+  Driver cuda{"rank 3", failure};
   Kernels kernels;
   gpu::CUstream stream = nullptr;
   gpu::CUdeviceptr memory = 0;

@@ -202,7 +202,7 @@ void Agreement::judgeHoisted(const RandomPipeline &random, const Made &made, con
   ++hoisted;
   const Lowered &lowered = *made.lowered;
   for (size_t rank = 0; rank != made.programs.size(); ++rank) {
-    const simulate::RankResult &result = lowered.result.ranks[rank];
+    const simulate::PlaceResult &result = lowered.result.places[rank];
     EXPECT_EQ(result.peakActivation, livePeak(made.programs[rank]));
     EXPECT_EQ(result.busy, fast.busy[rank]);
     EXPECT_EQ(result.peak, result.peakActivation + ringBytes(lowered.variant.programs[rank]) +
@@ -222,7 +222,7 @@ void Agreement::judgeHoisted(const RandomPipeline &random, const Made &made, con
     EXPECT_EQ(lowered.result.makespan, reference.makespan());
     EXPECT_EQ(lowered.span, reference.span());
     for (size_t rank = 0; rank != made.programs.size() && !random.problem.hasBackwardContexts(); ++rank)
-      EXPECT_EQ(lowered.result.ranks[rank].peakActivation, reference.peaks()[rank]);
+      EXPECT_EQ(lowered.result.places[rank].peakActivation, reference.peaks()[rank]);
   }
 }
 
@@ -244,7 +244,7 @@ void Agreement::judge(const RandomPipeline &random, Made &made) {
   if (const schedule::Words all = lettersOf(made.set); all != schedule::test::withRecompute(random.problem, words))
     return judgeHoisted(random, made, all, fast);
   for (size_t rank = 0; rank != made.programs.size(); ++rank) {
-    const simulate::RankResult &result = lowered.result.ranks[rank];
+    const simulate::PlaceResult &result = lowered.result.places[rank];
     const plan::Program &program = lowered.variant.programs[rank];
     EXPECT_EQ(result.peakActivation, fast.peak[rank]);
     EXPECT_EQ(result.peakActivation, livePeak(made.programs[rank]));
@@ -307,10 +307,10 @@ static void judgeExplanations(const plan::Variant &variant) {
 
 void Agreement::judgeFile(const RandomPipeline &random, Made &made) {
   plan::Time makespan = made.lowered->result.makespan, span = made.lowered->span;
-  std::vector<simulate::RankResult> ranks = made.lowered->result.ranks;
+  std::vector<simulate::PlaceResult> ranks = made.lowered->result.places;
   std::vector<plan::Variant> variants;
   variants.push_back(emit::variant(*made.lowered, random.problem, {}, "random"));
-  plan::Plan plan = emit::plan(std::move(variants), 42, {});
+  plan::Plan plan = emit::plan(std::move(variants), 1, 42, {});
   ASSERT_EQ(plan::verify(plan).message, "");
   plan::Plan read;
   ASSERT_EQ(plan::decode(plan::encode(plan), read).message, "");
@@ -323,7 +323,7 @@ void Agreement::judgeFile(const RandomPipeline &random, Made &made) {
   EXPECT_EQ(read.variants.front().certificate.makespan, makespan);
   EXPECT_EQ(read.variants.front().certificate.span, span);
   for (size_t rank = 0; rank != ranks.size(); ++rank)
-    EXPECT_EQ(result.ranks[rank].peak, ranks[rank].peak);
+    EXPECT_EQ(result.places[rank].peak, ranks[rank].peak);
   judgeCauses(read.variants.front());
   judgeExplanations(read.variants.front());
 }
@@ -346,8 +346,8 @@ int64_t Tight::limit(const plan::Variant &free, const simulate::Result &result) 
     int64_t fewer = 0;
     for (const plan::Ring &ring : free.programs[rank].rings)
       fewer += int64_t(ring.size - 1) * ring.slotBytes;
-    most = std::max(most, result.ranks[rank].peak);
-    least = std::max(least, result.ranks[rank].peak - fewer);
+    most = std::max(most, result.places[rank].peak);
+    least = std::max(least, result.places[rank].peak - fewer);
   }
   return least + random.below(most - least + 1);
 }

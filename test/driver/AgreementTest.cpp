@@ -89,7 +89,7 @@ TEST_F(Agreement, fills) {
     int64_t most = *std::max_element(ordered.peak.begin(), ordered.peak.end());
     std::vector<int64_t> held = heldPeaks(made.lowered->variant);
     for (size_t rank = 0; rank != held.size(); ++rank) {
-      int64_t proven = made.lowered->result.ranks[rank].peakActivation;
+      int64_t proven = made.lowered->result.places[rank].peakActivation;
       EXPECT_LE(held[rank], proven) << rank;
       EXPECT_LE(proven, most) << rank;
       deferring += proven > ordered.peak[rank];
@@ -122,7 +122,7 @@ TEST_F(Agreement, memoryLimits) {
     int64_t least = 0, most = 0;
     for (size_t rank = 0; rank != free.programs.size(); ++rank) {
       const plan::Program &program = free.lowered->variant.programs[rank];
-      int64_t own = free.lowered->result.ranks[rank].peak, fewer = 0;
+      int64_t own = free.lowered->result.places[rank].peak, fewer = 0;
       for (const plan::Ring &ring : program.rings)
         fewer += int64_t(ring.size - 1) * ring.slotBytes;
       most = std::max(most, own);
@@ -137,12 +137,12 @@ TEST_F(Agreement, memoryLimits) {
       if (HasFailure())
         return;
       judgeFile(each, limited);
-      for (const simulate::RankResult &rank : limited.lowered->result.ranks)
+      for (const simulate::PlaceResult &rank : limited.lowered->result.places)
         EXPECT_LE(rank.peak, each.problem.memoryLimit);
       ++kept;
     }
     std::vector<int64_t> limits; // by rank
-    for (const simulate::RankResult &rank : free.lowered->result.ranks)
+    for (const simulate::PlaceResult &rank : free.lowered->result.places)
       limits.push_back(std::max<int64_t>(1, rank.peak));
     each.problem.limitRanks(limits);
     Made own = make(each);
@@ -153,7 +153,7 @@ TEST_F(Agreement, memoryLimits) {
       return;
     judgeFile(each, own);
     for (size_t rank = 0; rank != limits.size(); ++rank)
-      EXPECT_LE(own.lowered->result.ranks[rank].peak, limits[rank]);
+      EXPECT_LE(own.lowered->result.places[rank].peak, limits[rank]);
     each.problem.withheld.clear();
     if (least > 1 && !moved) {
       each.problem.memoryLimit = least - 1;

@@ -63,7 +63,7 @@ TEST(CutAuto, IsTheBestOfAllCuts) {
         Failure failure;
         ASSERT_TRUE(compile(name, {setOf(each)}, Stage::Plan, compiled, failure, Said::Nothing));
         plan::Bytes most = 0;
-        for (const simulate::RankResult &rank : compiled.walks.front().ranks)
+        for (const simulate::PlaceResult &rank : compiled.walks.front().places)
           most = std::max(most, rank.peak);
         least = least == 0 ? most : std::min(least, most);
       }

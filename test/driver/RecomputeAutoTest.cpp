@@ -72,7 +72,7 @@ std::optional<Plan> planOf(const std::string &name, const std::vector<std::strin
     return std::nullopt;
   }
   Plan made{compiled.plan.variants.front(), 0};
-  for (const simulate::RankResult &rank : compiled.walks.front().ranks)
+  for (const simulate::PlaceResult &rank : compiled.walks.front().places)
     made.peak = std::max(made.peak, rank.peak);
   return made;
 }

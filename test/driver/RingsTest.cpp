@@ -266,7 +266,7 @@ TEST_F(Agreement, compilesRingsForAnyTiming) {
         simulate::Result result;
         EXPECT_TRUE(simulate::simulate(which, options, result).ok());
         Time over = 0;
-        for (const simulate::RankResult &rank : result.ranks)
+        for (const simulate::PlaceResult &rank : result.places)
           over = std::max(over, rank.over);
         return over;
       };
@@ -302,7 +302,7 @@ TEST_F(Agreement, compilesRingsForAnyTiming) {
     const plan::Variant limited = tightAny.lowered->variant;
     judgeFile(each, tightAny);
     for (size_t rank = 0; rank != flights.size(); ++rank) {
-      EXPECT_LE(tightAny.lowered->result.ranks[rank].peak, each.problem.memoryLimit);
+      EXPECT_LE(tightAny.lowered->result.places[rank].peak, each.problem.memoryLimit);
       const plan::Program &own = limited.programs[rank];
       for (size_t r = 0; r != own.rings.size(); ++r) {
         EXPECT_GE(own.rings[r].size, tightPredicted.lowered->variant.programs[rank].rings[r].size);

@@ -124,10 +124,10 @@ TEST_F(Agreement, limitsGainWhatIsSaid) {
         const Timing then = timing(raised, nullptr, after);
         EXPECT_EQ(then[size_t(rank)][0][index].first, gain.start);
         EXPECT_EQ(after.makespan, gain.makespan);
-        EXPECT_EQ(after.ranks[size_t(limit.rank)].peak - own.ranks[size_t(limit.rank)].peak, limit.memory);
+        EXPECT_EQ(after.places[size_t(limit.rank)].peak - own.places[size_t(limit.rank)].peak, limit.memory);
         std::vector<int64_t> held = heldPeaks(raised);
         for (size_t r = 0; r != held.size(); ++r)
-          EXPECT_LE(held[r], after.ranks[r].peakActivation);
+          EXPECT_LE(held[r], after.places[r].peakActivation);
         if (limit.raised - limit.now > 1) { // half as many gain nothing
           emit::Limit half = limit;
           half.raised = limit.now + (limit.raised - limit.now) / 2;

@@ -16,7 +16,7 @@ namespace {
 class Checkpoint : public test::TempFolder {
 protected:
   StateFile save(int64_t step, int32_t rank, const std::string &content) {
-    return save({step, StateOf::Whose::Rank, rank}, content);
+    return save({step, StateOf::Whose::Process, rank}, content);
   }
   StateFile save(const StateOf &of, const std::string &content) {
     std::ofstream(statePath(folder, of)) << content;

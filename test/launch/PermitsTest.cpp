@@ -11,7 +11,7 @@ namespace {
 
 struct Fixture {
   explicit Fixture(plan::Time deadline = 0, int64_t first = 0, int64_t every = 0)
-      : permits(3, first, every, deadline, failure,
+      : permits("rank 3", first, every, deadline, failure,
                 {[this](int64_t step) { asked.push_back(step); }, [](int64_t) {}, [](int64_t) { return true; },
                  [this](int64_t step, const auto &plan) {
                    recut.emplace_back(step, plan);

@@ -61,7 +61,7 @@ TEST(Report, SurvivesTheChannel) {
   op.stage = 3;
   op.peer = 2;
   Recorder compute, transfer;
-  transfer.rank = 1;
+  transfer.place.rank = 1;
   transfer.queue = 5;
   transfer.trace = true;
   begin(transfer, {&op, 7, 0, 0});

@@ -2,7 +2,7 @@
 // or changed their variant.
 #include "compiler/pictures/Html.h"
 #include "compiler/pictures/Overlay.h"
-#include "test/plan/MakePlan.h"
+#include "test/plan/MakeShards.h"
 
 #include "runtime/simulate/Simulate.h"
 
@@ -12,8 +12,7 @@ namespace pipec::emit {
 namespace {
 
 /// Certificates are the compiler's; a page needs the times alone.
-plan::Plan certified(const plan::test::Make &make) {
-  plan::Plan plan = plan::test::makePlan(make);
+plan::Plan certifiedPlan(plan::Plan plan) {
   for (plan::Variant &variant : plan.variants) {
     simulate::Result result;
     EXPECT_TRUE(simulate::span(variant, variant.certificate.span, result).ok());
@@ -21,6 +20,8 @@ plan::Plan certified(const plan::test::Make &make) {
   }
   return plan;
 }
+
+plan::Plan certified(const plan::test::Make &make) { return certifiedPlan(plan::test::makePlan(make)); }
 
 std::string pageOf(const plan::Plan &plan, const trace::Run &run = {}) {
   PlanReport figures;
@@ -37,7 +38,7 @@ trace::Run runOf(const plan::Variant &variant, int64_t steps, int64_t firstStep 
   simulate::Options options;
   options.steps = steps;
   options.observe = [&](const simulate::Event &e) {
-    run.events.push_back({e.rank, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
+    run.events.push_back({e.place, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
                           e.microbatch, firstStep + e.step, 0, e.start, e.end});
   };
   simulate::Result result;
@@ -50,6 +51,29 @@ size_t count(const std::string &text, const std::string &part) {
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
     ++found;
   return found;
+}
+
+// Rows are of processes, each with what is its own.
+TEST(Html, ShardsHaveRows) {
+  plan::test::Sharded how;
+  how.make.ranks = 2;
+  how.factors = {plan::Own::kWhole, 3 * plan::Own::kWhole, 2 * plan::Own::kWhole, plan::Own::kWhole};
+  plan::Plan plan = certifiedPlan(makeShards(how));
+  plan.variants[0].own[1].staticBytes = 123'456'789;
+  const std::string page = pageOf(plan);
+  EXPECT_EQ(count(page, "\"shards\":2"), 1u);
+  EXPECT_EQ(count(page, "\"base\":"), 4u);
+  EXPECT_EQ(count(page, "\"static\":123456789"), 1u);
+  EXPECT_EQ(count(page, "\"shards\":1"), 0u);
+  const trace::Run run = runOf(plan.variants[0], 2);
+  std::vector<RunStep> steps;
+  ASSERT_EQ(overlay(plan, run, steps).message, "");
+  ASSERT_EQ(steps.size(), 2u);
+  trace::Run other = run;
+  other.events.back().rank = 4;
+  EXPECT_EQ(overlay(plan, other, steps).message,
+            "the trace is of another plan: it has a process 4, the plan has 4 processes");
+  EXPECT_EQ(count(pageOf(plan, run), "\"run\":{\"step\":"), 2u);
 }
 
 TEST(Html, NamesAreTextWhateverTheyHold) {

@@ -4,6 +4,7 @@
 #include "compiler/pictures/Svg.h"
 #include "compiler/pictures/TextTimeline.h"
 #include "runtime/simulate/Simulate.h"
+#include "test/plan/MakeShards.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ trace::Run runOf(const plan::Variant &variant, int64_t steps, plan::Time late = 
   simulate::Options options;
   options.steps = steps;
   options.observe = [&](const simulate::Event &e) {
-    run.events.push_back({e.rank, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
+    run.events.push_back({e.place, e.queue, e.operation->kind, e.operation->of, e.operation->stage, e.operation->peer,
                           e.microbatch, e.step, 0, e.start, e.end + late});
   };
   simulate::Result result;
@@ -64,6 +65,33 @@ TEST(Picture, HoldsEveryOperationOnce) {
   EXPECT_EQ(section.length, 66'000'000'000);
   EXPECT_EQ(section.title, "1f1b: 4 ranks, 8 microbatches");
   EXPECT_EQ(section.figures, "makespan 66 ms, bubble 27.27 %, gap 0.00 %, activations 1.25 GiB");
+}
+
+// A lane a process; what waits in a sum is two boxes.
+TEST(Picture, ShardsHaveLanes) {
+  plan::test::Sharded how;
+  how.make.ranks = how.make.microbatches = 2;
+  how.factors = {plan::Own::kWhole, 3 * plan::Own::kWhole};
+  const plan::Variant variant = makeShards(how).variants.front();
+  Section section;
+  ASSERT_TRUE(predicted(variant, 0, section).ok());
+  EXPECT_EQ(section.title, "shards: 2 ranks of 2 shards, 2 microbatches");
+  ASSERT_EQ(section.lanes.size(), 4u);
+  EXPECT_EQ(placeName(section, section.lanes[2]), "rank 1 shard 0");
+  const std::vector<Box> &fast = section.lanes[0].boxes, &slow = section.lanes[1].boxes;
+  ASSERT_EQ(slow.size(), 5u); // two F, two BW, the optimizer
+  ASSERT_EQ(fast.size(), 9u); // each pass in two
+  EXPECT_EQ(fast[0].end, 5'000'000'000);
+  EXPECT_EQ(fast[1].start, 15'000'000'000);
+  EXPECT_EQ(fast[1].microbatch, fast[0].microbatch);
+  Picture picture{{section}};
+  const std::string text = timeline(picture, {.columns = 100, .colour = false});
+  EXPECT_NE(text.find("\nrank 0 shard 1 "), std::string::npos) << text;
+  EXPECT_NE(svg(picture, {}).find(">rank 1 shard 1<"), std::string::npos);
+  EXPECT_NE(timeline(picture, {.columns = 40, .colour = false}).find("\n0.1 "), std::string::npos);
+  Section run;
+  ASSERT_EQ(compared(variant, runOf(variant, 1), 0, run).message, "");
+  EXPECT_NE(run.figures.find("ends 0 ps off, at most 0 ps"), std::string::npos) << run.figures;
 }
 
 /// The lighter boxes of the other direction have the higher numbers, each number once a stage and kind.
@@ -98,9 +126,9 @@ TEST(Picture, ARunThatIsAsPredictedIsNotOff) {
     EXPECT_NE(section.figures.find("(+0.00 %)"), std::string::npos) << section.figures;
     EXPECT_NE(section.figures.find("ends 0 ps off, at most 0 ps"), std::string::npos) << section.figures;
     ASSERT_EQ(section.lanes.size(), 16u);
-    EXPECT_FALSE(section.lanes[6].measured);
-    EXPECT_TRUE(section.lanes[7].measured);
-    EXPECT_EQ(section.lanes[7].rank, 3);
+    EXPECT_EQ(section.lanes[6].kind, LaneKind::Plan);
+    EXPECT_EQ(section.lanes[7].kind, LaneKind::Run);
+    EXPECT_EQ(section.lanes[7].place, 3);
   }
 }
 

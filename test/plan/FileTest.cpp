@@ -2,6 +2,7 @@
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/plan_generated.h"
+#include "test/plan/MakeReplicas.h"
 #include "test/plan/Refused.h"
 
 #include <fcntl.h>
@@ -75,6 +76,17 @@ TEST_F(PlanFile, RoundTrip) {
     ASSERT_TRUE(decode(std::span(shifted).subspan(1), read).ok());
     EXPECT_EQ(read, plan);
   }
+}
+
+TEST_F(PlanFile, RoundTripOfReplicas) {
+  const Plan plan = makeReplicas({.norm = true});
+  const std::vector<uint8_t> bytes = encode(plan);
+  EXPECT_EQ(bytes[kMinorAt], kWithReplicas);
+  Plan read;
+  const Status status = decode(bytes, read);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(read, plan);
+  EXPECT_EQ(read.degree(), 2);
 }
 
 TEST_F(PlanFile, ARegularPlanDoesNotGrowWithItsMicrobatches) {

@@ -5,6 +5,8 @@
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/simulate/Simulate.h"
+#include "test/plan/MakeReplicas.h"
+#include "test/plan/MakeShards.h"
 #include "test/plan/Refused.h"
 
 #include <ctime>
@@ -109,10 +111,29 @@ File forEvaluation() {
   return sealed(makePlan(make));
 }
 
+/// A split in uneven portions, and a limit that the fullest shard nearly reaches.
+File ofShards() {
+  Sharded how;
+  how.make.ranks = 2;
+  how.make.microbatches = 6;
+  how.make.memoryLimit = Bytes(9) << 30;
+  how.shards = 3;
+  how.exchange = true;
+  how.factors = {2 * Own::kWhole, Own::kWhole, 3 * Own::kWhole};
+  Plan plan = makeShards(how);
+  plan.variants[0].portions[0].owned = {{0, 1}, {2, 1}};
+  plan.variants[0].portions[1].owned = {{1, 1}, {3, 3}};
+  plan.variants[0].portions[2].kept = 1;
+  plan.variants.push_back(plan.variants[0]);
+  return sealed(std::move(plan));
+}
+
 /// Made here, and those that the compiler made (test/fuzz/corpus/plan).
 const std::vector<File> &samples() {
   static const std::vector<File> files = [] {
-    std::vector<File> made = {sample(true), sample(false), severalVariants(), forEvaluation()};
+    std::vector<File> made = {sample(true),    sample(false),          severalVariants(),
+                              forEvaluation(), sealed(makeReplicas()), sealed(makeReplicas({.norm = true})),
+                              ofShards()};
     for (const auto &entry : std::filesystem::directory_iterator(PIPEC_SOURCE_DIR "/test/fuzz/corpus/plan"))
       EXPECT_TRUE(readFile(entry.path(), made.emplace_back()).ok());
     return made;
@@ -220,14 +241,14 @@ TEST_F(PlanFuzz, CutAtEveryLength) {
 }
 
 TEST_F(PlanFuzz, EveryBitFlipped) {
-  const std::vector<uint8_t> whole = sample(true);
-  for (size_t bit = kHeaderBytes * 8; bit < whole.size() * 8; ++bit) {
-    std::vector<uint8_t> flipped = whole;
-    flipped[bit / 8] ^= uint8_t(1 << (bit % 8));
-    EXPECT_FALSE(survives(flipped)) << "the checksum sees one bit";
-    setChecksum(flipped);
-    survives(flipped);
-  }
+  for (const std::vector<uint8_t> &whole : {sample(true), sealed(makeReplicas()), ofShards()})
+    for (size_t bit = kHeaderBytes * 8; bit < whole.size() * 8; ++bit) {
+      std::vector<uint8_t> flipped = whole;
+      flipped[bit / 8] ^= uint8_t(1 << (bit % 8));
+      EXPECT_FALSE(survives(flipped)) << "the checksum sees one bit";
+      setChecksum(flipped);
+      survives(flipped);
+    }
 }
 
 TEST_F(PlanFuzz, NumbersReplaced) {
@@ -235,8 +256,8 @@ TEST_F(PlanFuzz, NumbersReplaced) {
   const uint64_t edges[] = {0,          1,           0x7f,       0xff,       0x7fff,     0xffff,
                             0x7fffffff, 0x80000000u, 0xffffffff, 1ull << 60, 1ull << 63, ~0ull};
   std::map<Code, int> codes;
-  for (const bool rolled : {false, true}) {
-    const std::vector<uint8_t> whole = sample(rolled);
+  for (const std::vector<uint8_t> &whole :
+       {sample(false), sample(true), sealed(makeReplicas({.norm = true})), ofShards()}) {
     for (int round = 0; round < 20'000; ++round) {
       std::vector<uint8_t> changed = whole;
       for (uint64_t change = random() % 3 + 1; change > 0; --change) {

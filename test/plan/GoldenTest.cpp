@@ -1,4 +1,6 @@
 // One plan of every released format version is kept for ever, and today's build reads it (test/golden/README.md).
+#include "test/plan/MakeReplicas.h"
+#include "test/plan/MakeShards.h"
 #include "test/plan/Refused.h"
 
 #include <cstdlib>
@@ -89,6 +91,50 @@ Plan golden14() {
 }
 
 TEST(Golden, Format14) { holds("format-1.4.plan", golden14()); }
+
+/// What test/golden/format-1.5.plan holds: transfers that start in the order of issue.
+Plan golden15() {
+  Make make;
+  make.ranks = 2;
+  Plan plan = makePlan(make);
+  plan.variants[0].launchOrder = true;
+  return plan;
+}
+
+TEST(Golden, Format15) { holds("format-1.5.plan", golden15()); }
+
+/// What test/golden/format-1.6.plan holds: two replicas of each of two ranks, passes in parts, layers that are sharded
+/// and some that are summed in pieces, updates on a queue of their own.
+TEST(Golden, Format16) {
+  Replicated how;
+  how.norm = true;
+  holds("format-1.6.plan", makeReplicas(how));
+}
+
+/// What test/golden/format-1.7.plan holds: two ranks of three shards, the second twice as slow, with their own times
+/// and sizes, and two splits, one of which the slow shard gives units away from and leaves some out.
+Plan golden17() {
+  Sharded how;
+  how.make.ranks = 2;
+  how.make.norm = true;
+  how.shards = 3;
+  how.exchange = true;
+  how.factors = {Own::kWhole, 2 * Own::kWhole};
+  Plan plan = makeShards(how);
+  Variant &variant = plan.variants[0];
+  variant.balance = R"({"name": "semi", "part": 0.5})";
+  variant.own[1].staticBytes -= Bytes(1) << 30;
+  variant.own[1].workspace -= 1;
+  for (Portion &each : equalPortions(1, 1, "columns", 4096, 3))
+    variant.portions.push_back(each);
+  variant.portions[0].worked = {{0, 3}, {3, 1}};
+  variant.portions[0].kept = 4;
+  variant.portions[1].worked = {{4, 2}};
+  variant.portions[1].kept = 1;
+  return plan;
+}
+
+TEST(Golden, Format17) { holds("format-1.7.plan", golden17()); }
 
 } // namespace
 } // namespace pipec::plan

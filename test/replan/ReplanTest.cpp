@@ -75,6 +75,29 @@ TEST(Replan, WhatIsMeasuredAsTheSpecSaysChangesNothing) {
 
 /// The plan has the spec's costs and links, and is proven on them; on what was measured it takes what a compile for
 /// that network takes.
+TEST(Replan, PlansOfReplicasAreNotMadeAnew) {
+  spec::Spec spec = specOf("pipec: 1\npipeline: {ranks: 2, microbatches: 2}\ncosts: {forward: 2ms, backward: 4ms}\n"
+                           "tensors: {gradients: 1MB, static: 1MB}\nschedule: 1f1b\ndata_parallel: {degree: 2}\n");
+  spec.measured.emplace();
+  Compiled made;
+  Failure failure;
+  EXPECT_FALSE(compile(spec, made, failure, Said::Nothing));
+  EXPECT_EQ(failure.code, Code::Input);
+  EXPECT_EQ(failure.message, "data_parallel: a plan of replicas is not made anew for what was measured yet");
+}
+
+TEST(Replan, PlansOfShardsAreNotMadeAnew) {
+  spec::Spec spec =
+      specOf("pipec: 1\npipeline: {ranks: 2, microbatches: 2}\nschedule: 1f1b\ntensor_parallel: {shards: 2}\n"
+             "layers: [{count: 2, splits: [{name: a, units: 2, forward: 2ms, backward: 4ms}]}]\n");
+  spec.measured.emplace();
+  Compiled made;
+  Failure failure;
+  EXPECT_FALSE(compile(spec, made, failure, Said::Nothing));
+  EXPECT_EQ(failure.code, Code::Input);
+  EXPECT_EQ(failure.message, "tensor_parallel: a plan of shards is not made anew for what was measured yet");
+}
+
 TEST(Replan, OrdersAreForWhatWasMeasuredAndFiguresTheSpecs) {
   for (const char *rest : kSpecs) {
     spec::Spec spec = specOf(textOf(rest));
@@ -134,7 +157,7 @@ TEST(Replan, TheBestForASlowLinkIsFound) {
   for (const Replanned &each : made) {
     simulate::Result walk;
     ASSERT_TRUE(simulate::simulate(each.plan.variants.front(), {}, walk).ok());
-    for (const simulate::RankResult &rank : walk.ranks)
+    for (const simulate::PlaceResult &rank : walk.places)
       EXPECT_LE(rank.peak, 610 * kMB) << each.name;
     steps.erase(each.name);
   }
@@ -218,7 +241,7 @@ TEST(Replan, RandomMeasurementsGivePlansThatMayRun) {
       EXPECT_EQ(read, each.plan);
       ASSERT_TRUE(plan::verify(read).ok()) << each.name;
       ASSERT_TRUE(simulate::prove(read.variants.front(), walk).ok()) << each.name;
-      for (const simulate::RankResult &rank : walk.ranks)
+      for (const simulate::PlaceResult &rank : walk.places)
         EXPECT_LE(rank.peak, 90 * kMB) << each.name;
     }
   }

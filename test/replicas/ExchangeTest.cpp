@@ -1,22 +1,63 @@
 // The exchange of gradients in virtual time, against figures that follow from a few lines of arithmetic: eight ranks,
 // 32 microbatches, F = B = W = 10 ms, eight layers a stage, whose all-reduce takes 100 ms (12.5 a layer).
-#include "compiler/replicas/Exchanges.h"
+#include "compiler/passes/Exchanges.h"
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/exchange/BoundsExchange.h"
 #include "compiler/schedule/exchange/Bundles.h"
 #include "dialects/pipe/Pipe.h"
+#include "runtime/plan/Load.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <tuple>
+#include <utility>
 
 using namespace pipec;
 
 namespace {
+
+/// Buffers for all transfers of a step, each free once the step before is over.
+void withRings(plan::Program &program) {
+  std::map<std::pair<int32_t, plan::Direction>, plan::Ring> rings;
+  std::vector<int64_t> issued(program.queues.size());
+  std::vector<bool> sends(program.queues.size());
+  for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
+    const plan::Operation &o = *cursor.at().operation;
+    ++issued[cursor.at().instruction->queue];
+    if (!plan::isTransfer(o.kind))
+      continue;
+    const plan::Direction direction = o.kind == plan::Kind::Send ? plan::Direction::Send : plan::Direction::Recv;
+    if (direction == plan::Direction::Send)
+      sends[cursor.at().instruction->queue] = true;
+    plan::Ring &ring = rings.try_emplace({o.peer, direction}, plan::Ring{o.peer, direction, 0, 0}).first->second;
+    ++ring.size;
+    ring.slotBytes = std::max(ring.slotBytes, o.bytes);
+  }
+  program.rings.clear();
+  for (const auto &[end, ring] : rings)
+    program.rings.push_back(ring);
+  std::vector<plan::Wait> waits;
+  for (plan::Instruction &instruction : program.instructions) {
+    const auto own = program.waits.begin() + instruction.firstWait;
+    const auto first = uint32_t(waits.size());
+    waits.insert(waits.end(), own, own + instruction.waits);
+    const plan::Kind kind = program.operations[instruction.operation].kind;
+    if (kind == plan::Kind::Recv)
+      waits.push_back({0, true, issued[0], 0});
+    for (uint32_t queue = 0; plan::rowOf(kind).gives != plan::Payload::None && queue != program.queues.size(); ++queue)
+      if (sends[queue])
+        waits.push_back({queue, true, issued[queue], 0});
+    instruction.firstWait = first;
+    instruction.waits = uint32_t(waits.size()) - first;
+  }
+  program.waits = std::move(waits);
+}
 
 constexpr plan::Time kMs = 1'000'000'000;
 constexpr schedule::Bytes kMB = 1'000'000;
@@ -129,6 +170,69 @@ TEST_F(Exchange, WeightsInOrderOfNeed) {
   EXPECT_EQ(exposedInOrderOfNeed(std::vector<int32_t>(8, 4)), 0);
 }
 
+/// What takes a turn on ports, and when it could have: a transfer when its tensor is there, and the one before it
+/// between the two ranks has crossed.
+struct Holder {
+  bool isTransfer = false;
+  int32_t from = 0, to = 0; // ranks
+  plan::Time ready = 0, start = 0;
+
+  bool meets(const Holder &other) const { return from == other.from || to == other.to; }
+};
+
+std::vector<Holder> holdersOf(const plan::Variant &variant) {
+  std::vector<simulate::Event> events;
+  simulate::Options options;
+  options.steps = 3;
+  options.observe = [&](const simulate::Event &event) { events.push_back(event); };
+  simulate::Result result;
+  EXPECT_TRUE(simulate::simulate(variant, options, result).ok());
+  std::map<std::tuple<plan::Payload, int32_t, int64_t, int64_t>, plan::Time> made; // what, stage, microbatch, step
+  for (const simulate::Event &event : events)
+    if (const plan::Operation &o = *event.operation; plan::isCompute(o.kind)) {
+      plan::Time &end = made[{plan::rowOf(o.kind).gives, o.stage, event.microbatch, event.step}];
+      end = std::max(end, event.end);
+    }
+  std::map<std::pair<int32_t, int32_t>, plan::Time> crossed;
+  std::vector<Holder> holders;
+  for (const simulate::Event &event : events) {
+    const plan::Operation &o = *event.operation;
+    if (plan::isCollective(o.kind))
+      holders.push_back({false, event.rank, event.rank, event.start, event.start});
+    if (o.kind != plan::Kind::Send)
+      continue;
+    plan::Time &before = crossed[{event.rank, o.peer}];
+    const plan::Time tensor = made[{o.of, o.stage, event.microbatch, event.step}];
+    holders.push_back({true, event.rank, o.peer, std::max(before, tensor), event.start});
+    before = event.end;
+  }
+  return holders;
+}
+
+TEST_F(Exchange, NoBundleBeginsWhereATransferWaits) {
+  constexpr schedule::Bytes kBoundary = 3 * kMB;
+  for (schedule::Stage &stage : problem.stages)
+    stage.boundary = kBoundary;
+  problem.link.bandwidth = 1'000'000'000; // 3 ms each
+  replicas.sharesPort = true;
+  schedule("1f1b");
+  size_t waited = 0;
+  for (const char *policy : {"none", "ddp", "dear-queue"}) {
+    const schedule::Ready ready = exchanges->readyOf(replicas);
+    const std::optional<plan::Variant> variant =
+        exchanges->programsOf(replicas, schedule::findPolicy(policy)->make({replicas, stages, ready}, {}));
+    ASSERT_TRUE(variant);
+    const std::vector<Holder> holders = holdersOf(*variant);
+    for (const Holder &transfer : holders)
+      for (const Holder &bundle : holders)
+        if (transfer.isTransfer && !bundle.isTransfer && transfer.meets(bundle)) {
+          EXPECT_FALSE(bundle.start > transfer.ready && bundle.start < transfer.start) << policy;
+          waited += transfer.start > transfer.ready;
+        }
+  }
+  EXPECT_GT(waited, 0u) << "the case shows nothing";
+}
+
 /// A pipeline of up to three ranks with layers of their own, and some exchange of its gradients.
 class RandomExchange : public Exchange {
 protected:
@@ -218,6 +322,63 @@ TEST_F(RandomExchange, NoneBeatsTheBoundAndStepsRepeatAsPredicted) {
     ASSERT_TRUE(simulate::simulate(*variant, options, result).ok()) << n;
     EXPECT_NEAR(double(ends[36] - ends[24]) / 12, double(span), 2) << n; // steps repeat after one, two, three, four …
   }
+}
+
+/// The waits of the exchange: of sums, gathers and updates, and of passes for these.
+std::vector<plan::Wait *> exchangeWaits(plan::Program &program) {
+  const auto exchanges = [&](const plan::Instruction &instruction) {
+    const plan::Operation &o = program.operations[instruction.operation];
+    return plan::does(o.kind, plan::kUpdate) || (plan::isCollective(o.kind) && o.of != plan::Payload::Norm);
+  };
+  std::vector<bool> queues(program.queues.size());
+  for (const plan::Instruction &instruction : program.instructions)
+    queues[instruction.queue] = queues[instruction.queue] || (instruction.queue != 0 && exchanges(instruction));
+  std::vector<plan::Wait *> waits;
+  for (const plan::Instruction &instruction : program.instructions)
+    for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w)
+      if (plan::Wait &wait = program.waits[w]; exchanges(instruction) || (instruction.queue == 0 && queues[wait.queue]))
+        waits.push_back(&wait);
+  return waits;
+}
+
+TEST_F(RandomExchange, PlansKeepTheRules) {
+  std::mt19937_64 random(8);
+  int checked = 0, waits = 0, needless = 0;
+  for (int n = 0; n != 400; ++n) {
+    draw(random);
+    replicas.norm = n % 4 == 0 ? std::optional(kMs) : std::nullopt;
+    for (schedule::Stage &stage : problem.stages) {
+      stage.activation = 5 * kMB;
+      stage.context = 3 * kMB;
+      stage.backwardContext = problem.backward == schedule::BackwardMode::Split ? kMB : 0;
+    }
+    if (n % 3 == 1)
+      exchanges.emplace(problem, words, pipe::Communicator::Shared, context);
+    const std::vector<int32_t> tails = random() % 2 == 0 ? exchanges->tails() : std::vector<int32_t>();
+    schedule::Exchange exchange = drawExchange(random, exchanges->readyOf(replicas, tails));
+    exchange.tails = tails;
+    if (exchange.ahead)
+      continue;
+    std::optional<plan::Variant> variant = exchanges->programsOf(replicas, exchange);
+    ASSERT_TRUE(variant) << n;
+    for (plan::Program &program : variant->programs)
+      withRings(program);
+    const Status status = plan::verify(*variant);
+    ASSERT_TRUE(status.ok()) << n << ": " << status.message;
+    ++checked;
+    if (n % 10 != 0 || n % 3 == 1) // one queue orders more than its waits say
+      continue;
+    for (plan::Program &program : variant->programs)
+      for (plan::Wait *wait : exchangeWaits(program)) { // without one of them it is refused
+        const plan::Wait before = std::exchange(*wait, plan::Wait{wait->queue, wait->previousStep, 0, 0});
+        ++waits;
+        needless += plan::verify(*variant).ok();
+        *wait = before;
+      }
+  }
+  EXPECT_GT(checked, 300);
+  EXPECT_GT(waits, 200);
+  EXPECT_LT(needless, waits / 20); // of two waits of a gather for two updates the first is
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // When an interpreter asks for its next permit.
 #include "runtime/interpreter/CallPoint.h"
 #include "test/plan/MakePlan.h"
+#include "test/runtime/Replicated.h"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +36,16 @@ TEST(CallPoint, IsTheBeginningOfAShortStep) {
     EXPECT_TRUE(point.atOnce());
     EXPECT_GT(point.rest, 0);
   }
+}
+
+// The first layer's update ends at 10.1 ms, and the next step begins with its forward, before the second layer's at 11
+// ms: what counts is when the next step begins.
+TEST(CallPoint, IsAHorizonBeforeTheNextStepWhereStepsOverlap) {
+  const plan::Plan plan = test::makeReplicated({.layers = 2, .sums = test::Replicated::Sums::Decoupled});
+  const CallPoint point = callPoints(plan.variants.front(), kMs).front();
+  EXPECT_EQ(point.queue, 0u);
+  EXPECT_EQ(point.count, 6); // all passes, which end at 8 ms
+  EXPECT_EQ(point.rest, 21 * kMs / 10);
 }
 
 } // namespace

@@ -21,6 +21,9 @@ struct Heard final : Connection::Handler {
   }
   void onArrived(int32_t, const wire::Frame &) override { ++arrived; }
   void onSum(int32_t, const wire::Frame &) override {}
+  void onAsk(int32_t, const wire::Frame &) override {}
+  const std::vector<asio::mutable_buffer> *onBlock(int32_t, const wire::Frame &) override { return nullptr; }
+  void onBlockArrived(int32_t, const wire::Frame &) override {}
   void onAbort(int32_t, const std::string &reason) override { abort = reason; }
   void onLost(int32_t, const std::string &reason) override { lost = reason; }
 

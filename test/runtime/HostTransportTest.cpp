@@ -344,7 +344,7 @@ TEST(HostTransport, AnAllReduceThatNobodyNamesIsOverdueAtTwiceTheDeadline) {
     others.push_back(std::move(there));
   }
   HostDevice device(program, clock, failure, false);
-  HostTransport::Options options{.pace = Pace::Real, .ranks = 3};
+  HostTransport::Options options{.pace = Pace::Real, .processes = 3};
   HostTransport transport(program, std::move(own), io, device, clock, failure, options);
   transport.allReduce(kForward, label, number);
   wire::Frame here;
@@ -373,7 +373,7 @@ TEST(HostTransportOfOne, ARunThatLagsIsNotOverdue) {
   Sockets own;
   own.emplace(1, std::move(here));
   HostDevice device(program, clock, failure, false);
-  HostTransport transport(program, std::move(own), io, device, clock, failure, {.pace = Pace::Carry, .ranks = 2});
+  HostTransport transport(program, std::move(own), io, device, clock, failure, {.pace = Pace::Carry, .processes = 2});
   std::vector<std::byte> payload(size_t(64) << 20); // more than sockets hold: it stays under way
   const auto send = std::find_if(program.operations.begin(), program.operations.end(),
                                  [](const plan::Operation &op) { return op.kind == plan::Kind::Send; });

@@ -53,6 +53,7 @@ public:
   void send(QueueId q, const Label &label, Slot slot, Slot) override { add(q, label, {}, slot); }
   void recv(QueueId q, const Label &label, Slot slot) override { add(q, label, {}, slot); }
   void allReduce(QueueId q, const Label &label, Summand &) override { add(q, label, {}, {}); }
+  void exchange(QueueId q, const Label &label, Summand &) override { add(q, label, {}, {}); }
 
   std::vector<Entry> entries;
   int64_t waits = 0;

@@ -85,13 +85,15 @@ private:
   }
 
   template <typename Go> void step(const State &state, int q, const Item &item, Go go) {
-    if (item.kind == Item::Kind::Pass) {
+    if (item.kind == Item::Kind::Pass && item.members.empty()) {
       State next = state;
       ++next[size_t(q)];
       return go(std::move(next));
     }
     if (item.kind == Item::Kind::Recv || !started(state, q))
       return; // its send takes it along
+    if (!item.members.empty())
+      return meet(state, q, item, go);
     const int from = queues[size_t(q)].first;
     const size_t begin = size_t(first[size_t(item.peer)]);
     for (size_t other = begin; other != begin + program[size_t(item.peer)].queues.size(); ++other) {
@@ -106,6 +108,28 @@ private:
     }
   }
 
+  /// A collective (a pass), once all its members have come to one; the first of them takes the others along.
+  template <typename Go> void meet(const State &state, int q, const Item &item, Go go) {
+    if (item.members.front() != queues[size_t(q)].first)
+      return;
+    State next = state;
+    for (const int member : item.members) {
+      bool there = false;
+      for (int other = first[size_t(member)];
+           other != first[size_t(member)] + int(program[size_t(member)].queues.size()); ++other) {
+        const Item *met = head(state, other);
+        if (there || !met || met->kind != item.kind || met->members.empty() || !started(state, other))
+          continue;
+        outcome.mismatched |= met->tag != item.tag;
+        ++next[size_t(other)];
+        there = true;
+      }
+      if (!there)
+        return;
+    }
+    go(std::move(next));
+  }
+
   const Program &program;
   std::vector<int> first;                                  // queue of each rank
   std::vector<std::pair<int, const Queue *>> queues;       // with their ranks
@@ -117,13 +141,28 @@ private:
 
 Outcome explore(const Program &program) { return Explorer(program).run(); }
 
+Program replicated(const Program &program, int degree) {
+  Program all;
+  for (size_t rank = 0; rank != program.size(); ++rank)
+    for (int replica = 0; replica != degree; ++replica)
+      for (Queue &queue : all.emplace_back(program[rank]).queues)
+        for (Item &item : queue) {
+          if (item.peer >= 0)
+            item.peer = item.peer * degree + replica;
+          for (int member = 0; (item.sums || item.kind == Item::Kind::Collective) && member != degree; ++member)
+            item.members.push_back(int(rank) * degree + member);
+        }
+  return all;
+}
+
 std::string text(const Program &program) {
   std::string text;
   for (size_t rank = 0; rank != program.size(); ++rank)
     for (size_t q = 0; q != program[rank].queues.size(); ++q) {
       text += "rank " + std::to_string(rank) + " queue " + std::to_string(q) + ":";
       for (const Item &item : program[rank].queues[q]) {
-        text += item.kind == Item::Kind::Pass ? " pass"
+        text += item.kind == Item::Kind::Pass         ? item.sums ? " pass with sums" : " pass"
+                : item.kind == Item::Kind::Collective ? " collective " + std::to_string(item.tag)
                 : item.kind == Item::Kind::Send
                     ? " send " + std::to_string(item.tag) + " to " + std::to_string(item.peer)
                     : " recv " + std::to_string(item.tag) + " from " + std::to_string(item.peer);

@@ -12,6 +12,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <tuple>
 
 namespace pipec::explore {
 namespace {
@@ -20,11 +21,18 @@ namespace {
 struct Sketch {
   struct Pass {
     std::vector<int> receives = {}, sends = {}; // transfers that it waits for
+    bool sums = false;                          // between shards
+  };
+  struct Collective { // of a rank's replicas
+    size_t place;     // so many transfers are issued before it
+    int after;        // the pass that it waits for
+    int before = -1;  // and the one that waits for it
   };
   struct Rank {
     std::vector<Pass> passes;
     std::vector<int> order;                      // of passes
     std::vector<std::pair<int, bool>> transfers; // in issue order; whether it sends
+    std::vector<Collective> collectives;         // in issue order
   };
   struct Transfer {
     int from, to;
@@ -63,6 +71,41 @@ public:
     if (!chance(3))
       for (int i = 1 + below(6); i-- != 0;)
         disturb(made);
+    return made;
+  }
+
+  /// The same, smaller, with up to three collectives a rank.
+  Sketch sketchOfReplicas() {
+    Sketch made;
+    do
+      made = sketch();
+    while (made.transfers.size() > 3);
+    for (Sketch::Rank &rank : made.ranks) {
+      if (rank.passes.empty())
+        continue;
+      size_t place = 0;
+      for (int i = below(4); i-- != 0;) {
+        place += size_t(below(int(rank.transfers.size() - place) + 1));
+        const int count = int(rank.passes.size()), after = below(count);
+        rank.collectives.push_back({place, after});
+        if (chance(2))
+          rank.collectives.back().before = chance(6) ? below(count) : std::min(after + 1 + below(count), count - 1);
+        if (rank.collectives.back().before == after)
+          rank.collectives.back().before = -1;
+      }
+    }
+    return made;
+  }
+
+  /// The same, with at most so many transfers, and sums in half of all passes.
+  Sketch sketchOfShards(size_t most) {
+    Sketch made;
+    do
+      made = sketch();
+    while (made.transfers.size() > most);
+    for (Sketch::Rank &rank : made.ranks)
+      for (Sketch::Pass &pass : rank.passes)
+        pass.sums = chance(2);
     return made;
   }
 
@@ -121,23 +164,41 @@ Program programOf(const Sketch &sketch, Model model) {
       passAt[size_t(rank.order[i])] = int(i);
     std::map<int, int> queues;
     std::map<std::pair<int, bool>, std::pair<int, int>> at; // queue and how many are done with it
-    for (const auto &[t, sends] : rank.transfers) {
-      const Sketch::Transfer &transfer = sketch.transfers[size_t(t)];
-      const int peer = sends ? transfer.to : transfer.from;
-      const int key = model == Model::Shared ? 0 : model == Model::PerPair ? peer : 2 * peer + int(sends);
+    const auto add = [&](int key, const Item &item) {
       const int queue = queues.try_emplace(key, int(made.queues.size())).first->second;
       if (queue == int(made.queues.size()))
         made.queues.emplace_back();
-      Item item{sends ? Item::Kind::Send : Item::Kind::Recv, peer, sends ? transfer.sent : transfer.expected};
-      if (const int pass = sends ? transfer.producer : transfer.frees; pass >= 0)
-        item.waits.emplace_back(0, passAt[size_t(pass)] + 1);
       if (model == Model::LaunchOrder)
         made.starts.emplace_back(queue, int(made.queues[size_t(queue)].size()));
       made.queues[size_t(queue)].push_back(item);
-      at[{t, sends}] = {queue, int(made.queues[size_t(queue)].size())};
+      return std::pair(queue, int(made.queues[size_t(queue)].size()));
+    };
+    auto collective = rank.collectives.begin();
+    const auto addCollectives = [&](size_t place) {
+      for (; collective != rank.collectives.end() && collective->place == place; ++collective) {
+        Item item{Item::Kind::Collective, -1, int(collective - rank.collectives.begin())};
+        item.waits.emplace_back(0, passAt[size_t(collective->after)] + 1);
+        const auto done = add(model == Model::Shared ? 0 : -1, item);
+        if (collective->before >= 0)
+          made.queues[0][size_t(passAt[size_t(collective->before)])].waits.push_back(done);
+      }
+    };
+    for (size_t n = 0; n != rank.transfers.size(); ++n) {
+      addCollectives(n);
+      const auto &[t, sends] = rank.transfers[n];
+      const Sketch::Transfer &transfer = sketch.transfers[size_t(t)];
+      const int peer = sends ? transfer.to : transfer.from;
+      const int key = model == Model::Shared ? 0 : model == Model::PerPair ? peer : 2 * peer + int(sends);
+      Item item{sends ? Item::Kind::Send : Item::Kind::Recv, peer, sends ? transfer.sent : transfer.expected};
+      if (const int pass = sends ? transfer.producer : transfer.frees; pass >= 0)
+        item.waits.emplace_back(0, passAt[size_t(pass)] + 1);
+      at[{t, sends}] = add(key, item);
     }
+    addCollectives(rank.transfers.size());
     for (size_t pass = 0; pass != rank.passes.size(); ++pass) {
       Item &item = made.queues[0][size_t(passAt[pass])];
+      item.sums = rank.passes[pass].sums;
+      item.tag = item.sums ? passAt[pass] : 0;
       for (int t : rank.passes[pass].receives)
         if (auto found = at.find({t, false}); found != at.end())
           item.waits.push_back(found->second);
@@ -149,13 +210,13 @@ Program programOf(const Sketch &sketch, Model model) {
   return program;
 }
 
-/// The same as a plan's variant; costs are anything, for they change nothing.
-plan::Variant variantOf(const Program &program, Random &random) {
+/// The same as a plan's variant, with so many shards of each rank; costs are anything, for they change nothing.
+plan::Variant variantOf(const Program &program, Random &random, int shards = 1) {
   plan::Variant variant;
   for (const Rank &rank : program) {
     plan::Program &made = variant.programs.emplace_back();
     made.rank = int32_t(variant.programs.size()) - 1;
-    std::map<std::pair<plan::Kind, int>, uint32_t> operations;
+    std::map<std::tuple<plan::Kind, int, bool>, uint32_t> operations;
     std::vector<std::pair<int, int>> order; // of issue: queue and place
     for (int q = 0; q != int(rank.queues.size()); ++q) {
       made.queues.push_back(
@@ -167,31 +228,48 @@ plan::Variant variantOf(const Program &program, Random &random) {
     variant.launchOrder |= !rank.starts.empty();
     for (const auto &[q, i] : order) {
       const Item &item = rank.queues[size_t(q)][size_t(i)];
-      const plan::Kind kind = item.kind == Item::Kind::Pass   ? plan::Kind::Forward
-                              : item.kind == Item::Kind::Send ? plan::Kind::Send
-                                                              : plan::Kind::Recv;
-      auto [operation, isNew] = operations.try_emplace({kind, item.peer}, uint32_t(made.operations.size()));
-      if (isNew) {
+      const plan::Kind kind = item.kind == Item::Kind::Pass         ? plan::Kind::Forward
+                              : item.kind == Item::Kind::Collective ? plan::Kind::AllReduce
+                              : item.kind == Item::Kind::Send       ? plan::Kind::Send
+                                                                    : plan::Kind::Recv;
+      auto [operation, isNew] = operations.try_emplace({kind, item.peer, item.sums}, uint32_t(made.operations.size()));
+      if (isNew && kind == plan::Kind::AllReduce) {
+        plan::Operation &own = made.operations.emplace_back();
+        own.kind = kind;
+        own.of = plan::Payload::Gradients;
+        own.cost = random.below(4);
+        own.group = made.rank;
+      } else if (isNew) {
         const bool transfers = kind != plan::Kind::Forward;
         // Costs and latencies of both ends are the same.
         made.operations.push_back({kind, transfers ? plan::Payload::Forward : plan::Payload::None,
                                    kind == plan::Kind::Recv ? 1 : 0, item.peer, transfers ? 2 : random.below(4),
                                    transfers ? 1 : 0});
+        made.operations.back().group = item.sums ? made.rank : -1;
         if (transfers)
           made.rings.push_back({item.peer, kind == plan::Kind::Send ? plan::Direction::Send : plan::Direction::Recv});
       }
-      made.instructions.push_back(
-          {operation->second, uint32_t(q), uint32_t(made.waits.size()), uint32_t(item.waits.size()), item.tag, 0});
+      made.instructions.push_back({operation->second, uint32_t(q), uint32_t(made.waits.size()),
+                                   uint32_t(item.waits.size()), kind == plan::Kind::AllReduce ? 0 : item.tag, 0});
       for (const auto &[queue, count] : item.waits)
         made.waits.push_back({uint32_t(queue), false, count, 0});
     }
     made.step = {{0, uint32_t(made.instructions.size()), 1}};
+    for (int shard = 0; shards > 1 && shard != shards; ++shard) {
+      plan::Own &own = variant.own.emplace_back();
+      for (const plan::Operation &o : made.operations) {
+        plan::OwnCost &cost = own.operations.emplace_back();
+        if (o.kind == plan::Kind::Forward)
+          cost = {random.below(4), plan::meets(o) ? std::min<plan::Time>(random.below(4), o.cost) : 0,
+                  plan::meets(o) ? random.below(4) : 0};
+      }
+    }
   }
   return variant;
 }
 
-bool proven(const Program &program, Random &random) {
-  const plan::Variant variant = variantOf(program, random);
+bool proven(const Program &program, Random &random, int shards = 1) {
+  const plan::Variant variant = variantOf(program, random, shards);
   simulate::Result result;
   return simulate::simulate(variant, {}, result).ok() && plan::rules::transferOrder(variant).ok();
 }
@@ -315,6 +393,55 @@ TEST(Explorer, AgreesWithTheProof) {
   RecordProperty("hang", hang);
   EXPECT_GE(run, rounds * 3 / 10);
   EXPECT_GE(hang, rounds * 3 / 10);
+}
+
+// Replicas run one program, and a ring begins when its own rank comes to it: what the walk of one replica says holds of
+// two that go on at their own pace and meet in their collectives.
+TEST(Explorer, OneWalkProvesAllReplicas) {
+  Random random(5);
+  int run = 0, hang = 0;
+  for (int round = 0; round != 1000; ++round) {
+    const Program program = programOf(random.sketchOfReplicas(), kModels[round % 4]);
+    const Outcome outcome = explore(replicated(program, 2));
+    const bool runs = outcome.ends && !outcome.mismatched;
+    run += runs;
+    hang += !outcome.ends;
+    ASSERT_EQ(outcome.finals, 1) << "round " << round << "\n" << text(program);
+    ASSERT_EQ(proven(program, random), runs) << "round " << round << "\n" << text(program);
+  }
+  EXPECT_GE(run, 250);
+  EXPECT_GE(hang, 250);
+}
+
+// Shards run one program, each at its own pace, and meet in their sums.
+TEST(Explorer, TheWalkOfShardsAgrees) {
+  Random random(6);
+  int run = 0, hang = 0;
+  for (int round = 0; round != 1000; ++round) {
+    const int shards = round % 10 == 0 ? 3 : 2;
+    const Program program = programOf(random.sketchOfShards(shards == 3 ? 2 : 3), kModels[round % 4]);
+    const Outcome outcome = explore(replicated(program, shards));
+    const bool runs = outcome.ends && !outcome.mismatched;
+    run += runs;
+    hang += !outcome.ends;
+    ASSERT_EQ(outcome.finals, 1) << "round " << round << "\n" << text(program);
+    ASSERT_EQ(proven(program, random, shards), runs) << "round " << round << "\n" << text(program);
+  }
+  EXPECT_GE(run, 250);
+  EXPECT_GE(hang, 250);
+}
+
+// Which a plan cannot say: replicas that come to their collectives in two orders.
+TEST(Explorer, ReplicasInTwoOrdersDoNotMatch) {
+  Sketch sketch;
+  sketch.ranks.resize(1);
+  sketch.ranks[0].passes.resize(1);
+  sketch.ranks[0].order = {0};
+  sketch.ranks[0].collectives = {{0, 0}, {0, 0}};
+  Program two = replicated(programOf(sketch, Model::PerEdge), 2);
+  EXPECT_FALSE(explore(two).mismatched);
+  std::swap(two[1].queues[1][0].tag, two[1].queues[1][1].tag);
+  EXPECT_TRUE(explore(two).mismatched);
 }
 
 // The same order of issue: what ends on one queue a rank ends in launch order, what ends in launch order ends where

@@ -7,11 +7,13 @@
 #include "runtime/simulate/Simulate.h"
 #include "test/plan/MakePlan.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <random>
+#include <tuple>
 
 using namespace pipec;
 using plan::Bytes;
@@ -181,6 +183,17 @@ TEST(Scenario, LinksNotGivenAreThePlansOrTheDefaults) {
   EXPECT_EQ(passage.arrival, 1'000'017);
 }
 
+TEST(Scenario, ACollectiveOfReplicasTakesTheHopsOfItsRing) {
+  plan::Operation sum{plan::Kind::AllReduce, plan::Payload::Gradients, 0, -1, 7 * kMs, 0, 4'000'000};
+  Scenario scenario = read(R"({"scenario": 1})");
+  EXPECT_EQ(scenario.exchangeEnd(sum, 5 * kMs), 12 * kMs);
+  scenario = read(R"({"scenario": 1, "replicas": {"bandwidth": "1GB/s", "latency": "1ms"}})");
+  scenario.degree = 4;
+  EXPECT_EQ(scenario.exchangeEnd(sum, 5 * kMs), 5 * kMs + 6 * (kMs + kMs));
+  sum.kind = plan::Kind::AllGather;
+  EXPECT_EQ(scenario.exchangeEnd(sum, 5 * kMs), 5 * kMs + 3 * (kMs + kMs));
+}
+
 TEST(Scenario, ACutLosesWhatHasNotArrived) {
   Scenario scenario = read(R"({"scenario": 1, "faults": [{"cut": [2, 1], "at": "1ms"}]})");
   EXPECT_FALSE(scenario.transfer(1, 2, sendOf(0, kMs), 0).lost);
@@ -195,6 +208,35 @@ TEST(Scenario, ASlowRankTakesLongerWhileItIsSlow) {
   EXPECT_EQ(scenario.computeEnd(1, kMs, 1), kMs + 2); // half up
   EXPECT_EQ(scenario.computeEnd(1, 2 * kMs, 10), 2 * kMs + 10);
   EXPECT_EQ(scenario.computeEnd(0, kMs, 10), kMs + 10);
+}
+
+TEST(Scenario, ASlowShardIsSlowInPlaceOfThePlansFactor) {
+  Scenario scenario;
+  simulate::Place place;
+  const std::string text = R"({"scenario": 1, "faults": [{"slow": 1, "shard": 2, "percent": 150, "until": "1ms"},
+                                                         {"slow": 1, "percent": 300, "until": "2ms"},
+                                                         {"slow": 1, "shard": 2, "percent": 400}]})";
+  ASSERT_TRUE(simulate::parseScenario(text, 2, scenario, place, 3).ok());
+  constexpr int64_t kOne = plan::Own::kWhole;
+  EXPECT_EQ(scenario.ownEnd(1, 2, kOne, 0, 10), 15);
+  EXPECT_EQ(scenario.ownEnd(1, 2, 2 * kOne, 0, 10), 8); // half of it, one and a half times as long, half up
+  EXPECT_EQ(scenario.ownEnd(1, 0, 2 * kOne, 0, 10), 30);
+  EXPECT_EQ(scenario.ownEnd(1, 2, 2 * kOne, kMs, 10), kMs + 30); // the first that fits
+  EXPECT_EQ(scenario.ownEnd(1, 2, 2 * kOne, 2 * kMs, 10), 2 * kMs + 20);
+  EXPECT_EQ(scenario.ownEnd(1, 2, 3 * kOne, 2 * kMs, limits::kTime), 2 * kMs + 1'333'333'333'333'333'333);
+  EXPECT_EQ(scenario.ownEnd(1, 1, 3 * kOne, 2 * kMs, 10), 2 * kMs + 10);
+  EXPECT_EQ(scenario.ownEnd(0, 2, 3 * kOne, 0, 10), 10);
+  EXPECT_EQ(scenario.ownEnd(1, 2, 1, 0, limits::kTime), kNever);
+  for (const auto &[shards, wrong, says] : {std::tuple(3, "3", "there is no shard 3 of rank 1, it has 3"),
+                                            std::tuple(3, "-1", "there is no shard -1 of rank 1, it has 3"),
+                                            std::tuple(1, "0", "there is no shard 0 of rank 1, it has none"),
+                                            std::tuple(3, "\"0\"", "expected an integer, found a string")}) {
+    const std::string file =
+        fmt::format(R"({{"scenario": 1, "faults": [{{"slow": 1, "shard": {}, "percent": 150}}]}})", wrong);
+    const Status status = simulate::parseScenario(file, 2, scenario, place, shards);
+    EXPECT_EQ(status.code, Code::Input);
+    EXPECT_EQ(status.message.substr(0, std::string_view(says).size()), says);
+  }
 }
 
 namespace {
@@ -252,7 +294,7 @@ TEST(ScenarioWalk, StepsFeelAChangeWhileItLasts) {
   scenario.links[{0, 1}] = {{0, 0, 0}, {5 * step, kGB / 10, 0}, {10 * step, 0, 0}};
   options.scenario = &scenario;
   ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
-  const std::vector<Time> &last = result.ranks[0].lastEnd;
+  const std::vector<Time> &last = result.places[0].lastEnd;
   EXPECT_EQ(last[3] - last[2], step);
   EXPECT_GE(last[6] - last[5], 3 * 10 * kMs); // of four transfers of 10 ms, all but what the step hides
   EXPECT_EQ(last[19] - last[18], step);
@@ -267,8 +309,8 @@ TEST(ScenarioWalk, ASlowRankIsBusyLonger) {
   scenario.slow[1] = {{0, kNever, 200}};
   options.scenario = &scenario;
   ASSERT_TRUE(simulate::simulate(variant, options, slow).ok());
-  EXPECT_EQ(slow.ranks[0].busy, usual.ranks[0].busy);
-  EXPECT_EQ(slow.ranks[1].busy, 2 * usual.ranks[1].busy);
+  EXPECT_EQ(slow.places[0].busy, usual.places[0].busy);
+  EXPECT_EQ(slow.places[1].busy, 2 * usual.places[1].busy);
 }
 
 TEST(ScenarioWalk, ACutStopsTheRunAndIsNamed) {
@@ -304,7 +346,7 @@ TEST(ScenarioFile, WhatIsNotGivenIsInherited) {
 
 TEST(ScenarioFile, ErrorsSayWhere) {
   EXPECT_EQ(refusal("{\"scenario\": 1,\n \"link\": []}"),
-            "2:2: unknown key 'link', expected scenario, default, links, faults");
+            "2:2: unknown key 'link', expected scenario, default, links, replicas, faults");
   EXPECT_EQ(refusal("{\"scenario\": 2}"), "1:14: expected an integer from 1 to 1, found 2");
   EXPECT_EQ(refusal("{}"), "1:1: key 'scenario' is missing");
   EXPECT_EQ(refusal("[]"), "1:1: expected an object, found a list");

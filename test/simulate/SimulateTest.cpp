@@ -88,7 +88,7 @@ TEST(Simulate, AllReduceWaitsForAll) {
   ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
   ASSERT_EQ(starts.size(), 4u);
   EXPECT_EQ(std::set<Time>(starts.begin(), starts.end()).size(), 1u);
-  for (const simulate::RankResult &rank : result.ranks)
+  for (const simulate::PlaceResult &rank : result.places)
     EXPECT_EQ(rank.lastEnd[0], without + make.normCost);
 
   variant.programs[2] = oneFOneB({}).programs[2];
@@ -112,8 +112,8 @@ TEST(Simulate, PairsTakeTheirOwnTime) {
     ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
     const Time whole = make.backwardInput + make.backwardWeight;
     EXPECT_EQ(result.makespan, make.forward + 7 * make.overlapped + whole + make.optimizerCost);
-    EXPECT_EQ(result.ranks[0].busy, result.makespan);
-    EXPECT_EQ(result.ranks[0].peakActivation, 2 * (make.activation + make.context));
+    EXPECT_EQ(result.places[0].busy, result.makespan);
+    EXPECT_EQ(result.places[0].peakActivation, 2 * (make.activation + make.context));
     int pairs = 0;
     for (size_t i = 0; i + 2 < events.size(); ++i) {
       if (events[i].operation->kind != Kind::Overlapped)
@@ -195,11 +195,11 @@ TEST(Simulate, PeaksAreMicrobatchesInFlight) {
       simulate::Result result;
       ASSERT_TRUE(simulate::simulate(variant, {}, result).ok());
       for (int32_t s = 0; s != p; ++s) {
-        EXPECT_EQ(result.ranks[size_t(s)].peakActivation, 107 * std::min(m, p - s));
+        EXPECT_EQ(result.places[size_t(s)].peakActivation, 107 * std::min(m, p - s));
         plan::Bytes rings = 0;
         for (const plan::Ring &ring : variant.programs[size_t(s)].rings)
           rings += plan::Bytes(ring.size) * ring.slotBytes;
-        EXPECT_EQ(result.ranks[size_t(s)].peak, result.ranks[size_t(s)].peakActivation + rings + 1050);
+        EXPECT_EQ(result.places[size_t(s)].peak, result.places[size_t(s)].peakActivation + rings + 1050);
       }
     }
 }
@@ -245,7 +245,7 @@ TEST(Simulate, TimesAreThoseOfTheEvents) {
     simulate::Result result;
     ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
     for (size_t rank = 0; rank != times.size(); ++rank)
-      EXPECT_EQ(result.ranks[rank].times, times[rank]) << rank;
+      EXPECT_EQ(result.places[rank].times, times[rank]) << rank;
     EXPECT_EQ(result.overtaken, overtaken);
   }
 }
@@ -336,13 +336,13 @@ TEST(Simulate, StepsFollowEachOtherWithoutABarrier) {
   options.steps = 3;
   simulate::Result result;
   ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
-  EXPECT_THAT(result.ranks[0].lastEnd, testing::ElementsAre(10, 20, 30));
-  EXPECT_THAT(result.ranks[1].lastEnd, testing::ElementsAre(20, 30, 40));
+  EXPECT_THAT(result.places[0].lastEnd, testing::ElementsAre(10, 20, 30));
+  EXPECT_THAT(result.places[1].lastEnd, testing::ElementsAre(20, 30, 40));
   // The second step is like the first, so a third would be too.
   options.untilRepeats = true;
   ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
-  EXPECT_THAT(result.ranks[0].lastEnd, testing::ElementsAre(10, 20));
-  EXPECT_THAT(result.ranks[1].lastEnd, testing::ElementsAre(20, 30));
+  EXPECT_THAT(result.places[0].lastEnd, testing::ElementsAre(10, 20));
+  EXPECT_THAT(result.places[1].lastEnd, testing::ElementsAre(20, 30));
   Time span = 0;
   ASSERT_TRUE(simulate::span(variant, span, result).ok());
   EXPECT_EQ(span, 10);
@@ -431,8 +431,8 @@ TEST(Simulate, PeaksBeyondWhatACounterHoldsSaturate) {
         operation.kind == Kind::Forward ? std::numeric_limits<plan::Bytes>::max() : 0;
   simulate::Result result;
   ASSERT_TRUE(simulate::simulate(variant, {}, result).ok());
-  EXPECT_EQ(result.ranks[0].peakActivation, std::numeric_limits<plan::Bytes>::max());
-  EXPECT_EQ(result.ranks[0].peak, std::numeric_limits<plan::Bytes>::max());
+  EXPECT_EQ(result.places[0].peakActivation, std::numeric_limits<plan::Bytes>::max());
+  EXPECT_EQ(result.places[0].peak, std::numeric_limits<plan::Bytes>::max());
 }
 
 TEST(Simulate, SpanOfOneFOneBIsItsMakespanAndBubbleRateCountsAllRanks) {

@@ -2,6 +2,7 @@
 #include "runtime/simulate/Steps.h"
 #include "runtime/simulate/SteppedRun.h"
 #include "test/runtime/Plans.h"
+#include "test/runtime/Replicated.h"
 
 #include <gtest/gtest.h>
 #include <set>
@@ -68,8 +69,8 @@ TEST(SteppedRun, GoesOnStepByStep) {
   for (int64_t step = 0; step != 4; ++step) {
     ASSERT_TRUE(run.step(before).ok());
     EXPECT_EQ(run.stepTime(), times[size_t(step)]);
-    for (size_t rank = 0; rank != whole.ranks.size(); ++rank)
-      EXPECT_EQ(run.ends()[rank], whole.ranks[rank].lastEnd[size_t(step)]);
+    for (size_t rank = 0; rank != whole.places.size(); ++rank)
+      EXPECT_EQ(run.ends()[rank], whole.places[rank].lastEnd[size_t(step)]);
   }
   const std::vector<Time> fence = run.fence();
   ASSERT_TRUE(run.step(after).ok());
@@ -77,6 +78,24 @@ TEST(SteppedRun, GoesOnStepByStep) {
   for (size_t rank = 0; rank != fence.size(); ++rank)
     EXPECT_GE(run.ends()[rank], fence[rank]);
   EXPECT_EQ(steps, (std::set<int64_t>{0, 1, 2, 3, 4}));
+}
+
+// Each step but the first takes less than one alone, as the next begins beside its last updates.
+TEST(Steps, ThatOverlapAreThoseOfOneWalk) {
+  const plan::Plan plan = test::makeReplicated({.layers = 2, .sums = test::Replicated::Sums::Decoupled});
+  const plan::Variant &variant = plan.variants.front(), other = variant;
+  simulate::Options options;
+  options.steps = 4;
+  std::vector<Time> times, expected;
+  ASSERT_TRUE(simulate::stepTimes(variant, options, expected).ok());
+  ASSERT_TRUE(simulate::stepTimes({{&variant, 4}}, nullptr, times).ok());
+  EXPECT_EQ(times, expected);
+  EXPECT_LT(times[1], times[0]);
+  std::vector<Time> swapped;
+  ASSERT_TRUE(simulate::stepTimes({{&variant, 2}, {&other, 0}, {&other, 2}}, nullptr, swapped).ok());
+  EXPECT_EQ(swapped.size(), 4u);
+  EXPECT_EQ(swapped[0], times[0]);
+  EXPECT_GT(swapped[2], times[2]) << "a swap comes once all queues are empty";
 }
 
 } // namespace

@@ -85,6 +85,9 @@ bool joined(const ncclComm &comm) {
                      [](const Word &word) { return word.count > 0; });
 }
 
+/// 0: it is not known here.
+size_t bytesOf(int type) { return type == kNcclInt8 ? 1 : type == kNcclFloat32 ? 4 : type == kNcclFloat64 ? 8 : 0; }
+
 NcclResult begin(const char *call, ncclComm *comm, CUstream stream, int type, int peer) {
   if (const int error = entered(call))
     return error;
@@ -97,7 +100,7 @@ NcclResult begin(const char *call, ncclComm *comm, CUstream stream, int type, in
     issuer = std::this_thread::get_id();
   if (issuer != std::this_thread::get_id())
     return refuse(kNcclInvalidUsage, std::string(call) + ": a second thread issues work");
-  if (!stream || (type != kNcclInt8 && type != kNcclFloat64) || peer < 0 || peer >= comm->ranks)
+  if (!stream || bytesOf(type) == 0 || peer < 0 || peer >= comm->ranks)
     return refuse(kNcclInvalidArgument, std::string(call) + ": a stream, type or peer that is not known");
   return kNcclSuccess;
 }
@@ -113,6 +116,29 @@ void launch(CUstream stream, const ncclComm &comm, CUstream_st::Work work) {
 
 std::byte *stagingOf(const ncclComm &comm, int from, int to) {
   return comm.staging + size_t(from * comm.ranks + to) * kStaged;
+}
+
+/// One end of a transfer, of a collective too; `n`: its number on the pair.
+void putInto(const ncclComm &comm, int to, uint64_t n, const std::byte *data, size_t bytes, int64_t &time) {
+  Pair &pair = comm.board->pairs[comm.rank][to];
+  pair.sending.set(n, time);
+  time = std::max(time, pair.receiving.wait(n));
+  std::memcpy(stagingOf(comm, comm.rank, to), data, bytes);
+  time += settings().wire(int64_t(bytes));
+  pair.staged.set(n, time);
+  pair.taken.wait(n); // before the next fills it
+}
+template <typename Use> void takeFrom(const ncclComm &comm, int from, uint64_t n, int64_t &time, Use use) {
+  Pair &pair = comm.board->pairs[from][comm.rank];
+  pair.receiving.set(n, time);
+  time = std::max(time, pair.staged.wait(n) + settings().latency);
+  use(stagingOf(comm, from, comm.rank));
+  pair.taken.set(n, time);
+}
+
+template <typename T> void addTo(std::byte *to, const std::byte *from, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    reinterpret_cast<T *>(to)[i] += reinterpret_cast<const T *>(from)[i];
 }
 
 } // namespace
@@ -211,18 +237,12 @@ const char *ncclGetLastError(NcclComm) { return refusal(); }
 NcclResult ncclSend(const void *from, size_t count, int type, int peer, NcclComm comm, CUstream stream) {
   if (const NcclResult error = begin("ncclSend", comm, stream, type, peer))
     return error;
-  const size_t bytes = count * (type == kNcclFloat64 ? 8 : 1);
+  const size_t bytes = count * bytesOf(type);
   const Place source = place("ncclSend", reinterpret_cast<CUdeviceptr>(from), std::max<size_t>(bytes, 1));
   if (!source.data || bytes > kStaged)
     return kNcclInvalidArgument;
-  Pair &pair = comm->board->pairs[comm->rank][peer];
-  launch(stream, *comm, [=, &pair, n = ++comm->sent[peer]](int64_t &time) {
-    pair.sending.set(n, time);
-    time = std::max(time, pair.receiving.wait(n));
-    std::memcpy(stagingOf(*comm, comm->rank, peer), source.data, bytes);
-    time += settings().wire(int64_t(bytes));
-    pair.staged.set(n, time);
-    pair.taken.wait(n); // before the next fills it
+  launch(stream, *comm, [=, n = ++comm->sent[peer]](int64_t &time) {
+    putInto(*comm, peer, n, source.data, bytes, time);
     sleepUntil(time);
   });
   return kNcclSuccess;
@@ -231,16 +251,12 @@ NcclResult ncclSend(const void *from, size_t count, int type, int peer, NcclComm
 NcclResult ncclRecv(void *to, size_t count, int type, int peer, NcclComm comm, CUstream stream) {
   if (const NcclResult error = begin("ncclRecv", comm, stream, type, peer))
     return error;
-  const size_t bytes = count * (type == kNcclFloat64 ? 8 : 1);
+  const size_t bytes = count * bytesOf(type);
   const Place target = place("ncclRecv", reinterpret_cast<CUdeviceptr>(to), std::max<size_t>(bytes, 1));
   if (!target.data || bytes > kStaged)
     return kNcclInvalidArgument;
-  Pair &pair = comm->board->pairs[peer][comm->rank];
-  launch(stream, *comm, [=, &pair, n = ++comm->received[peer]](int64_t &time) {
-    pair.receiving.set(n, time);
-    time = pair.staged.wait(n) + settings().latency;
-    std::memcpy(target.data, stagingOf(*comm, peer, comm->rank), bytes);
-    pair.taken.set(n, time);
+  launch(stream, *comm, [=, n = ++comm->received[peer]](int64_t &time) {
+    takeFrom(*comm, peer, n, time, [&](const std::byte *data) { std::memcpy(target.data, data, bytes); });
     sleepUntil(time);
   });
   return kNcclSuccess;
@@ -264,6 +280,63 @@ NcclResult ncclAllReduce(const void *from, void *to, size_t count, int type, int
     }
     std::memcpy(number.data, &total, 8);
     time += settings().latency;
+    sleepUntil(time);
+  });
+  return kNcclSuccess;
+}
+
+// What follows goes from each to the root, or from the root to each, one after the other.
+NcclResult ncclReduce(const void *from, void *to, size_t count, int type, int operation, int root, NcclComm comm,
+                      CUstream stream) {
+  if (const NcclResult error = begin("ncclReduce", comm, stream, type, root))
+    return error;
+  const size_t bytes = count * bytesOf(type);
+  const Place numbers = place("ncclReduce", reinterpret_cast<CUdeviceptr>(to), std::max<size_t>(bytes, 1));
+  if (from != to || type == kNcclInt8 || operation != kNcclSum || bytes > kStaged || !numbers.data)
+    return refuse(kNcclInvalidArgument, "ncclReduce: expected a sum of floating-point numbers, in place");
+  if (comm->rank != root) {
+    launch(stream, *comm, [=, n = ++comm->sent[root]](int64_t &time) {
+      putInto(*comm, root, n, numbers.data, bytes, time);
+      sleepUntil(time);
+    });
+    return kNcclSuccess;
+  }
+  std::vector<uint64_t> ns;
+  for (int rank = 0; rank < comm->ranks; ++rank)
+    ns.push_back(rank == root ? 0 : ++comm->received[rank]);
+  launch(stream, *comm, [=](int64_t &time) {
+    for (int i = 1; i < comm->ranks; ++i) { // from the next one on
+      const int rank = (root + i) % comm->ranks;
+      takeFrom(*comm, rank, ns[size_t(rank)], time, [&](const std::byte *data) {
+        (type == kNcclFloat64 ? addTo<double> : addTo<float>)(numbers.data, data, count);
+      });
+    }
+    sleepUntil(time);
+  });
+  return kNcclSuccess;
+}
+
+NcclResult ncclBroadcast(const void *from, void *to, size_t count, int type, int root, NcclComm comm, CUstream stream) {
+  if (const NcclResult error = begin("ncclBroadcast", comm, stream, type, root))
+    return error;
+  const size_t bytes = count * bytesOf(type);
+  const Place numbers = place("ncclBroadcast", reinterpret_cast<CUdeviceptr>(to), std::max<size_t>(bytes, 1));
+  if (from != to || bytes > kStaged || !numbers.data)
+    return refuse(kNcclInvalidArgument, "ncclBroadcast: expected what is in place");
+  if (comm->rank != root) {
+    launch(stream, *comm, [=, n = ++comm->received[root]](int64_t &time) {
+      takeFrom(*comm, root, n, time, [&](const std::byte *data) { std::memcpy(numbers.data, data, bytes); });
+      sleepUntil(time);
+    });
+    return kNcclSuccess;
+  }
+  std::vector<uint64_t> ns;
+  for (int rank = 0; rank < comm->ranks; ++rank)
+    ns.push_back(rank == root ? 0 : ++comm->sent[rank]);
+  launch(stream, *comm, [=](int64_t &time) {
+    for (int rank = 0; rank < comm->ranks; ++rank)
+      if (rank != root)
+        putInto(*comm, rank, ns[size_t(rank)], numbers.data, bytes, time);
     sleepUntil(time);
   });
   return kNcclSuccess;

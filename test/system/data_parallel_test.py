@@ -48,11 +48,14 @@ class DearTest(ToolTest):
 
 
 class PipelineTest(ToolTest):
-    def sweep(self, *settings):
+    def sweep(self, *settings, spec=SPECS / "data-parallel.yaml"):
         arguments = [each for setting in settings for each in ("--set", setting)]
-        done = self.pipec("search", SPECS / "data-parallel.yaml", "--sweep", "data-parallel", "--json", "--set",
-                          "data_parallel.degree=8", *arguments)
+        done = self.pipec("search", spec, "--sweep", "data-parallel", "--json", *arguments)
         return {row["policy"]: row for row in json.loads(done.stdout)["policies"]}
+
+    def report(self, *settings, spec=SPECS / "data-parallel.yaml"):
+        arguments = [each for setting in settings for each in ("--set", setting)]
+        return json.loads(self.pipec("report", spec, "--json", *arguments).stdout)
 
     def test_one_forward_one_backward_exposes_what_arithmetic_says(self):
         rows = self.sweep("schedule=1f1b")
@@ -66,9 +69,42 @@ class PipelineTest(ToolTest):
         self.assertLessEqual(rows["auto"]["span_ms"], 1035)
         self.assertEqual(min(row["span_ms"] for row in rows.values()), rows["auto"]["span_ms"])
 
+    def test_a_plan_takes_what_the_sweep_says(self):
+        for spec, settings in [(SPECS / "dear.yaml", []), (SPECS / "dear.yaml", ["schedule=zb-h1", "layers[0].backward_input=2ms",
+                                                                                "layers[0].backward_weight=2ms"]),
+                               (SPECS / "data-parallel.yaml", ["schedule=1f1b", "pipeline.microbatches=12"])]:
+            rows = self.sweep(*settings, spec=spec)
+            for policy in ("none", "wfbp", "mg-wfbp", "ddp", "horovod", "bytescheduler", "dear-queue", "auto"):
+                with self.subTest(spec=spec.name, settings=settings, policy=policy):
+                    plan = self.report(*settings, f"data_parallel.policy={policy}", spec=spec)
+                    for key in ("span_ms", "span_lower_bound_ms", "exposed_ms"):
+                        self.assertAlmostEqual(plan[key], rows[policy][key], msg=key)
+                    self.assertEqual(plan["collectives"], rows[policy]["collectives"])
+                    self.assertGreaterEqual(plan["span_gap"], 0)
+                    self.assertGreaterEqual(plan["gap"], 0)
+
+    def test_auto_compiles_to_what_the_issue_asks(self):
+        plan = self.report()
+        self.assertLessEqual(plan["span_ms"], 1035)
+        self.assertLessEqual(max(plan["peak_bytes"]), 10.25 * 2**30)
+
+    def test_shared_ports_never_make_auto_slower_than_none(self):
+        for settings in (["schedule=1f1b"], ["schedule=1f1b", "data_parallel.link.bandwidth=200MB/s"]):
+            rows = self.sweep("data_parallel.port=shared", "costs.link.bandwidth=300MB/s", *settings, spec=SPECS / "dear.yaml")
+            self.assertLessEqual(rows["auto"]["span_ms"], rows["none"]["span_ms"])
+            own = self.sweep("costs.link.bandwidth=300MB/s", *settings, spec=SPECS / "dear.yaml")
+            self.assertGreater(sum(row["span_ms"] for row in rows.values()), sum(row["span_ms"] for row in own.values()),
+                               "the case shows nothing")
+
+    def test_state_is_counted_once_over_the_replicas(self):
+        whole = self.report("data_parallel.shard=none", "data_parallel.policy=auto", spec=SPECS / "dear.yaml")
+        shared = self.report("data_parallel.collective=decoupled", "data_parallel.policy=auto", spec=SPECS / "dear.yaml")
+        for mine, theirs in zip(shared["peak_bytes"], whole["peak_bytes"]):
+            self.assertEqual(theirs - mine, 4 * 8_000_000 // 2)
+
     def test_what_does_not_fit_is_said_as_for_every_search(self):
-        done = self.pipec("search", SPECS / "data-parallel.yaml", "--sweep", "data-parallel", "--set", "data_parallel.degree=8",
-                          "--set", "memory.limit=1MiB", code=CHECK)
+        done = self.pipec("search", SPECS / "data-parallel.yaml", "--sweep", "data-parallel", "--set", "memory.limit=1MiB",
+                          code=CHECK)
         self.assertIn("memory.limit", done.stderr)
 
 

@@ -255,12 +255,18 @@ class Html(support.ToolTest):
                     const item = (each) => each < frame.boxes.count ? [frame.boxes.start[each], frame.boxes.end[each]]
                       : [frame.transfers.start[(each - frame.boxes.count) >> 1],
                          frame.transfers[(each - frame.boxes.count) & 1 ? "arrival" : "end"][(each - frame.boxes.count) >> 1]];
+                    let before = -1; // on the path
                     for (const each of [...path].reverse()) {
-                      holes += item(each)[0] !== at;
-                      at = item(each)[1];
+                      // What another shard held in a sum counts from when that one came, in the middle of its own.
+                      const held = frame.shards > 1 && each < frame.boxes.count && frame.boxes.last[each] >= 0;
+                      const met = held ? frame.boxes.met[each] : 0;
+                      holes += held ? !(item(before)[0] <= met && met <= item(before)[1]) : item(each)[0] !== at;
+                      [before, at] = [each, item(each)[1]];
                     }
                     return {items: frame.boxes.count + 2 * frame.transfers.count, pairs, busy, holes, end: at,
-                            idle: sum([...idle.start], idle.end), ranks: frame.ranks.length, makespan: frame.variant.makespan};""")
+                            // What waits in a sum (7) is idle time within what its shard runs.
+                            idle: sum([...idle.start].map((from, n) => idle.why[n] === 7 ? idle.end[n] : from),
+                                      idle.end), ranks: frame.ranks.length, makespan: frame.variant.makespan};""")
                 report = self.report(spec)
                 self.assertEqual(found["items"] + found["pairs"], sum(report["instructions"]))  # each pair has a header
                 self.assertEqual(found["pairs"] > 0, "overlapped:" in spec.read_text())

@@ -73,6 +73,17 @@ class LaunchTest(ToolTest):
             events = json.loads((self.folder / f"trace.{rank}.json").read_text())["traceEvents"]
             self.assertEqual({event["pid"] for event in events if event["ph"] == "X"}, {rank})
 
+    def test_shards_are_processes_of_the_job(self):
+        plan = self.compile(SPECS / "slow-shard.yaml", pipeline__ranks=1, tensor_parallel__shards=3, pipeline__cut="auto",
+                            tensor_parallel__slow="[{rank: 0, shard: 2, factor: 2}]")
+        states = self.folder / "states"
+        arguments = ["--steps", 4, "--json", "--checkpoint", states]
+        outs, _ = self.finish([self.start(rank, *arguments, plan=plan) for rank in range(3)], [OK] * 3)
+        run = json.loads(outs[0])
+        self.assertEqual((run["ranks"], run["shards"], run["processes"], len(run["step_ms"]), len(run["own_ms"])), (1, 3, 3, 4, 3))
+        self.assertEqual(sorted(file["name"] for file in json.loads((states / "manifest.json").read_text())["files"]),
+                         [f"step-4-rank-0-shard-{shard}.state" for shard in range(3)])
+
     def test_swaps_and_checkpoints_work_over_tcp(self):
         plan = self.compile(SPECS / "1f1b.yaml", pipeline__ranks=3, variants="[{schedule: 1f1b}, {schedule: gpipe}]", **COSTS)
         states = self.folder / "states"

@@ -106,15 +106,17 @@ class ToolTest(unittest.TestCase):
         return json.loads(self.piperun(plan, "--local", "--json", *arguments, **options).stdout)
 
     def launch(self, plan, *arguments, **options):
-        """piperun PLAN --local, once all ranks have met, and their pids by rank; what is left of it ends with the test."""
+        """piperun PLAN --local, once all have met, and their pids by rank, or by (rank, replica or shard) where there are some;
+        what is left of it ends with the test."""
         launcher = subprocess.Popen([BIN / "piperun", *patient([plan, "--local", "-v", *arguments])],
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
         for last in (launcher.stderr.close, launcher.stdout.close, launcher.wait, launcher.kill):
             self.addCleanup(last)
         pids = {}
         for line in launcher.stderr:
-            if match := re.search(r"rank (\d+) has pid (\d+)", line):
-                pids[int(match[1])] = int(match[2])
+            if match := re.search(r"rank (\d+)(?: (?:replica|shard) (\d+))? has pid (\d+)", line):
+                rank = int(match[1])
+                pids[(rank, int(match[2])) if match[2] else rank] = int(match[3])
             if "ranks have met" in line:
                 return launcher, pids
         self.fail(f"the run ended with {launcher.wait()}")

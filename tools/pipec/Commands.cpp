@@ -1,5 +1,6 @@
 #include "tools/pipec/Commands.h"
 
+#include "compiler/compare/Balances.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
@@ -106,7 +107,7 @@ int compileCommand(const CommandOptions &options) {
     return writeTorchCsv(options, compiled);
   if (options.emit == "perfetto") {
     std::string json;
-    if (Status status = emit::perfetto(compiled.plan.variants.front(), 1, json); !status.ok())
+    if (Status status = emit::perfetto(compiled.plan.variants.front(), options.tracedSteps, json); !status.ok())
       return fail(options, options.input, status);
     return write(options, json);
   }
@@ -133,6 +134,8 @@ void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
   for (size_t v = 0; v != compiled.problems.size(); ++v) {
     schedule::Problem problem = compiled.problems[v];
     emit::Report &own = report.variants[v];
+    if (own.degree > 1 || own.balance.shards > 1)
+      continue; // replicas update beside passes, which these bounds know nothing of
     const plan::Bytes peak = *std::max_element(own.peak.begin(), own.peak.end());
     if (problem.memoryLimit != 0 || peak == 0)
       continue;
@@ -140,6 +143,24 @@ void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
     const schedule::Bounded bounds = schedule::lowerBounds(problem);
     own.atOwnMemory = {bounds.makespan, bounds.span};
   }
+}
+
+/// What else shards could do. Not for a plan: it does not say what its layers are made of.
+bool addBalances(const CommandOptions &options, const Compiled &compiled, emit::PlanReport &report, int &code) {
+  if (compiled.problems.empty() || report.variants.front().balance.shards == 1)
+    return true;
+  std::vector<spec::Spec> specs;
+  Failure failure;
+  if (!readSpecs(options.input, options.set, specs, failure)) {
+    code = fail(options, failure);
+    return false;
+  }
+  for (size_t v = 0, s = 0; v != report.variants.size(); ++v, ++s) {
+    while (s + 1 < specs.size() && specs[s].variantName != report.variants[v].variant)
+      ++s; // one that did not fit was left out
+    compareBalances(specs[s], compiled.plan.variants[v], compiled.problems[v], report.variants[v].balance);
+  }
+  return true;
 }
 
 } // namespace
@@ -153,11 +174,13 @@ int reportCommand(const CommandOptions &options) {
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
   addBoundsAtOwnMemory(compiled, report);
+  if (!addBalances(options, compiled, report, code))
+    return code;
   if (Status status = emit::addRings(compiled.plan, report); !status.ok())
     return fail(options, options.input, status);
   if (!options.network.empty()) {
     simulate::Scenario network;
-    if (!readNetwork(options, compiled.plan.ranks(), network, code))
+    if (!readNetwork(options, compiled.plan, network, code))
       return code;
     if (Status status = emit::addNetwork(compiled.plan, network, options.steps, report); !status.ok())
       return fail(options, options.network, status);

@@ -13,12 +13,13 @@ struct CommandOptions {
   std::string emit = "plan";
   std::string name; // schedules NAME
   int rank = -1, variant = -1;
-  int columns = 0;      // 0: the terminal's, else 80; of a figure: pixels
-  std::string trace;    // show, explain: a real run of the plan; a pattern: of all its processes
-  long long step = -1;  // of that run; negative: the last that is whole
-  std::string network;  // report, show: simulate under this scenario
-  long long steps = 10; // so many steps
-  bool adapt = false;   // report: decide each step's variant
+  int columns = 0;           // 0: the terminal's, else 80; of a figure: pixels
+  std::string trace;         // show, explain: a real run of the plan; a pattern: of all its processes
+  long long step = -1;       // of that run; negative: the last that is whole
+  std::string network;       // report, show: simulate under this scenario
+  long long steps = 10;      // so many steps
+  long long tracedSteps = 1; // likewise, of a simulated trace
+  bool adapt = false;        // report: decide each step's variant
   bool json = false;
   std::string colour = "auto";
   bool noColour = false;

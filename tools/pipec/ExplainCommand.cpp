@@ -46,6 +46,9 @@ const char *meaning(plan::Bound bound) {
            "links";
   case plan::Bound::Exact:
     return "an exact search: nothing is quicker";
+  case plan::Bound::Exchange:
+    return "the replicas' exchange of gradients: its wire, or a layer's round from its forward to its sum and back: a "
+           "quicker network, fewer bytes";
   }
   return "";
 }
@@ -93,7 +96,7 @@ std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant 
     return std::nullopt;
   const plan::Variant &made = compiled.plan.variants[v];
   WhatIf result{change, set, made.certificate.span, made.wholeMicrobatches(), {}, made.cut};
-  for (const simulate::RankResult &rank : compiled.walks[v].ranks)
+  for (const simulate::PlaceResult &rank : compiled.walks[v].places)
     result.peaks.push_back(rank.peak);
   return result;
 }
@@ -277,8 +280,9 @@ Status explainRun(const CommandOptions &options, const Compiled &compiled, plan:
   trace::Run run;
   simulate::Recording recording;
   Status status = readTraces(options.trace, run);
+  keepFirstReplica(run, compiled.plan.degree());
   if (status.ok())
-    status = haveAllRanks(run.events, compiled.plan.ranks());
+    status = haveAllRanks(run.events, compiled.plan.ranks(), compiled.plan.shards());
   if (status.ok())
     status = replay(variant, run.events, options.step, recording);
   return status.ok() ? emit::explainRun(variant, recording, options.rank, at, explanation) : status;

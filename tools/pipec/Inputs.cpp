@@ -62,9 +62,10 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
   return false;
 }
 
-bool readNetwork(const CommandOptions &options, int32_t ranks, simulate::Scenario &network, int &code) {
+bool readNetwork(const CommandOptions &options, const plan::Plan &plan, simulate::Scenario &network, int &code) {
   simulate::Place place;
-  const Status status = simulate::readScenario(options.network, ranks, network, place);
+  const Status status = simulate::readScenario(options.network, plan.ranks(), network, place, plan.shards());
+  network.degree = plan.degree();
   if (!status.ok())
     code = fail(options, options.network, status, place);
   return status.ok();

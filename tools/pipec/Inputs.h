@@ -25,7 +25,7 @@ std::string jsonText(const nlohmann::ordered_json &json);
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code);
 
 /// The scenario of --network, for a plan of so many ranks; false after saying what is wrong with it.
-bool readNetwork(const CommandOptions &options, int32_t ranks, simulate::Scenario &network, int &code);
+bool readNetwork(const CommandOptions &options, const plan::Plan &plan, simulate::Scenario &network, int &code);
 
 /// To a file, atomically, or to standard output where `path` is empty or `-`; the exit code.
 int write(const CommandOptions &options, const std::string &path, std::span<const uint8_t> bytes);

@@ -169,9 +169,12 @@ int check(const CommandOptions &options) {
   return 0;
 }
 
+/// Whether a run that did not answer has come to its end, with which planning beside it ends well.
+bool hasEnded(const CommandOptions &options, Run &run) { return !options.once && !run.look().ok(); }
+
 /// Offers what pays; its name. Layers move only for what two rounds say: moving them takes a while. `wished`: the cut
 /// that the last round would have had.
-std::optional<std::string> load(const CommandOptions &options, const Run &run, const Round &round, double least,
+std::optional<std::string> load(const CommandOptions &options, Run &run, const Round &round, double least,
                                 std::vector<int32_t> &wished) {
   const bool cutPays = options.cut && round.cutGain && *round.cutGain > least;
   const std::vector<int32_t> cut = cutPays ? round.recut.plan.variants.front().cut : std::vector<int32_t>();
@@ -181,7 +184,8 @@ std::optional<std::string> load(const CommandOptions &options, const Run &run, c
     return std::nullopt;
   const Replanned &plan = recuts ? round.recut : round.best;
   if (const Status status = run.offer(plan, recuts); !status.ok()) {
-    say("pipec replan: {} was not loaded: {}\n", plan.name, status.message);
+    if (!hasEnded(options, run))
+      say("pipec replan: {} was not loaded: {}\n", plan.name, status.message);
     return std::nullopt;
   }
   return plan.name;
@@ -190,7 +194,7 @@ std::optional<std::string> load(const CommandOptions &options, const Run &run, c
 /// One round; the exit code where it fails.
 int oneRound(const CommandOptions &options, Run &run, double least, std::vector<int32_t> &wished) {
   if (const Status status = run.plans(); !status.ok())
-    return failRun(options, status);
+    return hasEnded(options, run) ? 0 : failRun(options, status);
   Round round;
   Failure failure;
   if (!replanOnce({options.input, options.set}, run.own(), run.candidates, run.measured(), least, true, round, failure))

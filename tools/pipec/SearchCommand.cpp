@@ -1,9 +1,9 @@
 // pipec search: every schedule of the catalogue that the spec allows, and what the search finds, compiled and put in
 // order; or what the search finds under one memory limit after another.
+#include "compiler/compare/DataParallel.h"
+#include "compiler/compare/ExactOrder.h"
 #include "compiler/driver/Compile.h"
-#include "compiler/driver/ExactOrder.h"
 #include "compiler/driver/Files.h"
-#include "compiler/replicas/DataParallel.h"
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"

@@ -1,7 +1,7 @@
-// What `pipec search` prints of the schedules that it compiled (compiler/driver/Comparison.h).
+// What `pipec search` prints of the schedules that it compiled (compiler/compare/Comparison.h).
 #pragma once
 
-#include "compiler/driver/Comparison.h"
+#include "compiler/compare/Comparison.h"
 #include "tools/pipec/Commands.h"
 
 #include <nlohmann/json.hpp>

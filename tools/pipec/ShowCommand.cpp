@@ -71,7 +71,7 @@ bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simu
                    emit::Network &network, int &code) {
   if (options.network.empty())
     return true;
-  if (!readNetwork(options, compiled.plan.ranks(), scenario, code))
+  if (!readNetwork(options, compiled.plan, scenario, code))
     return false;
   network = {&scenario, std::filesystem::path(options.network).filename().string()};
   return true;
@@ -102,8 +102,9 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
     return emit::predicted(compiled.plan.variants[variant], std::max(0LL, options.step), section, network);
   trace::Run run;
   Status status = readTraces(options.trace, run);
+  keepFirstReplica(run, compiled.plan.degree());
   if (status.ok())
-    status = haveAllRanks(run.events, compiled.plan.ranks());
+    status = haveAllRanks(run.events, compiled.plan.ranks(), compiled.plan.shards());
   if (!status.ok())
     return status;
   if (options.variant < 0 && compiled.plan.variants.size() > 1 &&
@@ -150,9 +151,12 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
     return fail(options, options.input, status);
   trace::Run run;
   if (!options.trace.empty()) {
-    if (Status status = readTraces(options.trace, run); !status.ok())
+    const Status status = readTraces(options.trace, run);
+    keepFirstReplica(run, compiled.plan.degree());
+    if (!status.ok())
       return fail(options, options.trace, status);
-    if (const std::string missing = missingRanks(run.events, compiled.plan.ranks()); !missing.empty())
+    if (const std::string missing = missingRanks(run.events, compiled.plan.ranks(), compiled.plan.shards());
+        !missing.empty())
       say("note: the trace has nothing of {}\n", missing);
   }
   simulate::Scenario scenario;

@@ -60,6 +60,8 @@ const Subcommand kSubcommands[] = {
            ->check(CLI::IsMember(
                {"plan", "pipe", "programs", "torch-csv", "torch-csv-compute", "perfetto", "svg", "html"}));
        app.add_option("--torch", options.torch, "the release of PyTorch that reads the CSV (default: 2.15)");
+       app.add_option("--steps", options.tracedSteps, "with --emit=perfetto: so many steps (default: 1)")
+           ->check(CLI::Range(1, 10'000));
        json(app, options);
      },
      pipec::compileCommand},
@@ -95,7 +97,7 @@ const Subcommand kSubcommands[] = {
     {"search", "the schedules that a spec allows, the best first; time against memory; policies of data parallelism",
      "pipec search specs/auto.yaml\n"
      "pipec search specs/auto.yaml --sweep memory\n"
-     "pipec search specs/data-parallel.yaml --sweep data-parallel --set data_parallel.degree=8",
+     "pipec search specs/data-parallel.yaml --sweep data-parallel",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        set(app, options);

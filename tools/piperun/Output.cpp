@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 namespace pipec::piperun {
 
@@ -51,11 +53,30 @@ static std::vector<int64_t> epochsOf(const runtime::RunResult &run) {
   return epochs;
 }
 
+/// Of each process: the own time of a step, in milliseconds, and how many times it is that of a healthy shard.
+static std::pair<nlohmann::ordered_json, nlohmann::ordered_json> ownOf(const runtime::RunResult &run) {
+  nlohmann::ordered_json times = nlohmann::ordered_json::array(), factors = times;
+  const auto steps = double(std::max<int64_t>(run.end - run.first, 1));
+  for (const runtime::RankReport &process : run.ranks) {
+    double own = 0, planned = 0;
+    for (const runtime::OwnTimes &step : process.own) {
+      own += double(step.own);
+      planned += double(step.planned);
+    }
+    times.push_back(milliseconds(own) / steps);
+    factors.push_back(planned == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(own / planned));
+  }
+  return {std::move(times), std::move(factors)};
+}
+
 std::string toJson(const Outcome &outcome) {
   runtime::Lateness lateness = latenessOf(outcome), waits = permitWaitsOf(outcome);
   const runtime::RunResult &run = outcome.result.run;
   nlohmann::ordered_json json{
-      {"ranks", outcome.result.run.ranks.size()},
+      {"ranks", outcome.plan->ranks()},
+      {"degree", outcome.plan->degree()},
+      {"shards", outcome.plan->shards()},
+      {"processes", outcome.plan->world()},
       {"first_step", run.first},
       {"steps", run.end},
       {"steps_asked", outcome.asked},
@@ -85,7 +106,11 @@ std::string toJson(const Outcome &outcome) {
       {"idle_cpu", cpuShares(outcome)},
       {"pids", outcome.result.pids},
       {"adapt", run.adapt},
+      {"own_ms", nullptr},
+      {"factors", nullptr},
   };
+  if (outcome.plan->shards() > 1)
+    std::tie(json["own_ms"], json["factors"]) = ownOf(run);
   return json.dump();
 }
 
@@ -154,8 +179,10 @@ static std::string adaptText(const runtime::Message &adapt) {
                         link.at("latency_us").get<double>());
   for (const auto &stage : adapt.at("estimates").at("stages"))
     if (stage.at("percent") != 100)
-      text += fmt::format("  stage {} on rank {}: takes {} % of its costs\n", stage.at("stage").get<int>(),
-                          stage.at("rank").get<int>(), stage.at("percent").get<int64_t>());
+      text += fmt::format("  stage {} on rank {}{}: takes {} % of its costs\n", stage.at("stage").get<int>(),
+                          stage.at("rank").get<int>(),
+                          stage.contains("shard") ? fmt::format(" shard {}", stage.at("shard").get<int>()) : "",
+                          stage.at("percent").get<int64_t>());
   if (const auto &last = adapt.at("decision"); !last.is_null()) {
     const auto name = [&](const char *key) {
       return adapt.at("candidates").at(last.at(key).get<size_t>()).get<std::string>();

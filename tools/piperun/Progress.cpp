@@ -11,16 +11,23 @@ Progress::Progress(const plan::Plan &plan, bool wanted) : on(wanted && isatty(ST
   const plan::Variant &variant = plan.variants.front();
   predicted = double(variant.certificate.span) / 1e9;
   double sum = 0;
-  for (const plan::Program &program : variant.programs)
+  for (size_t place = 0; place < variant.places(); ++place) {
+    const plan::Program &program = variant.programOf(place);
+    const plan::Own *own = variant.ownOf(place);
     for (const plan::Segment &segment : program.step)
       for (uint32_t i = 0; i < segment.count; ++i) {
-        const plan::Operation &op = program.operations[program.instructions[segment.first + i].operation];
-        if (plan::isOfStage(op.kind))
+        const uint32_t at = program.instructions[segment.first + i].operation;
+        const plan::Operation &op = program.operations[at];
+        if (own)
+          sum += double(own->operations[at].before + own->operations[at].between + own->operations[at].after) *
+                 segment.trips;
+        else if (plan::isOfStage(op.kind))
           sum += double(op.cost) * segment.trips;
         if (op.kind == plan::Kind::Overlapped)
           i += 2; // a pair takes its own time
       }
-  busy = sum / 1e9 / double(variant.programs.size());
+  }
+  busy = sum / 1e9 / double(variant.places());
 }
 
 void Progress::reached(int64_t step, int64_t steps) {

@@ -4,6 +4,7 @@
 #include "runtime/launch/Joined.h"
 #include "runtime/launch/Local.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Place.h"
 #include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Steps.h"
 #include "runtime/stage/MakeStage.h"
@@ -40,23 +41,24 @@ Status load(const std::string &path, plan::Plan &plan, std::array<uint8_t, 32> &
   return status;
 }
 
-Status enoughFiles(int32_t ranks) {
+Status enoughFiles(int32_t processes) {
   rlimit files{};
   constexpr rlim_t kOwn = 32; // of the launcher itself
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && rlim_t(ranks) + kOwn > files.rlim_cur)
-    return Status::run(
-        fmt::format("{} local ranks need as many open files, the limit here is {} (ulimit -n)", ranks, files.rlim_cur));
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && rlim_t(processes) + kOwn > files.rlim_cur)
+    return Status::run(fmt::format("{} local processes need as many open files, the limit here is {} (ulimit -n)",
+                                   processes, files.rlim_cur));
   return {};
 }
 
 /// What --network says. A mistake in the file is named with its place.
-Status readNetwork(const std::string &path, int32_t ranks, runtime::RunOptions &options, Place &wrong) {
+Status readNetwork(const std::string &path, const plan::Plan &plan, runtime::RunOptions &options, Place &wrong) {
   options.realNetwork = path == kReal;
   if (path.empty() || options.realNetwork)
     return {};
   simulate::Scenario network;
   simulate::Place place;
-  Status status = simulate::readScenario(path, ranks, network, place);
+  Status status = simulate::readScenario(path, plan.ranks(), network, place, plan.shards());
+  network.degree = plan.degree();
   if (!status.ok())
     wrong = {path, place.line, place.column};
   options.network = std::make_shared<simulate::Scenario>(std::move(network));
@@ -93,8 +95,8 @@ Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const 
 
 Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::LocalResult &result) {
   std::vector<runtime::Layout> layouts;
-  for (int32_t rank = 0; rank < plan.ranks(); ++rank)
-    layouts.push_back(runtime::layoutOf(plan, rank));
+  for (int32_t process = 0; process < plan.world(); ++process)
+    layouts.push_back(runtime::layoutOf(plan, process));
   return runtime::writeTrace(a.trace, layouts, result.events, result.decisions);
 }
 
@@ -115,6 +117,10 @@ struct Prepared {
 std::string whyKeepsCut(const Arguments &a, const plan::Plan &plan) {
   if (a.checkpoint.empty())
     return "the run has no --checkpoint";
+  if (plan.degree() > 1)
+    return "the plan has replicas, each of which has its own share of a layer's state";
+  if (plan.shards() > 1)
+    return "the plan has shards, each of which has its own part of a layer's state";
   if (plan.variants.front().cut.empty())
     return "the plan does not say which layers its stages hold: its spec has no layers";
   return runtime::checkStage(a.stage, plan, {.byLayers = true}).message;
@@ -127,13 +133,13 @@ Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &out
     status = runtime::checkStage(a.stage, *prepared.plan, {.onGpu = a.device == "cuda"});
   runtime::RunOptions network;
   if (status.ok())
-    status = readNetwork(a.network, prepared.plan->ranks(), network, outcome.wrong);
+    status = readNetwork(a.network, *prepared.plan, network, outcome.wrong);
   if (status.ok() && !a.checkpoint.empty())
     status = runtime::prepareFolder(a.checkpoint);
   if (!status.ok())
     return status;
   network.device = a.device;
-  network.transport = transportOf(a, prepared.plan->ranks(), spread);
+  network.transport = transportOf(a, prepared.plan->world(), spread);
   if (status = checkTransfers(*prepared.plan, network); !status.ok())
     return status;
   prepared.options = optionsOf(a, longestStep(*prepared.plan, network, a.steps), network);
@@ -213,7 +219,7 @@ Status openControl(const Arguments &a, Replanner &replanner, runtime::ControlSoc
 Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) {
   runtime::LocalSetup setup{
       prepared.plan, prepared.hash, prepared.options, a.swapEvery, modeOf(a), {}, a.restart, nullptr, {}};
-  Status status = enoughFiles(prepared.plan->ranks());
+  Status status = enoughFiles(prepared.plan->world());
   Replanner replanner(a.verbose, a.cut); // before the socket, which stands in its folder
   runtime::ControlSocket control;
   std::string path;
@@ -246,6 +252,15 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   return status;
 }
 
+/// "2 ranks", with replicas "2 ranks of 3 replicas, 6 processes", with shards "2 ranks of 3 shards, 6 processes".
+std::string processesOf(const plan::Plan &plan) {
+  const plan::Grid grid = plan::gridOf(plan);
+  return fmt::format("{} ranks", plan.ranks()) +
+         (grid.each() == 1 ? ""
+                           : fmt::format(" of {} {}, {} processes", grid.each(),
+                                         grid.shards == 1 ? "replicas" : "shards", plan.world()));
+}
+
 /// The secret of the job, from PIPEC_SECRET.
 Status readSecret(const Arguments &a, std::string &secret) {
   const char *given = std::getenv("PIPEC_SECRET");
@@ -262,8 +277,8 @@ Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::En
   runtime::JoinedSetup setup{
       prepared.plan, prepared.hash, prepared.options, environment, {}, a.swapEvery, {}, modeOf(a), nullptr, {}};
   Status status;
-  if (setup.environment.world != prepared.plan->ranks())
-    status = Status::usage(fmt::format("the plan is of {} ranks, {} has started {} processes", prepared.plan->ranks(),
+  if (setup.environment.world != prepared.plan->world())
+    status = Status::usage(fmt::format("the plan is of {}, {} has started {} processes", processesOf(*prepared.plan),
                                        setup.environment.source, setup.environment.world));
   if (status.ok())
     status = readSecret(a, setup.secret);
@@ -276,7 +291,7 @@ Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::En
     status = openFolder(a, *prepared.plan, setup.environment.attempt > 0, hold, setup.resume);
   if (!status.ok())
     return status;
-  spdlog::set_pattern(fmt::format("%n: rank {}: %v", rank));
+  spdlog::set_pattern(fmt::format("%n: {}: %v", plan::processName(rank, plan::gridOf(*prepared.plan))));
   if (!a.trace.empty())
     setup.options.ownTrace = ofRank(a.trace, rank);
   Replanner replanner(a.verbose, a.cut);

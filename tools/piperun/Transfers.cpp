@@ -54,9 +54,10 @@ Status checkConnections(const plan::Plan &plan, const runtime::RunOptions &optio
   const std::vector<runtime::Communicator> communicators =
       isNccl(options) ? runtime::communicatorsOf(plan) : std::vector<runtime::Communicator>();
   for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
-    const runtime::Layout layout = runtime::layoutOf(plan, rank);
+    const int32_t world = plan.worldOf(rank, 0);
+    const runtime::Layout layout = runtime::layoutOf(plan, world);
     const int64_t joined = std::count_if(communicators.begin(), communicators.end(),
-                                         [&](const auto &each) { return each.queuesOf.count(rank) > 0; });
+                                         [&](const auto &each) { return each.queuesOf.count(world) > 0; });
     const int64_t streams = int64_t(layout.queues.size()) + kOfACommunicator * joined;
     if (streams > most && !sharesQueue(layout))
       return Status::check(fmt::format(
@@ -101,9 +102,16 @@ simulate::Launch launchOf(const runtime::RunOptions &options) {
 Status checkTransfers(const plan::Plan &plan, const runtime::RunOptions &options) {
   if (options.device == "host")
     return {};
+  if (plan.shards() > 1)
+    return Status::usage("the plan's ranks have shards, whose sums are not supported on GPUs yet; leave --device=cuda "
+                         "away");
   if (isNccl(options) && valueOf("NCCL_LAUNCH_ORDER_IMPLICIT") == "0")
     return Status::usage("--transport=nccl has several communicators on a GPU, for which NCCL vouches only with "
                          "NCCL_LAUNCH_ORDER_IMPLICIT=1; it is 0: unset it");
+  if (plan.degree() > 1 && !isNccl(options))
+    return Status::usage(
+        "--transport=ipc has no collectives between replicas yet; use --transport=nccl, with a GPU for "
+        "each process");
   Status status = isNccl(options) ? checkLaunchOrder(plan) : Status();
   return status.ok() ? checkConnections(plan, options) : status;
 }

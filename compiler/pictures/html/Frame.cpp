@@ -39,28 +39,28 @@ private:
   Time divisor = 0, largest = 0;
 };
 
-/// Operations that look alike are one, whichever rank they are of.
+/// Operations that look alike are one, whichever process they are of.
 class Operations {
 public:
   size_t indexOf(const Operation &o) {
     const auto [found, isNew] =
         indices.try_emplace({o.kind, o.of, o.stage, o.cost, o.latency, o.bytes, o.activation, o.context}, list.size());
     if (isNew)
-      list.push_back(&o);
+      list.push_back(o);
     return found->second;
   }
-  const Operation &at(size_t index) const { return *list[index]; }
+  const Operation &at(size_t index) const { return list[index]; }
   nlohmann::ordered_json json() const {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const Operation *o : list)
-      rows.push_back({int(o->kind), int(o->of), o->stage, o->cost, o->latency, o->bytes, o->activation, o->context});
+    for (const Operation &o : list)
+      rows.push_back({int(o.kind), int(o.of), o.stage, o.cost, o.latency, o.bytes, o.activation, o.context});
     return rows;
   }
 
 private:
   std::map<std::tuple<plan::Kind, plan::Payload, int32_t, Time, Time, plan::Bytes, plan::Bytes, plan::Bytes>, size_t>
       indices;
-  std::vector<const Operation *> list;
+  std::vector<Operation> list;
 };
 
 struct Item {
@@ -84,6 +84,7 @@ public:
       writeRun();
     nlohmann::ordered_json head = {{"step", step},
                                    {"unit", unit},
+                                   {"shards", variant.shards()},
                                    {"boxes", boxes.size()},
                                    {"transfers", transfers.size()},
                                    {"operations", operations.json()}};
@@ -102,19 +103,20 @@ public:
 private:
   void gather() {
     std::map<std::pair<int32_t, int32_t>, std::vector<Occurrence>> sends;
-    number.resize(variant.programs.size());
-    for (size_t r = 0; r != variant.programs.size(); ++r) {
-      const plan::Program &program = variant.programs[r];
+    const int32_t shards = variant.shards();
+    number.resize(variant.places());
+    for (size_t p = 0; p != variant.places(); ++p) {
+      const plan::Program &program = variant.programOf(p);
       std::vector<Occurrence> device, collectives;
-      number[r].resize(program.queues.size());
+      number[p].resize(program.queues.size());
       for (uint32_t q = 0; q != program.queues.size(); ++q) {
-        const std::vector<Executed> &queue = recording.queue(int32_t(r), q, step);
-        number[r][q].resize(queue.size());
+        const std::vector<Executed> &queue = recording.queue(int32_t(p), q, step);
+        number[p][q].resize(queue.size());
         for (int64_t i = 0; i != int64_t(queue.size()); ++i) {
           const Operation &o = *queue[size_t(i)].operation;
-          const Occurrence place{int32_t(r), q, step, i};
+          const Occurrence place{int32_t(p), q, step, i};
           if (o.kind == plan::Kind::Send)
-            sends[{int32_t(r), o.peer}].push_back(place);
+            sends[{int32_t(p), o.peer * shards + int32_t(p) % shards}].push_back(place);
           else if (plan::isBusy(o.kind) || plan::isCollective(o.kind)) // of a pair, its two are there
             (program.queues[q].kind == plan::QueueKind::Device ? device : collectives).push_back(place);
         }
@@ -125,7 +127,8 @@ private:
         const Time first = recording.at(device.front()).start;
         begin = begin < 0 ? first : std::min(begin, first);
       }
-      const simulate::RankResult &result = recording.result.ranks[r];
+      const simulate::PlaceResult &result = recording.result.places[p];
+      const plan::Own *own = variant.ownOf(p);
       plan::Bytes rings = 0;
       for (const plan::Ring &ring : program.rings)
         rings += plan::Bytes(ring.size) * ring.slotBytes;
@@ -133,14 +136,14 @@ private:
                        {"collectives", collectives.size()},
                        {"stages", program.stages},
                        {"base", result.peak - result.peakActivation},
-                       {"static", program.staticBytes},
-                       {"workspace", program.workspace},
+                       {"static", own ? own->staticBytes : program.staticBytes},
+                       {"workspace", own ? own->workspace : program.workspace},
                        {"rings", rings},
                        {"peak", result.peak},
                        {"limit", variant.limitOf(program)}});
       for (const std::vector<Occurrence> *each : {&device, &collectives})
         for (const Occurrence &place : *each)
-          add(boxes, place, r);
+          add(boxes, place, p);
     }
     begin = std::max<Time>(begin, 0);
     size_t link = 0;
@@ -161,8 +164,17 @@ private:
   }
 
   void add(std::vector<Item> &items, const Occurrence &place, size_t group) {
-    number[size_t(place.rank)][place.queue][size_t(place.index)] = items.size();
-    items.push_back({place, operations.indexOf(*recording.at(place).operation), group});
+    number[size_t(place.place)][place.queue][size_t(place.index)] = items.size();
+    items.push_back({place, operations.indexOf(shownOf(place)), group});
+  }
+
+  /// What a process takes and holds of its operation; of sums as if it never waited.
+  Operation shownOf(const Occurrence &place) const {
+    const Operation &o = *recording.at(place).operation;
+    Operation shown = plan::operationOf(variant, size_t(place.place), o);
+    if (const plan::Own *own = variant.ownOf(size_t(place.place)))
+      shown.cost += own->operations[size_t(&o - variant.programOf(size_t(place.place)).operations.data())].own();
+    return shown;
   }
 
   void measure() {
@@ -170,7 +182,8 @@ private:
     for (const std::vector<Item> *items : {&boxes, &transfers})
       for (const Item &item : *items) {
         const Executed &e = recording.at(item.place);
-        for (Time time : {e.start - begin, e.end - begin, e.operation->cost, e.operation->latency})
+        const Operation &shown = operations.at(item.operation);
+        for (Time time : {e.start - begin, e.end - begin, e.came - begin, e.met - begin, shown.cost, shown.latency})
           simulated.take(time);
         if (items == &transfers)
           simulated.take(recording.at(recording.peerOf(item.place)).end - begin);
@@ -208,7 +221,7 @@ private:
         const plan::Kind kind = recording.at(*cause.by).operation->kind;
         what = kind == plan::Kind::Send ? kSend : kind == plan::Kind::Recv ? kRecv : kBox;
         const Occurrence of = what == kRecv ? recording.peerOf(*cause.by) : *cause.by;
-        which = number[size_t(of.rank)][of.queue][size_t(of.index)];
+        which = number[size_t(of.place)][of.queue][size_t(of.index)];
       }
       columns.number(uint64_t(cause.why) * 4 + what);
       referred.emplace_back(what, which);
@@ -241,7 +254,7 @@ private:
     }
     for (const Item &item : items) {
       const Executed &e = recording.at(item.place);
-      columns.difference(ticks(e.end - begin) - ticks(e.start - begin) - ticks(e.operation->cost));
+      columns.difference(ticks(e.end - begin) - ticks(e.start - begin) - ticks(operations.at(item.operation).cost));
     }
   }
 
@@ -250,6 +263,21 @@ private:
     writeMicrobatches(boxes);
     writeTimes(boxes);
     writeCauses(boxes);
+    if (variant.shards() > 1)
+      writeSums();
+  }
+
+  /// How long before its end each box came to its first sum and met the others there, and which shard was the last.
+  void writeSums() {
+    for (const Item &item : boxes) {
+      const Executed &e = recording.at(item.place);
+      const std::optional<Cause> held = recording.heldBy(item.place);
+      columns.number(held ? uint64_t(held->by->place % variant.shards()) + 1 : 0);
+      if (!held)
+        continue;
+      columns.number(uint64_t(ticks(e.end - begin) - ticks(e.came - begin)));
+      columns.number(uint64_t(ticks(e.end - begin) - ticks(e.met - begin)));
+    }
   }
 
   void writeTransfers() {
@@ -274,7 +302,7 @@ private:
     for (const Item &item : items) {
       const Occurrence place = side(item.place);
       const Executed &e = recording.at(place);
-      const trace::Event *event = run->find(place.rank, *e.operation, e.microbatch());
+      const trace::Event *event = run->find(place.place, *e.operation, e.microbatch());
       columns.number(event ? 1 : 0);
       if (event)
         ran.push_back(event);
@@ -295,7 +323,7 @@ private:
   Time begin = -1, unit = 1, runUnit = 1;
   Operations operations;
   std::vector<Item> boxes, transfers;
-  std::vector<std::vector<std::vector<size_t>>> number; // rank, queue, index → item
+  std::vector<std::vector<std::vector<size_t>>> number; // place, queue, index → item
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array(), links = nlohmann::ordered_json::array();
   Columns columns;
 };
@@ -305,7 +333,7 @@ private:
 int64_t items(const plan::Variant &variant) {
   int64_t count = 0;
   for (const plan::Program &program : variant.programs)
-    count += plan::executed(program);
+    count += plan::executed(program) * variant.shards();
   return count;
 }
 

@@ -1,11 +1,14 @@
 // One simulated step as the page holds it: a head of figures and tables, and columns of what ran and why not earlier.
 // data.js reads them; the two are one format, which no other program reads.
 //
-// A box is an instruction that is no transfer. Boxes go rank by rank: first those of its devices in the order of their
-// starts, which never overlap, then those of its communicators (collectives). A transfer is one item, whichever side
-// is asked: they go link by link (a directed pair of ranks), in order. Columns, each for all items before the next:
+// A box is an instruction that is no transfer. Boxes go rank by rank, or process by process where ranks have shards
+// (`shards`; place rank * shards + shard): first those of its devices in the order of their starts, which never
+// overlap, then those of its communicators (collectives). A transfer is one item, whichever side is asked: they go link
+// by link (a directed pair of ranks), in order. Columns, each for all items before the next:
 //   boxes:     operation, microbatch (from the last of the operation on the rank), start (from the end before), length
 //              (from the operation's cost), cause
+//   where ranks have shards, of each box: 0, or 1 + the shard that came last to its first sum, then how long before its
+//              end it had come there itself, and they met
 //   transfers: operation, microbatch, start, length of the wire, arrival (from the wire's end and latency), cause
 //   a run's:   of boxes whether it ran, then of those that did start (from the last one's) and length; of transfers
 //              the same of the send and of the receive; in units of their own. Decisions stand in its head.

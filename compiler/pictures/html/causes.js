@@ -1,7 +1,7 @@
 // What idle time is made of, what a step hangs on, and what memory is held when. All of it follows from what kept each
 // instruction from an earlier start, which the simulator says.
 
-const WHYS = {begin: 0, order: 1, data: 2, buffer: 3, memory: 4, queue: 5};
+const WHYS = {begin: 0, order: 1, data: 2, buffer: 3, memory: 4, queue: 5, launch: 6, sum: 7};
 
 /** Why a device is idle, in the order of the legend: name, what a sentence says. */
 const IDLE = [
@@ -12,9 +12,10 @@ const IDLE = [
   {name: "memory", text: "memory that a W gives back"},
   {name: "done", text: "the end of the step"},
   {name: "before", text: "what began in the step before"},
+  {name: "sum", text: "another shard in a sum"},
 ];
 const IDLE_OF_WHY = {[WHYS.data]: 0, [WHYS.queue]: 2, [WHYS.buffer]: 3, [WHYS.memory]: 4};
-const TRANSFER = 1, DONE = 5, BEFORE = 6;
+const TRANSFER = 1, DONE = 5, BEFORE = 6, SUM = 7;
 
 /** An item as one number, so that chains are arrays of numbers: boxes first, then both sides of each transfer. */
 const boxItem = (frame, box) => box;
@@ -45,18 +46,28 @@ function causeOf(frame, item) {
   return {why: items.why[index], item: kind === NOTHING ? -1 : kind === BOX ? by : sideItem(frame, by, kind === RECV)};
 }
 
+/** The box of the shard that came last to an item's first sum and made it wait there; -1: it did not wait. */
+const heldBy = (frame, item) => (frame.shards > 1 && item < frame.boxes.count ? frame.boxes.last[item] : -1);
+
+/** Where its own part in a chain begins: when the shards met, or its start. */
+const beginOf = (frame, item) => (heldBy(frame, item) >= 0 ? frame.boxes.met[item] : startOf(frame, item));
+
 /** The items whose ends and starts meet, the last first, back to one without a cause. */
 function chainOf(frame, item) {
   const chain = [];
-  for (; item >= 0; item = causeOf(frame, item).item) chain.push(item);
+  while (item >= 0) {
+    chain.push(item);
+    const held = heldBy(frame, item);
+    item = held >= 0 ? held : causeOf(frame, item).item;
+  }
   return chain;
 }
 
-/** The chain to the last end of the step. */
+/** The chain to the last end of the step: of a device's, or of a collective with replicas. */
 function criticalPath(frame) {
   let last = -1;
   for (const rank of frame.ranks)
-    for (let box = rank.first; box < rank.devices; ++box)
+    for (let box = rank.first; box < rank.last; ++box)
       if (last < 0 || frame.boxes.end[box] > frame.boxes.end[last]) last = box;
   return last < 0 ? [] : chainOf(frame, last);
 }
@@ -77,10 +88,11 @@ function idleStretches(frame) {
         const mark = start.length;
         let until = boxes.start[box], reason = WHYS.data, item = box;
         while (until > free) {
-          const cause = causeOf(frame, item);
+          const held = item === box ? -1 : heldBy(frame, item);
+          const cause = held >= 0 ? {why: WHYS.order, item: held} : causeOf(frame, item);
           if (cause.why !== WHYS.order && cause.why !== WHYS.begin) reason = cause.why;
           item = cause.item;
-          const from = item < 0 ? free : Math.max(free, startOf(frame, item));
+          const from = item < 0 ? free : Math.max(free, beginOf(frame, item));
           if (from === until && item >= 0) continue; // it took no time
           const flies = item >= boxes.count && reason === WHYS.data;
           start.push(from);
@@ -91,6 +103,13 @@ function idleStretches(frame) {
           until = from;
         }
         for (const list of [start, end, why, before, of]) list.push(...list.splice(mark).reverse());
+      }
+      if (heldBy(frame, box) >= 0) {
+        start.push(boxes.came[box]);
+        end.push(boxes.met[box]);
+        why.push(SUM);
+        before.push(box);
+        of.push(heldBy(frame, box));
       }
       free = Math.max(free, boxes.end[box]);
     }

@@ -84,6 +84,29 @@ function readCauses(reader, items) {
   });
 }
 
+/** Where ranks have shards: of boxes that waited in a sum when they came to it, when all met, and the box of the last. */
+function readSums(reader, head, boxes, firsts) {
+  boxes.came = Float64Array.from(boxes.end);
+  boxes.met = Float64Array.from(boxes.end);
+  boxes.last = new Int32Array(boxes.count).fill(-1);
+  for (let i = 0; i < boxes.count; ++i) {
+    const shard = reader.number() - 1;
+    if (shard < 0) continue;
+    const rank = boxes.group[i], last = rank - (rank % head.shards) + shard;
+    boxes.came[i] -= reader.number() * head.unit;
+    boxes.met[i] -= reader.number() * head.unit;
+    boxes.last[i] = i - firsts[rank] + firsts[last]; // they run one program
+  }
+}
+
+/** "rank 3", "rank 3 shard 0" */
+const rankName = ({shards}, place) =>
+  shards > 1 ? `rank ${Math.trunc(place / shards)} shard ${place % shards}` : `rank ${place}`;
+
+/** "4 ranks", "4 ranks of 2 shards" */
+const ranksText = ({shards, ranks}) =>
+  countText(ranks.length / shards, "rank") + (shards > 1 ? ` of ${countText(shards, "shard")}` : "");
+
 /** Starts and ends of what ran; NaN where it did not. */
 function readRun(reader, unit, count) {
   const ran = reader.column(Uint8Array, count, () => reader.number());
@@ -99,6 +122,9 @@ async function readFrame(head, variant) {
   const reader = new ColumnReader(await inflate(head.columns));
   const boxes = readItems(reader, head, head.boxes, head.ranks.map((rank) => rank.boxes + rank.collectives));
   readCauses(reader, boxes);
+  let count = 0;
+  const firsts = head.ranks.map((rank) => (count += rank.boxes + rank.collectives) - rank.boxes - rank.collectives);
+  if (head.shards > 1) readSums(reader, head, boxes, firsts);
   const transfers = readItems(reader, head, head.transfers, head.links.map(([, , count]) => count));
   transfers.arrival = reader.column(Float64Array, head.transfers, (i) =>
     transfers.end[i] +
@@ -128,7 +154,7 @@ async function readFrame(head, variant) {
     return link;
   });
   const end = boxes.end.reduce((latest, time) => Math.max(latest, time), 0);
-  return {variant, step: head.step, operations, ranks, links, boxes, transfers, run, end};
+  return {variant, step: head.step, shards: head.shards, operations, ranks, links, boxes, transfers, run, end};
 }
 
 /** Of two boxes of a row that overlap, a forward and a backward, the first is drawn above: 1, below: 2; 0: it is alone. */

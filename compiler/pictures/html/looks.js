@@ -20,7 +20,7 @@ function inkOn(fill) {
 
 /** Causes of idle time differ in their pattern too, not in colour alone. */
 const HATCHES = {link: "M0 8L8 0M-1 1L1 -1M7 9L9 7", buffer: "M0 0L8 8M-1 7L1 9M7 -1L9 1", memory: "M0 8L8 0M0 0L8 8",
-                 transfer: "M0 4L8 4"};
+                 transfer: "M0 4L8 4", sum: "M4 0L4 8"};
 
 function hatch(name, ground, line) {
   if (!HATCHES[name]) return ground;

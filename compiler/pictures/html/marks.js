@@ -89,7 +89,8 @@ class Marks extends Rows {
     c.beginPath();
     let x = NaN, y = NaN; // where the line ends; what goes on along a rank is one stroke
     for (let n = chain.length - 1; n >= 0; --n) {
-      const begin = startOf(frame, chain[n]), end = endOf(frame, chain[n]);
+      const held = n > 0 && heldBy(frame, chain[n - 1]) === chain[n]; // then what held it goes on where they meet
+      const begin = beginOf(frame, chain[n]), end = held ? beginOf(frame, chain[n - 1]) : endOf(frame, chain[n]);
       if (end < from) continue;
       if (begin > to) break;
       const {box, transfer} = itemOf(frame, chain[n]);

@@ -40,6 +40,7 @@ async function showFrame(index) {
     let busy = 0, until = 0; // two that overlap count once
     for (let box = rank.first; box < rank.devices; ++box) {
       busy += Math.max(0, end[box] - Math.max(start[box], until));
+      if (heldBy(frame, box) >= 0) busy -= frame.boxes.met[box] - frame.boxes.came[box];
       until = Math.max(until, end[box]);
     }
     return frame.end > 0 ? 1 - busy / frame.end : 0;
@@ -49,7 +50,7 @@ async function showFrame(index) {
   fillFigures();
   updateShown();
   view.fit();
-  canvas.setAttribute("aria-label", `timeline of ${nameOf(frame.variant)}: ${countText(frame.ranks.length, "rank")}, ` +
+  canvas.setAttribute("aria-label", `timeline of ${nameOf(frame.variant)}: ${ranksText(frame)}, ` +
     `${countText(frame.boxes.count, "operation")}, ${timeText(frame.end)}`);
 }
 

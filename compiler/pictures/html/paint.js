@@ -97,8 +97,8 @@ class Painter extends Marks {
       const y = view.y(rank), height = view.heights.boxes;
       const two = height >= 30;
       c.fillStyle = theme.ink;
-      c.font = `600 ${Math.min(12, Math.max(9, height))}px ${this.theme.font}`;
-      c.fillText(`rank ${rank}`, right, y + height / 2 - (two ? 6 : 0));
+      c.font = `600 ${Math.min(frame.shards > 1 ? 11 : 12, Math.max(9, height))}px ${this.theme.font}`;
+      c.fillText(rankName(frame, rank), right, y + height / 2 - (two ? 6 : 0));
       c.fillStyle = theme.faint;
       c.font = `11px ${this.theme.font}`;
       if (two) c.fillText(`${percentText(state.idleOf[rank], 1)} idle`, right, y + height / 2 + 8);

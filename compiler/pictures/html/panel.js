@@ -10,7 +10,7 @@ function text(parent, tag, content, className) {
 function fillFigures() {
   const {variant, ranks} = frame, list = element("figures");
   element("title").textContent = nameOf(variant);
-  const shape = [countText(ranks.length, "rank"), countText(variant.stages, "stage") + (variant.copies > 1 ? " twice" : ""),
+  const shape = [ranksText(frame), countText(variant.stages, "stage") + (variant.copies > 1 ? " twice" : ""),
                  countText(variant.microbatches, "microbatch")];
   if (variant.schedule && variant.schedule !== nameOf(variant)) shape.unshift(variant.schedule);
   if (data.network) shape.push(`under ${data.network}`);
@@ -35,7 +35,7 @@ function fillFigures() {
   figure("bubble", percentText(data.network ? all.shares.reduce((sum, each) => sum + each, 0) : variant.bubble),
     causes.map(([share, why]) => `${IDLE[why].name} ${percentText(share, 1)}`).join(" · ") || "no idle time");
   const peaks = ranks.map((rank) => rank.peak), most = Math.max(...peaks);
-  figure("peak memory", bytesText(most), `on rank ${peaks.indexOf(most)}` +
+  figure("peak memory", bytesText(most), `on ${rankName(frame, peaks.indexOf(most))}` +
     (variant.limit > 0 ? `, limit ${bytesText(ranks[peaks.indexOf(most)].limit)}` : ", no limit"));
   if (frame.run) {
     let worst = 0;

@@ -34,8 +34,11 @@ class Rows extends Surface {
       const width = right - left, part = partOf({start, end}, box, first, last), tall = part ? height / 2 : height;
       const top = part === 2 ? y + height / 2 : y;
       c.fillRect(left, top, width > 3 ? width - 1 / this.ratio : Math.max(width, 1 / this.ratio), tall);
-      if (width >= 8 && tall >= 9) fits[part].push(box, left, width);
+      if (tall < 9) continue;
+      const [numberLeft, room] = idle && heldBy(this.frame, box) >= 0 ? this.widerPart(view, box, left, right) : [left, width];
+      if (room >= 8) fits[part].push(box, numberLeft, room);
     }
+    if (idle && this.frame.shards > 1) this.paintSums(view, i, j, y, height);
     fits.forEach((each, part) => {
       if (each.length) this.paintNumbers(each, part === 2 ? y + height / 2 : y, part ? height / 2 : height,
                                          (box) => view.x(end[box]) - view.x(start[box]));
@@ -73,6 +76,24 @@ class Rows extends Surface {
       if (text === "" || Math.max(this.longest, text.length) * digit > width - 2) continue;
       if (ink !== this.inks[this.colours[box]]) c.fillStyle = ink = this.inks[this.colours[box]];
       c.fillText(text, fits[n + 1] + width / 2, y + height / 2 + 0.5);
+    }
+  }
+
+  /** Left and width of what there is of a box before, or after, it waits in a sum. */
+  widerPart(view, box, left, right) {
+    const {came, met} = this.frame.boxes, clamped = (x) => Math.min(right, Math.max(left, this.snap(x)));
+    const before = clamped(view.x(came[box])) - left, after = clamped(view.x(met[box]));
+    return before > right - after ? [left, before] : [after, right - after];
+  }
+
+  /** What waits in a sum stands idle meanwhile. */
+  paintSums(view, first, last, y, height) {
+    const c = this.context, {from, to} = this.visible, {came, met} = this.frame.boxes;
+    for (let box = first; box < last; ++box) {
+      if (!(met[box] > came[box])) continue;
+      const left = this.snap(view.x(Math.max(came[box], from))), right = this.snap(view.x(Math.min(met[box], to)));
+      c.fillStyle = right - left >= 10 ? this.theme.hatch[SUM] : this.theme.idle[SUM];
+      if (right > left) c.fillRect(left, y, right - left, height);
     }
   }
 
@@ -116,9 +137,14 @@ class Rows extends Surface {
   }
 
   addTo(density, row, weight = 1) {
-    for (let box = row.first; box < row.last; ++box)
-      density.add(row.start[box], row.end[box], this.binOf[this.colours[box]],
-                  partOf(row, box, row.first, row.last) ? weight / 2 : weight);
+    const sums = row.idle && this.frame.shards > 1 ? this.frame.boxes : null;
+    for (let box = row.first; box < row.last; ++box) {
+      const bin = this.binOf[this.colours[box]];
+      const own = partOf(row, box, row.first, row.last) ? weight / 2 : weight;
+      const waits = sums && sums.met[box] > sums.came[box];
+      density.add(row.start[box], waits ? sums.came[box] : row.end[box], bin, own);
+      if (waits) density.add(sums.met[box], row.end[box], bin, own);
+    }
     if (!row.idle) return;
     const {start, end, why, first} = row.idle, last = first[row.rank + 1];
     const to = density.from + density.width / density.scale;

@@ -14,12 +14,15 @@ class Words {
     this.idleBefore = new Map(); // box → its stretches
     for (let i = 0; i < idle.before.length; ++i) {
       const box = idle.before[i];
-      if (box >= 0) this.idleBefore.set(box, [...(this.idleBefore.get(box) ?? []), i]);
+      if (box >= 0 && idle.why[i] !== SUM) this.idleBefore.set(box, [...(this.idleBefore.get(box) ?? []), i]);
     }
     this.memory = new Map();
     this.transferIndex = null;
   }
 
+  rank(place) {
+    return rankName(this.frame, place);
+  }
   kind(operation) {
     return this.data.kinds[operation.kind].name;
   }
@@ -41,8 +44,8 @@ class Words {
     const {boxes, transfers} = this.frame;
     const {box, transfer} = itemOf(this.frame, item);
     if (transfer >= 0)
-      return `${this.transferName(transfer)} from rank ${transfers.from[transfer]} to rank ${transfers.to[transfer]}`;
-    return boxes.group[box] === ownRank ? this.boxName(box) : `${this.boxName(box)} on rank ${boxes.group[box]}`;
+      return `${this.transferName(transfer)} from ${this.rank(transfers.from[transfer])} to ${this.rank(transfers.to[transfer])}`;
+    return boxes.group[box] === ownRank ? this.boxName(box) : `${this.boxName(box)} on ${this.rank(boxes.group[box])}`;
   }
 
   span(start, end) {
@@ -100,6 +103,8 @@ class Words {
       const idle = stretches.reduce((sum, i) => sum + this.idle.end[i] - this.idle.start[i], 0);
       rows.push(["idle before", `${timeText(idle)}: ${this.idleParts(stretches)}`]);
     }
+    const last = heldBy(this.frame, box);
+    if (last >= 0) rows.push(["waits in a sum", `${this.span(boxes.came[box], boxes.met[box])} for ${this.rank(boxes.group[last])}`]);
     const taken = takenBy(operation), freed = freedBy(operation);
     if (taken > 0) rows.push(["holds", `${bytesText(taken)} from its start`]);
     if (freed > 0) rows.push(["frees", `${bytesText(freed)} at its end`]);
@@ -108,7 +113,7 @@ class Words {
     if (operation.bytes > 0) rows.push(["bytes", bytesText(operation.bytes)]);
     if (this.onPath.has(box)) rows.push(CRITICAL);
     if (run) rows.push(...this.ofRun(run.boxes.start[box], run.boxes.end[box], boxes.start[box], boxes.end[box]));
-    return {title: this.boxName(box), place: `rank ${rank}`, rows};
+    return {title: this.boxName(box), place: this.rank(rank), rows};
   }
 
   ofRun(start, end, simulatedStart, simulatedEnd) {
@@ -130,7 +135,7 @@ class Words {
       rows.push(...this.ofRun(run.sends.start[transfer], run.recvs.end[transfer], transfers.start[transfer],
                               transfers.arrival[transfer]));
     return {title: this.transferName(transfer), rows,
-            place: `rank ${transfers.from[transfer]} to rank ${transfers.to[transfer]}`};
+            place: `${this.rank(transfers.from[transfer])} to ${this.rank(transfers.to[transfer])}`};
   }
 
   idleParts(stretches) {
@@ -152,9 +157,10 @@ class Words {
     else {
       rows.push(["waits for", IDLE[idle.why[index]].text]);
       if (idle.of[index] >= 0) rows.push(["meanwhile", this.itemName(idle.of[index], rank)]);
-      rows.push(["runs next", `${this.boxName(box)} at ${timeText(frame.boxes.start[box])}`]);
+      const at = idle.why[index] === SUM ? ["goes on", frame.boxes.met[box]] : ["runs next", frame.boxes.start[box]];
+      rows.push([at[0], `${this.boxName(box)} at ${timeText(at[1])}`]);
     }
-    return {title: "idle", place: `rank ${rank}`, rows};
+    return {title: "idle", place: this.rank(rank), rows};
   }
 
   ofMemory(rank, time) {
@@ -164,7 +170,7 @@ class Words {
     if (workspace > 0) rows.push(["workspace", bytesText(workspace)]);
     if (rings > 0) rows.push(["transfer buffers", bytesText(rings)]);
     rows.push(["activations", bytesText(held - this.frame.ranks[rank].base)], ["peak", this.ofLimit(rank, peak)]);
-    return {title: "memory", place: `rank ${rank} at ${timeText(Math.max(0, time))}`, rows};
+    return {title: "memory", place: `${this.rank(rank)} at ${timeText(Math.max(0, time))}`, rows};
   }
 
   ofDecisions(decisions) {

@@ -18,7 +18,8 @@ enum class Argument : uint8_t {
   MemoryChain = 4,
   Area = 5,
   LastDevice = 6,
-  Exact = 7
+  Exact = 7,
+  Exchange = 8 // of gradients between replicas (exchange/BoundsExchange.h)
 };
 
 struct Bounded {

@@ -1,6 +1,7 @@
 #include "compiler/schedule/exchange/ChooseExchange.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 
@@ -45,8 +46,68 @@ public:
     return best;
   }
 
+  Bundling decouple(const Bundling &from, Time now) {
+    improveFrom(from, now);
+    takesEqual = true;
+    Bundling all = current;
+    for (StageBundles &stage : all.stages)
+      stage.whole.assign(stage.whole.size(), false);
+    if (all.stages == from.stages)
+      return from;
+    for (const int32_t patience : kPatience) {
+      all.patience = patience;
+      attempt(all);
+    }
+    if (current.stages == all.stages)
+      return current;
+    for (size_t s = 0; s != current.stages.size(); ++s)
+      for (size_t i = 0; i != current.stages[s].sums.size(); ++i)
+        if (current.stages[s].whole[i])
+          toggle(s, i);
+    return current;
+  }
+
+  Bundling fuse(const Bundling &from, Time now) {
+    improveFrom(from, now);
+    for (const int32_t patience : kPatience) {
+      const Bundling before = current;
+      current.patience = patience;
+      bool any = false;
+      while (joinSome())
+        any = true;
+      if (!any)
+        current = before;
+    }
+    return current;
+  }
+
 private:
   using Firsts = std::vector<int32_t>; // of bundles
+  static constexpr std::array<int32_t, 5> kPatience = {0, 20, 40, 70, 100};
+
+  void improveFrom(const Bundling &from, Time now) {
+    current = from;
+    currentTime = best.time = now;
+    beginning = false;
+  }
+
+  /// One round of joins. False: none helped.
+  bool joinSome() {
+    bool any = false;
+    for (size_t s = 0; s != current.stages.size(); ++s)
+      for (const bool sums : {true, false})
+        for (size_t i = 1; i < firstsOf(current, s, sums).size();)
+          if (mayJoin(current.stages[s], sums, i) && join(s, sums, i))
+            any = true;
+          else
+            ++i;
+    return any;
+  }
+
+  /// An all-reduce and a half are not joined.
+  static bool mayJoin(const StageBundles &stage, bool sums, size_t i) {
+    return !sums || stage.whole[i] == stage.whole[i - 1];
+  }
 
   bool done() const { return judged >= choice.most || best.time <= choice.lower; }
 
@@ -67,7 +128,7 @@ private:
     const Time time = judgeOf(inOrderOfNeed(input, bundling, input.replicas.mayShard));
     if (beginning)
       tried.push_back({time, bundling, judged});
-    if (time >= currentTime)
+    if (time > currentTime || (time == currentTime && !takesEqual))
       return false;
     currentTime = time;
     current = bundling;
@@ -167,10 +228,14 @@ private:
     current = bestBundling.bundling;
     currentTime = bestBundling.time;
     const int64_t first = judged, last = choice.most * 5 / 6;
-    while (judged < last && !done()) {
+    constexpr int64_t kInVain = 1000; // one after the other: there is next to nothing to change
+    int64_t inVain = 0;
+    while (judged < last && inVain < kInVain && !done()) {
       Bundling other = current;
+      ++inVain;
       if (!change(other))
         continue;
+      inVain = 0;
       const Time time = judgeOf(inOrderOfNeed(input, other, input.replicas.mayShard));
       // From a hundredth of the time down to none.
       const double heat = double(bestBundling.time) * 0.01 * double(last - judged) / double(last - first);
@@ -247,7 +312,7 @@ private:
   /// One round of small changes, each kept if it helps. False: none did.
   bool improve() {
     bool any = false;
-    for (const int32_t patience : {0, 20, 40, 70, 100}) {
+    for (const int32_t patience : kPatience) {
       Bundling other = current;
       other.patience = patience;
       any |= patience != current.patience && attempt(other);
@@ -272,25 +337,29 @@ private:
 
   bool moveBoundary(size_t s, bool sums, size_t i) {
     const std::vector<int32_t> &all = withGradients[s];
-    for (const int by : {1, -1, 2, -2, 5, -5, 0}) { // 0: it goes
+    for (const int by : {1, -1, 2, -2, 5, -5}) {
       Bundling other = current;
       Firsts &firsts = firstsOf(other, s, sums);
-      if (by == 0) {
-        firsts.erase(firsts.begin() + ptrdiff_t(i));
-        if (sums)
-          other.stages[s].whole.erase(other.stages[s].whole.begin() + ptrdiff_t(i));
-      } else {
-        const auto at = std::lower_bound(all.begin(), all.end(), firsts[i]) - all.begin() + by;
-        if (at < 0 || at >= ptrdiff_t(all.size()))
-          continue;
-        firsts[i] = all[size_t(at)];
-        if (firsts[i] <= firsts[i - 1] || (i + 1 != firsts.size() && firsts[i] >= firsts[i + 1]))
-          continue;
-      }
+      const auto at = std::lower_bound(all.begin(), all.end(), firsts[i]) - all.begin() + by;
+      if (at < 0 || at >= ptrdiff_t(all.size()))
+        continue;
+      firsts[i] = all[size_t(at)];
+      if (firsts[i] <= firsts[i - 1] || (i + 1 != firsts.size() && firsts[i] >= firsts[i + 1]))
+        continue;
       if (attempt(other))
         return true;
     }
-    return false;
+    return join(s, sums, i);
+  }
+
+  /// Joins a bundle to the one before it.
+  bool join(size_t s, bool sums, size_t i) {
+    Bundling other = current;
+    Firsts &firsts = firstsOf(other, s, sums);
+    firsts.erase(firsts.begin() + ptrdiff_t(i));
+    if (sums)
+      other.stages[s].whole.erase(other.stages[s].whole.begin() + ptrdiff_t(i));
+    return attempt(other);
   }
 
   bool splitBundle(size_t s, bool sums, size_t i) {
@@ -352,6 +421,7 @@ private:
   Tried bestBundling{};
   uint64_t seed = 0x9e3779b97f4a7c15u;
   bool beginning = true;
+  bool takesEqual = false; // a change that makes the step no longer is taken too
   Bundling current;
   Time currentTime = std::numeric_limits<Time>::max();
   ChosenExchange best;
@@ -362,6 +432,16 @@ private:
 
 ChosenExchange chooseExchange(const ExchangeInput &input, const ExchangeChoice &choice, const JudgeExchange &judge) {
   return Chooser(input, choice, judge).run();
+}
+
+Bundling decoupled(const ExchangeInput &input, const Bundling &from, Time now, const JudgeExchange &judge) {
+  const ExchangeChoice choice;
+  return Chooser(input, choice, judge).decouple(from, now);
+}
+
+Bundling fused(const ExchangeInput &input, const Bundling &from, Time now, const JudgeExchange &judge) {
+  const ExchangeChoice choice;
+  return Chooser(input, choice, judge).fuse(from, now);
 }
 
 } // namespace pipec::schedule

@@ -29,4 +29,13 @@ struct ChosenExchange {
 /// off.
 ChosenExchange chooseExchange(const ExchangeInput &input, const ExchangeChoice &choice, const JudgeExchange &judge);
 
+// Two moves of that search by themselves, from a bundling on whose step takes `now`. Greedy; O(bundles of a stage)
+// judged exchanges a round, and a round for each bundle at most.
+
+/// All-reduces are decoupled into halves where that makes the step no longer.
+Bundling decoupled(const ExchangeInput &input, const Bundling &from, Time now, const JudgeExchange &judge);
+/// Bundles next to each other are joined, sums of one kind and gathers each for themselves, where that makes the step
+/// shorter.
+Bundling fused(const ExchangeInput &input, const Bundling &from, Time now, const JudgeExchange &judge);
+
 } // namespace pipec::schedule

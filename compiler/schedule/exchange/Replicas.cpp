@@ -23,4 +23,14 @@ CollectiveTimes ringOf(int32_t degree, const Link &link) {
   return {whole, half, half};
 }
 
+Time normTimeOf(const Problem &problem, int32_t onEachRank, const Link &link) {
+  constexpr Bytes kNorm = 8;
+  const auto hop = [](const Link &each) { return __int128(wireTime(kNorm, each.bandwidth)) + each.latency; };
+  __int128 slowest = onEachRank > 1 ? hop(link) : 0;
+  for (int32_t rank = 0; problem.ranks > 1 && rank != problem.ranks; ++rank)
+    slowest = std::max(slowest, hop(problem.linkBetween(rank, (rank + 1) % problem.ranks)));
+  const __int128 processes = __int128(problem.ranks) * onEachRank;
+  return Time(std::min<__int128>(2 * (processes - 1) * slowest, kLongest));
+}
+
 } // namespace pipec::schedule

@@ -6,6 +6,7 @@
 #include "runtime/plan/Limits.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace pipec::schedule {
@@ -28,6 +29,10 @@ struct CollectiveTime {
   /// The same measured values for a half of the collective.
   CollectiveTime half() const;
 };
+
+/// What the all-reduce of a gradient norm takes over all processes, so many on each rank, which `link` ties to each
+/// other: as globalNormTime(), where the slowest hop may be such a link. kLongest where it is more than that.
+Time normTimeOf(const Problem &problem, int32_t onEachRank, const Link &link);
 
 /// The three collectives of a ring of `degree` processes, each linked to the next.
 struct CollectiveTimes {
@@ -54,15 +59,18 @@ struct ExchangedLayer {
 struct Replicas {
   int32_t degree = 1;
   CollectiveTimes times;
-  bool mayShard = true;    // updates and state of decoupled layers may be divided among the replicas
-  bool sharesPort = false; // collectives and the rank's transfers take turns
-  Time round = 0;          // of a coordinator that is asked before a collective
+  bool mayShard = true;     // updates and state of decoupled layers may be divided among the replicas
+  bool sharesPort = false;  // collectives and the rank's transfers take turns
+  Time round = 0;           // of a coordinator that is asked before a collective
+  std::optional<Time> norm; // of the all-reduce of a gradient norm over all processes; absent: there is none
   std::vector<std::vector<ExchangedLayer>> layers; // of each stage
 
   /// What an update of a layer takes on each replica.
   Time updateOf(const ExchangedLayer &layer, bool sharded) const {
     return sharded ? (layer.update + degree / 2) / degree : layer.update;
   }
+  /// What a sharded layer's state takes less on the replica that has most of it.
+  Bytes savedOf(const ExchangedLayer &layer) const { return layer.state - (layer.state + degree - 1) / degree; }
 };
 
 } // namespace pipec::schedule

@@ -16,11 +16,11 @@ using C = gpu::CudaFunctions;
 static gpu::CUdeviceptr addressOf(const std::byte *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
 
 CudaDevice::CudaDevice(Layout queuesOf, Failure &failure, bool trace, const gpu::CudaFunctions &functions)
-    : layout(std::move(queuesOf)), tracing(trace), failure(failure), cuda(layout.rank, failure, functions),
-      queues(layout.queues.size()) {
+    : layout(std::move(queuesOf)), tracing(trace), failure(failure),
+      cuda(plan::nameOf(layout.place), failure, functions), queues(layout.queues.size()) {
   for (QueueId q = 0; q < queues.size(); ++q) {
     Recorder &recorder = queues[q].recorder;
-    recorder.rank = layout.rank;
+    recorder.place = layout.place;
     recorder.queue = q;
     recorder.device = layout.queues[q].kind == plan::QueueKind::Device;
     recorder.trace = trace;
@@ -46,7 +46,7 @@ Status CudaDevice::open(int32_t localRank) {
     return status.ok() ? failure.status() : status;
   for (QueueId q = 0; q < queues.size(); ++q) {
     CudaQueue &queue = queues[q];
-    const int wished = queue.recorder.device ? greatest + 1 + int(layout.queues[q].priority) : greatest;
+    const int wished = queue.recorder.device ? greatest + 1 + plan::urgencyOf(layout.queues[q].priority) : greatest;
     const size_t remembered = size_t(3 * std::max<int64_t>(layout.executed[q], 1) + 1);
     if (!cuda(&C::cuStreamCreateWithPriority, &queue.stream, gpu::kStreamNonBlocking, std::min(wished, least)) ||
         !makeEvents(queue.ends, remembered, tracing ? gpu::kEventDefault : gpu::kEventDisableTiming) ||
@@ -272,7 +272,7 @@ void CudaDevice::describe() {
     return;
   const CudaQueue::Instruction &head = worst->instructions[worst->at(worst->completed + 1)];
   std::lock_guard lock(mutex);
-  stuck = plan::describe(layout.rank, *head.operation, head.microbatch);
+  stuck = plan::describe(layout.place, *head.operation, head.microbatch);
 }
 
 std::string CudaDevice::head() const {
@@ -291,10 +291,10 @@ std::optional<std::string> CudaDevice::overdue(Time limit) {
   }
   // Before the others lose patience with this rank, so that the cause is named.
   if (inside.name && now - seenSince > std::max(limit / 1000 * 4 / 5, kPatience))
-    return fmt::format("rank {}: {} did not return", layout.rank, inside.name);
+    return fmt::format("{}: {} did not return", plan::nameOf(layout.place), inside.name);
   // Who waits says what for soon, unless the driver keeps it.
   if (since > 0 && now - since > limit / 1000 + (stuck.empty() ? kPatience : 0))
-    return stuck.empty() ? fmt::format("rank {}: what was issued on the GPU did not end", layout.rank)
+    return stuck.empty() ? plan::nameOf(layout.place) + ": what was issued on the GPU did not end"
                          : stuck + " did not end";
   return std::nullopt;
 }

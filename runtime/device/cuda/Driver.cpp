@@ -14,7 +14,7 @@ Status Driver::open(int32_t localRank) {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::string needed = versionText(gpu::kCudaNeeded);
   auto wrong = [&](const std::string &what) {
-    return Status::run(fmt::format("rank {}: --device=cuda: {}", rank, what));
+    return Status::run(fmt::format("{}: --device=cuda: {}", process, what));
   };
   Status status;
   if (!functions.cuInit.address)
@@ -53,7 +53,7 @@ void Driver::fail(const char *call, gpu::CUresult result) {
   const char *text = nullptr;
   if (ask(&C::cuGetErrorString, result, &text) != gpu::kCudaSuccess || !text)
     text = "an unknown error";
-  failure.raise(Status::run(fmt::format("rank {}: {}: {} ({})", rank, call, text, result)));
+  failure.raise(Status::run(fmt::format("{}: {}: {} ({})", process, call, text, result)));
 }
 
 } // namespace pipec::runtime

@@ -13,8 +13,8 @@ namespace pipec::runtime {
 class Driver {
 public:
   /// `failure` outlives the driver. `functions`: called in place of the library's, for measurements.
-  Driver(int32_t rank, Failure &failure, const gpu::CudaFunctions &functions = {})
-      : rank(rank), failure(failure), functions(functions) {}
+  Driver(std::string process, Failure &failure, const gpu::CudaFunctions &functions = {})
+      : process(std::move(process)), failure(failure), functions(functions) {}
 
   /// Opens libcuda.so.1 and a context on device `localRank` modulo those that are visible, current on the calling
   /// thread. Code::Run, in one line: no driver, one that is too old or lacks a function, no device. Variables that CUDA
@@ -44,7 +44,7 @@ public:
   gpu::CUcontext context() const { return current; }
 
 private:
-  const int32_t rank;
+  const std::string process;
   Failure &failure;
   gpu::CudaFunctions functions;
   gpu::Inside inside;

@@ -73,6 +73,19 @@ public:
     return await(of, count, waiter, bell);
   }
 
+  // At rest: what was issued has completed.
+
+  /// When the last completion of all was.
+  Time last() const {
+    Time time = 0;
+    for (const Counter &counter : counters)
+      time = std::max(time, counter.last);
+    return time;
+  }
+  /// What is issued from now on starts no earlier.
+  void setFloor(Time time) { earliest = time; }
+  Time floor() const { return earliest; }
+
   int64_t count(QueueId queue) const { return counters[queue].count.load(std::memory_order_acquire); }
 
   struct Counter {
@@ -100,6 +113,7 @@ private:
   void setAwaited(QueueId of);
 
   std::vector<Counter> counters;
+  Time earliest = 0;
   std::mutex mutex; // over the waiters
   std::vector<Waiter> waiters;
 };

@@ -26,7 +26,7 @@ HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bo
   for (QueueId q = 0; q < layout.queues.size(); ++q) {
     auto queue = std::make_unique<Queue>(q, counters, clock);
     bool device = layout.queues[q].kind == plan::QueueKind::Device;
-    queue->recorder.rank = layout.rank;
+    queue->recorder.place = layout.place;
     queue->recorder.queue = q;
     queue->recorder.device = device;
     queue->recorder.trace = trace;
@@ -38,7 +38,8 @@ HostDevice::HostDevice(Layout queuesOf, const Clock &clock, Failure &failure, bo
   }
   std::sort(deviceQueues.begin(), deviceQueues.end(), [&](const Queue *a, const Queue *b) {
     QueueId first = a->recorder.queue, second = b->recorder.queue;
-    return std::pair(layout.queues[first].priority, first) < std::pair(layout.queues[second].priority, second);
+    return std::pair(plan::urgencyOf(layout.queues[first].priority), first) <
+           std::pair(plan::urgencyOf(layout.queues[second].priority), second);
   });
   failure.listen([this] {
     stopped = true;
@@ -187,7 +188,13 @@ void HostDevice::runQueues() {
     HostBody::Span due{0, next.ready};
     auto run = [&](const HostWork &work) {
       due = body.run(work, due.end); // what comes next on a queue alone could start when this one ended
-      if (const plan::Operation &op = work.operation(); op.cost > 0 && op.kind != plan::Kind::Overlapped)
+      if (const plan::OwnCost *cost = work.ownOf(layout.place)) {
+        const plan::Own &own = work.round->variant->own[placeIn(layout.place)];
+        const Time planned = adapt::healthyTime(own, size_t(cost - own.operations.data()));
+        queue.recorder.computed(due.own, due.waited, planned);
+        if (planned > 0)
+          tally.add(due.own, planned, 0);
+      } else if (const plan::Operation &op = work.operation(); op.cost > 0 && op.kind != plan::Kind::Overlapped)
         tally.add(due.end - due.start, op.cost, 0);
       return due.end <= now;
     };
@@ -228,7 +235,7 @@ std::optional<std::string> HostDevice::overdue(Time limit) const {
       continue;
     std::string blocker = describeHead(*head->waitsFor);
     return fmt::format("{} waits for {}, which did not end",
-                       plan::describe(layout.rank, *head->operation, head->microbatch),
+                       plan::describe(layout.place, *head->operation, head->microbatch),
                        blocker.empty() ? fmt::format("queue {}", *head->waitsFor) : fmt::format("\"{}\"", blocker));
   }
   return std::nullopt;
@@ -236,7 +243,7 @@ std::optional<std::string> HostDevice::overdue(Time limit) const {
 
 std::string HostDevice::describeHead(QueueId id) const {
   std::optional<HostQueue::Known> known = queues[id]->look();
-  return known ? plan::describe(layout.rank, *known->operation, known->microbatch) : std::string();
+  return known ? plan::describe(layout.place, *known->operation, known->microbatch) : std::string();
 }
 
 std::vector<trace::Event> HostDevice::takeEvents() {

@@ -23,6 +23,8 @@ public:
   struct Span {
     plan::Time start;
     plan::Time end;
+    plan::Time own = 0;    // of a shard: what of it was computing
+    plan::Time waited = 0; // and waiting for the others
   };
   /// Runs on the device's thread and returns when the work has ended; `ready` is when it could start. The result is
   /// when it was due to start and end in the run's clock, where time is emulated; else when it did.
@@ -49,6 +51,13 @@ public:
 
   /// Puts a single instruction on a queue.
   void submit(QueueId queue, const Label &label, Slot in, Slot out, HostBody *body, Summand *summand = nullptr);
+
+  // At rest: what was issued has completed.
+
+  /// When that was, in the run's clock.
+  Time completed() const { return counters.last(); }
+  /// What is issued from now on starts no earlier.
+  void goOnAt(Time time) { counters.setFloor(time); }
 
   /// Lets `meter`, which outlives the device, know of operations and steps. Before start().
   void measure(Meter &meter) { this->meter = &meter; }

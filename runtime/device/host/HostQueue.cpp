@@ -28,6 +28,7 @@ bool HostQueue::enter() {
   walk = Walk(*entry->stream);
   left = entry->stream->executed;
   recorder.begin(entry->round, *entry->stream);
+  ready = std::max(ready, counters.floor());
   return true;
 }
 

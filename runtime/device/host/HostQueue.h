@@ -32,6 +32,8 @@ struct HostWork {
   Slot in() const { return item->slot(item->in, trip); }
   Slot out() const { return item->slot(item->out, trip); } // of a transfer: its slot
   Label label() const { return {item->operation, microbatch(), round->step, round->epoch}; }
+  /// What is its own on the shard of a place; null where ranks have none.
+  const plan::OwnCost *ownOf(const plan::Place &place) const { return round->ownOf(*item->operation, place); }
 };
 
 class HostQueue {

@@ -8,18 +8,17 @@ namespace pipec::runtime {
 
 using C = gpu::CudaFunctions;
 
-Status CudaLibraryStage::make(const Library &library, const plan::Plan &plan, int32_t rank, CudaDevice &device,
+Status CudaLibraryStage::make(const Library &library, const plan::Plan &plan, int32_t world, CudaDevice &device,
                               Failure &failure, std::unique_ptr<Stage> &stage) {
-  auto object = std::make_unique<LibraryObject>(library, rank);
+  auto object = std::make_unique<LibraryObject>(library, plan::placeOf(world, plan));
   Status status = object->create(plan, device.driver().device(), device.driver().context());
   if (status.ok())
-    stage.reset(new CudaLibraryStage(std::move(object), rank, device, failure));
+    stage.reset(new CudaLibraryStage(std::move(object), device, failure));
   return status.ok() ? failure.status() : status;
 }
 
-CudaLibraryStage::CudaLibraryStage(std::unique_ptr<LibraryObject> object, int32_t rank, CudaDevice &device,
-                                   Failure &failure)
-    : OfLibrary(std::move(object)), rank(rank), device(device), failure(failure),
+CudaLibraryStage::CudaLibraryStage(std::unique_ptr<LibraryObject> object, CudaDevice &device, Failure &failure)
+    : OfLibrary(std::move(object)), device(device), failure(failure),
       zero(static_cast<double *>(device.allocateOnHost(sizeof(double)))) {
   if (zero)
     *zero = 0;
@@ -29,7 +28,8 @@ CudaLibraryStage::~CudaLibraryStage() { device.freeOnHost(zero); }
 
 void CudaLibraryStage::check(const Label &label, const std::string &error) const {
   if (!error.empty())
-    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, *label.operation, label.microbatch), error)));
+    failure.raise(
+        Status::run(fmt::format("{}: {}", plan::describe(object->place(), *label.operation, label.microbatch), error)));
 }
 
 /// The two of a pair run one after the other: behind its header there is nothing to do yet.

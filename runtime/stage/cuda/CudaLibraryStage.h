@@ -9,10 +9,10 @@ namespace pipec::runtime {
 
 class CudaLibraryStage final : public OfLibrary<Stage> {
 public:
-  /// Creates the library's object for `rank`. The others outlive the stage. Made and freed at rest, by the thread that
-  /// issues.
-  static Status make(const Library &library, const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure,
-                     std::unique_ptr<Stage> &stage);
+  /// Creates the library's object for a process. The others outlive the stage. Made and freed at rest, by the thread
+  /// that issues.
+  static Status make(const Library &library, const plan::Plan &plan, int32_t world, CudaDevice &device,
+                     Failure &failure, std::unique_ptr<Stage> &stage);
   ~CudaLibraryStage() override;
 
   void issue(QueueId queue, const Label &label, const StageSlots &slots) override;
@@ -20,10 +20,9 @@ public:
   void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
 
 private:
-  CudaLibraryStage(std::unique_ptr<LibraryObject> object, int32_t rank, CudaDevice &device, Failure &failure);
+  CudaLibraryStage(std::unique_ptr<LibraryObject> object, CudaDevice &device, Failure &failure);
   void check(const Label &label, const std::string &error) const;
 
-  const int32_t rank;
   CudaDevice &device;
   Failure &failure;
   double *zero; // on the host, where the GPU reaches it

@@ -1,7 +1,11 @@
 #include "runtime/stage/cuda/CudaSyntheticStage.h"
 
+#include "runtime/plan/Text.h"
+
 #include <algorithm>
 #include <bit>
+#include <fmt/format.h>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -9,17 +13,36 @@ using C = gpu::CudaFunctions;
 
 static gpu::CUdeviceptr addressOf(const void *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
 
-CudaSyntheticStage::CudaSyntheticStage(int32_t rank, const plan::Plan &plan, CudaDevice &device, Failure &failure)
-    : Synthetic(rank, plan), device(device), failure(failure) {
+CudaSyntheticStage::CudaSyntheticStage(int32_t world, const plan::Plan &plan, CudaDevice &device, Failure &failure)
+    : Synthetic(world, plan), device(device), failure(failure), layers(plan, state.place().rank) {
   int64_t most = 1; // instructions of a step
   for (const plan::Variant &variant : plan.variants)
-    most = std::max(most, plan::executed(variant.programs[size_t(rank)]));
+    most = std::max(most, plan::executed(variant.programs[size_t(state.place().rank)]));
   findings.resize(size_t(3 * most));
   number = static_cast<double *>(device.allocateOnHost(sizeof *number));
   words = static_cast<uint64_t *>(device.allocateOnHost(findings.size() * sizeof *words));
   if (number)
     *number = state.own();
   device.watch([this] { look(); });
+  placeLayers();
+}
+
+/// In memory of the GPU, each stage's end to end.
+void CudaSyntheticStage::placeLayers() {
+  for (auto &[stage, ofStage] : layers.all()) {
+    plan::Bytes bytes = 0;
+    for (const LayerMemory &layer : ofStage)
+      bytes += layer.planned.gradients;
+    std::byte *gradients = device.allocate(bytes), *weights = device.allocate(bytes);
+    if (!gradients || !weights)
+      return failure.raise(Status::run(fmt::format("{}: not enough memory for {} of gradients and as much of weights",
+                                                   plan::nameOf(state.place()), plan::bytesText(bytes))));
+    for (LayerMemory &layer : ofStage) {
+      layer.elements = layer.planned.gradients / sizeOf(layer.type);
+      layer.gradients = std::exchange(gradients, gradients + layer.planned.gradients);
+      layer.weights = std::exchange(weights, weights + layer.planned.gradients);
+    }
+  }
 }
 
 CudaSyntheticStage::~CudaSyntheticStage() {

@@ -31,7 +31,17 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
       raise(facts.*time, op.cost);
 }
 
-std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank) {
+/// What an operation takes and holds on a shard.
+static plan::Operation wholeOf(plan::Operation operation, const plan::OwnCost &own) {
+  if (plan::isTransfer(operation.kind))
+    return operation;
+  operation.cost += own.before + own.after;
+  operation.activation = own.activation;
+  operation.context = own.context;
+  return operation;
+}
+
+std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank, int32_t shard) {
   std::vector<PipecStageFacts> all;
   const plan::Variant &first = plan.variants.front();
   for (int32_t stage : first.programs[size_t(rank)].stages) {
@@ -42,11 +52,14 @@ std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank) {
     facts.first_layer = layers.first;
     facts.layers = layers.count;
   }
-  for (const plan::Variant &variant : plan.variants)
-    for (const plan::Operation &op : variant.programs[size_t(rank)].operations)
+  for (const plan::Variant &variant : plan.variants) {
+    const plan::Own *own = variant.ownOf(size_t(rank * variant.shards() + shard));
+    const std::vector<plan::Operation> &operations = variant.programs[size_t(rank)].operations;
+    for (size_t i = 0; i < operations.size(); ++i)
       for (PipecStageFacts &facts : all)
-        if (facts.stage == op.stage)
-          add(op, facts);
+        if (facts.stage == operations[i].stage)
+          add(own ? wholeOf(operations[i], own->operations[i]) : operations[i], facts);
+  }
   return all;
 }
 

@@ -25,6 +25,7 @@ template <typename F> bool find(void *handle, const char *name, std::function<F>
   return bool(function);
 }
 
+constexpr const char *kLayer = "pipec_stage_layer", *kPortions = "pipec_stage_portions";
 constexpr const char *kSaveLayer = "pipec_stage_save_layer", *kLoadLayer = "pipec_stage_load_layer";
 
 bool uses(const plan::Plan &plan, Kind kind) {
@@ -34,6 +35,18 @@ bool uses(const plan::Plan &plan, Kind kind) {
         if (operation.kind == kind)
           return true;
   return false;
+}
+
+/// What of a plan needs to know of the layers of a stage; null: nothing.
+const char *needsLayers(const plan::Plan &plan) {
+  if (plan.degree() > 1)
+    return "replicas";
+  for (const plan::Variant &variant : plan.variants)
+    for (const plan::Program &program : variant.programs)
+      for (const plan::Operation &operation : program.operations)
+        if (operation.layers > 0)
+          return "passes in parts";
+  return nullptr;
 }
 
 } // namespace
@@ -77,6 +90,8 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, const Librar
   if (version != kVersionOne) {
     find(handle, kSaveLayer, f.saveLayer);
     find(handle, kLoadLayer, f.loadLayer);
+    find(handle, kLayer, f.layer);
+    find(handle, kPortions, f.portions);
   }
   if (!f.saveLayer != !f.loadLayer)
     return Status::input(fmt::format("{}: the stage library has {} and no {}, expected both or neither", path,
@@ -88,6 +103,10 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, const Librar
     return Status::input(
         fmt::format("{}: the stage library has no {}, and the plan has {} operations", path, row.call, row.name));
   }
+  if (const char *what = needsLayers(plan); what && !f.layer)
+    return Status::check(fmt::format("{}: the stage library has no {}, and the plan has {}", path, kLayer, what));
+  if (plan.shards() > 1 && !f.portions)
+    return Status::check(fmt::format("{}: the stage library has no {}, and the plan has shards", path, kPortions));
   if (use.byLayers && !f.saveLayer)
     return Status::input(
         fmt::format("{}: the stage library has no {}, which a new cut of the layers needs", path, kSaveLayer));

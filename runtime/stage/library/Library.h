@@ -25,6 +25,8 @@ struct Library {
   std::function<decltype(pipec_stage_load)> load;
   std::function<decltype(pipec_stage_save_layer)> saveLayer; // both or neither
   std::function<decltype(pipec_stage_load_layer)> loadLayer;
+  std::function<decltype(pipec_stage_layer)> layer;       // empty: it can run no replicas and no parts of passes
+  std::function<decltype(pipec_stage_portions)> portions; // empty: it can run no shards
   std::function<decltype(pipec_stage_memory)> memory;
 };
 
@@ -35,8 +37,8 @@ struct LibraryUse {
 };
 
 /// Opens the library at `path` (never searched for elsewhere) and finds what it must have and what `plan` uses.
-/// Code::Input where it cannot be loaded, is of another version, or lacks a function. One of version 1 is made to be
-/// called like one of today's.
+/// Code::Input where it cannot be loaded, is of another version, or lacks a function; Code::Check where that is only
+/// what replicas, shards and passes in parts need. One of version 1 is made to be called like one of today's.
 Status openLibrary(const std::string &path, const plan::Plan &plan, const LibraryUse &use, Library &library);
 
 /// The same in a process of its own, whose end, however it comes, is told as a Status: nothing of the library stays in

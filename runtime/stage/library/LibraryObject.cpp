@@ -38,15 +38,40 @@ template <typename F, typename... Arguments> std::string call(const F &function,
 
 } // namespace
 
+namespace {
+
+/// What is wrong with a layer; nothing: it is `memory`'s now.
+std::string take(const PipecLayer &found, LayerMemory &memory) {
+  if (found.type != PIPEC_FLOAT32 && found.type != PIPEC_FLOAT64)
+    return fmt::format("its numbers are of type {}, expected {} or {}", found.type, PIPEC_FLOAT32, PIPEC_FLOAT64);
+  memory.gradients = static_cast<std::byte *>(found.gradients);
+  memory.weights = static_cast<std::byte *>(found.weights);
+  memory.elements = found.elements;
+  memory.type = Number(found.type);
+  const plan::Bytes bytes = found.elements * sizeOf(memory.type);
+  if (bytes != memory.planned.gradients)
+    return fmt::format("has {} bytes of gradients, the plan {}", bytes, memory.planned.gradients);
+  if (memory.planned.sharded && bytes != memory.planned.weights)
+    return fmt::format("has {} bytes of weights, the plan {}", bytes, memory.planned.weights);
+  if (bytes > 0 && (!memory.gradients || !memory.weights))
+    return "has no gradients or no weights";
+  return {};
+}
+
+} // namespace
+
 Status LibraryObject::create(const plan::Plan &plan, int32_t device, void *context) {
   std::string provider;
   if (Status status = plan::jsonOf(plan.provider, provider); !status.ok())
     return status;
-  std::vector<PipecStageFacts> facts = factsOf(plan, rank);
+  layers = LayerTable(plan, own.rank);
+  std::vector<PipecStageFacts> facts = factsOf(plan, own.rank, own.shard);
   PipecSetup setup{};
   setup.size = sizeof(PipecSetup);
-  setup.rank = setup.world_rank = rank; // one process a rank (P8)
-  setup.ranks = setup.world = plan.ranks();
+  setup.rank = own.rank;
+  setup.ranks = plan.ranks();
+  setup.world_rank = own.world();
+  setup.world = plan.world();
   setup.stages = plan.variants.front().stages;
   setup.layers = plan::layersOf(plan.variants.front());
   setup.own_count = int32_t(facts.size());
@@ -55,13 +80,42 @@ Status LibraryObject::create(const plan::Plan &plan, int32_t device, void *conte
   setup.provider = provider.c_str();
   setup.device = device;
   setup.context = context;
+  setup.replica = own.replica;
+  setup.replicas = own.degree;
+  setup.shard = own.shard;
+  setup.shards = own.shards;
+  if (shards.group) {
+    openGroup();
+    setup.group = &group;
+  }
   std::string error = call(library.create, &setup, &object);
   if (error.empty() && !object)
     error = "pipec_stage_create made no stage";
   if (error.empty())
-    return {};
+    return findLayers();
   object = nullptr; // none of it is ours to destroy
-  return Status::run(fmt::format("rank {}: {}", rank, error));
+  return Status::run(fmt::format("{}: {}", plan::nameOf(own), error));
+}
+
+/// Asks for the memory of each layer that the replicas sum, which must be as large as the plan says.
+Status LibraryObject::findLayers() {
+  for (auto &[stage, ofStage] : layers.all())
+    for (size_t l = 0; l <= ofStage.size(); ++l) { // beyond the last there is none
+      PipecLayer found{};
+      found.size = sizeof found;
+      std::string error = call(library.layer, object, stage, int32_t(l), &found);
+      const bool beyond = l == ofStage.size();
+      if (error.empty() && beyond)
+        error = fmt::format("is there, and the plan has {} layers", ofStage.size());
+      else if (beyond)
+        continue;
+      else if (error.empty())
+        error = take(found, ofStage[l]);
+      if (!error.empty())
+        return Status::run(
+            fmt::format("{}: stage {} of the stage library: layer {}: {}", plan::nameOf(own), stage, l, error));
+    }
+  return {};
 }
 
 LibraryObject::~LibraryObject() {
@@ -69,16 +123,20 @@ LibraryObject::~LibraryObject() {
     library.destroy(object);
 }
 
-PipecCall LibraryObject::callOf(const Label &label, Slot in, Slot out, void *stream) {
+PipecCall LibraryObject::callOf(const Label &label, Slot in, Slot out, void *stream) const {
+  const plan::Operation &operation = *label.operation;
   return {.size = sizeof(PipecCall),
-          .stage = label.operation->stage,
+          .stage = operation.stage,
           .microbatch = label.microbatch,
           .step = label.step,
           .input = in.data,
           .input_bytes = in.bytes,
           .output = out.data,
           .output_bytes = out.bytes,
-          .stream = stream};
+          .stream = stream,
+          .first_layer = operation.firstLayer,
+          .layers = layers.count(operation),
+          .sharded = plan::does(operation.kind, plan::kUpdate) && layers.sharded(operation)};
 }
 
 // A plan that was loaded later may need a function that the library was not checked for.
@@ -108,22 +166,30 @@ std::string LibraryObject::setGlobalNorm(const Label &label, Slot number, void *
 
 Status LibraryObject::save(const std::string &path, int64_t steps) {
   std::string error = call(library.save, object, path.c_str(), steps);
-  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot save: {}", rank, error));
+  return error.empty() ? Status{} : Status::run(fmt::format("{}: cannot save: {}", plan::nameOf(own), error));
 }
 
 Status LibraryObject::load(const std::string &path, int64_t steps) {
+  shared = {}; // what is to be is told again
   std::string error = call(library.load, object, path.c_str(), steps);
-  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot load: {}", rank, error));
+  return error.empty() ? Status{} : Status::run(fmt::format("{}: cannot load: {}", plan::nameOf(own), error));
 }
 
 Status LibraryObject::saveLayer(int32_t layer, const std::string &path, int64_t steps) {
   std::string error = call(library.saveLayer, object, layer, path.c_str(), steps);
-  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot save layer {}: {}", rank, layer, error));
+  return error.empty() ? Status{}
+                       : Status::run(fmt::format("{}: cannot save layer {}: {}", plan::nameOf(own), layer, error));
 }
 
 Status LibraryObject::loadLayer(int32_t layer, const std::string &path, int64_t steps) {
   std::string error = call(library.loadLayer, object, layer, path.c_str(), steps);
-  return error.empty() ? Status{} : Status::run(fmt::format("rank {}: cannot load layer {}: {}", rank, layer, error));
+  return error.empty() ? Status{}
+                       : Status::run(fmt::format("{}: cannot load layer {}: {}", plan::nameOf(own), layer, error));
+}
+
+/// What the library says; nothing: it has taken them.
+std::string LibraryObject::callPortions(const std::vector<PipecPortion> &told) {
+  return call(library.portions, object, told.data(), int32_t(told.size()));
 }
 
 StageMemory LibraryObject::memory() const {

@@ -1,21 +1,34 @@
-// A rank's object in a stage library, whatever kind of device it computes on: made, called, saved, destroyed.
+// A process's object in a stage library, whatever kind of device it computes on: made, called, saved, destroyed.
 #pragma once
 
+#include "runtime/device/ShardGroup.h"
+#include "runtime/plan/Place.h"
+#include "runtime/stage/LayerTable.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/stage/library/Library.h"
+#include "runtime/stage/library/OwnTime.h"
 
 #include <memory>
 
 namespace pipec::runtime {
 
+/// The shards of a rank, and what tells this one's own time; null where there is one.
+struct RankShards {
+  ShardGroup *group = nullptr;
+  OwnTime *time = nullptr;
+};
+
 class LibraryObject {
 public:
-  LibraryObject(const Library &library, int32_t rank) : library(library), rank(rank) {}
+  LibraryObject(const Library &library, const plan::Place &place, const RankShards &shards = {})
+      : library(library), own(place), shards(shards) {}
   ~LibraryObject();
   LibraryObject(const LibraryObject &) = delete;
 
   /// Creates it. `device`: CUDA's number, with its context, current on this thread; -1: the host.
   Status create(const plan::Plan &plan, int32_t device, void *context);
+
+  const plan::Place &place() const { return own; }
 
   // What the library said where that failed, in one line; else nothing.
 
@@ -26,7 +39,8 @@ public:
   /// Where the library has no such function, nothing happens.
   std::string gradientNorm(const Label &label, Slot number, void *stream);
   std::string setGlobalNorm(const Label &label, Slot number, void *stream);
-  static PipecCall callOf(const Label &label, Slot in, Slot out, void *stream);
+  PipecCall callOf(const Label &label, Slot in, Slot out, void *stream) const;
+  std::span<const LayerMemory> layersOf(int32_t stage) const { return layers.of(stage); }
 
   Status save(const std::string &path, int64_t steps);
   Status load(const std::string &path, int64_t steps);
@@ -34,11 +48,22 @@ public:
   Status saveLayer(int32_t layer, const std::string &path, int64_t steps);
   Status loadLayer(int32_t layer, const std::string &path, int64_t steps);
   StageMemory memory() const;
+  /// Tells the library, where it has been told something else before.
+  Status share(const Portions &portions, int64_t step);
 
 private:
   const Library library;
-  const int32_t rank;
+  const plan::Place own;
+  const RankShards shards;
+  void openGroup();
+  std::string callPortions(const std::vector<PipecPortion> &told);
+  Status findLayers();
+
+  PipecGroup group{}; // what the library sees of the shards
+  Portions shared;
+
   PipecStage *object = nullptr;
+  LayerTable layers;
 };
 
 /// The part of a stage that its library's object does: Base is HostStage or Stage.
@@ -54,6 +79,8 @@ public:
     return object->loadLayer(layer, path, steps);
   }
   StageMemory memory() const final { return object->memory(); }
+  std::span<const LayerMemory> layersOf(int32_t stage) const final { return object->layersOf(stage); }
+  Status share(const Portions &portions, int64_t step) final { return object->share(portions, step); }
 
 protected:
   template <typename... Given>

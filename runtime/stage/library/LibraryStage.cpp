@@ -10,18 +10,20 @@ namespace pipec::runtime {
 
 using plan::Kind;
 
-Status LibraryStage::make(const Library &library, const plan::Plan &plan, int32_t rank, HostDevice &device,
-                          const Clock &clock, Failure &failure, std::unique_ptr<Stage> &stage) {
-  auto object = std::make_unique<LibraryObject>(library, rank);
-  Status status = object->create(plan, -1, nullptr);
+Status LibraryStage::make(const Library &library, const StageContext &context, std::unique_ptr<Stage> &stage) {
+  const plan::Place place = plan::placeOf(context.world, context.plan);
+  auto time = std::make_unique<OwnTime>(place, context.clock, context.failure, context.network);
+  auto object = std::make_unique<LibraryObject>(library, place, RankShards{context.group, time.get()});
+  Status status = object->create(context.plan, -1, nullptr);
   if (status.ok())
-    stage.reset(new LibraryStage(std::move(object), rank, device, clock, failure));
+    stage.reset(new LibraryStage(std::move(time), std::move(object), context));
   return status;
 }
 
 void LibraryStage::check(const Label &label, const std::string &error) const {
   if (!error.empty())
-    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(rank, *label.operation, label.microbatch), error)));
+    failure.raise(
+        Status::run(fmt::format("{}: {}", plan::describe(object->place(), *label.operation, label.microbatch), error)));
 }
 
 /// A pair's header waits for what either pass needs, and nothing behind the pair starts before both have completed
@@ -30,8 +32,8 @@ void LibraryStage::runPair(const HostWork &header) {
   HostWork forward = header, backward = header;
   forward.item = header.item + 1;
   backward.item = header.item + 2;
-  const auto callOf = [](const HostWork &work) {
-    return LibraryObject::callOf(work.label(), work.in(), work.out(), nullptr);
+  const auto callOf = [this](const HostWork &work) {
+    return object->callOf(work.label(), work.in(), work.out(), nullptr);
   };
   check(forward.label(), object->runPair(callOf(forward), callOf(backward)));
   inPair = 2;
@@ -48,10 +50,25 @@ HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
     if (!object->runsPairs() || !work.item->heads) // the two run one after the other
       return {start, start};
     runPair(work);
+  } else if (group) {
+    return runShard(work, start);
   } else {
     check(label, object->run(label, work.in(), work.out(), nullptr));
   }
   return {start, clock.now()};
+}
+
+HostBody::Span LibraryStage::runShard(const HostWork &work, plan::Time start) {
+  const Label label = work.label();
+  group->begin(label);
+  ownTime->begin();
+  const std::string error = object->run(label, work.in(), work.out(), nullptr);
+  if (error.empty())
+    ownTime->pause();
+  group->end();
+  check(label, error);
+  const plan::Time end = clock.now(), own = ownTime->own();
+  return {start, end, own, end - start - own};
 }
 
 void LibraryStage::gradientNorm(QueueId, const Label &label, Slot number) {

@@ -3,31 +3,33 @@
 #pragma once
 
 #include "runtime/stage/HostStage.h"
+#include "runtime/stage/MakeStage.h"
 #include "runtime/stage/library/LibraryObject.h"
 
 namespace pipec::runtime {
 
 class LibraryStage final : public OfLibrary<HostStage> {
 public:
-  /// Creates the library's object for `rank`. The others outlive the stage, and the stage the device's work.
-  static Status make(const Library &library, const plan::Plan &plan, int32_t rank, HostDevice &device,
-                     const Clock &clock, Failure &failure, std::unique_ptr<Stage> &stage);
+  /// Creates the library's object for a process. The context outlives the stage, and the stage the device's work.
+  static Status make(const Library &library, const StageContext &context, std::unique_ptr<Stage> &stage);
 
   void gradientNorm(QueueId queue, const Label &label, Slot number) override;
   void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
 
 private:
-  LibraryStage(std::unique_ptr<LibraryObject> object, int32_t rank, HostDevice &device, const Clock &clock,
-               Failure &failure)
-      : OfLibrary(std::move(object), device), rank(rank), clock(clock), failure(failure) {}
+  LibraryStage(std::unique_ptr<OwnTime> time, std::unique_ptr<LibraryObject> object, const StageContext &context)
+      : OfLibrary(std::move(object), context.device), ownTime(std::move(time)), group(context.group),
+        clock(context.clock), failure(context.failure) {}
 
   void check(const Label &label, const std::string &error) const;
   Span run(const HostWork &work, plan::Time ready) override;
+  Span runShard(const HostWork &work, plan::Time start);
   /// The two behind a pair's header, in one call.
   void runPair(const HostWork &header);
 
-  int inPair = 0; // so many instructions to come have run with their header
-  const int32_t rank;
+  const std::unique_ptr<OwnTime> ownTime;
+  ShardGroup *const group; // null: there are no other shards
+  int inPair = 0;          // so many instructions to come have run with their header
   const Clock &clock;
   Failure &failure;
 };

@@ -1,6 +1,9 @@
-// One synthetic instruction: check, fill, sleep to the deadline.
+// One synthetic instruction: check, fill, meet the other shards, sleep to the deadline.
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
+#include "runtime/plan/Disassemble.h"
+
+#include <algorithm>
 #include <cstring>
 
 namespace pipec::runtime {
@@ -9,14 +12,75 @@ HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
   plan::Time start = paced.begin(ready);
   const Label label = work.label();
   const Slot in = work.in(), out = work.out();
-  plan::Time end = network ? network->computeEnd(rank, start, label.operation->cost) : start + label.operation->cost;
   if (in.data)
     if (Status status = state.checkInput(label, in.bytes, firstWrong(in, state.inputOf(label))); !status.ok())
       failure.raise(std::move(status));
   if (out.data)
     fill(out, state.outputOf(label));
-  clock.sleepUntil(end);
-  return {start, end};
+  if (plan::does(label.operation->kind, plan::kForwardPass) && label.microbatch == 0)
+    check(label, layers.checkWeights(*label.operation, label.step));
+  if (plan::does(label.operation->kind, plan::kUpdate))
+    check(label, layers.update(*label.operation, label.step));
+  const Span span = spanOf(work, start);
+  clock.sleepUntil(span.end);
+  return span;
+}
+
+HostBody::Span SyntheticStage::spanOf(const HostWork &work, plan::Time start) {
+  if (group && work.ownOf(state.place()))
+    return spanOfShard(work, start);
+  const plan::Time cost = work.operation().cost;
+  return {start, network ? network->computeEnd(state.place().rank, start, cost) : start + cost};
+}
+
+/// As the simulator has it (runtime/simulate/WalkSums.cpp). The shards meet once, at their first sum; what each
+/// computes between its sums all know of all.
+HostBody::Span SyntheticStage::spanOfShard(const HostWork &work, plan::Time start) {
+  const plan::Place &place = state.place();
+  const auto takes = [&](int32_t shard, plan::Time from, plan::Time time) {
+    plan::Place other = place;
+    other.shard = shard;
+    const int64_t factor = work.round->variant->own[placeIn(other)].factor;
+    return network ? network->ownEnd(place.rank, shard, factor, from, time) - from : time;
+  };
+  const plan::OwnCost &own = *work.ownOf(place);
+  const plan::Time before = takes(place.shard, start, own.before), came = start + before;
+  if (!plan::meets(work.operation()))
+    return {start, came, before, 0};
+  if (pace != Pace::Carry)
+    clock.sleepUntil(came);
+  plan::Time met = came;
+  group->begin(work.label());
+  if (const std::string wrong = group->meet(paced.begin(came), met); !wrong.empty())
+    check(work.label(), Status::run(wrong));
+  group->end();
+  plan::Time planned = 0, longest = 0;
+  for (int32_t shard = 0; shard < place.shards; ++shard) {
+    plan::Place other = place;
+    other.shard = shard;
+    const plan::Time between = work.ownOf(other)->between;
+    planned = std::max(planned, between);
+    longest = std::max(longest, takes(shard, met, between));
+  }
+  const plan::Time its = takes(place.shard, met, own.between);
+  const plan::Time behind = met + std::max<plan::Time>(work.operation().cost - planned, 0) + longest;
+  const plan::Time after = takes(place.shard, behind, own.after);
+  return {start, behind + after, before + its + after, met - came + longest - its};
+}
+
+Status SyntheticStage::share(const Portions &, int64_t step) {
+  plan::Time latest = 0;
+  group->begin({nullptr, 0, step, 0});
+  const std::string wrong = group->meet(device.completed(), latest);
+  group->end();
+  device.goOnAt(latest);
+  return wrong.empty() ? Status{} : Status::run(plan::nameOf(state.place()) + ": portions: " + wrong);
+}
+
+void SyntheticStage::check(const Label &label, const Status &status) {
+  if (!status.ok())
+    failure.raise(
+        Status::run(plan::describe(state.place(), *label.operation, label.microbatch) + ": " + status.message));
 }
 
 void SyntheticStage::gradientNorm(QueueId, const Label &, Slot number) {

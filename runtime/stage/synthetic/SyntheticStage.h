@@ -3,8 +3,10 @@
 #pragma once
 
 #include "runtime/device/PaceClock.h"
+#include "runtime/device/ShardGroup.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/HostStage.h"
+#include "runtime/stage/synthetic/SyntheticLayers.h"
 #include "runtime/stage/synthetic/SyntheticState.h"
 
 namespace pipec::runtime {
@@ -12,22 +14,35 @@ namespace pipec::runtime {
 class SyntheticStage final : public Synthetic<HostStage> {
 public:
   /// All outlive the stage, and the stage the device's thread.
-  SyntheticStage(int32_t rank, const plan::Plan &plan, HostDevice &device, const Clock &clock, Failure &failure,
-                 Pace pace, const simulate::Scenario *network = nullptr)
-      : Synthetic(rank, plan, device), rank(rank), clock(clock), paced(clock, pace), failure(failure),
-        network(network) {}
+  SyntheticStage(int32_t world, const plan::Plan &plan, HostDevice &device, const Clock &clock, Failure &failure,
+                 Pace pace, const simulate::Scenario *network = nullptr, plan::Bytes payload = kEmulatedPayload,
+                 ShardGroup *group = nullptr)
+      : Synthetic(world, plan, device), clock(clock), paced(clock, pace), pace(pace), failure(failure),
+        network(network), layers(plan, state.place(), payload), group(group) {}
 
   void gradientNorm(QueueId queue, const Label &label, Slot number) override;
   void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  std::span<const LayerMemory> layersOf(int32_t stage) const override { return layers.of(stage); }
+  Status load(const std::string &path, int64_t steps) override {
+    layers.reset(steps);
+    return Synthetic::load(path, steps);
+  }
+  /// Nothing moves, but no shard goes on before all have come here.
+  Status share(const Portions &portions, int64_t step) override;
 
 private:
   Span run(const HostWork &work, plan::Time ready) override;
+  Span spanOf(const HostWork &work, plan::Time start);
+  Span spanOfShard(const HostWork &work, plan::Time start);
+  void check(const Label &label, const Status &status);
 
-  const int32_t rank;
   const Clock &clock;
   PaceClock paced;
+  const Pace pace;
   Failure &failure;
   const simulate::Scenario *network; // may make the rank slow
+  SyntheticLayers layers;
+  ShardGroup *const group; // null: there are no other shards
 };
 
 } // namespace pipec::runtime

@@ -10,10 +10,10 @@
 
 namespace pipec::runtime {
 
-SyntheticState::SyntheticState(int32_t rank, const plan::Plan &plan)
-    : rank(rank), ranks(plan.ranks()), groups(plan.groups) {
+SyntheticState::SyntheticState(int32_t world, const plan::Plan &plan)
+    : stands(plan::placeOf(world, plan)), processes(plan.world()), groups(plan.groups) {
   const plan::Variant &first = plan.variants.front();
-  for (const int32_t stage : first.programs[size_t(rank)].stages)
+  for (const int32_t stage : first.programs[size_t(stands.rank)].stages)
     layers.push_back(plan::layersOf(first, stage));
 }
 
@@ -22,7 +22,7 @@ Status SyntheticState::checkInput(const Label &label, plan::Bytes bytes, int64_t
   if (wrong < 0)
     return {};
   return Status::run(fmt::format("{}: its input is not what stage {} sent for it in step {} (from byte {} of {})",
-                                 plan::describe(rank, op, label.microbatch), inputOf(label).stage, label.step, wrong,
+                                 plan::describe(stands, op, label.microbatch), inputOf(label).stage, label.step, wrong,
                                  bytes));
 }
 
@@ -39,7 +39,7 @@ PatternKey SyntheticState::outputOf(const Label &label) const {
 
 Status SyntheticState::checkTotal(const Label &label, double total) const {
   const int32_t group = label.operation->group;
-  double expected = 0.5 * ranks * (ranks + 1.0); // exact, as every partial sum is
+  double expected = 0.5 * processes * (processes + 1.0); // exact, as every partial sum is
   if (group != -1) {
     expected = 0;
     for (const int32_t member : groups[size_t(group)].members)
@@ -48,7 +48,7 @@ Status SyntheticState::checkTotal(const Label &label, double total) const {
   if (total == expected)
     return {};
   return Status::run(fmt::format("{}: the sum over {} ranks is {} in step {}, expected {}",
-                                 plan::describe(rank, *label.operation, 0), group != -1 ? "its" : "all", total,
+                                 plan::describe(stands, *label.operation, 0), group != -1 ? "its" : "all", total,
                                  label.step, expected));
 }
 
@@ -81,18 +81,18 @@ Status check(const std::string &path, const std::string &whose, int64_t steps) {
 } // namespace
 
 Status SyntheticState::save(const std::string &path, int64_t steps) const {
-  return write(path, fmt::format("rank {}", rank), steps);
+  return write(path, plan::nameOf(stands), steps);
 }
 
 Status SyntheticState::load(const std::string &path, int64_t steps) const {
-  return check(path, fmt::format("rank {}", rank), steps);
+  return check(path, plan::nameOf(stands), steps);
 }
 
 Status SyntheticState::holds(int32_t layer) const {
   for (const plan::Layers &each : layers)
     if (each.count == 0 || each.has(layer)) // the plan does not say, or it is here
       return {};
-  return Status::input(fmt::format("rank {}: has no stage with layer {}", rank, layer));
+  return Status::input(fmt::format("{}: has no stage with layer {}", plan::nameOf(stands), layer));
 }
 
 Status SyntheticState::saveLayer(int32_t layer, const std::string &path, int64_t steps) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/plan/Layers.h"
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Status.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/stage/synthetic/Pattern.h"
@@ -13,15 +14,16 @@ namespace pipec::runtime {
 
 class SyntheticState {
 public:
-  SyntheticState(int32_t rank, const plan::Plan &plan);
+  SyntheticState(int32_t world, const plan::Plan &plan);
 
+  const plan::Place &place() const { return stands; }
   /// What the neighbour has sent for an instruction, and what the instruction sends on.
   PatternKey inputOf(const Label &label) const;
   PatternKey outputOf(const Label &label) const;
   /// `wrong`: the first byte that differs from it; -1: none does.
   Status checkInput(const Label &label, plan::Bytes bytes, int64_t wrong) const;
-  /// What rank r adds to the norm of all gradients is r + 1.
-  double own() const { return rank + 1.0; }
+  /// What process r adds to the norm of all gradients is r + 1.
+  double own() const { return stands.world() + 1.0; }
   Status checkTotal(const Label &label, double total) const;
 
   /// There is nothing to keep but how many steps were done.
@@ -34,7 +36,8 @@ public:
 private:
   Status holds(int32_t layer) const;
 
-  const int32_t rank, ranks;
+  const plan::Place stands;
+  const int32_t processes;
   const std::vector<plan::Group> groups;
   std::vector<plan::Layers> layers; // of each stage here
 };
@@ -43,11 +46,11 @@ private:
 template <typename Base> class Synthetic : public Base {
 public:
   template <typename... Given>
-  Synthetic(int32_t rank, const plan::Plan &plan, Given &&...given)
-      : Base(std::forward<Given>(given)...), state(rank, plan) {}
+  Synthetic(int32_t world, const plan::Plan &plan, Given &&...given)
+      : Base(std::forward<Given>(given)...), state(world, plan) {}
 
   Status save(const std::string &path, int64_t steps) final { return state.save(path, steps); }
-  Status load(const std::string &path, int64_t steps) final { return state.load(path, steps); }
+  Status load(const std::string &path, int64_t steps) override { return state.load(path, steps); }
   bool savesLayers() const final { return true; }
   Status saveLayer(int32_t layer, const std::string &path, int64_t steps) final {
     return state.saveLayer(layer, path, steps);

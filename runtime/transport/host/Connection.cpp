@@ -48,6 +48,16 @@ asio::awaitable<void> Connection::read() {
       handler.onCredit(peer, frame);
     } else if (isSum(frame.type) && frame.bytes == 0) {
       handler.onSum(peer, frame);
+    } else if (frame.type == wire::Type::Ask && frame.bytes == 0) {
+      handler.onAsk(peer, frame);
+    } else if (frame.type == wire::Type::Block || frame.type == wire::Type::Part) {
+      const std::vector<asio::mutable_buffer> *pieces = handler.onBlock(peer, frame);
+      if (!pieces)
+        co_return;
+      co_await asio::async_read(socket, *pieces, asio::redirect_error(kAwait, error));
+      if (error)
+        break;
+      handler.onBlockArrived(peer, frame);
     } else if (frame.type == wire::Type::Data) {
       Slot slot = handler.onData(peer, frame);
       if (!slot.data)
@@ -74,7 +84,16 @@ asio::awaitable<void> Connection::read() {
 void Connection::write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written) {
   if (closed)
     return;
-  outbox.push_back({frame, payload, std::move(written)});
+  outbox.push_back({frame, payload, std::move(written), {}});
+  if (outbox.size() == 1)
+    writeNext();
+}
+
+void Connection::write(const wire::Frame &frame, std::vector<asio::const_buffer> payload,
+                       std::function<void()> written) {
+  if (closed)
+    return;
+  outbox.push_back({frame, nullptr, std::move(written), std::move(payload)});
   if (outbox.size() == 1)
     writeNext();
 }
@@ -90,8 +109,15 @@ void Connection::writeNext() {
   const Outgoing &next = outbox.front();
   outgoing.clear();
   appendSealed(&next.frame, sizeof next.frame);
-  std::array<asio::const_buffer, 2> buffers{asio::buffer(outgoing),
-                                            asio::buffer(next.payload, next.payload ? next.frame.bytes : 0)};
+  if (next.pieces.empty())
+    return writeOut(std::array<asio::const_buffer, 2>{asio::buffer(outgoing),
+                                                      asio::buffer(next.payload, next.payload ? next.frame.bytes : 0)});
+  std::vector<asio::const_buffer> buffers{asio::buffer(outgoing)};
+  buffers.insert(buffers.end(), next.pieces.begin(), next.pieces.end());
+  writeOut(buffers);
+}
+
+template <typename Buffers> void Connection::writeOut(const Buffers &buffers) {
   asio::async_write(socket, buffers, [this](std::error_code error, size_t) {
     if (error == asio::error::operation_aborted)
       return; // this end has closed the socket, and this object may be gone
@@ -122,6 +148,7 @@ void Connection::abort(const std::string &reason) {
     socket.write_some(asio::buffer(outgoing), ignored);
   }
   socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  socket.cancel(ignored); // payloads may belong to who no longer waits for them
 }
 
 void Connection::lost(const std::error_code &error) {

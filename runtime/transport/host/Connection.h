@@ -27,6 +27,10 @@ public:
     virtual void onArrived(int32_t peer, const wire::Frame &frame) = 0;
     /// A frame of type Here, Sum or Total.
     virtual void onSum(int32_t peer, const wire::Frame &frame) = 0;
+    virtual void onAsk(int32_t peer, const wire::Frame &frame) = 0;
+    /// Where the payload behind a Block or Part frame goes; null if it is not wanted, as for onData.
+    virtual const std::vector<asio::mutable_buffer> *onBlock(int32_t peer, const wire::Frame &frame) = 0;
+    virtual void onBlockArrived(int32_t peer, const wire::Frame &frame) = 0;
     virtual void onAbort(int32_t peer, const std::string &reason) = 0;
     virtual void onLost(int32_t peer, const std::string &reason) = 0;
   };
@@ -37,11 +41,14 @@ public:
 
   /// Queues a frame; `payload` (frame.bytes of it) must stay as it is until `written` is called.
   void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
+  /// The same of a payload in pieces.
+  void write(const wire::Frame &frame, std::vector<asio::const_buffer> payload, std::function<void()> written);
 
   /// Makes the network between the two ends go silent, as a scenario may ask for.
   void mute();
 
-  /// Tells the peer the reason, if that can be done without waiting, and closes. The handler hears no more.
+  /// Tells the peer the reason, if that can be done without waiting, and closes. The handler hears no more, and no
+  /// payload is read or written from then on.
   void abort(const std::string &reason);
 
 private:
@@ -49,12 +56,14 @@ private:
     wire::Frame frame;
     const std::byte *payload;
     std::function<void()> written;
+    std::vector<asio::const_buffer> pieces; // of a payload that has several
   };
 
   asio::awaitable<void> read();
   asio::awaitable<bool> readSealed(std::span<uint8_t> text, std::error_code &error);
   void appendSealed(const void *text, size_t size);
   void writeNext();
+  template <typename Buffers> void writeOut(const Buffers &buffers);
   void lost(const std::error_code &error);
 
   asio::ip::tcp::socket socket;

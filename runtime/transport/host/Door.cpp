@@ -54,7 +54,7 @@ asio::awaitable<void> Door::accept(std::shared_ptr<Door> me) {
       me->pause.expires_after(std::chrono::milliseconds(10));
       co_await me->pause.async_wait(asio::redirect_error(kAwait, error));
     } else if (error != asio::error::connection_aborted) { // aborted: the caller has hung up
-      me->onBroken(Status::run(fmt::format("rank {}: cannot accept a connection: {}", me->self.rank, error.message())));
+      me->onBroken(Status::run(fmt::format("{}: cannot accept a connection: {}", me->self.name(), error.message())));
       co_return;
     }
   }

@@ -69,7 +69,7 @@ asio::awaitable<bool> Handshake::exchangeHellos() {
   if (!co_await hear(asio::buffer(&peer, sizeof peer)))
     co_return false;
   if (peer.magic != wire::kMagic || peer.rank > uint32_t(INT32_MAX) || peer.side == own.side)
-    co_return refuse(fmt::format("rank {}: a connection that is not piperun's", self.rank));
+    co_return refuse(fmt::format("{}: a connection that is not piperun's", self.name()));
   greeting.peer = int32_t(peer.rank);
   greeting.sameJob = peer.job == own.job;
   if (!dials() && !co_await say(asio::buffer(&own, sizeof own)))
@@ -90,7 +90,7 @@ asio::awaitable<bool> Handshake::exchangeProofs() {
   std::memcpy(transcript.data(), dials() ? &own : &peer, sizeof own);
   std::memcpy(transcript.data() + sizeof own, dials() ? &peer : &own, sizeof own);
   if (!exchange.agree(dials(), peer.key, self.secret, transcript, agreement))
-    co_return refuse(fmt::format("rank {}: a connection that is not piperun's", self.rank));
+    co_return refuse(fmt::format("{}: a connection that is not piperun's", self.name()));
   wire::Answer answer;
   if (dials()) {
     if (!co_await say(asio::buffer(agreement.callerProof)) || !co_await hear(asio::buffer(&answer, sizeof answer)))
@@ -142,7 +142,7 @@ asio::awaitable<bool> Handshake::say(asio::const_buffer what) {
   co_await asio::async_write(socket, what, asio::redirect_error(kAwait, error));
   greeting.lost = bool(error);
   co_return !error ||
-      refuse(fmt::format("rank {}: the connection closed during the handshake: {}", self.rank, error.message()));
+      refuse(fmt::format("{}: the connection closed during the handshake: {}", self.name(), error.message()));
 }
 
 asio::awaitable<bool> Handshake::hear(asio::mutable_buffer what) {
@@ -150,7 +150,7 @@ asio::awaitable<bool> Handshake::hear(asio::mutable_buffer what) {
   co_await asio::async_read(socket, what, asio::redirect_error(kAwait, error));
   greeting.lost = bool(error);
   co_return !error ||
-      refuse(fmt::format("rank {}: the connection closed during the handshake: {}", self.rank, error.message()));
+      refuse(fmt::format("{}: the connection closed during the handshake: {}", self.name(), error.message()));
 }
 
 bool Handshake::refuse(std::string message) {
@@ -174,14 +174,14 @@ bool Handshake::secretDiffers() {
 std::string Handshake::callerName() const {
   std::error_code ignored;
   const tcp::endpoint at = dials() ? socket.local_endpoint(ignored) : socket.remote_endpoint(ignored);
-  return fmt::format("rank {} at {}", dials() ? own.rank : peer.rank, at.address().to_string());
+  return fmt::format("{} at {}", self.nameOf(int32_t(dials() ? own.rank : peer.rank)), at.address().to_string());
 }
 
 std::string Handshake::listenerName() const {
   std::error_code ignored;
   const tcp::endpoint at = dials() ? socket.remote_endpoint(ignored) : socket.local_endpoint(ignored);
   const std::string address = at.address().to_string();
-  return fmt::format("rank {} at {}:{}", dials() ? peer.rank : own.rank,
+  return fmt::format("{} at {}:{}", self.nameOf(int32_t(dials() ? peer.rank : own.rank)),
                      at.address().is_v6() ? "[" + address + "]" : address, at.port());
 }
 

@@ -8,6 +8,7 @@
 // values.
 #pragma once
 
+#include "runtime/plan/Place.h"
 #include "runtime/plan/Status.h"
 #include "runtime/transport/host/Wire.h"
 
@@ -16,14 +17,19 @@
 namespace pipec::runtime {
 
 struct Identity {
-  int32_t rank = 0;
+  int32_t rank = 0; // among all processes
   int32_t world = 0;
+  plan::Grid grid = {}; // of the plan, for messages
   uint32_t protocol = wire::kProtocol;
   std::array<uint8_t, 16> job{};
   std::array<uint8_t, 32> plan{}; // hash of the plan's file
   int64_t steps = 0;              // --steps
   Key secret{};                   // the job's secret as a key: stretched, or random
   bool guarded = true;            // whether the job has a secret; false: --no-secret
+
+  /// What messages call a process.
+  std::string nameOf(int32_t process) const { return plan::processName(process, grid); }
+  std::string name() const { return nameOf(rank); }
 };
 
 /// What an end knows of the other after a handshake.

@@ -35,13 +35,17 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
                              const Clock &clock, Failure &failure, const Options &options)
     : layout(std::move(queuesOf)), io(io), device(device), clock(clock), failure(failure), options(options),
       paced(clock, options.pace), bell(std::make_unique<Doorbell>(io, *this)) {
-  std::vector<int32_t> all(size_t(options.ranks));
+  std::vector<int32_t> all(size_t(options.processes));
   std::iota(all.begin(), all.end(), 0);
   reductions.emplace(-1, makeReduction(std::move(all)));
+  if (!options.groups.empty())
+    adder.emplace(1);
   for (size_t g = 0; g < options.groups.size(); ++g)
     if (const std::vector<int32_t> &members = options.groups[g].members;
-        std::binary_search(members.begin(), members.end(), layout.rank))
+        std::binary_search(members.begin(), members.end(), layout.place.world())) {
       reductions.emplace(int32_t(g), makeReduction(members));
+      replicas.try_emplace(int32_t(g), *this, members);
+    }
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (layout.queues[q].kind == plan::QueueKind::Communicator) {
       streams.push_back(std::make_unique<Stream>(q, io));
@@ -49,20 +53,28 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
     }
   for (auto &[peer, line] : sockets)
     peers[peer].connection = std::make_unique<Connection>(std::move(line), peer, *this);
+  if (options.shards)
+    options.shards->connect(*this);
   failure.listen([this] { asio::post(this->io, [this] { stop(); }); });
 }
 
-HostTransport::~HostTransport() = default;
+HostTransport::~HostTransport() {
+  if (options.shards)
+    options.shards->release();
+}
 
 const HostTransport::Stream *HostTransport::summing() const {
   for (const auto &[group, reduction] : reductions)
     if (reduction.stream)
       return reduction.stream;
+  for (const auto &[group, of] : replicas)
+    if (of.stream)
+      return of.stream;
   return nullptr;
 }
 
 HostTransport::Reduction HostTransport::makeReduction(std::vector<int32_t> members) {
-  const auto own = std::find(members.begin(), members.end(), layout.rank) - members.begin();
+  const auto own = std::find(members.begin(), members.end(), layout.place.world()) - members.begin();
   auto write = [this, members](int32_t to, const wire::Frame &frame) {
     peers.at(members[size_t(to)]).connection->write(frame, nullptr, {});
   };
@@ -120,9 +132,11 @@ void HostTransport::post(Stream &stream) {
   stream.ready = paced.begin(stream.ready);
   stream.since = now;
   stream.state = State::Meeting;
-  if (stream.isSum())
+  if (stream.isOfLayers())
+    return joinExchange(stream);
+  if (stream.isCollective())
     return joinSum(stream);
-  Peer &peer = peers.at(stream.peer());
+  Peer &peer = peers.at(peerOf(stream));
   if (stream.isSend()) {
     peer.sending = &stream;
     match(peer);
@@ -150,7 +164,7 @@ void HostTransport::match(Peer &peer) {
   if (!peer.sending || peer.sending->state != State::Meeting || !peer.credit || stopped)
     return; // a credit may also come while the transfer before it holds the wire
   Stream &stream = *peer.sending;
-  if (!matches(stream, stream.peer(), *peer.credit))
+  if (!matches(stream, peerOf(stream), *peer.credit))
     return;
   stream.start = std::max(paced.begin(std::max(stream.ready, peer.credit->start)), peer.linkFree);
   simulate::Scenario::Passage through = passage(stream);
@@ -199,7 +213,7 @@ void HostTransport::onSum(int32_t rank, const wire::Frame &frame) {
 void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outcome) {
   const int32_t before = reduction.before();
   if (!outcome.wrong.empty())
-    return failure.raise(Status::run(fmt::format("{}: rank {} {}", where(before), before, outcome.wrong)));
+    return failure.raise(Status::run(fmt::format("{}: {} {}", where(before), nameOf(before), outcome.wrong)));
   if (!outcome.total)
     return;
   Stream &stream = *reduction.stream;
@@ -214,7 +228,7 @@ void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outco
 simulate::Scenario::Passage HostTransport::passage(const Stream &stream) const {
   const plan::Operation &op = stream.work.operation();
   if (options.network)
-    return options.network->transfer(layout.rank, stream.peer(), op, stream.start);
+    return options.network->transfer(layout.place.rank, op.peer, op, stream.start);
   if (real())
     return {stream.start, stream.start};
   return {stream.start + op.cost, stream.start + op.cost + op.latency};
@@ -232,8 +246,8 @@ Slot HostTransport::onData(int32_t rank, const wire::Frame &frame) {
     return {};
   if (plan::Bytes(frame.bytes) != stream->work.out().bytes) {
     failure.raise(
-        Status::run(fmt::format("{}: rank {} sent {} bytes where {} were expected", device.describeHead(stream->queue),
-                                rank, frame.bytes, stream->work.out().bytes)));
+        Status::run(fmt::format("{}: {} sent {} bytes where {} were expected", device.describeHead(stream->queue),
+                                nameOf(rank), frame.bytes, stream->work.out().bytes)));
     return {};
   }
   Peer &peer = peers.at(rank);
@@ -257,19 +271,27 @@ void HostTransport::holdWire(Stream &stream) {
   at(stream, stream.end, &HostTransport::leaveWire);
 }
 
+/// Where it is kept that a queue's head is under way.
+HostTransport::Stream *&HostTransport::underWay(Stream &stream) {
+  if (stream.isOfLayers())
+    return replicas.at(stream.group()).stream;
+  if (stream.isCollective())
+    return reductionOf(stream).stream;
+  Peer &peer = peers.at(peerOf(stream));
+  return stream.isSend() ? peer.sending : peer.receiving;
+}
+
 /// Completes the head of a queue, once both the emulated and the real wire are done with it.
 void HostTransport::leaveWire(Stream &stream) {
   Time now = clock.now();
   if (stream.state != State::Wire || !stream.written || now < stream.end || stopped)
     return;
-  (stream.isSum()    ? reductionOf(stream).stream
-   : stream.isSend() ? peers.at(stream.peer()).sending
-                     : peers.at(stream.peer()).receiving) = nullptr;
+  underWay(stream) = nullptr;
   stream.state = State::Idle;
   if (real() || options.pace == Pace::Real) // report what really happened
     stream.end = now;
   Time end = stream.isSend() ? stream.end : std::max(stream.end, stream.arrival);
-  if (options.meter && !stream.isSum() && !stream.isSend())
+  if (options.meter && !stream.isCollective() && !stream.isSend())
     measure(stream, end);
   device.finish(stream.queue, {stream.end, end, stream.start, std::max(stream.start, stream.since), std::max(now, end),
                                now - stream.end});
@@ -282,12 +304,13 @@ void HostTransport::leaveWire(Stream &stream) {
 /// the first of its data half is their latency.
 void HostTransport::measure(const Stream &stream, Time end) {
   if (!real()) {
-    options.meter->transferred(stream.peer(), stream.start, stream.arrival, stream.arrival - stream.end,
+    options.meter->transferred(stream.work.operation().peer, stream.start, stream.arrival, stream.arrival - stream.end,
                                stream.work.operation().bytes);
     return;
   }
-  const Time latency = peers.at(stream.peer()).roundTrip / 2;
-  options.meter->transferred(stream.peer(), stream.begun - latency, end, latency, stream.work.out().bytes);
+  const Time latency = peers.at(peerOf(stream)).roundTrip / 2;
+  options.meter->transferred(stream.work.operation().peer, stream.begun - latency, end, latency,
+                             stream.work.out().bytes);
 }
 
 void HostTransport::at(Stream &stream, Time time, void (HostTransport::*then)(Stream &)) {

@@ -13,15 +13,18 @@
 //     the sockets take.
 //
 // An all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
-// there.
+// there. So does a collective of layers between replicas, whose payload travels whatever the network. Calls between
+// shards belong to no queue: the thread that computes makes them (ShardExchange.h).
 #pragma once
 
 #include "runtime/device/PaceClock.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/transport/Transport.h"
+#include "runtime/transport/host/BlockExchange.h"
 #include "runtime/transport/host/Connection.h"
 #include "runtime/transport/host/Meeting.h"
+#include "runtime/transport/host/ShardExchange.h"
 #include "runtime/transport/host/SumRing.h"
 
 #include <list>
@@ -31,7 +34,7 @@
 
 namespace pipec::runtime {
 
-class HostTransport final : public Transport, public Connection::Handler {
+class HostTransport final : public Transport, public Connection::Handler, public BlockExchange::Owner {
 public:
   using Time = plan::Time;
 
@@ -39,9 +42,10 @@ public:
     Pace pace = Pace::Carry;
     const simulate::Scenario *network = nullptr; // outlives the transport; null: no scenario
     bool realNetwork = false;                    // whether nothing is emulated; without a scenario only
-    int32_t ranks = 1;                           // all ranks: those of an all-reduce without a group
-    std::vector<plan::Group> groups = {};        // ranks of the other all-reduces (plan::Operation::group)
+    int32_t processes = 1;                       // all: those of an all-reduce without a group
+    std::vector<plan::Group> groups = {};        // processes of the others (plan::Operation::group)
     Meter *meter = nullptr;                      // hears of transfers to this rank, outlives the transport; null: none
+    ShardExchange *shards = nullptr;             // gets the connections with the rank's other shards; likewise
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport. One other thread runs `io`; destroy the transport
@@ -53,6 +57,7 @@ public:
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
+  void exchange(QueueId queue, const Label &label, Summand &stage) override { allReduce(queue, label, stage); }
 
   void start();
 
@@ -80,9 +85,9 @@ private:
     Time begun = 0;       // of a receive: when its first bytes were there
     bool written = false; // whether the payload has left, has arrived, or the total is there
     asio::steady_timer timer;
-    bool isSum() const { return plan::isCollective(work.operation().kind); }
+    bool isCollective() const { return plan::isCollective(work.operation().kind); }
+    bool isOfLayers() const { return plan::isOfLayers(work.operation()); }
     bool isSend() const { return work.operation().kind == plan::Kind::Send; }
-    int32_t peer() const { return work.operation().peer; }
     int32_t group() const { return work.operation().group; }
   };
   struct Peer {
@@ -96,6 +101,10 @@ private:
   };
   class Doorbell;
 
+  /// The process at the other end of a transfer.
+  int32_t peerOf(const Stream &stream) const { return layout.place.worldOf(stream.work.operation().peer); }
+  std::string nameOf(int32_t process) const { return plan::processName(process, layout.place.grid()); }
+
   void advanceAll();
   void advance(Stream &stream);
   void post(Stream &stream);
@@ -103,17 +112,32 @@ private:
   /// The all-reduces of all ranks, or of one group; there is never more than one at a time.
   struct Reduction {
     SumRing ring;
-    std::vector<int32_t> members; // ranks; the ring numbers them from 0
+    std::vector<int32_t> members; // world ranks; the ring numbers them from 0
     Stream *stream = nullptr;     // the queue whose head is the all-reduce that is under way
     int32_t before() const { return members[size_t(ring.before())]; }
   };
   Reduction makeReduction(std::vector<int32_t> members);
   Reduction &reductionOf(const Stream &stream) { return reductions.at(stream.group()); }
   const Reduction &reductionOf(const Stream &stream) const { return reductions.at(stream.group()); }
-  /// A queue at an all-reduce that is under way; null if there is none.
+  /// A queue at a collective that is under way; null if there is none.
   const Stream *summing() const;
   void joinSum(Stream &stream);
   void conclude(Reduction &reduction, const SumRing::Outcome &outcome);
+  /// The collectives of layers of a group.
+  struct Replicas {
+    Replicas(HostTransport &of, const std::vector<int32_t> &members)
+        : exchange(members, of.layout.place.world(), of.io, *of.adder, of) {}
+    BlockExchange exchange;
+    Stream *stream = nullptr; // the queue whose head is under way
+  };
+  void joinExchange(Stream &stream);
+  Time collectiveEnd(const Stream &stream) const;
+  Connection &connectionWith(int32_t process) override { return *peers.at(process).connection; }
+  void exchanged() override;
+  void refuse(int32_t process, const std::string &wrong) override;
+  Replicas *replicasOf(const wire::Tag &tag);
+  ShardExchange *shardsWith(int32_t process, const wire::Frame &frame) const;
+  Stream *&underWay(Stream &stream);
   bool real() const { return !options.network && (options.realNetwork || options.pace == Pace::Real); }
   simulate::Scenario::Passage passage(const Stream &stream) const;
   void holdWire(Stream &stream);
@@ -125,11 +149,15 @@ private:
   Slot onData(int32_t peer, const wire::Frame &frame) override;
   void onArrived(int32_t peer, const wire::Frame &frame) override;
   void onSum(int32_t peer, const wire::Frame &frame) override;
+  void onAsk(int32_t peer, const wire::Frame &frame) override;
+  const std::vector<asio::mutable_buffer> *onBlock(int32_t peer, const wire::Frame &frame) override;
+  void onBlockArrived(int32_t peer, const wire::Frame &frame) override;
   void onAbort(int32_t peer, const std::string &reason) override;
   void onLost(int32_t peer, const std::string &reason) override;
 
   bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
   std::string where(int32_t peer) const;
+  int32_t missingIn(const Stream &stream) const;
   std::optional<std::string> absent(const Stream &stream, Time limit) const;
   void armCut(int32_t peer);
   void cancelTimers();
@@ -143,13 +171,15 @@ private:
   Options options;
   const PaceClock paced;
   std::vector<std::unique_ptr<Stream>> streams;
-  std::map<int32_t, Peer> peers;
+  std::map<int32_t, Peer> peers;           // by world rank
   std::map<int32_t, Reduction> reductions; // by group, for the groups of this rank; -1: of all ranks
+  std::map<int32_t, Replicas> replicas;    // by group, of groups with collectives of layers
   std::unique_ptr<Doorbell> bell;
   std::list<asio::steady_timer> cuts; // when the scenario cuts links
   std::string reason;                 // why the run ends; peers are told
   bool resting = false;
   bool stopped = false;
+  std::optional<asio::thread_pool> adder; // of BlockExchange, where there are groups; ends first
 };
 
 } // namespace pipec::runtime

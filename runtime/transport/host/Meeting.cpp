@@ -40,7 +40,7 @@ public:
       timer.expires_after(deadline);
       timer.async_wait([me = shared_from_this(), deadline](std::error_code error) {
         if (!error)
-          me->finish(Status::run(fmt::format("rank {}: {} did not come to the meeting within {:g} s{}", me->self.rank,
+          me->finish(Status::run(fmt::format("{}: {} did not come to the meeting within {:g} s{}", me->self.name(),
                                              me->missing(), double(deadline.count()) / 1000, me->refused())));
       });
     }
@@ -63,8 +63,8 @@ private:
       std::error_code error;
       co_await socket.async_connect(endpoint, asio::redirect_error(kAwait, error));
       if (error) {
-        me->finish(
-            Status::run(fmt::format("rank {}: cannot connect to rank {}: {}", me->self.rank, peer, error.message())));
+        me->finish(Status::run(
+            fmt::format("{}: cannot connect to {}: {}", me->self.name(), me->self.nameOf(peer), error.message())));
         co_return;
       }
       Greeting greeting = co_await greet(socket, me->self, wire::Side::Dials);
@@ -76,8 +76,8 @@ private:
         continue;
       }
       if (greeting.status.ok() && greeting.peer != peer)
-        greeting.status = Status::run(
-            fmt::format("rank {}: reached rank {} where rank {} was expected", me->self.rank, greeting.peer, peer));
+        greeting.status = Status::run(fmt::format("{}: reached {} where {} was expected", me->self.name(),
+                                                  me->self.nameOf(greeting.peer), me->self.nameOf(peer)));
       me->arrived(peer, std::move(socket), std::move(greeting));
       co_return;
     }
@@ -87,7 +87,7 @@ private:
     bool due = greeting.peer < self.rank && expected.count(greeting.peer) && !sockets.count(greeting.peer);
     if (greeting.status.ok() && !due)
       greeting.status =
-          Status::run(fmt::format("rank {}: rank {} connected and was not expected", self.rank, greeting.peer));
+          Status::run(fmt::format("{}: {} connected and was not expected", self.name(), self.nameOf(greeting.peer)));
     arrived(greeting.peer, std::move(socket), std::move(greeting));
   }
 
@@ -114,7 +114,7 @@ private:
     std::string text;
     for (const auto &[peer, endpoint] : expected)
       if (!sockets.count(peer))
-        text += fmt::format("{}rank {}", text.empty() ? "" : ", ", peer);
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", self.nameOf(peer));
     return text;
   }
 

@@ -1,6 +1,9 @@
 #include "runtime/transport/host/Wire.h"
 
+#include "runtime/device/LayerMemory.h"
+
 #include <fmt/format.h>
+#include <iterator>
 
 namespace pipec::runtime::wire {
 
@@ -9,7 +12,10 @@ namespace pipec::runtime::wire {
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
   if (plan::isCollective(op.kind))
-    return {label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
+    return plan::isOfLayers(op)
+               ? Tag{label.epoch, label.step, int64_t(op.group) + 1, op.stage, uint32_t(op.of) | uint32_t(op.kind) << 8,
+                     op.begin}
+               : Tag{label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
     stage += op.of == plan::Payload::Forward ? -1 : 1;
@@ -17,12 +23,40 @@ Tag tagOf(const Label &label) {
 }
 
 std::string describe(const Tag &tag) {
+  if (const auto kind = plan::Kind(tag.of >> 8); tag.of > UINT8_MAX)
+    return fmt::format("the {} of {} of stage {} from byte {} in step {} epoch {}", plan::name(kind),
+                       plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.begin, tag.step, tag.epoch);
   const auto of = tag.of <= UINT8_MAX ? plan::Payload(tag.of) : plan::Payload::None;
   if (of != plan::Payload::Forward && of != plan::Payload::Backward)
     return fmt::format("the all_reduce{} in step {} epoch {}",
                        tag.microbatch == 0 ? "" : fmt::format(" of group {}", tag.microbatch - 1), tag.step, tag.epoch);
   return fmt::format("{} of stage {} microbatch {} in step {} epoch {}", plan::name(of), tag.stage, tag.microbatch,
                      tag.step, tag.epoch);
+}
+
+Tag tagWithin(const Label &label) {
+  if (!label.operation)
+    return {label.epoch, label.step, 0, 0, 0};
+  return {label.epoch, label.step, label.microbatch, label.operation->stage, uint32_t(label.operation->kind) + 1};
+}
+
+std::string describe(const CallTag &call) {
+  constexpr const char *kNames[] = {"sum", "meeting", "sum", "scatter", "gather", "exchange"};
+  const auto known = size_t(call.call);
+  std::string text = fmt::format("{} {}", kNames[known < std::size(kNames) ? known : 0], call.number);
+  if (call.type != 0)
+    text += fmt::format(" ({} {})", call.count, Number(call.type) == Number::Float64 ? "float64" : "float32");
+  return text;
+}
+
+std::string describe(const CallTag &call, const Tag &within) {
+  std::string text = describe(call) + " of ";
+  if (within.of == 0)
+    return text + fmt::format("the portions for step {}", within.step);
+  const uint32_t kind = within.of - 1;
+  text += kind < plan::kKinds ? plan::name(plan::Kind(kind)) : "an unknown kind";
+  return text + fmt::format(" stage {} microbatch {} in step {} epoch {}", within.stage, within.microbatch, within.step,
+                            within.epoch);
 }
 
 std::string hex(const uint8_t *bytes, size_t count) {

@@ -3,7 +3,8 @@
 // First the handshake: caller: Hello · listener: Hello · caller: Proof · listener: Answer · both, sealed: Terms.
 //
 // Then frames, which are sealed; the payload behind a Data frame is not. A rank sends a Credit when it posts a receive,
-// and the peer sends Data only in answer to a Credit. Here, Sum and Total are messages of SumRing.h.
+// and the peer sends Data only in answer to a Credit. Here, Sum and Total are messages of SumRing.h, Ask and Block of
+// BlockRing.h, Part of ShardExchange.h.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -18,7 +19,7 @@ namespace pipec::runtime::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-inline constexpr uint32_t kProtocol = 4;
+inline constexpr uint32_t kProtocol = 6;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
 /// Which end of a connection speaks.
@@ -64,8 +65,9 @@ struct Tag {
   int64_t epoch = 0;
   int64_t step = 0;
   int64_t microbatch = 0; // for an all-reduce: 1 + its group; 0: it is of all ranks
-  int32_t stage = 0;      // the sender's stage
-  uint32_t of = 0;        // plan::Payload
+  int32_t stage = 0;      // the sender's stage; of a collective of layers theirs
+  uint32_t of = 0;        // plan::Payload; of a collective of layers also, from bit 8, its plan::Kind
+  int64_t begin = 0;      // of a collective of layers: its first byte
   bool operator==(const Tag &) const = default;
 };
 
@@ -76,7 +78,25 @@ enum class Type : uint32_t {
   Here = 4,   // the sender has come to an all-reduce
   Sum = 5,    // the sum over the ranks up to the sender; Frame::start: when the last of them was ready
   Total = 6,  // the sum over all ranks; Frame::start: when the last of them was ready
+  Ask = 7,    // the sender takes `waited` more Blocks of a collective of layers
+  Block = 8,  // `bytes` of such a block follow; Frame::start: when the last of the replicas known of was ready
+  Part = 9,   // `bytes` follow, of a call between shards (CallTag); Frame::start: when the sender was ready
 };
+
+/// What shards of a rank do together.
+enum class Call : uint8_t { Meeting = 1, Sum = 2, Scatter = 3, Gather = 4, Exchange = 5 };
+
+/// Says which call between shards a frame is about, within the instruction of its Tag.
+struct CallTag {
+  Call call = Call::Meeting;
+  uint8_t type = 0;  // Number; 0: there is none
+  uint8_t round = 0; // of the messages of a call
+  uint8_t reserved = 0;
+  uint32_t number = 0; // of the call in its instruction, from 1
+  int64_t count = 0;   // numbers
+  bool operator==(const CallTag &) const = default;
+};
+static_assert(sizeof(CallTag) == 16);
 
 struct Frame {
   Type type = Type::Credit;
@@ -86,19 +106,25 @@ struct Frame {
   plan::Time start = 0;   // when the transfer starts, by the run's clock; else see Type
   plan::Time end = 0;     // when the wire is free
   plan::Time arrival = 0; // when the data are there
-  plan::Time waited = 0;  // of Data: from the credit until the send was ready, by the sender's clock
+  plan::Time waited = 0;  // of Data: from the credit until the send was ready, by the sender's clock; else see Type
   double sum = 0;         // for Sum and Total
+  CallTag call;           // for Part; its tag is that of the instruction (tagWithin)
 };
-static_assert(sizeof(Frame) == 88);
+static_assert(sizeof(Frame) == 112);
 
 inline constexpr uint64_t kAbortBytes = 4096; // the most bytes of an Abort's text
 
 Tag tagOf(const Label &label);
-/// The group in the tag of an all-reduce, which may be anybody's bytes; -1: all ranks; -2: no group can be meant.
+/// Of an instruction with calls between shards. Without an operation: of the portions for a step.
+Tag tagWithin(const Label &label);
+/// The group in the tag of a collective, which may be anybody's bytes; -1: all ranks; -2: no group can be meant.
 inline int32_t groupOf(const Tag &tag) {
   return tag.microbatch < 0 || tag.microbatch > INT32_MAX ? -2 : int32_t(tag.microbatch - 1);
 }
 std::string describe(const Tag &tag);
+/// "sum 2 (1024 float32)"; and "sum 2 (1024 float32) of F stage 0 microbatch 3 in step 5 epoch 0".
+std::string describe(const CallTag &call);
+std::string describe(const CallTag &call, const Tag &within);
 std::string hex(const uint8_t *bytes, size_t count);
 
 } // namespace pipec::runtime::wire

@@ -143,6 +143,11 @@ void IpcTransport::add(void *addition) {
 
 // A rank writes its number of the next sum only once it has all of this one, so the others have read that of the last:
 // two places for each number are enough.
+void IpcTransport::exchange(QueueId, const Label &label, Summand &) {
+  failure.raise(Status::run(
+      fmt::format("rank {}: --transport=ipc has no {} between replicas yet", rank, plan::name(label.operation->kind))));
+}
+
 void IpcTransport::allReduce(QueueId queue, const Label &label, Summand &summand) {
   Driver &cuda = device.driver();
   const int32_t group = label.operation->group;

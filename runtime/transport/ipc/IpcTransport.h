@@ -29,6 +29,8 @@ public:
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
+  /// Not there yet: plans with replicas are not run over it.
+  void exchange(QueueId queue, const Label &label, Summand &stage) override;
 
 private:
   using Address = gpu::CUdeviceptr;

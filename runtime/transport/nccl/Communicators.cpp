@@ -35,22 +35,26 @@ private:
 
 std::vector<Communicator> communicatorsOf(const plan::Plan &plan) {
   Sets sets;
-  std::map<std::pair<int32_t, int32_t>, std::set<End>> sends; // of each edge: the ends that send
+  std::map<std::pair<int32_t, int32_t>, std::set<End>> sends;          // of each edge: the ends that send
+  std::map<int32_t, std::map<int32_t, std::vector<QueueId>>> ofLayers; // by group
   for (const plan::Variant &variant : plan.variants) {
     std::map<std::pair<int32_t, int32_t>, End> sender, receiver; // of each edge
     std::map<int32_t, End> sums;                                 // of each group: some member's
-    for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
-      const plan::Program &program = variant.programs[size_t(rank)];
+    for (int32_t world = 0; world < plan.world(); ++world) {
+      const plan::Place place = plan::placeOf(world, plan);
+      const plan::Program &program = variant.programs[size_t(place.rank)];
       std::vector<uint32_t> queueOf;
-      if (!layoutOf(plan, rank).map(program, queueOf).ok()) // it has these queues
+      if (!layoutOf(plan, world).map(program, queueOf).ok()) // it has these queues
         continue;
       for (const plan::Instruction &i : program.instructions) {
         const plan::Operation &op = program.operations[i.operation];
-        const End end{rank, queueOf[i.queue]};
+        const End end{world, queueOf[i.queue]};
         if (op.kind == Kind::Send)
-          sender[{rank, op.peer}] = end;
+          sender[{world, place.worldOf(op.peer)}] = end;
         else if (op.kind == Kind::Recv)
-          receiver[{op.peer, rank}] = end;
+          receiver[{place.worldOf(op.peer), world}] = end;
+        else if (plan::isOfLayers(op))
+          ofLayers[op.group][world] = {end.second};
         else if (plan::isCollective(op.kind))
           sets.join(end, sums.try_emplace(op.group, end).first->second);
       }
@@ -80,6 +84,8 @@ std::vector<Communicator> communicatorsOf(const plan::Plan &plan) {
   std::sort(all.begin(), all.end(), [](const Communicator &a, const Communicator &b) {
     return std::tie(a.ranks, a.edges, a.queuesOf) < std::tie(b.ranks, b.edges, b.queuesOf);
   });
+  for (auto &[group, queuesOf] : ofLayers)
+    all.push_back({plan.groups[size_t(group)].members, {}, std::move(queuesOf), group});
   return all;
 }
 

@@ -42,9 +42,9 @@ inline constexpr NcclResult kNcclInvalidArgument = 4;
 inline constexpr NcclResult kNcclInvalidUsage = 5;
 inline constexpr NcclResult kNcclRemoteError = 6;
 inline constexpr NcclResult kNcclInProgress = 7;
-inline constexpr int kNcclInt8 = 0, kNcclFloat64 = 8; // ncclDataType_t
-inline constexpr int kNcclSum = 0;                    // ncclRedOp_t
-inline constexpr int kNcclNeeded = 22800;             // 2.28, as ncclGetVersion says it
+inline constexpr int kNcclInt8 = 0, kNcclFloat32 = 7, kNcclFloat64 = 8; // ncclDataType_t
+inline constexpr int kNcclSum = 0;                                      // ncclRedOp_t
+inline constexpr int kNcclNeeded = 22800;                               // 2.28, as ncclGetVersion says it
 
 // X(symbol, result, parameters)
 #define PIPEC_NCCL_FUNCTIONS(X)                                                                                        \
@@ -58,7 +58,13 @@ inline constexpr int kNcclNeeded = 22800;             // 2.28, as ncclGetVersion
   X(ncclSend, NcclResult, (const void *from, size_t count, int type, int peer, NcclComm comm, CUstream stream))        \
   X(ncclRecv, NcclResult, (void *to, size_t count, int type, int peer, NcclComm comm, CUstream stream))                \
   X(ncclAllReduce, NcclResult,                                                                                         \
-    (const void *from, void *to, size_t count, int type, int operation, NcclComm comm, CUstream stream))
+    (const void *from, void *to, size_t count, int type, int operation, NcclComm comm, CUstream stream))               \
+  X(ncclReduce, NcclResult,                                                                                            \
+    (const void *from, void *to, size_t count, int type, int operation, int root, NcclComm comm, CUstream stream))     \
+  X(ncclBroadcast, NcclResult,                                                                                         \
+    (const void *from, void *to, size_t count, int type, int root, NcclComm comm, CUstream stream))                    \
+  X(ncclGroupStart, NcclResult, ())                                                                                    \
+  X(ncclGroupEnd, NcclResult, ())
 
 struct NcclFunctions {
 #define PIPEC_NCCL_ENTRY(symbol, result, parameters) Function<result parameters> symbol{#symbol};

@@ -1,5 +1,7 @@
 #include "runtime/transport/nccl/NcclTransport.h"
 
+#include "runtime/transport/Shares.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -12,11 +14,15 @@ using namespace gpu;
 static std::string versionText(int version) { return fmt::format("{}.{}", version / 10'000, version % 10'000 / 100); }
 
 NcclTransport::NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure)
-    : rank(rank), device(device), failure(failure), communicators(communicatorsOf(plan)) {
+    : rank(rank), process(plan::nameOf(plan::placeOf(rank, plan))), device(device), failure(failure),
+      communicators(communicatorsOf(plan)) {
   for (const Communicator &each : communicators)
     if (const auto found = each.queuesOf.find(rank); found != each.queuesOf.end()) {
+      if (each.group != -1)
+        ofGroup[each.group] = joined.size();
       for (const QueueId queue : found->second)
-        communicatorOf[queue] = joined.size();
+        if (each.group == -1)
+          communicatorOf[queue] = joined.size();
       joined.push_back({&each});
     }
 }
@@ -27,7 +33,7 @@ Status NcclTransport::open(const std::string &network) {
     setenv("NCCL_SOCKET_IFNAME", ("=" + network).c_str(), 0); // exactly this one
   const std::string needed = versionText(kNcclNeeded);
   auto wrong = [&](const std::string &what) {
-    return Status::run(fmt::format("rank {}: --transport=nccl: {}; --transport=ipc does without", rank, what));
+    return Status::run(fmt::format("{}: --transport=nccl: {}; --transport=ipc does without", process, what));
   };
   const Status status = openLibrary("libnccl.so.2", needed.c_str(),
                                     {
@@ -53,8 +59,8 @@ bool NcclTransport::ok(const char *call, NcclResult result, NcclComm comm) {
   Inside &inside = device.driver().calls();
   const char *text = inside.call(functions.ncclGetErrorString, result);
   const char *last = inside.call(functions.ncclGetLastError, comm);
-  failure.raise(Status::run(fmt::format("rank {}: {}: {} ({}){}{}", rank, call, text ? text : "an unknown error",
-                                        result, last && *last ? ": " : "", last ? last : "")));
+  failure.raise(Status::run(fmt::format("{}: {}: {} ({}){}{}", process, call, text ? text : "an unknown error", result,
+                                        last && *last ? ": " : "", last ? last : "")));
   return false;
 }
 
@@ -82,9 +88,9 @@ Status NcclTransport::accept(const nlohmann::json &offers, Regions &) {
   constexpr int kMost = 4; // of a GPU's blocks, for a communicator
   // A kernel that waits for its peer holds its blocks; one is left for the computation.
   if (device.processors() <= int(joined.size()))
-    return Status::run(fmt::format("rank {}: the plan needs {} communicators, each of which may hold a multiprocessor "
+    return Status::run(fmt::format("{}: the plan needs {} communicators, each of which may hold a multiprocessor "
                                    "while it waits; the GPU has {}; --transport=ipc holds none",
-                                   rank, joined.size(), device.processors()));
+                                   process, joined.size(), device.processors()));
   const int most = std::clamp(device.processors() / 2 / std::max(int(joined.size()), 1), 1, kMost);
   for (Joined &each : joined) {
     const auto &ids = offers.at(size_t(each.of->ranks.front())).at("ids");
@@ -162,6 +168,55 @@ void NcclTransport::allReduce(QueueId queue, const Label &label, Summand &summan
   call(functions.ncclAllReduce, static_cast<const void *>(number.data), static_cast<void *>(number.data), size_t(1),
        kNcclFloat64, kNcclSum, of.comm, stream);
   summand.setGlobalNorm(queue, label, number);
+}
+
+/// Calls that start together.
+template <typename Calls> void NcclTransport::together(Joined &of, Calls calls) {
+  call(functions.ncclGroupStart);
+  calls();
+  call(functions.ncclGroupEnd);
+  settle(of);
+}
+
+/// Until what was called is on its stream.
+void NcclTransport::settle(Joined &of) {
+  for (NcclResult state = kNcclInProgress; state == kNcclInProgress && !failure.raised();) {
+    if (!call(functions.ncclCommGetAsyncError, of.comm, &state) || !ok("a communicator failed", state, of.comm))
+      return;
+    if (state == kNcclInProgress)
+      usleep(50);
+  }
+}
+
+// Shares are unequal where a layer's elements are no multiple of the replicas, which ncclReduceScatter and
+// ncclAllGather do not know, and a share has an extent in each layer. An all-reduce is both halves too, so that its
+// sums are theirs.
+void NcclTransport::exchange(QueueId queue, const Label &label, Summand &stage) {
+  const plan::Operation &operation = *label.operation;
+  Joined &of = joined[ofGroup.at(operation.group)];
+  const CUstream stream = device.begin(queue, label);
+  const std::span<const LayerMemory> layers = stage.layersOf(operation.stage);
+  const auto replicas = int32_t(of.of->ranks.size());
+  const auto eachExtent = [&](auto use) {
+    for (int32_t replica = 0; replica < replicas; ++replica)
+      for (const Extent &extent : shareOf(operation, layers, replica, replicas))
+        use(extent, int(replica));
+  };
+  const auto typeOf = [](const Extent &extent) { return extent.type == Number::Float64 ? kNcclFloat64 : kNcclFloat32; };
+  if (operation.kind != plan::Kind::AllGather)
+    together(of, [&] {
+      eachExtent([&](const Extent &extent, int owner) {
+        call(functions.ncclReduce, static_cast<const void *>(extent.data), static_cast<void *>(extent.data),
+             size_t(extent.count), typeOf(extent), kNcclSum, owner, of.comm, stream);
+      });
+    });
+  if (operation.kind != plan::Kind::ReduceScatter)
+    together(of, [&] {
+      eachExtent([&](const Extent &extent, int owner) {
+        call(functions.ncclBroadcast, static_cast<const void *>(extent.data), static_cast<void *>(extent.data),
+             size_t(extent.count), typeOf(extent), owner, of.comm, stream);
+      });
+    });
 }
 
 } // namespace pipec::runtime

@@ -29,6 +29,7 @@ public:
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
+  void exchange(QueueId queue, const Label &label, Summand &stage) override;
 
 private:
   template <typename... P, typename... A>
@@ -38,15 +39,19 @@ private:
     const Communicator *of;
     gpu::NcclComm comm = nullptr;
   };
+  template <typename Calls> void together(Joined &of, Calls calls);
+  void settle(Joined &of);
   Joined &on(QueueId queue) { return joined[communicatorOf.at(queue)]; }
 
-  const int32_t rank;
+  const int32_t rank; // among all
+  const std::string process;
   CudaDevice &device;
   Failure &failure;
   gpu::NcclFunctions functions;
   const std::vector<Communicator> communicators;
   std::vector<Joined> joined;               // those of this rank, in the order of all
   std::map<QueueId, size_t> communicatorOf; // into `joined`
+  std::map<int32_t, size_t> ofGroup;        // likewise, of the collectives of layers of a group
   Slot number;                              // of sums
 };
 

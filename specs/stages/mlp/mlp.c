@@ -6,85 +6,10 @@
  * Loss:   mean of (x_last - y)^2.
  * What is computed depends on the layer, the microbatch and the step alone, and sums run over microbatches in the order
  * of the calls: training on many ranks, cut anywhere, gives bit for bit the weights of training on one. */
-#include "layer.h"
-#include "pipec_stage.h"
-#include "provider.h"
-#include "stream.h"
+#include "saving.h"
+#include "stage.h"
 
 #include <math.h>
-
-/* What a stage keeps of a microbatch, as long as it needs it. */
-typedef struct Kept {
-  float *x;    /* input of each layer: from forward to backward_weight (the weight context) */
-  float *pre;  /* before the relu; after backward_input its gradient instead: likewise */
-  float *out;  /* for the next stage on this rank, which takes it over as its x */
-  float *dout; /* gradient of the output, where no other rank sends it: until backward_input (the activation) */
-} Kept;
-
-typedef struct Own {
-  int32_t stage;
-  int32_t first; /* its layers, numbered over the model */
-  int32_t layers;
-  int32_t seen;     /* microbatches of this step, so far */
-  float *weights;   /* of each layer: hidden x hidden, then hidden biases */
-  float *gradients; /* likewise */
-  Kept *kept;       /* by microbatch */
-} Own;
-
-struct PipecStage {
-  int64_t hidden, samples, seed;
-  int64_t perStage; /* layers, where the plan says nothing */
-  int64_t model;    /* layers of the whole model */
-  double rate;
-  char log[256]; /* a file that gets a line for each stage and step; empty: none */
-  int32_t stages, ownCount;
-  int64_t microbatches;
-  Own *own;
-  float *scratch; /* hidden x the larger of hidden and samples */
-  double loss;    /* summed over the step's microbatches */
-  int64_t live, peak;
-  Stream *stream; /* of a GPU; NULL: computes where it is called */
-};
-
-/* How many numbers: of one activation, of a layer's parameters, of a stage's. */
-static int64_t size(const PipecStage *s) { return s->samples * s->hidden; }
-static int64_t layerSize(const PipecStage *s) { return (s->hidden + 1) * s->hidden; }
-static int64_t parameters(const PipecStage *s, const Own *own) { return own->layers * layerSize(s); }
-
-/* The data: of a microbatch, whoever asks. */
-static void drawInput(const PipecStage *s, float *to, int64_t step, int64_t microbatch) {
-  draw(to, s->samples * s->hidden, mix(mix((uint64_t)s->seed + 1) ^ (uint64_t)step) ^ (uint64_t)microbatch);
-}
-
-static float *take(PipecStage *s, int64_t count) {
-  float *memory = malloc((size_t)count * sizeof(float));
-  if (memory && (s->live += count * (int64_t)sizeof(float)) > s->peak)
-    s->peak = s->live;
-  return memory;
-}
-
-static void give(PipecStage *s, float **memory, int64_t count) {
-  if (*memory)
-    s->live -= count * (int64_t)sizeof(float);
-  free(*memory);
-  *memory = NULL;
-}
-
-static void release(PipecStage *s, const Own *own, Kept *kept) {
-  give(s, &kept->x, own->layers * size(s));
-  give(s, &kept->pre, own->layers * size(s));
-  give(s, &kept->out, size(s));
-  give(s, &kept->dout, size(s));
-}
-
-static Own *ownOf(PipecStage *s, int32_t stage) {
-  for (int32_t i = 0; i < s->ownCount; ++i)
-    if (s->own[i].stage == stage)
-      return &s->own[i];
-  return NULL;
-}
-
-/* ---- What pipec calls. ---- */
 
 uint32_t pipec_stage_version(void) { return PIPEC_STAGE_VERSION; }
 
@@ -97,6 +22,7 @@ void pipec_stage_destroy(PipecStage *s) {
     free(own->kept);
     free(own->weights);
     free(own->gradients);
+    free(own->seen);
   }
   free(s->own);
   free(s->scratch);
@@ -116,7 +42,8 @@ static int makeStage(PipecStage *s, Own *own, const PipecStageFacts *facts, Pipe
   own->weights = malloc((size_t)parameters(s, own) * sizeof(float));
   own->gradients = calloc((size_t)parameters(s, own), sizeof(float));
   own->kept = calloc((size_t)s->microbatches, sizeof(Kept));
-  if (!own->weights || !own->gradients || !own->kept)
+  own->seen = calloc((size_t)own->layers, sizeof *own->seen);
+  if (!own->weights || !own->gradients || !own->kept || !own->seen)
     return fail(error, "stage %d: not enough memory", facts->stage);
   for (int64_t l = 0; l < own->layers; ++l)
     draw(own->weights + l * layerSize(s), layerSize(s), mix((uint64_t)s->seed) ^ (uint64_t)(own->first + l));
@@ -135,10 +62,17 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
                (setup->layers == 0 && integer(json, "layers", 1024, &s->perStage, error)) ||
                integer(json, "samples", 65536, &s->samples, error) || integer(json, "seed", 1e15, &s->seed, error) ||
                number(json, "rate", 0, 1e30, &s->rate, error);
+  if (!failed && find(json, "clip"))
+    failed = number(json, "clip", 0, 1e30, &s->clip, error);
+  s->scale = 1;
   text(json, "log", s->log, sizeof s->log);
   s->stages = setup->stages;
   s->model = setup->layers > 0 ? setup->layers : s->perStage * s->stages;
   s->microbatches = setup->microbatches;
+  s->replicas = PIPEC_STAGE_HAS(setup, replicas) ? setup->replicas : 1;
+  s->replica = PIPEC_STAGE_HAS(setup, replicas) ? setup->replica : 0;
+  if (!failed && s->replicas > 1 && setup->device >= 0)
+    failed = fail(error, "computes on the host, and replicas need gradients in the memory of their GPU");
   if (!failed && (s->hidden % 4 != 0 || s->samples % 4 != 0))
     failed = fail(error, "provider: hidden is %lld, samples is %lld, expected multiples of 4", (long long)s->hidden,
                   (long long)s->samples);
@@ -150,9 +84,11 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
   }
   for (; !failed && s->ownCount < setup->own_count; ++s->ownCount)
     failed = makeStage(s, &s->own[s->ownCount], PIPEC_STAGE_FACTS(setup, s->ownCount), error);
-  /* At most three steps are under way at once, each of three calls a microbatch and stage, and the optimizers. */
+  /* At most three steps are under way at once, each of three calls a microbatch and stage, the optimizers, and the two
+   * of the norm. */
   if (!failed && setup->device >= 0) {
-    s->stream = openStream(s, 3 * s->ownCount * (3 * s->microbatches + 1), size(s) * (int64_t)sizeof(float), error);
+    s->stream =
+        openStream(s, 3 * (s->ownCount * (3 * s->microbatches + 1) + 2), size(s) * (int64_t)sizeof(float), error);
     failed = !s->stream;
   }
   if (failed) {
@@ -193,13 +129,18 @@ static int forward(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage), *next = ownOf(s, call->stage + 1), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
   size_t bytes = (size_t)size(s) * sizeof(float);
-  release(s, own, kept); /* of the last step, in a plan without backwards */
-  kept->x = take(s, own->layers * size(s));
-  kept->pre = take(s, own->layers * size(s));
-  float *out = call->output ? call->output : take(s, size(s));
+  int32_t first = firstOf(call), end = endOf(own, call);
+  if (first == 0) {
+    release(s, own, kept); /* of the last step, in a plan without backwards */
+    kept->x = take(s, own->layers * size(s));
+    kept->pre = take(s, own->layers * size(s));
+  }
+  float *out = call->output ? call->output : end == own->layers ? take(s, size(s)) : kept->x;
   if (!kept->x || !kept->pre || !out)
     return fail(error, "not enough memory for another microbatch");
-  if (call->stage == 0) {
+  if (first > 0) {
+    /* the part before has left its output in x */
+  } else if (call->stage == 0) {
     drawInput(s, kept->x, call->step, call->microbatch);
   } else if (call->input) {
     memcpy(kept->x, call->input, bytes);
@@ -207,12 +148,14 @@ static int forward(PipecStage *s, const PipecCall *call, PipecError *error) {
     memcpy(kept->x, previous->kept[call->microbatch].out, bytes);
     give(s, &previous->kept[call->microbatch].out, size(s));
   }
-  for (int64_t l = 0; l < own->layers; ++l) {
+  for (int64_t l = first; l < end; ++l) {
     float *to = l + 1 < own->layers ? kept->x + (l + 1) * size(s) : out;
     layerForward(own->weights + l * layerSize(s), kept->x + l * size(s), kept->pre + l * size(s), to, s->samples,
                  s->hidden);
+    ++own->seen[l];
   }
-  ++own->seen;
+  if (end < own->layers)
+    return 0;
   int failed = call->stage + 1 == s->stages && finish(s, kept, out, call, error);
   if (next)
     kept->out = out;
@@ -224,14 +167,18 @@ static int forward(PipecStage *s, const PipecCall *call, PipecError *error) {
 static int backwardInput(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
+  int32_t first = firstOf(call), end = endOf(own, call);
   float *d = call->output ? call->output : take(s, size(s));
   if (!d)
     return fail(error, "not enough memory");
-  memcpy(d, call->input ? call->input : kept->dout, (size_t)size(s) * sizeof(float));
-  give(s, &kept->dout, size(s));
-  for (int64_t l = own->layers; l-- > 0;)
+  const float *from = end < own->layers ? kept->d : call->input ? call->input : kept->dout;
+  memcpy(d, from, (size_t)size(s) * sizeof(float));
+  give(s, end < own->layers ? &kept->d : &kept->dout, size(s));
+  for (int64_t l = end; l-- > first;)
     layerBackwardInput(own->weights + l * layerSize(s), kept->pre + l * size(s), d, s->scratch, s->samples, s->hidden);
-  if (previous)
+  if (first > 0)
+    kept->d = d;
+  else if (previous)
     previous->kept[call->microbatch].dout = d;
   else if (!call->output)
     give(s, &d, size(s));
@@ -242,9 +189,14 @@ static int backwardWeight(PipecStage *s, const PipecCall *call, PipecError *erro
   (void)error;
   Own *own = ownOf(s, call->stage);
   Kept *kept = &own->kept[call->microbatch];
-  for (int64_t l = 0; l < own->layers; ++l)
+  int32_t first = firstOf(call), end = endOf(own, call);
+  for (int64_t l = first; l < end; ++l)
     layerBackwardWeight(own->gradients + l * layerSize(s), kept->x + l * size(s), kept->pre + l * size(s), s->scratch,
                         s->samples, s->hidden);
+  kept->weighted += end - first;
+  if (kept->weighted < own->layers)
+    return 0;
+  kept->weighted = 0;
   give(s, &kept->x, own->layers * size(s));
   give(s, &kept->pre, own->layers * size(s));
   return 0;
@@ -254,17 +206,19 @@ static int backward(PipecStage *s, const PipecCall *call, PipecError *error) {
   return backwardInput(s, call, error) || backwardWeight(s, call, error);
 }
 
-/* "step,stage,hash of the weights,loss (of the last stage)" in one write, as several processes share the file. */
-static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, PipecError *error) {
+/* "step,stage,hash of the weights,loss (of the last stage)" in one write, as several processes share the file. Of
+ * replicas the first writes it, with its own loss; a hash of 0 where weights are to be gathered yet. */
+static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, int32_t seen, PipecError *error) {
   uint64_t hash = 0;
-  for (int64_t i = 0; i < parameters(s, own); ++i) {
+  int sharded = PIPEC_STAGE_HAS(call, sharded) && call->sharded;
+  for (int64_t i = 0; i < parameters(s, own) && !sharded; ++i) {
     uint32_t bits;
     memcpy(&bits, own->weights + i, sizeof bits);
     hash = mix(hash ^ bits) + (uint64_t)i;
   }
   char line[128], loss[32] = "";
   if (own->stage + 1 == s->stages)
-    snprintf(loss, sizeof loss, "%.17g", s->loss / own->seen);
+    snprintf(loss, sizeof loss, "%.17g", s->loss / seen);
   snprintf(line, sizeof line, "%lld,%d,%016llx,%s\n", (long long)call->step, own->stage, (unsigned long long)hash,
            loss);
   FILE *file = fopen(s->log, "a");
@@ -276,12 +230,22 @@ static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, 
 
 static int optimizerStep(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage);
-  float rate = (float)(s->rate / (own->seen > 0 ? own->seen : 1));
-  for (int64_t i = 0; i < parameters(s, own); ++i)
-    own->weights[i] -= rate * own->gradients[i];
-  memset(own->gradients, 0, (size_t)parameters(s, own) * sizeof(float));
-  int failed = s->log[0] && writeLog(s, own, call, error);
-  own->seen = 0;
+  int32_t first = firstOf(call), end = endOf(own, call), seen = own->seen[first];
+  int sharded = PIPEC_STAGE_HAS(call, sharded) && call->sharded;
+  int64_t begin = sharded ? shareOf(s, s->replica) : 0, behind = sharded ? shareOf(s, s->replica + 1) : layerSize(s);
+  for (int64_t l = first; l < end; ++l) {
+    float rate = s->scale * (float)(s->rate / (own->seen[l] > 0 ? own->seen[l] * s->replicas : 1));
+    float *weights = own->weights + l * layerSize(s), *gradients = own->gradients + l * layerSize(s);
+    for (int64_t i = begin; i < behind; ++i)
+      weights[i] -= rate * gradients[i];
+    memset(gradients, 0, (size_t)layerSize(s) * sizeof(float));
+    own->seen[l] = 0;
+  }
+  own->updated += end - first;
+  if (own->updated < own->layers)
+    return 0;
+  own->updated = 0;
+  int failed = s->log[0] && s->replica == 0 && writeLog(s, own, call, seen, error);
   if (own->stage + 1 == s->stages)
     s->loss = 0;
   return failed;
@@ -313,89 +277,44 @@ int pipec_stage_forward_backward(PipecStage *s, const PipecCall *first, const Pi
   return compute(s, forward, first, error) || compute(s, backward, second, error);
 }
 
-/* A saved layer: these numbers, then its weights; gradients are zero between steps, and the optimizer keeps nothing. A
- * saved state is the layers of all stages here, one after the other. */
-typedef struct Header {
-  char magic[8];
-  int64_t steps, hidden, layer;
-} Header;
-
-static Header headerOf(const PipecStage *s, int64_t layer, int64_t steps) {
-  Header header = {"MLPLAYER", steps, s->hidden, layer};
-  return header;
+int pipec_stage_layer(PipecStage *s, int32_t stage, int32_t layer, PipecLayer *found, PipecError *error) {
+  Own *own = ownOf(s, stage);
+  if (!own || layer < 0 || layer >= own->layers)
+    return fail(error, "stage %d has no layer %d", stage, layer);
+  found->type = PIPEC_FLOAT32;
+  found->gradients = own->gradients + layer * layerSize(s);
+  found->weights = own->weights + layer * layerSize(s);
+  found->elements = layerSize(s);
+  return 0;
 }
 
-/* Of a layer in `own`; 1: it could not be written, or is not what it should be. */
-static int writeLayer(const PipecStage *s, const Own *own, int64_t layer, int64_t steps, FILE *file) {
-  Header header = headerOf(s, layer, steps);
-  size_t count = (size_t)layerSize(s);
-  return fwrite(&header, sizeof header, 1, file) != 1 ||
-         fwrite(own->weights + (layer - own->first) * layerSize(s), sizeof(float), count, file) != count;
+/* The squares of this replica's share of all gradients, as the optimizer takes them. */
+static int gradientNorm(PipecStage *s, const PipecCall *call, PipecError *error) {
+  (void)error;
+  double sum = 0;
+  for (const Own *own = s->own; own < s->own + s->ownCount; ++own)
+    for (int64_t l = 0; l < own->layers; ++l)
+      for (int64_t i = shareOf(s, s->replica); i < shareOf(s, s->replica + 1); ++i) {
+        double g = own->gradients[l * layerSize(s) + i] / (double)(own->seen[l] > 0 ? own->seen[l] * s->replicas : 1);
+        sum += g * g;
+      }
+  memcpy(call->output, &sum, sizeof sum);
+  return 0;
 }
 
-static int readLayer(PipecStage *s, Own *own, int64_t layer, int64_t steps, FILE *file) {
-  Header expected = headerOf(s, layer, steps), header;
-  size_t count = (size_t)layerSize(s);
-  return fread(&header, sizeof header, 1, file) != 1 || memcmp(&header, &expected, sizeof header) != 0 ||
-         fread(own->weights + (layer - own->first) * layerSize(s), sizeof(float), count, file) != count;
+static int setGlobalNorm(PipecStage *s, const PipecCall *call, PipecError *error) {
+  (void)error;
+  double squares = 0;
+  memcpy(&squares, call->input, sizeof squares);
+  s->scale = s->clip > 0 && squares > s->clip * s->clip ? (float)(s->clip / sqrt(squares)) : 1;
+  return 0;
 }
 
-static int ends(FILE *file) { return fgetc(file) == EOF; }
-
-int pipec_stage_save(PipecStage *s, const char *path, int64_t steps, PipecError *error) {
-  FILE *file = fopen(path, "wb");
-  int bad = !file;
-  for (Own *own = s->own; !bad && own < s->own + s->ownCount; ++own)
-    for (int64_t l = 0; !bad && l < own->layers; ++l)
-      bad = writeLayer(s, own, own->first + l, steps, file);
-  if (file && fclose(file) != 0)
-    bad = 1;
-  return bad ? fail(error, "%s: cannot be written", path) : 0;
+int pipec_stage_gradient_norm(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, gradientNorm, call, error);
 }
-
-int pipec_stage_load(PipecStage *s, const char *path, int64_t steps, PipecError *error) {
-  FILE *file = fopen(path, "rb");
-  if (!file)
-    return fail(error, "%s: cannot be read", path);
-  int bad = 0;
-  for (Own *own = s->own; !bad && own < s->own + s->ownCount; ++own)
-    for (int64_t l = 0; !bad && l < own->layers; ++l)
-      bad = readLayer(s, own, own->first + l, steps, file);
-  bad = bad || !ends(file);
-  fclose(file);
-  return bad ? fail(error, "%s: is not the state of these stages after %lld steps", path, (long long)steps) : 0;
-}
-
-/* The stage here that holds a layer. */
-static Own *holderOf(PipecStage *s, int32_t layer, PipecError *error) {
-  for (Own *own = s->own; own < s->own + s->ownCount; ++own)
-    if (layer >= own->first && layer - own->first < own->layers)
-      return own;
-  fail(error, "no stage here holds layer %d", layer);
-  return NULL;
-}
-
-int pipec_stage_save_layer(PipecStage *s, int32_t layer, const char *path, int64_t steps, PipecError *error) {
-  const Own *own = holderOf(s, layer, error);
-  if (!own)
-    return 1;
-  FILE *file = fopen(path, "wb");
-  int bad = !file || writeLayer(s, own, layer, steps, file);
-  if (file && fclose(file) != 0)
-    bad = 1;
-  return bad ? fail(error, "%s: cannot be written", path) : 0;
-}
-
-int pipec_stage_load_layer(PipecStage *s, int32_t layer, const char *path, int64_t steps, PipecError *error) {
-  Own *own = holderOf(s, layer, error);
-  if (!own)
-    return 1;
-  FILE *file = fopen(path, "rb");
-  if (!file)
-    return fail(error, "%s: cannot be read", path);
-  int bad = readLayer(s, own, layer, steps, file) || !ends(file);
-  fclose(file);
-  return bad ? fail(error, "%s: is not the state of layer %d after %lld steps", path, layer, (long long)steps) : 0;
+int pipec_stage_set_global_norm(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, setGlobalNorm, call, error);
 }
 
 void pipec_stage_memory(const PipecStage *s, PipecMemory *memory) {

@@ -1,6 +1,7 @@
 // What policies make of tensors: the rules of each, and what holds of all.
 #include "compiler/schedule/exchange/BoundsExchange.h"
 #include "compiler/schedule/exchange/Bundles.h"
+#include "compiler/schedule/exchange/ChooseExchange.h"
 #include "compiler/schedule/exchange/Coordinators.h"
 
 #include <gtest/gtest.h>
@@ -55,6 +56,24 @@ std::string text(const std::vector<Collective> &queue) {
                                                           : "AG ") +
            std::to_string(each.firstLayer) + "+" + std::to_string(each.layers);
   return all;
+}
+
+TEST(ChosenExchanges, EndWhereThereIsNextToNothingToChoose) {
+  for (const std::vector<std::vector<Bytes>> &tensors :
+       {std::vector<std::vector<Bytes>>{{kMiB}}, {{0}, {kMiB}, {0}}, {{0}, {0}}, {{kMiB}, {kMiB}}}) {
+    const Model model(tensors);
+    for (const bool mayReduce : {true, false})
+      for (const bool mayDecouple : {true, false}) {
+        if (!mayReduce && !mayDecouple)
+          continue;
+        ExchangeChoice choice;
+        choice.mayReduce = mayReduce;
+        choice.mayDecouple = mayDecouple;
+        const ChosenExchange chosen = chooseExchange(model.input(), choice, [](const Exchange &) { return kMs; });
+        EXPECT_EQ(chosen.time, kMs);
+        EXPECT_LE(chosen.judged, choice.most);
+      }
+  }
 }
 
 TEST(Collectives, TakeWhatARingTakes) {

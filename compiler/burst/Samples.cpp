@@ -1,0 +1,50 @@
+#include "compiler/burst/Samples.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace pipec::burst {
+
+Time timeOf(const Times &times, int64_t samples) {
+  if (times.empty())
+    return 0;
+  const auto above =
+      std::find_if(times.begin(), times.end(), [&](const Entry &entry) { return samples <= entry.samples; });
+  if (above == times.begin())
+    return times.front().time;
+  // Half up, as (2n + d) / 2d; times may fall, so the least of two goes apart.
+  const auto rounded = [](__int128 n, int64_t d) { return (2 * n + d) / (2 * __int128(d)); };
+  if (above == times.end()) {
+    const __int128 time = rounded(__int128(times.back().time) * samples, times.back().samples);
+    return Time(std::min<__int128>(time, schedule::kLongest));
+  }
+  const Entry &below = *(above - 1);
+  const __int128 sum =
+      __int128(below.time) * (above->samples - samples) + __int128(above->time) * (samples - below.samples);
+  return Time(rounded(sum, above->samples - below.samples));
+}
+
+Widths widthsOf(const Problem &problem) {
+  const int64_t most = std::min<int64_t>(problem.ranks, problem.batch);
+  Widths widths{1};
+  for (int64_t width = 2; width <= most; width = problem.choices == Choices::All ? width + 1 : 2 * width)
+    widths.push_back(int32_t(width));
+  return widths;
+}
+
+int64_t movedSamples(int64_t batch, int32_t from, int32_t to) {
+  const auto [narrow, wide] = std::minmax(from, to);
+  if (narrow == wide)
+    return 0;
+  // So many samples i have i mod n = rank.
+  const auto on = [&](int64_t rank, int64_t n) { return rank < batch ? (batch - 1 - rank) / n + 1 : 0; };
+  const int64_t both = std::lcm<int64_t>(narrow, wide);
+  // By rank, each count falls by one at batch mod n and nowhere else, so what moves is constant between these ranks.
+  int64_t most = on(narrow, wide); // a rank of the wider group alone
+  for (const int64_t rank : {int64_t(0), batch % narrow, batch % wide, batch % both})
+    if (rank < narrow)
+      most = std::max(most, std::max(on(rank, narrow), on(rank, wide)) - on(rank, both));
+  return most;
+}
+
+} // namespace pipec::burst

@@ -1,0 +1,143 @@
+#include "compiler/replicas/SpecReplicas.h"
+
+#include "compiler/schedule/exchange/Policies.h"
+#include "compiler/spec/Stages.h"
+
+#include <algorithm>
+
+namespace pipec {
+
+namespace {
+
+schedule::CollectiveTimes timesOf(const spec::DataParallel &replicas) {
+  if (!replicas.allReduce)
+    return schedule::ringOf(replicas.degree.value, {replicas.link.latency, replicas.link.bandwidth});
+  const auto of = [](const spec::CollectiveCost &cost) {
+    return schedule::CollectiveTime{cost.start, cost.bandwidth, 1, 1};
+  };
+  const schedule::CollectiveTime whole = of(*replicas.allReduce);
+  return {whole, replicas.reduceScatter ? of(*replicas.reduceScatter) : whole.half(),
+          replicas.allGather ? of(*replicas.allGather) : whole.half()};
+}
+
+schedule::ExchangedLayer exchangedOf(const spec::Layer &layer) {
+  schedule::ExchangedLayer made;
+  made.forward = layer.forward;
+  made.backwardInput = layer.backwardInput;
+  made.backwardWeight = layer.backwardWeight;
+  made.backward = layer.backward > 0 ? layer.backward : layer.backwardInput + layer.backwardWeight;
+  made.update = layer.optimizer;
+  made.tensors = layer.tensors;
+  made.weights = layer.weights > 0 ? layer.weights : layer.gradients;
+  made.state = layer.optimizerState;
+  return made;
+}
+
+bool maySplitUpdates(const spec::DataParallel &replicas) {
+  return !replicas.shard || replicas.shard->value == spec::Shard::Optimizer;
+}
+
+} // namespace
+
+schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &problem,
+                              const std::vector<int64_t> &cut) {
+  const spec::DataParallel &given = spec.dataParallel;
+  schedule::Replicas made;
+  made.degree = given.degree.value;
+  made.times = timesOf(given);
+  made.mayShard = maySplitUpdates(given);
+  made.sharesPort = given.sharesPort;
+  made.round = given.round;
+  if (spec.globalNorm.value)
+    made.norm = schedule::normTimeOf(problem, given.degree.value, {given.link.latency, given.link.bandwidth});
+  made.layers.resize(problem.stages.size());
+  if (!spec.layers) {
+    for (size_t s = 0; s != problem.stages.size(); ++s) {
+      const schedule::Stage &stage = problem.stages[s];
+      made.layers[s].push_back({stage.forward,
+                                stage.backward,
+                                stage.backwardInput,
+                                stage.backwardWeight,
+                                stage.optimizer,
+                                {spec.gradients[s]},
+                                spec.gradients[s],
+                                spec.optimizerState[s]});
+    }
+    return made;
+  }
+  size_t entry = 0;
+  int64_t used = 0; // layers of it
+  for (size_t s = 0; s != problem.stages.size(); ++s) {
+    schedule::Time updates = 0;
+    for (int64_t i = 0; i != cut[s]; ++i) {
+      made.layers[s].push_back(exchangedOf(spec.layers->entries[entry]));
+      updates += made.layers[s].back().update;
+      if (++used == spec.layers->entries[entry].count) {
+        ++entry;
+        used = 0;
+      }
+    }
+    // What a stage updates beside its layers comes with the last of them.
+    made.layers[s].back().update += problem.stages[s].optimizer - updates;
+  }
+  return made;
+}
+
+schedule::MayExchange mayOf(const spec::Spec &spec) {
+  const auto &given = spec.dataParallel.collective;
+  const spec::Collective by = given ? given->value : spec::Collective::Auto;
+  return {by != spec::Collective::Decoupled, by != spec::Collective::AllReduce};
+}
+
+bool mayShard(const spec::Spec &spec) {
+  return !schedule::findPolicy(spec.dataParallel.policy.value) && mayOf(spec).decoupled &&
+         maySplitUpdates(spec.dataParallel);
+}
+
+spec::Spec ofOneReplica(spec::Spec spec) {
+  const int32_t degree = spec.dataParallel.degree.value;
+  const auto share = [&](int64_t state) { return (state + degree - 1) / degree; };
+  if (degree > 1 && mayShard(spec)) {
+    if (spec.layers) {
+      for (spec::Layer &layer : spec.layers->entries)
+        if (layer.gradients > 0)
+          layer.optimizerState = share(layer.optimizerState);
+      std::vector<spec::Diagnostic> none; // less memory than before is never wrong
+      if (spec.stages > 0)
+        spec::setStages(spec, spec.stages, none);
+    } else {
+      const spec::PerStage always = spec.staticBytes;
+      spec::PerStage &least = spec.staticBytes;
+      for (const spec::PerStage *each : {&spec.optimizerState, &spec.gradients})
+        if (each->list && !least.list)
+          least = {std::vector<int64_t>(each->values.size()),
+                   std::vector<spec::Mark>(each->values.size(), always.markOf(0)), always.mark, true};
+      for (size_t s = 0; s != least.values.size(); ++s) {
+        const int64_t state = spec.gradients[s] > 0 ? spec.optimizerState[s] : 0;
+        least.values[s] = always[s] - state + share(state);
+      }
+      spec.optimizerState = {};
+    }
+  }
+  spec.dataParallel.degree.value = 1;
+  return spec;
+}
+
+schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut) {
+  if (!mayShard(spec) || problem.staticBytes.empty())
+    return problem;
+  const schedule::Replicas replicas = replicasOf(spec, problem, cut);
+  for (size_t s = 0; s != replicas.layers.size(); ++s)
+    for (const schedule::ExchangedLayer &layer : replicas.layers[s])
+      if (layer.gradients() > 0)
+        problem.staticBytes[size_t(problem.rankOf[s])] += replicas.savedOf(layer);
+  return problem;
+}
+
+schedule::Problem withoutUpdates(schedule::Problem problem) {
+  for (schedule::Stage &stage : problem.stages)
+    stage.optimizer = 0;
+  return problem;
+}
+
+} // namespace pipec

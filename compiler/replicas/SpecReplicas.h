@@ -1,0 +1,27 @@
+// What a spec says of replicas (data_parallel), for the stages of a problem.
+#pragma once
+
+#include "compiler/schedule/exchange/BoundsExchange.h"
+#include "compiler/schedule/exchange/Replicas.h"
+#include "compiler/spec/Spec.h"
+
+namespace pipec {
+
+/// `cut`: layers of each stage; empty: the spec has no layers, and a stage counts as one.
+schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &problem,
+                              const std::vector<int64_t> &cut);
+
+/// What a search for an exchange may use.
+schedule::MayExchange mayOf(const spec::Spec &spec);
+/// Whether updates may be divided among the replicas, by the policy too.
+bool mayShard(const spec::Spec &spec);
+
+/// The spec of one replica by itself, for the order of its passes. Where updates may be divided, its static memory is
+/// the least that any exchange leaves.
+spec::Spec ofOneReplica(spec::Spec spec);
+/// The problem of that spec with the static memory that whole updates need.
+schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut);
+/// The problem without updates, for bounds: they may run beside passes, and be divided among replicas.
+schedule::Problem withoutUpdates(schedule::Problem problem);
+
+} // namespace pipec

@@ -1,0 +1,73 @@
+// Shards of a spec's ranks, with their portions: what orders, plans and bounds are made of.
+#pragma once
+
+#include "compiler/portions/Timing.h"
+#include "compiler/program/Shards.h"
+#include "compiler/shards/LeastTimes.h"
+#include "compiler/shards/SpecGroups.h"
+
+namespace pipec {
+
+/// Whether ranks of the spec have shards.
+inline bool hasShards(const spec::Spec &spec) { return spec.tensorParallel.shards.value > 1; }
+
+class ShardedRanks {
+public:
+  /// Gives the units of each rank, by the spec's balance; as groupsOf().
+  ShardedRanks(const spec::Spec &spec, const schedule::Problem &problem, const std::vector<int64_t> &cut,
+               const std::vector<int64_t> &inFlight = {});
+  /// With the units that a plan's rows give them.
+  ShardedRanks(const spec::Spec &spec, const schedule::Problem &problem, const std::vector<int64_t> &cut,
+               const std::vector<plan::Portion> &rows);
+
+  /// What passes of a stage take from when all shards have come to when the last is done, and what its shards hold at
+  /// most.
+  struct Figures {
+    schedule::Time forward = 0, backwardInput = 0, backwardWeight = 0, backward = 0, recompute = 0, optimizer = 0;
+    schedule::Bytes activation = 0, context = 0, backwardContext = 0, recomputeInput = 0;
+  };
+  Figures figuresOf(size_t stage) const;
+  /// Of the shard of a rank that holds most.
+  schedule::Bytes staticBytesOf(size_t rank) const;
+
+  /// What is each process's own.
+  Shards shards() const;
+
+  /// The same with pipec::leastOf().
+  Figures leastOf(size_t stage, const Least &by, bool given) const;
+
+  const std::vector<portions::Group> &groups() const { return all; }
+  const portions::StagePortions &portionsAt(size_t stage) const {
+    return given[places[stage].rank][places[stage].index];
+  }
+  const portions::Group &groupOf(size_t stage) const { return all[places[stage].rank]; }
+  const portions::Stage &stageAt(size_t stage) const { return groupOf(stage).stages[places[stage].index]; }
+  size_t stages() const { return places.size(); }
+
+private:
+  struct Place {
+    size_t rank = 0, index = 0; // of a stage, among its rank's
+    int64_t first = 0;          // layer of the model
+  };
+  void place(const schedule::Problem &problem, const std::vector<int64_t> &cut);
+  portions::Timing timingOf(size_t stage, portions::Pass pass) const;
+  ShardedStage shardedStage(size_t stage) const;
+  void addPortions(size_t stage, ShardedStage &made) const;
+  schedule::Time leastOf(size_t stage, portions::Pass pass, const Least &by, bool given) const;
+
+  const spec::Spec &spec;
+  portions::Balance balance;
+  std::vector<portions::Group> all;      // by rank
+  std::vector<portions::Portions> given; // likewise
+  std::vector<Place> places;             // by stage
+};
+
+/// Gives the stages of a problem, which has its placement and backward, the figures of their shards, in place of the
+/// spec's.
+void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Problem &problem);
+/// Problems of what leastOf() says, one for each way to say it: no portions that the balance allows take less than any
+/// of their bounds. `ranks`: of the problem; their portions count where the balance has a rule of its own.
+std::vector<schedule::Problem> leastProblems(const spec::Spec &spec, const ShardedRanks &ranks,
+                                             const schedule::Problem &problem);
+
+} // namespace pipec

@@ -1,0 +1,46 @@
+#include "runtime/stage/LayerTable.h"
+
+#include "runtime/plan/Layers.h"
+
+#include <algorithm>
+
+namespace pipec::runtime {
+
+LayerTable::LayerTable(const plan::Plan &plan, int32_t rank) {
+  const plan::Variant &variant = plan.variants.front(); // all have the same
+  const std::vector<int32_t> &own = variant.programs[size_t(rank)].stages;
+  for (const plan::Layer &layer : variant.layers)
+    if (std::find(own.begin(), own.end(), layer.stage) != own.end())
+      stages[layer.stage].push_back({.planned = layer});
+  for (const int32_t stage : own)
+    counts[stage] = plan::layersOf(variant, stage).count;
+  for (const auto &[stage, layers] : stages)
+    counts[stage] = int32_t(layers.size());
+}
+
+std::span<const LayerMemory> LayerTable::of(int32_t stage) const {
+  const auto found = stages.find(stage);
+  return found == stages.end() ? std::span<const LayerMemory>() : found->second;
+}
+
+std::span<LayerMemory> LayerTable::of(const plan::Operation &operation) {
+  const auto found = stages.find(operation.stage);
+  if (found == stages.end())
+    return {};
+  const std::span<LayerMemory> whole(found->second);
+  return operation.layers == 0 ? whole : whole.subspan(size_t(operation.firstLayer), size_t(operation.layers));
+}
+
+bool LayerTable::sharded(const plan::Operation &operation) const {
+  std::span<const LayerMemory> layers = of(operation.stage);
+  if (operation.layers > 0)
+    layers = layers.subspan(size_t(operation.firstLayer), size_t(operation.layers));
+  return std::any_of(layers.begin(), layers.end(), [](const LayerMemory &layer) { return layer.planned.sharded; });
+}
+
+int32_t LayerTable::count(const plan::Operation &operation) const {
+  const auto found = counts.find(operation.stage);
+  return operation.layers > 0 ? operation.layers : found == counts.end() ? 0 : found->second;
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,35 @@
+// The layers of a process's stages, of which there are replicas: what the plan says of them, and where the stage keeps
+// them.
+#pragma once
+
+#include "runtime/device/LayerMemory.h"
+
+#include <map>
+#include <span>
+#include <vector>
+
+namespace pipec::runtime {
+
+class LayerTable {
+public:
+  /// What the plan says of the stages of a rank, at first without memory.
+  LayerTable() = default;
+  LayerTable(const plan::Plan &plan, int32_t rank);
+
+  /// All layers of a stage; none where the plan has no replicas.
+  std::span<const LayerMemory> of(int32_t stage) const;
+  /// Those that an operation is about.
+  std::span<LayerMemory> of(const plan::Operation &operation);
+  std::map<int32_t, std::vector<LayerMemory>> &all() { return stages; }
+
+  /// Whether the update is of a share alone.
+  bool sharded(const plan::Operation &operation) const;
+  /// Of how many layers an operation is about; 0: the plan does not say.
+  int32_t count(const plan::Operation &operation) const;
+
+private:
+  std::map<int32_t, std::vector<LayerMemory>> stages;
+  std::map<int32_t, int32_t> counts; // of layers, by stage
+};
+
+} // namespace pipec::runtime

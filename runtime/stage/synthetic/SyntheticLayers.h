@@ -1,0 +1,32 @@
+// The gradients and weights of a synthetic stage, of which there are replicas: small whole numbers that follow from
+// element, step and replica, so that a sum that misses one, comes too early or is counted twice is noticed, and so is a
+// weight that was not gathered.
+#pragma once
+
+#include "runtime/plan/Place.h"
+#include "runtime/plan/Status.h"
+#include "runtime/stage/LayerTable.h"
+
+namespace pipec::runtime {
+
+class SyntheticLayers {
+public:
+  /// A stage's layers hold `most` bytes of gradients in all, where they have more in the plan.
+  SyntheticLayers(const plan::Plan &plan, const plan::Place &place, plan::Bytes most);
+
+  std::span<const LayerMemory> of(int32_t stage) const { return layers.of(stage); }
+
+  /// As they are before step `step`.
+  void reset(int64_t step);
+  /// What a forward in a step finds as weights of its layers.
+  Status checkWeights(const plan::Operation &operation, int64_t step);
+  /// Checks the sums of an update's layers, or its share of them, and updates these.
+  Status update(const plan::Operation &operation, int64_t step);
+
+private:
+  const plan::Place place;
+  LayerTable layers;
+  std::vector<std::vector<float>> memory; // of all layers: gradients, then weights
+};
+
+} // namespace pipec::runtime
