@@ -23,7 +23,7 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Provider.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Write.h"
 
 #include "mlir/IR/Diagnostics.h"

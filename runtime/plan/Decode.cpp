@@ -1,10 +1,10 @@
-// Bytes → Plan: rules P1 to P5 (RULES.md), which look at the file, and then the rules that look at tables. FlatBuffers'
+// Bytes → Plan: rules P1 to P5 (rules/RULES.md), which look at the file, and then the rules that look at tables. FlatBuffers'
 // verifier proves that every offset stays in the file; what it lets pass, and what would cost more memory than the file
 // is long (tables that many others point to), is refused here.
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <algorithm>
@@ -150,13 +150,28 @@ private:
     tables(in.own(), out.own, [this](const file::Own &o, Own &to) { read(o, to); }, 24);
     tables(in.portions(), out.portions, [this](const file::Portion &p, Portion &to) { read(p, to); });
     out.balance = text(in.balance());
+    tables(in.jobs(), out.jobs, [this](const file::Job &j, Job &to) { read(j, to); });
+    out.slowDown = in.slow_down();
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
       out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
                          c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};
+    out.certificate.delay = in.delay();
+    out.certificate.delayProven = in.delay_proven();
     tables(in.programs(), out.programs, [this](const file::Program &p, Program &to) { read(p, to); });
   }
 
   std::string text(const flatbuffers::String *in) { return in && take(in->size()) ? in->str() : std::string(); }
+
+  void read(const file::Job &in, Job &out) {
+    out.name = text(in.name());
+    out.samples = in.samples();
+    out.atoms = in.atoms();
+    out.atom = in.atom();
+    out.overhead = in.overhead();
+    out.memory = in.memory();
+    if (in.provider() && take(in.provider()->size()))
+      out.provider.assign(in.provider()->begin(), in.provider()->end());
+  }
 
   void read(const file::Own &in, Own &out) {
     out.factor = in.factor();
@@ -200,6 +215,9 @@ private:
     out.staticBytes = in.static_bytes();
     out.workspace = in.workspace();
     out.memoryLimit = in.memory_limit();
+    out.job = in.job();
+    out.piece = in.piece();
+    rows(in.windows(), out.windows, [](const file::Window &w) { return Window{w.instruction(), w.length()}; });
   }
 
   Operation operation(const file::Operation &o) {

@@ -4,6 +4,7 @@
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
@@ -107,6 +108,16 @@ public:
     text += '\n';
   }
 
+  void jobs(const Variant &v) {
+    const Certificate &c = v.certificate;
+    for (const Job &job : v.jobs)
+      line(1, "job {}: {} samples in {} atoms of {}, {} a piece besides, memory {}", job.name, job.samples, job.atoms,
+           timeText(job.atom), timeText(job.overhead), bytesText(job.memory));
+    if (!v.jobs.empty())
+      line(1, "delay {} a step{}, {} % promised", timeText(c.delay), c.delayProven ? " in any timing" : "",
+           units::decimalText(100 * v.slowDown));
+  }
+
   void header(const Variant &v, size_t index) {
     const Certificate &c = v.certificate;
     line(0, "variant {}{}: {} stages, {} microbatches{}{}, {}", index, v.name.empty() ? "" : " " + v.name, v.stages,
@@ -127,6 +138,7 @@ public:
                                               : fmt::format(", sharded, {} of weights", bytesText(layer.weights)));
     }
     portions(v);
+    jobs(v);
   }
 
   void program(const Variant &v, const Program &p) {
@@ -135,6 +147,9 @@ public:
       stages += fmt::format(" {}", stage);
     line(1, "rank {}: stages{}, static {}, workspace {}{}, {} instructions", p.rank, stages, bytesText(p.staticBytes),
          bytesText(p.workspace), p.memoryLimit == 0 ? "" : ", memory limit " + bytesText(p.memoryLimit), executed(p));
+    if (p.job >= 0)
+      line(2, "job {} in pieces of {} atoms, {} with overhead", v.jobs[size_t(p.job)].name, p.piece,
+           timeText(v.pieceTime(p)));
     for (int32_t shard = 0; !v.own.empty() && shard != v.shards(); ++shard)
       own(p, shard, v.own[size_t(p.rank * v.shards() + shard)]);
     const std::vector<std::string> queues = queueNames(p);
@@ -184,8 +199,10 @@ private:
       waits += fmt::format("  wait [{}]{} >= {}", queues[wait.queue], wait.previousStep ? " of the step before" : "",
                            affine(wait.base, wait.stride));
     }
-    line(depth, "[{}] {}{}  ({})", queues[i.queue], operationText(o, affine(i.microbatch, i.microbatchStride)), waits,
-         costText(o, !v.own.empty()));
+    const auto index = uint32_t(&i - p.instructions.data());
+    const auto window = std::ranges::find(p.windows, index, &Window::instruction);
+    line(depth, "[{}] {}{}{}  ({})", queues[i.queue], operationText(o, affine(i.microbatch, i.microbatchStride)), waits,
+         window == p.windows.end() ? "" : "  window " + timeText(window->length), costText(o, !v.own.empty()));
   }
 };
 

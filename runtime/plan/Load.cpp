@@ -3,7 +3,7 @@
 
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Units.h"
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 
 namespace pipec::plan {
 
-/// Reads header, checksum and tables, and checks every rule of RULES.md that looks at one table alone (Code::Input
+/// Reads header, checksum and tables, and checks every rule of rules/RULES.md that looks at one table alone (Code::Input
 /// where the file is damaged or not a plan).
 Status decode(std::span<const uint8_t> file, Plan &plan);
 

@@ -116,6 +116,26 @@ struct Ring {
   bool operator==(const Ring &) const = default;
 };
 
+/// Background work of one process, in iterations of so many atoms. A *piece* is some of its atoms one after the other:
+/// once begun it runs to its end.
+struct Job {
+  std::string name;
+  int64_t samples = 1, atoms = 1; // of an iteration
+  Time atom = 0;                  // what one takes
+  Time overhead = 0;              // what a piece takes besides
+  Bytes memory = 0;               // on each rank that runs it
+  std::vector<uint8_t> provider;  // a FlexBuffer for the job's library; empty: none
+  bool operator==(const Job &) const = default;
+};
+
+/// How long, from when its device is free, pieces may fill the wait of an instruction of the compute queue. The start
+/// of such an instruction is a *resume*.
+struct Window {
+  uint32_t instruction = 0; // index into Program::instructions; in each of its trips
+  Time length = 0;
+  bool operator==(const Window &) const = default;
+};
+
 /// What one pipeline rank runs.
 struct Program {
   int32_t rank = 0;
@@ -128,7 +148,10 @@ struct Program {
   std::vector<Segment> step;
   Bytes staticBytes = 0;
   Bytes workspace = 0;
-  Bytes memoryLimit = 0; // where it is less than the variant's; 0: the variant's
+  Bytes memoryLimit = 0;       // where it is less than the variant's; 0: the variant's
+  int32_t job = -1;            // index into Variant::jobs; -1: none
+  int64_t piece = 0;           // of the job, in atoms
+  std::vector<Window> windows; // ascending
   bool operator==(const Program &) const = default;
 };
 
@@ -153,6 +176,8 @@ struct Certificate {
   Time spanLowerBound = 0;
   Bound bound = Bound::None;
   Bound spanBound = Bound::None;
+  Time delay = 0;           // the most by which pieces of jobs make a step longer, in the mean of many
+  bool delayProven = false; // in any timing; else of this plan's own times alone
   bool operator==(const Certificate &) const = default;
 };
 
@@ -240,6 +265,8 @@ struct Variant {
   std::vector<Own> own;
   std::vector<Portion> portions; // by stage, layers, split and shard
   std::string balance;           // what made them, as JSON: {"name": "auto"}
+  std::vector<Job> jobs;         // the same in all variants
+  int64_t slowDown = 0;          // of a step, what jobs may cost, in millionths
   bool operator==(const Variant &) const = default;
 
   /// Of each rank: how many processes share its matrices.
@@ -249,6 +276,15 @@ struct Variant {
   const Program &programOf(size_t place) const { return programs[place / size_t(shards())]; }
   /// The row of one, and what is its own of an operation (by its index); none where there are no shards.
   const Own *ownOf(size_t place) const { return own.empty() ? nullptr : &own[place]; }
+
+  /// What a piece of a rank's job takes, its overhead included; 0: it has none.
+  Time pieceTime(const Program &program) const {
+    if (program.job < 0)
+      return 0;
+    const Job &job = jobs[size_t(program.job)];
+    return program.piece * job.atom + job.overhead;
+  }
+  Bytes jobMemory(const Program &program) const { return program.job < 0 ? 0 : jobs[size_t(program.job)].memory; }
 
   int32_t stagesOfCopy() const { return stages / copies; }
   /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.

@@ -56,6 +56,10 @@ Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &pr
       builder, program.waits, [](const Wait &w) { return file::Wait(w.base, w.stride, w.queue, w.previousStep); });
   const auto step = writeRows<file::Segment>(builder, program.step,
                                              [](const Segment &s) { return file::Segment(s.first, s.count, s.trips); });
+  const auto windows = program.windows.empty() ? Offset<flatbuffers::Vector<const file::Window *>>()
+                                               : writeRows<file::Window>(builder, program.windows, [](const Window &w) {
+                                                   return file::Window(w.length, w.instruction);
+                                                 });
   file::ProgramBuilder out(builder);
   out.add_rank(program.rank);
   out.add_stages(stages);
@@ -68,7 +72,17 @@ Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &pr
   out.add_static_bytes(program.staticBytes);
   out.add_workspace(program.workspace);
   out.add_memory_limit(program.memoryLimit);
+  out.add_job(program.job);
+  out.add_piece(program.piece);
+  out.add_windows(windows);
   return out.Finish();
+}
+
+Offset<file::Job> writeJob(FlatBufferBuilder &builder, const Job &job) {
+  const auto name = builder.CreateString(job.name);
+  const auto provider =
+      job.provider.empty() ? Offset<flatbuffers::Vector<uint8_t>>() : builder.CreateVector(job.provider);
+  return file::CreateJob(builder, name, job.samples, job.atoms, job.atom, job.overhead, job.memory, provider);
 }
 
 Offset<file::Own> writeOwn(FlatBufferBuilder &builder, const Own &own) {
@@ -116,6 +130,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   const auto own = writeTables<file::Own>(builder, variant.own, writeOwn);
   const auto portions = writeTables<file::Portion>(builder, variant.portions, writePortion);
   const auto balance = variant.balance.empty() ? Offset<flatbuffers::String>() : builder.CreateString(variant.balance);
+  const auto jobs = writeTables<file::Job>(builder, variant.jobs, writeJob);
   file::VariantBuilder out(builder);
   out.add_stages(variant.stages);
   out.add_microbatches(variant.microbatches);
@@ -132,6 +147,10 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_own(own);
   out.add_portions(portions);
   out.add_balance(balance);
+  out.add_jobs(jobs);
+  out.add_slow_down(variant.slowDown);
+  out.add_delay(c.delay);
+  out.add_delay_proven(c.delayProven);
   return out.Finish();
 }
 
@@ -171,6 +190,8 @@ uint16_t minorOf(const Plan &plan) {
       minor = std::max(minor, kWithReplicas);
     if (!variant.own.empty())
       minor = std::max(minor, kWithShards);
+    if (!variant.jobs.empty())
+      minor = std::max(minor, kWithJobs);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
         minor = std::max({minor, uint16_t(rowOf(operation.kind).since),
@@ -192,13 +213,15 @@ uint64_t sizeEstimate(const Plan &plan) {
              variant.layers.size() * sizeof(file::Layer) + variant.balance.size();
     for (const Own &own : variant.own)
       bytes += kTable + own.operations.size() * sizeof(file::OwnCost);
+    for (const Job &job : variant.jobs)
+      bytes += kTable + job.name.size() + job.provider.size();
     for (const Portion &portion : variant.portions)
       bytes += kTable + portion.split.size() + (portion.owned.size() + portion.worked.size()) * sizeof(file::Range);
     for (const Program &p : variant.programs)
       bytes += kTable + p.stages.size() * 4 + p.queues.size() * sizeof(file::Queue) +
                p.rings.size() * sizeof(file::Ring) + p.operations.size() * sizeof(file::Operation) +
                p.instructions.size() * sizeof(file::Instruction) + p.waits.size() * sizeof(file::Wait) +
-               p.step.size() * sizeof(file::Segment);
+               p.step.size() * sizeof(file::Segment) + p.windows.size() * sizeof(file::Window);
   }
   return bytes;
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/LiveMemory.h"
+#include "runtime/simulate/Pieces.h"
 #include "runtime/simulate/Steps.h"
 #include "runtime/simulate/Walk.h"
 
@@ -100,7 +101,7 @@ Status prove(const plan::Variant &variant, Result &result) {
   if (status.ok() && result.makespan != variant.certificate.makespan)
     return Status::check("P37: the certificate's makespan is " + std::to_string(variant.certificate.makespan) +
                          " ps, the walk takes " + std::to_string(result.makespan) + " ps");
-  return status;
+  return status.ok() ? proveDelay(variant) : status;
 }
 
 /// Where updates run beside the next step's forwards: a step is looked at once the next one has come to its end, and

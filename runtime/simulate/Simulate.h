@@ -14,12 +14,18 @@
 // holds its queue from its start to its end: it takes its own time until the first sum, waits until all shards of its
 // rank have come so far in the same instruction, and ends the operation's cost and its own time behind the last sum
 // later. A scenario changes own times, and `cost` by what the longest time between sums then takes more or less.
+//
+// Pieces of jobs run where they are asked for (Options::pieces). At the start of an instruction that has a window, a
+// *resume*, they stand end to end from when the device is free: one begins as long as the instruction could not start
+// and the rest of its window has room for it. The instruction starts when it can and the last one has ended. None
+// stands before a process's first instruction of a run.
 #pragma once
 
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Scenario.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -47,6 +53,20 @@ struct Event {
   plan::Time met = 0;     // likewise, when the last shard of its rank has
 };
 
+/// A resume: an instruction with a window.
+struct Resume {
+  int32_t place = 0;
+  int64_t step = 0;
+  int64_t index = 0;     // as in Event
+  plan::Time free = 0;   // since when its device is
+  plan::Time ready = 0;  // when it could start
+  plan::Time window = 0; // of the plan
+  plan::Time piece = 0;  // what one takes, its overhead included
+
+  /// How many pieces begin before it.
+  int64_t pieces() const { return std::min((ready - free + piece - 1) / piece, window / piece); }
+};
+
 /// When an *end* may start: a send, a receive, or a rank's part of an all-reduce, whose waits are met and which stands
 /// at the head of its queue. In any order: at once. In launch order: once every end that its rank issued before it has
 /// started, whether or not its peer has. So NCCL does with several communicators on a GPU (2.26 and newer, under
@@ -71,6 +91,12 @@ struct Options {
   std::vector<plan::Time> starts = {};
   /// Called for each executed instruction, in the order of each queue (not of time).
   std::function<void(const Event &)> observe;
+  /// Whether pieces of jobs run.
+  bool pieces = false;
+  /// In place of pieces: when an instruction with a window starts, no sooner than it could.
+  std::function<plan::Time(const Resume &)> resume;
+  /// Called for each resume before which pieces run, with how many do.
+  std::function<void(const Resume &, int64_t pieces)> observePieces;
   /// Fills in PlaceResult::visits.
   bool keepVisits = false;
   /// Fills in PlaceResult::times.
@@ -109,7 +135,8 @@ struct Result {
 /// stops, the status (Code::Check) holds the cycle: one line an instruction, each waiting for the next.
 Status simulate(const plan::Variant &variant, const Options &options, Result &result);
 
-/// Proves of a variant with a certificate that one step ends (P36), and that its makespan is the certificate's (P37).
+/// Proves of a variant with a certificate that one step ends (P36), that its makespan is the certificate's (P37), and,
+/// with jobs, that what the certificate says of their delay holds (P56).
 Status prove(const plan::Variant &variant, Result &result);
 
 /// Time per step when steps follow each other: simulates until the steps repeat (every completion of a step is the same

@@ -191,11 +191,33 @@ bool Walk::launch(uint32_t q, Time &when) {
   return true;
 }
 
+/// When the head, which may have a window, starts on its device.
+Time Walk::resume(const QueueState &queue, Time ready) {
+  const Time window = windows[queue.at];
+  if (window == 0 || (queue.step == 0 && queue.done == 0))
+    return ready;
+  const Resume at{queue.place,
+                  queue.step,
+                  indexOf(queue),
+                  queue.shares ? devices[size_t(queue.place)].free : queue.free,
+                  ready,
+                  window,
+                  variant.pieceTime(programOf(size_t(queue.place)))};
+  if (options.resume)
+    return options.resume(at);
+  const int64_t count = at.pieces();
+  if (count > 0 && options.observePieces)
+    options.observePieces(at, count);
+  return std::max(ready, at.free + count * at.piece);
+}
+
 /// Runs the head on its device and returns when the device is free for the next. The header of a pair takes no time; it
 /// says when the two passes behind it end, which both start with the header.
 Time Walk::compute(uint32_t q, Time start) {
   QueueState &queue = queues[q];
   const Work &work = workOf(head(queue));
+  if (!windows.empty())
+    start = resume(queue, start);
   Time end = work.inPair == Work::InPair::No ? ownEnd(queue, start, work.cost) : queue.pairEnd;
   Time freeAt = work.inPair == Work::InPair::First ? start : end;
   if (work.kind == Kind::Overlapped) {

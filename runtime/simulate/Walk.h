@@ -197,6 +197,7 @@ private:
   void join(uint32_t queue, plan::Time when);
   int64_t endOf(const QueueState &queue) const;
   bool launch(uint32_t queue, plan::Time &when);
+  plan::Time resume(const QueueState &queue, plan::Time ready);
   void complete(uint32_t queue, plan::Time start, plan::Time freeAt, plan::Time completedAt, const Met *met = nullptr);
   plan::Time compute(uint32_t queue, plan::Time start);
   std::optional<Turn> nextTurn(size_t place, uint32_t &queue) const;
@@ -242,6 +243,7 @@ private:
   std::vector<Link> links;
   std::vector<Launched> launched;   // by place; of none where ends start in any order
   std::vector<uint32_t> endsBefore; // by entry: ends of its segment and trip before it
+  std::vector<plan::Time> windows;  // by entry; none where no pieces run
   std::vector<Collective> collectives;
   std::vector<Sum> sums;                    // where there are shards, by queue of the first one of a rank
   std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all

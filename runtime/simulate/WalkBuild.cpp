@@ -107,6 +107,12 @@ void Walk::build(size_t place) {
     }
     launched.emplace_back().perStep = ends;
   }
+  std::vector<plan::Time> windowOf; // of each instruction
+  if (options.pieces || options.resume) {
+    windowOf.resize(program.instructions.size());
+    for (const plan::Window &window : program.windows)
+      windowOf[window.instruction] = window.length;
+  }
   Device &device = devices.emplace_back();
   for (size_t q = 0; q != program.queues.size(); ++q) {
     QueueState &queue = queues[base + q];
@@ -142,6 +148,8 @@ void Walk::build(size_t place) {
       }
       const Work &work = works[at];
       entries.push_back({i, at, uint32_t(waits.size()), instruction.waits});
+      if (!windowOf.empty())
+        windows.push_back(windowOf[i]);
       if (inOrder)
         endsBefore.push_back(before[i]);
       for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {

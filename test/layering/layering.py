@@ -41,6 +41,7 @@ TABLE = {
     "compiler/transfers": (["runtime/plan", "runtime/simulate"], []),
     "compiler/passes": (["dialects", "compiler/program", "compiler/schedule", "compiler/transfers", "runtime/plan",
                          "runtime/simulate"], ["llvm", "mlir", "fmt"]),
+    "compiler/jobs": (["compiler/spec", "compiler/passes", "runtime/plan", "runtime/simulate"], ["fmt"]),
     "compiler/replicas": (["dialects", "compiler/spec", "compiler/schedule", "compiler/program", "compiler/passes",
                            "runtime/plan", "runtime/simulate"], ["llvm", "mlir", "fmt"]),
     "compiler/torch": (["compiler/schedule/model", "compiler/transfers", "runtime/plan", "runtime/simulate"], ["fmt"]),

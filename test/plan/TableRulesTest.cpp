@@ -1,6 +1,6 @@
 // Rules P5 to P20, each broken in a plan that is right otherwise.
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "test/plan/Refused.h"
 
 #include <flatbuffers/flexbuffers.h>

@@ -2,7 +2,7 @@
 // pairs say "runs" where every interleaving ends with what was expected, and nowhere else. A judge of the same rules,
 // each of which can be left out, shows that no rule is idle. PIPEC_SOAK in the environment: a million programs.
 #include "test/simulate/Explorer.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>

@@ -254,7 +254,7 @@ class DocsTest(ToolTest):
             self.assertIn(quote[1].strip(), path.read_text(), f"CONTRIBUTING.md quotes {path.name}")
 
     def test_links_lead_somewhere(self):
-        for document in (*READMES, "CONTRIBUTING.md", "specs/REFERENCE.md", "runtime/plan/RULES.md"):
+        for document in (*READMES, "CONTRIBUTING.md", "specs/REFERENCE.md", "runtime/plan/rules/RULES.md"):
             text = re.sub(r"^```.*?^```", "", (SOURCE / document).read_text(), flags=re.M | re.S)
             anchors = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in
                        re.findall(r"^#+ (.*)$", text, re.M)}

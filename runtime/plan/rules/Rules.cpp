@@ -1,8 +1,8 @@
 // The order in which the rules are asked, and what several of them ask of a program.
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 
-#include "runtime/plan/LayerWalk.h"
-#include "runtime/plan/RankWalk.h"
+#include "runtime/plan/rules/LayerWalk.h"
+#include "runtime/plan/rules/RankWalk.h"
 
 #include <fmt/format.h>
 
@@ -66,7 +66,7 @@ std::vector<int32_t> rankOfStages(const Variant &variant) {
 } // namespace rules
 
 Status checkVariant(const Variant &variant) {
-  for (const auto rule : {onlySupported, variantSizes, shardCount, shardsSupported, layerSizes, stages, certificate})
+  for (const auto rule : {onlySupported, variantSizes, shardCount, shardsSupported, layerSizes, stages, certificate, jobs})
     if (Status status = rule(variant); !status.ok())
       return status;
   const StageLayers layers(variant);
@@ -80,6 +80,8 @@ Status checkVariant(const Variant &variant) {
     if (Status status = instructions(program); !status.ok())
       return status;
     if (Status status = pairs(program); !status.ok())
+      return status;
+    if (Status status = windows(variant, program); !status.ok())
       return status;
   }
   for (const auto rule : {ownRows, portions, lengths})
@@ -97,6 +99,8 @@ Status checkTables(const Plan &plan) {
   if (Status status = processes(plan); !status.ok())
     return status;
   if (Status status = provider(plan); !status.ok())
+    return status;
+  if (Status status = sameJobs(plan); !status.ok())
     return status;
   if (Status status = forEachVariant(plan, checkVariant); !status.ok())
     return status;

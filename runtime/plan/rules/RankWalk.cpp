@@ -1,5 +1,5 @@
 // The walk itself: who is visited, what its queue knows, and rule P25.
-#include "runtime/plan/RankWalk.h"
+#include "runtime/plan/rules/RankWalk.h"
 
 #include "runtime/plan/Disassemble.h"
 

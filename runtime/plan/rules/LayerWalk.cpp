@@ -1,4 +1,4 @@
-#include "runtime/plan/LayerWalk.h"
+#include "runtime/plan/rules/LayerWalk.h"
 
 #include "runtime/plan/Disassemble.h"
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "runtime/plan/LiveMemory.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/StageLayers.h"
 
 #include <array>

@@ -2,7 +2,7 @@
 // earlier on its own queue, or on another one and covered by a wait of this queue up to here.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/RankWalk.h"
+#include "runtime/plan/rules/RankWalk.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 // its consumer has completed. What is live is counted at each instruction of the compute queue, in any timing
 // (LiveMemory.h).
 #include "runtime/plan/Disassemble.h"
-#include "runtime/plan/RankWalk.h"
+#include "runtime/plan/rules/RankWalk.h"
 #include "runtime/plan/Text.h"
 
 #include <algorithm>
@@ -31,15 +31,17 @@ Status overLimit(const Variant &variant, const Program &program, const Needs &ne
   __int128 rings = 0;
   for (const Ring &ring : program.rings)
     rings += __int128(ring.size) * ring.slotBytes;
-  const __int128 bytes = needs.live + rings + needs.workspace + needs.staticBytes;
+  const Bytes ofJob = variant.jobMemory(program);
+  const __int128 bytes = needs.live + rings + needs.workspace + needs.staticBytes + ofJob;
   const Bytes limit = variant.limitOf(program);
   if (limit == 0 || bytes <= limit)
     return {};
   return Status::check(fmt::format(
-      "P35: {} needs {}, {} over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} static",
+      "P35: {} needs {}, {} over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} static{}",
       needs.who, sizeText(bytes), sizeText(bytes - limit), sizeText(limit), sizeText(needs.live),
       needs.at ? describe(program.rank, *needs.at, needs.microbatch) : "no instruction", sizeText(rings),
-      sizeText(needs.workspace), sizeText(needs.staticBytes)));
+      sizeText(needs.workspace), sizeText(needs.staticBytes),
+      ofJob == 0 ? "" : fmt::format(", {} of its job", sizeText(ofJob))));
 }
 
 } // namespace

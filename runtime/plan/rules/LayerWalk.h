@@ -3,7 +3,7 @@
 // walk asks of each instruction whether its queue knows that what it needs is complete, as RankWalk does.
 #pragma once
 
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/StageLayers.h"
 
 #include <array>

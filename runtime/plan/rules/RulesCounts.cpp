@@ -4,7 +4,7 @@
 // evenly with the trip, so it is enough to look at the first and the last.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Text.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 // Rules P7, P11 and P47, where they are about layers of which there are replicas: what is exchanged, in closed form.
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Rules.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <array>

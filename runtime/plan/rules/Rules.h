@@ -81,6 +81,11 @@ Status unitsOnce(const Variant &variant);       // P51
 Status sameSplits(const Plan &plan);            // P51, of all variants
 Status shardPeaks(const Variant &variant);      // P35, RulesMemory.cpp
 
+// Of background jobs: RulesJobs.cpp.
+Status jobs(const Variant &variant);                            // P55
+Status windows(const Variant &variant, const Program &program); // P54
+Status sameJobs(const Plan &plan);                              // P55, of all variants
+
 // Of the whole, in closed form: RulesCounts.cpp.
 Status workCounts(const Variant &variant, const std::vector<Facts> &facts,
                   const StageLayers &layers);                                   // P21

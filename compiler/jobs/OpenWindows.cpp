@@ -1,0 +1,226 @@
+#include "compiler/jobs/OpenWindows.h"
+
+#include "compiler/jobs/Gaps.h"
+#include "compiler/passes/Roll.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/plan/Provider.h"
+#include "runtime/simulate/Pieces.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <algorithm>
+#include <map>
+
+namespace pipec::jobs {
+
+using plan::Time;
+
+namespace {
+
+constexpr size_t kThresholds = 64, kSizes = 512;
+
+/// So many of them, the least and the greatest among them.
+template <typename T> std::vector<T> spread(std::vector<T> values, size_t most) {
+  if (values.size() <= most)
+    return values;
+  std::vector<T> some;
+  for (size_t i = 0; i != most; ++i)
+    some.push_back(values[i * (values.size() - 1) / (most - 1)]);
+  return some;
+}
+
+/// How many waits of each length there are, on the ranks of one job.
+using Lengths = std::map<Time, int64_t, std::greater<>>;
+
+class Choice {
+public:
+  Choice(const spec::Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant)
+      : jobs(jobs), jobOf(jobOf), variant(variant), lengths(jobs.work.size()) {}
+
+  Status run(std::vector<Unused> &unused) {
+    for (plan::Program &program : variant.programs)
+      unroll(program);
+    if (Status status = gapsOf(variant, !jobs.fillsCollectives, gaps); !status.ok())
+      return status;
+    for (size_t rank = 0; rank != jobOf.size(); ++rank)
+      for (const Gap &each : gaps[rank])
+        if (jobOf[rank] >= 0 && each.length >= shortest(size_t(jobOf[rank])))
+          ++lengths[size_t(jobOf[rank])][each.length];
+    makeInstant();
+    if (Status status = choose(); !status.ok())
+      return status;
+    std::vector<bool> used = open();
+    for (plan::Program &program : variant.programs)
+      roll(program);
+    if (Status status = simulate::delay(variant, variant.certificate.delay); !status.ok())
+      return status;
+    variant.certificate.delayProven = simulate::delayHoldsInAnyTiming(variant);
+    return explain(used, unused);
+  }
+
+private:
+  const spec::Job &job(size_t index) const { return jobs.work[index]; }
+  Time timeOf(size_t index, int64_t atoms) const { return atoms * job(index).atom.value + job(index).overhead; }
+  Time shortest(size_t index) const { return timeOf(index, job(index).piece ? job(index).piece->value : 1); }
+  /// In how many atoms a job runs where a piece takes at most so long, its overhead included; 0: in none.
+  int64_t atomsWithin(size_t index, Time most) const {
+    if (most < shortest(index))
+      return 0;
+    return job(index).piece ? job(index).piece->value : (most - job(index).overhead) / job(index).atom.value;
+  }
+
+  /// The plan in which nothing takes time, with all waits as windows.
+  void makeInstant() {
+    instant = variant;
+    for (size_t rank = 0; rank != instant.programs.size(); ++rank) {
+      plan::Program &program = instant.programs[rank];
+      for (plan::Operation &operation : program.operations)
+        operation.cost = operation.latency = 0;
+      for (const Gap &each : gaps[rank])
+        program.windows.push_back({each.instruction, each.length});
+    }
+  }
+
+  /// Resumes that lie one behind the other, a step, in millionths: of windows of such a length or longer, on the ranks
+  /// of jobs, or of one of them.
+  Status resumes(Time threshold, int32_t only, Time &millionths) const {
+    constexpr Time kOne = 1'000'000;
+    simulate::Options options;
+    options.resume = [&](const simulate::Resume &at) {
+      const int32_t own = jobOf[size_t(at.place)];
+      const bool counts = own >= 0 && (only < 0 || own == only) && at.window >= std::max(threshold, shortest(size_t(own)));
+      return at.ready + (counts ? kOne : 0);
+    };
+    simulate::Result ignored;
+    return simulate::span(instant, millionths, ignored, options);
+  }
+
+  /// Useful time of a step with pieces that take at most so long.
+  __int128 useful(Time threshold, Time most) const {
+    __int128 time = 0;
+    for (size_t index = 0; index != lengths.size(); ++index) {
+      const int64_t atoms = atomsWithin(index, most);
+      if (atoms == 0)
+        continue;
+      const Time piece = timeOf(index, atoms);
+      for (const auto &[length, count] : lengths[index]) {
+        if (length < std::max(threshold, piece))
+          break;
+        time += __int128(length / piece) * count * atoms * job(index).atom.value;
+      }
+    }
+    return time;
+  }
+
+  Status choose() {
+    std::vector<Time> thresholds;
+    for (const Lengths &each : lengths)
+      for (const auto &[length, count] : each)
+        thresholds.push_back(length);
+    std::sort(thresholds.begin(), thresholds.end());
+    thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
+    const auto budget = Time(__int128(variant.certificate.span) * jobs.slowDown.value / 1'000'000);
+    __int128 best = 0;
+    for (const Time each : spread(std::move(thresholds), kThresholds)) {
+      Time count = 0;
+      if (Status status = resumes(each, -1, count); !status.ok())
+        return status;
+      // Where no step waits for what jobs delay, only the windows themselves say how long a piece may be.
+      const Time most = count == 0 ? limits::kTime : Time(std::min<__int128>(__int128(budget) * 1'000'000 / count, limits::kTime));
+      for (const Time size : sizesWithin(most))
+        if (const __int128 found = useful(each, size); found > best) {
+          best = found;
+          threshold = each;
+          longest = size;
+        }
+    }
+    return {};
+  }
+
+  /// How long a piece of any job may take, up to so long and to the longest window.
+  std::vector<Time> sizesWithin(Time most) const {
+    std::vector<Time> sizes;
+    for (size_t index = 0; index != lengths.size(); ++index) {
+      if (lengths[index].empty())
+        continue;
+      const int64_t all = atomsWithin(index, std::min(most, lengths[index].begin()->first));
+      std::vector<int64_t> atoms;
+      const auto count = int64_t(std::min<size_t>(kSizes, size_t(all)));
+      for (int64_t i = 0; i != count; ++i) // the largest among them
+        atoms.push_back(all - i * (all / count));
+      for (const int64_t each : job(index).piece && all > 0 ? std::vector<int64_t>{all} : atoms)
+        sizes.push_back(timeOf(index, each));
+    }
+    return sizes;
+  }
+
+  /// Writes the choice into the programs. Which jobs have got a window.
+  std::vector<bool> open() {
+    std::vector<bool> used(jobs.work.size());
+    for (size_t rank = 0; rank != jobOf.size(); ++rank) {
+      plan::Program &program = variant.programs[rank];
+      program.job = jobOf[rank];
+      if (program.job < 0)
+        continue;
+      const auto index = size_t(program.job);
+      program.piece = atomsWithin(index, std::max(longest, shortest(index)));
+      if (longest < shortest(index))
+        continue;
+      const Time piece = timeOf(index, program.piece);
+      for (const Gap &each : gaps[rank])
+        if (each.length >= std::max(threshold, piece))
+          program.windows.push_back({each.instruction, std::min(each.length, variant.certificate.span)});
+      used[index] = used[index] || !program.windows.empty();
+    }
+    return used;
+  }
+
+  Status explain(const std::vector<bool> &used, std::vector<Unused> &unused) const {
+    for (size_t index = 0; index != used.size(); ++index) {
+      if (used[index] || std::ranges::find(jobOf, int32_t(index)) == jobOf.end())
+        continue;
+      Unused own{index, 0, 0};
+      for (size_t rank = 0; rank != jobOf.size(); ++rank)
+        for (const Gap &each : gaps[rank])
+          if (jobOf[rank] == int32_t(index))
+            own.longest = std::max(own.longest, each.length);
+      if (own.longest >= shortest(index)) {
+        Time count = 0;
+        if (Status status = resumes(own.longest, int32_t(index), count); !status.ok())
+          return status;
+        const auto span = std::max<Time>(variant.certificate.span, 1);
+        own.least = int64_t((__int128(count) * shortest(index) + span - 1) / span);
+      }
+      unused.push_back(own);
+    }
+    return {};
+  }
+
+  const spec::Jobs &jobs;
+  const std::vector<int32_t> &jobOf;
+  plan::Variant &variant;
+  std::vector<std::vector<Gap>> gaps; // by rank
+  std::vector<Lengths> lengths;       // by job, of those that its shortest piece fits
+  plan::Variant instant;
+  Time threshold = 0, longest = 0; // the choice: of a window at least, of a piece with its overhead at most
+};
+
+} // namespace
+
+Status openWindows(const spec::Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant,
+                   std::vector<Unused> &unused) {
+  for (const spec::Job &each : jobs.work) {
+    plan::Job &made = variant.jobs.emplace_back();
+    made.name = each.name;
+    made.samples = each.samples;
+    made.atoms = each.atoms;
+    made.atom = each.atom.value;
+    made.overhead = each.overhead;
+    made.memory = each.memory.value;
+    if (Status status = plan::providerOf(each.provider, made.provider); !status.ok())
+      return status;
+  }
+  variant.slowDown = jobs.slowDown.value;
+  return Choice(jobs, jobOf, variant).run(unused);
+}
+
+} // namespace pipec::jobs
