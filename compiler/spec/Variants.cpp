@@ -113,7 +113,8 @@ void SharedByVariants::add(Values values, const std::optional<Marked<int32_t>> &
     return;
   }
   for (const char *path : {"pipeline.ranks", "pipeline.stages_per_rank", "pipeline.placement", "pipeline.cut", "layers",
-                           "tensor_parallel.shards", "tensor_parallel.sequence", "jobs", "provider"})
+                           "tensor_parallel.shards", "tensor_parallel.sequence", "jobs.slow_down", "jobs.collectives",
+                           "jobs.work", "provider"})
     same(path, values);
   if (firstSize && microbatchSize && firstSize->value != microbatchSize->value) {
     sampled(first, microbatchSize->mark);
@@ -138,14 +139,14 @@ void SharedByVariants::same(const char *path, const Values &values) const {
   }
   if (mine->second.node == its->second.node)
     return;
-  if (std::string_view(path) != "layers" && std::string_view(path) != "jobs") {
+  if (mine->second.key->type != Type::Maps) {
     if (!sameValue(mine->second, its->second))
       differ(mine->second, its->second.mark);
     return;
   }
-  // By the values below, which stand in order of path in both: behind a dot or a bracket.
+  // Lists of maps by the values below, which stand in order of path in both.
   auto below = [&](const Values &all) {
-    return std::pair(all.lower_bound(fmt::format("{}.", path)), all.lower_bound(fmt::format("{}\\", path)));
+    return std::pair(all.lower_bound(fmt::format("{}[", path)), all.lower_bound(fmt::format("{}\\", path)));
   };
   auto [a, endA] = below(values);
   auto [b, endB] = below(first);

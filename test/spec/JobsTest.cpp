@@ -16,7 +16,7 @@ std::string with(const std::string &jobs, const std::string &more = "") {
                      jobs, more);
 }
 
-/// One job of the four keys that must be given, at column 16, and `more`, from column 62 on.
+/// One job of the four keys that must be given, at column 15, and `more`, from column 61 on.
 std::string job(const std::string &more = "", const std::string &outer = "") {
   return with(fmt::format("{{work: [{{name: vgg, samples: 8, atoms: 340, atom: 50us{}}}]{}}}", more, outer));
 }
@@ -81,7 +81,7 @@ TEST(Jobs, slowDownIsAPercentageOrADecimal) {
   for (const auto &[text, found] : refused)
     EXPECT_EQ(
         wrong(job("", fmt::format(", slow_down: {}", text))),
-        fmt::format("4:82: error: jobs.slow_down: expected a percentage from 0.0001% to 100%, at most four digits "
+        fmt::format("4:76: error: jobs.slow_down: expected a percentage from 0.0001% to 100%, at most four digits "
                     "after the point, or a number from 0.000001 to 1, at most six, found {}",
                     found));
 }
@@ -97,27 +97,27 @@ TEST(Jobs, wrongKeys) {
                             "4:15: error: jobs.work[0].atoms is missing\n4:15: error: jobs.work[0].atom is missing"},
        })
     EXPECT_EQ(wrong(with(jobs)), message) << jobs;
-  EXPECT_EQ(wrong(job("", ", collectives: loud")), "4:84: error: jobs.collectives: expected quiet, fill, found 'loud'");
+  EXPECT_EQ(wrong(job("", ", collectives: loud")), "4:78: error: jobs.collectives: expected quiet, fill, found 'loud'");
 }
 
 TEST(Jobs, wrongJobs) {
   for (const auto &[more, message] : std::vector<std::pair<std::string, std::string>>{
-           {"pieces: 300us", "4:69: error: jobs.work[0].pieces: unknown key; did you mean 'piece'?"},
-           {"ranks: []", "4:76: error: jobs.work[0].ranks: expected integers, found an empty list"},
-           {"ranks: 0", "4:76: error: jobs.work[0].ranks: expected a list of integers, found '0'"},
-           {"ranks: [0, 2]", "4:80: error: jobs.work[0].ranks[1]: expected a rank from 0 to 1, found 2"},
+           {"pieces: 300us", "4:63: error: jobs.work[0].pieces: unknown key; did you mean 'piece'?"},
+           {"ranks: []", "4:70: error: jobs.work[0].ranks: expected integers, found an empty list"},
+           {"ranks: 0", "4:70: error: jobs.work[0].ranks: expected a list of integers, found '0'"},
+           {"ranks: [0, 2]", "4:74: error: jobs.work[0].ranks[1]: expected a rank from 0 to 1, found 2"},
            {"ranks: [1, 0, 1]",
-            "4:83: error: jobs.work[0].ranks[2]: rank 1 is given twice\n4:77: note: first given here"},
-           {"ranks: [65536]", "4:77: error: jobs.work[0].ranks[0]: expected an integer from 0 to 65535, found '65536'"},
-           {"piece: 0us", "4:76: error: jobs.work[0].piece: expected a multiple of the atom, 50us or 100us, found "
+            "4:77: error: jobs.work[0].ranks[2]: rank 1 is given twice\n4:71: note: first given here"},
+           {"ranks: [65536]", "4:71: error: jobs.work[0].ranks[0]: expected an integer from 0 to 65535, found '65536'"},
+           {"piece: 0us", "4:70: error: jobs.work[0].piece: expected a multiple of the atom, 50us or 100us, found "
                           "'0us'"},
-           {"piece: 20us", "4:76: error: jobs.work[0].piece: expected a multiple of the atom, 50us or 100us, found "
+           {"piece: 20us", "4:70: error: jobs.work[0].piece: expected a multiple of the atom, 50us or 100us, found "
                            "'20us'"},
-           {"piece: 0.32ms", "4:76: error: jobs.work[0].piece: expected a multiple of the atom, 300us or 350us, found "
+           {"piece: 0.32ms", "4:70: error: jobs.work[0].piece: expected a multiple of the atom, 300us or 350us, found "
                              "'0.32ms'"},
-           {"piece: 999999999us", "4:76: error: jobs.work[0].piece: expected a multiple of the atom, 999999950us or "
+           {"piece: 999999999us", "4:70: error: jobs.work[0].piece: expected a multiple of the atom, 999999950us or "
                                   "1000s, found '999999999us'"},
-           {"provider: 3", "4:79: error: jobs.work[0].provider: expected a map, found '3'"},
+           {"provider: 3", "4:73: error: jobs.work[0].provider: expected a map, found '3'"},
        })
     EXPECT_EQ(wrong(job(", " + more)), message) << more;
 }
@@ -171,13 +171,13 @@ TEST(Jobs, limits) {
   const std::string text(size_t(pipec::limits::kProviderBytes) - 8, 'x');
   EXPECT_EQ(right(job(", provider: {a: " + text + "}")).at(0).jobs.work.at(0).provider.size(), text.size() + 8);
   EXPECT_EQ(wrong(job(", provider: {a: x" + text + "}")),
-            "4:79: error: jobs.work[0].provider: expected at most 262144 bytes as JSON, found more");
+            "4:73: error: jobs.work[0].provider: expected at most 262144 bytes as JSON, found more");
   EXPECT_EQ(wrong(with("\n  work:\n"
                        "  - {name: a, samples: 1, atoms: 1, atom: 1us, provider: &text {a: " +
                        text +
                        "}}\n"
                        "  - {name: b, samples: 1, atoms: 1, atom: 1us, provider: *text}")),
-            "6:60: error: jobs.work[1].provider: expected at most 262144 bytes as JSON in all jobs, found more");
+            "6:58: error: jobs.work[1].provider: expected at most 262144 bytes as JSON in all jobs, found more");
 }
 
 TEST(Jobs, settings) {
@@ -195,19 +195,23 @@ TEST(Jobs, ofVariants) {
   ASSERT_EQ(specs.size(), 2u);
   EXPECT_EQ(specs[1].jobs.work.at(0).name, "a");
   EXPECT_EQ(wrong(variants("{jobs: {work: [{name: a, samples: 1, atoms: 2, atom: 1000us, provider: {x: [1]}}]}}")), "");
-  const std::string differ = "7:10: error: jobs: expected the same in all variants, found another\n"
-                             "4:7: note: the first variant's is given here";
+  EXPECT_EQ(wrong(variants("{jobs: {slow_down: 2%}}")),
+            "7:22: error: jobs.slow_down: expected the same in all variants, found none in the first");
+  EXPECT_EQ(wrong(variants("{jobs: {collectives: fill}}")),
+            "7:24: error: jobs.collectives: expected the same in all variants, found none in the first");
   for (const char *other :
-       {"{slow_down: 2%}", "{work: [{name: b, samples: 1, atoms: 2, atom: 1ms, provider: {x: [1]}}]}",
-        "{work: [{name: a, samples: 1, atoms: 2, atom: 1ms, provider: {x: [2]}}]}",
-        "{work: [{name: a, samples: 1, atoms: 2, atom: 2ms, provider: {x: [1]}}]}",
-        "{work: [{name: a, samples: 1, atoms: 2, atom: 1ms}]}"})
-    EXPECT_EQ(wrong(variants(fmt::format("{{jobs: {}}}", other))), differ) << other;
+       {"name: b, samples: 1, atoms: 2, atom: 1ms, provider: {x: [1]}",
+        "name: a, samples: 1, atoms: 2, atom: 1ms, provider: {x: [2]}",
+        "name: a, samples: 1, atoms: 2, atom: 2ms, provider: {x: [1]}", "name: a, samples: 1, atoms: 2, atom: 1ms"})
+    EXPECT_EQ(wrong(variants(fmt::format("{{jobs: {{work: [{{{}}}]}}}}", other))),
+              "7:17: error: jobs.work: expected the same in all variants, found another\n"
+              "4:14: note: the first variant's is given here")
+        << other;
   const std::string two = "pipeline: {ranks: 2, microbatches: 8}\ncosts: {forward: 2ms, backward: 4ms}\n"
                           "variants:\n- {schedule: 1f1b}\n- {schedule: gpipe, jobs: {work: [{name: a, samples: 1, "
                           "atoms: 2, atom: 1ms}]}}\n";
   EXPECT_EQ(wrong(two + "schedule: 1f1b\n"),
-            "5:27: error: jobs: expected the same in all variants, found none in the first");
+            "5:34: error: jobs.work: expected the same in all variants, found none in the first");
 }
 
 TEST(Jobs, notWithShardsYet) {
