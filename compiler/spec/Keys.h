@@ -34,6 +34,9 @@ inline constexpr int64_t kLayers = int64_t(1) << 20;  // of one kind
 inline constexpr int64_t kUnits = int64_t(1) << 20;   // of a split
 inline constexpr int64_t kWholePart = 1'000'000;      // of decimals: 1
 inline constexpr int64_t kFactor = 1000 * kWholePart; // of a slow shard
+inline constexpr int64_t kJobs = 256;
+inline constexpr int64_t kAtoms = int64_t(1) << 20; // of an iteration of a job
+inline constexpr size_t kJobNameBytes = 64;
 inline constexpr size_t kTextBytes = 4096;
 inline constexpr size_t kParameterBytes = 64; // of an item of a list
 
@@ -50,6 +53,7 @@ struct Key {
   bool perRank = false;          // the same of ranks
   bool perTensor = false;        // one value, or a list of one for each tensor
   bool perSample = false;        // may be {fixed, per_sample}
+  bool percent = false;          // a decimal that may be a percentage
   bool required = false;
   int64_t least = 0;
   int64_t most = 0;

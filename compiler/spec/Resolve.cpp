@@ -172,20 +172,20 @@ void readTarget(const Lookup &lookup, Spec &spec) {
   lookup.single("rings", spec.rings);
 }
 
-void readProvider(const Lookup &lookup, Spec &spec) {
-  const Value *provider = lookup.get("provider");
-  if (!provider)
-    return;
-  // Counted first: aliases may repeat a text without end.
-  spec.provider.mark = provider->mark;
-  if (textBytes(*provider->node, limits::kProviderBytes) <= limits::kProviderBytes)
-    spec.provider.value = toJson(*provider->node);
-  if (spec.provider.value.empty() || spec.provider.value.size() > static_cast<size_t>(limits::kProviderBytes))
-    lookup.errors.add(provider->mark,
-                      fmt::format("provider: expected at most {} bytes as JSON, found more", limits::kProviderBytes));
-}
-
 } // namespace
+
+std::string readProvider(const Lookup &lookup, const std::string &path) {
+  const Value *provider = lookup.get(path);
+  if (!provider)
+    return {};
+  // Counted first: aliases may repeat a text without end.
+  if (textBytes(*provider->node, limits::kProviderBytes) <= limits::kProviderBytes)
+    if (std::string json = toJson(*provider->node); json.size() <= static_cast<size_t>(limits::kProviderBytes))
+      return json;
+  lookup.errors.add(provider->mark,
+                    fmt::format("{}: expected at most {} bytes as JSON, found more", path, limits::kProviderBytes));
+  return {};
+}
 
 void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   Lookup lookup(values, root, errors);
@@ -203,7 +203,9 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   if (spec.schedule.name == "auto" && spec.backwardInput &&
       (!spec.backwardMode || spec.backwardMode->value == Backward::Split))
     spec.backward.reset();
-  readProvider(lookup, spec);
+  resolveJobs(lookup, spec);
+  if (lookup.get("provider"))
+    spec.provider = {readProvider(lookup, "provider"), lookup.markOf("provider")};
 }
 
 } // namespace pipec::spec

@@ -5,6 +5,8 @@
 #include "compiler/spec/Spec.h"
 #include "compiler/spec/Values.h"
 
+#include <string>
+
 namespace pipec::spec {
 
 /// Fills `spec`; adds what does not agree to `errors`. `root` is the place of the whole spec, for what is missing.
@@ -15,5 +17,9 @@ void resolvePipeline(const Lookup &lookup, Spec &spec);
 void resolveLayers(const Lookup &lookup, Spec &spec);
 void resolveDataParallel(const Lookup &lookup, Spec &spec);
 void resolveTensorParallel(const Lookup &lookup, Spec &spec);
+void resolveJobs(const Lookup &lookup, Spec &spec);
+
+/// The free map at `path` as JSON; empty if there is none.
+std::string readProvider(const Lookup &lookup, const std::string &path);
 
 } // namespace pipec::spec

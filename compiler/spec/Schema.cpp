@@ -73,6 +73,8 @@ Json schemaOf(const Key &key, bool partial) {
   Json forms = Json::array({one});
   if (key.perSample)
     forms.push_back(sampled(key));
+  if (key.percent)
+    forms.push_back(reference("percentage"));
   if (key.perStage || key.perRank || key.perTensor) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
     forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
@@ -150,6 +152,7 @@ std::string jsonSchema() {
       {"duration", quantity("A duration with its unit, at most 10^18 ps", durationPattern())},
       {"size", quantity("A size with its unit, at most 2^60 bytes", sizePattern())},
       {"bandwidth", quantity("A bandwidth with its unit, or unlimited", bandwidthPattern())},
+      {"percentage", quantity("A percentage, at most four digits after the point", percentagePattern())},
       {"variant", mapOf("", true)},
   };
   return schema.dump(2) + "\n";

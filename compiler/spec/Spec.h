@@ -200,6 +200,27 @@ struct TensorParallel {
   Balance balance;
 };
 
+/// Background work of one process, in iterations of so many atoms.
+struct Job {
+  std::string name;
+  Mark mark;
+  int64_t samples = 1, atoms = 1;            // of an iteration
+  Marked<int64_t> atom;                      // ps
+  int64_t overhead = 0;                      // ps, of a piece
+  Marked<int64_t> memory;                    // bytes, while it runs on a rank
+  std::optional<std::vector<int32_t>> ranks; // ascending; absent: all
+  std::optional<Marked<int64_t>> piece;      // atoms of a piece; absent: what serves best
+  std::string provider;                      // as JSON; empty: none
+};
+
+/// Jobs that run while ranks wait.
+struct Jobs {
+  Mark mark;                            // the map
+  Marked<int64_t> slowDown{10'000, {}}; // millionths of a step
+  bool fillsCollectives = false;        // whether pieces may run beside a collective of their rank
+  std::vector<Job> work;                // a rank runs the first that may run on it and fits its memory; empty: none
+};
+
 /// What a run has measured: links in the place of what the spec says of them, and what the operations of a rank take,
 /// in percent of its costs. Orders are made for it; the spec itself says nothing of it.
 struct Measured {
@@ -263,6 +284,7 @@ struct Spec {
   Marked<Rings> rings; // of a spec's variants any, unless given
   DataParallel dataParallel;
   TensorParallel tensorParallel;
+  Jobs jobs;
   Marked<std::string> provider; // as JSON; empty: none
 };
 

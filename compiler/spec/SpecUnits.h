@@ -12,7 +12,9 @@ using units::parseBandwidth;
 using units::parseDecimal;
 using units::parseDuration;
 using units::parseInteger;
+using units::parsePart;
 using units::parseSize;
+using units::percentagePattern;
 using units::Quantity;
 using units::sizePattern;
 

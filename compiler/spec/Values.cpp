@@ -182,7 +182,8 @@ private:
                  fmt::format("{}: expected {}, found an empty list", path,
                              key.perRank           ? "one value for each rank"
                              : key.perTensor       ? "one value, or one for each tensor"
-                             : key.choices.empty() ? "one value for each stage"
+                             : key.perStage        ? "one value for each stage"
+                             : key.choices.empty() ? "integers"
                                                    : fmt::format("integers, or {}", fmt::join(key.choices, ", "))));
       return false;
     }
@@ -244,8 +245,12 @@ private:
     std::string_view text = node.isScalar() ? std::string_view(node.text) : "";
     bool quotes = node.isScalar() && !node.plain;
     switch (key.type) {
-    case Type::Duration:
-      return finish(parseDuration(text));
+    case Type::Duration: {
+      Quantity quantity = parseDuration(text);
+      if (quantity.ok() && quantity.value < key.least)
+        return {0, fmt::format("expected at least {}ps, found {}", key.least, quoted(text))};
+      return finish(std::move(quantity));
+    }
     case Type::Size: {
       if (node.isScalar() && std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end())
         return choice(key, node);
@@ -266,7 +271,9 @@ private:
     case Type::Decimal: {
       if (node.isScalar() && std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end())
         return choice(key, node);
-      Quantity quantity = parseDecimal(quotes ? "" : text, key.least, key.most);
+      const bool isPercentage = key.percent && text.ends_with('%'); // as any value with a unit, also in quotes
+      Quantity quantity =
+          (key.percent ? parsePart : parseDecimal)(quotes && !isPercentage ? "" : text, key.least, key.most);
       if (!quantity.ok() && !key.choices.empty())
         quantity.error = fmt::format("expected {}, or {}", fmt::join(key.choices, ", "), quantity.error.substr(9));
       if (!quantity.ok() && quotes)

@@ -68,8 +68,10 @@ bool sameTree(const Node &a, const Node &b) {
 
 /// By what they mean where the table says what that is, so that 1ms is 1000us; otherwise as written.
 bool sameValue(const Value &a, const Value &b) {
+  // What stands in maps of the table has values of its own.
+  const bool isOfTable = !a.key || a.key->type == Type::Maps || (a.node->isMap() && a.key->type != Type::Free);
   if (a.numbers.empty() || a.numbers.size() != b.numbers.size())
-    return a.numbers.empty() && b.numbers.empty() && (a.node->isMap() || sameTree(*a.node, *b.node));
+    return a.numbers.empty() && b.numbers.empty() && (isOfTable || sameTree(*a.node, *b.node));
   for (size_t i = 0; i < a.numbers.size(); ++i)
     if (a.numbers[i].fixed != b.numbers[i].fixed || a.numbers[i].perSample != b.numbers[i].perSample)
       return false;
@@ -111,7 +113,8 @@ void SharedByVariants::add(Values values, const std::optional<Marked<int32_t>> &
     return;
   }
   for (const char *path : {"pipeline.ranks", "pipeline.stages_per_rank", "pipeline.placement", "pipeline.cut", "layers",
-                           "tensor_parallel.shards", "tensor_parallel.sequence", "provider"})
+                           "tensor_parallel.shards", "tensor_parallel.sequence", "jobs.slow_down", "jobs.collectives",
+                           "jobs.work", "provider"})
     same(path, values);
   if (firstSize && microbatchSize && firstSize->value != microbatchSize->value) {
     sampled(first, microbatchSize->mark);
@@ -136,14 +139,15 @@ void SharedByVariants::same(const char *path, const Values &values) const {
   }
   if (mine->second.node == its->second.node)
     return;
-  if (std::string_view(path) != "layers") {
-    if (std::string_view(path) == "provider" ? !sameTree(*mine->second.node, *its->second.node)
-                                             : !sameValue(mine->second, its->second))
+  if (mine->second.key->type != Type::Maps) {
+    if (!sameValue(mine->second, its->second))
       differ(mine->second, its->second.mark);
     return;
   }
-  // Layers by their values, which stand in order of path in both.
-  auto below = [](const Values &all) { return std::pair(all.lower_bound("layers["), all.lower_bound("layers\\")); };
+  // Lists of maps by the values below, which stand in order of path in both.
+  auto below = [&](const Values &all) {
+    return std::pair(all.lower_bound(fmt::format("{}[", path)), all.lower_bound(fmt::format("{}\\", path)));
+  };
   auto [a, endA] = below(values);
   auto [b, endB] = below(first);
   for (; a != endA && b != endB; ++a, ++b)

@@ -207,6 +207,24 @@ Quantity parseDecimal(std::string_view text, int64_t least, int64_t most) {
   return {static_cast<int64_t>(value), {}};
 }
 
+Quantity parsePart(std::string_view text, int64_t least, int64_t most) {
+  constexpr int64_t kPercent = 100;
+  const bool isPercentage = text.ends_with('%');
+  std::string_view number = text;
+  if (isPercentage)
+    number.remove_suffix(1);
+  while (isPercentage && number.ends_with(' '))
+    number.remove_suffix(1);
+  const int64_t scale = isPercentage ? kPercent : 1;
+  const Quantity scaled = parseDecimal(number, least * scale, most * scale);
+  if (scaled.ok() && scaled.value % scale == 0)
+    return {scaled.value / scale, {}};
+  return {0, fmt::format("expected a percentage from {}% to {}%, at most four digits after the point, or a number from "
+                         "{} to {}, at most six, found {}",
+                         decimalText(least * kPercent), decimalText(most * kPercent), decimalText(least),
+                         decimalText(most), quoted(text))};
+}
+
 std::string decimalText(int64_t millionths) {
   std::string text = fmt::format("{}.{:06}", millionths / kMillion, millionths % kMillion);
   text.resize(text.find_last_not_of('0') + 1);
@@ -217,6 +235,7 @@ std::string decimalText(int64_t millionths) {
 
 std::string durationPattern() { return pattern(kDuration); }
 std::string sizePattern() { return pattern(kSize); }
+std::string percentagePattern() { return "^(0|[1-9][0-9]*)(\\.[0-9]{1,4}0{0,2})? *%$"; }
 std::string bandwidthPattern() { return fmt::format("^{}$|{}", kUnlimited, pattern(kBandwidth)); }
 
 } // namespace pipec::units

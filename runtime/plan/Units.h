@@ -27,7 +27,9 @@ Quantity parseInteger(std::string_view text, int64_t least, int64_t most);
 
 /// "1.25" → millionths, 1,250,000: no unit, at most six digits after the point.
 Quantity parseDecimal(std::string_view text, int64_t least, int64_t most);
-/// The reverse: "1.25".
+/// "1.25%" or "0.0125" → millionths; of a percentage at most four digits after the point.
+Quantity parsePart(std::string_view text, int64_t least, int64_t most);
+/// The reverse of parseDecimal: "1.25".
 std::string decimalText(int64_t millionths);
 
 /// Text as a message may show it, as a file's name: control characters escaped.
@@ -41,5 +43,6 @@ std::string shown(std::string_view text);
 std::string durationPattern();
 std::string sizePattern();
 std::string bandwidthPattern();
+std::string percentagePattern();
 
 } // namespace pipec::units

@@ -35,6 +35,18 @@ void checkValues(const Spec &spec, const PerStage &values, int64_t most) {
   }
 }
 
+void checkJobs(const Spec &spec) {
+  hold(spec.jobs.slowDown.value > 0 && spec.jobs.slowDown.value <= kWholePart &&
+       spec.jobs.work.size() <= size_t(kJobs));
+  for (const Job &job : spec.jobs.work) {
+    hold(!job.name.empty() && job.atom.value > 0 && job.atoms > 0 && job.atoms <= limits::kTime / job.atom.value);
+    hold(job.overhead <= limits::kTime && job.memory.value <= limits::kBytes);
+    hold(!job.piece || (job.piece->value > 0 && job.piece->value <= limits::kTime / job.atom.value));
+    hold(!job.ranks || (!job.ranks->empty() && std::is_sorted(job.ranks->begin(), job.ranks->end()) &&
+                        job.ranks->back() < spec.ranks.value));
+  }
+}
+
 void checkSpec(const Spec &spec) {
   hold(spec.ranks.value > 0 && spec.microbatches.value > 0 && spec.stages > 0 && spec.stages <= limits::kStages);
   hold(spec.backward.has_value() != spec.backwardInput.has_value());
@@ -46,13 +58,14 @@ void checkSpec(const Spec &spec) {
   checkValues(spec, spec.optimizer, limits::kTime);
   for (const auto *sizes : {&spec.boundary, &spec.activation, &spec.weightContext, &spec.gradients, &spec.staticBytes})
     checkValues(spec, *sizes, limits::kBytes);
+  checkJobs(spec);
 }
 
 /// Keys and what they take.
 std::vector<std::string> dictionary() {
   std::vector<std::string> words = {"1ms",  "3.5us",  "16MiB", "0B",   "12.5GB/s", "unlimited", "kfkb",
                                     "1f1b", "k",      "group", "name", "~",        "\n  ",      "{}",
-                                    "[]",   "[0, 1]", "&a ",   "*a",   "null",     "true"};
+                                    "[]",   "[0, 1]", "&a ",   "*a",   "null",     "true",      "1%"};
   for (const Key &key : keys()) {
     words.emplace_back(key.name());
     for (std::string_view choice : key.choices)

@@ -2,6 +2,7 @@
 #include "compiler/spec/SpecUnits.h"
 
 #include <gtest/gtest.h>
+#include <regex>
 
 using namespace pipec::spec;
 
@@ -84,6 +85,23 @@ TEST(Units, wrongQuantitiesSayWhatWasExpected) {
             "expected a bandwidth with a unit (B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, kbit/s, "
             "Mbit/s, Gbit/s), found '1GB'");
   EXPECT_EQ(parseBandwidth("0.4B/s").error, "expected at least 1B/s, or 'unlimited', found '0.4B/s'");
+}
+
+TEST(Units, partsArePercentagesOrDecimals) {
+  const std::pair<std::string, int64_t> parts[] = {{"1%", 10'000},      {"0.01", 10'000},     {"0.5 %", 5'000},
+                                                   {"0.0001%", 1},      {"1", 1'000'000},     {"0.000001", 1},
+                                                   {"100%", 1'000'000}, {"1.250000%", 12'500}};
+  for (const auto &[text, millionths] : parts) {
+    EXPECT_EQ(parsePart(text, 1, 1'000'000).error, "") << text;
+    EXPECT_EQ(parsePart(text, 1, 1'000'000).value, millionths) << text;
+    EXPECT_EQ(std::regex_match(text, std::regex(percentagePattern())), text.ends_with('%')) << text;
+  }
+  for (const std::string text : {"0", "0%", "0.00001%", "0.00015%", "100.0001%", "2", "much", "%", "1 % %", "-1%",
+                                 "01%", "1e0%", "1.%", ".5%", "99999999999999999999%"})
+    EXPECT_EQ(parsePart(text, 1, 1'000'000).error,
+              "expected a percentage from 0.0001% to 100%, at most four digits after the point, or a number from "
+              "0.000001 to 1, at most six, found '" +
+                  text + "'");
 }
 
 TEST(Units, integersAreDecimal) {

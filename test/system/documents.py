@@ -249,7 +249,7 @@ def reference():
     schema = json.loads((SPECS / "pipec.schema.json").read_text())
     text = REFERENCE + "## Values\n\n| a … | is | written as |\n|---|---|---|\n"
     examples = {"duration": "`10ms`, `250us`, `1.5s`", "size": "`1.5GiB`, `24MB`, `0B`",
-                "bandwidth": "`12.5GB/s`, `unlimited`"}
+                "bandwidth": "`12.5GB/s`, `unlimited`", "percentage": "`1%`, `0.25%`"}
     for name, example in examples.items():
         text += f"| {name} | {schema['definitions'][name]['description']} | {example} |\n"
     text += ("| by sample | a part for each microbatch and one for each of its samples | "
