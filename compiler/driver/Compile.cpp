@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Auto.h"
 #include "compiler/driver/BestPlan.h"
+#include "compiler/driver/CompileJobs.h"
 #include "compiler/driver/CompileReplicas.h"
 #include "compiler/driver/CrossCheck.h"
 #include "compiler/driver/Cut.h"
@@ -23,8 +24,8 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Provider.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Write.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -118,10 +119,14 @@ public:
     if (until != Stage::Plan)
       return true;
     warnOfLinks(specs);
+    const Code withJobs = addJobs(specs.front(), compiled.walks, said == Said::Everything, variants, context);
+    if (withJobs != Code::Ok)
+      return stop(withJobs);
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
     compiled.plan = emit::plan(std::move(variants), degree, specs.front().hash, std::move(provider));
-    // What looks at the whole of a variant has been asked: check-deadlock passes no variant that breaks a rule.
+    // What looks at the whole of a variant has been asked: check-deadlock passes no variant that breaks a rule, and
+    // jobs are placed where their memory fits.
     if (status.ok())
       status = plan::checkTables(compiled.plan);
     if (compiled.encodes)

@@ -64,6 +64,7 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"exposed_ms", milliseconds(report.exposed)},
                                    {"collectives", report.collectives}};
   addJson(report.balance, object);
+  addJson(report.jobs, object);
   if (report.atOwnMemory) {
     object["gap_at_own_memory"] = gap(certificate.makespan, report.atOwnMemory->makespan);
     object["span_gap_at_own_memory"] = gap(certificate.span, report.atOwnMemory->span);
@@ -160,8 +161,11 @@ Report figuresOf(const plan::Variant &variant, const simulate::Result &result) {
 
 Status add(const plan::Plan &plan, const plan::Variant &variant, const simulate::Result &result, PlanReport &report) {
   report.variants.push_back(figuresOf(variant, result));
-  report.variants.back().degree = plan.degree();
-  return simulate::exposed(variant, report.variants.back().exposed);
+  Report &own = report.variants.back();
+  own.degree = plan.degree();
+  if (Status status = simulate::exposed(variant, own.exposed); !status.ok())
+    return status;
+  return jobsOf(variant, result, own.jobs);
 }
 
 Status report(const plan::Plan &plan, PlanReport &report) {
@@ -255,6 +259,7 @@ std::string reportText(const PlanReport &report) {
                       "collectives on a rank at most\n",
                       "replicas", variant.degree, plan::timeText(variant.exposed), *range(variant.collectives).second);
     text += textOf(variant.balance);
+    text += textOf(variant.jobs);
     if (!variant.recompute.empty())
       text += fmt::format(
           "  {:<9} {:>12}   stages that run their forward again: {}\n", "recompute", variant.recompute.size(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/emit/BalanceReport.h"
+#include "compiler/emit/JobsReport.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Scenario.h"
@@ -35,6 +36,7 @@ struct Report {
   plan::Time exposed = 0;                        // what of their exchange nothing hides
   std::vector<int64_t> collectives;              // of gradients and weights, a rank each
   BalanceReport balance;                         // of shards
+  JobsReport jobs;                               // background work
   /// For specs without a memory limit: bounds of all orders that need no more memory than this one's fullest rank.
   struct Bounds {
     plan::Time makespan = 0, span = 0;

@@ -4,6 +4,7 @@
 #include "compiler/schedule/model/Problem.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/Unroll.h"
 
 #include <fmt/format.h>
 
@@ -209,14 +210,14 @@ plan::Variant raised(const plan::Variant &variant, const Limit &limit) {
         }
     break;
   case Limit::Kind::Buffers:
-    own = unrolled(own);
+    own = plan::unrolled(own);
     for (plan::Ring &ring : own.rings)
       if (ring.peer == limit.peer && ring.direction == limit.direction)
         ring.size = uint32_t(limit.raised);
     rewait(own);
     break;
   case Limit::Kind::Contexts:
-    own = unrolled(own);
+    own = plan::unrolled(own);
     keepContexts(own, limit.raised - limit.now);
     break;
   }

@@ -14,28 +14,6 @@ using plan::Kind;
 using plan::Operation;
 using plan::Wait;
 
-plan::Program unrolled(const plan::Program &program) {
-  plan::Program flat = program;
-  flat.instructions.clear();
-  flat.waits.clear();
-  for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
-    const plan::Step step = cursor.at();
-    Instruction instruction = *step.instruction;
-    instruction.microbatch = int32_t(step.microbatch());
-    instruction.microbatchStride = 0;
-    instruction.firstWait = uint32_t(flat.waits.size());
-    for (uint32_t w = 0; w != instruction.waits; ++w) {
-      Wait wait = program.waits[step.instruction->firstWait + w];
-      wait.base += wait.stride * step.trip;
-      wait.stride = 0;
-      flat.waits.push_back(wait);
-    }
-    flat.instructions.push_back(instruction);
-  }
-  flat.step = {{0, uint32_t(flat.instructions.size()), 1}};
-  return flat;
-}
-
 namespace {
 
 class Rewait {

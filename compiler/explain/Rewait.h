@@ -7,9 +7,6 @@
 
 namespace pipec::emit {
 
-/// The same instructions in one segment and one trip.
-plan::Program unrolled(const plan::Program &program);
-
 /// Replaces the waits that transfers and passes have for data and for free buffers; all other waits stay. The program
 /// must be unrolled.
 void rewait(plan::Program &program);

@@ -4,6 +4,7 @@
 #include "compiler/passes/Roll.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Provider.h"
+#include "runtime/plan/Unroll.h"
 #include "runtime/simulate/Pieces.h"
 #include "runtime/simulate/Simulate.h"
 
@@ -38,23 +39,25 @@ public:
 
   Status run(std::vector<Unused> &unused) {
     for (plan::Program &program : variant.programs)
-      unroll(program);
+      program = plan::unrolled(program);
     if (Status status = gapsOf(variant, !jobs.fillsCollectives, gaps); !status.ok())
       return status;
     for (size_t rank = 0; rank != jobOf.size(); ++rank)
       for (const Gap &each : gaps[rank])
         if (jobOf[rank] >= 0 && each.length >= shortest(size_t(jobOf[rank])))
           ++lengths[size_t(jobOf[rank])][each.length];
-    makeInstant();
+    openAll();
     if (Status status = choose(); !status.ok())
       return status;
-    std::vector<bool> used = open();
+    if (Status status = explain(unused); !status.ok())
+      return status;
+    open();
     for (plan::Program &program : variant.programs)
       roll(program);
     if (Status status = simulate::delay(variant, variant.certificate.delay); !status.ok())
       return status;
     variant.certificate.delayProven = simulate::delayHoldsInAnyTiming(variant);
-    return explain(used, unused);
+    return {};
   }
 
 private:
@@ -68,30 +71,24 @@ private:
     return job(index).piece ? job(index).piece->value : (most - job(index).overhead) / job(index).atom.value;
   }
 
-  /// The plan in which nothing takes time, with all waits as windows.
-  void makeInstant() {
-    instant = variant;
-    for (size_t rank = 0; rank != instant.programs.size(); ++rank) {
-      plan::Program &program = instant.programs[rank];
-      for (plan::Operation &operation : program.operations)
-        operation.cost = operation.latency = 0;
+  /// All waits as windows, to count with.
+  void openAll() {
+    for (size_t rank = 0; rank != gaps.size(); ++rank)
       for (const Gap &each : gaps[rank])
-        program.windows.push_back({each.instruction, each.length});
-    }
+        variant.programs[rank].windows.push_back({each.instruction, each.length});
   }
 
   /// Resumes that lie one behind the other, a step, in millionths: of windows of such a length or longer, on the ranks
   /// of jobs, or of one of them.
   Status resumes(Time threshold, int32_t only, Time &millionths) const {
     constexpr Time kOne = 1'000'000;
-    simulate::Options options;
-    options.resume = [&](const simulate::Resume &at) {
+    const auto cost = [&](const simulate::Resume &at) {
       const int32_t own = jobOf[size_t(at.place)];
-      const bool counts = own >= 0 && (only < 0 || own == only) && at.window >= std::max(threshold, shortest(size_t(own)));
-      return at.ready + (counts ? kOne : 0);
+      const bool counts =
+          own >= 0 && (only < 0 || own == only) && at.window >= std::max(threshold, shortest(size_t(own)));
+      return counts ? kOne : 0;
     };
-    simulate::Result ignored;
-    return simulate::span(instant, millionths, ignored, options);
+    return simulate::spanOfResumes(variant, cost, millionths);
   }
 
   /// Useful time of a step with pieces that take at most so long.
@@ -125,7 +122,8 @@ private:
       if (Status status = resumes(each, -1, count); !status.ok())
         return status;
       // Where no step waits for what jobs delay, only the windows themselves say how long a piece may be.
-      const Time most = count == 0 ? limits::kTime : Time(std::min<__int128>(__int128(budget) * 1'000'000 / count, limits::kTime));
+      const Time most =
+          count == 0 ? limits::kTime : Time(std::min<__int128>(__int128(budget) * 1'000'000 / count, limits::kTime));
       for (const Time size : sizesWithin(most))
         if (const __int128 found = useful(each, size); found > best) {
           best = found;
@@ -147,17 +145,24 @@ private:
       const auto count = int64_t(std::min<size_t>(kSizes, size_t(all)));
       for (int64_t i = 0; i != count; ++i) // the largest among them
         atoms.push_back(all - i * (all / count));
-      for (const int64_t each : job(index).piece && all > 0 ? std::vector<int64_t>{all} : atoms)
+      for (const int64_t each : job(index).piece &&all > 0 ? std::vector<int64_t>{all} : atoms)
         sizes.push_back(timeOf(index, each));
     }
     return sizes;
   }
 
-  /// Writes the choice into the programs. Which jobs have got a window.
-  std::vector<bool> open() {
-    std::vector<bool> used(jobs.work.size());
+  /// Whether a window of the choice is there for a job.
+  bool isUsed(size_t index) const {
+    const int64_t atoms = atomsWithin(index, longest);
+    return atoms != 0 && !lengths[index].empty() &&
+           lengths[index].begin()->first >= std::max(threshold, timeOf(index, atoms));
+  }
+
+  /// Writes the choice into the programs.
+  void open() {
     for (size_t rank = 0; rank != jobOf.size(); ++rank) {
       plan::Program &program = variant.programs[rank];
+      program.windows.clear();
       program.job = jobOf[rank];
       if (program.job < 0)
         continue;
@@ -169,14 +174,12 @@ private:
       for (const Gap &each : gaps[rank])
         if (each.length >= std::max(threshold, piece))
           program.windows.push_back({each.instruction, std::min(each.length, variant.certificate.span)});
-      used[index] = used[index] || !program.windows.empty();
     }
-    return used;
   }
 
-  Status explain(const std::vector<bool> &used, std::vector<Unused> &unused) const {
-    for (size_t index = 0; index != used.size(); ++index) {
-      if (used[index] || std::ranges::find(jobOf, int32_t(index)) == jobOf.end())
+  Status explain(std::vector<Unused> &unused) const {
+    for (size_t index = 0; index != jobs.work.size(); ++index) {
+      if (isUsed(index) || std::ranges::find(jobOf, int32_t(index)) == jobOf.end())
         continue;
       Unused own{index, 0, 0};
       for (size_t rank = 0; rank != jobOf.size(); ++rank)
@@ -188,7 +191,8 @@ private:
         if (Status status = resumes(own.longest, int32_t(index), count); !status.ok())
           return status;
         const auto span = std::max<Time>(variant.certificate.span, 1);
-        own.least = int64_t((__int128(count) * shortest(index) + span - 1) / span);
+        const auto up = [](__int128 value, int64_t by) { return (value + by - 1) / by; };
+        own.least = int64_t(up(up(__int128(count) * shortest(index), 1'000'000) * 1'000'000, span));
       }
       unused.push_back(own);
     }
@@ -200,8 +204,7 @@ private:
   plan::Variant &variant;
   std::vector<std::vector<Gap>> gaps; // by rank
   std::vector<Lengths> lengths;       // by job, of those that its shortest piece fits
-  plan::Variant instant;
-  Time threshold = 0, longest = 0; // the choice: of a window at least, of a piece with its overhead at most
+  Time threshold = 0, longest = 0;    // the choice: of a window at least, of a piece with its overhead at most
 };
 
 } // namespace

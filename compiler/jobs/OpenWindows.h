@@ -1,5 +1,5 @@
-// Which waits of a plan pieces of jobs may fill, and how long a piece is: of all thresholds of a window's length and all
-// numbers of atoms whose delay (runtime/simulate/Pieces.h) keeps the promise, the most useful time.
+// Which waits of a plan pieces of jobs may fill, and how long a piece is: of all thresholds of a window's length and
+// all numbers of atoms whose delay (runtime/simulate/Pieces.h) keeps the promise, the most useful time.
 #pragma once
 
 #include "compiler/spec/Spec.h"
@@ -18,8 +18,8 @@ struct Unused {
 };
 
 /// Gives a variant its jobs, windows and pieces, and its certificate their delay. `jobOf`: of each rank, an index into
-/// the spec's jobs; -1: none. Its times stay as they are; its programs are rolled anew. Ranks have no shards. At most 64
-/// thresholds are tried, and 512 numbers of atoms, spread evenly where there are more. O(instructions) a threshold.
+/// the spec's jobs; -1: none. Its times stay as they are; its programs are rolled anew. Ranks have no shards. At most
+/// 64 thresholds are tried, and 512 numbers of atoms, spread evenly where there are more. O(instructions) a threshold.
 Status openWindows(const spec::Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant,
                    std::vector<Unused> &unused);
 

@@ -4,6 +4,8 @@
 // and waits advance evenly is then a plain repetition of symbols, and comparing hashes of windows of symbols finds it.
 #include "compiler/passes/Roll.h"
 
+#include "runtime/plan/Unroll.h"
+
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -24,12 +26,6 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-/// The length of an instruction's window; 0: it has none.
-plan::Time windowOf(const Program &program, uint32_t instruction) {
-  const auto found = std::ranges::lower_bound(program.windows, instruction, {}, &plan::Window::instruction);
-  return found == program.windows.end() || found->instruction != instruction ? 0 : found->length;
-}
-
 /// The symbols of a program, as polynomial hashes of their prefixes modulo 2^64. Equal hashes may lie; executesSame()
 /// has the last word.
 class Symbols {
@@ -44,7 +40,7 @@ public:
     for (const Instruction &i : program.instructions) {
       uint64_t symbol =
           mix(mix(i.operation, i.queue), uint64_t(i.microbatch - std::exchange(last[i.operation], i.microbatch)));
-      if (const auto window = windowOf(program, uint32_t(&i - program.instructions.data())); window != 0)
+      if (const auto window = plan::windowOf(program, uint32_t(&i - program.instructions.data())); window != 0)
         symbol = mix(symbol, uint64_t(window));
       if (program.operations[i.operation].kind == plan::Kind::Overlapped)
         left = 3;
@@ -165,7 +161,7 @@ void appendBody(const Program &from, Program &to, uint32_t first, uint32_t count
       wait.stride = second ? from.waits[second->firstWait + w].base - wait.base : 0;
       to.waits.push_back(wait);
     }
-    if (const plan::Time window = windowOf(from, i); window != 0)
+    if (const plan::Time window = plan::windowOf(from, i); window != 0)
       to.windows.push_back({uint32_t(to.instructions.size()), window});
     to.instructions.push_back(made);
   }
@@ -182,7 +178,7 @@ bool executesSame(const Program &straight, const Program &rolled) {
         const Instruction &one = straight.instructions[at], &other = rolled.instructions[i];
         if (one.operation != other.operation || one.queue != other.queue || one.waits != other.waits ||
             one.microbatch != other.microbatch + other.microbatchStride * trip ||
-            windowOf(straight, uint32_t(at)) != windowOf(rolled, i))
+            plan::windowOf(straight, uint32_t(at)) != plan::windowOf(rolled, i))
           return false;
         for (uint32_t w = 0; w != one.waits; ++w) {
           const Wait &wait = straight.waits[one.firstWait + w], &affine = rolled.waits[other.firstWait + w];
@@ -242,31 +238,6 @@ void roll(Program &program) {
   program.waits = std::move(rolled.waits);
   program.step = std::move(rolled.step);
   program.windows = std::move(rolled.windows);
-}
-
-void unroll(Program &program) {
-  Program straight;
-  for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
-    const plan::Step step = cursor.at();
-    Instruction made = *step.instruction;
-    made.microbatch = int32_t(step.microbatch());
-    made.microbatchStride = 0;
-    made.firstWait = uint32_t(straight.waits.size());
-    for (uint32_t w = 0; w != made.waits; ++w) {
-      Wait wait = program.waits[step.instruction->firstWait + w];
-      wait.base += wait.stride * step.trip;
-      wait.stride = 0;
-      straight.waits.push_back(wait);
-    }
-    if (const plan::Time window = windowOf(program, uint32_t(step.instruction - program.instructions.data()));
-        window != 0)
-      straight.windows.push_back({uint32_t(straight.instructions.size()), window});
-    straight.instructions.push_back(made);
-  }
-  program.instructions = std::move(straight.instructions);
-  program.waits = std::move(straight.waits);
-  program.windows = std::move(straight.windows);
-  program.step = {{0, uint32_t(program.instructions.size()), 1}};
 }
 
 void Roller::operator()(Program &program) {

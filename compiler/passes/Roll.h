@@ -10,9 +10,6 @@ namespace pipec {
 /// n) in its instructions.
 void roll(plan::Program &program);
 
-/// The opposite: one segment of one trip, which executes the same.
-void unroll(plan::Program &program);
-
 /// Rolls the programs of a variant that is only walked, one call each, so that the walk touches less memory. It stops
 /// rolling after a program that stays longer than an eighth of what it was: to roll such a program takes longer than to
 /// walk it, and the others will be like it.

@@ -34,9 +34,6 @@ inline constexpr int64_t kLayers = int64_t(1) << 20;  // of one kind
 inline constexpr int64_t kUnits = int64_t(1) << 20;   // of a split
 inline constexpr int64_t kWholePart = 1'000'000;      // of decimals: 1
 inline constexpr int64_t kFactor = 1000 * kWholePart; // of a slow shard
-inline constexpr int64_t kJobs = 256;
-inline constexpr int64_t kAtoms = int64_t(1) << 20; // of an iteration of a job
-inline constexpr size_t kJobNameBytes = 64;
 inline constexpr size_t kTextBytes = 4096;
 inline constexpr size_t kParameterBytes = 64; // of an item of a list
 

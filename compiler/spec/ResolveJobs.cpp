@@ -25,10 +25,11 @@ std::string lengthText(int64_t picoseconds) {
 
 /// Commands and files are named after a job.
 bool isName(std::string_view text) {
-  return !text.empty() && text.size() <= kJobNameBytes && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.';
-  });
+  return !text.empty() && int64_t(text.size()) <= limits::kJobNameBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+                  c == '.';
+         });
 }
 
 void readName(const Lookup &lookup, const std::string &path, Job &job, std::map<std::string, Mark> &first) {
@@ -39,7 +40,7 @@ void readName(const Lookup &lookup, const std::string &path, Job &job, std::map<
   job.name = name.value;
   if (!isName(job.name))
     lookup.errors.add(name.mark, fmt::format("{}: expected 1 to {} letters, digits, '-', '_' and '.', found {}", path,
-                                             kJobNameBytes, quoted(job.name)));
+                                             limits::kJobNameBytes, quoted(job.name)));
   else if (const auto [at, isNew] = first.emplace(job.name, name.mark); !isNew)
     lookup.errors.add(name.mark, fmt::format("{}: job {} is given twice", path, quoted(job.name)), at->second,
                       "first given here");
@@ -99,6 +100,9 @@ Job readJob(const Lookup &lookup, const std::string &path, const Spec &spec, std
   lookup.single(path + ".memory", job.memory);
   readRanks(lookup, path + ".ranks", spec, job);
   readPiece(lookup, path + ".piece", job);
+  if (static_cast<__int128>(job.piece ? job.piece->value : 1) * job.atom.value + job.overhead > limits::kTime)
+    lookup.errors.add(job.mark,
+                      fmt::format("{}: expected a piece of at most 10^18 ps with its overhead, found more", path));
   job.provider = readProvider(lookup, path + ".provider");
   return job;
 }
@@ -106,8 +110,8 @@ Job readJob(const Lookup &lookup, const std::string &path, const Spec &spec, std
 void readWork(const Lookup &lookup, const Spec &spec, std::vector<Job> &work) {
   const Value *list = lookup.get("jobs.work");
   const size_t count = list ? list->node->items.size() : 0;
-  if (list && (count < 1 || count > size_t(kJobs))) {
-    lookup.errors.add(list->mark, fmt::format("jobs.work: expected 1 to {} jobs, found {}", kJobs, count));
+  if (list && (count < 1 || count > size_t(limits::kJobs))) {
+    lookup.errors.add(list->mark, fmt::format("jobs.work: expected 1 to {} jobs, found {}", limits::kJobs, count));
     return;
   }
   std::map<std::string, Mark> first;

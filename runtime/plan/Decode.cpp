@@ -1,11 +1,11 @@
-// Bytes → Plan: rules P1 to P5 (rules/RULES.md), which look at the file, and then the rules that look at tables. FlatBuffers'
-// verifier proves that every offset stays in the file; what it lets pass, and what would cost more memory than the file
-// is long (tables that many others point to), is refused here.
+// Bytes → Plan: rules P1 to P5 (rules/RULES.md), which look at the file, and then the rules that look at tables.
+// FlatBuffers' verifier proves that every offset stays in the file; what it lets pass, and what would cost more memory
+// than the file is long (tables that many others point to), is refused here.
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/plan_generated.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <cstring>

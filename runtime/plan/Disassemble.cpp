@@ -3,8 +3,8 @@
 
 #include "runtime/plan/Text.h"
 #include "runtime/plan/Units.h"
+#include "runtime/plan/Unroll.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
@@ -199,10 +199,9 @@ private:
       waits += fmt::format("  wait [{}]{} >= {}", queues[wait.queue], wait.previousStep ? " of the step before" : "",
                            affine(wait.base, wait.stride));
     }
-    const auto index = uint32_t(&i - p.instructions.data());
-    const auto window = std::ranges::find(p.windows, index, &Window::instruction);
+    const Time window = windowOf(p, uint32_t(&i - p.instructions.data()));
     line(depth, "[{}] {}{}{}  ({})", queues[i.queue], operationText(o, affine(i.microbatch, i.microbatchStride)), waits,
-         window == p.windows.end() ? "" : "  window " + timeText(window->length), costText(o, !v.own.empty()));
+         window == 0 ? "" : "  window " + timeText(window), costText(o, !v.own.empty()));
   }
 };
 

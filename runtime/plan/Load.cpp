@@ -3,8 +3,8 @@
 
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Units.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <cerrno>

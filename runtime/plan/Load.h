@@ -12,8 +12,8 @@
 
 namespace pipec::plan {
 
-/// Reads header, checksum and tables, and checks every rule of rules/RULES.md that looks at one table alone (Code::Input
-/// where the file is damaged or not a plan).
+/// Reads header, checksum and tables, and checks every rule of rules/RULES.md that looks at one table alone
+/// (Code::Input where the file is damaged or not a plan).
 Status decode(std::span<const uint8_t> file, Plan &plan);
 
 /// The rules that look at the whole: data order, matching of transfers, progress, slots, memory (Code::Check). Progress

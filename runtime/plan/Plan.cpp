@@ -2,6 +2,8 @@
 // (design, section 6).
 #include "runtime/plan/Plan.h"
 
+#include "runtime/plan/Unroll.h"
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -30,6 +32,36 @@ std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree
             members.insert(at, world);
       }
   return groups;
+}
+
+Time windowOf(const Program &program, uint32_t instruction) {
+  const auto found = std::ranges::lower_bound(program.windows, instruction, {}, &Window::instruction);
+  return found == program.windows.end() || found->instruction != instruction ? 0 : found->length;
+}
+
+Program unrolled(const Program &program) {
+  Program flat = program;
+  flat.instructions.clear();
+  flat.waits.clear();
+  flat.windows.clear();
+  for (Cursor cursor(program); !cursor.done(); cursor.next()) {
+    const Step step = cursor.at();
+    Instruction instruction = *step.instruction;
+    instruction.microbatch = int32_t(step.microbatch());
+    instruction.microbatchStride = 0;
+    instruction.firstWait = uint32_t(flat.waits.size());
+    for (uint32_t w = 0; w != instruction.waits; ++w) {
+      Wait wait = program.waits[step.instruction->firstWait + w];
+      wait.base += wait.stride * step.trip;
+      wait.stride = 0;
+      flat.waits.push_back(wait);
+    }
+    if (const Time window = windowOf(program, uint32_t(step.instruction - program.instructions.data())); window != 0)
+      flat.windows.push_back({uint32_t(flat.instructions.size()), window});
+    flat.instructions.push_back(instruction);
+  }
+  flat.step = {{0, uint32_t(flat.instructions.size()), 1}};
+  return flat;
 }
 
 std::vector<int32_t> stagesDoing(const Variant &variant, Work work) {

@@ -10,10 +10,21 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 
+#include <functional>
+
 namespace pipec::simulate {
 
 /// The delay of a variant that runs to its end; 0 without windows.
 Status delay(const plan::Variant &variant, plan::Time &delay);
+
+/// How many resumes of the ranks of a job lie one behind the other, a step, in millionths: with jobs of one length of
+/// pieces the delay is this many of them.
+Status resumes(const plan::Variant &variant, int32_t job, int64_t &millionths);
+
+/// The span of a variant in which all takes no time but resumes, each so long.
+struct Resume;
+Status spanOfResumes(const plan::Variant &variant, const std::function<plan::Time(const Resume &)> &cost,
+                     plan::Time &span);
 
 /// Whether nothing in a variant chooses by time: no process has two device queues, whose heads take turns, and ports
 /// are not shared.

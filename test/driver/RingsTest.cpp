@@ -3,6 +3,7 @@
 #include "compiler/explain/Rewait.h"
 #include "runtime/plan/HandOvers.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Unroll.h"
 #include "runtime/simulate/InFlight.h"
 #include "runtime/simulate/Simulate.h"
 #include "test/driver/Agreement.h"
@@ -23,7 +24,7 @@ plan::Variant apart(const plan::Variant &variant) {
   plan::Variant made = variant;
   made.memoryLimit = 0;
   for (plan::Program &program : made.programs) {
-    program = emit::unrolled(program);
+    program = plan::unrolled(program);
     std::map<std::pair<int32_t, Direction>, uint32_t> transfers;
     for (const plan::Instruction &each : program.instructions)
       if (const plan::Operation &own = program.operations[each.operation]; plan::isTransfer(own.kind))
@@ -272,7 +273,7 @@ TEST_F(Agreement, compilesRingsForAnyTiming) {
       };
       plan::Variant all = variant;
       for (plan::Program &program : all.programs) {
-        program = emit::unrolled(program);
+        program = plan::unrolled(program);
         for (plan::Ring &ring : program.rings)
           for (const Flight &flight : flights[size_t(program.rank)])
             if (flight.peer == ring.peer && flight.direction == ring.direction)

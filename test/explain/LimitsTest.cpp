@@ -3,6 +3,7 @@
 #include "compiler/explain/Explain.h"
 #include "compiler/explain/Rewait.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Unroll.h"
 #include "runtime/simulate/Simulate.h"
 #include "test/driver/Agreement.h"
 
@@ -164,7 +165,7 @@ TEST_F(Agreement, raisedRingsAreTheCompilers) {
     simulate::Result before, after;
     const Timing own = timing(variant, nullptr, before);
     for (plan::Program &program : variant.programs) {
-      program = emit::unrolled(program);
+      program = plan::unrolled(program);
       emit::rewait(program);
     }
     EXPECT_EQ(timing(variant, nullptr, after), own);

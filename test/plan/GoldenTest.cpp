@@ -1,4 +1,5 @@
 // One plan of every released format version is kept for ever, and today's build reads it (test/golden/README.md).
+#include "test/plan/MakeJobs.h"
 #include "test/plan/MakeReplicas.h"
 #include "test/plan/MakeShards.h"
 #include "test/plan/Refused.h"
@@ -135,6 +136,9 @@ Plan golden17() {
 }
 
 TEST(Golden, Format17) { holds("format-1.7.plan", golden17()); }
+
+/// What test/golden/format-1.8.plan holds: two jobs, of which the second of two ranks runs one in two windows.
+TEST(Golden, Format18) { holds("format-1.8.plan", makeJobs()); }
 
 } // namespace
 } // namespace pipec::plan

@@ -3,8 +3,8 @@
 // walk asks of each instruction whether its queue knows that what it needs is complete, as RankWalk does.
 #pragma once
 
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/StageLayers.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <array>
 

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "runtime/plan/LiveMemory.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/StageLayers.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <array>
 #include <map>

@@ -4,8 +4,8 @@
 // evenly with the trip, so it is enough to look at the first and the last.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <array>
 #include <fmt/format.h>

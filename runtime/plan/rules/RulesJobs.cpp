@@ -1,7 +1,7 @@
 // Rules P54 and P55: background jobs, and the waits that their pieces may fill.
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <flatbuffers/flexbuffers.h>
@@ -17,7 +17,7 @@ bool within(int64_t value, int64_t least, int64_t most) { return least <= value 
 /// What a name may hold: it becomes a part of names of files, and is typed.
 bool isName(const std::string &name) {
   constexpr std::string_view kCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-  return within(int64_t(name.size()), 1, limits::kJobName) && name.find_first_not_of(kCharacters) == name.npos;
+  return within(int64_t(name.size()), 1, limits::kJobNameBytes) && name.find_first_not_of(kCharacters) == name.npos;
 }
 
 /// What is wrong with a job, or empty.
@@ -27,7 +27,7 @@ std::string wrongJob(const Job &job) {
                                       : fmt::format("{} {}, expected {} to {}", found, what, least, most);
   };
   if (!isName(job.name))
-    return fmt::format("a name of 1 to {} letters, digits, '-', '_' and '.' is expected", limits::kJobName);
+    return fmt::format("a name of 1 to {} letters, digits, '-', '_' and '.' is expected", limits::kJobNameBytes);
   for (const std::string &wrong :
        {number("samples", job.samples, 1, limits::kTime), number("atoms", job.atoms, 1, limits::kAtoms),
         number("ps of an atom", job.atom, 1, limits::kTime), number("ps of overhead", job.overhead, 0, limits::kTime),
@@ -59,8 +59,8 @@ Status jobs(const Variant &variant) {
                                      variant.slowDown, limits::kWholeSlowDown));
   for (const Program &program : variant.programs) {
     if (!within(program.job, -1, int64_t(variant.jobs.size()) - 1))
-      return Status::input(fmt::format("P55: rank {} runs job {}, the plan has {}", program.rank, program.job,
-                                       variant.jobs.size()));
+      return Status::input(
+          fmt::format("P55: rank {} runs job {}, the plan has {}", program.rank, program.job, variant.jobs.size()));
     if (program.job < 0 && (program.piece != 0 || !program.windows.empty()))
       return Status::input(fmt::format("P55: rank {} has a piece or windows and no job", program.rank));
     if (program.job < 0)
@@ -86,8 +86,8 @@ Status windows(const Variant &variant, const Program &program) {
   const Time piece = variant.pieceTime(program), span = variant.certificate.span;
   for (const Window &window : program.windows) {
     const auto error = [&](const std::string &what) {
-      return Status::input(fmt::format("P54: rank {}: the window of instruction {} {}", program.rank,
-                                       window.instruction, what));
+      return Status::input(
+          fmt::format("P54: rank {}: the window of instruction {} {}", program.rank, window.instruction, what));
     };
     if (window.instruction >= program.instructions.size())
       return error(fmt::format("is of none: there are {}", program.instructions.size()));
@@ -100,8 +100,8 @@ Status windows(const Variant &variant, const Program &program) {
     if (instruction.waits == 0)
       return error("is of one without waits");
     if (window.length < piece)
-      return error(fmt::format("is {}, shorter than a piece with its overhead, {}", timeText(window.length),
-                               timeText(piece)));
+      return error(
+          fmt::format("is {}, shorter than a piece with its overhead, {}", timeText(window.length), timeText(piece)));
     if (window.length > span)
       return error(fmt::format("is {}, longer than a step, {}", timeText(window.length), timeText(span)));
   }

@@ -6,8 +6,8 @@
 // its consumer has completed. What is live is counted at each instruction of the compute queue, in any timing
 // (LiveMemory.h).
 #include "runtime/plan/Disassemble.h"
-#include "runtime/plan/rules/RankWalk.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/rules/RankWalk.h"
 
 #include <algorithm>
 #include <fmt/format.h>

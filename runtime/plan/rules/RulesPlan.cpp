@@ -1,8 +1,8 @@
 // Rules P6, P7, P9, P19, P20, P44 and P45: what a plan and its variants say of themselves.
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Place.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <flatbuffers/flexbuffers.h>

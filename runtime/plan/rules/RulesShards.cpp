@@ -1,7 +1,7 @@
 // Rules P51 to P53: the shards of ranks, what is each one's own, and the units of splits that it owns and works on.
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Units.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Rules P10 to P16 and P43: the tables of one program, row by row. Everything is compared so that no sum can overflow.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 // pair would be silently wrong gradients. Both sides are walked at once, rolled as they are. Rule P40: the order in
 // which connections are first used.
 #include "runtime/plan/Disassemble.h"
-#include "runtime/plan/rules/Rules.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <fmt/format.h>

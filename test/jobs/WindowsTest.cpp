@@ -1,0 +1,182 @@
+// Which waits pieces fill, from specs: the figures of schedules whose bubbles are known.
+#include "compiler/driver/Compile.h"
+#include "compiler/driver/Files.h"
+#include "compiler/driver/Plans.h"
+#include "compiler/emit/ScheduleReport.h"
+#include "runtime/plan/Load.h"
+#include "runtime/simulate/Pieces.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace pipec {
+namespace {
+
+using plan::Time;
+
+struct Made {
+  Compiled compiled;
+  emit::Report report;
+  Failure failure;
+  bool ok = false;
+  const plan::Variant &variant() const { return compiled.plan.variants.front(); }
+  const emit::JobRow &job() const { return report.jobs.rows.front(); }
+  int64_t pieces() const {
+    int64_t all = 0;
+    for (const int64_t each : job().pieces)
+      all += each;
+    return all;
+  }
+};
+
+Made make(const std::string &text) {
+  Made made;
+  keep("jobs.yaml", text);
+  made.ok = compile("jobs.yaml", {}, Stage::Plan, made.compiled, made.failure, Said::Nothing);
+  emit::PlanReport report;
+  if (made.ok && figuresOf(made.compiled, report).ok())
+    made.report = report.variants.front();
+  return made;
+}
+
+std::string spec(int ranks, int microbatches, const std::string &schedule, const std::string &more = "",
+                 const std::string &job = "atom: 50us, overhead: 20us") {
+  return fmt::format("pipec: 1\npipeline: {{ranks: {}, microbatches: {}}}\ncosts: {{forward: 10ms, backward: 20ms{}}}\n"
+                     "schedule: {}\njobs: {{work: [{{name: vgg, samples: 8, atoms: 340, {}}}]}}\n",
+                     ranks, microbatches, more, schedule, job);
+}
+
+TEST(Windows, OfOneForwardOneBackward) {
+  const Made made = make(spec(8, 16, "1f1b"));
+  ASSERT_TRUE(made.ok) << made.failure.message;
+  EXPECT_EQ(made.variant().certificate.span, 690'000'000'000);
+  EXPECT_EQ(made.job().piece, 300'000'000);
+  EXPECT_EQ(made.job().resumes, 21);
+  EXPECT_EQ(made.variant().certificate.delay, 6'720'000'000);
+  EXPECT_TRUE(made.variant().certificate.delayProven);
+  EXPECT_GE(made.job().useful, 0.935);
+  EXPECT_NEAR(made.report.jobs.alone, 0.6957, 0.0001);
+  EXPECT_NEAR(made.report.jobs.useful, 0.980, 0.0005);
+  EXPECT_NEAR(made.job().samplesPerSecond, double(made.pieces()) * 6 / 340 * 8 / 0.69, 1e-6);
+  // The predicted step stays, to the picosecond.
+  simulate::Options options;
+  options.steps = 5;
+  simulate::Result alone, with;
+  ASSERT_TRUE(simulate::simulate(made.variant(), options, alone).ok());
+  int64_t pieces = 0;
+  options.pieces = true;
+  options.observePieces = [&](const simulate::Resume &at, int64_t count) { pieces += at.step == 4 ? count : 0; };
+  ASSERT_TRUE(simulate::simulate(made.variant(), options, with).ok());
+  for (size_t place = 0; place != alone.places.size(); ++place)
+    EXPECT_EQ(alone.places[place].lastEnd, with.places[place].lastEnd);
+  EXPECT_EQ(pieces, made.pieces());
+  plan::Plan read;
+  EXPECT_TRUE(plan::decode(made.compiled.bytes, read).ok());
+  EXPECT_EQ(read, made.compiled.plan);
+}
+
+TEST(Windows, FillAsMuchAsStated) {
+  struct Case {
+    int microbatches;
+    const char *more;
+    double useful;
+  };
+  for (const Case &each :
+       {Case{8, "", 0.875}, {10, "", 0.905}, {16, "", 0.93}, {32, "", 0.955}, {16, ", link: {latency: 100us}", 0.92}}) {
+    const Made made = make(spec(8, each.microbatches, "1f1b", each.more));
+    ASSERT_TRUE(made.ok) << made.failure.message;
+    EXPECT_GE(made.job().useful, each.useful) << each.microbatches << each.more;
+    EXPECT_LE(double(made.variant().certificate.delay), 0.01 * double(made.variant().certificate.span));
+  }
+}
+
+TEST(Windows, ResumesOfBothOldSchedulesAreKnown) {
+  for (int ranks = 2; ranks <= 32; ranks = ranks < 8 ? ranks + 1 : ranks * 2) {
+    for (const auto &[schedule, each] : {std::pair("1f1b", 3), std::pair("gpipe", 2)}) {
+      const Made made = make(spec(ranks, 2 * ranks, schedule));
+      ASSERT_TRUE(made.ok) << made.failure.message;
+      EXPECT_EQ(made.job().resumes, each * (ranks - 1)) << schedule << " on " << ranks;
+    }
+  }
+}
+
+TEST(Windows, KeepThePromiseUnderAnySchedule) {
+  for (const char *schedule : {"v-half", "v-min", "zb-h1", "{name: interleaved-1f1b, stages_per_rank: 2}", "gpipe",
+                               "{name: kfkb, k: 2}", "zb-v", "auto"}) {
+    std::string text = spec(4, 8, schedule);
+    const bool split = std::string(schedule).find_first_of("vza") == 0;
+    if (split)
+      text.replace(text.find("backward: 20ms"), 14, "backward_input: 11ms, backward_weight: 9ms");
+    for (const char *more : {"", "weights: fill\n"}) {
+      if (*more != 0 && !split)
+        continue;
+      const Made made = make(text + more);
+      if (!made.ok && made.failure.message.find("fill") != std::string::npos)
+        continue;
+      ASSERT_TRUE(made.ok) << schedule << ": " << made.failure.message;
+      const plan::Certificate &own = made.variant().certificate;
+      EXPECT_LE(double(own.delay), 0.01 * double(own.span)) << schedule;
+      EXPECT_EQ(own.delayProven, *more == 0) << schedule << more;
+      EXPECT_TRUE(simulate::proveDelay(made.variant()).ok());
+      simulate::Options options;
+      Time alone = 0, with = 0;
+      simulate::Result result;
+      ASSERT_TRUE(simulate::span(made.variant(), alone, result, options).ok());
+      options.pieces = true;
+      ASSERT_TRUE(simulate::span(made.variant(), with, result, options).ok());
+      EXPECT_EQ(alone, with) << schedule << more;
+    }
+  }
+}
+
+TEST(Windows, OfPiecesOfAGivenLength) {
+  const Made made = make(spec(8, 16, "1f1b", "", "atom: 50us, overhead: 20us, piece: 100us"));
+  ASSERT_TRUE(made.ok) << made.failure.message;
+  EXPECT_EQ(made.job().piece, 100'000'000);
+  EXPECT_LT(made.variant().certificate.delay, 6'900'000'000);
+}
+
+TEST(Windows, JobsRunWhereTheirMemoryFits) {
+  const std::string text = "pipec: 1\npipeline: {ranks: 4, microbatches: 8}\ncosts: {forward: 10ms, backward: 20ms}\n"
+                           "tensors: {activation: 1GiB}\nmemory: {limit: 4608MiB}\nschedule: 1f1b\njobs:\n  work:\n"
+                           "    - {name: large, samples: 1, atoms: 10, atom: 50us, memory: 3GiB}\n"
+                           "    - {name: small, samples: 1, atoms: 10, atom: 60us, memory: 1GiB}\n";
+  const Made made = make(text);
+  ASSERT_TRUE(made.ok) << made.failure.message;
+  std::vector<int32_t> jobs;
+  for (const plan::Program &program : made.variant().programs)
+    jobs.push_back(program.job);
+  EXPECT_EQ(jobs, (std::vector<int32_t>{-1, 1, 1, 0})); // 4, 3, 2, 1 GiB of activations
+}
+
+TEST(Windows, NoneStandBesideACollective) {
+  const std::string norm = ", optimizer: {time: 5ms, global_norm: true}, link: {latency: 1ms}";
+  const Made quiet = make(spec(4, 4, "1f1b", norm));
+  std::string text = spec(4, 4, "1f1b", norm);
+  text.replace(text.find("jobs: {"), 7, "jobs: {collectives: fill, ");
+  const Made fill = make(text);
+  ASSERT_TRUE(quiet.ok) << quiet.failure.message;
+  ASSERT_TRUE(fill.ok) << fill.failure.message;
+  EXPECT_LT(quiet.pieces(), fill.pieces());
+  simulate::Options options;
+  options.steps = 3;
+  options.pieces = true;
+  std::vector<std::vector<std::pair<Time, Time>>> sums(4), pieces(4);
+  options.observe = [&](const simulate::Event &event) {
+    if (plan::isCollective(event.operation->kind))
+      sums[size_t(event.rank)].emplace_back(event.start, event.end);
+  };
+  options.observePieces = [&](const simulate::Resume &at, int64_t count) {
+    pieces[size_t(at.place)].emplace_back(at.free, at.free + count * at.piece);
+  };
+  simulate::Result result;
+  ASSERT_TRUE(simulate::simulate(quiet.variant(), options, result).ok());
+  for (size_t rank = 0; rank != 4; ++rank)
+    for (const auto &[from, to] : pieces[rank])
+      for (const auto &[begin, end] : sums[rank])
+        EXPECT_TRUE(to <= begin || end <= from) << rank;
+}
+
+} // namespace
+} // namespace pipec
