@@ -18,15 +18,17 @@
  *            training.
  * Time.      A call returns when its atoms are done: its time is the piece's, and the training waits for its end.
  *            A job whose atoms take longer than the plan says rests from then on.
- * GPUs.      With `piperun --device=cuda` a call enqueues its work on piece->stream, a stream of the lowest priority,
- * and returns, without waiting for any of it, and without allocating after the first iteration. All calls come from one
- * thread; setup->context is current on it. What goes wrong later the next call says. A library that computes on the
- * host alone refuses setup->device >= 0. Errors.    0 is success. Anything else ends the job in this process, never the
- * training beside it, and error->message is shown, which should say what went wrong in one line. Do not exit, and let
- * no C++ exception out: what ends the process ends the training. Sizes.     Structs that are passed begin with their
- * size in bytes, which pipec fills in. A later header may end them with more fields: read and write only what the size
- * covers (PIPEC_JOB_HAS). Versions.  PIPEC_JOB_VERSION changes when a library written for another one would no longer
- * do. More fields and more functions that may be left out do not change it. A library of any other version is refused.
+ * GPUs.      With `piperun --device=cuda` a call enqueues its work on piece->stream, which has the lowest priority, and
+ *            returns, without waiting for any of it, and without allocating after the first iteration. All calls come
+ *            from one thread; setup->context is current on it. What goes wrong later the next call says. A library
+ *            that computes on the host alone refuses setup->device >= 0.
+ * Errors.    0 is success. Anything else ends the job in this process, never the training beside it, and
+ *            error->message is shown, which should say what went wrong in one line. Do not exit, and let no C++
+ *            exception out: what ends the process ends the training.
+ * Sizes.     Structs that are passed begin with their size in bytes, which pipec fills in. A later header may end them
+ *            with more fields: read and write only what the size covers (PIPEC_JOB_HAS).
+ * Versions.  PIPEC_JOB_VERSION changes when a library written for another one would no longer do. More fields and more
+ *            functions that may be left out do not change it. A library of any other version is refused.
  */
 #ifndef PIPEC_JOB_H
 #define PIPEC_JOB_H

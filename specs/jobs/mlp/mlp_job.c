@@ -4,9 +4,10 @@
  * Layer:  x' = x + relu(x W + b), on rows of `hidden` numbers (../../stages/mlp/layer.h).
  * Data:   made here, the same on every machine: x uniform in [-1, 1), to be turned into y_j = relu(x_(j+1)).
  * Loss:   mean of (x_last - y)^2 over an iteration.
- * Atom:   forward and backward of its share of the iteration's samples, which is the same for all atoms; the last one
- * of an iteration updates the weights besides. Gradients and the loss are added up atom by atom, in order, so weights
- * are the same to the last bit however many atoms a piece has. All memory is taken when the job is made. */
+ * Atom:   forward and backward of its share of the iteration's samples, as many as any other's; the last one updates
+ *         the weights besides.
+ * Gradients and the loss are added up atom by atom, in order, so weights are the same to the last bit however many
+ * atoms a piece has. All memory is taken when the job is made. */
 #include "pipec_job.h"
 
 typedef PipecJobError MlpError;
@@ -31,7 +32,7 @@ struct PipecJob {
   float *gradients;       /* likewise; this iteration's, so far */
   float *x;               /* the input of each layer, and the output of the last: each padded x hidden */
   float *pre;             /* of each layer before the relu, then its gradient: likewise */
-  float *d;               /* gradient of a layer's output, then of its input: rows x hidden */
+  float *d;               /* gradient of a layer's output, then of its input: padded x hidden */
   float *scratch;         /* hidden x the larger of hidden and padded */
 };
 

@@ -4,6 +4,7 @@
 #define MLP_PROVIDER_H
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
