@@ -27,7 +27,7 @@ if(PIPEC_PRECOMPILE)
   set(asio ${plain} <nlohmann/json.hpp> <asio.hpp>)
 
   pipec_precompiled(plain LINK fmt::fmt HEADERS ${plain}
-    FOR PipecPlan PipecSimulate PipecTrace PipecDevice PipecStage)
+    FOR PipecPlan PipecLibrary PipecSimulate PipecTrace PipecDevice PipecJob PipecStage)
   pipec_precompiled(asio LINK fmt::fmt pipec_asio HEADERS ${asio}
     FOR PipecTransport PipecInterpreter PipecLaunch piperun)
   if(PIPEC_BUILD_COMPILER)

@@ -14,7 +14,6 @@ namespace pipec::runtime {
 /// It stays loaded until the process ends: threads that it started may be in it.
 struct Library {
   using Call = std::function<decltype(pipec_stage_forward)>;
-  std::function<decltype(pipec_stage_version)> version;
   std::function<decltype(pipec_stage_create)> create;
   std::function<decltype(pipec_stage_destroy)> destroy;
   std::array<Call, plan::kKinds> calls; // by kind; empty: it has none, and no plan that it runs needs it

@@ -1,6 +1,7 @@
 // From an instruction to a call, and from its error to a line.
 #include "runtime/stage/library/LibraryObject.h"
 
+#include "runtime/library/LibraryCall.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/plan/Provider.h"
 #include "runtime/stage/library/Facts.h"
@@ -11,29 +12,9 @@ namespace pipec::runtime {
 
 namespace {
 
-/// What the library said, fit for a message: one line of printable ASCII. It may hold anything.
-std::string textOf(PipecError &error, int code) {
-  error.message[sizeof(error.message) - 1] = '\0';
-  std::string text = error.message;
-  for (char &c : text)
-    if (c < ' ' || c > '~')
-      c = c == '\n' || c == '\t' ? ' ' : '?';
-  while (text.ends_with(' '))
-    text.pop_back();
-  return text.empty() ? fmt::format("the stage library failed with code {} and no message", code) : text;
-}
-
-/// Calls into the library; its message if that fails, else nothing. No exception of a C++ library gets past here.
+/// What the library said where that failed, else nothing.
 template <typename F, typename... Arguments> std::string call(const F &function, Arguments... arguments) {
-  PipecError error{};
-  try {
-    int code = function(arguments..., &error);
-    return code == 0 ? std::string() : textOf(error, code);
-  } catch (const std::exception &thrown) {
-    return fmt::format("the stage library threw an exception: {}", thrown.what());
-  } catch (...) {
-    return "the stage library threw an exception";
-  }
+  return callLibrary<PipecError>("stage library", function, arguments...);
 }
 
 } // namespace

@@ -1,15 +1,15 @@
-/* Errors, and the provider's values: of JSON, a flat map of numbers and strings is all that is read here. */
+/* Errors, and the provider's values: of JSON, a flat map of numbers and strings is all that is read here. Whoever
+ * includes it says first which header's error is meant: typedef PipecError MlpError; */
 #ifndef MLP_PROVIDER_H
 #define MLP_PROVIDER_H
 
-#include "pipec_stage.h"
-
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int fail(PipecError *error, const char *format, ...) {
+static int fail(MlpError *error, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(error->message, sizeof error->message, format, arguments);
@@ -26,7 +26,7 @@ static const char *find(const char *json, const char *key) {
   return NULL;
 }
 
-static int number(const char *json, const char *key, double least, double most, double *value, PipecError *error) {
+static int number(const char *json, const char *key, double least, double most, double *value, MlpError *error) {
   const char *at = find(json, key);
   char *end = NULL;
   if (at)
@@ -38,7 +38,7 @@ static int number(const char *json, const char *key, double least, double most, 
   return 0;
 }
 
-static int integer(const char *json, const char *key, double most, int64_t *value, PipecError *error) {
+static int integer(const char *json, const char *key, double most, int64_t *value, MlpError *error) {
   double found = 0;
   if (number(json, key, 1, most, &found, error))
     return 1;

@@ -2,8 +2,11 @@
 #ifndef MLP_STAGE_H
 #define MLP_STAGE_H
 
-#include "layer.h"
 #include "pipec_stage.h"
+
+typedef PipecError MlpError;
+
+#include "layer.h"
 #include "provider.h"
 #include "stream.h"
 

@@ -1,0 +1,92 @@
+// Sleeping to the deadline of the last atom; its state is a number.
+#include "runtime/job/SyntheticJob.h"
+
+#include "runtime/plan/Limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace pipec::runtime {
+
+namespace {
+
+constexpr double kMostTimes = 1e6;
+constexpr int64_t kMostAtoms = int64_t(1) << 53; // beyond, JSON's numbers are not whole
+
+/// `times` and `fails` of the provider, where it has them; what is wrong with it, else nothing.
+std::string read(const std::string &provider, double &times, int64_t &fails) {
+  const nlohmann::json json = nlohmann::json::parse(provider, nullptr, false);
+  if (json.is_null())
+    return {};
+  if (!json.is_object())
+    return fmt::format("provider: {}: expected times, fails, or nothing",
+                       json.is_discarded() ? "no JSON" : json.dump());
+  for (const auto &[key, value] : json.items())
+    if (key == "times") {
+      if (!value.is_number() || !(value >= 0 && value <= kMostTimes))
+        return fmt::format("provider: times is {}, expected a number from 0 to {}", value.dump(), kMostTimes);
+      times = value.get<double>();
+    } else if (key == "fails") {
+      if (!value.is_number_integer() || !(value >= 0 && value <= kMostAtoms))
+        return fmt::format("provider: fails is {}, expected an atom, from 0", value.dump());
+      fails = value.get<int64_t>();
+    } else {
+      return fmt::format("provider: {}: there is no such value, expected times or fails", key);
+    }
+  return {};
+}
+
+} // namespace
+
+Status SyntheticJob::make(const JobSetup &setup, const Clock &clock, std::unique_ptr<Job> &job) {
+  std::unique_ptr<SyntheticJob> made(new SyntheticJob(setup, clock));
+  if (setup.device >= 0)
+    return Status::input(made->place + ": the synthetic job is for the host alone");
+  double times = 1;
+  if (const std::string wrong = read(setup.provider, times, made->fails); !wrong.empty())
+    return Status::input(fmt::format("{}: {}", made->place, wrong));
+  made->atom = plan::Time(std::min(std::round(double(setup.atom) * times), double(limits::kTime)));
+  job = std::move(made);
+  return {};
+}
+
+Status SyntheticJob::run(int64_t first, int64_t count, void *) {
+  const plan::Time start = clock.now();
+  if (first != done)
+    return Status::run(fmt::format("{}: goes on at atom {}, expected {}", place, first, done));
+  const bool failing = fails >= first && fails - first < count;
+  const int64_t good = failing ? fails - first : count;
+  plan::Time time = 0;
+  if (__builtin_mul_overflow(good, atom, &time))
+    time = limits::kTime;
+  clock.sleepUntil(start + std::min(time, limits::kTime));
+  done += good;
+  return failing ? Status::run(fmt::format("{}: atom {} fails, as its provider says", place, fails)) : Status{};
+}
+
+Status SyntheticJob::save(const std::string &path, int64_t atoms) {
+  if (atoms != done)
+    return Status::run(fmt::format("{}: cannot save: {} atoms have run, expected {}", place, done, atoms));
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << "synthetic job " << done << '\n';
+  file.close();
+  return file ? Status{} : Status::run(fmt::format("{}: cannot save: {}: cannot be written", place, path));
+}
+
+Status SyntheticJob::load(const std::string &path, int64_t atoms) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Status::run(fmt::format("{}: cannot load: {}: cannot be read", place, path));
+  std::string line;
+  std::getline(file, line);
+  if (line != fmt::format("synthetic job {}", atoms))
+    return Status::run(
+        fmt::format("{}: cannot load: {}: is not the state of a synthetic job after {} atoms", place, path, atoms));
+  done = atoms;
+  return {};
+}
+
+} // namespace pipec::runtime

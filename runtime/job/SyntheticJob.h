@@ -1,0 +1,32 @@
+// A job that takes the plan's time for its atoms and computes nothing but their number. Its provider may make it lie:
+// {"times": 5} makes atoms take five times as long as stated, {"fails": 100} makes atom 100 an error.
+#pragma once
+
+#include "runtime/job/Job.h"
+
+namespace pipec::runtime {
+
+/// For the host alone.
+class SyntheticJob final : public Job {
+public:
+  /// Code::Input where the provider's values are wrong. `clock` outlives the job.
+  static Status make(const JobSetup &setup, const Clock &clock, std::unique_ptr<Job> &job);
+
+  /// Whatever the pace of the run, a piece begins when it is called: it is work that nobody has waited for.
+  Status run(int64_t first, int64_t count, void *stream) override;
+  bool saves() const override { return true; }
+  Status save(const std::string &path, int64_t atoms) override;
+  Status load(const std::string &path, int64_t atoms) override;
+  JobMemory memory() const override { return {}; }
+
+private:
+  SyntheticJob(const JobSetup &setup, const Clock &clock) : place(nameOf(setup)), atom(setup.atom), clock(clock) {}
+
+  const std::string place; // rank and job
+  plan::Time atom;
+  int64_t fails = -1; // no atom
+  int64_t done = 0;   // atoms
+  const Clock &clock;
+};
+
+} // namespace pipec::runtime
