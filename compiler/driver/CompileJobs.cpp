@@ -32,7 +32,7 @@ public:
     for (size_t v = 0; v != variants.size(); ++v) {
       std::vector<jobs::Unused> unused;
       if (Status status = jobs::openWindows(spec.jobs, jobOf, variants[v], unused); !status.ok()) {
-        emitError(at(spec.jobs.mark)) << "internal: " << status.message << "; please report this spec";
+        emitError(at(spec.jobs.mark)) << status.message;
         return status.code;
       }
       for (const jobs::Unused &each : unused)

@@ -1,5 +1,6 @@
 #include "compiler/explain/Explain.h"
 
+#include "compiler/explain/FilledWaits.h"
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Text.h"
 
@@ -223,6 +224,11 @@ static Status explainIn(const plan::Variant &variant, const simulate::Recording 
                                                       : executed.end;
   }
   explanation.chain = Chain(variant, recording).to(last, met);
+  if (!explanation.busy && !explanation.meets)
+    explanation.job = filledText(variant, program,
+                                 {found ? recording.at(*found).instruction : nullptr, found && found->index == 0,
+                                  explanation.to - explanation.from},
+                                 explanation.pieces);
   return {};
 }
 
@@ -260,6 +266,10 @@ std::string explanationJson(const Explanation &explanation) {
        {"to_ms", milliseconds(explanation.to)},
        {"next", explanation.next.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(explanation.next)},
        {"makespan_ms", milliseconds(explanation.makespan)}});
+  if (!explanation.job.empty()) {
+    object["job"] = explanation.job;
+    object["pieces"] = explanation.pieces;
+  }
   object["causes"] = nlohmann::ordered_json::array();
   for (const CauseLink &link : explanation.chain) {
     nlohmann::ordered_json cause = {{"what", link.what}, {"rank", link.place / shards}};
@@ -328,6 +338,8 @@ std::string explanationText(const Explanation &explanation, size_t links) {
     text = fmt::format("{} is busy from {} to {}. What runs, and its causes:\n", who, from, to);
   else
     text = fmt::format("{} is idle from {} to {}. What runs then, and its causes:\n", who, from, to);
+  if (!explanation.job.empty())
+    text.insert(text.find(" What ") + 1, explanation.job + " ");
   for (size_t i = 0; i != std::min(links, explanation.chain.size()); ++i) {
     const CauseLink &link = explanation.chain[i];
     text += fmt::format("  {:>10} to {:>10}  {}, {}\n", plan::timeText(link.start), plan::timeText(link.end), link.what,

@@ -29,6 +29,8 @@ struct Explanation {
   bool meets = false;           // it has begun what runs next, and waits in a sum for another shard
   plan::Time from = 0, to = 0;  // of the idle or busy stretch around `at`
   std::string next;             // what runs, or what runs next; empty: the rank has finished its step
+  std::string job;              // of an idle stretch: what background jobs do in it; empty: the plan has none
+  int64_t pieces = 0;           // of a job in it
   std::vector<CauseLink> chain; // latest first; each ends when the one before it in the list starts
   std::vector<Gain> gains;      // of raising the limits that hold up the chain longest
   plan::Time makespan = 0;

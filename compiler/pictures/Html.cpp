@@ -135,16 +135,23 @@ Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, const 
   if (fit != frames.size())
     note = fmt::format("the page holds the first {} of the {} steps that ran", fit, frames.size());
   std::map<size_t, simulate::Recording> recordings;
+  std::map<size_t, page::Pieces> pieces;
   for (const auto &[v, count] : steps) {
     simulate::Options options;
-    options.steps = count;
+    options.steps = count + (plan.variants[v].jobs.empty() ? 0 : 1); // what fills a step's end is the next one's
     options.scenario = network.scenario;
+    options.pieces = !plan.variants[v].jobs.empty();
+    page::Pieces &own = pieces[v];
+    own.resize(plan.variants[v].places());
+    options.observePieces = [&own](const simulate::Resume &at, int64_t filled) {
+      own[size_t(at.place)].emplace_back(at.free, at.free + filled * at.piece);
+    };
     if (Status status = recordings[v].run(plan.variants[v], options); !status.ok())
       return status;
   }
   for (size_t n = 0; n != fit; ++n) {
     const auto &[v, step, ran] = frames[n];
-    Json frame = page::frame(plan.variants[v], recordings[v], step, ran);
+    Json frame = page::frame(plan.variants[v], recordings[v], step, ran, pieces[v]);
     frame["variant"] = v;
     list.push_back(std::move(frame));
   }

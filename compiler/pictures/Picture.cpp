@@ -47,6 +47,10 @@ void settle(Section &section) {
       box.start -= first;
       box.end -= first;
     }
+    for (Filled &each : lane.pieces) // those of this step may begin before it, those of the next end behind it
+      each = {std::max<Time>(each.start - first, 0), std::min(each.end, last) - first};
+    std::erase_if(lane.pieces, [](const Filled &each) { return each.end <= each.start; });
+    std::ranges::sort(lane.pieces, {}, &Filled::start);
     std::sort(lane.boxes.begin(), lane.boxes.end(), [](const Box &a, const Box &b) {
       const size_t one = plan::counterOf(a.kind), other = plan::counterOf(b.kind); // of a pair the F first
       return std::tie(a.start, a.end, one, a.chunk, a.microbatch) <
@@ -194,7 +198,12 @@ static Status passesOf(const plan::Variant &variant, int64_t step, Section &sect
   run.scenario = network.scenario;
   if (network.scenario)
     section.bound = 0; // holds for the spec's links
-  run.steps = last + 1;
+  run.pieces = !variant.jobs.empty();
+  run.steps = last + (run.pieces ? 2 : 1);
+  run.observePieces = [&](const simulate::Resume &at, int64_t count) {
+    if (at.step >= last)
+      section.lanes[size_t(at.place)].pieces.push_back({at.free, at.free + count * at.piece});
+  };
   run.observe = [&](const simulate::Event &event) {
     const plan::Operation &operation = *event.operation;
     const bool isExchange = plan::isOfLayers(operation);

@@ -28,10 +28,16 @@ struct Box {
 /// What a lane of a rank shows, where it has several: passes as planned and as they ran; collectives with replicas.
 enum class LaneKind : uint8_t { Plan, Run, Exchange };
 
+/// Pieces of a background job, end to end in a bubble.
+struct Filled {
+  plan::Time start = 0, end = 0; // from the step's first start
+};
+
 struct Lane {
   int32_t place = 0; // rank * shards + shard
   LaneKind kind = LaneKind::Plan;
-  std::vector<Box> boxes; // by start
+  std::vector<Box> boxes;     // by start
+  std::vector<Filled> pieces; // likewise
 };
 
 struct Section {

@@ -95,10 +95,11 @@ private:
   std::string style() const {
     const std::string marks =
         decided ? fmt::format(".decision{{fill:{0};stroke:{0}}}", hex(kDark.decision)) : std::string();
+    const std::string pieces = filled ? fmt::format(".piece{{stroke:{}}}", hex(kDark.faint)) : std::string();
     return fmt::format("<style>@media (prefers-color-scheme:dark){{.page{{fill:{}}}.ink{{fill:{}}}.faint{{fill:{}}}"
-                       ".idle{{fill:{}}}.grid{{stroke:{}}}.mark{{stroke:{}}}{}}}</style>\n",
+                       ".idle{{fill:{}}}.grid{{stroke:{}}}.mark{{stroke:{}}}{}{}}}</style>\n",
                        hex(kDark.page), hex(kDark.ink), hex(kDark.faint), hex(kDark.idle), hex(kDark.faint),
-                       hex(kDark.mark), marks);
+                       hex(kDark.mark), marks, pieces);
   }
 
   /// What is the same in all sections: which ranks are drawn, how high, with which numbers.
@@ -189,7 +190,8 @@ private:
                           hex(kLight.idle), centText(left), centText(y), centText(centOf(section.length, scale, inner)),
                           centText(height));
       drawn += fmt::format("<g transform=\"translate({} {})\" text-anchor=\"middle\">\n{}</g>\n", centText(left),
-                           centText(y), laneSvg(lane, look));
+                           centText(y), hatchSvg(lane, look) + laneSvg(lane, look));
+      filled |= !lane.pieces.empty();
       const Cent middle = y + height / 2 + kText * 36 / 100;
       if (section.lanesPerPlace > 1) {
         if (height >= kSmall)
@@ -310,6 +312,11 @@ private:
       entry(copies > 1 ? "lighter: the other direction" : fmt::format("lighter: later chunk (of {})", chunks), 0, "");
     entry("idle", 12 * kPixel,
           fmt::format("<rect class=\"idle\" fill=\"{}\" width=\"12\" height=\"12\"/>", hex(kLight.idle)));
+    if (filled) {
+      Lane swatch;
+      swatch.pieces = {{0, 12}};
+      entry("background job", 12 * kPixel, hatchSvg(swatch, {12, 12 * kPixel, 12 * kPixel, 1, 0, 0}));
+    }
     if (bound)
       entry("lower bound", 16 * kPixel,
             fmt::format("<line class=\"mark\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\" x2=\"16\" "
@@ -334,7 +341,7 @@ private:
   int perPlace = 1;
   Cent pitch = 0, height = 0, left = 0, inner = 0;
   LaneLook look;
-  bool bound = false, decided = false;
+  bool bound = false, decided = false, filled = false;
 };
 
 } // namespace

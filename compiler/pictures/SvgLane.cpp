@@ -171,6 +171,28 @@ Cent centOf(plan::Time time, plan::Time scale, Cent width) { return Cent(__int12
 
 Cent textWidth(int64_t number, Cent size) { return Cent(std::to_string(number).size()) * size * 56 / 100 + 120; }
 
+std::string hatchSvg(const Lane &lane, const LaneLook &look) {
+  constexpr Cent kApart = 4 * kPixel;
+  std::string strokes, frames;
+  for (const Filled &each : lane.pieces) {
+    const Cent from = centOf(each.start, look.scale, look.width), to = centOf(each.end, look.scale, look.width);
+    if (to - from < kPixel / 2)
+      continue;
+    frames += fmt::format("M{} 0h{}v{}h-{}z", centText(from), centText(to - from), centText(look.height),
+                          centText(to - from));
+    // Strokes rise to the right at 45 degrees; each is cut to the frame.
+    for (Cent x = from - look.height + kApart; x < to; x += kApart) {
+      const Cent left = std::max(x, from), right = std::min(x + look.height, to);
+      strokes += fmt::format("M{} {}L{} {}", centText(left), centText(look.height - (left - x)), centText(right),
+                             centText(look.height - (right - x)));
+    }
+  }
+  if (frames.empty())
+    return {};
+  return fmt::format("<path class=\"piece\" stroke=\"{0}\" stroke-width=\"0.8\" fill=\"none\" d=\"{1}\"/>\n",
+                     hex(kLight.faint), frames + strokes);
+}
+
 std::string laneSvg(const Lane &lane, const LaneLook &look) {
   return look.column > 0 ? shares(lane, look) : boxes(lane, look);
 }

@@ -26,6 +26,9 @@ struct LaneLook {
 /// Width enough for a number at a font size, in any common sans serif.
 Cent textWidth(int64_t number, Cent size);
 
+/// Where pieces of jobs run: strokes across the lane, from its upper left corner.
+std::string hatchSvg(const Lane &lane, const LaneLook &look);
+
 /// SVG elements whose origin is the lane's upper left corner.
 std::string laneSvg(const Lane &lane, const LaneLook &look);
 

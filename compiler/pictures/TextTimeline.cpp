@@ -61,6 +61,13 @@ public:
     }
   }
 
+  /// Pieces of a job, which show where nothing else does.
+  void fill(const Filled &pieces) {
+    for (int c = column(pieces.start); c < width && edge(c) < pieces.end; ++c)
+      cells[size_t(c)].filled +=
+          std::max<plan::Time>(std::min(pieces.end, edge(c + 1)) - std::max(pieces.start, edge(c)), 0);
+  }
+
   /// A line through the row, behind letters and numbers.
   void mark(int64_t column) { cells[size_t(column)].marked = true; }
 
@@ -77,7 +84,8 @@ public:
       if (colour && next != last)
         text += kPlain + next;
       last = next;
-      const char shown = cell.box ? cell.shown : '.';
+      const bool filled = 2 * cell.filled >= edge(int(c) + 1) - edge(int(c));
+      const char shown = cell.box ? cell.shown : filled ? '/' : '.';
       text += cell.marked && (shown == ' ' || shown == '.') ? '|' : shown;
     }
     return colour ? text + kPlain : text;
@@ -91,6 +99,7 @@ private:
     std::array<plan::Time, kLooks.size()> shares = {};
     char shown = ' ';
     bool marked = false;
+    plan::Time filled = 0; // of pieces
   };
 
   int column(plan::Time time) const { return int(std::min<__int128>(__int128(time) * width / scale, width)); }
@@ -208,6 +217,12 @@ std::string legend(const Picture &picture, const TimelineOptions &options, size_
   }
   words.push_back(options.colour ? fmt::format("{}.{} idle", kFaint, kPlain) : ". idle");
   lengths.push_back(6);
+  if (std::ranges::any_of(picture.sections, [](const Section &section) {
+        return std::ranges::any_of(section.lanes, [](const Lane &lane) { return !lane.pieces.empty(); });
+      })) {
+    words.push_back(options.colour ? fmt::format("{}/{} background job", kFaint, kPlain) : "/ background job");
+    lengths.push_back(16);
+  }
   if (std::any_of(picture.sections.begin(), picture.sections.end(),
                   [](const Section &section) { return !section.decisions.empty(); })) {
     words.push_back(options.colour ? fmt::format("{}|{} decision", kBold, kPlain) : "| decision");
@@ -311,6 +326,8 @@ std::string timeline(const Picture &picture, const TimelineOptions &options) {
       const std::vector<Shown> shown = shownOf(lane);
       for (const Shown &box : shown)
         row.add(box);
+      for (const Filled &pieces : lane.pieces)
+        row.fill(pieces);
       for (const DecisionMark &mark : marks)
         row.mark(mark.at);
       text += fmt::format("{:<{}}{}\n", label(section, lane, digits, narrow), labels,

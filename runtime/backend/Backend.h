@@ -9,6 +9,7 @@
 #include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
 #include "runtime/interpreter/TransferMemory.h"
+#include "runtime/job/JobFiller.h"
 #include "runtime/stage/Stage.h"
 #include "runtime/transport/Transport.h"
 #include "runtime/transport/host/Meeting.h"
@@ -48,6 +49,11 @@ public:
     (void)offers, (void)memory;
     return {};
   }
+  /// Makes a process's job and lets it fill the waits of the device. Code::Input or Code::Run if it cannot be made. The
+  /// backend owns it.
+  virtual Status makeJob(const std::string &choice, const JobSetup &setup, const plan::Job &planned) = 0;
+  /// The job, or null; while the device is at rest.
+  virtual const JobFiller *job() const { return nullptr; }
   /// Lets everything run. `at`: the nanosecond of CLOCK_MONOTONIC that is time 0, the same instant on all ranks.
   virtual void start(int64_t at) = 0;
 

@@ -34,6 +34,10 @@ public:
     return runtime::makeStage(context.options.stage, plan, context.world, gpu, context.failure, stage);
   }
 
+  Status makeJob(const std::string &, const JobSetup &setup, const plan::Job &) override {
+    return Status::input(nameOf(setup) + ": jobs do not run on GPUs yet: leave them out with --no-jobs");
+  }
+
   Transport &connect(Sockets) override {
     if (context.options.transport == "nccl")
       transport = makeNccl();

@@ -2,6 +2,7 @@
 #include "runtime/backend/Kinds.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/device/host/Punctual.h"
+#include "runtime/job/MakeJob.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/transport/host/HostTransport.h"
 
@@ -39,6 +40,16 @@ public:
     return *sockets;
   }
 
+  Status makeJob(const std::string &choice, const JobSetup &setup, const plan::Job &planned) override {
+    std::unique_ptr<Job> made;
+    if (Status status = runtime::makeJob(choice, setup, clock, made); !status.ok())
+      return status;
+    filler.emplace(std::move(made), planned, clock, context.options.pace);
+    host.fill(*filler);
+    return {};
+  }
+  const JobFiller *job() const override { return filler ? &*filler : nullptr; }
+
   void start(int64_t at) override {
     clock = Clock(at);
     sockets->start();
@@ -57,6 +68,7 @@ public:
 private:
   const BackendContext context;
   Clock clock{Clock::monotonic()};
+  std::optional<JobFiller> filler; // the device's thread ends first
   HostDevice host;
   std::optional<ShardExchange> shards;
   std::optional<HostTransport> sockets;

@@ -6,6 +6,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/simulate/Scenario.h"
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -27,8 +28,10 @@ struct RunOptions {
   std::string checkpoint;            // folder; empty: none
   int64_t every = 0;                 // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
-  bool realNetwork = false; // whether transfers take what the sockets take; without a scenario only
-  bool measure = false;     // whether processes keep what they measure, for the controller to ask for
+  bool realNetwork = false;                // whether transfers take what the sockets take; without a scenario only
+  bool runsJobs = true;                    // those that the plan has
+  std::map<std::string, std::string> jobs; // what computes them, by name (runtime/job/MakeJob.h); others: synthetic
+  bool measure = false;                    // whether processes keep what they measure, for the controller to ask for
   std::string keepsCut = "the run has no --checkpoint"; // why no layer can move to another stage; empty: they can
   std::vector<std::vector<CallPoint>> calls;            // of the plan's variants, by rank; empty: their beginnings
 

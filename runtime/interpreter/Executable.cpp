@@ -2,6 +2,8 @@
 // who is waited for.
 #include "runtime/interpreter/Executable.h"
 
+#include "runtime/plan/Unroll.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
@@ -47,6 +49,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     Stream::Item item{operation,   nullptr, nullptr,      queueOf[i.queue],
                       i.firstWait, i.waits, i.microbatch, i.microbatchStride};
     item.heads = operation->kind == Kind::Overlapped;
+    item.window = plan::windowOf(program, uint32_t(&i - program.instructions.data()));
     stream.items.push_back(item);
   }
   for (const plan::Wait &w : program.waits)
@@ -55,6 +58,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     if (segment.count > 0 && segment.trips > 0)
       stream.segments.push_back(segment);
   stream.executed = plan::executed(program);
+  stream.piece = program.piece;
   status = made->findSlots(memory, variant);
   if (!status.ok())
     return status;
@@ -67,6 +71,8 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
 /// A queue's stream is what remains of the program's without the others.
 void Executable::divide(size_t queues) {
   streams.resize(queues);
+  for (Stream &own : streams)
+    own.piece = stream.piece;
   for (const plan::Segment &segment : stream.segments) {
     for (Stream &own : streams)
       own.segments.push_back({uint32_t(own.items.size()), 0, segment.trips});

@@ -46,8 +46,15 @@ public:
   virtual ~Job() = default;
 
   /// Runs so many atoms, at least one; `first`: so many have run before, those before a load included. On the host they
-  /// have run when this returns. `stream`: CUDA's, on which they are enqueued.
-  virtual Status run(int64_t first, int64_t count, void *stream = nullptr) = 0;
+  /// have run when this returns. `due`: when they should begin, from which an emulated time counts; kNow: at once.
+  /// `stream`: CUDA's, on which they are enqueued.
+  virtual Status run(int64_t first, int64_t count, plan::Time due = kNow, void *stream = nullptr) = 0;
+  static constexpr plan::Time kNow = -1;
+  /// What so many atoms take, where that is emulated; -1: what they take is measured.
+  virtual plan::Time emulated(int64_t count) const {
+    (void)count;
+    return -1;
+  }
 
   /// Whether save and load do anything; else they must not be called.
   virtual bool saves() const = 0;

@@ -77,7 +77,7 @@ LibraryJob::~LibraryJob() {
     library.destroy(object);
 }
 
-Status LibraryJob::run(int64_t first, int64_t count, void *stream) {
+Status LibraryJob::run(int64_t first, int64_t count, plan::Time, void *stream) {
   const PipecPiece piece{.size = sizeof piece, .first = first, .count = count, .stream = stream};
   const std::string error = call(library.run, object, &piece);
   return error.empty() ? Status{} : Status::run(fmt::format("{}: {}", place, error));

@@ -30,7 +30,7 @@ public:
   static Status make(const JobLibrary &library, const JobSetup &setup, std::unique_ptr<Job> &job);
   ~LibraryJob() override;
 
-  Status run(int64_t first, int64_t count, void *stream) override;
+  Status run(int64_t first, int64_t count, plan::Time due, void *stream) override;
   bool saves() const override { return bool(library.save); }
   Status save(const std::string &path, int64_t atoms) override;
   Status load(const std::string &path, int64_t atoms) override;

@@ -53,18 +53,22 @@ Status SyntheticJob::make(const JobSetup &setup, const Clock &clock, std::unique
   return {};
 }
 
-Status SyntheticJob::run(int64_t first, int64_t count, void *) {
-  const plan::Time start = clock.now();
+Status SyntheticJob::run(int64_t first, int64_t count, plan::Time due, void *) {
+  const plan::Time start = due == kNow ? clock.now() : due;
   if (first != done)
     return Status::run(fmt::format("{}: goes on at atom {}, expected {}", place, first, done));
   const bool failing = fails >= first && fails - first < count;
   const int64_t good = failing ? fails - first : count;
-  plan::Time time = 0;
-  if (__builtin_mul_overflow(good, atom, &time))
-    time = limits::kTime;
-  clock.sleepUntil(start + std::min(time, limits::kTime));
+  clock.sleepUntil(start + emulated(good));
   done += good;
   return failing ? Status::run(fmt::format("{}: atom {} fails, as its provider says", place, fails)) : Status{};
+}
+
+plan::Time SyntheticJob::emulated(int64_t count) const {
+  plan::Time time = 0;
+  if (__builtin_mul_overflow(count, atom, &time))
+    time = limits::kTime;
+  return std::min(time, limits::kTime);
 }
 
 Status SyntheticJob::save(const std::string &path, int64_t atoms) {

@@ -12,8 +12,8 @@ public:
   /// Code::Input where the provider's values are wrong. `clock` outlives the job.
   static Status make(const JobSetup &setup, const Clock &clock, std::unique_ptr<Job> &job);
 
-  /// Whatever the pace of the run, a piece begins when it is called: it is work that nobody has waited for.
-  Status run(int64_t first, int64_t count, void *stream) override;
+  Status run(int64_t first, int64_t count, plan::Time due, void *stream) override;
+  plan::Time emulated(int64_t count) const override;
   bool saves() const override { return true; }
   Status save(const std::string &path, int64_t atoms) override;
   Status load(const std::string &path, int64_t atoms) override;

@@ -26,6 +26,18 @@ Status compareCut(const plan::Variant &variant, const std::vector<int32_t> &held
                                    fmt::join(variant.cut, "-"), fmt::join(held, "-")));
 }
 
+/// Jobs outlive a swap: a plan has those of the one that runs, on the same ranks, or none, and then they wait.
+static Status compareJobs(const plan::Variant &next, const plan::Variant &running) {
+  if (next.jobs.empty())
+    return {};
+  bool same = next.jobs == running.jobs;
+  for (size_t rank = 0; same && rank != next.programs.size(); ++rank)
+    same = next.programs[rank].job == running.programs[rank].job;
+  return same ? Status{}
+              : Status::check("the plan has other background jobs than the one that runs, or on other ranks: compile "
+                              "it with the same, or with none");
+}
+
 /// Checks that both plans have the same stages on the same ranks, since a swap moves no weights.
 static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running) {
   if (plan.ranks() != running.ranks())
@@ -67,6 +79,8 @@ Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, p
   Status status = plan::decode(file, plan);
   if (status.ok())
     status = comparePlacement(plan, running);
+  if (status.ok())
+    status = compareJobs(plan.variants.front(), running.variants.front());
   if (status.ok())
     status = plan::verify(plan);
   for (size_t v = 0; status.ok() && v < plan.variants.size(); ++v)

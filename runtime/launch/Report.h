@@ -7,9 +7,17 @@
 #include "runtime/device/Recorder.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 namespace pipec::runtime {
+
+/// What became of a process's job.
+struct JobDone {
+  int32_t job = -1; // of the plan; -1: it had none
+  int64_t pieces = 0, atoms = 0;
+  std::string ended; // why it rests or has failed; empty: it went on to the end
+};
 
 struct RankReport {
   std::vector<StepTimes> steps;
@@ -17,6 +25,7 @@ struct RankReport {
   Lateness permitWaits;             // how long each step waited for its permit
   std::vector<trace::Event> events; // empty without a trace
   std::vector<OwnTimes> own;        // by step, where ranks have shards
+  JobDone job;
 };
 
 /// Makes a rank's report of what its queues have recorded.

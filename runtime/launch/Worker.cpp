@@ -3,6 +3,7 @@
 #include "runtime/backend/Backend.h"
 #include "runtime/device/Clock.h"
 #include "runtime/interpreter/Interpreter.h"
+#include "runtime/job/MakeJob.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
 #include "runtime/launch/HeldStage.h"
@@ -11,6 +12,7 @@
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
 #include "runtime/launch/Watchdog.h"
+#include "runtime/plan/Provider.h"
 
 #include <csignal>
 #include <fmt/format.h>
@@ -59,6 +61,7 @@ private:
   void measured(int64_t round);
   void awaitSignal();
   Status prepareRun(Gathering gathering);
+  Status makeJob();
   Status exchange();
   Status finish();
   void needed(int64_t step);
@@ -245,6 +248,28 @@ Status Worker::exchange() {
   return all ? backend->accept(all->at("offers"), memory) : failed();
 }
 
+/// The job that the plan has for this rank, if it is to run.
+Status Worker::makeJob() {
+  const plan::Variant &variant = plan->variants.front();
+  const int32_t job = variant.programs[size_t(layout.place.rank)].job;
+  if (job < 0 || !options.runsJobs)
+    return {};
+  const plan::Job &planned = variant.jobs[size_t(job)];
+  JobSetup own;
+  own.name = planned.name;
+  own.rank = layout.place.rank;
+  own.worldRank = identity.rank;
+  own.world = plan->world();
+  own.samples = planned.samples;
+  own.atoms = planned.atoms;
+  own.atom = planned.atom;
+  own.memory = planned.memory;
+  if (Status status = plan::jsonOf(planned.provider, own.provider); !status.ok())
+    return status;
+  const auto choice = options.jobs.find(planned.name);
+  return backend->makeJob(choice == options.jobs.end() ? kSyntheticJob : choice->second, own, planned);
+}
+
 /// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
   const Message &table = gathering.table;
@@ -252,6 +277,8 @@ Status Worker::prepareRun(Gathering gathering) {
   Status status = backend->open();
   if (status.ok())
     status = held.make(plan);
+  if (status.ok())
+    status = makeJob();
   if (!status.ok())
     return status;
   transport = &backend->connect(std::move(gathering.sockets));
@@ -370,6 +397,12 @@ Status Worker::finish() {
     return failed();
   RankReport report = summarize(backend->recorders());
   report.permitWaits = permits->waits();
+  if (const JobFiller *job = backend->job()) {
+    report.job = {plan->variants.front().programs[size_t(layout.place.rank)].job, job->pieces(), job->atoms(),
+                  job->ended()};
+    if (!job->ended().empty())
+      spdlog::warn("{}: {}", identity.name(), job->ended());
+  }
   if (kept) {
     std::vector<trace::Event> events;
     Status status = kept->all(report.events, events);

@@ -94,9 +94,9 @@ struct Options {
   /// Whether pieces of jobs run.
   bool pieces = false;
   /// In place of pieces: when an instruction with a window starts, no sooner than it could.
-  std::function<plan::Time(const Resume &)> resume;
+  std::function<plan::Time(const Resume &)> resume = {};
   /// Called for each resume before which pieces run, with how many do.
-  std::function<void(const Resume &, int64_t pieces)> observePieces;
+  std::function<void(const Resume &, int64_t pieces)> observePieces = {};
   /// Fills in PlaceResult::visits.
   bool keepVisits = false;
   /// Fills in PlaceResult::times.

@@ -1,7 +1,7 @@
 // Which plans may run in place of another.
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Write.h"
-#include "test/plan/MakePlan.h"
+#include "test/plan/MakeJobs.h"
 
 #include <gtest/gtest.h>
 
@@ -37,6 +37,29 @@ TEST(Successor, HasTheSameStagesOnTheSameRanks) {
   make.stagesPerRank = 2;
   EXPECT_EQ(tryOne(made(make), running).message,
             "the plan holds stages 0, 1 on rank 0, the one that runs 0: weights do not move");
+}
+
+TEST(Successor, HasTheSameJobsOrNone) {
+  const plan::Plan running = plan::test::makeJobs();
+  EXPECT_EQ(tryOne(running, running).message, "");
+  plan::Plan next = running;
+  plan::Variant &variant = next.variants.front();
+  variant.jobs[0].samples = 9;
+  const std::string other = "the plan has other background jobs than the one that runs, or on other ranks: compile it "
+                            "with the same, or with none";
+  EXPECT_EQ(tryOne(next, running).message, other);
+  next = running;
+  variant.programs[0].job = 0;
+  variant.programs[0].piece = 1;
+  EXPECT_EQ(tryOne(next, running).message, other);
+  next = running;
+  variant.jobs.clear();
+  variant.programs[1].job = -1;
+  variant.programs[1].piece = 0;
+  variant.programs[1].windows.clear();
+  variant.certificate.delay = 0;
+  EXPECT_EQ(tryOne(next, running).message, "");
+  EXPECT_EQ(tryOne(running, next).message, other);
 }
 
 TEST(Successor, HasOneCutOfAsManyLayers) {

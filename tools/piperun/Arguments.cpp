@@ -47,6 +47,11 @@ void define(CLI::App &app, Arguments &a) {
          "the order is right; naive: each counts from when it starts, which shows what the runtime costs")
       ->check(CLI::IsMember({"carry", "naive"}))
       ->default_str("carry");
+  auto *jobs = app.add_option("--job", a.jobs,
+                              "NAME=LIB.so: what computes a background job of the plan: a library "
+                              "(runtime/job/pipec_job.h), or synthetic, which takes its atoms' time; may be repeated. "
+                              "Default: synthetic");
+  app.add_flag("--no-jobs", a.noJobs, "Leave the background jobs of the plan out")->excludes(jobs);
   app.add_option("--trace", a.trace,
                  "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, else each process "
                  "its own, with its rank before the suffix; over all restarts (each step once; args name the attempt)")
@@ -189,6 +194,14 @@ Status check(const Arguments &a) {
     return status;
   if (a.stage != runtime::kSynthetic && !a.emulate.empty())
     return Status::usage("--emulate is for --stage=synthetic; operations of any other stage take their own time");
+  for (size_t i = 0; i != a.jobs.size(); ++i) {
+    const std::string &job = a.jobs[i], name = job.substr(0, job.find('='));
+    if (name.empty() || name.size() + 1 >= job.size())
+      return Status::usage(fmt::format("--job: expected NAME=LIB.so or NAME=synthetic, found '{}'", job));
+    for (size_t other = 0; other != i; ++other)
+      if (a.jobs[other].starts_with(name + "="))
+        return Status::usage(fmt::format("--job: job '{}' is given twice", name));
+  }
   if (std::isnan(a.deadline))
     return Status::usage("--deadline is not a number");
   if (std::isnan(a.rendezvous))
@@ -209,6 +222,9 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest, runtime::R
   options.deadline =
       a.deadline >= 0 ? plan::Time(a.deadline * 1e12) : std::max<plan::Time>(5'000'000'000'000, 2 * longest);
   options.rendezvous = a.rendezvous >= 0 ? plan::Time(a.rendezvous * 1e12) : a.local ? options.deadline : kRendezvous;
+  options.runsJobs = !a.noJobs;
+  for (const std::string &job : a.jobs)
+    options.jobs[job.substr(0, job.find('='))] = job.substr(job.find('=') + 1);
   options.trace = a.local && !a.trace.empty();
   options.checkpoint = a.checkpoint;
   options.every = a.every;

@@ -22,6 +22,8 @@ struct Arguments {
   std::string device = "host";
   std::string transport; // empty: not given
   std::string stage = "synthetic";
+  std::vector<std::string> jobs; // NAME=LIB.so
+  bool noJobs = false;
   std::string emulate; // empty: not given
   std::string trace;
   double deadline = -1;   // seconds; < 0: not given

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
@@ -69,6 +70,40 @@ static std::pair<nlohmann::ordered_json, nlohmann::ordered_json> ownOf(const run
   return {std::move(times), std::move(factors)};
 }
 
+/// What the job of each process got done.
+static nlohmann::ordered_json jobsOf(const Outcome &outcome) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (size_t process = 0; process != outcome.result.run.ranks.size(); ++process) {
+    const runtime::JobDone &done = outcome.result.run.ranks[process].job;
+    if (done.job < 0)
+      continue;
+    const plan::Job &job = outcome.plan->variants.front().jobs[size_t(done.job)];
+    rows.push_back({{"name", job.name},
+                    {"rank", outcome.plan->placeOf(int32_t(process)).rank},
+                    {"pieces", done.pieces},
+                    {"samples", double(done.atoms) / double(job.atoms) * double(job.samples)},
+                    {"failed", done.ended.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(done.ended)}});
+  }
+  return rows;
+}
+
+/// "vgg: 412 pieces, 58.2 samples": of all ranks.
+static std::string jobsText(const Outcome &outcome) {
+  std::map<int32_t, std::pair<int64_t, int64_t>> done; // pieces and atoms, by job
+  std::string text;
+  for (const runtime::RankReport &rank : outcome.result.run.ranks)
+    if (rank.job.job >= 0) {
+      done[rank.job.job].first += rank.job.pieces;
+      done[rank.job.job].second += rank.job.atoms;
+    }
+  for (const auto &[index, counts] : done) {
+    const plan::Job &job = outcome.plan->variants.front().jobs[size_t(index)];
+    text += fmt::format("job {}: {} pieces, {:.1f} samples\n", job.name, counts.first,
+                        double(counts.second) / double(job.atoms) * double(job.samples));
+  }
+  return text;
+}
+
 std::string toJson(const Outcome &outcome) {
   runtime::Lateness lateness = latenessOf(outcome), waits = permitWaitsOf(outcome);
   const runtime::RunResult &run = outcome.result.run;
@@ -108,6 +143,7 @@ std::string toJson(const Outcome &outcome) {
       {"adapt", run.adapt},
       {"own_ms", nullptr},
       {"factors", nullptr},
+      {"jobs", jobsOf(outcome)},
   };
   if (outcome.plan->shards() > 1)
     std::tie(json["own_ms"], json["factors"]) = ownOf(run);
@@ -150,6 +186,7 @@ std::string toText(const Outcome &outcome) {
     text += fmt::format("adapting ({}): {} switches, {:.1f} ms won against staying with the first variant\n",
                         adapt.at("mode").get<std::string>(), adapt.at("switches").get<int64_t>(),
                         adapt.at("won_ms").get<double>());
+  text += jobsText(outcome);
   runtime::Lateness late = latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
                       sum / double(outcome.measured.size()), milliseconds(double(outcome.predicted.span)),

@@ -1,10 +1,12 @@
 // Loads and proves the plan, hands it to the launcher, and gathers what came out.
 #include "tools/piperun/Run.h"
 
+#include "runtime/job/MakeJob.h"
 #include "runtime/launch/Joined.h"
 #include "runtime/launch/Local.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Place.h"
+#include "runtime/plan/Units.h"
 #include "runtime/simulate/ScenarioFile.h"
 #include "runtime/simulate/Steps.h"
 #include "runtime/stage/MakeStage.h"
@@ -126,6 +128,29 @@ std::string whyKeepsCut(const Arguments &a, const plan::Plan &plan) {
   return runtime::checkStage(a.stage, plan, {.byLayers = true}).message;
 }
 
+/// What --job and --no-jobs say, against the plan's jobs.
+Status checkJobs(const Arguments &a, const plan::Plan &plan, const runtime::RunOptions &options) {
+  const std::vector<plan::Job> &jobs = plan.variants.front().jobs;
+  for (const auto &[name, choice] : options.jobs) {
+    if (std::ranges::find(jobs, name, &plan::Job::name) == jobs.end()) {
+      std::string known;
+      for (const plan::Job &each : jobs)
+        known += (known.empty() ? "" : ", ") + each.name;
+      return Status::usage(fmt::format("--job: the plan has no job '{}'; it has {}", units::shown(name),
+                                       known.empty() ? "none" : known));
+    }
+    if (Status status = runtime::checkJob(choice); !status.ok())
+      return status;
+  }
+  if (jobs.empty() || a.noJobs)
+    return {};
+  if (a.device == "cuda")
+    return Status::usage("--device=cuda: jobs do not run on GPUs yet: leave them out with --no-jobs");
+  if (!a.checkpoint.empty())
+    spdlog::warn("jobs are in no checkpoint yet: after a restart they begin anew");
+  return {};
+}
+
 /// `spread`: whether the job has several machines.
 Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &outcome) {
   Status status = load(a.plan(), *prepared.plan, prepared.hash);
@@ -143,6 +168,8 @@ Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &out
   if (status = checkTransfers(*prepared.plan, network); !status.ok())
     return status;
   prepared.options = optionsOf(a, longestStep(*prepared.plan, network, a.steps), network);
+  if (status = checkJobs(a, *prepared.plan, prepared.options); !status.ok())
+    return status;
   if (a.adapts())
     prepared.options.keepsCut = whyKeepsCut(a, *prepared.plan);
   if (a.cut && !prepared.options.keepsCut.empty())

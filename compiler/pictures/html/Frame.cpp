@@ -77,7 +77,7 @@ public:
     measure();
   }
 
-  nlohmann::ordered_json json() {
+  nlohmann::ordered_json json(const Pieces &pieces) {
     writeBoxes();
     writeTransfers();
     if (run)
@@ -88,6 +88,7 @@ public:
                                    {"boxes", boxes.size()},
                                    {"transfers", transfers.size()},
                                    {"operations", operations.json()}};
+    addPieces(pieces);
     head["ranks"] = std::move(ranks);
     head["links"] = std::move(links);
     if (run) {
@@ -101,6 +102,17 @@ public:
   }
 
 private:
+  /// Those that stand in this step, all of them or in part.
+  void addPieces(const Pieces &pieces) {
+    Time end = begin;
+    for (const Item &item : boxes)
+      end = std::max(end, recording.at(item.place).end);
+    for (size_t place = 0; place != pieces.size(); ++place)
+      for (const auto &[from, to] : pieces[place])
+        if (from < end && to > begin)
+          ranks[place]["pieces"].push_back({std::max(from, begin) - begin, std::min(to, end) - begin});
+  }
+
   void gather() {
     std::map<std::pair<int32_t, int32_t>, std::vector<Occurrence>> sends;
     const int32_t shards = variant.shards();
@@ -337,9 +349,9 @@ int64_t items(const plan::Variant &variant) {
   return count;
 }
 
-nlohmann::ordered_json frame(const plan::Variant &variant, const Recording &recording, int64_t step,
-                             const RunStep *run) {
-  return FrameOf(variant, recording, step, run).json();
+nlohmann::ordered_json frame(const plan::Variant &variant, const Recording &recording, int64_t step, const RunStep *run,
+                             const Pieces &pieces) {
+  return FrameOf(variant, recording, step, run).json(pieces);
 }
 
 } // namespace pipec::emit::page

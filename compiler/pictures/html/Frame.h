@@ -13,8 +13,8 @@
 //   a run's:   of boxes whether it ran, then of those that did start (from the last one's) and length; of transfers
 //              the same of the send and of the receive; in units of their own. Decisions stand in its head.
 // A cause is two columns: Why * 4 + what it refers to (0 nothing, 1 a box, 2 a send, 3 a receive), then, where it
-// refers to something, which item, from the last one referred to that way. Times are in units of `unit` picoseconds,
-// from the step's first start.
+// refers to something, which item, from the last one referred to that way. A rank's `pieces` stand in the head, as
+// starts and ends in picoseconds. Times are in units of `unit` picoseconds, from the step's first start.
 #pragma once
 
 #include "compiler/pictures/Overlay.h"
@@ -22,14 +22,19 @@
 #include "runtime/simulate/Recording.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 namespace pipec::emit::page {
 
 /// How many boxes and transfers a step of a variant has.
 int64_t items(const plan::Variant &variant);
 
+/// Where pieces of background jobs stand in a simulated run, of each place: starts and ends, those of a wait as one.
+using Pieces = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
+
 /// `run`: the same step of a real run, or null.
 nlohmann::ordered_json frame(const plan::Variant &variant, const simulate::Recording &recording, int64_t step,
-                             const RunStep *run);
+                             const RunStep *run, const Pieces &pieces);
 
 } // namespace pipec::emit::page

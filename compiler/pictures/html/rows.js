@@ -24,6 +24,7 @@ class Rows extends Surface {
     }
     const c = this.context;
     if (idle) this.paintIdle(view, rank, idle, y, height);
+    if (idle) this.paintPieces(view, rank, y, height);
     let filled = "";
     const fits = [[], [], []]; // by part
     for (let box = i; box < j; ++box) {
@@ -105,6 +106,14 @@ class Rows extends Surface {
       const right = this.snap(view.x(Math.min(idle.end[i], to)));
       c.fillStyle = right - left >= 10 ? this.theme.hatch[idle.why[i]] : this.theme.idle[idle.why[i]];
       c.fillRect(left, y, right - left, height);
+    }
+  }
+
+  paintPieces(view, rank, y, height) {
+    for (const [start, end] of this.frame.ranks[rank].pieces ?? []) {
+      if (end <= this.visible.from || start >= this.visible.to) continue;
+      const left = view.x(Math.max(start, this.visible.from)), right = view.x(Math.min(end, this.visible.to));
+      Surface.hatch(this.context, this.theme.ink, left, y + height / 4, right - left, height / 2);
     }
   }
 

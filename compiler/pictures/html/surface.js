@@ -81,6 +81,23 @@ class Surface {
     c.restore();
   }
 
+  /** Strokes that rise to the right, across a rectangle: pieces of a background job. */
+  static hatch(c, colour, left, top, width, height) {
+    c.save();
+    c.beginPath();
+    c.rect(left, top, width, height);
+    c.clip();
+    c.strokeStyle = colour;
+    c.lineWidth = 1;
+    c.beginPath();
+    for (let x = left - height; x < left + width; x += 4) {
+      c.moveTo(x, top + height);
+      c.lineTo(x + height, top);
+    }
+    c.stroke();
+    c.restore();
+  }
+
   dashed(colour, pattern, width, x1, y1, x2, y2) {
     const c = this.context;
     c.save();

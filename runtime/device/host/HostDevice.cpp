@@ -143,6 +143,19 @@ HostDevice::Choice HostDevice::choose(Time free) {
   return best;
 }
 
+/// Runs a piece where no head can start and the wait of the compute queue's has room for one. `since`: when the device
+/// became free for that wait, `free`: when the pieces in it have ended.
+bool HostDevice::runPiece(const Choice &next, Time since, Time &free) {
+  const HostQueue::Fillable wait = queues.front()->fillable();
+  if (wait.window == 0)
+    return false;
+  const Time begin = std::max(paced.begin(free), free), piece = filler->next(wait.atoms);
+  if (piece == 0 || (next.work && next.ready <= begin) || begin - since + piece > wait.window)
+    return false;
+  free = std::max(begin, filler->run(wait.atoms, begin));
+  return true;
+}
+
 // Reading the clock costs more than all else of a short instruction, so its last reading serves until something ends
 // after it, a step begins or ends, or it has run on for a while; a trace reads it at every end.
 void HostDevice::runQueues() {
@@ -150,7 +163,8 @@ void HostDevice::runQueues() {
   constexpr Time kKept = 1'000'000'000; // 1 ms: for so long what was measured may stay here, while more comes
   const bool alone = deviceQueues.size() == 1;
   QuickClock quick(clock);
-  Time free = 0; // of the device
+  Time free = 0;  // of the device
+  Time since = 0; // likewise, but for pieces
   Time now = quick.now();
   adapt::Tally tally; // of operations that the meter does not know of
   Time known = 0;     // it knows of those that ended by then
@@ -162,6 +176,10 @@ void HostDevice::runQueues() {
   };
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
+    if (filler && !stopped && runPiece(next, since, free)) {
+      now = quick.now();
+      continue;
+    }
     if (!next.work) {
       if (stopped)
         return;
@@ -220,7 +238,7 @@ void HostDevice::runQueues() {
       if (meter && queue.isEnd(ran))
         meter->stepped(next.work->round->step, due.end);
     }
-    free = due.end;
+    free = since = due.end;
     queue.pop(ran, due.end);
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/Failure.h"
+#include "runtime/device/Filler.h"
 #include "runtime/device/Layout.h"
 #include "runtime/device/Meter.h"
 #include "runtime/device/PaceClock.h"
@@ -61,6 +62,9 @@ public:
 
   /// Lets `meter`, which outlives the device, know of operations and steps. Before start().
   void measure(Meter &meter) { this->meter = &meter; }
+
+  /// Lets `filler`, which outlives the device, run pieces while all heads wait. Before start().
+  void fill(Filler &filler) { this->filler = &filler; }
 
   void start();
 
@@ -120,6 +124,7 @@ private:
     return {&queue, work, std::max(ready, free), false};
   }
   Choice choose(Time free);
+  bool runPiece(const Choice &next, Time since, Time &free);
   void runQueues();
 
   const Layout layout;
@@ -131,7 +136,8 @@ private:
   std::vector<Queue *> deviceQueues; // highest priority first
   HostBody *body = nullptr;
   Summand *summand = nullptr;
-  Meter *meter = nullptr; // none: nothing is measured
+  Meter *meter = nullptr;   // none: nothing is measured
+  Filler *filler = nullptr; // none: the device waits
   ParkingBell deviceBell;
   ParkingBell hostBell;
   struct Free {

@@ -64,6 +64,17 @@ public:
     since = ready;
     return &head;
   }
+  /// A wait that pieces may fill: the window of the instruction that the queue has come to, and how many atoms a piece
+  /// has; 0: none. None is before what a process runs first, or first of another program.
+  struct Fillable {
+    Time window = 0;
+    int64_t atoms = 0;
+  };
+  Fillable fillable() const {
+    if (left == 0 || (head.round->fenced && left == entry->stream->executed))
+      return {};
+    return {walk.at().window, entry->stream->piece};
+  }
   /// Whether the head is the first of its step.
   bool isFirst() const { return left == entry->stream->executed; }
   /// Whether the step is done after `ran` more instructions, the head included.

@@ -1,0 +1,54 @@
+#include "runtime/job/JobFiller.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+using plan::Time;
+
+JobFiller::JobFiller(std::unique_ptr<Job> own, const plan::Job &planned, const Clock &clock, Pace pace)
+    : job(std::move(own)), atom(planned.atom), overhead(planned.overhead), name(planned.name), clock(clock),
+      paced(clock, pace), carries(pace == Pace::Carry) {}
+
+/// Before anything was measured, as many as planned.
+int64_t JobFiller::atomsOf(int64_t planned) const {
+  return most == 0 ? planned : std::max<int64_t>(planned * atom / most, 1);
+}
+
+Time JobFiller::next(int64_t atoms) const {
+  if (!why.empty())
+    return 0;
+  return std::max(atomsOf(atoms) * std::max(most, Time(1)), atoms * atom) + overhead;
+}
+
+Time JobFiller::run(int64_t atoms, Time begin) {
+  const int64_t count = atomsOf(atoms);
+  const Time really = clock.now(), emulated = carries ? job->emulated(count) : -1;
+  const Status status = job->run(done, count, begin);
+  if (!status.ok()) {
+    why = status.message;
+    return std::max(begin, clock.now());
+  }
+  done += count;
+  ++pieceCount;
+  const Time took = emulated >= 0 ? emulated : clock.now() - really;
+  measure(atoms, count, took);
+  if (emulated < 0)
+    return std::max(begin, clock.now());
+  const Time end = begin + took + overhead;
+  clock.sleepUntil(end);
+  return end;
+}
+
+void JobFiller::measure(int64_t planned, int64_t ran, Time took) {
+  Time &own = slowest[size_t(pieceCount) % kMeasured];
+  own = (took + ran - 1) / ran;
+  most = *std::max_element(slowest.begin(), slowest.end());
+  tooLong = ran == 1 && own > planned * atom ? tooLong + 1 : 0;
+  if (tooLong == kPatience)
+    why = fmt::format("job {} rests: an atom takes {} us, a piece of it may take {} us", name, own / 1'000'000,
+                      planned * atom / 1'000'000);
+}
+
+} // namespace pipec::runtime

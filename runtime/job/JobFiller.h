@@ -1,0 +1,51 @@
+// A process's job as what fills the waits of its device. What the plan says of an atom is not taken on trust: a piece
+// has as many as the slowest of late let it have in its planned length, at least one. A job rests for good once three
+// pieces in a row of one atom took longer than that, and where it fails.
+#pragma once
+
+#include "runtime/device/Filler.h"
+#include "runtime/device/PaceClock.h"
+#include "runtime/job/Job.h"
+
+#include <array>
+#include <memory>
+#include <string>
+
+namespace pipec::runtime {
+
+class JobFiller final : public Filler {
+public:
+  /// `clock` outlives it. Where time is emulated, so is that of a job which says what it takes (Job::emulated).
+  JobFiller(std::unique_ptr<Job> job, const plan::Job &planned, const Clock &clock, Pace pace);
+
+  plan::Time next(int64_t atoms) const override;
+  plan::Time run(int64_t atoms, plan::Time begin) override;
+
+  // While no piece runs.
+
+  int64_t pieces() const { return pieceCount; }
+  int64_t atoms() const { return done; }
+  /// Why the job has ended, or rests; empty: it goes on.
+  const std::string &ended() const { return why; }
+
+private:
+  static constexpr size_t kMeasured = 64; // pieces that are remembered
+  static constexpr int kPatience = 3;     // pieces of one atom that take too long
+
+  int64_t atomsOf(int64_t planned) const;
+  void measure(int64_t planned, int64_t ran, plan::Time took);
+
+  const std::unique_ptr<Job> job;
+  const plan::Time atom, overhead; // by the plan
+  const std::string name;
+  const Clock &clock;
+  const PaceClock paced;
+  const bool carries;
+  std::array<plan::Time, kMeasured> slowest{}; // an atom of each piece, by piece; 0: not yet
+  plan::Time most = 0;                         // of them
+  int64_t pieceCount = 0, done = 0;
+  int tooLong = 0; // the last so many pieces
+  std::string why;
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Background jobs in emulated runs of 1F1B on four ranks, rounds with the job and without it by turns: how much longer a step gets, and
+how many of the predicted pieces run.
+
+  python3 test/bench/jobs.py build/release/bin [--steps 20] [--rounds 5] [--judge]
+
+--judge: exit code 1 where, at the pace of deadlines (carry), a step differs from the prediction by more than 2 % in the mean or the pieces
+by more than 5 %; or where, at the naive pace, steps are longer with jobs than without by more than the bound and 1 %.
+"""
+import argparse
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from programs import Programs
+
+SPEC = """
+pipec: 1
+pipeline: {ranks: 4, microbatches: 8}
+costs: {forward: 20ms, backward: 40ms}
+tensors: {boundary: 1KiB}
+schedule: 1f1b
+jobs: {work: [{name: background, samples: 8, atoms: 340, atom: 50us, overhead: 20us}]}
+"""
+
+
+class Bench(Programs):
+    def __init__(self, binaries, folder):
+        super().__init__(binaries)
+        (pathlib.Path(folder) / "spec.yaml").write_text(SPEC)
+        self.plan = pathlib.Path(folder) / "plan.pipe"
+        self.said = self.told("pipec", "compile", pathlib.Path(folder) / "spec.yaml", "-o", self.plan)
+
+    def run(self, pace, steps, *more):
+        """The mean step without the first, in ms, and the pieces of all ranks."""
+        run = self.told("piperun", self.plan, "--local", "--steps", steps, "--emulate", pace, *more)
+        return statistics.fmean(run["step_ms"][1:]), sum(job["pieces"] for job in run["jobs"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binaries")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--judge", action="store_true")
+    options = parser.parse_args()
+    missed = False
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options.binaries, folder)
+        span, bound = bench.said["span_ms"], bench.said["slow_down_bound"]
+        # A piece before the first pass of a run is not run: of so many steps all but one have those of the step's beginning.
+        planned = sum(bench.said["jobs"][0]["pieces"]) * (options.steps - 1)
+        print(f"span {span:.1f} ms, bound {100 * bound:.2f} %, {planned} pieces or a few more planned in {options.steps} steps")
+        for pace in ("carry", "naive"):
+            alone, beside, pieces = [], [], []
+            for _ in range(options.rounds):
+                alone.append(bench.run(pace, options.steps, "--no-jobs")[0])
+                time, count = bench.run(pace, options.steps)
+                beside.append(time)
+                pieces.append(count)
+            slow = statistics.fmean(beside) / statistics.fmean(alone) - 1
+            off = statistics.fmean(beside) / span - 1
+            done = statistics.fmean(pieces) / planned
+            print(f"{pace}: alone {statistics.fmean(alone):.3f} ms, with jobs {statistics.fmean(beside):.3f} ms: {100 * slow:+.3f} %, "
+                  f"{100 * off:+.3f} % off the prediction; {100 * done:.1f} % of the pieces")
+            missed |= abs(off) > 0.02 or done < 0.95 if pace == "carry" else slow > bound + 0.01
+    return 1 if missed and options.judge else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Background jobs in whole runs: pieces run while ranks wait, a job's error is its own, what the example library computes does
+not depend on when it may, and what is refused. How long steps take is for test/bench/jobs.py."""
+import unittest
+
+from support import BIN, CHECK, INPUT, SOURCE, SPECS, USAGE, ToolTest
+
+SPEC = """
+pipec: 1
+pipeline: {{ranks: 4, microbatches: 4}}
+costs: {{forward: 10ms, backward: 20ms}}
+tensors: {{boundary: 1KiB}}
+schedule: 1f1b
+jobs:
+  slow_down: 5%
+  work:
+  - {{name: background, samples: {samples}, atoms: {atoms}, atom: {atom}, overhead: 100us, memory: 1MiB, provider: {provider}}}
+"""
+MLP = BIN / "mlp_job.so"
+
+
+def spec(samples=8, atoms=16, atom="200us", provider="{}"):
+    return SPEC.format(samples=samples, atoms=atoms, atom=atom, provider=provider)
+
+
+class JobsTest(ToolTest):
+    def test_pieces_run_while_ranks_wait(self):
+        plan = self.compile(spec())
+        for pace in ("carry", "naive"):
+            run = self.run_json(plan, "--steps", 4, "--emulate", pace)
+            self.assertEqual([(job["name"], job["rank"], job["failed"]) for job in run["jobs"]],
+                             [("background", rank, None) for rank in range(4)])
+            for job in run["jobs"][1:]:  # rank 0 hardly waits
+                self.assertGreater(job["pieces"], 0, pace)
+                self.assertGreater(job["samples"], 0, pace)
+        self.assertEqual(self.run_json(plan, "--steps", 2, "--no-jobs")["jobs"], [])
+        text = self.piperun(plan, "--local", "--steps", 2).stdout
+        self.assertRegex(text, r"job background: \d+ pieces, [\d.]+ samples\n")
+
+    def test_a_plan_without_jobs_has_none(self):
+        plan = self.compile("{pipec: 1, pipeline: {ranks: 2, microbatches: 2}, schedule: 1f1b, "
+                            "costs: {forward: 1ms, backward: 1ms}}")
+        self.assertEqual(self.run_json(plan, "--steps", 2)["jobs"], [])
+
+    def test_they_go_on_through_swaps(self):
+        plan = self.compile(spec(), variants="[{schedule: 1f1b}, {schedule: gpipe}]")
+        run = self.run_json(plan, "--steps", 6, "--swap-every", 2)
+        self.assertEqual(run["swaps"], 2)
+        self.assertTrue(all(job["pieces"] > 0 for job in run["jobs"][1:]))
+
+    def test_an_error_is_the_jobs_own(self):
+        run = self.piperun(self.compile(spec(provider="{fails: 5}")), "--local", "--steps", 3, "--json")
+        self.assertIn("job background: atom 5 fails, as its provider says", run.stderr)
+        self.assertIn('"failed":"rank 1: job background: atom 5 fails, as its provider says"', run.stdout)
+        self.assertIn('"ended":"done"', run.stdout)
+
+    def test_a_job_whose_atom_is_longer_than_a_piece_rests(self):
+        run = self.run_json(self.compile(spec(provider="{times: 100}")), "--steps", 4, "--emulate", "carry")
+        self.assertRegex(run["jobs"][3]["failed"], r"job background rests: an atom takes 20000 us, a piece of it may take \d+ us")
+        self.assertLessEqual(run["jobs"][3]["pieces"], 4)  # the first of many atoms, then three of one
+
+    def test_the_example_trains_beside_real_training(self):
+        report = self.folder / "losses"
+        provider = "{hidden: 16, layers: 2, samples: 64, seed: 1, rate: 0.05, report: %s}" % report
+        plan = self.compile(spec(samples=32, atoms=8, atom="500us", provider=provider))
+        run = self.run_json(plan, "--steps", 4, "--job", f"background={MLP}")
+        self.assertEqual({job["failed"] for job in run["jobs"]}, {None})
+        losses = {}
+        for line in report.read_text(encoding="ascii").splitlines():
+            iteration, loss = line.split()
+            losses.setdefault(int(iteration), set()).add(loss)
+        self.assertGreater(len(losses), 1)
+        for iteration, values in losses.items():
+            self.assertEqual(len(values), 1, f"iteration {iteration} is the same on every rank")
+
+    def test_what_is_refused(self):
+        plan = self.compile(spec())
+        for arguments, message in (
+                (["--job", "background"], "--job: expected NAME=LIB.so or NAME=synthetic, found 'background'"),
+                (["--job", "other=synthetic"], "--job: the plan has no job 'other'; it has background"),
+                (["--job", "background=synthetic", "--job", "background=synthetic"], "--job: job 'background' is given twice"),
+                (["--job", f"background={SOURCE}/README.md"], "README.md: cannot be loaded as a job library"),
+                (["--job", f"background={BIN}/mlp.so"], "mlp.so: is not a job library"),
+                (["--device", "cuda"], "--device=cuda: jobs do not run on GPUs yet: leave them out with --no-jobs")):
+            with self.subTest(arguments=arguments):
+                done = self.piperun(plan, "--local", "--steps", 2, *arguments, code=USAGE)
+                self.assertIn(message, done.stderr)
+        done = self.piperun(self.compile(spec(provider="{hidden: 3}")), "--local", "--steps", 2, "--job",
+                            f"background={MLP}", code=4)
+        self.assertIn("rank 0: job background: ", done.stderr)
+        self.pipec("compile", SPECS / "background.yaml", "-o", self.folder / "none.pipe", "--set", "jobs.slow_down=0.01%", code=CHECK)
+        self.pipec("compile", SPECS / "background.yaml", "-o", self.folder / "none.pipe", "--set", "jobs.slow_down=2",
+                   code=INPUT)
+        self.assertFalse((self.folder / "none.pipe").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
