@@ -137,7 +137,7 @@ TEST(Jobs, wrongIterations) {
   EXPECT_EQ(of("1", "1", "600000s, piece: 900000s"),
             "4:69: error: jobs.work[0].piece: expected a multiple of the atom, 600000s, found '900000s'");
   EXPECT_EQ(of("1", "1", "600000s, overhead: 500000s"),
-            "4:10: error: jobs.work[0]: expected a piece of at most 10^18 ps with its overhead, found more");
+            "4:15: error: jobs.work[0]: expected a piece of at most 10^18 ps with its overhead, found more");
   EXPECT_EQ(of("1", "1", "1500ps, piece: 1501ps"),
             "4:68: error: jobs.work[0].piece: expected a multiple of the atom, 1500ps or 3ns, found '1501ps'");
 }
