@@ -53,7 +53,7 @@ public:
   /// backend owns it.
   virtual Status makeJob(const std::string &choice, const JobSetup &setup, const plan::Job &planned) = 0;
   /// The job, or null; while the device is at rest.
-  virtual const JobFiller *job() const { return nullptr; }
+  virtual JobFiller *job() { return nullptr; }
   /// Lets everything run. `at`: the nanosecond of CLOCK_MONOTONIC that is time 0, the same instant on all ranks.
   virtual void start(int64_t at) = 0;
 

@@ -48,7 +48,7 @@ public:
     host.fill(*filler);
     return {};
   }
-  const JobFiller *job() const override { return filler ? &*filler : nullptr; }
+  JobFiller *job() override { return filler ? &*filler : nullptr; }
 
   void start(int64_t at) override {
     clock = Clock(at);

@@ -41,6 +41,7 @@ struct Stream {
   std::vector<plan::Segment> segments; // none empty
   int64_t executed = 0;                // instructions in a step
   int64_t piece = 0;                   // atoms of a piece of the rank's job
+  std::vector<plan::Time> windows;     // of the step, the longest first
 };
 
 /// Stands at one instruction of a stream, which outlives it.

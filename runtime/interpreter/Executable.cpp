@@ -59,6 +59,10 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
       stream.segments.push_back(segment);
   stream.executed = plan::executed(program);
   stream.piece = program.piece;
+  for (Walk walk(stream); !walk.done(); walk.next())
+    if (walk.at().window > 0)
+      stream.windows.push_back(walk.at().window);
+  std::sort(stream.windows.rbegin(), stream.windows.rend());
   status = made->findSlots(memory, variant);
   if (!status.ok())
     return status;
@@ -71,8 +75,10 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
 /// A queue's stream is what remains of the program's without the others.
 void Executable::divide(size_t queues) {
   streams.resize(queues);
-  for (Stream &own : streams)
+  for (Stream &own : streams) {
     own.piece = stream.piece;
+    own.windows = stream.windows;
+  }
   for (const plan::Segment &segment : stream.segments) {
     for (Stream &own : streams)
       own.segments.push_back({uint32_t(own.items.size()), 0, segment.trips});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -14,6 +15,46 @@ JobFiller::JobFiller(std::unique_ptr<Job> own, const plan::Job &planned, const C
 /// Before anything was measured, as many as planned.
 int64_t JobFiller::atomsOf(int64_t planned) const {
   return most == 0 ? planned : std::max<int64_t>(planned * atom / most, 1);
+}
+
+bool JobFiller::opens(Time window, const std::vector<Time> &windows) const {
+  const size_t open = (windows.size() * size_t(level.load(std::memory_order_relaxed)) + 999) / 1000;
+  return open != 0 && window >= windows[open - 1];
+}
+
+namespace {
+
+template <typename Times> Time median(const Times &times) {
+  std::vector<Time> sorted(times.begin(), times.end());
+  const auto middle = sorted.begin() + std::ptrdiff_t(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+} // namespace
+
+void JobFiller::stepped(int64_t step, Time end) {
+  constexpr size_t kSolos = 8;
+  const Time took = end - std::exchange(lastEnd, end);
+  if (std::exchange(lastStep, step) != step - 1)
+    return; // the first of a run
+  if (!isSolo(step)) {
+    filled.push_back(took);
+    return;
+  }
+  solos.push_back(took);
+  if (solos.size() > kSolos)
+    solos.pop_front();
+  if (!filled.empty()) {
+    std::lock_guard lock(mutex);
+    known = {median(solos), median(filled), known.rounds + 1};
+  }
+  filled.clear();
+}
+
+JobFiller::Paced JobFiller::paces() const {
+  std::lock_guard lock(mutex);
+  return known;
 }
 
 Time JobFiller::next(int64_t atoms) const {
@@ -39,6 +80,13 @@ Time JobFiller::run(int64_t atoms, Time begin) {
   const Time end = begin + took + overhead;
   clock.sleepUntil(end);
   return end;
+}
+
+Status JobFiller::load(const std::string &path, int64_t atoms) {
+  Status status = job->load(path, atoms);
+  if (status.ok())
+    done = atoms;
+  return status;
 }
 
 void JobFiller::measure(int64_t planned, int64_t ran, Time took) {

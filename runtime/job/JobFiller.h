@@ -8,8 +8,12 @@
 #include "runtime/job/Job.h"
 
 #include <array>
+#include <atomic>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace pipec::runtime {
 
@@ -18,13 +22,34 @@ public:
   /// `clock` outlives it. Where time is emulated, so is that of a job which says what it takes (Job::emulated).
   JobFiller(std::unique_ptr<Job> job, const plan::Job &planned, const Clock &clock, Pace pace);
 
+  bool opens(plan::Time window, const std::vector<plan::Time> &windows) const override;
+  void stepped(int64_t step, plan::Time end) override;
   plan::Time next(int64_t atoms) const override;
   plan::Time run(int64_t atoms, plan::Time begin) override;
 
+  // Any thread.
+
+  /// How many windows of a step may be filled, in thousandths, the longest first.
+  void setLevel(int thousandths) { level = thousandths; }
+  /// What a step takes in the median: the last 8 without pieces, and those with them since the last of these. `rounds`:
+  /// how often that has been known.
+  struct Paced {
+    plan::Time solo = 0, filled = 0;
+    int64_t rounds = 0;
+  };
+  Paced paces() const;
+
   // While no piece runs.
 
+  /// Whether it has a state to be saved: Job::saves(), and it has not ended.
+  bool saves() const { return job->saves() && why.empty(); }
+  Status save(const std::string &path) { return job->save(path, done); }
+  /// Before the first piece.
+  Status load(const std::string &path, int64_t atoms);
+  /// No piece runs any more.
+  void end(std::string reason) { why = std::move(reason); }
   int64_t pieces() const { return pieceCount; }
-  int64_t atoms() const { return done; }
+  int64_t atoms() const { return done; } // ever, those before a load included
   /// Why the job has ended, or rests; empty: it goes on.
   const std::string &ended() const { return why; }
 
@@ -46,6 +71,13 @@ private:
   int64_t pieceCount = 0, done = 0;
   int tooLong = 0; // the last so many pieces
   std::string why;
+  std::atomic<int> level{1000};
+  std::deque<plan::Time> solos; // the last steps without pieces
+  std::vector<plan::Time> filled;
+  int64_t lastStep = -1;
+  plan::Time lastEnd = 0; // of that step
+  mutable std::mutex mutex;
+  Paced known;
 };
 
 } // namespace pipec::runtime

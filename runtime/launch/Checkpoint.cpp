@@ -1,6 +1,7 @@
 // The files of a checkpoint: manifest.json, and step-<step>-rank-<rank>.state for each rank (with replicas
 // step-<step>-rank-<rank>-replica-<replica>.state, with shards -shard-<shard>.state), or
-// step-<step>-layer-<layer>.state for each layer. A state has .partial behind its name until it is durable.
+// step-<step>-layer-<layer>.state for each layer; of background jobs step-<step>-rank-<rank>-job.state. A state has
+// .partial behind its name until it is durable.
 #include "runtime/launch/Checkpoint.h"
 
 #include "runtime/plan/Layers.h"
@@ -36,6 +37,8 @@ constexpr size_t kHashBytes = 16;
 std::string stateName(const StateOf &of) {
   std::string whose =
       of.whose == StateOf::Whose::Layer ? fmt::format("layer {}", of.number) : plan::processName(of.number, of.grid);
+  if (of.whose == StateOf::Whose::Job)
+    whose += " job";
   std::replace(whose.begin(), whose.end(), ' ', '-');
   return fmt::format("step-{}-{}.state", of.step, whose);
 }
@@ -185,6 +188,8 @@ Status writeManifest(const std::string &folder, const Manifest &manifest) {
     json["shards"] = manifest.shards;
     json["owned"] = nlohmann::json(manifest.owned);
   }
+  if (!manifest.jobs.empty())
+    json["jobs"] = nlohmann::json(manifest.jobs);
   json["files"] = nlohmann::ordered_json::array();
   for (const StateFile &file : manifest.files)
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash}});
@@ -255,6 +260,7 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
     manifest.replicas = json.value("replicas", 1);
     manifest.shards = json.value("shards", 1);
     manifest.owned = json.value("owned", std::vector<std::vector<OwnedUnits>>());
+    manifest.jobs = json.value("jobs", std::vector<JobState>());
     manifest.files = json.at("files").get<std::vector<StateFile>>();
   } catch (const nlohmann::json::exception &) {
     return torn();
@@ -267,6 +273,9 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
   for (const StateFile &state : manifest.files)
     if (fs::path(state.name).filename() != state.name)
       return torn(); // a name must not lead out of the folder
+  for (const JobState &job : manifest.jobs)
+    if (fs::path(job.file.name).filename() != job.file.name || job.atoms < 0)
+      return torn();
   if (manifest.ofLayers())
     return ofModel(path, manifest, plan);
   if (manifest.replicas != plan.degree())

@@ -16,10 +16,10 @@ namespace pipec::runtime {
 
 /// What a state is of.
 struct StateOf {
-  enum class Whose { Process, Layer };
+  enum class Whose { Process, Layer, Job };
   int64_t step = 0;
   Whose whose = Whose::Process;
-  int32_t number = 0;   // world rank of the process, or the layer
+  int32_t number = 0;   // world rank of the process (of the one that runs the job), or the layer
   plan::Grid grid = {}; // of the process's plan
 };
 
@@ -40,6 +40,15 @@ struct OwnedUnits {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OwnedUnits, stage, first_layer, layers, split, units, owned)
 
+/// Of a background job.
+struct JobState {
+  int32_t process = 0; // world rank
+  std::string job;     // its name
+  int64_t atoms = 0;   // that have run
+  StateFile file;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobState, process, job, atoms, file)
+
 struct Manifest {
   int64_t step = 0;                                // how many steps are done
   std::vector<std::vector<int32_t>> stages;        // by rank; empty: the files are of layers
@@ -47,10 +56,11 @@ struct Manifest {
   int32_t replicas = 1;                            // of each rank
   int32_t shards = 1;                              // likewise
   std::vector<std::vector<OwnedUnits>> owned = {}; // by world rank, where ranks have shards
+  std::vector<JobState> jobs = {};                 // by world rank, of those that have one
 
   bool ofLayers() const { return stages.empty(); }
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, step, stages, files, replicas, shards, owned)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, step, stages, files, replicas, shards, owned, jobs)
 
 /// Where a stage writes a state. The path is provisional until finishState().
 std::string statePath(const std::string &folder, const StateOf &of);

@@ -57,6 +57,12 @@ std::string linesOf(const std::vector<std::string> &causes) {
   return message;
 }
 
+int32_t processesWithJobs(const plan::Plan &plan) {
+  const auto &programs = plan.variants.front().programs;
+  const auto ranks = std::ranges::count_if(programs, [](const plan::Program &each) { return each.job >= 0; });
+  return int32_t(ranks) * plan::gridOf(plan).each();
+}
+
 } // namespace
 
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
@@ -90,6 +96,8 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
   swapper =
       std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0, std::move(links));
   conductor.cover(swapper->aheadOf(0));
+  if (const int32_t working = processesWithJobs(*setup.plan); working > 0 && setup.options.runsJobs)
+    jobLevel.emplace(working, setup.plan->variants.front().slowDown);
   if (setup.adapt)
     adapting = std::make_unique<Adaptation>(io, setup.plan, conductor, *swapper, *setup.adapt,
                                             [this](const Message &message) { broadcast(message); });
@@ -185,6 +193,8 @@ void Controller::hear(int32_t rank, const Message &message) {
   } else if (type == "measured") {
     if (adapting)
       adapting->measured(rank, message);
+  } else if (type == "paced") {
+    paced(message);
   } else if (type == "prepared") {
     swapper->answered(rank, message);
   } else if (type == "saved") {
@@ -196,6 +206,15 @@ void Controller::hear(int32_t rank, const Message &message) {
   } else if (type == "failed") {
     member.failed = true;
     fail(message.value("message", ""), false);
+  }
+}
+
+void Controller::paced(const Message &message) {
+  if (!jobLevel)
+    return;
+  if (const std::optional<int> level = jobLevel->heard(message.at("solo"), message.at("filled"))) {
+    spdlog::info("background jobs may fill {:.1f} % of their windows", *level / 10.0);
+    broadcast({{"type", "level"}, {"level", *level}});
   }
 }
 
@@ -299,6 +318,8 @@ void Controller::saved(int32_t rank, const Message &message) {
     ofStep.files[number] = std::move(file);
   if (message.contains("owned"))
     ofStep.owned[rank] = message.at("owned").get<std::vector<OwnedUnits>>();
+  if (message.contains("job"))
+    ofStep.jobs[rank] = message.at("job").get<JobState>();
   std::vector<trace::Event> &events = ofStep.ranks[rank];
   if (message.contains("events"))
     events = unpackEvents(message.at("events").get<std::vector<int64_t>>(), rank);
@@ -320,6 +341,8 @@ void Controller::saved(int32_t rank, const Message &message) {
     manifest.owned.push_back(units);
   for (const auto &[of, file] : ofStep.files)
     manifest.files.push_back(file);
+  for (const auto &[of, job] : ofStep.jobs)
+    manifest.jobs.push_back(job);
   Status status = writeManifest(setup.options.checkpoint, manifest);
   if (!status.ok())
     return fail("the checkpoint could not be written: " + status.message, true);

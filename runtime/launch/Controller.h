@@ -9,6 +9,7 @@
 #include "runtime/launch/Channel.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Conductor.h"
+#include "runtime/launch/JobLevel.h"
 #include "runtime/launch/Report.h"
 #include "runtime/launch/Swaps.h"
 #include "runtime/launch/Worker.h"
@@ -101,6 +102,7 @@ private:
   void listening(Member &member, const Message &message);
   void offered(Member &member, const Message &message);
   void begin();
+  void paced(const Message &message);
   void needed(int64_t step);
   void advance();
   void saved(int32_t rank, const Message &message);
@@ -120,7 +122,8 @@ private:
   Conductor conductor;
   std::unique_ptr<Swaps> swapper;
   std::unique_ptr<Adaptation> adapting;
-  int64_t need = 0; // the last step for which a process needs a permit soon
+  std::optional<JobLevel> jobLevel; // where processes run jobs
+  int64_t need = 0;                 // the last step for which a process needs a permit soon
   std::vector<Member> members;
   asio::steady_timer timer;      // for the meeting, the reports and the end
   asio::steady_timer graceTimer; // after a failure
@@ -132,6 +135,7 @@ private:
     std::map<int32_t, StateFile> files;                 // by rank or layer
     std::map<int32_t, std::vector<trace::Event>> ranks; // that have saved, and their events up to it
     std::map<int32_t, std::vector<OwnedUnits>> owned;   // likewise, where ranks have shards
+    std::map<int32_t, JobState> jobs;                   // likewise, where they have a job
   };
   std::map<int64_t, Saved> states;                   // by step
   std::vector<std::function<void(Status)>> stoppers; // to call once the run has ended

@@ -91,7 +91,7 @@ nlohmann::json toJson(const RankReport &report) {
           {"own", own},
           {"lateness", report.lateness.pack()},
           {"permit_waits", report.permitWaits.pack()},
-          {"job", {report.job.job, report.job.pieces, report.job.atoms}},
+          {"job", {report.job.job, report.job.pieces, report.job.atoms, report.job.solo, report.job.filled}},
           {"job_ended", report.job.ended},
           {"events", packEvents(report.events)}};
 }
@@ -106,8 +106,8 @@ RankReport fromJson(const nlohmann::json &json, int32_t rank) {
     report.own.push_back({own[i], own[i + 1]});
   report.lateness = Lateness::unpack(json.at("lateness").get<std::vector<int64_t>>());
   report.permitWaits = Lateness::unpack(json.at("permit_waits").get<std::vector<int64_t>>());
-  const auto job = json.at("job").get<std::array<int64_t, 3>>();
-  report.job = {int32_t(job[0]), job[1], job[2], json.at("job_ended").get<std::string>()};
+  const auto job = json.at("job").get<std::array<int64_t, 5>>();
+  report.job = {int32_t(job[0]), job[1], job[2], json.at("job_ended").get<std::string>(), job[3], job[4]};
   report.events = unpackEvents(json.at("events").get<std::vector<int64_t>>(), rank);
   return report;
 }

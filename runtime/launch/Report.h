@@ -16,7 +16,8 @@ namespace pipec::runtime {
 struct JobDone {
   int32_t job = -1; // of the plan; -1: it had none
   int64_t pieces = 0, atoms = 0;
-  std::string ended; // why it rests or has failed; empty: it went on to the end
+  std::string ended;               // why it rests or has failed; empty: it went on to the end
+  plan::Time solo = 0, filled = 0; // a step of the process without pieces and with them, in the median; 0: not known
 };
 
 struct RankReport {

@@ -3,16 +3,15 @@
 #include "runtime/backend/Backend.h"
 #include "runtime/device/Clock.h"
 #include "runtime/interpreter/Interpreter.h"
-#include "runtime/job/MakeJob.h"
 #include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
+#include "runtime/launch/HeldJob.h"
 #include "runtime/launch/HeldStage.h"
 #include "runtime/launch/KeptEvents.h"
 #include "runtime/launch/Permits.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
 #include "runtime/launch/Watchdog.h"
-#include "runtime/plan/Provider.h"
 
 #include <csignal>
 #include <fmt/format.h>
@@ -41,7 +40,8 @@ public:
         meter(layout.place.rank, int32_t(placeIn(layout.place))),
         backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter, setup.listenOn})),
         memory(options.payload()), preparer(plan, layout, backend->device(), memory),
-        held(*backend, layout.place, options.checkpoint), cut(plan->variants.front().cut), signals(io),
+        held(*backend, layout.place, options.checkpoint), job(*backend, layout.place, options.checkpoint),
+        cut(plan->variants.front().cut), signals(io),
         watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }),
         patience(io) {
     failure.listen([this] { asio::post(this->io, [this] { failedSomewhere(); }); });
@@ -61,7 +61,6 @@ private:
   void measured(int64_t round);
   void awaitSignal();
   Status prepareRun(Gathering gathering);
-  Status makeJob();
   Status exchange();
   Status finish();
   void needed(int64_t step);
@@ -87,6 +86,7 @@ private:
   TransferMemory memory;
   Prepare preparer;
   HeldStage held;
+  HeldJob job;
   std::vector<int32_t> cut; // of the last step that is permitted; empty: unknown
   asio::signal_set signals;
   Watchdog watchdog;
@@ -178,6 +178,11 @@ void Worker::hear(Message message) {
                          message.at("policy"), message.at("why")});
     return;
   }
+  if (type == "level") {
+    if (JobFiller *filler = backend->job())
+      filler->setLevel(message.at("level"));
+    return;
+  }
   if (type == "measure")
     return measured(message.at("round"));
   if (type == "drop") {
@@ -248,28 +253,6 @@ Status Worker::exchange() {
   return all ? backend->accept(all->at("offers"), memory) : failed();
 }
 
-/// The job that the plan has for this rank, if it is to run.
-Status Worker::makeJob() {
-  const plan::Variant &variant = plan->variants.front();
-  const int32_t job = variant.programs[size_t(layout.place.rank)].job;
-  if (job < 0 || !options.runsJobs)
-    return {};
-  const plan::Job &planned = variant.jobs[size_t(job)];
-  JobSetup own;
-  own.name = planned.name;
-  own.rank = layout.place.rank;
-  own.worldRank = identity.rank;
-  own.world = plan->world();
-  own.samples = planned.samples;
-  own.atoms = planned.atoms;
-  own.atom = planned.atom;
-  own.memory = planned.memory;
-  if (Status status = plan::jsonOf(planned.provider, own.provider); !status.ok())
-    return status;
-  const auto choice = options.jobs.find(planned.name);
-  return backend->makeJob(choice == options.jobs.end() ? kSyntheticJob : choice->second, own, planned);
-}
-
 /// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
   const Message &table = gathering.table;
@@ -278,7 +261,7 @@ Status Worker::prepareRun(Gathering gathering) {
   if (status.ok())
     status = held.make(plan);
   if (status.ok())
-    status = makeJob();
+    status = job.make(*plan, options);
   if (!status.ok())
     return status;
   transport = &backend->connect(std::move(gathering.sockets));
@@ -301,6 +284,8 @@ Status Worker::prepareRun(Gathering gathering) {
   first = table.at("first");
   if (table.contains("checkpoint"))
     resumed = table.at("checkpoint").get<Manifest>();
+  if (resumed)
+    job.load(*resumed);
   if (resumed && layout.place.shards == 1)
     if (status = held.load(*resumed); !status.ok())
       return Status::run(fmt::format("{}: {}", identity.name(), status.message));
@@ -324,6 +309,8 @@ void Worker::needed(int64_t step) {
 
 void Worker::progress(int64_t step) {
   complete = step;
+  if (const std::optional<JobFiller::Paced> paces = job.paces())
+    channel->send({{"type", "paced"}, {"solo", paces->solo}, {"filled", paces->filled}});
   int64_t now = Clock::monotonic();
   if (now - sent < 1'000'000)
     return;
@@ -347,6 +334,8 @@ bool Worker::save(int64_t step, bool recuts) {
       {"type", "saved"}, {"step", step}, {"states", states}, {"layers", held.savesByLayers()}, {"recuts", recuts}};
   if (layout.place.shards > 1)
     message["owned"] = held.owned();
+  if (const std::optional<JobState> state = job.save(step))
+    message["job"] = *state;
   if (options.trace) // events up to a checkpoint stay in the trace, whatever becomes of this attempt
     message["events"] = packEvents(backend->takeEvents());
   channel->send(std::move(message));
@@ -397,12 +386,9 @@ Status Worker::finish() {
     return failed();
   RankReport report = summarize(backend->recorders());
   report.permitWaits = permits->waits();
-  if (const JobFiller *job = backend->job()) {
-    report.job = {plan->variants.front().programs[size_t(layout.place.rank)].job, job->pieces(), job->atoms(),
-                  job->ended()};
-    if (!job->ended().empty())
-      spdlog::warn("{}: {}", identity.name(), job->ended());
-  }
+  report.job = job.done();
+  if (!report.job.ended.empty())
+    spdlog::warn("{}: {}", identity.name(), report.job.ended);
   if (kept) {
     std::vector<trace::Event> events;
     Status status = kept->all(report.events, events);

@@ -33,9 +33,9 @@ class Bench(Programs):
         self.said = self.told("pipec", "compile", pathlib.Path(folder) / "spec.yaml", "-o", self.plan)
 
     def run(self, pace, steps, *more):
-        """The mean step without the first, in ms, and the pieces of all ranks."""
+        """The mean step without the first, in ms, and the pieces and the samples of all ranks."""
         run = self.told("piperun", self.plan, "--local", "--steps", steps, "--emulate", pace, *more)
-        return statistics.fmean(run["step_ms"][1:]), sum(job["pieces"] for job in run["jobs"])
+        return [statistics.fmean(run["step_ms"][1:]), *(sum(job[what] for job in run["jobs"]) for what in ("pieces", "samples"))]
 
 
 def main():
@@ -51,19 +51,18 @@ def main():
         span, bound = bench.said["span_ms"], bench.said["slow_down_bound"]
         # A piece before the first pass of a run is not run: of so many steps all but one have those of the step's beginning.
         planned = sum(bench.said["jobs"][0]["pieces"]) * (options.steps - 1)
+        samples = bench.said["jobs"][0]["samples_per_s"] * span / 1000 * (options.steps - 1)
         print(f"span {span:.1f} ms, bound {100 * bound:.2f} %, {planned} pieces or a few more planned in {options.steps} steps")
         for pace in ("carry", "naive"):
-            alone, beside, pieces = [], [], []
+            alone, beside = [], []
             for _ in range(options.rounds):
-                alone.append(bench.run(pace, options.steps, "--no-jobs")[0])
-                time, count = bench.run(pace, options.steps)
-                beside.append(time)
-                pieces.append(count)
-            slow = statistics.fmean(beside) / statistics.fmean(alone) - 1
-            off = statistics.fmean(beside) / span - 1
-            done = statistics.fmean(pieces) / planned
-            print(f"{pace}: alone {statistics.fmean(alone):.3f} ms, with jobs {statistics.fmean(beside):.3f} ms: {100 * slow:+.3f} %, "
-                  f"{100 * off:+.3f} % off the prediction; {100 * done:.1f} % of the pieces")
+                alone.append(bench.run(pace, options.steps, "--no-jobs"))
+                beside.append(bench.run(pace, options.steps))
+            without = statistics.fmean(each[0] for each in alone)
+            time, pieces, got = (statistics.fmean(each) for each in zip(*beside))
+            slow, off, done = time / without - 1, time / span - 1, pieces / planned
+            print(f"{pace}: alone {without:.3f} ms, with jobs {time:.3f} ms: {100 * slow:+.3f} %, {100 * off:+.3f} % off the "
+                  f"prediction; {100 * done:.1f} % of the pieces, {100 * got / samples:.1f} % of the samples", flush=True)
             missed |= abs(off) > 0.02 or done < 0.95 if pace == "carry" else slow > bound + 0.01
     return 1 if missed and options.judge else 0
 

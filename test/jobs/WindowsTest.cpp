@@ -4,8 +4,10 @@
 #include "compiler/driver/Plans.h"
 #include "compiler/emit/ScheduleReport.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/Unroll.h"
 #include "runtime/simulate/Pieces.h"
 #include "runtime/simulate/Simulate.h"
+#include "test/Draws.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -131,6 +133,58 @@ TEST(Windows, KeepThePromiseUnderAnySchedule) {
       EXPECT_EQ(alone, with) << schedule << more;
     }
   }
+}
+
+/// The variant with an operation of its own for each pass, which takes up to 5 % more or less.
+plan::Variant scattered(const plan::Variant &variant, test::Draws &draws) {
+  plan::Variant made = variant;
+  for (plan::Program &program : made.programs) {
+    program = plan::unrolled(program);
+    for (plan::Instruction &each : program.instructions) {
+      plan::Operation own = program.operations[each.operation];
+      if (!plan::isBusy(own.kind))
+        continue;
+      own.cost = own.cost * draws.upTo(950, 1050) / 1000;
+      each.operation = uint32_t(program.operations.size());
+      program.operations.push_back(own);
+    }
+  }
+  return made;
+}
+
+TEST(Windows, CostLittleWherePassesScatter) {
+  const Made made = make(spec(8, 16, "1f1b"));
+  ASSERT_TRUE(made.ok) << made.failure.message;
+  const plan::Job &job = made.variant().jobs.front();
+  test::Draws draws(1);
+  double alone = 0, beside = 0, useful = 0, idle = 0;
+  constexpr int64_t kSteps = 20;
+  for (int round = 0; round != 20; ++round) {
+    const plan::Variant variant = scattered(made.variant(), draws);
+    simulate::Options options;
+    options.steps = kSteps;
+    const auto last = [&](const simulate::Result &result) {
+      Time end = 0;
+      for (const simulate::PlaceResult &place : result.places)
+        end = std::max(end, place.lastEnd.back());
+      return double(end);
+    };
+    simulate::Result result;
+    ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+    alone += last(result);
+    options.pieces = true;
+    options.observePieces = [&](const simulate::Resume &at, int64_t count) {
+      useful += double(count * variant.programs[size_t(at.place)].piece * job.atom);
+    };
+    ASSERT_TRUE(simulate::simulate(variant, options, result).ok());
+    beside += last(result);
+    for (const simulate::PlaceResult &place : result.places)
+      idle += last(result) - double(kSteps * place.busy);
+  }
+  EXPECT_LE(beside, 1.0025 * alone);
+  EXPECT_GE(useful, 0.85 * idle);
+  RecordProperty("slower", std::to_string(beside / alone - 1));
+  RecordProperty("useful", std::to_string(useful / idle));
 }
 
 TEST(Windows, OfPiecesOfAGivenLength) {

@@ -1,8 +1,9 @@
 """Background jobs in whole runs: pieces run while ranks wait, a job's error is its own, what the example library computes does
 not depend on when it may, and what is refused. How long steps take is for test/bench/jobs.py."""
+import json
 import unittest
 
-from support import BIN, CHECK, INPUT, SOURCE, SPECS, USAGE, ToolTest
+from support import BIN, CHECK, INPUT, RUN, SOURCE, SPECS, USAGE, ToolTest, until
 
 SPEC = """
 pipec: 1
@@ -64,13 +65,44 @@ class JobsTest(ToolTest):
         plan = self.compile(spec(samples=32, atoms=8, atom="500us", provider=provider))
         run = self.run_json(plan, "--steps", 4, "--job", f"background={MLP}")
         self.assertEqual({job["failed"] for job in run["jobs"]}, {None})
+        self.assertGreater(len(self.losses(report)), 1)
+
+    def losses(self, report):
+        """By iteration; on every rank, and in every run, it has the same one to the last digit."""
         losses = {}
         for line in report.read_text(encoding="ascii").splitlines():
             iteration, loss = line.split()
-            losses.setdefault(int(iteration), set()).add(loss)
-        self.assertGreater(len(losses), 1)
-        for iteration, values in losses.items():
-            self.assertEqual(len(values), 1, f"iteration {iteration} is the same on every rank")
+            self.assertEqual(losses.setdefault(int(iteration), loss), loss, f"iteration {iteration}")
+        return losses
+
+    def test_a_resumed_run_goes_on_with_them(self):
+        report = self.folder / "losses"
+        provider = "{hidden: 16, layers: 2, samples: 64, seed: 1, rate: 0.05, report: %s}" % report
+        plan = self.compile(spec(samples=32, atoms=8, atom="500us", provider=provider),
+                            variants="[{schedule: 1f1b}, {schedule: gpipe}]")
+        job = ["--job", f"background={MLP}", "--checkpoint", self.folder / "states", "--every", 2, "--swap-every", 3]
+        first = self.launch(plan, "--steps", 100_000, *job)[0]
+        until((self.folder / "states" / "manifest.json").exists, "a checkpoint")
+        first.kill()
+        first.wait()
+        manifest = json.loads((self.folder / "states" / "manifest.json").read_text())
+        self.assertEqual([each["job"] for each in manifest["jobs"]], ["background"] * 4)
+        self.assertGreater(max(each["atoms"] for each in manifest["jobs"]), 0)
+        run = self.run_json(plan, "--steps", manifest["step"] + 4, "--resume", *job)
+        self.assertEqual({each["failed"] for each in run["jobs"]}, {None})
+        losses = self.losses(report)
+        self.assertEqual(sorted(losses), list(range(min(losses), max(losses) + 1)))
+        self.assertGreater(len(losses), 2)
+
+    def test_a_damaged_state_ends_the_job_alone(self):
+        plan = self.compile(spec())
+        folder = self.folder / "states"
+        self.run_json(plan, "--steps", 2, "--checkpoint", folder)
+        (folder / "step-2-rank-3-job.state").write_text("synthetic job 1\n")
+        run = self.run_json(plan, "--steps", 4, "--checkpoint", folder, "--resume")
+        self.assertIn("step-2-rank-3-job.state: is not what was saved", run["jobs"][3]["failed"])
+        self.assertEqual([each["failed"] for each in run["jobs"][:3]], [None] * 3)
+        self.assertEqual((run["ended"], run["steps"]), ("done", 4))
 
     def test_what_is_refused(self):
         plan = self.compile(spec())
@@ -85,7 +117,7 @@ class JobsTest(ToolTest):
                 done = self.piperun(plan, "--local", "--steps", 2, *arguments, code=USAGE)
                 self.assertIn(message, done.stderr)
         done = self.piperun(self.compile(spec(provider="{hidden: 3}")), "--local", "--steps", 2, "--job",
-                            f"background={MLP}", code=4)
+                            f"background={MLP}", code=RUN)
         self.assertIn("rank 0: job background: ", done.stderr)
         self.pipec("compile", SPECS / "background.yaml", "-o", self.folder / "none.pipe", "--set", "jobs.slow_down=0.01%", code=CHECK)
         self.pipec("compile", SPECS / "background.yaml", "-o", self.folder / "none.pipe", "--set", "jobs.slow_down=2",

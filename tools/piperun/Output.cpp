@@ -87,6 +87,16 @@ static nlohmann::ordered_json jobsOf(const Outcome &outcome) {
   return rows;
 }
 
+/// A step of all processes in the median, without and with pieces; 0: not known.
+static std::pair<plan::Time, plan::Time> pacesOf(const Outcome &outcome) {
+  std::pair<plan::Time, plan::Time> longest{0, 0};
+  for (const runtime::RankReport &rank : outcome.result.run.ranks) {
+    longest.first = std::max(longest.first, rank.job.solo);
+    longest.second = std::max(longest.second, rank.job.filled);
+  }
+  return longest;
+}
+
 /// "vgg: 412 pieces, 58.2 samples": of all ranks.
 static std::string jobsText(const Outcome &outcome) {
   std::map<int32_t, std::pair<int64_t, int64_t>> done; // pieces and atoms, by job
@@ -144,7 +154,13 @@ std::string toJson(const Outcome &outcome) {
       {"own_ms", nullptr},
       {"factors", nullptr},
       {"jobs", jobsOf(outcome)},
+      {"solo_ms", nullptr},
+      {"slow_down", nullptr},
   };
+  if (const auto [solo, filled] = pacesOf(outcome); solo > 0) {
+    json["solo_ms"] = milliseconds(double(solo));
+    json["slow_down"] = double(filled) / double(solo) - 1;
+  }
   if (outcome.plan->shards() > 1)
     std::tie(json["own_ms"], json["factors"]) = ownOf(run);
   return json.dump();

@@ -146,8 +146,6 @@ Status checkJobs(const Arguments &a, const plan::Plan &plan, const runtime::RunO
     return {};
   if (a.device == "cuda")
     return Status::usage("--device=cuda: jobs do not run on GPUs yet: leave them out with --no-jobs");
-  if (!a.checkpoint.empty())
-    spdlog::warn("jobs are in no checkpoint yet: after a restart they begin anew");
   return {};
 }
 

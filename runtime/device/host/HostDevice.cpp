@@ -147,12 +147,13 @@ HostDevice::Choice HostDevice::choose(Time free) {
 /// became free for that wait, `free`: when the pieces in it have ended.
 bool HostDevice::runPiece(const Choice &next, Time since, Time &free) {
   const HostQueue::Fillable wait = queues.front()->fillable();
-  if (wait.window == 0)
+  if (wait.window == 0 || !filler->opens(wait.window, wait.stream->windows))
     return false;
-  const Time begin = std::max(paced.begin(free), free), piece = filler->next(wait.atoms);
+  const int64_t atoms = wait.stream->piece;
+  const Time begin = std::max(paced.begin(free), free), piece = filler->next(atoms);
   if (piece == 0 || (next.work && next.ready <= begin) || begin - since + piece > wait.window)
     return false;
-  free = std::max(begin, filler->run(wait.atoms, begin));
+  free = std::max(begin, filler->run(atoms, begin));
   return true;
 }
 
@@ -237,6 +238,8 @@ void HostDevice::runQueues() {
         handOver();
       if (meter && queue.isEnd(ran))
         meter->stepped(next.work->round->step, due.end);
+      if (filler && queue.isEnd(ran) && &queue == queues.front().get())
+        filler->stepped(next.work->round->step, due.end);
     }
     free = since = due.end;
     queue.pop(ran, due.end);

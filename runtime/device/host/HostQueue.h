@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/Clock.h"
+#include "runtime/device/Filler.h"
 #include "runtime/device/Recorder.h"
 #include "runtime/device/Stream.h"
 #include "runtime/device/host/Counters.h"
@@ -64,16 +65,16 @@ public:
     since = ready;
     return &head;
   }
-  /// A wait that pieces may fill: the window of the instruction that the queue has come to, and how many atoms a piece
-  /// has; 0: none. None is before what a process runs first, or first of another program.
+  /// A wait that pieces may fill: the window of the instruction that the queue has come to; 0: none. None is before
+  /// what a process runs first, or first of another program, and in steps that are run without.
   struct Fillable {
     Time window = 0;
-    int64_t atoms = 0;
+    const Stream *stream = nullptr; // which has the atoms of a piece, and all windows
   };
   Fillable fillable() const {
-    if (left == 0 || (head.round->fenced && left == entry->stream->executed))
+    if (left == 0 || (head.round->fenced && left == entry->stream->executed) || Filler::isSolo(head.round->step))
       return {};
-    return {walk.at().window, entry->stream->piece};
+    return {walk.at().window, entry->stream};
   }
   /// Whether the head is the first of its step.
   bool isFirst() const { return left == entry->stream->executed; }

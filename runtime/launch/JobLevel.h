@@ -1,0 +1,44 @@
+// How many of their windows background jobs may fill: the share that keeps the promise as it is measured. Each process
+// tells after every 32 steps what a step takes it in the median, with pieces and without; a step lasts as long as the
+// slowest says. A broken promise halves the level, a kept one raises it by a tenth.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace pipec::runtime {
+
+class JobLevel {
+public:
+  static constexpr int kAll = 1000; // thousandths of the windows, the longest first
+
+  /// `processes`: that tell. `slowDown`: the promise, in millionths of a step.
+  JobLevel(int32_t processes, int64_t slowDown) : processes(processes), slowDown(slowDown) {}
+
+  /// One process's medians; the level, if what all have told since the last time changes it.
+  std::optional<int> heard(plan::Time solo, plan::Time filled) {
+    longest.solo = std::max(longest.solo, solo);
+    longest.filled = std::max(longest.filled, filled);
+    if (++told != processes)
+      return std::nullopt;
+    const bool broken = __int128(longest.filled) * 1'000'000 > __int128(longest.solo) * (1'000'000 + slowDown);
+    const int next = broken ? level / 2 : std::min(level + kAll / 10, kAll);
+    told = 0;
+    longest = {};
+    return std::exchange(level, next) == next ? std::nullopt : std::optional(next);
+  }
+
+private:
+  const int32_t processes;
+  const int64_t slowDown;
+  struct {
+    plan::Time solo = 0, filled = 0;
+  } longest;
+  int32_t told = 0;
+  int level = kAll;
+};
+
+} // namespace pipec::runtime
