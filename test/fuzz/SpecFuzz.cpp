@@ -37,7 +37,7 @@ void checkValues(const Spec &spec, const PerStage &values, int64_t most) {
 
 void checkJobs(const Spec &spec) {
   hold(spec.jobs.slowDown.value > 0 && spec.jobs.slowDown.value <= kWholePart &&
-       spec.jobs.work.size() <= size_t(kJobs));
+       spec.jobs.work.size() <= size_t(limits::kJobs));
   for (const Job &job : spec.jobs.work) {
     hold(!job.name.empty() && job.atom.value > 0 && job.atoms > 0 && job.atoms <= limits::kTime / job.atom.value);
     hold(job.overhead <= limits::kTime && job.memory.value <= limits::kBytes);
