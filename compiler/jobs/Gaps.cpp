@@ -15,7 +15,6 @@ constexpr int64_t kSteps = 64;
 /// What a device or a communicator does for a while.
 struct Busy {
   Time start = 0, end = 0;
-  int64_t step = 0;
   uint32_t instruction = 0;
   bool resumes = false; // it is of the compute queue and has waits
 };
@@ -64,10 +63,10 @@ Status gapsOf(const plan::Variant &variant, bool quiet, std::vector<std::vector<
     const plan::Program &program = variant.programs[size_t(event.rank)];
     const auto instruction = uint32_t(event.index);
     if (program.queues[event.queue].kind == plan::QueueKind::Device)
-      device[size_t(event.rank)].push_back({event.start, event.free, event.step, instruction,
-                                            event.queue == 0 && program.instructions[instruction].waits != 0});
+      device[size_t(event.rank)].push_back(
+          {event.start, event.free, instruction, event.queue == 0 && program.instructions[instruction].waits != 0});
     else if (quiet && plan::isCollective(event.operation->kind) && event.end > event.start)
-      collectives[size_t(event.rank)].push_back({event.start, event.end, event.step, instruction, false});
+      collectives[size_t(event.rank)].push_back({event.start, event.end, instruction, false});
   };
   simulate::Result result;
   if (Status status = simulate::simulate(variant, options, result); !status.ok())

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace pipec::jobs {
 
@@ -17,7 +18,7 @@ using plan::Time;
 
 namespace {
 
-constexpr size_t kThresholds = 64, kSizes = 512;
+constexpr size_t kThresholds = 4096, kSizes = 512;
 
 /// So many of them, the least and the greatest among them.
 template <typename T> std::vector<T> spread(std::vector<T> values, size_t most) {
@@ -115,23 +116,62 @@ private:
         thresholds.push_back(length);
     std::sort(thresholds.begin(), thresholds.end());
     thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
-    const auto budget = Time(__int128(variant.certificate.span) * jobs.slowDown.value / 1'000'000);
-    __int128 best = 0;
-    for (const Time each : spread(std::move(thresholds), kThresholds)) {
-      Time count = 0;
-      if (Status status = resumes(each, -1, count); !status.ok())
-        return status;
-      // Where no step waits for what jobs delay, only the windows themselves say how long a piece may be.
-      const Time most =
-          count == 0 ? limits::kTime : Time(std::min<__int128>(__int128(budget) * 1'000'000 / count, limits::kTime));
-      for (const Time size : sizesWithin(most))
-        if (const __int128 found = useful(each, size); found > best) {
-          best = found;
-          threshold = each;
-          longest = size;
-        }
+    thresholds = spread(std::move(thresholds), kThresholds);
+    if (thresholds.empty())
+      return {};
+    // The lower the threshold, the more resumes lie one behind the other, and the shorter a piece has to be.
+    Time least = 0, most = 0;
+    if (Status status = tryOne(thresholds.back(), least); !status.ok() || thresholds.size() == 1)
+      return status;
+    if (Status status = tryOne(thresholds.front(), most); !status.ok())
+      return status;
+    return tryBetween(thresholds, {0, most}, {thresholds.size() - 1, least});
+  }
+
+  /// The longest piece that keeps the promise where so many resumes, in millionths, lie one behind the other.
+  Time longestWith(Time count) const {
+    const auto budget = __int128(variant.certificate.span) * jobs.slowDown.value / 1'000'000;
+    // Where no step waits for what jobs delay, only the windows themselves say how long a piece may be.
+    return count == 0 ? limits::kTime : Time(std::min<__int128>(budget * 1'000'000 / count, limits::kTime));
+  }
+
+  /// The best size of a piece with a threshold, up to so long, and its useful time.
+  std::pair<__int128, Time> bestOf(Time each, Time most) const {
+    std::pair<__int128, Time> found{0, 0};
+    for (const Time size : sizesWithin(most))
+      if (const __int128 time = useful(each, size); time > found.first)
+        found = {time, size};
+    return found;
+  }
+
+  Status tryOne(Time each, Time &count) {
+    if (Status status = resumes(each, -1, count); !status.ok())
+      return status;
+    if (const auto [time, size] = bestOf(each, longestWith(count)); time > best) {
+      best = time;
+      threshold = each;
+      longest = size;
     }
     return {};
+  }
+
+  /// A threshold that was tried, and the resumes that it has.
+  struct Tried {
+    size_t index;
+    Time count;
+  };
+  /// Those between two: by halves, without what cannot be better. Where both have as many resumes, the lower one has
+  /// more windows than all between.
+  Status tryBetween(const std::vector<Time> &thresholds, Tried low, Tried high) {
+    if (high.index - low.index < 2 || low.count == high.count ||
+        bestOf(thresholds[low.index + 1], longestWith(high.count)).first <= best)
+      return {};
+    Tried middle{(low.index + high.index) / 2, 0};
+    if (Status status = tryOne(thresholds[middle.index], middle.count); !status.ok())
+      return status;
+    if (Status status = tryBetween(thresholds, low, middle); !status.ok())
+      return status;
+    return tryBetween(thresholds, middle, high);
   }
 
   /// How long a piece of any job may take, up to so long and to the longest window.
@@ -145,7 +185,9 @@ private:
       const auto count = int64_t(std::min<size_t>(kSizes, size_t(all)));
       for (int64_t i = 0; i != count; ++i) // the largest among them
         atoms.push_back(all - i * (all / count));
-      for (const int64_t each : job(index).piece &&all > 0 ? std::vector<int64_t>{all} : atoms)
+      if (job(index).piece && all > 0)
+        atoms = {all};
+      for (const int64_t each : atoms)
         sizes.push_back(timeOf(index, each));
     }
     return sizes;

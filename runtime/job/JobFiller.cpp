@@ -57,11 +57,7 @@ JobFiller::Paced JobFiller::paces() const {
   return known;
 }
 
-Time JobFiller::next(int64_t atoms) const {
-  if (!why.empty())
-    return 0;
-  return std::max(atomsOf(atoms) * std::max(most, Time(1)), atoms * atom) + overhead;
-}
+Time JobFiller::next(int64_t atoms) const { return why.empty() ? atoms * atom + overhead : 0; }
 
 Time JobFiller::run(int64_t atoms, Time begin) {
   const int64_t count = atomsOf(atoms);
@@ -93,7 +89,7 @@ void JobFiller::measure(int64_t planned, int64_t ran, Time took) {
   Time &own = slowest[size_t(pieceCount) % kMeasured];
   own = (took + ran - 1) / ran;
   most = *std::max_element(slowest.begin(), slowest.end());
-  tooLong = ran == 1 && own > planned * atom ? tooLong + 1 : 0;
+  tooLong = own > planned * atom ? tooLong + 1 : 0;
   if (tooLong == kPatience)
     why = fmt::format("job {} rests: an atom takes {} us, a piece of it may take {} us", name, own / 1'000'000,
                       planned * atom / 1'000'000);

@@ -1,6 +1,6 @@
 // A process's job as what fills the waits of its device. What the plan says of an atom is not taken on trust: a piece
-// has as many as the slowest of late let it have in its planned length, at least one. A job rests for good once three
-// pieces in a row of one atom took longer than that, and where it fails.
+// has as many as the slowest of late let it have in its planned length, at least one. A job rests for good once an atom
+// has taken longer than that in three pieces in a row, and where it fails.
 #pragma once
 
 #include "runtime/device/Filler.h"
@@ -55,7 +55,7 @@ public:
 
 private:
   static constexpr size_t kMeasured = 64; // pieces that are remembered
-  static constexpr int kPatience = 3;     // pieces of one atom that take too long
+  static constexpr int kPatience = 3;     // pieces whose atoms take too long
 
   int64_t atomsOf(int64_t planned) const;
   void measure(int64_t planned, int64_t ran, plan::Time took);
