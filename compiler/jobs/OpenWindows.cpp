@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <queue>
 #include <utility>
 
 namespace pipec::jobs {
@@ -18,7 +19,8 @@ using plan::Time;
 
 namespace {
 
-constexpr size_t kThresholds = 4096, kSizes = 512;
+constexpr size_t kThresholds = 4096, kTried = 32;
+constexpr int64_t kSizes = 512, kNear = 1000;
 
 /// So many of them, the least and the greatest among them.
 template <typename T> std::vector<T> spread(std::vector<T> values, size_t most) {
@@ -160,18 +162,41 @@ private:
     size_t index;
     Time count;
   };
-  /// Those between two: by halves, without what cannot be better. Where both have as many resumes, the lower one has
-  /// more windows than all between.
+  struct Between {
+    __int128 most; // no threshold between the two has more useful time
+    Tried low, high;
+    bool operator<(const Between &other) const { return most < other.most; }
+  };
+  Between between(const std::vector<Time> &thresholds, Tried low, Tried high) const {
+    // Where both have as many resumes, the lower one has more windows than all between.
+    const bool none = high.index - low.index < 2 || low.count == high.count;
+    return {none ? 0 : mostUseful(thresholds[low.index + 1], longestWith(high.count)), low, high};
+  }
+  /// Those between two that may be better than what is known, the most promising first.
   Status tryBetween(const std::vector<Time> &thresholds, Tried low, Tried high) {
-    if (high.index - low.index < 2 || low.count == high.count ||
-        bestOf(thresholds[low.index + 1], longestWith(high.count)).first <= best)
-      return {};
-    Tried middle{(low.index + high.index) / 2, 0};
-    if (Status status = tryOne(thresholds[middle.index], middle.count); !status.ok())
-      return status;
-    if (Status status = tryBetween(thresholds, low, middle); !status.ok())
-      return status;
-    return tryBetween(thresholds, middle, high);
+    std::priority_queue<Between> open;
+    open.push(between(thresholds, low, high));
+    for (size_t tried = 0; tried != kTried && open.top().most > best + best / kNear; ++tried) {
+      const Between own = open.top();
+      open.pop();
+      Tried middle{(own.low.index + own.high.index) / 2, 0};
+      if (Status status = tryOne(thresholds[middle.index], middle.count); !status.ok())
+        return status;
+      open.push(between(thresholds, own.low, middle));
+      open.push(between(thresholds, middle, own.high));
+    }
+    return {};
+  }
+
+  /// No pieces that take at most so long have more useful time in windows of such a length or longer.
+  __int128 mostUseful(Time threshold, Time most) const {
+    __int128 time = 0;
+    for (size_t index = 0; index != lengths.size(); ++index)
+      if (const int64_t atoms = atomsWithin(index, most); atoms != 0)
+        for (const auto &[length, count] : lengths[index])
+          if (length >= threshold)
+            time += __int128(length) * count * (atoms * job(index).atom.value) / timeOf(index, atoms) + 1;
+    return time;
   }
 
   /// How long a piece of any job may take, up to so long and to the longest window.
@@ -181,10 +206,11 @@ private:
       if (lengths[index].empty())
         continue;
       const int64_t all = atomsWithin(index, std::min(most, lengths[index].begin()->first));
-      std::vector<int64_t> atoms;
-      const auto count = int64_t(std::min<size_t>(kSizes, size_t(all)));
-      for (int64_t i = 0; i != count; ++i) // the largest among them
-        atoms.push_back(all - i * (all / count));
+      std::vector<int64_t> atoms; // of the larger half of the sizes that are tried each
+      for (int64_t each = std::max<int64_t>(all - kSizes / 2, 0); each != all; ++each)
+        atoms.push_back(each + 1);
+      for (int64_t i = 0, rest = all - kSizes / 2, count = std::min(kSizes / 2, rest); i < count; ++i)
+        atoms.push_back(rest - i * (rest / count));
       if (job(index).piece && all > 0)
         atoms = {all};
       for (const int64_t each : atoms)
@@ -246,6 +272,7 @@ private:
   plan::Variant &variant;
   std::vector<std::vector<Gap>> gaps; // by rank
   std::vector<Lengths> lengths;       // by job, of those that its shortest piece fits
+  __int128 best = 0;                  // useful time of the choice
   Time threshold = 0, longest = 0;    // the choice: of a window at least, of a piece with its overhead at most
 };
 

@@ -19,8 +19,9 @@ struct Unused {
 
 /// Gives a variant its jobs, windows and pieces, and its certificate their delay. `jobOf`: of each rank, an index into
 /// the spec's jobs; -1: none. Its times stay as they are; its programs are rolled anew. Ranks have no shards. Of more
-/// than 4,096 thresholds or 512 numbers of atoms so many are looked at, spread evenly. A threshold that is tried takes
-/// a few walks of the plan; those that cannot be better are not.
+/// than 4,096 thresholds or 512 numbers of atoms so many are looked at, spread evenly. At most
+/// 34 thresholds are tried, the most promising first, up to a thousandth of the best; each takes a few walks of the
+/// plan.
 Status openWindows(const spec::Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant,
                    std::vector<Unused> &unused);
 
