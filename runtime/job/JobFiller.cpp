@@ -10,7 +10,7 @@ using plan::Time;
 
 JobFiller::JobFiller(std::unique_ptr<Job> own, const plan::Job &planned, const Clock &clock, Pace pace)
     : job(std::move(own)), atom(planned.atom), overhead(planned.overhead), name(planned.name), clock(clock),
-      paced(clock, pace), carries(pace == Pace::Carry) {}
+      carries(pace == Pace::Carry) {}
 
 /// Before anything was measured, as many as planned.
 int64_t JobFiller::atomsOf(int64_t planned) const {

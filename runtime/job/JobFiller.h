@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/device/Filler.h"
-#include "runtime/device/PaceClock.h"
+#include "runtime/device/Pace.h"
 #include "runtime/job/Job.h"
 
 #include <array>
@@ -64,7 +64,6 @@ private:
   const plan::Time atom, overhead; // by the plan
   const std::string name;
   const Clock &clock;
-  const PaceClock paced;
   const bool carries;
   std::array<plan::Time, kMeasured> slowest{}; // an atom of each piece, by piece; 0: not yet
   plan::Time most = 0;                         // of them
