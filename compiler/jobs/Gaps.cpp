@@ -3,6 +3,7 @@
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace pipec::jobs {
 
@@ -21,10 +22,12 @@ struct Busy {
 
 /// The gaps of one rank: `device` is all that its device queues do, `collectives` what pieces must not stand beside.
 std::vector<Gap> gapsOf(std::vector<Busy> &device, std::vector<Busy> &collectives, size_t instructions) {
-  const auto sooner = [](const Busy &one, const Busy &other) { return one.start < other.start; };
-  // Events come queue by queue; within a queue starts ascend already.
-  std::stable_sort(device.begin(), device.end(), sooner);
-  std::stable_sort(collectives.begin(), collectives.end(), sooner);
+  // Events come queue by queue. What takes no time goes before what starts with it.
+  const auto sooner = [](const Busy &one, const Busy &other) {
+    return std::tie(one.start, one.end, one.instruction) < std::tie(other.start, other.end, other.instruction);
+  };
+  std::sort(device.begin(), device.end(), sooner);
+  std::sort(collectives.begin(), collectives.end(), sooner);
   constexpr Time kUnseen = -1;
   std::vector<Time> least(instructions, kUnseen);
   Time free = 0, quietFrom = 0; // when the device is free; when the collectives are over that have begun by then
