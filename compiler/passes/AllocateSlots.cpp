@@ -135,7 +135,7 @@ private:
     for (size_t rank = 0; rank != rings.size(); ++rank)
       if (const Program &program = set.programs[rank]; program.memoryLimit)
         room[rank] = __int128(*program.memoryLimit) - program.staticBytes - program.workspace -
-                     result.places[rank].peakActivation;
+                     fullestOf(variant, result, rank).peakActivation;
     if (llvm::any_of(llvm::zip(rings, room), [](auto each) { return bytesOf(std::get<0>(each)) > std::get<1>(each); }))
       findLeast();
     for (size_t rank = 0; rank != rings.size(); ++rank)
@@ -199,10 +199,11 @@ private:
       return false;
     endsInOrder &= !result.overtaken;
     // RingPlan::Use says which end frees a slot: that of the send, or that of the pass that takes what was received.
-    for (size_t rank = 0; rank != rings.size(); ++rank) {
-      for (auto &[key, ring] : rings[rank])
-        ring.grow(result.places[rank].times);
-      result.places[rank].times = {};
+    const auto shards = size_t(variant.shards());
+    for (size_t place = 0; place != result.places.size(); ++place) {
+      for (auto &[key, ring] : rings[place / shards])
+        ring.grow(result.places[place].times);
+      result.places[place].times = {};
     }
     return true;
   }

@@ -51,7 +51,7 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
                                    << ", which is the most";
     return;
   }
-  const simulate::PlaceResult &result = lowered.result.places[rank];
+  const simulate::PlaceResult &result = fullestOf(lowered.variant, lowered.result, rank);
   const plan::Program &plan = lowered.variant.programs[rank];
   int64_t rings = 0;
   for (const plan::Ring &ring : plan.rings)
@@ -59,7 +59,7 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
   // Ranks with the same limit may share one value in the spec. The message names the least that would do for all these.
   int64_t least = 0;
   for (size_t each = 0; each != lowered.result.places.size(); ++each)
-    if (lowered.variant.limitOf(lowered.variant.programs[each]) == *program.memoryLimit)
+    if (lowered.variant.limitOf(lowered.variant.programOf(each)) == *program.memoryLimit)
       least = std::max(least, lowered.result.places[each].peak);
   auto error = emitError(placeOf("memory.limit", program.place))
                << "rank " << rank << " needs " << plan::bytesText(result.peak) << ", over the limit of "
@@ -91,8 +91,8 @@ LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, const O
   const Program *worst = nullptr;
   int64_t most = 0;
   for (const Program &program : set.programs) {
-    const int64_t over =
-        lowered.result.places[size_t(program.rank)].peak - program.memoryLimit.value_or(limits::kBytes);
+    const int64_t over = fullestOf(lowered.variant, lowered.result, size_t(program.rank)).peak -
+                         program.memoryLimit.value_or(limits::kBytes);
     if (over > most) {
       most = over;
       worst = &program;

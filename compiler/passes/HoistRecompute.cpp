@@ -41,7 +41,7 @@ Judged judge(const ProgramSet &set, pipe::PipelineOp known) {
   made.span = lowered.span;
   for (size_t rank = 0; rank != set.ranks(); ++rank) {
     const Program &program = allocated.programs[rank];
-    const simulate::PlaceResult &result = lowered.result.places[rank];
+    const simulate::PlaceResult &result = fullestOf(lowered.variant, lowered.result, rank);
     const plan::Bytes limit = program.memoryLimit.value_or(limits::kBytes);
     made.fits &= result.peak <= limit;
     made.room.push_back(__int128(limit) - result.peak + result.peakActivation);
@@ -50,10 +50,11 @@ Judged judge(const ProgramSet &set, pipe::PipelineOp known) {
   simulate::Options options;
   options.keepTimes = true;
   simulate::Result result;
-  if (!simulate::simulate(lower(set, {.kept = false}), options, result).ok())
+  const plan::Variant straight = lower(set, {.kept = false});
+  if (!simulate::simulate(straight, options, result).ok())
     return {};
-  for (simulate::PlaceResult &rank : result.places)
-    made.times.push_back(std::move(rank.times.front()));
+  for (size_t rank = 0; rank != set.ranks(); ++rank) // of its first shard, where it has some: they run one program
+    made.times.push_back(std::move(result.places[rank * size_t(straight.shards())].times.front()));
   return made;
 }
 

@@ -7,10 +7,21 @@
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Simulate.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
 namespace pipec {
+
+/// What became of the shard of a rank that holds most; of the rank, where it has none. `result`: of a walk of the
+/// variant.
+inline const simulate::PlaceResult &fullestOf(const plan::Variant &variant, const simulate::Result &result,
+                                              size_t rank) {
+  const auto shards = size_t(variant.shards());
+  const auto first = result.places.begin() + std::ptrdiff_t(rank * shards);
+  return *std::max_element(first, first + std::ptrdiff_t(shards),
+                           [](const auto &one, const auto &other) { return one.peak < other.peak; });
+}
 
 struct LowerOptions {
   bool kept = true; // whether the variant is kept, and so rolled; else it is only walked (Roller)
