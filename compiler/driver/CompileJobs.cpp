@@ -106,19 +106,18 @@ private:
   /// Whether a job that got no window is no error.
   bool report(const jobs::Unused &unused, bool warns) {
     const spec::Job &own = job(unused.job);
-    const plan::Time shortest = (own.piece ? own.piece->value : 1) * own.atom.value + own.overhead;
     const auto percent = [](int64_t millionths) { return units::decimalText(100 * millionths) + "%"; };
     if (unused.least > spec.jobs.slowDown.value) {
-      emitError(at(spec.jobs.slowDown.mark))
-          << fmt::format("jobs.slow_down: no piece of job '{}' keeps within {}: its shortest takes {}; the least that "
-                         "would do is {}",
-                         own.name, percent(spec.jobs.slowDown.value), plan::timeText(shortest), percent(unused.least));
+      emitError(at(spec.jobs.slowDown.mark)) << fmt::format(
+          "jobs.slow_down: no piece of job '{}' keeps within {}: its shortest takes {}; the least that "
+          "would do is {}",
+          own.name, percent(spec.jobs.slowDown.value), plan::timeText(own.shortest()), percent(unused.least));
       return false;
     }
     if (warns)
       emitWarning(at(own.mark)) << fmt::format(
           "jobs.work[{}]: job '{}' never runs: its shortest piece takes {}, and {}", unused.job, own.name,
-          plan::timeText(shortest),
+          plan::timeText(own.shortest()),
           unused.least > 0
               ? "the windows go to pieces of other jobs"
               : fmt::format("no rank that may run it waits for longer than {}", plan::timeText(unused.longest)));

@@ -10,7 +10,7 @@ namespace pipec::emit {
 
 namespace {
 
-double milliseconds(plan::Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 double gapOf(const BalanceRow &row) { return row.bound == 0 ? 0 : double(row.span) / double(row.bound) - 1; }
 

@@ -13,7 +13,7 @@ namespace pipec::emit {
 
 namespace {
 
-double milliseconds(plan::Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 std::vector<WindowRow> windowsOf(const plan::Program &program) {
   std::vector<WindowRow> rows;

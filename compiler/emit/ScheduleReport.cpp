@@ -15,7 +15,7 @@ namespace pipec::emit {
 
 namespace {
 
-double milliseconds(plan::Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 double mean(const std::vector<plan::Time> &times) {
   double sum = 0;

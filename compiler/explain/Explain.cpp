@@ -11,6 +11,7 @@
 
 namespace pipec::emit {
 
+using plan::milliseconds;
 using plan::Time;
 using simulate::Cause;
 using simulate::Executed;
@@ -254,7 +255,6 @@ Status explainRun(const plan::Variant &variant, const simulate::Recording &run, 
 }
 
 std::string explanationJson(const Explanation &explanation) {
-  auto milliseconds = [](Time time) { return double(time) / 1e9; };
   const int32_t shards = explanation.place.shards;
   nlohmann::ordered_json object = {{"rank", explanation.place.rank}};
   if (shards > 1)
@@ -328,18 +328,16 @@ static std::string gainsText(const Explanation &explanation) {
 std::string explanationText(const Explanation &explanation, size_t links) {
   const std::string from = plan::timeText(explanation.from), to = plan::timeText(explanation.to);
   std::string text;
-  const std::string who = plan::nameOf(explanation.place);
+  const std::string who = plan::nameOf(explanation.place), job = explanation.job + (explanation.job.empty() ? "" : " ");
   if (explanation.next.empty())
-    text = fmt::format("{} has done its step at {}; the step ends at {}. What ends last, and its causes:\n", who, from,
-                       to);
+    text = fmt::format("{} has done its step at {}; the step ends at {}. {}What ends last, and its causes:\n", who,
+                       from, to, job);
   else if (explanation.meets)
     text = fmt::format("{} waits in a sum from {} to {}. What goes on then, and its causes:\n", who, from, to);
   else if (explanation.busy)
     text = fmt::format("{} is busy from {} to {}. What runs, and its causes:\n", who, from, to);
   else
-    text = fmt::format("{} is idle from {} to {}. What runs then, and its causes:\n", who, from, to);
-  if (!explanation.job.empty())
-    text.insert(text.find(" What ") + 1, explanation.job + " ");
+    text = fmt::format("{} is idle from {} to {}. {}What runs then, and its causes:\n", who, from, to, job);
   for (size_t i = 0; i != std::min(links, explanation.chain.size()); ++i) {
     const CauseLink &link = explanation.chain[i];
     text += fmt::format("  {:>10} to {:>10}  {}, {}\n", plan::timeText(link.start), plan::timeText(link.end), link.what,

@@ -4,6 +4,7 @@
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Unroll.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace pipec::emit {
@@ -17,14 +18,13 @@ std::string filledText(const plan::Variant &variant, const plan::Program &progra
     return fmt::format("Rank {} runs no job: none may run there, or none fits its memory.", program.rank);
   const plan::Job &job = variant.jobs[size_t(program.job)];
   const plan::Time piece = variant.pieceTime(program);
-  // What follows the last instruction of a step is the first of the next one.
-  const auto index = idle.next ? uint32_t(idle.next - program.instructions.data()) : 0U;
+  // Behind the last instruction of a step stands the first of the next one.
+  const auto next = idle.next ? program.instructions.begin() + (idle.next - program.instructions.data())
+                              : std::ranges::find(program.instructions, 0U, &plan::Instruction::queue);
+  const plan::Time window = plan::windowOf(program, uint32_t(next - program.instructions.begin()));
   if (!idle.next)
     return fmt::format("Until the next step begins here, pieces of job {} {}.", job.name,
-                       program.windows.empty() || program.windows.front().instruction != index
-                           ? "do not run"
-                           : "fill what its first pass waits");
-  const plan::Time window = plan::windowOf(program, index);
+                       window == 0 ? "do not run" : "fill what its first pass waits");
   if (window != 0 && idle.first)
     return fmt::format("No piece stands before the first pass of a run; from the second step on pieces of job {} do.",
                        job.name);
@@ -35,14 +35,14 @@ std::string filledText(const plan::Variant &variant, const plan::Program &progra
                        plan::timeText(piece - job.overhead));
   }
   if (idle.next->queue != 0 || idle.next->waits == 0)
-    return fmt::format("No piece of job {} stands in it: what comes next waits for nothing of its own.", job.name);
+    return fmt::format("No piece of job {} stands in it: what comes next has no wait of the compute queue.", job.name);
   if (idle.length < piece)
     return fmt::format("No piece of job {} stands in it: one takes {} with its overhead.", job.name,
                        plan::timeText(piece));
-  return fmt::format(
-      "No piece of job {} stands in it: of the {} % that a step may get longer each window takes a piece, "
-      "and longer waits use that better; or a collective of the rank is under way.",
-      job.name, units::decimalText(100 * variant.slowDown));
+  return fmt::format("No piece of job {} stands in it. Each wait that is filled costs a piece of the {} % that a step "
+                     "may get longer, and "
+                     "longer waits are worth more; or a collective of the rank is under way.",
+                     job.name, units::decimalText(100 * variant.slowDown));
 }
 
 } // namespace pipec::emit

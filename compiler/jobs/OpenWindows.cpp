@@ -47,7 +47,7 @@ public:
       return status;
     for (size_t rank = 0; rank != jobOf.size(); ++rank)
       for (const Gap &each : gaps[rank])
-        if (jobOf[rank] >= 0 && each.length >= shortest(size_t(jobOf[rank])))
+        if (jobOf[rank] >= 0 && each.length >= job(size_t(jobOf[rank])).shortest())
           ++lengths[size_t(jobOf[rank])][each.length];
     openAll();
     if (Status status = choose(); !status.ok())
@@ -66,10 +66,9 @@ public:
 private:
   const spec::Job &job(size_t index) const { return jobs.work[index]; }
   Time timeOf(size_t index, int64_t atoms) const { return atoms * job(index).atom.value + job(index).overhead; }
-  Time shortest(size_t index) const { return timeOf(index, job(index).piece ? job(index).piece->value : 1); }
   /// In how many atoms a job runs where a piece takes at most so long, its overhead included; 0: in none.
   int64_t atomsWithin(size_t index, Time most) const {
-    if (most < shortest(index))
+    if (most < job(index).shortest())
       return 0;
     return job(index).piece ? job(index).piece->value : (most - job(index).overhead) / job(index).atom.value;
   }
@@ -88,7 +87,7 @@ private:
     const auto cost = [&](const simulate::Resume &at) {
       const int32_t own = jobOf[size_t(at.place)];
       const bool counts =
-          own >= 0 && (only < 0 || own == only) && at.window >= std::max(threshold, shortest(size_t(own)));
+          own >= 0 && (only < 0 || own == only) && at.window >= std::max(threshold, job(size_t(own)).shortest());
       return counts ? kOne : 0;
     };
     return simulate::spanOfResumes(variant, cost, millionths);
@@ -235,8 +234,8 @@ private:
       if (program.job < 0)
         continue;
       const auto index = size_t(program.job);
-      program.piece = atomsWithin(index, std::max(longest, shortest(index)));
-      if (longest < shortest(index))
+      program.piece = atomsWithin(index, std::max(longest, job(index).shortest()));
+      if (longest < job(index).shortest())
         continue;
       const Time piece = timeOf(index, program.piece);
       for (const Gap &each : gaps[rank])
@@ -254,13 +253,13 @@ private:
         for (const Gap &each : gaps[rank])
           if (jobOf[rank] == int32_t(index))
             own.longest = std::max(own.longest, each.length);
-      if (own.longest >= shortest(index)) {
+      if (own.longest >= job(index).shortest()) {
         Time count = 0;
         if (Status status = resumes(own.longest, int32_t(index), count); !status.ok())
           return status;
         const auto span = std::max<Time>(variant.certificate.span, 1);
         const auto up = [](__int128 value, int64_t by) { return (value + by - 1) / by; };
-        own.least = int64_t(up(up(__int128(count) * shortest(index), 1'000'000) * 1'000'000, span));
+        own.least = int64_t(up(up(__int128(count) * job(index).shortest(), 1'000'000) * 1'000'000, span));
       }
       unused.push_back(own);
     }

@@ -23,13 +23,9 @@ std::string lengthText(int64_t picoseconds) {
   return fmt::format("{}ps", picoseconds);
 }
 
-/// Commands and files are named after a job.
 bool isName(std::string_view text) {
   return !text.empty() && int64_t(text.size()) <= limits::kJobNameBytes &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-                  c == '.';
-         });
+         text.find_first_not_of(limits::kJobNameCharacters) == text.npos;
 }
 
 void readName(const Lookup &lookup, const std::string &path, Job &job, std::map<std::string, Mark> &first) {
@@ -100,7 +96,7 @@ Job readJob(const Lookup &lookup, const std::string &path, const Spec &spec, std
   lookup.single(path + ".memory", job.memory);
   readRanks(lookup, path + ".ranks", spec, job);
   readPiece(lookup, path + ".piece", job);
-  if (static_cast<__int128>(job.piece ? job.piece->value : 1) * job.atom.value + job.overhead > limits::kTime)
+  if (job.shortest() > limits::kTime)
     lookup.errors.add(job.mark,
                       fmt::format("{}: expected a piece of at most 10^18 ps with its overhead, found more", path));
   job.provider = readProvider(lookup, path + ".provider");

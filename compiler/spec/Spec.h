@@ -211,6 +211,9 @@ struct Job {
   std::optional<std::vector<int32_t>> ranks; // ascending; absent: all
   std::optional<Marked<int64_t>> piece;      // atoms of a piece; absent: what serves best
   std::string provider;                      // as JSON; empty: none
+
+  /// What its shortest piece takes, overhead included: ps, at most 2 x 10^18.
+  int64_t shortest() const { return (piece ? piece->value : 1) * atom.value + overhead; }
 };
 
 /// Jobs that run while ranks wait.

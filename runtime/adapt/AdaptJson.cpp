@@ -1,10 +1,12 @@
 #include "runtime/adapt/AdaptJson.h"
 
+#include "runtime/plan/Text.h"
+
 namespace pipec::adapt {
 
 using nlohmann::ordered_json;
 
-static double milliseconds(Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 ordered_json toJson(const Estimator &estimates, const plan::Variant &variant) {
   ordered_json links = ordered_json::array(), stages = ordered_json::array();

@@ -40,8 +40,8 @@ struct Stream {
   std::vector<Wait> waits;
   std::vector<plan::Segment> segments; // none empty
   int64_t executed = 0;                // instructions in a step
-  int64_t piece = 0;                   // atoms of a piece of the rank's job
-  std::vector<plan::Time> windows;     // of the step, the longest first
+  int64_t piece = 0;                   // of the compute queue: atoms of a piece of the rank's job
+  std::vector<plan::Time> windows;     // likewise: those of the step, the longest first
 };
 
 /// Stands at one instruction of a stream, which outlives it.

@@ -58,15 +58,11 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     if (segment.count > 0 && segment.trips > 0)
       stream.segments.push_back(segment);
   stream.executed = plan::executed(program);
-  stream.piece = program.piece;
-  for (Walk walk(stream); !walk.done(); walk.next())
-    if (walk.at().window > 0)
-      stream.windows.push_back(walk.at().window);
-  std::sort(stream.windows.rbegin(), stream.windows.rend());
   status = made->findSlots(memory, variant);
   if (!status.ok())
     return status;
   made->divide(layout.queues.size());
+  made->findWindows();
   made->findPauses();
   result = std::move(made);
   return {};
@@ -75,10 +71,6 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
 /// A queue's stream is what remains of the program's without the others.
 void Executable::divide(size_t queues) {
   streams.resize(queues);
-  for (Stream &own : streams) {
-    own.piece = stream.piece;
-    own.windows = stream.windows;
-  }
   for (const plan::Segment &segment : stream.segments) {
     for (Stream &own : streams)
       own.segments.push_back({uint32_t(own.items.size()), 0, segment.trips});
@@ -96,6 +88,16 @@ void Executable::divide(size_t queues) {
       if (own.segments.back().count == 0)
         own.segments.pop_back();
   }
+}
+
+/// Of the compute queue, which alone has windows.
+void Executable::findWindows() {
+  Stream &own = streams.front();
+  own.piece = program.piece;
+  for (Walk walk(own); !walk.done(); walk.next())
+    if (walk.at().window > 0)
+      own.windows.push_back(walk.at().window);
+  std::sort(own.windows.rbegin(), own.windows.rend());
 }
 
 /// Who is waited for. A queue goes on from an instruction to the next without a look at anything else where that one

@@ -37,6 +37,7 @@ private:
       : owner(std::move(owner)), program(program) {}
   Status findSlots(const TransferMemory &memory, const plan::Variant *variant);
   void divide(size_t queues);
+  void findWindows();
   void findPauses();
 
   std::shared_ptr<const void> owner;

@@ -3,6 +3,7 @@
 #include "runtime/adapt/AdaptJson.h"
 #include "runtime/device/Clock.h"
 #include "runtime/launch/Prepare.h"
+#include "runtime/plan/Text.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ constexpr std::pair<Adaptation::Mode, const char *> kModes[] = {{Adaptation::Mod
                                                                 {Adaptation::Mode::On, "on"},
                                                                 {Adaptation::Mode::Profile, "profile"}};
 
-double milliseconds(plan::Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 std::vector<const plan::Variant *> variantsOf(const plan::Plan &plan) {
   std::vector<const plan::Variant *> variants;

@@ -28,14 +28,10 @@ Status compareCut(const plan::Variant &variant, const std::vector<int32_t> &held
 
 /// Jobs outlive a swap: a plan has those of the one that runs, on the same ranks, or none, and then they wait.
 static Status compareJobs(const plan::Variant &next, const plan::Variant &running) {
-  if (next.jobs.empty())
-    return {};
-  bool same = next.jobs == running.jobs;
-  for (size_t rank = 0; same && rank != next.programs.size(); ++rank)
-    same = next.programs[rank].job == running.programs[rank].job;
-  return same ? Status{}
-              : Status::check("the plan has other background jobs than the one that runs, or on other ranks: compile "
-                              "it with the same, or with none");
+  return next.jobs.empty() || plan::runSameJobs(next, running)
+             ? Status{}
+             : Status::check("the plan has other background jobs than the one that runs, or on other ranks: compile "
+                             "it with the same, or with none");
 }
 
 /// Checks that both plans have the same stages on the same ranks, since a swap moves no weights.

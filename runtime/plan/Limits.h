@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace pipec::limits {
 
@@ -20,6 +21,9 @@ inline constexpr int64_t kVariants = 256;
 inline constexpr int64_t kJobs = 256;
 inline constexpr int64_t kAtoms = int64_t(1) << 20; // of an iteration of a job
 inline constexpr int64_t kJobNameBytes = 64;
+/// Names of jobs are typed, and stand in names of files.
+inline constexpr std::string_view kJobNameCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 inline constexpr int64_t kWholeSlowDown = 1'000'000; // millionths: as long again
 inline constexpr int64_t kProviderBytes = int64_t(1) << 18;
 inline constexpr int64_t kTime = 1'000'000'000'000'000'000; // ps: one cost, and one step

@@ -34,6 +34,10 @@ std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree
   return groups;
 }
 
+bool runSameJobs(const Variant &one, const Variant &other) {
+  return one.jobs == other.jobs && std::ranges::equal(one.programs, other.programs, {}, &Program::job, &Program::job);
+}
+
 Time windowOf(const Program &program, uint32_t instruction) {
   const auto found = std::ranges::lower_bound(program.windows, instruction, {}, &Window::instruction);
   return found == program.windows.end() || found->instruction != instruction ? 0 : found->length;

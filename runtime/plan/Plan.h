@@ -397,6 +397,9 @@ private:
   uint32_t trip = 0;
 };
 
+/// Whether two variants of as many ranks have the same jobs, on the same ranks: a swap then leaves them running.
+bool runSameJobs(const Variant &one, const Variant &other);
+
 /// How many instructions the program executes in a step.
 int64_t executed(const Program &program);
 /// The stages that have an operation for a work; ascending.

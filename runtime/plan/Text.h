@@ -11,6 +11,8 @@ namespace pipec::plan {
 std::string bytesText(Bytes bytes);
 /// "12.345 ms", "601 us", "7 ps".
 std::string timeText(Time time);
+/// As JSON has times.
+inline double milliseconds(Time time) { return double(time) / 1e9; }
 /// "12.5 GB/s", of bytes a second.
 std::string bandwidthText(int64_t bandwidth);
 

@@ -14,6 +14,8 @@
 
 namespace pipec::simulate {
 
+struct Resume;
+
 /// The delay of a variant that runs to its end; 0 without windows.
 Status delay(const plan::Variant &variant, plan::Time &delay);
 
@@ -21,8 +23,7 @@ Status delay(const plan::Variant &variant, plan::Time &delay);
 /// pieces the delay is this many of them.
 Status resumes(const plan::Variant &variant, int32_t job, int64_t &millionths);
 
-/// The span of a variant in which all takes no time but resumes, each so long.
-struct Resume;
+/// The span of a variant in which a resume takes what `cost` says of it, and all else takes no time.
 Status spanOfResumes(const plan::Variant &variant, const std::function<plan::Time(const Resume &)> &cost,
                      plan::Time &span);
 

@@ -187,7 +187,7 @@ std::string shellText(const std::vector<std::string> &set) {
   return text;
 }
 
-double milliseconds(plan::Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 int explainAll(const CommandOptions &options, const Compiled &compiled) {
   emit::PlanReport figures;

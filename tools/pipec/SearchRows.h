@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/compare/Comparison.h"
+#include "runtime/plan/Text.h"
 #include "tools/pipec/Commands.h"
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,7 @@
 
 namespace pipec {
 
-inline double milliseconds(plan::Time time) { return double(time) / 1e9; }
+using plan::milliseconds;
 
 /// Says on a terminal what is being tried.
 class Progress {

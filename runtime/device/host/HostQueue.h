@@ -65,8 +65,8 @@ public:
     since = ready;
     return &head;
   }
-  /// A wait that pieces may fill: the window of the instruction that the queue has come to; 0: none. None is before
-  /// what a process runs first, or first of another program, and in steps that are run without.
+  /// The window of the instruction that the queue has come to; 0: pieces must not fill its wait. That is so for the
+  /// first instruction of a run, for the first one of another program, and for all of a solo step (Filler::isSolo).
   struct Fillable {
     Time window = 0;
     const Stream *stream = nullptr; // which has the atoms of a piece, and all windows

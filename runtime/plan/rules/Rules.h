@@ -26,6 +26,11 @@ Status checkWhole(const Variant &variant);
 
 namespace rules {
 
+inline bool within(int64_t value, int64_t least, int64_t most) { return least <= value && value <= most; }
+
+/// Whether values for a library are a FlexBuffer, or none.
+bool isProvider(const std::vector<uint8_t> &values);
+
 /// One number for a peer and a direction.
 inline uint64_t endOf(int32_t peer, Direction direction) { return uint64_t(uint32_t(peer)) << 1 | uint64_t(direction); }
 inline uint64_t endOf(const Operation &o) {

@@ -3,21 +3,14 @@
 #include "runtime/plan/Text.h"
 #include "runtime/plan/rules/Rules.h"
 
-#include <algorithm>
-#include <flatbuffers/flexbuffers.h>
 #include <fmt/format.h>
-#include <iterator>
-#include <string_view>
 
 namespace pipec::plan::rules {
 namespace {
 
-bool within(int64_t value, int64_t least, int64_t most) { return least <= value && value <= most; }
-
-/// What a name may hold: it becomes a part of names of files, and is typed.
 bool isName(const std::string &name) {
-  constexpr std::string_view kCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-  return within(int64_t(name.size()), 1, limits::kJobNameBytes) && name.find_first_not_of(kCharacters) == name.npos;
+  return within(int64_t(name.size()), 1, limits::kJobNameBytes) &&
+         name.find_first_not_of(limits::kJobNameCharacters) == name.npos;
 }
 
 /// What is wrong with a job, or empty.
@@ -35,10 +28,7 @@ std::string wrongJob(const Job &job) {
         number("bytes of values", int64_t(job.provider.size()), 0, limits::kProviderBytes)})
     if (!wrong.empty())
       return wrong;
-  std::vector<uint8_t> seen;
-  if (!job.provider.empty() && !flexbuffers::VerifyBuffer(job.provider.data(), job.provider.size(), &seen))
-    return "its values are no FlexBuffer";
-  return {};
+  return isProvider(job.provider) ? "" : "its values are no FlexBuffer";
 }
 
 } // namespace
@@ -112,10 +102,7 @@ Status sameJobs(const Plan &plan) {
   const Variant &first = plan.variants.front();
   for (size_t v = 1; v < plan.variants.size(); ++v) {
     const Variant &other = plan.variants[v];
-    bool same = other.jobs == first.jobs && other.slowDown == first.slowDown;
-    for (size_t r = 0; same && r != first.programs.size(); ++r)
-      same = other.programs[r].job == first.programs[r].job;
-    if (!same)
+    if (!runSameJobs(first, other) || other.slowDown != first.slowDown)
       return Status::input(fmt::format("P55: variant {} has other jobs than variant 0, or on other ranks; all must "
                                        "agree, so that a swap leaves them running",
                                        v));

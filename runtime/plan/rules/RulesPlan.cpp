@@ -12,8 +12,6 @@
 namespace pipec::plan::rules {
 namespace {
 
-bool within(int64_t value, int64_t least, int64_t most) { return least <= value && value <= most; }
-
 Status sizeError(const char *what, int64_t found, int64_t least, int64_t most) {
   return Status::input(fmt::format("P7: {} {}, expected {} to {}", found, what, least, most));
 }
@@ -272,12 +270,16 @@ Status certificate(const Variant &variant) {
   return {};
 }
 
+bool isProvider(const std::vector<uint8_t> &values) {
+  std::vector<uint8_t> seen; // what is shared inside of it is looked at once
+  return values.empty() || flexbuffers::VerifyBuffer(values.data(), values.size(), &seen);
+}
+
 Status provider(const Plan &plan) {
   if (plan.provider.size() > size_t(limits::kProviderBytes))
     return Status::input(fmt::format("P20: the values for the stage library take {} bytes, over the limit of {}",
                                      plan.provider.size(), limits::kProviderBytes));
-  std::vector<uint8_t> seen; // what is shared inside of it is looked at once
-  if (!plan.provider.empty() && !flexbuffers::VerifyBuffer(plan.provider.data(), plan.provider.size(), &seen))
+  if (!isProvider(plan.provider))
     return Status::input("P20: the values for the stage library are damaged: they are no FlexBuffer");
   return {};
 }
