@@ -2,13 +2,13 @@
 // network, each variant alone, and Ada-Grouper's tuners. Prints what README.md of test/bench says of them. All five
 // workloads with PIPEC_SOAK, else the one of four ranks whose best variant changes most, and three variants of equal
 // memory.
+#include "test/Rounds.h"
 #include "test/adapt/Judged.h"
 
 #include "runtime/simulate/ScenarioFile.h"
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 
 using namespace pipec;
 
@@ -84,7 +84,9 @@ class Regret : public testing::TestWithParam<Workload> {};
 
 TEST_P(Regret, OfAWorkload) {
   const Workload &load = GetParam();
-  if (load.soaks && !std::getenv("PIPEC_SOAK"))
+  if (test::kSanitized)
+    GTEST_SKIP() << "means of many runs, which do the same in each";
+  if (load.soaks && !test::soaks())
     GTEST_SKIP() << "with PIPEC_SOAK alone";
   expectLittleRegret(load.name, planOf(load));
 }

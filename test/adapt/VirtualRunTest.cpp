@@ -1,8 +1,8 @@
 // The decision maker in virtual time, beside each candidate fixed and the oracle.
+#include "test/Rounds.h"
 #include "test/adapt/Judged.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <random>
 
 using namespace pipec;
@@ -53,7 +53,9 @@ TEST(Virtual, ASlowRankIsInEveryForecast) {
 /// Steps of 1 to 40 in each state: never much behind the best that is fixed, and near the oracle in the mean. Every one
 /// of them, for 300 steps, with PIPEC_SOAK.
 TEST(Virtual, NoPeriodIsItsUndoing) {
-  const bool soaks = std::getenv("PIPEC_SOAK");
+  if (test::kSanitized)
+    GTEST_SKIP() << "means of many runs, which do the same in each";
+  const bool soaks = test::soaks();
   double regret = 0, most = 0, behind = -1, ahead = 0;
   int count = 0, long_ = 0;
   for (const int64_t bandwidth : {kGB / 2, kGB})
@@ -81,7 +83,7 @@ TEST(Virtual, NoPeriodIsItsUndoing) {
 /// Loads that come and go at random, two steps long in the mean: nothing to foresee, so little to lose.
 TEST(Virtual, RandomDwellsCostLittle) {
   std::mt19937_64 random(5);
-  for (int round = 0; round != 4; ++round) {
+  for (int round = 0; round != test::rounds(4); ++round) {
     Scenario network;
     Scenario::Link link{{0, kQuiet, kLatency}};
     for (Time at = 0; at < 200 * kStep;) {

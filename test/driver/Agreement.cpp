@@ -19,14 +19,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 
-#include <cstdlib>
 
 namespace pipec::test {
-
-int rounds(int usual) {
-  const char *soak = std::getenv("PIPEC_SOAK");
-  return soak ? usual * std::max(1, std::atoi(soak)) : usual;
-}
 
 namespace {
 

@@ -1,18 +1,17 @@
 // Random pipelines through all passes, and what judges them: the plan's rules, the simulator, the evaluator, live
-// ranges counted here, and the plan's file. PIPEC_SOAK in the environment multiplies the rounds.
+// ranges counted here, and the plan's file.
 #pragma once
 
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
+#include "test/Rounds.h"
 #include "test/driver/RandomPipeline.h"
 
 #include <gtest/gtest.h>
 #include <optional>
 
 namespace pipec::test {
-
-int rounds(int usual);
 
 /// What the passes made of a pipeline.
 struct Made {

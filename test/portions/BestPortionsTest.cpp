@@ -2,12 +2,12 @@
 #include "compiler/portions/Choose.h"
 #include "compiler/portions/Held.h"
 #include "compiler/portions/Timing.h"
+#include "test/Rounds.h"
 #include "test/portions/RandomGroups.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 using namespace pipec::portions;
 
@@ -85,7 +85,7 @@ void compare(const Group &group, const Best &best, const Chosen &chosen, Counted
   counted.exact += chosen.lower == chosen.time ? 1 : 0;
 }
 
-int groups(int usual) { return std::getenv("PIPEC_SOAK") ? 10 * usual : usual; }
+int groups(int usual) { return test::rounds(usual, 10 * usual); }
 
 TEST(BestPortions, AutoIsTheBestOfAll) {
   constexpr int64_t kMost[2][3] = {{24, 24, 24}, {24, 9, 5}};

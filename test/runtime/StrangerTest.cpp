@@ -1,9 +1,9 @@
 // Whoever else connects to a port of the job neither joins nor ends it, nor holds it up until it is shown out: noise,
 // silence, scans, crowds, other jobs, and those who give back what they were told.
 #include "runtime/transport/host/Meeting.h"
+#include "test/Rounds.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <optional>
@@ -247,7 +247,7 @@ TEST_F(StrangerTest, AnotherJobWithTheSameSecretAndAnotherPlan) {
 // Silent ones who stay: a tenth of the crowd that tools/soak brings. One after the other they would take the patience
 // of those who meet many times over.
 TEST_F(StrangerTest, ACrowd) {
-  size_t crowd = std::getenv("PIPEC_SOAK") ? 10'000 : 1'000;
+  size_t crowd = test::soaks() ? 10'000 : 1'000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;

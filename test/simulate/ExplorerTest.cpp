@@ -1,12 +1,12 @@
 // The proof against brute force: on random small programs, half of them disturbed, the walk and the rule of matching
 // pairs say "runs" where every interleaving ends with what was expected, and nowhere else. A judge of the same rules,
 // each of which can be left out, shows that no rule is idle. PIPEC_SOAK in the environment: a million programs.
+#include "test/Rounds.h"
 #include "test/simulate/Explorer.h"
 #include "runtime/plan/rules/Rules.h"
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <limits>
 #include <map>
@@ -375,7 +375,7 @@ private:
 constexpr Model kModels[] = {Model::PerEdge, Model::PerPair, Model::LaunchOrder, Model::Shared};
 
 TEST(Explorer, AgreesWithTheProof) {
-  const int rounds = std::getenv("PIPEC_SOAK") ? 1'000'000 : 20'000;
+  const int rounds = test::rounds(20'000, 1'000'000);
   Random random(1);
   int run = 0, hang = 0;
   for (int round = 0; round != rounds; ++round) {
@@ -400,7 +400,8 @@ TEST(Explorer, AgreesWithTheProof) {
 TEST(Explorer, OneWalkProvesAllReplicas) {
   Random random(5);
   int run = 0, hang = 0;
-  for (int round = 0; round != 1000; ++round) {
+  const int rounds = test::rounds(1'000);
+  for (int round = 0; round != rounds; ++round) {
     const Program program = programOf(random.sketchOfReplicas(), kModels[round % 4]);
     const Outcome outcome = explore(replicated(program, 2));
     const bool runs = outcome.ends && !outcome.mismatched;
@@ -409,15 +410,16 @@ TEST(Explorer, OneWalkProvesAllReplicas) {
     ASSERT_EQ(outcome.finals, 1) << "round " << round << "\n" << text(program);
     ASSERT_EQ(proven(program, random), runs) << "round " << round << "\n" << text(program);
   }
-  EXPECT_GE(run, 250);
-  EXPECT_GE(hang, 250);
+  EXPECT_GE(run, rounds / 4);
+  EXPECT_GE(hang, rounds / 4);
 }
 
 // Shards run one program, each at its own pace, and meet in their sums.
 TEST(Explorer, TheWalkOfShardsAgrees) {
   Random random(6);
   int run = 0, hang = 0;
-  for (int round = 0; round != 1000; ++round) {
+  const int rounds = test::rounds(1'000);
+  for (int round = 0; round != rounds; ++round) {
     const int shards = round % 10 == 0 ? 3 : 2;
     const Program program = programOf(random.sketchOfShards(shards == 3 ? 2 : 3), kModels[round % 4]);
     const Outcome outcome = explore(replicated(program, shards));
@@ -427,8 +429,8 @@ TEST(Explorer, TheWalkOfShardsAgrees) {
     ASSERT_EQ(outcome.finals, 1) << "round " << round << "\n" << text(program);
     ASSERT_EQ(proven(program, random, shards), runs) << "round " << round << "\n" << text(program);
   }
-  EXPECT_GE(run, 250);
-  EXPECT_GE(hang, 250);
+  EXPECT_GE(run, rounds / 4);
+  EXPECT_GE(hang, rounds / 4);
 }
 
 // Which a plan cannot say: replicas that come to their collectives in two orders.
@@ -449,7 +451,7 @@ TEST(Explorer, ReplicasInTwoOrdersDoNotMatch) {
 TEST(Explorer, LaunchOrderIsBetweenOneQueueAndOneForEachDirection) {
   Random random(3);
   int between = 0, stops = 0, longer = 0;
-  for (int round = 0; round != 5000; ++round) {
+  for (int round = 0, last = test::rounds(5'000); round != last; ++round) {
     const Sketch sketch = random.sketch();
     const uint64_t costs = uint64_t(random.below(1 << 30));
     const auto took = [&](Model model, simulate::Launch launch) {
@@ -472,9 +474,9 @@ TEST(Explorer, LaunchOrderIsBetweenOneQueueAndOneForEachDirection) {
     stops += edge != std::numeric_limits<plan::Time>::max() && order == std::numeric_limits<plan::Time>::max();
     longer += edge < order && order != std::numeric_limits<plan::Time>::max();
   }
-  EXPECT_GT(between, 50);
-  EXPECT_GT(stops, 50);
-  EXPECT_GT(longer, 50);
+  EXPECT_GT(between, test::rounds(50));
+  EXPECT_GT(stops, test::rounds(50));
+  EXPECT_GT(longer, test::rounds(50));
 }
 
 // Each of three ranks sends twice to the next, then receives twice from the one before. The second send waits for its
@@ -515,7 +517,7 @@ TEST(Explorer, NoRuleIsIdle) {
                                                 {"the order of starts", {.starts = false}}};
   std::map<std::string, int> wrong;
   Random random(2);
-  for (int round = 0; round != 3000; ++round) {
+  for (int round = 0, last = test::rounds(3'000); round != last; ++round) {
     const Sketch sketch = random.sketch();
     for (Model model : kModels) {
       const Program program = programOf(sketch, model);
@@ -530,7 +532,7 @@ TEST(Explorer, NoRuleIsIdle) {
   }
   EXPECT_EQ(wrong.size(), without.size() + 1);
   for (const auto &[name, count] : wrong)
-    EXPECT_GT(count, 10) << "without " << name;
+    EXPECT_GT(count, test::rounds(10)) << "without " << name;
 }
 
 } // namespace

@@ -3,9 +3,9 @@
 #include "runtime/simulate/Pieces.h"
 #include "runtime/simulate/Simulate.h"
 #include "test/Draws.h"
+#include "test/Rounds.h"
 #include "test/plan/MakeJobs.h"
 
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <map>
 #include <tuple>
@@ -221,7 +221,7 @@ Time instantEnd(Variant variant, int64_t steps) {
 
 /// In any timing: pieces as the walk has them, in windows of any length, and any lateness up to a piece.
 TEST(Delay, IsABoundInAnyTiming) {
-  const uint32_t rounds = std::getenv("PIPEC_SOAK") ? 25'000 : 1'000;
+  const auto rounds = uint32_t(test::rounds(1'000, 25'000));
   for (uint32_t seed = 0; seed != rounds; ++seed) {
     Random random(seed);
     const Time most = delayOf(random.variant);

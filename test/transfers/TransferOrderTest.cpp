@@ -5,6 +5,7 @@
 #include "compiler/transfers/DryRun.h"
 
 #include "runtime/simulate/Simulate.h"
+#include "test/Rounds.h"
 #include "test/transfers/PyTorchSchedules.h"
 
 #include <gtest/gtest.h>
@@ -255,7 +256,7 @@ TorchRows exportedRows(const plan::Variant &variant) {
   return rows;
 }
 
-int64_t mostRanks() { return std::getenv("PIPEC_SOAK") ? 64 : 16; }
+int64_t mostRanks() { return test::soaks() ? 64 : 16; }
 
 /// In one shared queue, within a twentieth of the ideal; in queues of their own, never worse than PyTorch; and in
 /// PyTorch's dry run no more steps than the published ones, or than PyTorch's placement takes.

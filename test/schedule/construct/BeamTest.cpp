@@ -4,6 +4,7 @@
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
+#include "test/Rounds.h"
 #include "test/torch/Orders.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +77,7 @@ TEST(Beam, WordsFitAnyProblem) {
 TEST(Beam, LeavesNothingOutWhereItSaysSo) {
   Random random(42);
   int looked = 0, limited = 0;
-  for (int n = 0; n < (std::getenv("PIPEC_SOAK") ? 5'000 : 200); ++n) {
+  for (int n = 0; n < pipec::test::rounds(200, 5'000, 100); ++n) {
     Problem problem = randomProblem(random, 3, 3, 3);
     for (Stage &stage : problem.stages) {
       stage.forward += 1;

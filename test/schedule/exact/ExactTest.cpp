@@ -3,12 +3,12 @@
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
+#include "test/Rounds.h"
 #include "test/schedule/Optima.h"
 #include "test/torch/Orders.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 
 namespace pipec::schedule::test {
 namespace {
@@ -26,7 +26,7 @@ protected:
 TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
   Random random(31);
   int looked = 0, limited = 0;
-  for (int n = 0; n < (std::getenv("PIPEC_SOAK") ? 2'000 : 70); ++n) {
+  for (int n = 0; n < pipec::test::rounds(70, 2'000, 70); ++n) {
     Problem problem = randomProblem(random, 3, 3, 3);
     for (Stage &stage : problem.stages) {
       stage.forward += 1; // passes of no length have orders that their times do not tell
@@ -66,7 +66,7 @@ TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
 TEST_F(ExactTest, ProvesOptima) {
   const std::vector<Optimum> optima = readOptima();
   ASSERT_EQ(optima.size(), 230u);
-  const size_t stride = std::getenv("PIPEC_SOAK") ? 1 : 17;
+  const size_t stride = pipec::test::stride(17, 1);
   for (size_t i = 0; i < optima.size(); i += stride) {
     const Optimum &each = optima[i];
     const Objective objective = each.span ? Objective::Span : Objective::Makespan;

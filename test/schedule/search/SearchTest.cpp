@@ -5,6 +5,7 @@
 #include "compiler/schedule/improve/Grow.h"
 #include "compiler/schedule/improve/LocalSearch.h"
 #include "compiler/schedule/search/Ways.h"
+#include "test/Rounds.h"
 #include "test/bench/Grid.h"
 #include "test/schedule/Optima.h"
 
@@ -28,18 +29,7 @@ void expectRight(const Problem &problem, const Solution &solution, Objective obj
     EXPECT_LE(evaluation.peak[r], capacities[r]);
 }
 
-// A sanitizer takes its time: there it tries some of them.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kStride = 10;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr size_t kStride = 10;
-#else
-constexpr size_t kStride = 1;
-#endif
-#else
-constexpr size_t kStride = 1;
-#endif
+const size_t kStride = pipec::test::stride(1, 1);
 
 /// Where whole backwards take less than their parts, an order of both is never longer than one of either.
 TEST(Search, MixedIsNeverLongerThanSplitOrFused) {
