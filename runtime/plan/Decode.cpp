@@ -152,6 +152,9 @@ private:
     out.balance = text(in.balance());
     tables(in.jobs(), out.jobs, [this](const file::Job &j, Job &to) { read(j, to); });
     out.slowDown = in.slow_down();
+    out.batch = in.batch();
+    if (in.stage_groups() && take(uint64_t(in.stage_groups()->size()) * 4))
+      out.stageGroups.assign(in.stage_groups()->begin(), in.stage_groups()->end());
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
       out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
                          c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};

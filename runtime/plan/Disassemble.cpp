@@ -36,7 +36,7 @@ std::string collectiveText(const Operation &o) {
   std::string text = name(o.kind);
   if (o.of != Payload::None)
     text += fmt::format(" {}", name(o.of));
-  if (o.layers != 0)
+  if (o.layers != 0 || o.kind == Kind::Reshard)
     text += stageText(o);
   if (o.layers != 0 && o.kind == Kind::AllReduce) // which may have a part of them
     text += fmt::format(" bytes {} to {}", o.begin, o.end - 1);
@@ -124,6 +124,9 @@ public:
          v.microbatches, v.slices > 1 ? fmt::format(", which are slices of {}", v.microbatches / v.slices) : "",
          v.copies > 1 ? fmt::format(" in each of {} copies", v.copies) : "",
          v.memoryLimit == 0 ? "no memory limit" : "memory limit " + bytesText(v.memoryLimit));
+    for (size_t stage = 0; stage != v.stageGroups.size(); ++stage)
+      line(1, "stage {} of {} samples: {}", stage, v.batch,
+           v.stageGroups[stage] == -1 ? "rank 0" : fmt::format("group {}", v.stageGroups[stage]));
     if (v.launchOrder)
       line(1, "transfers start in the order of issue");
     line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound), name(c.bound));

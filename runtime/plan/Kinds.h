@@ -28,7 +28,7 @@ enum class Kind : uint8_t {
   Offload = 11,
   Load = 12,
   Overlapped = 13, // the header of a pair: the F and the backward behind it run together and take its time
-  Reshard = 14,
+  Reshard = 14,    // samples change ranks between two stages of which one is on more than the other
 };
 inline constexpr int kKinds = 15; // the number of kinds; every value is below it
 
@@ -185,7 +185,8 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
     {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Load, .name = "load", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .since = 2, .letter = 'X'},
-    {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Reserved, .supported = false},
+    {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Collective, .queues = kCommunicator, .since = 9,
+     .letter = 'A'},
 }};
 // clang-format on
 

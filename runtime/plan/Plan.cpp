@@ -34,6 +34,14 @@ std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree
   return groups;
 }
 
+std::vector<int32_t> Variant::widths() const {
+  std::vector<int32_t> widths(static_cast<size_t>(stages));
+  for (const Program &program : programs)
+    for (const int32_t stage : program.stages)
+      ++widths[size_t(stage)];
+  return widths;
+}
+
 bool runSameJobs(const Variant &one, const Variant &other) {
   return one.jobs == other.jobs && std::ranges::equal(one.programs, other.programs, {}, &Program::job, &Program::job);
 }

@@ -267,6 +267,10 @@ struct Variant {
   std::string balance;           // what made them, as JSON: {"name": "auto"}
   std::vector<Job> jobs;         // the same in all variants
   int64_t slowDown = 0;          // of a step, what jobs may cost, in millionths
+  int64_t batch = 0;             // samples of a step, where several ranks share each stage's; else 0
+  /// Where several ranks do a stage, each with its part of the batch (sample i is on member i mod members): of each
+  /// stage, an index into Plan::groups, the first ranks of all; -1: rank 0 alone. Else empty.
+  std::vector<int32_t> stageGroups;
   bool operator==(const Variant &) const = default;
 
   /// Of each rank: how many processes share its matrices.
@@ -285,6 +289,11 @@ struct Variant {
     return program.piece * job.atom + job.overhead;
   }
   Bytes jobMemory(const Program &program) const { return program.job < 0 ? 0 : jobs[size_t(program.job)].memory; }
+
+  /// Whether a stage is on several ranks.
+  bool sharesStages() const { return !stageGroups.empty(); }
+  /// Of each stage: how many ranks hold it.
+  std::vector<int32_t> widths() const;
 
   int32_t stagesOfCopy() const { return stages / copies; }
   /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.

@@ -131,6 +131,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   const auto portions = writeTables<file::Portion>(builder, variant.portions, writePortion);
   const auto balance = variant.balance.empty() ? Offset<flatbuffers::String>() : builder.CreateString(variant.balance);
   const auto jobs = writeTables<file::Job>(builder, variant.jobs, writeJob);
+  const auto stageGroups = variant.stageGroups.empty() ? flatbuffers::Offset<flatbuffers::Vector<int32_t>>()
+                                                       : builder.CreateVector(variant.stageGroups);
   file::VariantBuilder out(builder);
   out.add_stages(variant.stages);
   out.add_microbatches(variant.microbatches);
@@ -151,6 +153,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_slow_down(variant.slowDown);
   out.add_delay(c.delay);
   out.add_delay_proven(c.delayProven);
+  out.add_batch(variant.batch);
+  out.add_stage_groups(stageGroups);
   return out.Finish();
 }
 
@@ -192,6 +196,8 @@ uint16_t minorOf(const Plan &plan) {
       minor = std::max(minor, kWithShards);
     if (!variant.jobs.empty())
       minor = std::max(minor, kWithJobs);
+    if (variant.sharesStages())
+      minor = std::max(minor, kWithStageGroups);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
         minor = std::max({minor, uint16_t(rowOf(operation.kind).since),
@@ -209,7 +215,8 @@ uint64_t sizeEstimate(const Plan &plan) {
   for (const Group &group : plan.groups)
     bytes += kTable + group.members.size() * sizeof(uint32_t);
   for (const Variant &variant : plan.variants) {
-    bytes += kTable + variant.name.size() + variant.schedule.size() + variant.cut.size() * sizeof(int32_t) +
+    bytes += kTable + variant.name.size() + variant.schedule.size() +
+             (variant.cut.size() + variant.stageGroups.size()) * sizeof(int32_t) +
              variant.layers.size() * sizeof(file::Layer) + variant.balance.size();
     for (const Own &own : variant.own)
       bytes += kTable + own.operations.size() * sizeof(file::OwnCost);

@@ -91,6 +91,9 @@ void LayerWalk::findPlaces() {
       continue;
     if (does(o.kind, kWeightGradient))
       makers.push_back(i);
+    noteCrossing(o, last[i]);
+    if (o.kind == Kind::Reshard)
+      continue;
     if (isCollective(o.kind) && o.of == Payload::Norm)
       norm = last[i];
     else if (isCollective(o.kind) && o.kind != Kind::AllGather)
@@ -111,6 +114,13 @@ void LayerWalk::findPlaces() {
   Left left(all.size());
   for (const uint32_t i : makers)
     notePass(program.operations[i], last[i], left);
+}
+
+void LayerWalk::noteCrossing(const Operation &o, Place last) {
+  if (o.kind == Kind::Reshard)
+    crossings[{o.stage, o.of}].reshard = last;
+  else if (const Payload gives = rowOf(o.kind).gives; gives != Payload::None)
+    crossings[{o.stage, gives}].made = std::max(crossings[{o.stage, gives}].made, last);
 }
 
 void LayerWalk::notePass(const Operation &o, Place last, Left &left) {
@@ -199,12 +209,33 @@ Status LayerWalk::forwardInput(const Now &now) {
   return {};
 }
 
+Status LayerWalk::reshardInput(const Now &now) {
+  const Operation &o = *now.step.operation;
+  if (knows(now, crossings[{o.stage, o.of}].made))
+    return {};
+  return Status::check(fmt::format("P57: {} does not wait for the pass whose result changes ranks", text(now)));
+}
+
+Status LayerWalk::resharded(const Now &now) {
+  const Operation &o = *now.step.operation;
+  const Payload takes = rowOf(o.kind).gives; // the same from the neighbour on the other side
+  const auto input = crossings.find({takes == Payload::Forward ? o.stage - 1 : o.stage + 1, takes});
+  if (input == crossings.end() || knows(now, input->second.reshard))
+    return {};
+  return Status::check(fmt::format("P57: {} does not wait for its input to change ranks", text(now)));
+}
+
 Status LayerWalk::visit(const Now &now) {
   const Operation &o = *now.step.operation;
+  if (o.kind == Kind::Reshard)
+    return reshardInput(now);
   if (does(o.kind, kUpdate))
     return updateInput(now);
   if (isCollective(o.kind))
     return o.of == Payload::Norm ? normInput(now) : o.kind == Kind::AllGather ? gatherInput(now) : sumInput(now);
+  if (rowOf(o.kind).gives != Payload::None)
+    if (Status status = resharded(now); !status.ok())
+      return status;
   if (!does(o.kind, kForwardPass) || hasRun[now.step.instruction->operation])
     return {};
   hasRun[now.step.instruction->operation] = true;

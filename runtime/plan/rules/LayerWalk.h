@@ -1,12 +1,14 @@
 // One more walk of a rank's step, where there are replicas: the sums, gathers and updates of each layer (rules P39 and
-// P48 to P50). Each of them is executed once (P47), so where it stands on its queue is known before the walk; the
-// walk asks of each instruction whether its queue knows that what it needs is complete, as RankWalk does.
+// P48 to P50), and what changes ranks between stages of unlike width (P57). Each of them is executed once (P47), so
+// where it stands on its queue is known before the walk; the walk asks of each instruction whether its queue knows that
+// what it needs is complete, as RankWalk does.
 #pragma once
 
 #include "runtime/plan/StageLayers.h"
 #include "runtime/plan/rules/Rules.h"
 
 #include <array>
+#include <map>
 
 namespace pipec::plan {
 
@@ -42,6 +44,12 @@ private:
     Line line;
     uint32_t place;
   };
+  /// What a stage makes of a microbatch, and where it changes ranks.
+  struct Crossing {
+    Place made, reshard; // none: another rank makes it; it does not change ranks
+  };
+  using Crossings = std::map<std::pair<int32_t, Payload>, Crossing>; // by stage, and what its pass gives
+
   struct Layers { // of a stage
     std::vector<Own>::iterator begin, end;
   };
@@ -60,6 +68,7 @@ private:
 
   void findLines();
   void findPlaces();
+  void noteCrossing(const Operation &o, Place last);
   void notePass(const Operation &o, Place last, Left &left);
   Layers of(const Operation &o);
   size_t firstOf(int32_t stage) const;
@@ -73,6 +82,8 @@ private:
   Status gatherInput(const Now &now);  // P49
   Status updateInput(const Now &now);  // P49
   Status forwardInput(const Now &now); // P50
+  Status reshardInput(const Now &now); // P57
+  Status resharded(const Now &now);    // P57, of a pass
 
   const Program &program;
   const rules::Facts &facts;
@@ -84,6 +95,7 @@ private:
   std::array<std::array<Known, kLines>, kLines> known{}; // what the first knows of the second
   Place norm, lastSum, lastMade;
   std::vector<bool> hasRun; // of each operation
+  Crossings crossings;      // with stages on several ranks alone
   Left withoutForward;      // layers to whose first F the walk has not come yet
 };
 

@@ -9,9 +9,8 @@
 
 namespace pipec::plan {
 
-RankWalk::RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
-                   const std::vector<int32_t> &rankOf, const StageLayers &layers)
-    : variant(variant), program(program), facts(facts), rankOf(rankOf), layers(layers), stages(program.stages.size()),
+RankWalk::RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts, const StageLayers &layers)
+    : variant(variant), program(program), facts(facts), layers(layers), stages(program.stages.size()),
       stageOfOperation(program.operations.size()), marks(program.operations.size()),
       computeKnows(program.queues.size()), knowsCompute(program.queues.size()), issued(program.queues.size()),
       slots(program.rings.size()), slotsOf(program.operations.size(), kNone) {
@@ -34,7 +33,7 @@ void RankWalk::initialize() {
   for (uint32_t i = 0; i < program.operations.size(); ++i) {
     const Operation &o = program.operations[i];
     stageOfOperation[i] = local(o.stage);
-    if (facts.operation[i] == 0)
+    if (facts.operation[i] == 0 || o.kind == Kind::Reshard) // P57
       continue;
     Stage &stage = *stageOfOperation[i];
     if (isCompute(o.kind)) {
@@ -84,10 +83,8 @@ void RankWalk::initialize() {
 }
 
 RankWalk::Stage *RankWalk::local(int32_t stage) {
-  if (stage < 0 || stage >= variant.stages || rankOf[size_t(stage)] != program.rank)
-    return nullptr;
   const auto at = std::lower_bound(program.stages.begin(), program.stages.end(), stage);
-  return &stages[size_t(at - program.stages.begin())];
+  return at == program.stages.end() || *at != stage ? nullptr : &stages[size_t(at - program.stages.begin())];
 }
 
 std::string RankWalk::text(const Now &now) const { return describe(program.rank, *now.step.operation, now.microbatch); }

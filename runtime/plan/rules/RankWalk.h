@@ -19,8 +19,7 @@ namespace pipec::plan {
 
 class RankWalk {
 public:
-  RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts,
-           const std::vector<int32_t> &rankOf, const StageLayers &layers);
+  RankWalk(const Variant &variant, const Program &program, const rules::Facts &facts, const StageLayers &layers);
   Status run();
 
 private:
@@ -121,7 +120,6 @@ private:
   const Variant &variant;
   const Program &program;
   const rules::Facts &facts;
-  const std::vector<int32_t> &rankOf;
   const StageLayers &layers;
 
   std::vector<Stage> stages; // as program.stages

@@ -67,7 +67,7 @@ std::vector<int32_t> rankOfStages(const Variant &variant) {
 
 Status checkVariant(const Variant &variant) {
   for (const auto rule :
-       {onlySupported, variantSizes, shardCount, shardsSupported, layerSizes, stages, certificate, jobs})
+       {onlySupported, variantSizes, shardCount, shardsSupported, layerSizes, stageSizes, stages, certificate, jobs})
     if (Status status = rule(variant); !status.ok())
       return status;
   const StageLayers layers(variant);
@@ -124,6 +124,10 @@ Status checkWhole(const Variant &variant) {
     return status;
   if (Status status = copySums(variant, facts); !status.ok())
     return status;
+  if (Status status = reshards(variant, facts); !status.ok())
+    return status;
+  if (Status status = oneOrder(variant); !status.ok())
+    return status;
   if (Status status = neighbours(variant); !status.ok())
     return status;
   if (Status status = transferCounts(variant, facts); !status.ok())
@@ -134,10 +138,9 @@ Status checkWhole(const Variant &variant) {
     return status;
   if (Status status = firstUse(variant); !status.ok())
     return status;
-  const std::vector<int32_t> rankOf = rankOfStages(variant);
   for (size_t r = 0; r < variant.programs.size(); ++r) {
     const Program &program = variant.programs[r];
-    if (Status status = RankWalk(variant, program, facts[r], rankOf, layers).run(); !status.ok())
+    if (Status status = RankWalk(variant, program, facts[r], layers).run(); !status.ok())
       return status;
     if (layers.empty())
       continue;

@@ -45,7 +45,7 @@ struct Facts {
 };
 Facts factsOf(const Program &program);
 
-/// Stage → its rank; valid once P9 holds.
+/// Stage → its rank, the last of several; valid once P9 holds.
 std::vector<int32_t> rankOfStages(const Variant &variant);
 
 // Of the plan and its variants: RulesPlan.cpp.
@@ -85,6 +85,12 @@ Status portions(const Variant &variant);        // P52
 Status unitsOnce(const Variant &variant);       // P51
 Status sameSplits(const Plan &plan);            // P51, of all variants
 Status shardPeaks(const Variant &variant);      // P35, RulesMemory.cpp
+
+// Of stages on several ranks: RulesGroups.cpp.
+Status stageSizes(const Variant &variant);                                // P7
+Status stageGroups(const Plan &plan, const Variant &variant);             // P44
+Status reshards(const Variant &variant, const std::vector<Facts> &facts); // P57
+Status oneOrder(const Variant &variant);                                  // P58
 
 // Of background jobs: RulesJobs.cpp.
 Status jobs(const Variant &variant);                            // P55

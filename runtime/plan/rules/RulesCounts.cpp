@@ -7,6 +7,7 @@
 #include "runtime/plan/Text.h"
 #include "runtime/plan/rules/Rules.h"
 
+#include <algorithm>
 #include <array>
 #include <fmt/format.h>
 
@@ -102,42 +103,56 @@ struct Counts {
   }
 };
 
-/// Passes and updates are counted by layers; without replicas a stage is one.
-std::vector<Counts> workOfStages(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers) {
-  std::vector<Counts> work(size_t(variant.stages));
+/// The index of a stage in a program that holds it.
+size_t indexOf(const Program &program, int32_t stage) {
+  return size_t(std::lower_bound(program.stages.begin(), program.stages.end(), stage) - program.stages.begin());
+}
+
+/// A row for each stage of each rank, in the order of ranks. Passes and updates are counted by layers; without replicas
+/// a stage is one.
+struct StageWork : Counts {
+  int32_t stage = 0;
+};
+std::vector<StageWork> workOfStages(const Variant &variant, const std::vector<Facts> &facts,
+                                    const StageLayers &layers) {
+  std::vector<StageWork> work;
   for (size_t r = 0; r < variant.programs.size(); ++r) {
-    const std::vector<Operation> &operations = variant.programs[r].operations;
-    for (size_t i = 0; i < operations.size(); ++i)
-      work[size_t(operations[i].stage)].add(operations[i], facts[r].operation[i], layers);
+    const Program &program = variant.programs[r];
+    const size_t first = work.size();
+    for (const int32_t stage : program.stages)
+      work.emplace_back().stage = stage;
+    for (size_t i = 0; i < program.operations.size(); ++i)
+      if (const Operation &o = program.operations[i]; o.kind != Kind::Reshard)
+        work[first + indexOf(program, o.stage)].add(o, facts[r].operation[i], layers);
   }
   return work;
 }
 
 /// Whether any stage does any of a set of works.
-bool any(const std::vector<Counts> &work, unsigned works) {
+bool any(const std::vector<StageWork> &work, unsigned works) {
   for (const Counts &w : work)
     for (size_t i = 0; i != kWorks; ++i)
       if ((kWorkTable[i].work & works) != 0 && w.done[i] > 0)
         return true;
   return false;
 }
-bool anyBackward(const std::vector<Counts> &work) { return any(work, kInputGradient | kWeightGradient); }
+bool anyBackward(const std::vector<StageWork> &work) { return any(work, kInputGradient | kWeightGradient); }
 
 } // namespace
 
 Status workCounts(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers) {
-  const std::vector<Counts> work = workOfStages(variant, facts, layers);
+  const std::vector<StageWork> work = workOfStages(variant, facts, layers);
   std::array<int64_t, kWorks> expected{};
   for (size_t i = 0; i != kWorks; ++i)
     if (const WorkRow &row = kWorkTable[i]; row.together == kNoWork || any(work, row.together))
       expected[i] = row.onceAStep ? 1 : variant.microbatches;
-  for (size_t s = 0; s < work.size(); ++s)
+  for (const StageWork &own : work)
     for (size_t i = 0; i != kWorks; ++i) {
       if (kWorkTable[i].work == kUpdate && !layers.empty())
         continue; // P47
-      const int64_t all = expected[i] * layers.count(int32_t(s)), done = work[s].done[i];
+      const int64_t all = expected[i] * layers.count(own.stage), done = own.done[i];
       if (done != all && !(kWorkTable[i].bySomeStages && done == 0))
-        return Status::check(fmt::format("P21: stage {} executes {} {}{} a step, expected {}", s, done,
+        return Status::check(fmt::format("P21: stage {} executes {} {}{} a step, expected {}", own.stage, done,
                                          kWorkTable[i].all, layers.empty() ? "" : " of a layer", all));
     }
   return {};
@@ -233,8 +248,11 @@ Status neighbours(const Variant &variant) {
 
 Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
   const std::vector<int32_t> rankOf = rankOfStages(variant);
-  const std::vector<Counts> work = workOfStages(variant, facts, StageLayers(variant));
-  const int64_t m = variant.microbatches, backwards = anyBackward(work) ? m : 0;
+  const std::vector<StageWork> rows = workOfStages(variant, facts, StageLayers(variant));
+  std::vector<Counts> work(size_t(variant.stages));
+  for (const StageWork &own : rows)
+    work[size_t(own.stage)] = own;
+  const int64_t m = variant.microbatches, backwards = anyBackward(rows) ? m : 0;
   constexpr auto kForward = size_t(Payload::Forward), kBackward = size_t(Payload::Backward);
   for (size_t s = 0; s + 1 < work.size(); ++s) {
     const bool apart = variant.after(int32_t(s)) >= 0 && rankOf[s] != rankOf[s + 1];
@@ -261,19 +279,19 @@ struct Held {
   __int128 activation = 0, context = 0, backwardContext = 0, input = 0;
   bool again = false; // there is an R
 };
-std::vector<Held> heldByStages(const Variant &variant, const std::vector<Facts> &facts) {
-  std::vector<Held> held(size_t(variant.stages));
-  for (size_t r = 0; r < variant.programs.size(); ++r)
-    for (size_t i = 0; i < variant.programs[r].operations.size(); ++i)
-      if (const Operation &o = variant.programs[r].operations[i]; isCompute(o.kind) && facts[r].operation[i] > 0) {
-        const unsigned own = rowOf(o.kind).holds;
-        Held &its = held[size_t(o.stage)];
-        its.activation = std::max(its.activation, bytesOf(o, own & kActivation));
-        its.context = std::max(its.context, bytesOf(o, own & kContext));
-        its.backwardContext = std::max(its.backwardContext, bytesOf(o, own & kBackwardContext));
-        its.input = std::max(its.input, bytesOf(o, own & kInput));
-        its.again |= does(o.kind, kRecomputation);
-      }
+/// As Program::stages.
+std::vector<Held> heldByStages(const Program &program, const Facts &facts) {
+  std::vector<Held> held(program.stages.size());
+  for (size_t i = 0; i < program.operations.size(); ++i)
+    if (const Operation &o = program.operations[i]; isCompute(o.kind) && facts.operation[i] > 0) {
+      const unsigned own = rowOf(o.kind).holds;
+      Held &its = held[indexOf(program, o.stage)];
+      its.activation = std::max(its.activation, bytesOf(o, own & kActivation));
+      its.context = std::max(its.context, bytesOf(o, own & kContext));
+      its.backwardContext = std::max(its.backwardContext, bytesOf(o, own & kBackwardContext));
+      its.input = std::max(its.input, bytesOf(o, own & kInput));
+      its.again |= does(o.kind, kRecomputation);
+    }
   return held;
 }
 
@@ -323,6 +341,7 @@ Variant heldByShard(const Variant &variant, int32_t shard) {
   for (const Program &program : variant.programs) {
     Program &own = made.programs.emplace_back();
     own.rank = program.rank;
+    own.stages = program.stages;
     for (const Operation &o : program.operations)
       own.operations.push_back(operationOf(variant, size_t(program.rank * variant.shards() + shard), o));
   }
@@ -330,12 +349,14 @@ Variant heldByShard(const Variant &variant, int32_t shard) {
 }
 
 Status releasedBy(const Variant &variant, const std::vector<Facts> &facts, const std::string &shard) {
-  const std::vector<Held> held = heldByStages(variant, facts);
   const bool backwards = anyBackward(workOfStages(variant, facts, StageLayers(variant)));
-  for (const Program &program : variant.programs)
+  for (const Program &program : variant.programs) {
+    const std::vector<Held> held = heldByStages(program, facts[size_t(program.rank)]);
     for (size_t i = 0; i != program.operations.size(); ++i) {
       const Operation &o = program.operations[i];
-      const Held &its = held[size_t(o.stage)];
+      if (!isCompute(o.kind))
+        continue; // P11: it holds nothing
+      const Held &its = held[indexOf(program, o.stage)];
       const auto error = [&](const std::string &what) {
         return Status::check(fmt::format("P33: rank {}{}: {}", program.rank, shard, what));
       };
@@ -353,6 +374,7 @@ Status releasedBy(const Variant &variant, const std::vector<Facts> &facts, const
       if (!backwards && bytesOf(o, kActivation | kContext) != 0)
         return holds("memory that nothing releases");
     }
+  }
   return {};
 }
 

@@ -50,8 +50,8 @@ Status planSizes(const Plan &plan) {
   const Variant &first = plan.variants.front();
   for (size_t v = 1; v < plan.variants.size(); ++v) {
     const Variant &other = plan.variants[v];
-    bool same =
-        other.stages == first.stages && other.copies == first.copies && other.programs.size() == first.programs.size();
+    bool same = other.stages == first.stages && other.copies == first.copies && other.batch == first.batch &&
+                other.stageGroups == first.stageGroups && other.programs.size() == first.programs.size();
     for (size_t r = 0; same && r < first.programs.size(); ++r)
       same = other.programs[r].stages == first.programs[r].stages;
     if (!same)
@@ -135,7 +135,12 @@ Status processes(const Plan &plan) {
     if (plan.variants[v].sharedPort && degree == 1)
       return Status::input(
           fmt::format("P45: variant {} shares its ports with an exchange of replicas, of which there are none", v));
-    if (plan.variants[v].layers.empty() != (degree == 1))
+    if (plan.variants[v].sharesStages() && gridOf(plan).each() > 1)
+      return Status::input(
+          fmt::format("P45: variant {} has stages on several ranks, of which there are {} replicas and "
+                      "{} shards, expected one of each",
+                      v, degree, shards));
+    if (plan.variants[v].layers.empty() != (degree == 1 && !plan.variants[v].sharesStages()))
       return Status::input(fmt::format("P45: variant {} has {} layers with {} replicas of each rank, expected {}", v,
                                        plan.variants[v].layers.size(), degree,
                                        degree == 1 ? "none" : "those that replicas exchange"));
@@ -186,6 +191,8 @@ Status groups(const Plan &plan) {
     if (std::string wrong = wrongMembers(plan.groups[g], plan.processes.size()); !wrong.empty())
       return Status::input(fmt::format("P44: group {} has {}", g, wrong));
   for (const Variant &variant : plan.variants) {
+    if (Status status = stageGroups(plan, variant); !status.ok())
+      return status;
     for (const Program &program : variant.programs)
       for (const Operation &o : program.operations)
         if (o.group >= 0 && size_t(o.group) >= plan.groups.size())
@@ -222,10 +229,14 @@ Status stages(const Variant &variant) {
       if (stage <= before)
         return Status::input(
             fmt::format("P9: rank {} lists stage {} after stage {}, expected ascending", r, stage, before));
-      if (rankOf[size_t(stage)] != -1)
+      if (rankOf[size_t(stage)] != -1 && !variant.sharesStages())
         return Status::input(fmt::format("P9: stage {} is on rank {} and on rank {}: copies of a stage have numbers of "
                                          "their own",
                                          stage, rankOf[size_t(stage)], r));
+      if (variant.sharesStages() && rankOf[size_t(stage)] != int32_t(r) - 1)
+        return Status::input(
+            fmt::format("P9: stage {} is on rank {} and not on rank {}: expected the first ranks of all", stage, r,
+                        rankOf[size_t(stage)] + 1));
       rankOf[size_t(stage)] = int32_t(r);
       before = stage;
     }

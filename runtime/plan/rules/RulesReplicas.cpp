@@ -81,15 +81,15 @@ const char *wrongLayers(const Operation &o, const StageLayers &layers) {
     return "layers out of range";
   if (o.layers != 0 && !isBusy(o.kind) && !isCollective(o.kind))
     return "layers, which only passes, updates and collectives have";
-  const bool ofReplicas = isCollective(o.kind) && o.of != Payload::Norm && !layers.empty();
+  const bool ofReplicas = isCollective(o.kind) && o.kind != Kind::Reshard && o.of != Payload::Norm && !layers.empty();
   if (!ofReplicas && (o.begin != 0 || o.end != 0))
     return "a byte range, which only collectives of layers have";
   if (layers.empty())
     return o.layers != 0 || o.kind == Kind::ReduceScatter || o.kind == Kind::AllGather
                ? "something that is between replicas, of which there are none"
                : nullptr;
-  if (isCollective(o.kind) && o.of == Payload::Norm)
-    return o.layers != 0 ? "layers, which a norm has not" : nullptr;
+  if (isCollective(o.kind) && !ofReplicas)
+    return o.layers != 0 ? "layers, which a norm or a reshard has not" : nullptr;
   if (!ofReplicas)
     return nullptr;
   const char *wrong = wrongBytes(o, layers);
@@ -112,7 +112,7 @@ struct StageExchange {
     const Piece own{range.first, range.end, times};
     if (does(o.kind, kUpdate))
       updates.push_back(own);
-    if (!isCollective(o.kind) || o.of == Payload::Norm)
+    if (!isCollective(o.kind) || o.of == Payload::Norm || o.kind == Kind::Reshard)
       return;
     if (o.kind == Kind::AllGather)
       return gathers.push_back(own);
@@ -170,11 +170,12 @@ const char *lacking(const Layer &layer, bool scattered, bool gathered, bool upda
   return layer.sharded && !scattered ? "sharded and not scattered in" : nullptr;
 }
 
-/// What is not done, or done with some layers that are sharded and some that are not.
-Status notDone(int32_t stage, const StageExchange &own, const StageLayers &layers) {
+/// What is not done, or done with some layers that are sharded and some that are not. `alone`: on one rank, which has
+/// all gradients.
+Status notDone(int32_t stage, const StageExchange &own, const StageLayers &layers, bool alone) {
   const int32_t count = layers.count(stage);
-  if (const int64_t byte = firstWithout(own.sums, layers.bytesOf(stage, {0, count}, Payload::Gradients).second);
-      byte >= 0)
+  const Bytes summed = alone ? 0 : layers.bytesOf(stage, {0, count}, Payload::Gradients).second;
+  if (const int64_t byte = firstWithout(own.sums, summed); byte >= 0)
     return exchangeError("byte", byte, stage, "not summed in");
   std::array<std::vector<bool>, 3> has; // scattered, gathered, updated
   const std::vector<Piece> *const pieces[] = {&own.scatters, &own.gathers, &own.updates};
@@ -200,20 +201,23 @@ Status notDone(int32_t stage, const StageExchange &own, const StageLayers &layer
 Status exchange(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers) {
   if (layers.empty())
     return {};
-  std::map<int32_t, StageExchange> stages;
+  std::map<std::pair<size_t, int32_t>, StageExchange> stages; // by rank
   bool updates = false;
   for (size_t r = 0; r != variant.programs.size(); ++r)
     for (size_t i = 0; i != variant.programs[r].operations.size(); ++i)
       if (const Operation &o = variant.programs[r].operations[i]; facts[r].operation[i] > 0) {
-        stages[o.stage].add(o, facts[r].operation[i], layers);
+        if (o.kind != Kind::Reshard)
+          stages[{r, o.stage}].add(o, facts[r].operation[i], layers);
         updates |= does(o.kind, kUpdate);
       }
-  for (auto &[stage, own] : stages) {
+  for (auto &[place, own] : stages) {
+    const int32_t stage = place.second;
+    const bool alone = variant.sharesStages() && variant.stageGroups[size_t(stage)] == -1;
     if (Status status = doneTwice(stage, own); !status.ok())
       return status;
     if (!updates && (!own.sums.empty() || !own.gathers.empty()))
       return Status::check(fmt::format("P47: gradients of stage {} are exchanged, which no update takes", stage));
-    if (Status status = updates ? notDone(stage, own, layers) : Status{}; !status.ok())
+    if (Status status = updates ? notDone(stage, own, layers, alone) : Status{}; !status.ok())
       return status;
   }
   return {};

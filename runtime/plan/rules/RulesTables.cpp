@@ -54,6 +54,15 @@ const char *wrongNumbers(const Operation &o) {
 
 /// Why the other ends of a transfer or a collective, or what it carries, are wrong, or null.
 const char *wrongEnds(const Operation &o, const Variant &variant, int32_t rank) {
+  if (o.kind == Kind::Reshard) {
+    if (!variant.sharesStages())
+      return "no use where each stage is on one rank";
+    if (o.of != Payload::Forward && o.of != Payload::Backward)
+      return "an unknown payload kind, expected an activation or a gradient";
+    return o.group < 0    ? "no group, expected that of the wider stage"
+           : o.peer != -1 ? "a peer, which only transfers have"
+                          : nullptr;
+  }
   if (o.group < -1 || (meets(o) && variant.own.empty()))
     return "a group, which only collectives have, and passes and updates of shards";
   if (!isTransfer(o.kind) && o.peer != -1)
@@ -132,7 +141,8 @@ Status operations(const Variant &variant, const Program &program, const StageLay
     };
     if (!isKnown(o.kind))
       return error("an unknown kind");
-    if (!holds(program, o.stage))
+    const int32_t other = o.kind != Kind::Reshard ? o.stage : o.stage + (o.of == Payload::Backward ? -1 : 1);
+    if (!within(o.stage, 0, variant.stages - 1) || (!holds(program, o.stage) && !holds(program, other)))
       return error("a stage that is not on this rank");
     for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o, layers)})
       if (wrong)
