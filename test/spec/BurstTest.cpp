@@ -39,25 +39,33 @@ TEST(Burst, timesBySamplesRefused) {
                      const std::string &pipeline = "ranks: 1, batch: 4, microbatch_size: 2") {
     return wrong(with("1f1b", fmt::format("[{{backward: 1us, forward: {}}}]", forward), pipeline));
   };
-  EXPECT_EQ(of("{samples: {1: 1us}}"), "");
-  for (const char *none : {"{}", "[1us]", "3us"})
-    EXPECT_TRUE(
-        of(fmt::format("{{samples: {}}}", none))
-            .starts_with("3:46: error: layers[0].forward.samples: expected times by numbers of samples, such as "
-                         "{1: 43us, 2: 74us}, found "))
-        << none;
-  EXPECT_EQ(of("{samples: {0: 1us}}"), "3:47: error: layers[0].forward.samples: expected an integer from 1 to "
-                                       "1000000000000000000, found '0'");
-  EXPECT_EQ(of("{samples: {1: 1us, 1: 2us}}"), "");
-  EXPECT_EQ(of("{samples: {1: 1}}"), "");
-  EXPECT_EQ(of("{samples: {1: 1us}, fixed: 1us}"), "");
-  EXPECT_EQ(of("{sample: {1: 1us}}"), "");
-  EXPECT_EQ(of("{}"), "");
-  EXPECT_EQ(of("{samples: {1: 1us}}", "ranks: 1, microbatches: 2"), "");
-  EXPECT_EQ(wrong(with("1f1b", "[{forward: 1us, backward: 1us, recompute: {samples: {1: 1us}}}]",
-                       "ranks: 1, batch: 4, microbatch_size: 2")),
-            "");
-  EXPECT_EQ(of("{samples: {1: 500000s}}", "ranks: 1, batch: 3, microbatch_size: 3"), "");
+  for (const auto &[forward, message] : std::vector<std::pair<std::string, std::string>>{
+           {"{samples: {1: 1us}}", ""},
+           {"{samples: {}}", "3:45: error: layers[0].forward.samples: expected times by numbers of samples, such as "
+                             "{1: 43us, 2: 74us}, found a map"},
+           {"{samples: [1us]}", "3:45: error: layers[0].forward.samples: expected times by numbers of samples, such as "
+                                "{1: 43us, 2: 74us}, found a list"},
+           {"{samples: 3us}", "3:45: error: layers[0].forward.samples: expected times by numbers of samples, such as "
+                              "{1: 43us, 2: 74us}, found '3us'"},
+           {"{samples: {0: 1us}}",
+            "3:46: error: layers[0].forward.samples: expected an integer from 1 to 1000000000000000000, found '0'"},
+           {"{samples: {1: 1us, 1: 2us}}", "3:54: error: key '1' is given twice\n3:46: note: first given here"},
+           {"{samples: {1: 1}}",
+            "3:49: error: layers[0].forward.samples.1: expected a duration with a unit (ps, ns, us, ms, s), found '1'"},
+           {"{samples: {1: 1us}, fixed: 1us}",
+            "3:55: error: layers[0].forward.fixed: unknown key; known here: samples"},
+           {"{sample: {1: 1us}}",
+            "3:36: error: layers[0].forward.sample: unknown key; known here: fixed, per_sample, samples"},
+           {"{}", "3:35: error: layers[0].forward: expected fixed or per_sample, or both, or samples, found a map"},
+           {"1us, recompute: {samples: {1: 1us}}",
+            "3:52: error: layers[0].recompute.samples: unknown key; known here: fixed, per_sample"},
+       })
+    EXPECT_EQ(of(forward), message) << forward;
+  EXPECT_EQ(of("{samples: {1: 1us}}", "ranks: 1, microbatches: 2"),
+            "3:35: error: layers[0].forward: times by samples need pipeline.batch and pipeline.microbatch_size, which "
+            "are missing");
+  EXPECT_EQ(of("{samples: {1: 500000s}}", "ranks: 1, batch: 3, microbatch_size: 3"),
+            "3:10: error: costs: stage 0 works longer than 10^18 ps in a step of 1 microbatches");
 }
 
 TEST(Burst, variantsShareTimesBySamples) {
@@ -70,7 +78,8 @@ TEST(Burst, variantsShareTimesBySamples) {
                          time)));
   };
   EXPECT_EQ(second("2000ns"), "");
-  EXPECT_EQ(second("3us"), "");
+  EXPECT_EQ(second("3us"), "6:44: error: layers: expected the same in all variants, found another\n3:9: note: the "
+                           "first variant's is given here");
 }
 
 TEST(Burst, defaults) {
@@ -136,71 +145,124 @@ TEST(Burst, wrongParameters) {
     return wrong(with(fmt::format("{{name: burst, {}}}", parameters)));
   };
   for (const auto &[parameters, message] : std::vector<std::pair<std::string, std::string>>{
-           {"width: 4", ""},
-           {"foreground: 0%", ""},
-           {"foreground: 101%", ""},
-           {"foreground: [90%]", ""},
-           {"amplification: 0.5", ""},
-           {"amplification: 2, foreground: 90%", ""},
-           {"widths: 0", ""},
-           {"widths: 9", ""},
-           {"widths: [8, 8]", ""},
-           {"widths: []", ""},
-           {"widths: [8, x, 4]", ""},
-           {"sync: ends", ""},
-           {"choices: [all]", ""},
+           {"width: 4", "2:25: error: schedule.width: schedule burst has no such parameter; it has foreground, "
+                        "amplification, widths, sync, choices"},
+           {"foreground: 0%", "2:37: error: schedule.foreground: expected a percentage from 0.0001% to 100%, at most "
+                              "four digits after the point, or a number from 0.000001 to 1, at most six, found '0%'"},
+           {"foreground: 101%",
+            "2:37: error: schedule.foreground: expected a percentage from 0.0001% to 100%, at most four digits after "
+            "the point, or a number from 0.000001 to 1, at most six, found '101%'"},
+           {"foreground: [90%]",
+            "2:37: error: schedule.foreground: expected a percentage from 0.0001% to 100%, at most four digits after "
+            "the point, or a number from 0.000001 to 1, at most six, found a list"},
+           {"amplification: 0.5", "2:40: error: schedule.amplification: expected a number from 1 to 1000000, at most "
+                                  "six digits after the point, found '0.5'"},
+           {"amplification: 2, foreground: 90%", "2:43: error: schedule.foreground: give one of foreground, "
+                                                 "amplification and widths\n2:25: note: amplification is given here"},
+           {"widths: 0", "2:33: error: schedule.widths: expected an integer from 1 to 8, found '0'\n1:19: note: the "
+                         "ranks are given here"},
+           {"widths: 9", "2:33: error: schedule.widths: expected an integer from 1 to 8, found '9'\n1:19: note: the "
+                         "ranks are given here"},
+           {"widths: [8, 8]", "2:33: error: schedule.widths: expected 3 values, one for each layer, found 2"},
+           {"widths: []", "2:33: error: schedule.widths: expected 3 values, one for each layer, found 0"},
+           {"widths: [8, x, 4]", "2:37: error: schedule.widths[1]: expected an integer from 1 to 8, found 'x'\n1:19: "
+                                 "note: the ranks are given here"},
+           {"sync: ends", "2:31: error: schedule.sync: expected overlap, end, found 'ends'; did you mean 'end'?"},
+           {"choices: [all]", "2:34: error: schedule.choices: expected powers, all, found a list"},
        })
     EXPECT_EQ(of(parameters), message) << parameters;
-  EXPECT_EQ(wrong(with("{name: burst, widths: 6}", "[{" + kTimes + "}]", "ranks: 8, batch: 4")), "");
-  EXPECT_EQ(wrong(with("burst", "[{" + kTimes + "}]", "ranks: 8, batch: 4", "costs: {collective: star}\n")), "");
+  EXPECT_EQ(
+      wrong(with("{name: burst, widths: 6}", "[{" + kTimes + "}]", "ranks: 8, batch: 4")),
+      "2:33: error: schedule.widths: expected an integer from 1 to 4, found '6'\n1:29: note: the batch is given here");
+  EXPECT_EQ(wrong(with("burst", "[{" + kTimes + "}]", "ranks: 8, batch: 4", "costs: {collective: star}\n")),
+            "4:21: error: costs.collective: expected ring, tree, found 'star'");
 }
 
 TEST(Burst, needsABatchOfOneMicrobatch) {
   const auto of = [](const std::string &pipeline) { return wrong(with("burst", "[{" + kTimes + "}]", pipeline)); };
-  EXPECT_EQ(of("ranks: 8"), "");
-  EXPECT_EQ(of("ranks: 8, microbatches: 2"), "");
-  EXPECT_EQ(of("ranks: 8, batch: 16, microbatch_size: 4"), "");
-  EXPECT_EQ(of("ranks: 8, batch: 3000000000"), "");
+  EXPECT_EQ(of("ranks: 8"),
+            "1:11: error: pipeline.batch is missing: schedule burst shares the samples of a step out among ranks");
+  EXPECT_EQ(of("ranks: 8, microbatches: 2"),
+            "1:11: error: pipeline.batch is missing: schedule burst shares the samples of a step out among "
+            "ranks\n1:36: error: pipeline.microbatches: expected 1 with schedule burst, found 2");
+  EXPECT_EQ(of("ranks: 8, batch: 16, microbatch_size: 4"), "1:50: error: pipeline.microbatch_size: expected the batch "
+                                                           "with schedule burst, which has one microbatch, found 4");
+  EXPECT_EQ(of("ranks: 8, batch: 3000000000"),
+            "1:29: error: pipeline.batch: expected at most 2147483647 samples with schedule burst, found 3000000000");
 }
 
 TEST(Burst, needsLayersBySamples) {
-  EXPECT_EQ(wrong("pipeline: {ranks: 8, batch: 16}\nschedule: burst\ncosts: {forward: 1ms, backward: 1ms}\n"), "");
+  EXPECT_EQ(wrong("pipeline: {ranks: 8, batch: 16}\nschedule: burst\ncosts: {forward: 1ms, backward: 1ms}\n"),
+            "2:11: error: schedule: burst needs layers, each with times by local batch, found none");
   for (const auto &[layer, message] : std::vector<std::pair<std::string, std::string>>{
-           {"forward: {samples: {1: 43us}}, backward: {fixed: 1us}", ""},
-           {"backward: {samples: {1: 43us}}, forward: 1us", ""},
-           {"forward: {samples: {1: 43us}}", ""},
-           {"forward: {samples: {1: 43us}}, backward_input: 1us, backward_weight: 1us", ""},
-           {kTimes + ", boundary: 3MiB", ""},
-           {kTimes + ", activation: 3MiB", ""},
-           {kTimes + ", weight_context: 3MiB", ""},
-           {kTimes + ", splits: [{name: a, units: 4, forward: 1us, backward: 1us}]", ""},
-           {kTimes + ", count: 1048576}, {count: 1, " + kTimes, ""},
+           {"forward: {samples: {1: 43us}}, backward: {fixed: 1us}",
+            "3:52: error: layers[0].backward: expected times by local batch with schedule burst, such as {samples: {1: "
+            "43us, 2: 74us}}, found a map\n2:11: note: the schedule is given here"},
+           {"backward: {samples: {1: 43us}}, forward: 1us",
+            "3:52: error: layers[0].forward: expected times by local batch with schedule burst, such as {samples: {1: "
+            "43us, 2: 74us}}, found '1us'\n2:11: note: the schedule is given here"},
+           {"forward: {samples: {1: 43us}}",
+            "3:10: error: layers[0].backward is missing (or backward_input and backward_weight)"},
+           {"forward: {samples: {1: 43us}}, backward_input: 1us, backward_weight: 1us",
+            "3:10: error: layers[0].backward is missing: schedule burst runs whole backwards\n2:11: note: the schedule "
+            "is given here"},
+           {kTimes + ", boundary: 3MiB", "3:104: error: layers[0].boundary: expected {fixed, per_sample} with schedule "
+                                         "burst, found '3MiB'\n2:11: note: the schedule is given here"},
+           {kTimes + ", activation: 3MiB", "3:106: error: layers[0].activation: expected {fixed, per_sample} with "
+                                           "schedule burst, found '3MiB'\n2:11: note: the schedule is given here"},
+           {kTimes + ", weight_context: 3MiB",
+            "3:110: error: layers[0].weight_context: expected {fixed, per_sample} with schedule burst, found "
+            "'3MiB'\n2:11: note: the schedule is given here"},
+           {kTimes + ", splits: [{name: a, units: 4, forward: 1us, backward: 1us}]",
+            "3:102: error: layers[0].splits: expected none with schedule burst\n2:11: note: the schedule is given "
+            "here"},
+           {kTimes + ", count: 1048576}, {count: 1, " + kTimes,
+            "3:9: error: layers: expected at most 1048576 with schedule burst, found 1048577\n2:11: note: the schedule "
+            "is given here"},
        })
     EXPECT_EQ(wrong(with("burst", "[{" + layer + "}]")), message) << layer;
 }
 
 TEST(Burst, doesNotGoWith) {
   for (const auto &[more, message] : std::vector<std::pair<std::string, std::string>>{
-           {"data_parallel: {degree: 2}", ""},
-           {"tensor_parallel: {shards: 2}", ""},
-           {"recompute: all", ""},
-           {"recompute: [0]", ""},
+           {"data_parallel: {degree: 2}", "4:25: error: data_parallel.degree: expected 1 with schedule burst, found "
+                                          "'2'\n2:11: note: the schedule is given here"},
+           {"tensor_parallel: {shards: 2}",
+            "4:27: error: tensor_parallel.shards: expected layers with splits, which shards share, found none: give "
+            "layers[].splits\n4:27: error: tensor_parallel.shards: expected 1 with schedule burst, found '2'\n2:11: "
+            "note: the schedule is given here"},
+           {"recompute: all", "4:12: error: recompute: expected none with schedule burst, found 'all'\n2:11: note: the "
+                              "schedule is given here"},
+           {"recompute: [0]", "4:12: error: recompute: expected none with schedule burst, found a list\n2:11: note: "
+                              "the schedule is given here"},
            {"recompute: none", ""},
-           {"backward: split", ""},
-           {"backward: mixed", ""},
+           {"backward: split", "4:11: error: backward: expected fused with schedule burst, found 'split'\n2:11: note: "
+                               "the schedule is given here"},
+           {"backward: mixed", "4:11: error: backward: expected fused with schedule burst, found 'mixed'\n2:11: note: "
+                               "the schedule is given here"},
            {"backward: fused", ""},
-           {"weights: fill", ""},
-           {"tensors: {boundary: 1B}", ""},
-           {"tensors: {boundary: [1B, 2B]}", ""},
-           {"tensors: {static: [1B, 2B]}", ""},
+           {"weights: fill", "4:10: error: weights: expected ordered with schedule burst, found 'fill'\n2:11: note: "
+                             "the schedule is given here"},
+           {"tensors: {boundary: 1B}", "4:21: error: tensors.boundary: expected {fixed, per_sample} with schedule "
+                                       "burst, found '1B'\n2:11: note: the schedule is given here"},
+           {"tensors: {boundary: [1B, 2B]}",
+            "4:21: error: tensors.boundary: expected layers[].boundary, which goes with any cut, found a list by "
+            "stage\n2:11: note: schedule burst, which makes its own stages, is given here"},
+           {"tensors: {static: [1B, 2B]}",
+            "4:19: error: tensors.static: expected layers[].weights, gradients and optimizer_state, which goes with "
+            "any cut, found a list by stage\n2:11: note: schedule burst, which makes its own stages, is given here"},
        })
     EXPECT_EQ(wrong(with("burst", "[{count: 3, " + kTimes + "}]", "ranks: 8, batch: 16", more + "\n")), message)
         << more;
   for (const auto &[shape, message] : std::vector<std::pair<std::string, std::string>>{
-           {"stages_per_rank: 2", ""},
-           {"placement: v", ""},
-           {"cut: auto", ""},
-           {"slices: 2", ""},
+           {"stages_per_rank: 2", "1:50: error: pipeline.stages_per_rank: expected none with schedule burst, which "
+                                  "makes its own stages\n2:11: note: the schedule is given here"},
+           {"placement: v", "1:44: error: pipeline.placement: expected none with schedule burst, which makes its own "
+                            "stages\n2:11: note: the schedule is given here"},
+           {"cut: auto", "1:38: error: pipeline.cut: expected none with schedule burst, which makes its own "
+                         "stages\n2:11: note: the schedule is given here"},
+           {"slices: 2", "1:41: error: pipeline.slices: expected 1 with schedule burst, found '2'\n2:11: note: the "
+                         "schedule is given here"},
        })
     EXPECT_EQ(wrong(with("burst", "[{count: 3, " + kTimes + "}]", "ranks: 8, batch: 16, " + shape)), message) << shape;
 }
