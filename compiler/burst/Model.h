@@ -7,6 +7,7 @@
 #pragma once
 
 #include "compiler/schedule/exchange/Replicas.h"
+#include "compiler/schedule/model/LocalBatch.h"
 
 #include <cstdint>
 #include <vector>
@@ -19,15 +20,8 @@ using schedule::Time;
 
 inline constexpr Time kMostTime = 4 * schedule::kLongest; // of a sum of times, and of a device time
 
-/// What so many samples take on one rank.
-struct Entry {
-  int64_t samples = 1;
-  Time time = 0;
-  bool operator==(const Entry &) const = default;
-};
-/// By local batch, ascending. Linear between two entries, below the first the first, above the last in proportion to
-/// it; half up. No entries: 0.
-using Times = std::vector<Entry>;
+using Entry = schedule::TimeOfSamples;
+using Times = schedule::TimesBySamples; // by local batch
 
 struct Layer {
   Times forward, backward;

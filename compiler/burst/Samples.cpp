@@ -5,25 +5,6 @@
 
 namespace pipec::burst {
 
-Time timeOf(const Times &times, int64_t samples) {
-  if (times.empty())
-    return 0;
-  const auto above =
-      std::find_if(times.begin(), times.end(), [&](const Entry &entry) { return samples <= entry.samples; });
-  if (above == times.begin())
-    return times.front().time;
-  // Half up, as (2n + d) / 2d; times may fall, so the least of two goes apart.
-  const auto rounded = [](__int128 n, int64_t d) { return (2 * n + d) / (2 * __int128(d)); };
-  if (above == times.end()) {
-    const __int128 time = rounded(__int128(times.back().time) * samples, times.back().samples);
-    return Time(std::min<__int128>(time, schedule::kLongest));
-  }
-  const Entry &below = *(above - 1);
-  const __int128 sum =
-      __int128(below.time) * (above->samples - samples) + __int128(above->time) * (samples - below.samples);
-  return Time(rounded(sum, above->samples - below.samples));
-}
-
 Widths widthsOf(const Problem &problem) {
   const int64_t most = std::min<int64_t>(problem.ranks, problem.batch);
   Widths widths{1};

@@ -7,8 +7,7 @@
 
 namespace pipec::burst {
 
-/// What so many samples take; at most schedule::kLongest.
-Time timeOf(const Times &times, int64_t samples);
+using schedule::timeOf;
 
 /// Samples of member 0, which has most.
 inline int64_t localBatch(int64_t batch, int32_t width) { return (batch + width - 1) / width; }

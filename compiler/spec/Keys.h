@@ -30,10 +30,11 @@ enum class Type : uint8_t {
   Variants,  // a list of partial specs, or a map of one parameter of the schedule
 };
 
-inline constexpr int64_t kLayers = int64_t(1) << 20;  // of one kind
-inline constexpr int64_t kUnits = int64_t(1) << 20;   // of a split
-inline constexpr int64_t kWholePart = 1'000'000;      // of decimals: 1
-inline constexpr int64_t kFactor = 1000 * kWholePart; // of a slow shard
+inline constexpr int64_t kLayers = int64_t(1) << 20;              // of one kind
+inline constexpr int64_t kUnits = int64_t(1) << 20;               // of a split
+inline constexpr int64_t kWholePart = 1'000'000;                  // of decimals: 1
+inline constexpr int64_t kAmplification = 1'000'000 * kWholePart; // that a plan of burst may be limited to
+inline constexpr int64_t kFactor = 1000 * kWholePart;             // of a slow shard
 inline constexpr size_t kTextBytes = 4096;
 inline constexpr size_t kParameterBytes = 64; // of an item of a list
 
@@ -49,7 +50,9 @@ struct Key {
   std::string_view byLayer = {}; // with `layers`, the key of a layer that says it so that it moves with the layer
   bool perRank = false;          // the same of ranks
   bool perTensor = false;        // one value, or a list of one for each tensor
+  bool perLayer = false;         // one value, or a list of one for each layer
   bool perSample = false;        // may be {fixed, per_sample}
+  bool bySamples = false;        // or {samples: {1: …}}
   bool percent = false;          // a decimal that may be a percentage
   bool required = false;
   int64_t least = 0;

@@ -29,17 +29,19 @@ void Lookup::link(const std::string &path, Link &into) const {
     into.bandwidth = bandwidth->numbers[0].fixed;
 }
 
-/// Plain, or fixed + per_sample × samples, for which the size of a microbatch must be known.
+/// Plain, or fixed + per_sample × samples, or from a table, for which the size of a microbatch must be known.
 int64_t Lookup::resolve(const std::string &path, const Number &number, const Spec &spec, int64_t most) const {
   if (!number.sampled)
     return number.fixed;
   if (!spec.microbatchSize) {
-    if (!given("pipeline.microbatch_size"))
-      errors.add(number.mark, fmt::format("{}: fixed and per_sample need pipeline.batch and "
-                                          "pipeline.microbatch_size, which are missing",
-                                          path));
+    if (!given("pipeline.microbatch_size") && !spec.isBurst()) // or else its error stands already
+      errors.add(number.mark,
+                 fmt::format("{}: {} need pipeline.batch and pipeline.microbatch_size, which are missing", path,
+                             number.bySamples.empty() ? "fixed and per_sample" : "times by samples"));
     return 0;
   }
+  if (!number.bySamples.empty())
+    return schedule::timeOf(number.bySamples, spec.microbatchSize->value);
   __int128 value = number.fixed + static_cast<__int128>(number.perSample) * spec.microbatchSize->value;
   if (value > most) {
     errors.add(number.mark, fmt::format("{}: more than {} with {} samples in a microbatch", path,
@@ -52,6 +54,16 @@ int64_t Lookup::resolve(const std::string &path, const Number &number, const Spe
 int64_t Lookup::ofMicrobatch(const std::string &path, const Spec &spec, int64_t most) const {
   const Value *value = get(path);
   return value ? resolve(path, value->numbers[0], spec, most) : 0;
+}
+
+BySample Lookup::sizeBySample(const std::string &path) const {
+  const Value *value = get(path);
+  return value ? BySample{value->numbers[0].fixed, value->numbers[0].perSample} : BySample{};
+}
+
+schedule::TimesBySamples Lookup::timesBySamples(const std::string &path) const {
+  const Value *value = get(path);
+  return value ? value->numbers[0].bySamples : schedule::TimesBySamples();
 }
 
 bool Lookup::perStage(const std::string &path, const Spec &spec, int64_t most, PerStage &into) const {

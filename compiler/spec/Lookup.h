@@ -34,6 +34,9 @@ public:
 
   /// A cost or size of a microbatch, with the spec's samples; 0 if absent.
   int64_t ofMicrobatch(const std::string &path, const Spec &spec, int64_t most) const;
+  /// The same before samples are known.
+  BySample sizeBySample(const std::string &path) const;
+  schedule::TimesBySamples timesBySamples(const std::string &path) const;
   bool perStage(const std::string &path, const Spec &spec, int64_t most, PerStage &into) const;
 
 private:

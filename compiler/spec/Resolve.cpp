@@ -53,6 +53,7 @@ void readCosts(const Lookup &lookup, Spec &spec) {
 
 void readLinks(const Lookup &lookup, Spec &spec) {
   lookup.link("costs.link", spec.link);
+  lookup.single("costs.collective", spec.collective);
   std::map<std::pair<int32_t, int32_t>, Mark> first;
   for (size_t i = 0; lookup.given(fmt::format("costs.links[{}]", i)); ++i) {
     std::string path = fmt::format("costs.links[{}]", i);
@@ -189,16 +190,18 @@ std::string readProvider(const Lookup &lookup, const std::string &path) {
 
 void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   Lookup lookup(values, root, errors);
+  readSchedule(lookup, spec); // first: some of the rest depends on its name
   resolvePipeline(lookup, spec);
   readCosts(lookup, spec);
   readLinks(lookup, spec);
   readTensors(lookup, spec);
   readMemory(lookup, spec);
   resolveLayers(lookup, spec);
-  readSchedule(lookup, spec);
   readTarget(lookup, spec);
   resolveDataParallel(lookup, spec);
   resolveTensorParallel(lookup, spec);
+  if (spec.isBurst())
+    resolveBurst(lookup, spec);
   // `auto` is split unless it is told otherwise, and what is whole in a schedule that it tries costs what B and W do.
   if (spec.schedule.name == "auto" && spec.backwardInput &&
       (!spec.backwardMode || spec.backwardMode->value == Backward::Split))

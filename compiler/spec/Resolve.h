@@ -17,6 +17,7 @@ void resolvePipeline(const Lookup &lookup, Spec &spec);
 void resolveLayers(const Lookup &lookup, Spec &spec);
 void resolveDataParallel(const Lookup &lookup, Spec &spec);
 void resolveTensorParallel(const Lookup &lookup, Spec &spec);
+void resolveBurst(const Lookup &lookup, Spec &spec);
 void resolveJobs(const Lookup &lookup, Spec &spec);
 
 /// The free map at `path` as JSON; empty if there is none.

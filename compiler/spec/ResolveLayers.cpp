@@ -89,6 +89,13 @@ void readSplits(const Lookup &lookup, const std::string &path, const Spec &spec,
     lookup.errors.add(list->mark, fmt::format("{}.splits: expected at least one split, found an empty list", path));
 }
 
+LayerBySamples readBySamples(const Lookup &lookup, const std::string &path) {
+  const std::string boundary = path + ".boundary";
+  return {lookup.timesBySamples(path + ".forward"), lookup.timesBySamples(path + ".backward"),
+          lookup.sizeBySample(lookup.given(boundary) ? boundary : "tensors.boundary"),
+          lookup.sizeBySample(path + ".activation"), lookup.sizeBySample(path + ".weight_context")};
+}
+
 /// One layer of the entry. Its form of backward must be that of the entries before it.
 Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec) {
   Layer layer;
@@ -104,6 +111,7 @@ Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec)
       layer.tensors.push_back(tensor.fixed);
       layer.gradients = std::min(layer.gradients + tensor.fixed, limits::kBytes + 1); // which setStages refuses
     }
+  layer.bySamples = readBySamples(lookup, path);
   layer.own = layer;
   readSplits(lookup, path, spec, layer);
   if (layer.splits.empty() && !lookup.given(path + ".forward"))
@@ -129,14 +137,14 @@ BackwardForm formOf(const Lookup &lookup, const std::string &path, const Layer &
 }
 
 /// A list by stage says what a stage has whichever layers it gets.
-void refuseLists(const Lookup &lookup, Mark cut) {
+void refuseLists(const Lookup &lookup, Mark chooser, const char *note) {
   for (const Key &key : keys())
     for (const std::string &path : {std::string(key.path), fmt::format("{}.time", key.path)})
       if (const Value *value = key.byLayer.empty() ? nullptr : lookup.get(path); value && value->node->isSequence())
         lookup.errors.add(
             value->mark,
-            fmt::format("{}: expected {}, which goes with any cut, found a list by stage", path, key.byLayer), cut,
-            "pipeline.cut: auto is given here");
+            fmt::format("{}: expected {}, which goes with any cut, found a list by stage", path, key.byLayer), chooser,
+            note);
 }
 
 void readCut(const Lookup &lookup, Spec &spec) {
@@ -150,7 +158,7 @@ void readCut(const Lookup &lookup, Spec &spec) {
   spec.layers->cutMark = cut->mark;
   spec.layers->choosesCut = !cut->node->isSequence();
   if (spec.layers->choosesCut)
-    return refuseLists(lookup, cut->mark);
+    return refuseLists(lookup, cut->mark, "pipeline.cut: auto is given here");
   spec.layers->cut.emplace().mark = cut->mark;
   for (const Number &number : cut->numbers)
     spec.layers->cut->value.push_back(number.fixed);
@@ -161,6 +169,8 @@ void readCut(const Lookup &lookup, Spec &spec) {
 void resolveLayers(const Lookup &lookup, Spec &spec) {
   if (lookup.given("layers")) {
     refuseStages(lookup);
+    if (spec.isBurst())
+      refuseLists(lookup, spec.schedule.mark, "schedule burst, which makes its own stages, is given here");
     Layers &layers = spec.layers.emplace();
     layers.mark = lookup.markOf("layers");
     layers.boundary = spec.boundary;

@@ -128,13 +128,44 @@ void readMicrobatches(const Lookup &lookup, Spec &spec) {
   spec.microbatchSize = {static_cast<int32_t>(part), each->mark};
 }
 
+/// Of burst: one microbatch, the whole batch.
+void readWholeBatch(const Lookup &lookup, Spec &spec) {
+  const Value *batch = lookup.get("pipeline.batch");
+  if (!lookup.given("pipeline.batch"))
+    lookup.errors.add(spec.pipeline,
+                      "pipeline.batch is missing: schedule burst shares the samples of a step out among ranks");
+  lookup.single("pipeline.microbatches", spec.microbatches);
+  if (spec.microbatches.value > 1)
+    lookup.errors.add(
+        spec.microbatches.mark,
+        fmt::format("pipeline.microbatches: expected 1 with schedule burst, found {}", spec.microbatches.value));
+  if (!batch)
+    return;
+  const int64_t samples = batch->numbers[0].fixed;
+  if (const Value *size = lookup.get("pipeline.microbatch_size"); size && size->numbers[0].fixed != samples)
+    lookup.errors.add(size->mark, fmt::format("pipeline.microbatch_size: expected the batch with schedule burst, which "
+                                              "has one microbatch, found {}",
+                                              size->numbers[0].fixed));
+  if (constexpr int32_t kMost = std::numeric_limits<int32_t>::max(); samples > kMost) {
+    lookup.errors.add(
+        batch->mark,
+        fmt::format("pipeline.batch: expected at most {} samples with schedule burst, found {}", kMost, samples));
+    return;
+  }
+  spec.microbatches = {1, batch->mark};
+  spec.microbatchSize = {static_cast<int32_t>(samples), batch->mark};
+}
+
 } // namespace
 
 void resolvePipeline(const Lookup &lookup, Spec &spec) {
   if (!lookup.get("pipeline"))
     return; // said already
   readStages(lookup, spec);
-  readMicrobatches(lookup, spec);
+  if (spec.isBurst())
+    readWholeBatch(lookup, spec);
+  else
+    readMicrobatches(lookup, spec);
   lookup.single("pipeline.slices", spec.slices);
   if (int64_t(spec.slices.value) * spec.microbatches.value > limits::kMicrobatches)
     lookup.errors.add(spec.slices.mark, fmt::format("pipeline.slices: expected at most {} slices of {} microbatches in "

@@ -67,15 +67,28 @@ Json sampled(const Key &key) {
           {"additionalProperties", false}};
 }
 
+Json bySamples(const Key &key) {
+  const Json times = {{"type", "object"},
+                      {"patternProperties", {{"^[1-9][0-9]*$", single(key, false)}}},
+                      {"minProperties", 1},
+                      {"additionalProperties", false}};
+  return {{"type", "object"},
+          {"properties", {{"samples", times}}},
+          {"required", Json::array({"samples"})},
+          {"additionalProperties", false}};
+}
+
 /// All forms that the key's value may have.
 Json schemaOf(const Key &key, bool partial) {
   Json one = single(key, partial);
   Json forms = Json::array({one});
   if (key.perSample)
     forms.push_back(sampled(key));
+  if (key.bySamples)
+    forms.push_back(bySamples(key));
   if (key.percent)
     forms.push_back(reference("percentage"));
-  if (key.perStage || key.perRank || key.perTensor) {
+  if (key.perStage || key.perRank || key.perTensor || key.perLayer) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
     forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
   }

@@ -2,6 +2,8 @@
 // the YAML of everything that a later step may find wrong. Neither YAML nor LLVM is seen from here.
 #pragma once
 
+#include "compiler/schedule/model/LocalBatch.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -83,6 +85,19 @@ struct LayerCosts {
   int64_t optimizer = 0;
 };
 
+/// Bytes by local batch, the samples of a rank that runs a layer.
+struct BySample {
+  int64_t fixed = 0;
+  int64_t perSample = 0;
+  bool operator==(const BySample &) const = default;
+};
+
+/// What of a layer depends on its local batch, as written; its plain costs and sizes are those of a microbatch.
+struct LayerBySamples {
+  schedule::TimesBySamples forward, backward; // empty: not given by samples
+  BySample boundary, activation, weightContext;
+};
+
 /// A part of a layer that the shards of a rank share; costs and sizes of all its units.
 struct Split : LayerCosts {
   std::string name;
@@ -96,8 +111,9 @@ struct Layer : LayerCosts {
   int64_t count = 1;
   std::optional<int64_t> boundary;
   std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
-  LayerCosts own;               // beside its splits
-  std::vector<Split> splits;    // in the order of the forward
+  LayerBySamples bySamples;
+  LayerCosts own;            // beside its splits
+  std::vector<Split> splits; // in the order of the forward
   Mark mark;
 };
 
@@ -224,6 +240,21 @@ struct Jobs {
   std::vector<Job> work;                // a rank runs the first that may run on it and fits its memory; empty: none
 };
 
+enum class Planner : uint8_t { Exact, Paper, Given };
+enum class Sync : uint8_t { Overlap, End }; // as the keys' choices
+enum class WidthChoices : uint8_t { Powers, All };
+
+/// `schedule: burst`: each layer on as many ranks as pay. The batch is Spec::microbatchSize, all of it one microbatch.
+struct Burst {
+  Planner planner = Planner::Exact;
+  Mark mark;                      // of the parameter that says which planner; else of the schedule
+  int64_t foreground = 1'000'000; // Exact: least speed, in millionths of that with every layer on all ranks
+  int64_t amplification = 0;      // Paper: limit, millionths
+  std::vector<int32_t> widths;    // Given: one for all layers, or one for each of Layers::count()
+  Sync sync = Sync::Overlap;
+  WidthChoices choices = WidthChoices::Powers;
+};
+
 /// What a run has measured: links in the place of what the spec says of them, and what the operations of a rank take,
 /// in percent of its costs. Orders are made for it; the spec itself says nothing of it.
 struct Measured {
@@ -236,6 +267,8 @@ struct Measured {
   }
 };
 
+/// How the ranks of a group sum up: 2(n - 1) latencies, or 2 ceil(log2 n).
+enum class GroupSum : uint8_t { Ring, Tree };
 enum class Backward : uint8_t { Fused, Split, Mixed };
 enum class Weights : uint8_t { Ordered, Fill };
 enum class Communicator : uint8_t { PerEdge, PerPair, LaunchOrder, Shared };
@@ -268,6 +301,7 @@ struct Spec {
   Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
   Link link;
   std::vector<LinkException> links;
+  Marked<GroupSum> collective;      // of burst
   std::optional<Measured> measured; // absent: the network and the costs are as the spec has them
 
   std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
@@ -280,6 +314,7 @@ struct Spec {
   std::vector<int64_t> memoryLimits;      // of each rank, where a list gives them; empty: memoryLimit is each rank's
 
   Schedule schedule;
+  std::optional<Burst> burst;                   // where the schedule is of that name
   std::optional<Marked<Backward>> backwardMode; // absent: the schedule's own
   Recompute recomputed;
   Marked<Weights> weights;
@@ -289,6 +324,8 @@ struct Spec {
   TensorParallel tensorParallel;
   Jobs jobs;
   Marked<std::string> provider; // as JSON; empty: none
+
+  bool isBurst() const { return schedule.name == "burst"; }
 };
 
 } // namespace pipec::spec

@@ -1,7 +1,7 @@
 // The walk over tree and table.
 #include "compiler/spec/Values.h"
 
-#include "compiler/spec/SpecUnits.h"
+#include "compiler/spec/Scalars.h"
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ private:
       return variants(path, node);
     case Type::Integers:
       if (!key.choices.empty() && !node.isSequence())
-        return number(path, node, choice(key, node), numbers);
+        return number(path, node, parseChoice(key, node), numbers);
       return node.isSequence() ? list(key, path, node, numbers) : wrong(path, node, "a list of integers");
     case Type::Schedule:
       return schedule(path, node);
@@ -197,7 +197,7 @@ private:
   bool scalar(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
     if (key.perSample && node.isMap())
       return sampled(key, path, node, numbers);
-    return number(path, node, parse(key, node), numbers);
+    return number(path, node, parseScalar(key, node), numbers);
   }
 
   bool number(const std::string &path, const Node &node, const Quantity &quantity, std::vector<Number> &numbers) {
@@ -209,98 +209,62 @@ private:
     return true;
   }
 
-  /// {fixed: 1ms, per_sample: 2ms}
+  /// {fixed: 1ms, per_sample: 2ms}, or {samples: {1: 43us, 2: 74us}}
   bool sampled(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
     Number number{0, 0, true, node.mark};
     bool valid = true;
+    const bool table = key.bySamples && node.find("samples");
     for (size_t i = 0; i < node.names.size() && !errors.full(); ++i) {
       const std::string &name = node.names[i].text;
-      if (name != "fixed" && name != "per_sample") {
-        errors.add(node.names[i].mark,
-                   fmt::format("{}: unknown key; known here: fixed, per_sample", shown(path, name)));
-        valid = false;
-        continue;
-      }
-      Quantity quantity = parse(key, *node.items[i]);
-      if (!quantity.ok()) {
-        errors.add(node.items[i]->mark, fmt::format("{}.{}: {}", path, name, quantity.error));
-        valid = false;
-      }
-      (name == "fixed" ? number.fixed : number.perSample) = quantity.value;
+      const Node &item = *node.items[i];
+      if (table && name == "samples")
+        valid &= bySamples(key, path + ".samples", item, number);
+      else if (name != "fixed" && name != "per_sample")
+        valid = unknown(path, node.names[i], key.bySamples ? "fixed, per_sample, samples" : "fixed, per_sample");
+      else if (table)
+        valid = unknown(path, node.names[i], "samples");
+      else
+        valid &=
+            quantity(key, fmt::format("{}.{}", path, name), item, name == "fixed" ? number.fixed : number.perSample);
     }
     if (valid && node.names.empty())
-      valid = wrong(path, node, "fixed or per_sample, or both");
-    numbers.push_back(number);
+      valid = wrong(path, node,
+                    key.bySamples ? "fixed or per_sample, or both, or samples" : "fixed or per_sample, or both");
+    numbers.push_back(std::move(number));
     return valid;
   }
 
-  static Quantity parse(const Key &key, const Node &node) {
-    // What is no scalar is shown to the parser as nothing, and by its own name to the person.
-    auto finish = [&](Quantity quantity) {
-      if (node.isScalar())
-        return quantity;
-      quantity.error = quantity.error.substr(0, quantity.error.rfind(", found")) + ", found " + describe(node);
-      return quantity;
-    };
-    std::string_view text = node.isScalar() ? std::string_view(node.text) : "";
-    bool quotes = node.isScalar() && !node.plain;
-    switch (key.type) {
-    case Type::Duration: {
-      Quantity quantity = parseDuration(text);
-      if (quantity.ok() && quantity.value < key.least)
-        return {0, fmt::format("expected at least {}ps, found {}", key.least, quoted(text))};
-      return finish(std::move(quantity));
-    }
-    case Type::Size: {
-      if (node.isScalar() && std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end())
-        return choice(key, node);
-      Quantity quantity = parseSize(text);
-      if (!quantity.ok() && !key.choices.empty())
-        quantity.error = fmt::format("{}, or {}", quantity.error, fmt::join(key.choices, ", "));
-      if (quantity.ok() && quantity.value < key.least)
-        return {0, fmt::format("expected at least {}B, found {}", key.least, quoted(text))};
-      return finish(std::move(quantity));
-    }
-    case Type::Bandwidth:
-      return finish(parseBandwidth(text));
-    case Type::Integer:
-    case Type::Integers:
-      if (quotes)
-        return {0, fmt::format("expected an integer without quotes, found \"{}\"", node.text.substr(0, 40))};
-      return finish(parseInteger(text, key.least, key.most));
-    case Type::Decimal: {
-      if (node.isScalar() && std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end())
-        return choice(key, node);
-      const bool isPercentage = key.percent && text.ends_with('%'); // as any value with a unit, also in quotes
-      Quantity quantity =
-          (key.percent ? parsePart : parseDecimal)(quotes && !isPercentage ? "" : text, key.least, key.most);
-      if (!quantity.ok() && !key.choices.empty())
-        quantity.error = fmt::format("expected {}, or {}", fmt::join(key.choices, ", "), quantity.error.substr(9));
-      if (!quantity.ok() && quotes)
-        quantity.error = quantity.error.substr(0, quantity.error.rfind(", found")) + ", found " + describe(node);
-      return finish(std::move(quantity));
-    }
-    case Type::Boolean:
-      if (node.isScalar() && node.plain && (text == "true" || text == "false"))
-        return {text == "true", {}};
-      return {0, fmt::format("expected true or false, found {}", describe(node))};
-    default:
-      return choice(key, node);
-    }
+  bool unknown(const std::string &path, const Node::Name &name, std::string_view known) {
+    errors.add(name.mark, fmt::format("{}: unknown key; known here: {}", shown(path, name.text), known));
+    return false;
   }
 
-  /// The index of one of the key's choices.
-  static Quantity choice(const Key &key, const Node &node) {
-    const std::string_view text = node.isScalar() ? std::string_view(node.text) : "";
-    auto at = std::find(key.choices.begin(), key.choices.end(), text);
-    if (node.isScalar() && at != key.choices.end())
-      return {at - key.choices.begin(), {}};
-    std::string_view near = nearest(text, key.choices);
-    return {0, fmt::format("expected {}{}, found {}{}", fmt::join(key.choices, ", "),
-                           key.type == Type::Placement  ? ", or a list for each rank"
-                           : key.type == Type::Integers ? ", or a list of integers"
-                                                        : "",
-                           describe(node), near.empty() ? "" : fmt::format("; did you mean '{}'?", near))};
+  /// {1: 43us, 2: 74us}: no number twice, since no map has a key twice.
+  bool bySamples(const Key &key, const std::string &path, const Node &node, Number &number) {
+    if (!node.isMap() || node.names.empty())
+      return wrong(path, node, "times by numbers of samples, such as {1: 43us, 2: 74us}");
+    bool valid = true;
+    for (size_t i = 0; i < node.names.size() && !errors.full(); ++i) {
+      const Quantity samples = parseInteger(node.names[i].text, 1, limits::kTime);
+      if (!samples.ok()) {
+        errors.add(node.names[i].mark, fmt::format("{}: {}", path, samples.error));
+        valid = false;
+        continue;
+      }
+      schedule::TimeOfSamples entry{samples.value, 0};
+      valid &= quantity(key, fmt::format("{}.{}", path, samples.value), *node.items[i], entry.time);
+      number.bySamples.push_back(entry);
+    }
+    std::ranges::sort(number.bySamples, {}, &schedule::TimeOfSamples::samples);
+    return valid;
+  }
+
+  bool quantity(const Key &key, const std::string &path, const Node &node, int64_t &into) {
+    const Quantity quantity = parseScalar(key, node);
+    if (!quantity.ok())
+      errors.add(node.mark, fmt::format("{}: {}", path, quantity.error));
+    into = quantity.value;
+    return quantity.ok();
   }
 
   bool schedule(const std::string &path, const Node &node) {

@@ -11,12 +11,13 @@
 
 namespace pipec::spec {
 
-/// A parsed scalar: fixed + perSample × samples of a microbatch.
+/// A parsed scalar: fixed + perSample × samples of a microbatch, or what a table has for those.
 struct Number {
   int64_t fixed = 0;
   int64_t perSample = 0;
   bool sampled = false;
   Mark mark;
+  schedule::TimesBySamples bySamples = {}; // empty: no table
 };
 
 struct Value {

@@ -73,7 +73,8 @@ bool sameValue(const Value &a, const Value &b) {
   if (a.numbers.empty() || a.numbers.size() != b.numbers.size())
     return a.numbers.empty() && b.numbers.empty() && (isOfTable || sameTree(*a.node, *b.node));
   for (size_t i = 0; i < a.numbers.size(); ++i)
-    if (a.numbers[i].fixed != b.numbers[i].fixed || a.numbers[i].perSample != b.numbers[i].perSample)
+    if (a.numbers[i].fixed != b.numbers[i].fixed || a.numbers[i].perSample != b.numbers[i].perSample ||
+        a.numbers[i].bySamples != b.numbers[i].bySamples)
       return false;
   return true;
 }

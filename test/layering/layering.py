@@ -61,6 +61,7 @@ EXCEPTIONS = [
     ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
     ("", "runtime/plan/Kinds.h"),  # the table of kinds: constants and what is looked up in them, written once
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
+    ("compiler/spec/", "compiler/schedule/model/LocalBatch.h"),  # times by samples: one formula for specs and planners
 ]
 
 # Narrower than folders: what runs a rank names no class of one kind of device. All but the factory of each kind, and

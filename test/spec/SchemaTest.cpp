@@ -41,7 +41,8 @@ TEST(Schema, parametersThatAreOfNoSchedulesInTheCatalogueStandInIt) {
   for (const Key *key : keysOf("schedule"))
     found.insert(key->name());
   EXPECT_EQ(found, (std::set<std::string_view>{"name", "objective", "file", "interval", "forward", "backward_input",
-                                               "backward_weight", "backward"}));
+                                               "backward_weight", "backward", "foreground", "amplification", "widths",
+                                               "sync", "choices"}));
 }
 
 TEST(Schema, exampleSpecsAreRead) {
