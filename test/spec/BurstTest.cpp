@@ -140,6 +140,24 @@ TEST(Burst, parameters) {
   EXPECT_EQ(specs.at(1).variantName, "foreground=75%");
 }
 
+TEST(Burst, besideOtherSchedules) {
+  const std::vector<Spec> specs =
+      right(with("burst", "[{count: 4, " + kTimes + "}]", "ranks: 4, batch: 16, microbatch_size: 16",
+                 "variants: [{}, {schedule: 1f1b, pipeline: {microbatch_size: 4}}]\n"));
+  EXPECT_TRUE(specs.at(0).burst);
+  EXPECT_EQ(specs.at(0).microbatches.value, 1);
+  EXPECT_FALSE(specs.at(1).burst);
+  EXPECT_EQ(specs.at(1).microbatches.value, 4);
+  EXPECT_EQ(specs.at(1).forward[0], 130 * kUs);
+}
+
+TEST(Burst, settings) {
+  const Spec spec =
+      right(with("1f1b"), {"schedule={name: burst}", "schedule.widths=2", "layers[0].forward.samples.4=90us"}).at(0);
+  EXPECT_EQ(spec.burst.value().widths, (std::vector<int32_t>{2}));
+  EXPECT_EQ(spec.layers->entries.at(0).bySamples.forward, (schedule::TimesBySamples{{1, 43 * kUs}, {4, 90 * kUs}}));
+}
+
 TEST(Burst, wrongParameters) {
   const auto of = [](const std::string &parameters) {
     return wrong(with(fmt::format("{{name: burst, {}}}", parameters)));

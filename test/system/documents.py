@@ -203,6 +203,10 @@ be given. [README.md](README.md) shows the schedules.
 """
 
 
+# Maps that are a value, by their keys.
+BY_SAMPLES = {frozenset(["fixed", "per_sample"]): "by sample", frozenset(["samples"]): "a table by samples"}
+
+
 def kind_of(schema):
     """A value's forms in words."""
     if "allOf" in schema:
@@ -223,7 +227,7 @@ def kind_of(schema):
     if kind == "array":
         return f"a list of {kind_of(schema['items'])}" if "items" in schema else "a list"
     if kind == "object":
-        return "by sample" if set(schema.get("properties", {})) == {"fixed", "per_sample"} else "a map"
+        return BY_SAMPLES.get(frozenset(schema.get("properties", {})), "a map")
     return {"boolean": "`true` or `false`", "string": "text"}.get(kind, kind)
 
 
@@ -232,7 +236,7 @@ def maps_of(schema):
     for form in schema.get("anyOf", schema.get("allOf", [schema])):
         if form.get("type") == "array" and form.get("items", {}).get("type") == "object":
             yield "[]", form["items"]
-        elif form.get("type") == "object" and set(form.get("properties", {})) - {"fixed", "per_sample"}:
+        elif form.get("type") == "object" and form.get("properties") and kind_of(form) == "a map":
             yield "", form
 
 
@@ -253,7 +257,9 @@ def reference():
     for name, example in examples.items():
         text += f"| {name} | {schema['definitions'][name]['description']} | {example} |\n"
     text += ("| by sample | a part for each microbatch and one for each of its samples | "
-             "`{fixed: 1ms, per_sample: 2ms}` |\n")
+             "`{fixed: 1ms, per_sample: 2ms}` |\n"
+             "| table by samples | what so many samples of a microbatch take; linear between two entries, the first one "
+             "below it, in proportion to the last one above | `{samples: {1: 43us, 2: 74us}}` |\n")
     tops, alone = [], []
     for name, value in schema["properties"].items():
         lines = list(rows_of({"properties": {name: value}, "required": schema.get("required", [])}, ""))
