@@ -17,22 +17,31 @@ Cost costOn(int32_t ranks, Time time) { return {time, within(__int128(ranks) * t
 Time allReduceWireTime(const Problem &problem, Bytes gradients, int32_t width) {
   if (width <= 1 || gradients == 0)
     return 0;
-  return schedule::ringOf(width, {.latency = 0, .bandwidth = problem.link.bandwidth}).allReduce.of(gradients);
+  return schedule::ringOf(width, {.latency = 0, .bandwidth = problem.linkOf(width).bandwidth}).allReduce.of(gradients);
 }
 
 Time allReduceTime(const Problem &problem, Bytes gradients, int32_t width) {
   if (width <= 1 || gradients == 0)
     return 0;
   if (problem.collective == Collective::Ring)
-    return schedule::ringOf(width, problem.link).allReduce.of(gradients);
-  const __int128 latencies = __int128(2 * std::bit_width(uint32_t(width - 1))) * problem.link.latency;
+    return schedule::ringOf(width, problem.linkOf(width)).allReduce.of(gradients);
+  const __int128 latencies = __int128(2 * std::bit_width(uint32_t(width - 1))) * problem.linkOf(width).latency;
   return Time(std::min<__int128>(latencies + allReduceWireTime(problem, gradients, width), schedule::kLongest));
 }
 
-Time reshardTime(const Problem &problem, const Layer &layer, int64_t moved) {
-  const Bytes bytes = bytesWithin(__int128(moved) * layer.perSample + layer.fixed);
-  const __int128 once = __int128(schedule::wireTime(bytes, problem.link.bandwidth)) + problem.link.latency;
-  return 2 * Time(std::min<__int128>(once, schedule::kLongest));
+Bytes reshardBytes(const Layer &layer, int64_t moved) {
+  return bytesWithin(__int128(moved) * layer.perSample + layer.fixed);
+}
+
+static Time reshardTime(const Link &link, const Layer &layer, int64_t moved) {
+  const __int128 time = __int128(schedule::wireTime(reshardBytes(layer, moved), link.bandwidth)) + link.latency;
+  return Time(std::min<__int128>(time, schedule::kLongest));
+}
+
+Time reshardTime(const Problem &problem, const Layer &layer, int32_t from, int32_t to) {
+  if (from == to)
+    return 0;
+  return reshardTime(problem.linkOf(std::max(from, to)), layer, movedSamples(problem.batch, from, to));
 }
 
 Costs::Costs(const Problem &problem, Widths widths) : of(problem), choices(std::move(widths)) {
@@ -66,8 +75,8 @@ Cost Costs::stage(size_t first, size_t last, size_t width) const {
 Cost Costs::reshard(size_t layer, size_t from, size_t to) const {
   if (from == to)
     return {};
-  return costOn(std::max(choices[from], choices[to]),
-                reshardTime(of, of.layers[layer], moved[from * choices.size() + to]));
+  const int32_t wider = std::max(choices[from], choices[to]);
+  return costOn(wider, 2 * reshardTime(of.linkOf(wider), of.layers[layer], moved[from * choices.size() + to]));
 }
 
 Cost Costs::cost(const std::vector<size_t> &plan) const {

@@ -22,9 +22,10 @@ Cost costOn(int32_t ranks, Time time);
 Time allReduceTime(const Problem &problem, Bytes gradients, int32_t width);
 Time allReduceWireTime(const Problem &problem, Bytes gradients, int32_t width);
 
-/// The two reshards behind a layer, forward and backward, of so many samples in or out of a rank: each a latency and
-/// the bytes of those samples with what is fixed.
-Time reshardTime(const Problem &problem, const Layer &layer, int64_t moved);
+/// What a reshard behind a layer carries, of so many samples in or out of a rank: their bytes, with what is fixed.
+Bytes reshardBytes(const Layer &layer, int64_t moved);
+/// A reshard between two widths behind a layer, forward or backward: a latency and those bytes.
+Time reshardTime(const Problem &problem, const Layer &layer, int32_t from, int32_t to);
 
 /// What a step takes: a width a layer, none above ranks or batch.
 Cost costOf(const Problem &problem, const Widths &widths);

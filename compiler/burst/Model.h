@@ -39,9 +39,12 @@ struct Problem {
   std::vector<Layer> layers;
   int64_t batch = 1; // of a step, all of which is one microbatch
   int32_t ranks = 1;
-  Link link; // between any two ranks
+  Link link;                 // between any two ranks
+  std::vector<Link> slowest; // by width - 1: of those between the first so many ranks; empty: all are alike
   Collective collective = Collective::Ring;
   Choices choices = Choices::Powers;
+
+  const Link &linkOf(int32_t width) const { return slowest.empty() ? link : slowest[size_t(width) - 1]; }
 };
 
 /// A width a layer.

@@ -21,6 +21,7 @@
 #include "compiler/shards/ShardedRanks.h"
 #include "compiler/spec/Reader.h"
 #include "compiler/spec/Stages.h"
+#include "compiler/widths/CompileBurst.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
 #include "runtime/plan/Provider.h"
@@ -85,6 +86,9 @@ public:
             << "tensor_parallel: a plan of shards is not made anew for what was measured yet";
         return stop(Code::Input);
       }
+    if (until < Stage::Design && specs.front().isBurst())
+      return until == Stage::Checked || stop(path, Status::input("a search for orders is of schedules whose stages are "
+                                                                 "on one rank each, found burst"));
     if (until <= Stage::Space)
       return specs.front().ofVariants
                  ? stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"))
@@ -248,8 +252,9 @@ private:
   /// `internal` says that the failure is pipec's own, not the variant's.
   Code compileVariant(spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
     Made made;
-    Code code = degree == 1 || until < Stage::Design ? compileReplica(spec, until, made, internal)
-                                                     : compileReplicas(spec, made, internal);
+    Code code = spec.isBurst()                         ? compileBurst(spec, made)
+                : degree == 1 || until < Stage::Design ? compileReplica(spec, until, made, internal)
+                                                       : compileReplicas(spec, made, internal);
     if (code != Code::Ok)
       return code;
     compiled.text += made.text;
@@ -257,10 +262,37 @@ private:
       return Code::Ok;
     variants.push_back(std::move(made.variant));
     compiled.walks.push_back(std::move(made.walk));
+    if (spec.isBurst())
+      return Code::Ok; // no order of passes was looked for
     compiled.problems.push_back(std::move(made.problem));
     compiled.words.push_back(std::move(made.words));
     compiled.parameters.push_back(std::move(made.parameters));
     compiled.objective = made.objective;
+    return Code::Ok;
+  }
+
+  /// Compiles a spec each of whose layers has a width of its own.
+  Code compileBurst(const spec::Spec &spec, Made &made) {
+    const Location place = locationOf(spec, spec.schedule.mark, context);
+    widths::BurstLowering lowering = widths::compileBurst(spec, place, compiled.keepVisits);
+    if (lowering.code != Code::Ok)
+      return lowering.code;
+    if (until != Stage::Plan) {
+      OwningOpRef<ModuleOp> module(ModuleOp::create(place));
+      writePrograms(lowering.set, *module);
+      made.text = textOf(*module);
+      return Code::Ok;
+    }
+    made.variant = std::move(lowering.lowered->variant);
+    made.variant.name = spec.variantName;
+    made.variant.schedule = spec.schedule.name;
+    made.variant.cut = std::move(lowering.cut);
+    made.walk = std::move(lowering.lowered->result);
+    plan::Certificate &certificate = made.variant.certificate;
+    certificate.makespan = made.walk.makespan;
+    certificate.span = lowering.lowered->span;
+    certificate.lowerBound = certificate.spanLowerBound = lowering.least;
+    certificate.bound = certificate.spanBound = plan::Bound::CriticalPath;
     return Code::Ok;
   }
 

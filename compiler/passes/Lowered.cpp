@@ -37,7 +37,8 @@ public:
       for (; i != last; ++i)
         program.instructions[i + 1].firstWait = uint32_t(program.waits.size());
     }
-    program.step = {{0, count, 1}};
+    if (count != 0)
+      program.step = {{0, count, 1}};
   }
 
 private:
@@ -186,6 +187,8 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
     variant.memoryLimit = std::max(variant.memoryLimit, program.memoryLimit.value_or(0));
   }
   variant.layers = set.layers;
+  variant.batch = set.batch;
+  variant.stageGroups = set.stageGroups;
   variant.sharedPort = set.sharedPort;
   for (const Program &program : set.programs)
     if (program.memoryLimit && *program.memoryLimit != variant.memoryLimit)

@@ -43,8 +43,11 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
   if (plan::isCommunication(operation.kind)) {
     key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
-    if (plan::isCollective(operation.kind) && (communicator != Communicator::Shared || plan::isOfLayers(operation)))
-      key.ends = {operation.group, 3}; // 3 tells a group from a peer (queueKey gives 0 to 2)
+    // 3 tells a group from a peer (queueKey gives 0 to 2); 4: whatever the group, all of a rank go in one order.
+    if (plan::isOfLayers(operation) || operation.kind == plan::Kind::Reshard)
+      key.ends = {-1, 4};
+    else if (plan::isCollective(operation.kind) && communicator != Communicator::Shared)
+      key.ends = {operation.group, 3};
   } else if (operation.kind == plan::Kind::Optimizer && operation.layers != 0) {
     key.queue = {plan::QueueKind::Device, plan::Priority::Updates};
   } else if (fillsWeights && (plan::rowOf(operation.kind).queues & plan::kWeightsQueue) != 0) {

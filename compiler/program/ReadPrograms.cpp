@@ -57,8 +57,9 @@ plan::Operation operationOf(InstructionOpInterface op, const Program &program, P
     made.bytes = op.carried();
     if (!op.group().empty())
       made.group = set.groupOf(op.group().vec());
-    if (op.replicaCount() != 0) {
+    if (op.replicaCount() != 0)
       made.group = set.groupOf(processesOf(program.rank, op.replicaCount()));
+    if (made.layers != 0) {
       made.begin = op.firstByte();
       made.end = made.begin + made.bytes;
     }
@@ -297,6 +298,13 @@ FailureOr<ProgramSet> readPrograms(ModuleOp module) {
     set.programs.push_back(Reader(program, set).run());
   if (failed(checkPeers(set)))
     return failure();
+  for (const Program &program : set.programs)
+    for (uint32_t i = 0; i != program.instructions.size(); ++i)
+      if (program.kind(program.instructions[i]) == plan::Kind::Reshard)
+        return program.emitError(i)
+                   << "programs of stages on several ranks are not read yet: text does not say what the "
+                      "gradients of each layer are",
+               failure();
   for (PipelineOp pipeline : module.getOps<PipelineOp>()) {
     if (const std::optional<schedule::Replicas> replicas = replicasOf(pipeline))
       addLayers(*replicas, set);

@@ -28,8 +28,9 @@ OpOfKind opsOfKinds(MLIRContext &context) {
 /// Writes one program.
 class Writer {
 public:
-  Writer(const Program &program, const std::vector<plan::Group> &groups, const OpOfKind &opOfKind, OpBuilder &builder)
-      : program(program), groups(groups), opOfKind(opOfKind), builder(builder),
+  Writer(const Program &program, const std::vector<plan::Group> &groups, bool sharesStages, const OpOfKind &opOfKind,
+         OpBuilder &builder)
+      : program(program), groups(groups), sharesStages(sharesStages), opOfKind(opOfKind), builder(builder),
         token(TokenType::get(builder.getContext())), again(recomputedStages(program)) {}
 
   void run() {
@@ -152,6 +153,10 @@ private:
       return makeCollective<ReduceScatterOp>(i);
     case plan::Kind::AllGather:
       return makeCollective<AllGatherOp>(i);
+    case plan::Kind::Reshard:
+      addUses(i, operands);
+      return builder.create<ReshardOp>(place, token, operands, payloadOf(operation), operation.stage,
+                                       groups[size_t(operation.group)].members, operation.bytes, operation.cost);
     case plan::Kind::Optimizer:
       addUses(i, operands);
       return builder.create<OptimizerStepOp>(place, yieldsToken[i] ? token : Type(), operands,
@@ -172,16 +177,16 @@ private:
     const plan::Operation &operation = program.of(program.instructions[i]);
     SmallVector<Value, 4> operands;
     addUses(i, operands);
-    const bool ofReplicas = operation.layers != 0;
+    const bool ofLayers = operation.layers != 0, ofReplicas = ofLayers && !sharesStages;
     const ArrayRef<int32_t> members =
         operation.group < 0 ? ArrayRef<int32_t>() : ArrayRef<int32_t>(groups[size_t(operation.group)].members);
-    const auto ofThem = [&](int32_t value) { return ofReplicas ? builder.getI32IntegerAttr(value) : IntegerAttr(); };
+    const auto only = [&](bool has, int32_t value) { return has ? builder.getI32IntegerAttr(value) : IntegerAttr(); };
     return builder.create<CollectiveOp>(
         program.placeOf(i), token, operands, SharedAttr::get(builder.getContext(), static_cast<Shared>(operation.of)),
         ofReplicas || members.empty() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members),
-        ofThem(int32_t(members.size())), ofThem(operation.stage), layersOf(operation),
+        only(ofReplicas, int32_t(members.size())), only(ofLayers, operation.stage), layersOf(operation),
         builder.getI64IntegerAttr(operation.bytes),
-        ofReplicas ? builder.getI64IntegerAttr(operation.begin) : IntegerAttr(),
+        ofLayers ? builder.getI64IntegerAttr(operation.begin) : IntegerAttr(),
         builder.getI64IntegerAttr(operation.cost));
   }
 
@@ -301,6 +306,7 @@ private:
 
   const Program &program;
   const std::vector<plan::Group> &groups;
+  const bool sharesStages; // several ranks have a stage
   const OpOfKind &opOfKind;
   OpBuilder &builder;
   const Type token;
@@ -324,7 +330,7 @@ void writePrograms(const ProgramSet &set, ModuleOp module) {
   builder.setInsertionPointToEnd(module.getBody());
   const OpOfKind opOfKind = opsOfKinds(*module.getContext());
   for (const Program &program : set.programs)
-    Writer(program, set.groups, opOfKind, builder).run();
+    Writer(program, set.groups, !set.stageGroups.empty(), opOfKind, builder).run();
 }
 
 } // namespace pipec

@@ -302,7 +302,8 @@ static LogicalResult verifyOrder(mlir::Block &step, Operation &op) {
     Operation *from = operand.getDefiningOp();
     if (!from || from->getBlock() != &step || (from != at && from->isBeforeInBlock(at)))
       continue;
-    if (isa<TokenType>(operand.getType()) && at == &op && isa<ForwardOp, AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+    if (isa<TokenType>(operand.getType()) && at == &op &&
+        isa<ForwardOp, AllReduceOp, ReduceScatterOp, AllGatherOp, ReshardOp>(op))
       continue;
     InFlightDiagnostic error = op.emitOpError("takes what is yielded behind it, which only a forward or a collective "
                                               "may, and only a token of the step before");
@@ -439,25 +440,30 @@ LogicalResult SendOp::verify() { return success(succeeded(verifyTransfer(*this, 
 LogicalResult RecvOp::verify() { return verifyTransfer(*this, 0); }
 
 /// A group of ranks: two or more, ascending, its own among them.
-template <typename CollectiveOp> static LogicalResult verifyRanks(CollectiveOp op) {
-  const ArrayRef<int32_t> ranks = *op.getRanks();
+static LogicalResult verifyMembers(Operation *op, ArrayRef<int32_t> ranks) {
   if (ranks.size() < 2 || ranks.front() < 0 || ranks.back() >= pipec::limits::kRanks ||
       std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal()) != ranks.end())
-    return op.emitOpError() << "expected two or more ranks between 0 and " << pipec::limits::kRanks - 1
-                            << ", ascending, found [" << ranks << "]";
+    return op->emitOpError() << "expected two or more ranks between 0 and " << pipec::limits::kRanks - 1
+                             << ", ascending, found [" << ranks << "]";
   if (!llvm::is_contained(ranks, int32_t(cast<ProgramOp>(op->getParentOp()).getRank())))
-    return op.emitOpError("expected its own rank among its ranks");
+    return op->emitOpError("expected its own rank among its ranks");
   return success();
 }
 
-/// Replicas sum and gather bytes of some layers of one stage. All processes, ranks times replicas, can be counted.
+/// Replicas sum and gather bytes of some layers of one stage; so do the ranks that share a stage. All processes, ranks
+/// times replicas, can be counted.
 template <typename CollectiveOp> static LogicalResult verifyReplicas(CollectiveOp op) {
   const bool ofReplicas = op.getReplicas().has_value();
-  if (op.getStage().has_value() != ofReplicas || bool(op.getLayers()) != ofReplicas ||
-      op.getBegin().has_value() != ofReplicas)
-    return op.emitOpError("expected a stage, layers and a range of bytes with 'replicas', and none of them without");
-  if (!ofReplicas)
+  const bool ofLayers = ofReplicas || (op.getRanks() && op.getOf() == Shared::Gradients && op.getStage());
+  if (op.getStage().has_value() != ofLayers || bool(op.getLayers()) != ofLayers ||
+      op.getBegin().has_value() != ofLayers)
+    return op.emitOpError(
+        "expected a stage, layers and a range of bytes with 'replicas', all three or none over ranks, and "
+        "none of them else");
+  if (!ofLayers)
     return success();
+  if (!ofReplicas)
+    return success(succeeded(verifyStage(op, *op.getStage())) && succeeded(verifyBytes(op, "begin", op.getBegin())));
   const auto rank = int64_t(cast<ProgramOp>(op->getParentOp()).getRank());
   if (const auto replicas = int64_t(int32_t(*op.getReplicas()));
       replicas < 2 || (rank + 1) * replicas > pipec::limits::kRanks)
@@ -485,9 +491,18 @@ template <typename CollectiveOp> static LogicalResult verifyShared(CollectiveOp 
 template <typename CollectiveOp> static LogicalResult verifyCollective(CollectiveOp op) {
   if (!isa_and_nonnull<ProgramOp>(op->getParentOp()))
     return op.emitOpError("expected to stand in a 'pipe.program'");
-  if (failed(verifyShared(op)) || (op.getRanks() && failed(verifyRanks(op))) || failed(verifyReplicas(op)))
+  if (failed(verifyShared(op)) || (op.getRanks() && failed(verifyMembers(op, *op.getRanks()))) ||
+      failed(verifyReplicas(op)))
     return failure();
   return success(succeeded(verifyTime(op, "cost", op.getCost())) && succeeded(verifyBytes(op, "bytes", op.getBytes())));
+}
+
+LogicalResult ReshardOp::verify() {
+  if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
+    return emitOpError("expected to stand in a 'pipe.program'");
+  if (failed(verifyStage(*this, getStage())) || failed(verifyMembers(*this, getRanks())))
+    return failure();
+  return success(succeeded(verifyTime(*this, "cost", getCost())) && succeeded(verifyBytes(*this, "bytes", getBytes())));
 }
 
 LogicalResult OptimizerStepOp::verify() {

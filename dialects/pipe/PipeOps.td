@@ -352,7 +352,8 @@ def Pipe_AllReduceOp : Pipe_CollectiveOp<"all_reduce", "AllReduce"> {
 
     Those of `replicas` sum gradients of layers of one stage over so many processes that run the same program. `bytes` then
     says from where to where they lie in the gradients of the stage, laid end to end; with pieces, layers are those that have
-    a byte in it. It takes the token of the pass that makes the last of these gradients.
+    a byte in it. It takes the token of the pass that makes the last of these gradients. So do those of a stage that several
+    ranks have, each with its own samples: they are `over` these ranks, and say stage, layers and bytes.
 
     Example:
     ```mlir
@@ -388,6 +389,34 @@ def Pipe_AllGatherOp : Pipe_CollectiveOp<"all_gather", "AllGather"> {
     %3 = pipe.all_gather weights(%2 : !pipe.token) replicas 8 stage 1 layers 0 to 2 bytes 0 to 4096 cost 60000000
         : !pipe.token
     ```
+  }];
+}
+
+def Pipe_ReshardOp : Pipe_Instruction<"reshard", "Reshard", [{
+    int32_t stage() { return int32_t(getStage()); }
+    ::pipec::plan::Payload payload() {
+      return getOf() == Payload::Forward ? ::pipec::plan::Payload::Forward : ::pipec::plan::Payload::Backward;
+    }
+    ::llvm::ArrayRef<int32_t> group() { return getRanks(); }
+    int64_t carried() { return int64_t(getBytes()); }
+  }]> {
+  let summary = "hands what a stage makes of its samples to the ranks that the neighbouring stage has them on";
+  let description = [{
+    Where one of two neighbouring stages is on more ranks than the other, samples change ranks between them: an activation from
+    `stage` to the next one, a gradient to the one before. `over` are the ranks of the wider of the two. It starts when all of them
+    have come to it, and takes `cost` from then; `bytes` is the most that comes to one rank, or leaves one. It takes the token of
+    the pass whose result it carries, where the rank has that pass, and the pass that goes on from there takes its token.
+
+    Example:
+    ```mlir
+    %1 = pipe.reshard F stage 0 over [0, 1, 2, 3](%0 : !pipe.token) bytes 4096 cost 21000000 : !pipe.token
+    ```
+  }];
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, Pipe_Payload:$of, I32Attr:$stage, DenseI32ArrayAttr:$ranks, I64Attr:$bytes,
+                       I64Attr:$cost);
+  let results = (outs Pipe_Token:$token);
+  let assemblyFormat = [{
+    $of `stage` $stage `over` $ranks (`(` $inputs^ `:` type($inputs) `)`)? `bytes` $bytes `cost` $cost attr-dict `:` type($token)
   }];
 }
 

@@ -34,8 +34,7 @@ public:
     std::optional<Ratio> bestAmplification;
     for (const int32_t h : l == 0 ? Widths{g} : widthsOf(problem)) {
       const State before = l == 0 ? State{} : at(l - 1, h);
-      const Time transfer =
-          l == 0 || h == g ? 0 : reshardTime(problem, problem.layers[l - 1], movedSamples(problem.batch, h, g));
+      const Time transfer = l == 0 || h == g ? 0 : 2 * reshardTime(problem, problem.layers[l - 1], h, g);
       const Time wire = allReduceWireTime(problem, problem.layers[l].gradients, g);
       State state{before.t + transfer + compute(l, g) + wire, {}, before.widths};
       state.widths.push_back(g);

@@ -41,6 +41,8 @@ TABLE = {
     "compiler/transfers": (["runtime/plan", "runtime/simulate"], []),
     "compiler/passes": (["dialects", "compiler/program", "compiler/schedule", "compiler/transfers", "runtime/plan",
                          "runtime/simulate"], ["llvm", "mlir", "fmt"]),
+    "compiler/widths": (["compiler/spec", "compiler/burst", "compiler/schedule", "compiler/program", "compiler/passes", "runtime/plan",
+                         "runtime/simulate"], ["llvm", "mlir", "fmt"]),
     "compiler/jobs": (["compiler/spec", "compiler/passes", "runtime/plan", "runtime/simulate"], ["fmt"]),
     "compiler/replicas": (["dialects", "compiler/spec", "compiler/schedule", "compiler/program", "compiler/passes",
                            "runtime/plan", "runtime/simulate"], ["llvm", "mlir", "fmt"]),

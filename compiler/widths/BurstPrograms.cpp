@@ -1,0 +1,239 @@
+#include "compiler/widths/BurstPrograms.h"
+
+#include "compiler/passes/Lowered.h"
+#include "runtime/plan/Limits.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace pipec::widths {
+namespace {
+
+using plan::Bytes;
+using plan::Kind;
+using plan::Payload;
+using plan::Time;
+
+/// Samples of a member.
+int64_t samplesOf(int64_t batch, int32_t width, int32_t rank) { return (batch - 1 - rank) / width + 1; }
+
+class Builder {
+public:
+  Builder(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, const Sums &sums,
+          mlir::Location place)
+      : spec(spec), problem(problem), layers(layersOf(spec)), stages(stagesOf(widths)), sums(sums), place(place) {}
+
+  ProgramSet run() {
+    for (const Stage &stage : stages) {
+      std::vector<int32_t> ranks(size_t(stage.width));
+      std::iota(ranks.begin(), ranks.end(), 0);
+      set.stageGroups.push_back(stage.width == 1 ? -1 : set.groupOf(std::move(ranks)));
+    }
+    set.batch = problem.batch;
+    for (size_t stage = 0; stage != stages.size(); ++stage)
+      for (size_t layer = stages[stage].first; layer != stages[stage].end; ++layer)
+        set.layers.push_back({int32_t(stage), problem.layers[layer].gradients, 0, false});
+    for (int32_t rank = 0; rank != problem.ranks; ++rank)
+      build(rank);
+    return std::move(set);
+  }
+
+private:
+  static constexpr uint32_t kNone = pipec::kNone;
+
+  bool holds(size_t stage) const { return program->rank < stages[stage].width; }
+  /// Whether what one of two neighbouring stages hands to the other changes ranks, among them this one.
+  bool crosses(size_t stage, size_t other) const {
+    const int32_t one = stages[stage].width, two = stages[other].width;
+    return one != two && program->rank < std::max(one, two);
+  }
+
+  void build(int32_t rank) {
+    program = &set.programs.emplace_back(place);
+    program->rank = rank;
+    program->places.push_back(place);
+    if (const int64_t limit = spec.memoryLimits.empty() ? spec.memoryLimit.value : spec.memoryLimits[size_t(rank)];
+        limit != 0)
+      program->memoryLimit = limit;
+    program->workspace = spec.workspace.value;
+    for (size_t stage = 0; stage != stages.size(); ++stage)
+      if (holds(stage)) {
+        program->stages.push_back(int32_t(stage));
+        program->staticBytes += staticOf(stage);
+      }
+    received = kNone;
+    for (size_t stage = 0; stage != stages.size(); ++stage) {
+      if (holds(stage))
+        addPass(Kind::Forward, stage);
+      if (stage + 1 != stages.size() && crosses(stage, stage + 1))
+        addReshard(Payload::Forward, stage, stage + 1);
+    }
+    reduced.assign(stages.size(), kNone);
+    for (size_t stage = stages.size(); stage-- != 0;) {
+      if (holds(stage))
+        addPass(Kind::Backward, stage);
+      if (stage != 0 && crosses(stage, stage - 1))
+        addReshard(Payload::Backward, stage, stage - 1);
+      for (size_t own = stages.size(); own-- != stage;)
+        if (own - stage == sums[own])
+          addSum(own);
+    }
+    for (size_t stage = stages.size(); stage-- != 0;)
+      if (holds(stage))
+        addUpdate(stage);
+    for (const uint32_t early : unguarded) // what the step before has made there may still be read
+      program->carried.push_back({early, last});
+    unguarded.clear();
+    program->sortUses();
+  }
+
+  uint32_t add(const plan::Operation &operation) {
+    Instruction made;
+    made.operation = program->indexOf(operation);
+    made.queue = program->queueFor(operation);
+    program->instructions.push_back(made);
+    return uint32_t(program->instructions.size()) - 1;
+  }
+  void use(uint32_t user, uint32_t definition) {
+    if (definition != kNone)
+      program->uses.push_back({user, definition});
+  }
+
+  /// Of all layers of a stage.
+  template <typename Of> int64_t sum(size_t stage, int64_t most, Of of) const {
+    __int128 all = 0;
+    for (size_t layer = stages[stage].first; layer != stages[stage].end; ++layer)
+      all += of(layer);
+    return int64_t(std::min<__int128>(all, most));
+  }
+  Bytes bytes(size_t stage, spec::BySample spec::LayerBySamples::*what, int64_t samples) const {
+    return sum(stage, limits::kBytes, [&](size_t layer) {
+      const spec::BySample &size = layers[layer]->bySamples.*what;
+      return __int128(size.perSample) * samples + size.fixed;
+    });
+  }
+  Bytes staticOf(size_t stage) const {
+    return sum(stage, limits::kBytes, [&](size_t layer) {
+      return __int128(layers[layer]->weights) + layers[layer]->gradients + layers[layer]->optimizerState;
+    });
+  }
+
+  void addPass(Kind kind, size_t stage) {
+    const int64_t samples = samplesOf(problem.batch, stages[stage].width, program->rank);
+    plan::Operation operation{.kind = kind, .stage = int32_t(stage)};
+    operation.cost = sum(stage, limits::kTime, [&](size_t layer) {
+      const burst::Layer &own = problem.layers[layer];
+      return schedule::timeOf(kind == Kind::Forward ? own.forward : own.backward, samples);
+    });
+    operation.activation = bytes(stage, &spec::LayerBySamples::activation, samples);
+    operation.context = bytes(stage, &spec::LayerBySamples::weightContext, samples);
+    pass = last = add(operation);
+    use(pass, std::exchange(received, kNone));
+  }
+
+  void addReshard(Payload of, size_t from, size_t to) {
+    const size_t below = std::min(from, to);
+    const burst::Layer &layer = problem.layers[stages[below].end - 1];
+    const int32_t narrow = stages[from].width, wide = stages[to].width;
+    plan::Operation operation{.kind = Kind::Reshard, .of = of, .stage = int32_t(from)};
+    operation.group = set.stageGroups[narrow > wide ? from : to];
+    operation.bytes = burst::reshardBytes(layer, burst::movedSamples(problem.batch, narrow, wide));
+    operation.cost = burst::reshardTime(problem, layer, narrow, wide);
+    const uint32_t reshard = add(operation);
+    if (holds(from))
+      use(reshard, pass);
+    else
+      unguarded.push_back(reshard);
+    received = reshard;
+  }
+
+  void addSum(size_t stage) {
+    const Bytes gradients =
+        sum(stage, limits::kBytes, [&](size_t layer) { return __int128(problem.layers[layer].gradients); });
+    if (!holds(stage) || stages[stage].width == 1 || gradients == 0)
+      return;
+    plan::Operation operation{.kind = Kind::AllReduce, .of = Payload::Gradients, .stage = int32_t(stage)};
+    operation.group = set.stageGroups[stage];
+    operation.layers = int32_t(stages[stage].end - stages[stage].first);
+    operation.bytes = operation.end = gradients;
+    operation.cost = burst::allReduceTime(problem, gradients, stages[stage].width);
+    reduced[stage] = add(operation);
+    use(reduced[stage], pass);
+  }
+
+  void addUpdate(size_t stage) {
+    plan::Operation operation{.kind = Kind::Optimizer, .stage = int32_t(stage)};
+    operation.cost = sum(stage, limits::kTime, [&](size_t layer) { return __int128(layers[layer]->optimizer); });
+    last = add(operation);
+    use(last, reduced[stage]);
+  }
+
+  const spec::Spec &spec;
+  const burst::Problem &problem;
+  const std::vector<const spec::Layer *> layers;
+  const std::vector<Stage> stages;
+  const Sums &sums;
+  mlir::Location place;
+  ProgramSet set;
+  Program *program = nullptr;
+  uint32_t pass = kNone, received = kNone; // the last; the reshard whose result the next one takes
+  uint32_t last = kNone;                   // pass or update
+  std::vector<uint32_t> reduced;           // the all-reduces of stages
+  std::vector<uint32_t> unguarded;         // reshards that wait for nothing of their own rank in this step
+};
+
+} // namespace
+
+Sums sumsAtEnd(size_t stages) {
+  Sums sums(stages);
+  std::iota(sums.begin(), sums.end(), size_t(0));
+  return sums;
+}
+
+ProgramSet programsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths,
+                      const Sums &sums, mlir::Location place) {
+  return Builder(spec, problem, widths, sums, place).run();
+}
+
+plan::Time spanOf(const ProgramSet &set) {
+  simulate::Result result;
+  plan::Time span = 0;
+  const Status status = simulate::span(lower(set, {.kept = false}), span, result);
+  return status.ok() ? span : limits::kTime + 1;
+}
+
+plan::Time leastOf(const ProgramSet &set) {
+  const Program &program = set.programs.front();
+  plan::Time all = 0;
+  for (const Instruction &each : program.instructions) {
+    const plan::Operation &operation = program.of(each);
+    const bool others = operation.kind == Kind::AllReduce || operation.kind == Kind::Optimizer;
+    all += others && operation.stage != 0 ? 0 : operation.cost;
+  }
+  return all;
+}
+
+Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place) {
+  Sums sums = sumsAtEnd(stagesOf(widths).size());
+  if (spec.burst->sync == spec::Sync::End)
+    return sums;
+  const auto timeOf = [&](const Sums &each) { return spanOf(programsOf(spec, problem, widths, each, place)); };
+  plan::Time best = timeOf(sums);
+  const auto tryOther = [&](Sums other) {
+    if (const plan::Time time = timeOf(other); time < best) {
+      best = time;
+      sums = std::move(other);
+    }
+  };
+  tryOther(Sums(sums.size()));
+  for (size_t stage = sums.size(); stage-- != 0;)
+    for (size_t behind = 0; behind <= stage; ++behind) {
+      Sums other = sums;
+      other[stage] = behind;
+      tryOther(std::move(other));
+    }
+  return sums;
+}
+
+} // namespace pipec::widths
