@@ -72,6 +72,7 @@ public:
     compiled.hasLayers = specs.front().layers.has_value();
     compiled.choosesCut = compiled.hasLayers && specs.front().layers->choosesCut;
     compiled.choosesRecompute = specs.front().recomputed.chooses;
+    compiled.isBurst = specs.front().isBurst();
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())

@@ -46,6 +46,7 @@ struct Compiled {
   int32_t stages = 0; // that the spec says, or the first of its variants; 0: of layers, which any number cuts
   bool hasLayers = false, choosesCut = false; // the spec has layers, with `cut: auto`
   bool choosesRecompute = false;              // it has `recompute: auto`
+  bool isBurst = false;                       // its schedule is `burst`
   double milliseconds = 0;
 };
 

@@ -63,6 +63,7 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"degree", report.degree},
                                    {"exposed_ms", milliseconds(report.exposed)},
                                    {"collectives", report.collectives}};
+  addJson(report.widths, object);
   addJson(report.balance, object);
   addJson(report.jobs, object);
   if (report.atOwnMemory) {
@@ -146,6 +147,7 @@ Report figuresOf(const plan::Variant &variant, const simulate::Result &result) {
     if (stage < own.stages) // its other copy runs again with it
       own.recompute.push_back(stage);
   own.balance = balanceOf(variant);
+  own.widths = widthsOf(variant);
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
   own.spanBubbleRate = simulate::bubbleRate(result, variant.certificate.span);
   for (size_t place = 0; place != variant.places(); ++place) {
@@ -258,6 +260,7 @@ std::string reportText(const PlanReport &report) {
           fmt::format("  {:<9} {:>12}   replicas of each rank; {} of the span waits for their exchange, {} "
                       "collectives on a rank at most\n",
                       "replicas", variant.degree, plan::timeText(variant.exposed), *range(variant.collectives).second);
+    text += textOf(variant.widths);
     text += textOf(variant.balance);
     text += textOf(variant.jobs);
     if (!variant.recompute.empty())

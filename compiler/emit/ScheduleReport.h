@@ -3,6 +3,7 @@
 
 #include "compiler/emit/BalanceReport.h"
 #include "compiler/emit/JobsReport.h"
+#include "compiler/emit/WidthsReport.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Scenario.h"
@@ -37,6 +38,7 @@ struct Report {
   std::vector<int64_t> collectives;              // of gradients and weights, a rank each
   BalanceReport balance;                         // of shards
   JobsReport jobs;                               // background work
+  WidthsReport widths;                           // of stages on several ranks
   /// For specs without a memory limit: bounds of all orders that need no more memory than this one's fullest rank.
   struct Bounds {
     plan::Time makespan = 0, span = 0;

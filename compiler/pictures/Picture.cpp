@@ -206,7 +206,7 @@ static Status passesOf(const plan::Variant &variant, int64_t step, Section &sect
   };
   run.observe = [&](const simulate::Event &event) {
     const plan::Operation &operation = *event.operation;
-    const bool isExchange = plan::isOfLayers(operation);
+    const bool isExchange = plan::isExchange(operation);
     const auto add = [&](Time start, Time end) {
       if (event.step == last && (isExchange || isDrawn(operation.kind)) && end > start)
         (isExchange ? exchange : section.lanes)[size_t(event.place)].boxes.push_back(

@@ -44,7 +44,7 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
     key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
     key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
     // 3 tells a group from a peer (queueKey gives 0 to 2); 4: whatever the group, all of a rank go in one order.
-    if (plan::isOfLayers(operation) || operation.kind == plan::Kind::Reshard)
+    if (plan::isExchange(operation))
       key.ends = {-1, 4};
     else if (plan::isCollective(operation.kind) && communicator != Communicator::Shared)
       key.ends = {operation.group, 3};

@@ -55,6 +55,7 @@ private:
 } // namespace
 
 BurstLowering compileBurst(const spec::Spec &spec, mlir::Location place, bool keepVisits) {
+  place.getContext()->loadDialect<pipe::PipeDialect>();
   const burst::Problem problem = problemOf(spec);
   const Placed chosen = Choice(spec, problem, place).run();
   BurstLowering made;

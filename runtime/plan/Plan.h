@@ -43,6 +43,12 @@ inline bool meets(const Operation &operation) { return !isCollective(operation.k
 /// Whether a collective is of the gradients or weights of some layers, between the replicas of a rank.
 inline bool isOfLayers(const Operation &operation) { return isCollective(operation.kind) && operation.layers > 0; }
 
+/// Whether it is one of the collectives that a rank starts in one order, whatever their groups: all but a norm, and
+/// sums of copies' gradients.
+inline bool isExchange(const Operation &operation) {
+  return isOfLayers(operation) || operation.kind == Kind::Reshard;
+}
+
 /// Of a device queue. Values stand in plan files; urgencyOf() says who goes first where two could start.
 enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2, Updates = 3 };
 constexpr int urgencyOf(Priority priority) { // the least goes first

@@ -33,6 +33,18 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
   return print(options, rows, tableOf(rows, objective));
 }
 
+/// Widths of layers: the spec's own, and what else there is.
+int searchWidths(const CommandOptions &options) {
+  std::vector<BurstRow> rows;
+  Failure failure;
+  {
+    const Progress progress(!options.json);
+    if (!compareBursts(sourceOf(options), std::cref(progress), rows, failure))
+      return fail(options, failure);
+  }
+  return print(options, rows, tableOf(rows));
+}
+
 /// From the least limit that does to where more memory changes nothing.
 int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
   Sweep sweep;
@@ -205,6 +217,8 @@ int searchCommand(const CommandOptions &options) {
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
+  if (checked.isBurst && options.sweep.empty())
+    return searchWidths(options);
   return options.sweep.empty() ? searchSchedules(options, checked) : sweepMemory(options, checked.objective);
 }
 

@@ -1,5 +1,6 @@
 #include "tools/pipec/SearchRows.h"
 
+#include "compiler/emit/WidthsReport.h"
 #include "runtime/plan/Text.h"
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/Inputs.h"
@@ -21,7 +22,8 @@ const char *backwardOf(const Row &row) {
 
 } // namespace
 
-nlohmann::ordered_json jsonOf(const Row &row) {
+/// What all rows have.
+static nlohmann::ordered_json figuresOf(const Row &row) {
   nlohmann::ordered_json object = {{"name", row.name}};
   if (!row.wrong.empty()) {
     object["error"] = row.wrong;
@@ -36,6 +38,26 @@ nlohmann::ordered_json jsonOf(const Row &row) {
   object["gap"] = gap(certificate.makespan, certificate.lowerBound);
   object["span_bubble_rate"] = row.bubble;
   object["peak_bytes"] = row.peak;
+  return object;
+}
+
+nlohmann::ordered_json jsonOf(const BurstRow &row) {
+  nlohmann::ordered_json object = figuresOf(row);
+  if (!row.wrong.empty())
+    return object;
+  object["widths"] = row.widths;
+  object["device_time_ms"] = milliseconds(row.device);
+  object["foreground"] = row.foreground;
+  object["useful"] = row.useful;
+  object["cluster"] = row.cluster;
+  object["bound"] = row.bound > 0 ? nlohmann::ordered_json(row.bound) : nlohmann::ordered_json();
+  return object;
+}
+
+nlohmann::ordered_json jsonOf(const Row &row) {
+  nlohmann::ordered_json object = figuresOf(row);
+  if (!row.wrong.empty())
+    return object;
   if (!row.cut.empty()) {
     object["stages_per_rank"] = row.stages / row.problem.ranks;
     object["cut"] = row.cut;
@@ -88,11 +110,25 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
   return table;
 }
 
-int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
-          const nlohmann::ordered_json &beside) {
+std::string tableOf(const std::vector<BurstRow> &rows) {
+  std::string table = fmt::format("{:<22} {:>14} {:>10} {:>14} {:>8} {:>8} {:>6}  {}\n", "plan", "span", "foreground",
+                                  "device time", "useful", "cluster", "bound", "widths");
+  for (const BurstRow &each : rows)
+    table += each.wrong.empty()
+                 ? fmt::format("{:<22} {:>14} {:>8.2f} x {:>14} {:>6.1f} % {:>6.2f} x {:>6}  {}\n", each.name,
+                               plan::timeText(each.certificate.span), each.foreground, plan::timeText(each.device),
+                               100 * each.useful, each.cluster, each.bound > 0 ? fmt::format("{:.2f}", each.bound) : "",
+                               emit::widthsText(each.widths))
+                 : fmt::format("{:<22} {}\n", each.name, each.wrong);
+  return table;
+}
+
+template <typename Each>
+static int printRows(const CommandOptions &options, const std::vector<Each> &rows, const std::string &table,
+                     const nlohmann::ordered_json &beside) {
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Row &each : rows)
+    for (const Each &each : rows)
       list.push_back(jsonOf(each));
     nlohmann::ordered_json object = {{"schedules", list}};
     object.update(beside);
@@ -102,6 +138,14 @@ int print(const CommandOptions &options, const std::vector<Row> &rows, const std
   }
   const bool anyFits = std::any_of(rows.begin(), rows.end(), [](const Row &each) { return each.wrong.empty(); });
   return int(anyFits ? Code::Ok : Code::Check);
+}
+
+int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
+          const nlohmann::ordered_json &beside) {
+  return printRows(options, rows, table, beside);
+}
+int print(const CommandOptions &options, const std::vector<BurstRow> &rows, const std::string &table) {
+  return printRows(options, rows, table, nlohmann::ordered_json::object());
 }
 
 } // namespace pipec

@@ -255,7 +255,7 @@ Status transferCounts(const Variant &variant, const std::vector<Facts> &facts) {
   const int64_t m = variant.microbatches, backwards = anyBackward(rows) ? m : 0;
   constexpr auto kForward = size_t(Payload::Forward), kBackward = size_t(Payload::Backward);
   for (size_t s = 0; s + 1 < work.size(); ++s) {
-    const bool apart = variant.after(int32_t(s)) >= 0 && rankOf[s] != rankOf[s + 1];
+    const bool apart = !variant.sharesStages() && variant.after(int32_t(s)) >= 0 && rankOf[s] != rankOf[s + 1]; // P57
     const auto check = [&](const char *what, size_t stage, int64_t found, int64_t expected) {
       return found == (apart ? expected : 0)
                  ? Status{}
