@@ -1,5 +1,5 @@
-// How much a test does. PIPEC_SOAK in the environment (tools/soak) asks for more. Under sanitizers a round takes some ten
-// times as long, and what they find shows in few of them: there it is a tenth.
+// How much a test does. PIPEC_SOAK in the environment (tools/soak) asks for more. Under sanitizers a round takes some
+// ten times as long, and what they find shows in few of them: there it is a tenth.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,14 @@ inline constexpr bool kSanitized = false;
 
 inline bool soaks() { return std::getenv("PIPEC_SOAK") != nullptr; }
 
-/// How many rounds: as usual, or so many where it soaks; the least that a test with counts of its own can do with.
-template <class Count> Count rounds(Count usual, Count soak, Count least = 1) {
+/// How many rounds: as usual, or so many where it soaks.
+template <class Count> Count rounds(Count usual, Count soak) {
   const Count asked = soaks() ? soak : usual;
-  return kSanitized ? std::max(least, Count(asked / 10)) : asked;
+  return kSanitized ? std::max(Count(1), Count(asked / 10)) : asked;
 }
 template <class Count> Count rounds(Count usual) { return rounds(usual, usual); }
+/// More than this a test must have seen of something in rounds of which it is usually so many; in few rounds, nothing.
+template <class Count> Count seen(Count usual) { return kSanitized ? Count(-1) : usual; }
 /// Every so many of some cases.
 inline std::size_t stride(std::size_t usual, std::size_t soak) {
   return (soaks() ? soak : usual) * (kSanitized ? 10 : 1);

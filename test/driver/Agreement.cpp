@@ -19,7 +19,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 
-
 namespace pipec::test {
 
 namespace {

@@ -38,9 +38,9 @@ TEST_F(Agreement, forwardsRunAgain) {
     if (!HasFailure())
       judgeFile(each, made);
   }
-  EXPECT_GT(mixed, rounds(50));
-  EXPECT_GT(contexts, rounds(200));
-  EXPECT_GT(hoisted, rounds(50));
+  EXPECT_GT(mixed, seen(50));
+  EXPECT_GT(contexts, seen(200));
+  EXPECT_GT(hoisted, seen(50));
 }
 
 TEST_F(Agreement, slowLinks) {
@@ -96,7 +96,7 @@ TEST_F(Agreement, fills) {
     }
     judgeFile(each, made);
   }
-  EXPECT_GT(deferring, rounds(100));
+  EXPECT_GT(deferring, seen(100));
 }
 
 /// The limit that an error says would do, in bytes; 0 where it says none.
@@ -166,8 +166,8 @@ TEST_F(Agreement, memoryLimits) {
       inexact += leastOf(make(each).errors) != enough;
     }
   }
-  EXPECT_GT(kept, rounds(180));
-  EXPECT_GT(hoisted, rounds(10));
+  EXPECT_GT(kept, seen(180));
+  EXPECT_GT(hoisted, seen(10));
   EXPECT_LT(inexact, rounds(3)); // where several stages share a pair, few buffers are found, not always the fewest
 }
 
@@ -192,7 +192,7 @@ TEST_F(Agreement, passesAloneComeToTheSame) {
     }
   }
   EXPECT_GT(refused, 0);
-  EXPECT_GT(compared, rounds(100));
+  EXPECT_GT(compared, seen(100));
 }
 
 } // namespace

@@ -114,8 +114,8 @@ TEST(RecomputeAuto, IsTheBestOfAllChoices) {
       chosen += !plan::stagesDoing(own->variant, plan::kRecomputation).empty();
     }
   }
-  EXPECT_GT(chosen, rounds(40));
-  EXPECT_GT(unfit, rounds(5));
+  EXPECT_GT(chosen, seen(40));
+  EXPECT_GT(unfit, seen(5));
 }
 
 // Twelve layers, of which the last is heavy, in four stages on two ranks: under this limit a cut as even as can be has

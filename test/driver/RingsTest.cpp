@@ -161,7 +161,7 @@ TEST_F(Agreement, noTimingWaitsForRingsOfTheirFreeSize) {
         }
     }
   }
-  EXPECT_GT(within, rounds(500));
+  EXPECT_GT(within, seen(500));
 }
 
 /// With a slot less there is a timing in which something waits: one thing takes long, all else no time.
@@ -211,7 +211,7 @@ TEST_F(Agreement, someTimingWaitsForSmallerRings) {
         ++judged;
       }
   }
-  EXPECT_GT(judged, rounds(60));
+  EXPECT_GT(judged, seen(60));
 }
 
 /// `rings = any`: without a limit a plan like the other in all but the sizes of its rings, which bind in no timing
@@ -312,9 +312,9 @@ TEST_F(Agreement, compilesRingsForAnyTiming) {
       }
     }
   }
-  EXPECT_GT(wider, rounds(300));
-  EXPECT_GT(faster, rounds(4));
-  EXPECT_GT(between, rounds(10));
+  EXPECT_GT(wider, seen(300));
+  EXPECT_GT(faster, seen(4));
+  EXPECT_GT(between, seen(10));
 }
 
 } // namespace

@@ -139,11 +139,11 @@ TEST_F(Agreement, limitsGainWhatIsSaid) {
       }
     }
   }
-  EXPECT_GT(recompiled, rounds(100));
+  EXPECT_GT(recompiled, seen(100));
   for (auto kind : {emit::Limit::Kind::Bandwidth, emit::Limit::Kind::Latency, emit::Limit::Kind::Buffers,
                     emit::Limit::Kind::Contexts}) {
-    EXPECT_GT(met[kind], rounds(15)) << emit::name(kind);
-    EXPECT_GT(gaining[kind], rounds(10)) << emit::name(kind);
+    EXPECT_GT(met[kind], seen(15)) << emit::name(kind);
+    EXPECT_GT(gaining[kind], seen(10)) << emit::name(kind);
   }
 }
 
@@ -190,8 +190,8 @@ TEST_F(Agreement, raisedRingsAreTheCompilers) {
     EXPECT_EQ(after.makespan, free.lowered->result.makespan);
     EXPECT_EQ(span, free.lowered->span);
   }
-  EXPECT_GT(compared, rounds(40));
-  EXPECT_GT(raisedRings, rounds(40));
+  EXPECT_GT(compared, seen(40));
+  EXPECT_GT(raisedRings, seen(40));
 }
 
 } // namespace

@@ -178,7 +178,7 @@ TEST_F(PlanFuzz, SamplesAreRight) {
 TEST_F(PlanFuzz, FlipsAndCuts) {
   std::mt19937_64 random(2);
   for (const File &whole : samples())
-    for (int round = 0; round < rounds(1'000); ++round) {
+    for (int round = 0; round < pipec::test::rounds(1'000); ++round) {
       File damaged = whole;
       if (round % 2 == 0)
         flip(damaged, random() % (8 * whole.size()));
@@ -194,7 +194,7 @@ TEST_F(PlanFuzz, FlipsUnderARightChecksum) {
   std::mt19937_64 random(3);
   std::map<Code, int> codes;
   for (const File &whole : samples())
-    for (int round = 0; round < rounds(3'000); ++round) {
+    for (int round = 0; round < pipec::test::rounds(3'000); ++round) {
       File flipped = whole;
       for (uint64_t flips = random() % 2 + 1; flips > 0; --flips)
         flip(flipped, 8 * kHeaderBytes + random() % (8 * (whole.size() - kHeaderBytes)));
@@ -202,7 +202,7 @@ TEST_F(PlanFuzz, FlipsUnderARightChecksum) {
       ++codes[timed(flipped)];
     }
   for (Code code : {Code::Ok, Code::Input, Code::Check})
-    EXPECT_GT(codes[code], rounds(100)) << int(code);
+    EXPECT_GT(codes[code], pipec::test::seen(100)) << int(code);
 }
 
 // Of one segment, and of the first of each rank at once: the counts of the whole are compared before anything is
@@ -242,7 +242,7 @@ TEST_F(PlanFuzz, CutAtEveryLength) {
 }
 
 TEST_F(PlanFuzz, EveryBitFlipped) {
-  const size_t every = kSanitized ? 11 : 1; // no multiple of eight: every bit of a byte has its turn
+  const size_t every = pipec::test::kSanitized ? 11 : 1; // no multiple of eight: every bit of a byte has its turn
   for (const std::vector<uint8_t> &whole : {sample(true), sealed(makeReplicas()), ofShards()})
     for (size_t bit = kHeaderBytes * 8; bit < whole.size() * 8; bit += every) {
       std::vector<uint8_t> flipped = whole;
@@ -260,7 +260,7 @@ TEST_F(PlanFuzz, NumbersReplaced) {
   std::map<Code, int> codes;
   for (const std::vector<uint8_t> &whole :
        {sample(false), sample(true), sealed(makeReplicas({.norm = true})), ofShards()}) {
-    for (int round = 0; round < rounds(20'000); ++round) {
+    for (int round = 0; round < pipec::test::rounds(20'000); ++round) {
       std::vector<uint8_t> changed = whole;
       for (uint64_t change = random() % 3 + 1; change > 0; --change) {
         const size_t width = size_t(1) << random() % 4;
@@ -274,7 +274,7 @@ TEST_F(PlanFuzz, NumbersReplaced) {
     }
   }
   for (Code code : {Code::Ok, Code::Input, Code::Check})
-    EXPECT_GT(codes[code], rounds(100)) << int(code);
+    EXPECT_GT(codes[code], pipec::test::seen(100)) << int(code);
 }
 
 } // namespace

@@ -85,7 +85,7 @@ void compare(const Group &group, const Best &best, const Chosen &chosen, Counted
   counted.exact += chosen.lower == chosen.time ? 1 : 0;
 }
 
-int groups(int usual) { return test::rounds(usual, 10 * usual); }
+int groups(int usual) { return pipec::test::rounds(usual, 10 * usual); }
 
 TEST(BestPortions, AutoIsTheBestOfAll) {
   constexpr int64_t kMost[2][3] = {{24, 24, 24}, {24, 9, 5}};

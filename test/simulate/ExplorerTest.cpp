@@ -1,10 +1,10 @@
 // The proof against brute force: on random small programs, half of them disturbed, the walk and the rule of matching
 // pairs say "runs" where every interleaving ends with what was expected, and nowhere else. A judge of the same rules,
 // each of which can be left out, shows that no rule is idle. PIPEC_SOAK in the environment: a million programs.
-#include "test/Rounds.h"
 #include "test/simulate/Explorer.h"
 #include "runtime/plan/rules/Rules.h"
 #include "runtime/simulate/Simulate.h"
+#include "test/Rounds.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -474,9 +474,9 @@ TEST(Explorer, LaunchOrderIsBetweenOneQueueAndOneForEachDirection) {
     stops += edge != std::numeric_limits<plan::Time>::max() && order == std::numeric_limits<plan::Time>::max();
     longer += edge < order && order != std::numeric_limits<plan::Time>::max();
   }
-  EXPECT_GT(between, test::rounds(50));
-  EXPECT_GT(stops, test::rounds(50));
-  EXPECT_GT(longer, test::rounds(50));
+  EXPECT_GT(between, test::seen(50));
+  EXPECT_GT(stops, test::seen(50));
+  EXPECT_GT(longer, test::seen(50));
 }
 
 // Each of three ranks sends twice to the next, then receives twice from the one before. The second send waits for its
@@ -532,7 +532,7 @@ TEST(Explorer, NoRuleIsIdle) {
   }
   EXPECT_EQ(wrong.size(), without.size() + 1);
   for (const auto &[name, count] : wrong)
-    EXPECT_GT(count, test::rounds(10)) << "without " << name;
+    EXPECT_GT(count, test::seen(10)) << "without " << name;
 }
 
 } // namespace

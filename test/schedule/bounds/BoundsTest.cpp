@@ -5,6 +5,7 @@
 #include "compiler/schedule/overlap/Pairing.h"
 #include "compiler/schedule/search/Search.h"
 #include "runtime/plan/Limits.h"
+#include "test/Rounds.h"
 #include "test/schedule/Optima.h"
 #include "test/schedule/Reference.h"
 
@@ -55,19 +56,19 @@ void expectNoViolation(Random &random, Problem problem, int orders) {
 
 TEST(Bounds, NoRandomOrderBeatsThem) {
   Random random(6);
-  for (int n = 0; n < 4000; ++n)
+  for (int n = 0; n < pipec::test::rounds(4000); ++n)
     expectNoViolation(random, randomProblem(random, 4, 7, 8), 4);
 }
 
 TEST(Bounds, NoOrderOfATinyProblemBeatsThem) {
   Random random(7); // so many orders of so few letters that most of all are seen
-  for (int n = 0; n < 400; ++n)
+  for (int n = 0; n < pipec::test::rounds(400); ++n)
     expectNoViolation(random, randomProblem(random, 3, 4, 3), 60);
 }
 
 TEST(Bounds, NoOrderOfSplitAndWholeBackwardsBeatsThem) {
   Random random(17);
-  for (int n = 0; n < 6000; ++n) {
+  for (int n = 0; n < pipec::test::rounds(6000); ++n) {
     Problem problem = n % 2 == 0 ? randomProblem(random, 4, 6, 7) : randomProblem(random, 2, 3, 3);
     problem.backward = BackwardMode::Split;
     problem.mixed = true;
@@ -92,7 +93,7 @@ TEST(Bounds, NoOrderOfSplitAndWholeBackwardsBeatsThem) {
 
 TEST(Bounds, NoOrderWithOverlappedPairsBeatsThem) {
   Random random(15);
-  for (int n = 0; n < 4000; ++n) {
+  for (int n = 0; n < pipec::test::rounds(4000); ++n) {
     Problem problem = randomProblem(random, 4, 6, 7);
     problem.backward = BackwardMode::Fused;
     Words words = randomWords(random, problem);
@@ -106,7 +107,7 @@ TEST(Bounds, NoOrderWithOverlappedPairsBeatsThem) {
 TEST(Bounds, NoOrderThatPairsNeighboursBeatsThem) {
   Random random(16);
   int pairs = 0;
-  for (int n = 0; n < 10000; ++n) {
+  for (int n = 0; n < pipec::test::rounds(10000); ++n) {
     Problem problem = randomProblem(random, 4, 6, 7);
     Words words = randomWords(random, problem);
     overlapSome(random, problem, words);
@@ -126,7 +127,7 @@ TEST(Bounds, NoOrderThatPairsNeighboursBeatsThem) {
       EXPECT_LE(bounds.span, result.span) << n << " " << int(bounds.spanArgument);
     }
   }
-  EXPECT_GT(pairs, 5000);
+  EXPECT_GT(pairs, pipec::test::seen(5000));
 }
 
 /// Of stages that run their forward again, the R anywhere between its forward and its backward.
@@ -159,7 +160,7 @@ void expectNoneRunningAgainBeats(Random &random, Problem problem, int orders) {
 
 TEST(Bounds, NoOrderThatRunsForwardsAgainBeatsThem) {
   Random random(18);
-  for (int n = 0; n < 3000; ++n) {
+  for (int n = 0; n < pipec::test::rounds(3000); ++n) {
     Problem problem = n % 4 == 0 ? randomProblem(random, 3, 4, 3) : randomProblem(random, 4, 7, 8);
     recomputeSome(random, problem);
     expectNoneRunningAgainBeats(random, problem, n % 4 == 0 ? 40 : 3);
@@ -175,7 +176,7 @@ Problem anyUniform(Random &random) {
 
 TEST(Bounds, NoEvenOrderThatRunsForwardsAgainBeatsThem) {
   Random random(19);
-  for (int n = 0; n < 600; ++n) {
+  for (int n = 0; n < pipec::test::rounds(600); ++n) {
     Problem problem = anyUniform(random);
     for (Stage &stage : problem.stages) {
       stage.activation = 4;
@@ -204,7 +205,7 @@ TEST(Bounds, WhatRunsBeforeTheFirstBackwardIsInNoPair) {
 
 TEST(Bounds, NoneOfOneStageARankBeatsThem) {
   Random random(8);
-  for (int n = 0; n < 1000; ++n) {
+  for (int n = 0; n < pipec::test::rounds(1000); ++n) {
     Problem problem = anyUniform(random);
     problem.staticBytes.assign(problem.ranks, 0);
     problem.workspace.assign(problem.ranks, 0);

@@ -2,6 +2,7 @@
 // times at F = B = W, and legal at every size.
 #include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
+#include "test/Rounds.h"
 #include "test/schedule/Support.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +114,7 @@ TEST(ControllableMemory, PeriodsAreAtMostTheFormulas) {
       all.push_back({p, f, b, w, c, true});
   Random random(7);
   const auto some = [&] { return Time(1000) * pick(random, 1, 40); };
-  for (int i = 0; i != 120; ++i)
+  for (int i = 0; i != pipec::test::rounds(120); ++i)
     all.push_back({int32_t(pick(random, 2, 16)), some(), some(), some(), i % 3 == 0 ? 0 : some()});
   for (const auto &[p, f, b, w, c, hides] : all) {
     const Time work = 2 * (f + b + w);

@@ -5,6 +5,7 @@
 #include "compiler/schedule/catalogue/Entries.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "runtime/simulate/Simulate.h"
+#include "test/Rounds.h"
 #include "test/schedule/Support.h"
 
 #include <cmath>
@@ -24,7 +25,7 @@ const json &vectors() {
 }
 
 constexpr double kUnit = 1e9; // ps: the vectors' unit as a millisecond
-constexpr int32_t kFrom = 80'000, kTo = 160'000;
+constexpr int32_t kTo = pipec::test::kSanitized ? 40'000 : 160'000, kFrom = kTo / 2;
 
 Time time(const json &value) { return std::llround(value.get<double>() * kUnit); }
 
@@ -217,7 +218,8 @@ TEST_P(SteadyState, EvaluatedPeriodIsThatOfIdealLinks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Vectors, SteadyState,
-                         testing::Combine(testing::Range<size_t>(0, vectors()["steady_state_test_vectors"].size()),
+                         testing::Combine(testing::Range<size_t>(0, vectors()["steady_state_test_vectors"].size(),
+                                                                 pipec::test::stride(1, 1)),
                                           testing::Values("kfkb", "slack")));
 
 /// "F0 F1 B0 …" of a word of one stage, microbatches counted.
@@ -251,7 +253,7 @@ TEST(Slack, DefaultHidesTransfers) {
     if (longest(vector.c) > vector.f + vector.b)
       continue; // ideal links take no such time
     ++looked;
-    const Problem problem = problemOf(vector, kTo / 10);
+    const Problem problem = problemOf(vector, 16'000);
     Problem twice = problem;
     twice.microbatches *= 2;
     const auto end = [](const Problem &given, const Parameters &parameters) {
