@@ -19,7 +19,8 @@ std::vector<WindowRow> windowsOf(const plan::Program &program) {
   std::vector<WindowRow> rows;
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
     const plan::Step step = cursor.at();
-    if (const plan::Time window = plan::windowOf(program, uint32_t(step.instruction - program.instructions.data()));
+    if (const plan::Time window =
+            plan::windowOf(program, uint32_t(step.instruction - program.instructions.data())).length;
         window != 0)
       rows.push_back({step.operation, step.microbatch(), window});
   }

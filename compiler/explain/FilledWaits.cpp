@@ -21,7 +21,7 @@ std::string filledText(const plan::Variant &variant, const plan::Program &progra
   // Behind the last instruction of a step stands the first of the next one.
   const auto next = idle.next ? program.instructions.begin() + (idle.next - program.instructions.data())
                               : std::ranges::find(program.instructions, 0U, &plan::Instruction::queue);
-  const plan::Time window = plan::windowOf(program, uint32_t(next - program.instructions.begin()));
+  const plan::Time window = plan::windowOf(program, uint32_t(next - program.instructions.begin())).length;
   if (!idle.next)
     return fmt::format("Until the next step begins here, pieces of job {} {}.", job.name,
                        window == 0 ? "do not run" : "fill what its first pass waits");

@@ -3,6 +3,7 @@
 #include "runtime/simulate/Simulate.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 namespace pipec::jobs {
@@ -20,6 +21,38 @@ struct Busy {
   bool resumes = false; // it is of the compute queue and has waits
 };
 
+/// A part of a wait, after the device is free.
+struct Part {
+  Time from = 0, end = 0;
+};
+
+/// What of a wait from `free` to `start` is beside none of these collectives, the first of which that may matter is
+/// `next`.
+std::vector<Part> quietParts(Time free, Time start, const std::vector<Busy> &collectives, size_t next) {
+  std::vector<Part> parts;
+  Time from = free;
+  for (; next != collectives.size() && collectives[next].start < start; ++next) {
+    if (collectives[next].start > from)
+      parts.push_back({from - free, collectives[next].start - free});
+    from = std::max(from, collectives[next].end);
+  }
+  if (from < start)
+    parts.push_back({from - free, start - free});
+  return parts;
+}
+
+/// What both have.
+std::vector<Part> common(const std::vector<Part> &one, const std::vector<Part> &other) {
+  std::vector<Part> parts;
+  for (size_t i = 0, j = 0; i != one.size() && j != other.size();) {
+    const Part both{std::max(one[i].from, other[j].from), std::min(one[i].end, other[j].end)};
+    if (both.from < both.end)
+      parts.push_back(both);
+    ++(one[i].end < other[j].end ? i : j);
+  }
+  return parts;
+}
+
 /// The gaps of one rank: `device` is all that its device queues do, `collectives` what pieces must not stand beside.
 std::vector<Gap> gapsOf(std::vector<Busy> &device, std::vector<Busy> &collectives, size_t instructions) {
   // Events come queue by queue. What takes no time goes before what starts with it.
@@ -28,30 +61,30 @@ std::vector<Gap> gapsOf(std::vector<Busy> &device, std::vector<Busy> &collective
   };
   std::sort(device.begin(), device.end(), sooner);
   std::sort(collectives.begin(), collectives.end(), sooner);
-  constexpr Time kUnseen = -1;
-  std::vector<Time> least(instructions, kUnseen);
-  Time free = 0, quietFrom = 0; // when the device is free; when the collectives are over that have begun by then
-  size_t next = 0;              // of the collectives
+  std::vector<std::optional<std::vector<Part>>> known(instructions); // in all steps so far
+  Time free = 0;                                                     // when the device is
+  size_t next = 0; // of the collectives, which come one after the other: the first that is not over by then
   for (size_t i = 0; i != device.size(); ++i) {
     const Busy &each = device[i];
     if (each.resumes && i != 0) {
-      for (; next != collectives.size() && collectives[next].start <= free; ++next)
-        quietFrom = std::max(quietFrom, collectives[next].end);
-      Time end = each.start;
-      if (quietFrom > free)
-        end = free;
-      else if (next != collectives.size())
-        end = std::min(end, collectives[next].start);
-      Time &known = least[each.instruction];
-      const Time length = std::max<Time>(end - free, 0);
-      known = known == kUnseen ? length : std::min(known, length);
+      while (next != collectives.size() && collectives[next].end <= free)
+        ++next;
+      std::vector<Part> parts = quietParts(free, each.start, collectives, next);
+      std::optional<std::vector<Part>> &own = known[each.instruction];
+      own = own ? common(*own, parts) : std::move(parts);
     }
     free = std::max(free, each.end);
   }
   std::vector<Gap> gaps;
-  for (uint32_t i = 0; i != instructions; ++i)
-    if (least[i] > 0)
-      gaps.push_back({i, least[i]});
+  for (uint32_t i = 0; i != instructions; ++i) {
+    Gap longest{i};
+    if (known[i])
+      for (const Part &part : *known[i])
+        if (part.end - part.from > longest.length)
+          longest = {i, part.end - part.from, part.from};
+    if (longest.length > 0)
+      gaps.push_back(longest);
+  }
   return gaps;
 }
 

@@ -13,12 +13,13 @@ namespace pipec::jobs {
 struct Gap {
   uint32_t instruction = 0;
   plan::Time length = 0;
+  plan::Time from = 0; // after the device is free
   bool operator==(const Gap &) const = default;
 };
 
-/// Of each rank, by instruction, those above 0. Programs are not rolled, ranks have no shards. `quiet`: a gap ends
-/// where a collective of its rank begins, and there is none where one is under way. Steps are looked at until they
-/// repeat, 64 at most.
+/// Of each rank, by instruction, those above 0. Programs are not rolled, ranks have no shards. `quiet`: a gap is
+/// the longest part of the wait in which no collective of the rank is under way in any step. Steps are looked at until
+/// they repeat, 64 at most.
 Status gapsOf(const plan::Variant &variant, bool quiet, std::vector<std::vector<Gap>> &gaps);
 
 } // namespace pipec::jobs

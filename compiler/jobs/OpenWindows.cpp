@@ -77,7 +77,7 @@ private:
   void openAll() {
     for (size_t rank = 0; rank != gaps.size(); ++rank)
       for (const Gap &each : gaps[rank])
-        variant.programs[rank].windows.push_back({each.instruction, each.length});
+        variant.programs[rank].windows.push_back({each.instruction, each.length, each.from});
   }
 
   /// Resumes that lie one behind the other, a step, in millionths: of windows of such a length or longer, on the ranks
@@ -240,7 +240,8 @@ private:
       const Time piece = timeOf(index, program.piece);
       for (const Gap &each : gaps[rank])
         if (each.length >= std::max(threshold, piece))
-          program.windows.push_back({each.instruction, std::min(each.length, variant.certificate.span)});
+          program.windows.push_back(
+              {each.instruction, std::min(each.length, variant.certificate.span - each.from), each.from});
     }
   }
 

@@ -40,8 +40,9 @@ public:
     for (const Instruction &i : program.instructions) {
       uint64_t symbol =
           mix(mix(i.operation, i.queue), uint64_t(i.microbatch - std::exchange(last[i.operation], i.microbatch)));
-      if (const auto window = plan::windowOf(program, uint32_t(&i - program.instructions.data())); window != 0)
-        symbol = mix(symbol, uint64_t(window));
+      if (const plan::Window window = plan::windowOf(program, uint32_t(&i - program.instructions.data()));
+          window.length != 0)
+        symbol = mix(mix(symbol, uint64_t(window.length)), uint64_t(window.from));
       if (program.operations[i.operation].kind == plan::Kind::Overlapped)
         left = 3;
       inPair.push_back(left == 1 || left == 2);
@@ -161,10 +162,14 @@ void appendBody(const Program &from, Program &to, uint32_t first, uint32_t count
       wait.stride = second ? from.waits[second->firstWait + w].base - wait.base : 0;
       to.waits.push_back(wait);
     }
-    if (const plan::Time window = plan::windowOf(from, i); window != 0)
-      to.windows.push_back({uint32_t(to.instructions.size()), window});
+    if (const plan::Window window = plan::windowOf(from, i); window.length != 0)
+      to.windows.push_back({uint32_t(to.instructions.size()), window.length, window.from});
     to.instructions.push_back(made);
   }
+}
+
+bool sameWindow(const plan::Window &one, const plan::Window &other) {
+  return one.length == other.length && one.from == other.from;
 }
 
 /// Whether the rolled program executes the same as the straight one, instruction by instruction.
@@ -178,7 +183,7 @@ bool executesSame(const Program &straight, const Program &rolled) {
         const Instruction &one = straight.instructions[at], &other = rolled.instructions[i];
         if (one.operation != other.operation || one.queue != other.queue || one.waits != other.waits ||
             one.microbatch != other.microbatch + other.microbatchStride * trip ||
-            plan::windowOf(straight, uint32_t(at)) != plan::windowOf(rolled, i))
+            !sameWindow(plan::windowOf(straight, uint32_t(at)), plan::windowOf(rolled, i)))
           return false;
         for (uint32_t w = 0; w != one.waits; ++w) {
           const Wait &wait = straight.waits[one.firstWait + w], &affine = rolled.waits[other.firstWait + w];

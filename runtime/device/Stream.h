@@ -22,10 +22,10 @@ struct Stream {
     uint32_t waits;
     int32_t microbatch;
     int32_t microbatchStride;
-    bool pauses = true;    // the queue does not just go on behind this: what follows waits, or somebody waits for this
-    bool heads = false;    // an overlapped pair, whose two follow it in the stream
-    bool awaited = true;   // of a program's stream: in some trip a wait, of this step or the next, names its count
-    plan::Time window = 0; // how long pieces may fill its wait
+    bool pauses = true;  // the queue does not just go on behind this: what follows waits, or somebody waits for this
+    bool heads = false;  // an overlapped pair, whose two follow it in the stream
+    bool awaited = true; // of a program's stream: in some trip a wait, of this step or the next, names its count
+    plan::Window window = {}; // of its wait, for pieces
 
     int64_t microbatchOf(int64_t trip) const { return microbatch + microbatchStride * trip; }
     Slot slot(const Slot *first, int64_t trip) const { return first ? first[microbatchStride * trip] : Slot{}; }
@@ -41,7 +41,7 @@ struct Stream {
   std::vector<plan::Segment> segments; // none empty
   int64_t executed = 0;                // instructions in a step
   int64_t piece = 0;                   // of the compute queue: atoms of a piece of the rank's job
-  std::vector<plan::Time> windows;     // likewise: those of the step, the longest first
+  std::vector<plan::Time> windows;     // likewise: the lengths of those of the step, the longest first
 };
 
 /// Stands at one instruction of a stream, which outlives it.

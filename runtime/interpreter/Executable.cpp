@@ -95,8 +95,8 @@ void Executable::findWindows() {
   Stream &own = streams.front();
   own.piece = program.piece;
   for (Walk walk(own); !walk.done(); walk.next())
-    if (walk.at().window > 0)
-      own.windows.push_back(walk.at().window);
+    if (walk.at().window.length > 0)
+      own.windows.push_back(walk.at().window.length);
   std::sort(own.windows.rbegin(), own.windows.rend());
 }
 

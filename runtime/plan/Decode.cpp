@@ -220,7 +220,8 @@ private:
     out.memoryLimit = in.memory_limit();
     out.job = in.job();
     out.piece = in.piece();
-    rows(in.windows(), out.windows, [](const file::Window &w) { return Window{w.instruction(), w.length()}; });
+    rows(in.windows(), out.windows,
+         [](const file::Window &w) { return Window{w.instruction(), w.length(), w.from()}; });
   }
 
   Operation operation(const file::Operation &o) {

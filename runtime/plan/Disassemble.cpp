@@ -202,9 +202,12 @@ private:
       waits += fmt::format("  wait [{}]{} >= {}", queues[wait.queue], wait.previousStep ? " of the step before" : "",
                            affine(wait.base, wait.stride));
     }
-    const Time window = windowOf(p, uint32_t(&i - p.instructions.data()));
+    const Window window = windowOf(p, uint32_t(&i - p.instructions.data()));
     line(depth, "[{}] {}{}{}  ({})", queues[i.queue], operationText(o, affine(i.microbatch, i.microbatchStride)), waits,
-         window == 0 ? "" : "  window " + timeText(window), costText(o, !v.own.empty()));
+         window.length == 0 ? ""
+         : window.from == 0 ? "  window " + timeText(window.length)
+                            : fmt::format("  window {} from {}", timeText(window.length), timeText(window.from)),
+         costText(o, !v.own.empty()));
   }
 };
 

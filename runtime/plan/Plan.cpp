@@ -46,9 +46,9 @@ bool runSameJobs(const Variant &one, const Variant &other) {
   return one.jobs == other.jobs && std::ranges::equal(one.programs, other.programs, {}, &Program::job, &Program::job);
 }
 
-Time windowOf(const Program &program, uint32_t instruction) {
+Window windowOf(const Program &program, uint32_t instruction) {
   const auto found = std::ranges::lower_bound(program.windows, instruction, {}, &Window::instruction);
-  return found == program.windows.end() || found->instruction != instruction ? 0 : found->length;
+  return found == program.windows.end() || found->instruction != instruction ? Window{instruction} : *found;
 }
 
 Program unrolled(const Program &program) {
@@ -68,8 +68,11 @@ Program unrolled(const Program &program) {
       wait.stride = 0;
       flat.waits.push_back(wait);
     }
-    if (const Time window = windowOf(program, uint32_t(step.instruction - program.instructions.data())); window != 0)
-      flat.windows.push_back({uint32_t(flat.instructions.size()), window});
+    if (Window window = windowOf(program, uint32_t(step.instruction - program.instructions.data()));
+        window.length != 0) {
+      window.instruction = uint32_t(flat.instructions.size());
+      flat.windows.push_back(window);
+    }
     flat.instructions.push_back(instruction);
   }
   flat.step = {{0, uint32_t(flat.instructions.size()), 1}};

@@ -45,9 +45,7 @@ inline bool isOfLayers(const Operation &operation) { return isCollective(operati
 
 /// Whether it is one of the collectives that a rank starts in one order, whatever their groups: all but a norm, and
 /// sums of copies' gradients.
-inline bool isExchange(const Operation &operation) {
-  return isOfLayers(operation) || operation.kind == Kind::Reshard;
-}
+inline bool isExchange(const Operation &operation) { return isOfLayers(operation) || operation.kind == Kind::Reshard; }
 
 /// Of a device queue. Values stand in plan files; urgencyOf() says who goes first where two could start.
 enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2, Updates = 3 };
@@ -134,11 +132,12 @@ struct Job {
   bool operator==(const Job &) const = default;
 };
 
-/// How long, from when its device is free, pieces may fill the wait of an instruction of the compute queue. The start
-/// of such an instruction is a *resume*.
+/// How long pieces may fill the wait of an instruction of the compute queue. The start of such an instruction is a
+/// *resume*.
 struct Window {
   uint32_t instruction = 0; // index into Program::instructions; in each of its trips
   Time length = 0;
+  Time from = 0; // so long after the device is free the first may begin
   bool operator==(const Window &) const = default;
 };
 

@@ -8,7 +8,7 @@ namespace pipec::plan {
 /// The same instructions in one segment and one trip.
 Program unrolled(const Program &program);
 
-/// The length of an instruction's window; 0: it has none. O(log windows).
-Time windowOf(const Program &program, uint32_t instruction);
+/// An instruction's window; of no length: it has none. O(log windows).
+Window windowOf(const Program &program, uint32_t instruction);
 
 } // namespace pipec::plan

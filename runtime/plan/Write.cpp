@@ -58,7 +58,7 @@ Offset<file::Program> writeProgram(FlatBufferBuilder &builder, const Program &pr
                                              [](const Segment &s) { return file::Segment(s.first, s.count, s.trips); });
   const auto windows = program.windows.empty() ? Offset<flatbuffers::Vector<const file::Window *>>()
                                                : writeRows<file::Window>(builder, program.windows, [](const Window &w) {
-                                                   return file::Window(w.length, w.instruction);
+                                                   return file::Window(w.length, w.from, w.instruction);
                                                  });
   file::ProgramBuilder out(builder);
   out.add_rank(program.rank);

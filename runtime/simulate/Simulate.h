@@ -58,13 +58,13 @@ struct Resume {
   int32_t place = 0;
   int64_t step = 0;
   int64_t index = 0;     // as in Event
-  plan::Time free = 0;   // since when its device is
+  plan::Time free = 0;   // since when pieces may begin: its device is free, and its window has begun
   plan::Time ready = 0;  // when it could start
   plan::Time window = 0; // of the plan
   plan::Time piece = 0;  // what one takes, its overhead included
 
   /// How many pieces begin before it.
-  int64_t pieces() const { return std::min((ready - free + piece - 1) / piece, window / piece); }
+  int64_t pieces() const { return ready <= free ? 0 : std::min((ready - free + piece - 1) / piece, window / piece); }
 };
 
 /// When an *end* may start: a send, a receive, or a rank's part of an all-reduce, whose waits are met and which stands

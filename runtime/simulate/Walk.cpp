@@ -193,15 +193,15 @@ bool Walk::launch(uint32_t q, Time &when) {
 
 /// When the head, which may have a window, starts on its device.
 Time Walk::resume(const QueueState &queue, Time ready) {
-  const Time window = windows[queue.at];
-  if (window == 0 || (queue.step == 0 && queue.done == 0))
+  const plan::Window &window = windows[queue.at];
+  if (window.length == 0 || (queue.step == 0 && queue.done == 0))
     return ready;
   const Resume at{queue.place,
                   queue.step,
                   indexOf(queue),
-                  queue.shares ? devices[size_t(queue.place)].free : queue.free,
+                  (queue.shares ? devices[size_t(queue.place)].free : queue.free) + window.from,
                   ready,
-                  window,
+                  window.length,
                   variant.pieceTime(programOf(size_t(queue.place)))};
   if (options.resume)
     return options.resume(at);

@@ -241,9 +241,9 @@ private:
   std::vector<Loop> loops;
   std::vector<uint32_t> firstQueue; // of a place, in queues; and the end
   std::vector<Link> links;
-  std::vector<Launched> launched;   // by place; of none where ends start in any order
-  std::vector<uint32_t> endsBefore; // by entry: ends of its segment and trip before it
-  std::vector<plan::Time> windows;  // by entry; none where no pieces run
+  std::vector<Launched> launched;    // by place; of none where ends start in any order
+  std::vector<uint32_t> endsBefore;  // by entry: ends of its segment and trip before it
+  std::vector<plan::Window> windows; // by entry; none where no pieces run
   std::vector<Collective> collectives;
   std::vector<Sum> sums;                    // where there are shards, by queue of the first one of a rank
   std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all

@@ -107,11 +107,11 @@ void Walk::build(size_t place) {
     }
     launched.emplace_back().perStep = ends;
   }
-  std::vector<plan::Time> windowOf; // of each instruction
+  std::vector<plan::Window> windowOf; // of each instruction
   if (options.pieces || options.resume) {
     windowOf.resize(program.instructions.size());
     for (const plan::Window &window : program.windows)
-      windowOf[window.instruction] = window.length;
+      windowOf[window.instruction] = window;
   }
   Device &device = devices.emplace_back();
   for (size_t q = 0; q != program.queues.size(); ++q) {

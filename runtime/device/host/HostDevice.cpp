@@ -144,15 +144,21 @@ HostDevice::Choice HostDevice::choose(Time free) {
 }
 
 /// Runs a piece where no head can start and the wait of the compute queue's has room for one. `since`: when the device
-/// became free for that wait, `free`: when the pieces in it have ended.
-bool HostDevice::runPiece(const Choice &next, Time since, Time &free) {
+/// became free for that wait, `free`: when the pieces in it have ended. Where one may begin later, sets `later`.
+bool HostDevice::runPiece(const Choice &next, Time since, Time &free, std::optional<Time> &later) {
+  later.reset();
   const HostQueue::Fillable wait = queues.front()->fillable();
-  if (wait.window == 0 || !filler->opens(wait.window, wait.stream->windows))
+  if (wait.window.length == 0 || !filler->opens(wait.window.length, wait.stream->windows))
     return false;
   const int64_t atoms = wait.stream->piece;
-  const Time begin = std::max(paced.begin(free), free), piece = filler->next(atoms);
-  if (piece == 0 || (next.work && next.ready <= begin) || begin - since + piece > wait.window)
+  const Time opens = since + wait.window.from;
+  const Time begin = std::max({paced.begin(free), free, opens}), piece = filler->next(atoms);
+  if (piece == 0 || (next.work && next.ready <= begin) || begin - opens + piece > wait.window.length)
     return false;
+  if (opens > clock.now()) {
+    later = opens;
+    return false;
+  }
   free = std::max(begin, filler->run(atoms, begin));
   return true;
 }
@@ -164,8 +170,9 @@ void HostDevice::runQueues() {
   constexpr Time kKept = 1'000'000'000; // 1 ms: for so long what was measured may stay here, while more comes
   const bool alone = deviceQueues.size() == 1;
   QuickClock quick(clock);
-  Time free = 0;  // of the device
-  Time since = 0; // likewise, but for pieces
+  Time free = 0;             // of the device
+  Time since = 0;            // likewise, but for pieces
+  std::optional<Time> later; // when a piece may begin; none: not before something else happens
   Time now = quick.now();
   adapt::Tally tally; // of operations that the meter does not know of
   Time known = 0;     // it knows of those that ended by then
@@ -177,7 +184,7 @@ void HostDevice::runQueues() {
   };
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
-    if (filler && !stopped && runPiece(next, since, free)) {
+    if (filler && !stopped && runPiece(next, since, free, later)) {
       now = quick.now();
       continue;
     }
@@ -185,7 +192,10 @@ void HostDevice::runQueues() {
       if (stopped)
         return;
       handOver();
-      deviceBell.wait();
+      if (later)
+        deviceBell.waitUntil(clock.at(*later));
+      else
+        deviceBell.wait();
       now = quick.now();
       continue;
     }

@@ -124,7 +124,7 @@ private:
     return {&queue, work, std::max(ready, free), false};
   }
   Choice choose(Time free);
-  bool runPiece(const Choice &next, Time since, Time &free);
+  bool runPiece(const Choice &next, Time since, Time &free, std::optional<Time> &later);
   void runQueues();
 
   const Layout layout;

@@ -65,10 +65,11 @@ public:
     since = ready;
     return &head;
   }
-  /// The window of the instruction that the queue has come to; 0: pieces must not fill its wait. That is so for the
-  /// first instruction of a run, for the first one of another program, and for all of a solo step (Filler::isSolo).
+  /// The window of the instruction that the queue has come to; of no length: pieces must not fill its wait. That is so
+  /// for the first instruction of a run, for the first one of another program, and for all of a solo step
+  /// (Filler::isSolo).
   struct Fillable {
-    Time window = 0;
+    plan::Window window;
     const Stream *stream = nullptr; // which has the atoms of a piece, and all windows
   };
   Fillable fillable() const {

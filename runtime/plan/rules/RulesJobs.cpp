@@ -94,6 +94,9 @@ Status windows(const Variant &variant, const Program &program) {
           fmt::format("is {}, shorter than a piece with its overhead, {}", timeText(window.length), timeText(piece)));
     if (window.length > span)
       return error(fmt::format("is {}, longer than a step, {}", timeText(window.length), timeText(span)));
+    if (!within(window.from, 0, span - window.length))
+      return error(fmt::format("begins {} ps after the device is free, expected 0 to {}, so that it ends in a step",
+                               window.from, span - window.length));
   }
   return {};
 }
