@@ -57,9 +57,9 @@ def spec_of(workloads, name, batch, ranks, sync, collectives):
             for way in ("forward", "backward")]
         lines.append(f"- {{{', '.join(times)}, gradients: {block['parameters'] * ELEMENT}B, "
                      f"boundary: {{per_sample: {block['elements'] * ELEMENT}B}}}}")
-    atom = at(totals, 8) / 340
+    atom = round(at(totals, 8) / 340 * 1e6)  # ps
     lines += [f"jobs: {{slow_down: 5%, collectives: {collectives}, work: [{{name: background, samples: 8, atoms: 340, "
-              f"atom: {round(atom * 1e6)}ps, overhead: 5us, piece: {max(1, round(100 / atom)) * atom:.6f}us}}]}}"]
+              f"atom: {atom}ps, overhead: 5us, piece: {max(1, round(1e8 / atom)) * atom}ps}}]}}"]
     return "\n".join(lines) + "\n"
 
 
