@@ -207,6 +207,35 @@ TEST(Windows, JobsRunWhereTheirMemoryFits) {
   EXPECT_EQ(jobs, (std::vector<int32_t>{-1, 1, 1, 0})); // 4, 3, 2, 1 GiB of activations
 }
 
+/// Rank 1 hands its part on, then waits while rank 0 alone does the layers behind.
+TEST(Windows, BeginWhereTheCollectiveIsOver) {
+  const Made made = make("pipec: 1\npipeline: {ranks: 2, batch: 4}\ncosts: {link: {latency: 1ms}}\nlayers:\n"
+                         "- {forward: {samples: {2: 4ms}}, backward: {samples: {2: 6ms}}}\n"
+                         "- {forward: {samples: {4: 10ms}}, backward: {samples: {4: 20ms}}}\n"
+                         "schedule: {name: burst, widths: [2, 1]}\n"
+                         "jobs: {slow_down: 10%, work: [{name: vgg, samples: 1, atoms: 10, atom: 1ms, ranks: [1]}]}\n");
+  ASSERT_TRUE(made.ok) << made.failure.message;
+  EXPECT_EQ(made.variant().certificate.span, 42'000'000'000);
+  const plan::Program &program = made.variant().programs[1];
+  ASSERT_EQ(program.windows.size(), 1u);
+  EXPECT_EQ(program.windows[0].from, 1'000'000'000);
+  EXPECT_EQ(program.windows[0].length, 30'000'000'000);
+  EXPECT_EQ(made.pieces() * program.piece, 30); // of 1 ms
+  simulate::Options options;
+  options.steps = 2;
+  options.pieces = true;
+  options.observePieces = [&](const simulate::Resume &at, int64_t count) {
+    EXPECT_EQ(at.free, at.step * 42'000'000'000 + 5'000'000'000);
+    EXPECT_EQ(at.free + count * at.piece, at.ready - 1'000'000'000); // its gradient comes back for so long
+  };
+  simulate::Result with;
+  ASSERT_TRUE(simulate::simulate(made.variant(), options, with).ok());
+  EXPECT_EQ(with.places[0].lastEnd.back(), 84'000'000'000);
+  plan::Plan read;
+  EXPECT_TRUE(plan::decode(made.compiled.bytes, read).ok());
+  EXPECT_EQ(read, made.compiled.plan);
+}
+
 TEST(Windows, NoneStandBesideACollective) {
   const std::string norm = ", optimizer: {time: 5ms, global_norm: true}, link: {latency: 1ms}";
   const Made quiet = make(spec(4, 4, "1f1b", norm));
