@@ -214,12 +214,13 @@ private:
 /// Who a communicator's queue talks to, and how.
 struct Traffic {
   int32_t peer = -1, group = -1;
-  bool several = false, sends = false, receives = false, reduces = false, ofReplicas = false;
+  bool several = false, sends = false, receives = false, reduces = false, ofReplicas = false, ofStages = false;
 
   void add(const Operation &o) {
     if (!isTransfer(o.kind)) {
       reduces = true;
       ofReplicas |= isOfLayers(o);
+      ofStages |= o.kind == Kind::Reshard;
       group = o.group;
       return;
     }
@@ -228,6 +229,8 @@ struct Traffic {
     (o.kind == Kind::Send ? sends : receives) = true;
   }
   std::string name() const {
+    if (ofStages && peer == -1)
+      return "collectives of stages";
     if (ofReplicas && peer == -1)
       return "collectives of replicas";
     if (reduces && peer == -1)

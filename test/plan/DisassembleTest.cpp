@@ -1,5 +1,6 @@
 // A plan as text.
 #include "runtime/plan/Disassemble.h"
+#include "test/plan/MakeBurst.h"
 #include "test/plan/MakeReplicas.h"
 #include "test/plan/MakeShards.h"
 #include "test/plan/Refused.h"
@@ -153,6 +154,11 @@ variant 0 shards: 1 stages, 1 microbatches, no memory limit
     [compute] BW stage 0 microbatch 0  (own time + 12.375 ms with sums of group 0, activation -1 GiB, context -256 MiB)
     [compute] optimizer stage 0  (own time)
 )");
+}
+
+TEST(Disassemble, StagesOnSeveralRanks) {
+  const std::string text = disassemble(makeBurst({.widths = {3, 1}, .batch = 5, .layers = 1, .norm = true}), {});
+  EXPECT_EQ(text, R"(x)");
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/plan_generated.h"
+#include "test/plan/MakeBurst.h"
 #include "test/plan/MakeReplicas.h"
 #include "test/plan/Refused.h"
 
@@ -87,6 +88,20 @@ TEST_F(PlanFile, RoundTripOfReplicas) {
   ASSERT_TRUE(status.ok()) << status.message;
   EXPECT_EQ(read, plan);
   EXPECT_EQ(read.degree(), 2);
+}
+
+TEST_F(PlanFile, RoundTripOfStagesOnSeveralRanks) {
+  const Plan plan = makeBurst({.early = true, .norm = true});
+  const std::vector<uint8_t> bytes = encode(plan);
+  EXPECT_EQ(bytes[kMinorAt], kWithStageGroups);
+  EXPECT_EQ(kMinor, kWithStageGroups);
+  Plan read;
+  const Status status = decode(bytes, read);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(read, plan);
+  EXPECT_EQ(read.variants[0].batch, 9);
+  EXPECT_EQ(read.variants[0].stageGroups, (std::vector<int32_t>{0, 1, -1}));
+  EXPECT_EQ(read.variants[0].widths(), (std::vector<int32_t>{4, 2, 1}));
 }
 
 TEST_F(PlanFile, ARegularPlanDoesNotGrowWithItsMicrobatches) {

@@ -6,6 +6,7 @@
 #include "runtime/plan/Provider.h"
 #include "runtime/simulate/Simulate.h"
 #include "test/Rounds.h"
+#include "test/plan/MakeBurst.h"
 #include "test/plan/MakeReplicas.h"
 #include "test/plan/MakeShards.h"
 #include "test/plan/Refused.h"
@@ -129,12 +130,17 @@ File ofShards() {
   return sealed(std::move(plan));
 }
 
+/// Stages on three ranks, two and one, and the other way round.
+File ofBursts(bool norm) {
+  return sealed(makeBurst({.widths = {3, 1, 2}, .early = !norm, .updates = !norm, .norm = norm}));
+}
+
 /// Made here, and those that the compiler made (test/fuzz/corpus/plan).
 const std::vector<File> &samples() {
   static const std::vector<File> files = [] {
     std::vector<File> made = {sample(true),    sample(false),          severalVariants(),
                               forEvaluation(), sealed(makeReplicas()), sealed(makeReplicas({.norm = true})),
-                              ofShards()};
+                              ofShards(),      ofBursts(false),        ofBursts(true)};
     for (const auto &entry : std::filesystem::directory_iterator(PIPEC_SOURCE_DIR "/test/fuzz/corpus/plan"))
       EXPECT_TRUE(readFile(entry.path(), made.emplace_back()).ok());
     return made;
@@ -243,7 +249,7 @@ TEST_F(PlanFuzz, CutAtEveryLength) {
 
 TEST_F(PlanFuzz, EveryBitFlipped) {
   const size_t every = pipec::test::kSanitized ? 11 : 1; // no multiple of eight: every bit of a byte has its turn
-  for (const std::vector<uint8_t> &whole : {sample(true), sealed(makeReplicas()), ofShards()})
+  for (const std::vector<uint8_t> &whole : {sample(true), sealed(makeReplicas()), ofShards(), ofBursts(false)})
     for (size_t bit = kHeaderBytes * 8; bit < whole.size() * 8; bit += every) {
       std::vector<uint8_t> flipped = whole;
       flipped[bit / 8] ^= uint8_t(1 << (bit % 8));
@@ -259,7 +265,7 @@ TEST_F(PlanFuzz, NumbersReplaced) {
                             0x7fffffff, 0x80000000u, 0xffffffff, 1ull << 60, 1ull << 63, ~0ull};
   std::map<Code, int> codes;
   for (const std::vector<uint8_t> &whole :
-       {sample(false), sample(true), sealed(makeReplicas({.norm = true})), ofShards()}) {
+       {sample(false), sample(true), sealed(makeReplicas({.norm = true})), ofShards(), ofBursts(true)}) {
     for (int round = 0; round < pipec::test::rounds(20'000); ++round) {
       std::vector<uint8_t> changed = whole;
       for (uint64_t change = random() % 3 + 1; change > 0; --change) {

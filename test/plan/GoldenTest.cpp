@@ -1,4 +1,5 @@
 // One plan of every released format version is kept for ever, and today's build reads it (test/golden/README.md).
+#include "test/plan/MakeBurst.h"
 #include "test/plan/MakeJobs.h"
 #include "test/plan/MakeReplicas.h"
 #include "test/plan/MakeShards.h"
@@ -139,6 +140,21 @@ TEST(Golden, Format17) { holds("format-1.7.plan", golden17()); }
 
 /// What test/golden/format-1.8.plan holds: two jobs, of which the second of two ranks runs one in two windows.
 TEST(Golden, Format18) { holds("format-1.8.plan", makeJobs()); }
+
+/// What test/golden/format-1.9.plan holds: stages on four ranks, two and one; the second variant sums early.
+Plan golden19() {
+  Burst how;
+  how.norm = true;
+  Plan plan = makeBurst(how);
+  how.early = how.updates = true;
+  plan.variants.push_back(makeBurst(how).variants[0]);
+  // Times as the walk finds them (P37); the bounds are only under them.
+  for (Variant &variant : plan.variants)
+    variant.certificate = {1, 1, 1, 1, Bound::Work, Bound::Work};
+  return plan;
+}
+
+TEST(Golden, Format19) { holds("format-1.9.plan", golden19()); }
 
 } // namespace
 } // namespace pipec::plan

@@ -53,6 +53,7 @@ TEST(Kinds, ValuesAndNamesAreTheFormats) {
     EXPECT_EQ(rowOf(kind).since, kind == Kind::Overlapped  ? 2
                                  : kind == Kind::Recompute ? 4
                                  : half                    ? 6
+                                 : kind == Kind::Reshard   ? 9
                                                            : 0)
         << names[value];
   }

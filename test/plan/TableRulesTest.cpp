@@ -66,7 +66,7 @@ TEST_F(TableRules, RightPlansPass) {
 }
 
 TEST_F(TableRules, P6Supported) {
-  for (const Kind kind : {Kind::Offload, Kind::Load, Kind::Reshard}) {
+  for (const Kind kind : {Kind::Offload, Kind::Load}) {
     rank(0).operations[0].kind = kind;
     refused("P6");
   }

@@ -126,8 +126,11 @@ void LayerWalk::noteCrossing(const Operation &o, Place last) {
 void LayerWalk::notePass(const Operation &o, Place last, Left &left) {
   lastMade = std::max(lastMade, last);
   const auto [begin, end] = of(o);
-  for (auto i = uint32_t(begin - all.begin()); (i = left.from(i)) < uint32_t(end - all.begin()); left.take(i))
+  for (auto i = uint32_t(begin - all.begin()); (i = left.from(i)) < uint32_t(end - all.begin()); left.take(i)) {
     all[i].made = last;
+    if (all[i].exchanged && all[i].sum.line == kNone)
+      lastAlone = std::max(lastAlone, last);
+  }
 }
 
 void LayerWalk::meetWaits(const Now &now) {
@@ -153,11 +156,13 @@ std::string LayerWalk::text(const Now &now) const {
   return describe(program.rank, *now.step.operation, now.step.microbatch());
 }
 
-/// P39: the norm is that of the sums.
+/// P39: the norm is that of the sums, and of gradients that one rank has alone.
 Status LayerWalk::normInput(const Now &now) {
-  if (knows(now, lastSum.line == kNone ? lastMade : lastSum))
-    return {};
-  return Status::check(fmt::format("P39: {} does not wait for the last sum of its rank's gradients", text(now)));
+  if (!knows(now, lastSum))
+    return Status::check(fmt::format("P39: {} does not wait for the last sum of its rank's gradients", text(now)));
+  if (!knows(now, lastSum.line == kNone ? lastMade : lastAlone))
+    return Status::check(fmt::format("P39: {} does not wait for the last backward of its rank", text(now)));
+  return {};
 }
 
 Status LayerWalk::sumInput(const Now &now) {
@@ -185,6 +190,8 @@ Status LayerWalk::updateInput(const Now &now) {
       continue;
     if (!knows(now, own->scattered && !own->sharded ? own->gather : own->sum))
       return Status::check(fmt::format("P49: {} does not wait for the sum of its gradients", text(now)));
+    if (own->sum.line == kNone && !knows(now, own->made)) // a rank has them alone (P47)
+      return Status::check(fmt::format("P49: {} does not wait for the last backward of its layers", text(now)));
     if (!knows(now, norm))
       return Status::check(fmt::format("P49: {} does not wait for the norm", text(now)));
   }

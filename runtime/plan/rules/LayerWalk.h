@@ -93,10 +93,10 @@ private:
   std::vector<Line> lines;                               // of each queue; kNone: of no matter
   std::array<uint32_t, kLines> queues{};                 // the reverse
   std::array<std::array<Known, kLines>, kLines> known{}; // what the first knows of the second
-  Place norm, lastSum, lastMade;
-  std::vector<bool> hasRun; // of each operation
-  Crossings crossings;      // with stages on several ranks alone
-  Left withoutForward;      // layers to whose first F the walk has not come yet
+  Place norm, lastSum, lastMade, lastAlone;              // the last: of gradients that nothing sums
+  std::vector<bool> hasRun;                              // of each operation
+  Crossings crossings;                                   // with stages on several ranks alone
+  Left withoutForward;                                   // layers to whose first F the walk has not come yet
 };
 
 } // namespace pipec::plan

@@ -121,6 +121,8 @@ auto sharedOf(const Operation &o) {
   return std::tuple(o.kind, o.of, o.stage, o.firstLayer, o.layers, o.begin, o.end, o.bytes, o.cost);
 }
 
+std::string costsOf(const Operation &o) { return fmt::format("{} bytes in {}", o.bytes, timeText(o.cost)); }
+
 } // namespace
 
 Status reshards(const Variant &variant, const std::vector<Facts> &facts) {
@@ -153,14 +155,14 @@ Status oneOrder(const Variant &variant) {
       const std::vector<const Operation *> &its = expected[o->group];
       const size_t at = seen[o->group]++;
       if (at >= its.size() || sharedOf(*o) != sharedOf(*its[at]))
-        return Status::check(fmt::format("P58: the {}th collective of group {} is {} on rank {}, {} on rank 0", at + 1,
-                                         o->group, describe(int32_t(r), *o, 0), r,
-                                         at < its.size() ? describe(0, *its[at], 0) : "none"));
+        return Status::check(fmt::format(
+            "P58: collective {} of group {} is {} of {}, {}", at, o->group, describe(int32_t(r), *o, 0), costsOf(*o),
+            at < its.size() ? describe(0, *its[at], 0) + " of " + costsOf(*its[at]) : "rank 0 has none"));
     }
-    for (const auto &[group, count] : seen)
-      if (count != expected[group].size())
-        return Status::check(fmt::format("P58: rank {} has {} collectives of group {}, rank 0 has {}", r, count, group,
-                                         expected[group].size()));
+    for (const int32_t stage : variant.programs[r].stages)
+      if (const int32_t group = variant.stageGroups[size_t(stage)]; seen[group] != expected[group].size())
+        return Status::check(fmt::format("P58: rank {} executes {} collectives of group {} a step, rank 0 {}", r,
+                                         seen[group], group, expected[group].size()));
   }
   return {};
 }

@@ -143,7 +143,9 @@ Status processes(const Plan &plan) {
     if (plan.variants[v].layers.empty() != (degree == 1 && !plan.variants[v].sharesStages()))
       return Status::input(fmt::format("P45: variant {} has {} layers with {} replicas of each rank, expected {}", v,
                                        plan.variants[v].layers.size(), degree,
-                                       degree == 1 ? "none" : "those that replicas exchange"));
+                                       plan.variants[v].sharesStages() ? "those of all stages"
+                                       : degree == 1                   ? "none"
+                                                                       : "those that replicas exchange"));
   }
   return {};
 }

@@ -207,8 +207,8 @@ Status instructions(const Program &program) {
                                queuesText(rowOf(o.kind).queues)));
     if (isCollective(o.kind) && o.group != -1) { // so all processes of a group come to them in one order
       if (sums != ~0u && sums != instruction.queue)
-        return error(fmt::format("({} stage {}) is on queue {}, an earlier collective of gradients or weights on {}",
-                                 name(o.kind), o.stage, instruction.queue, sums));
+        return error(fmt::format("({} stage {}) is on queue {}, an earlier collective of a group on {}", name(o.kind),
+                                 o.stage, instruction.queue, sums));
       sums = instruction.queue;
     }
     if (!isTransfer(o.kind))
