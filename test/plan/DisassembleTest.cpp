@@ -157,8 +157,35 @@ variant 0 shards: 1 stages, 1 microbatches, no memory limit
 }
 
 TEST(Disassemble, StagesOnSeveralRanks) {
-  const std::string text = disassemble(makeBurst({.widths = {3, 1}, .batch = 5, .layers = 1, .norm = true}), {});
-  EXPECT_EQ(text, R"(x)");
+  const std::string text =
+      disassemble(makeBurst({.widths = {3, 1}, .batch = 5, .layers = 1, .norm = true}), {.rank = 1});
+  EXPECT_EQ(text, R"(plan: 3 ranks, 1 variants, spec 0123456789abcdef
+group 0: ranks 0 1 2
+variant 0 burst: 2 stages, 1 microbatches, no memory limit
+  stage 0 of 5 samples: group 0
+  stage 1 of 5 samples: rank 0
+  makespan 0 ps, at least 0 ps (none)
+  span 0 ps, at least 0 ps (none)
+  layer 0 of stage 0: 4 MiB of gradients
+  layer 0 of stage 1: 4 MiB of gradients
+  rank 1: stages 0, static 100 MiB, workspace 1 MiB, 7 instructions
+    queue 0: compute
+    queue 1: collectives of stages
+    queue 2: collectives
+    [compute] F stage 0 microbatch 0  (2 ms, activation +128 MiB, context +32 MiB)
+    [collectives of stages] reshard F stage 0 group 0  wait [compute] >= 1  (1.6 ms, 3 MiB)
+    [collectives of stages] reshard B stage 1 group 0  wait [compute] of the step before >= 3  (1.6 ms, 3 MiB)
+    [compute] BW stage 0 microbatch 0  wait [collectives of stages] >= 2  (4 ms, activation -128 MiB, context -32 MiB)
+    [collectives of stages] all_reduce gradients stage 0 layer 0 bytes 0 to 4194303 group 0  wait [compute] >= 2  (3 ms, 4 MiB)
+    [collectives] all_reduce norm  wait [collectives of stages] >= 3  wait [compute] >= 2  (300 us, 8 B)
+    [compute] optimizer stage 0  wait [collectives of stages] >= 3  wait [collectives] >= 1  (700 us)
+)");
+  Plan plan = makeBurst({.widths = {2, 1}});
+  Program &p = plan.variants[0].programs[0];
+  EXPECT_EQ(describe(0, operationOf(p, Kind::Reshard, Payload::Forward), 0), "rank 0: reshard F stage 0 group 0");
+  EXPECT_EQ(describe(0, operationOf(p, Kind::Reshard, Payload::Backward), 0), "rank 0: reshard B stage 1 group 0");
+  // Where all stages are on as many, nothing changes ranks.
+  EXPECT_EQ(queueName(makeBurst({.widths = {2}}).variants[0].programs[1], 1), "collectives of replicas");
 }
 
 } // namespace

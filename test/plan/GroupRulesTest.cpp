@@ -490,6 +490,22 @@ TEST_F(GroupRules, P57ReshardsWait) {
         });
 }
 
+// Without backwards nothing else keeps a rank that alone hands on or alone takes from being a step ahead.
+TEST_F(GroupRules, P57AcrossSteps) {
+  plan = makeBurst({.widths = {3, 1}, .backward = false});
+  wrong("P57", {{"rank 2: F stage 0 microbatch 0 does not wait until what it made in the step before has changed ranks",
+                 [&] { forget(2, passAt(2, Kind::Forward, 0), kCollectives); }}});
+  plan = makeBurst({.widths = {1, 3}, .backward = false});
+  wrong("P57", {{"rank 1: reshard F stage 0 group 0 does not wait until what it brought in the step before is used up",
+                 [&] { forget(1, reshardAt(1, Payload::Forward, 0), 0); }}});
+  // With backwards the waits of this step show it.
+  plan = makeBurst({.widths = {3, 1, 2}});
+  for (size_t r = 0; r != 3; ++r)
+    for (Wait &wait : rank(r).waits)
+      wait.base = wait.previousStep ? 0 : wait.base;
+  isRight(plan);
+}
+
 TEST_F(GroupRules, P58OneOrder) {
   const auto text = [](int32_t r, const char *payload, int32_t stage, int64_t bytes, const char *time) {
     return "rank " + std::to_string(r) + ": reshard " + payload + " stage " + std::to_string(stage) + " group 0 of " +

@@ -55,13 +55,14 @@ void LayerWalk::findLines() {
   // At the step's start a queue knows what all its waits of the step before have shown it.
   for (size_t i = 0; i != program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
-    if (instruction.queue != 0)
+    const Line own = lines[instruction.queue];
+    if (own == kNone)
       continue;
     for (uint32_t w = instruction.firstWait; w != instruction.firstWait + instruction.waits; ++w) {
       const Wait &wait = program.waits[w];
       if (const Line line = lines[wait.queue]; line != kNone && !wait.previousStep)
-        known[kCompute][line].previous = std::max(
-            {known[kCompute][line].previous, wait.base, wait.base + wait.stride * (int64_t(facts.trips[i]) - 1)});
+        known[own][line].previous =
+            std::max({known[own][line].previous, wait.base, wait.base + wait.stride * (int64_t(facts.trips[i]) - 1)});
     }
   }
 }
@@ -152,6 +153,14 @@ bool LayerWalk::knows(const Now &now, Place place) const {
   return place.line == now.line ? place.place < now.place : place.place <= known[now.line][place.line].now;
 }
 
+/// Whether an instruction of the step before must have completed.
+bool LayerWalk::knowsBefore(const Now &now, Place place) const {
+  if (place.line == kNone || place.line == now.line)
+    return true;
+  const Known &its = known[now.line][place.line];
+  return (its.now > 0 ? facts.queue[queues[place.line]] + its.now : its.previous) >= place.place;
+}
+
 std::string LayerWalk::text(const Now &now) const {
   return describe(program.rank, *now.step.operation, now.step.microbatch());
 }
@@ -206,10 +215,7 @@ Status LayerWalk::forwardInput(const Now &now) {
   for (auto i = uint32_t(begin - all.begin()); (i = withoutForward.from(i)) < uint32_t(end - all.begin());
        withoutForward.take(i)) {
     const Place &needed = all[i].sharded ? all[i].gather : all[i].update;
-    if (!all[i].exchanged || needed.line == kNone || needed.line == kCompute)
-      continue; // the step before is over on its own queue
-    const Known &its = known[kCompute][needed.line];
-    if ((its.now > 0 ? facts.queue[queues[needed.line]] + its.now : its.previous) < needed.place)
+    if (all[i].exchanged && !knowsBefore(now, needed))
       return Status::check(fmt::format("P50: {} does not wait for the {} of layer {} in the step before", text(now),
                                        all[i].sharded ? "gather" : "update", i - stage));
   }
@@ -218,18 +224,24 @@ Status LayerWalk::forwardInput(const Now &now) {
 
 Status LayerWalk::reshardInput(const Now &now) {
   const Operation &o = *now.step.operation;
-  if (knows(now, crossings[{o.stage, o.of}].made))
-    return {};
-  return Status::check(fmt::format("P57: {} does not wait for the pass whose result changes ranks", text(now)));
+  if (!knows(now, crossings[{o.stage, o.of}].made))
+    return Status::check(fmt::format("P57: {} does not wait for the pass whose result changes ranks", text(now)));
+  if (!knowsBefore(now, crossings[{rules::takerOf(o.stage, o.of), o.of}].made))
+    return Status::check(
+        fmt::format("P57: {} does not wait until what it brought in the step before is used up", text(now)));
+  return {};
 }
 
 Status LayerWalk::resharded(const Now &now) {
   const Operation &o = *now.step.operation;
-  const Payload takes = rowOf(o.kind).gives; // the same from the neighbour on the other side
-  const auto input = crossings.find({takes == Payload::Forward ? o.stage - 1 : o.stage + 1, takes});
-  if (input == crossings.end() || knows(now, input->second.reshard))
-    return {};
-  return Status::check(fmt::format("P57: {} does not wait for its input to change ranks", text(now)));
+  const Payload gives = rowOf(o.kind).gives; // and takes the same from the neighbour on the other side
+  const auto input = crossings.find({gives == Payload::Forward ? o.stage - 1 : o.stage + 1, gives});
+  if (input != crossings.end() && !knows(now, input->second.reshard))
+    return Status::check(fmt::format("P57: {} does not wait for its input to change ranks", text(now)));
+  if (!knowsBefore(now, crossings[{o.stage, gives}].reshard))
+    return Status::check(
+        fmt::format("P57: {} does not wait until what it made in the step before has changed ranks", text(now)));
+  return {};
 }
 
 Status LayerWalk::visit(const Now &now) {

@@ -74,6 +74,7 @@ private:
   size_t firstOf(int32_t stage) const;
   void meetWaits(const Now &now);
   bool knows(const Now &now, Place place) const;
+  bool knowsBefore(const Now &now, Place place) const;
   std::string text(const Now &now) const;
   Status visit(const Now &now);
 

@@ -57,13 +57,13 @@ public:
 
   /// Whether ranks change what stage `from` hands on: they do where one stage is on more ranks than the other.
   bool isDue(int32_t rank, int32_t from, Payload of) const {
-    const int32_t to = other(from, of);
+    const int32_t to = takerOf(from, of);
     return within(to, 0, variant.stages - 1) && (of == Payload::Forward || backwards) &&
            widths[size_t(from)] != widths[size_t(to)] && rank < std::max(widths[size_t(from)], widths[size_t(to)]);
   }
   /// The group of the wider one.
   int32_t groupOf(int32_t from, Payload of) const {
-    const int32_t to = other(from, of);
+    const int32_t to = takerOf(from, of);
     return variant.stageGroups[size_t(widths[size_t(from)] > widths[size_t(to)] ? from : to)];
   }
 
@@ -89,7 +89,6 @@ public:
   }
 
 private:
-  static int32_t other(int32_t from, Payload of) { return of == Payload::Forward ? from + 1 : from - 1; }
   static std::string text(int32_t stage, Payload of) {
     return fmt::format("{} {} stage {}", name(Kind::Reshard), name(of), stage);
   }

@@ -141,8 +141,8 @@ Status operations(const Variant &variant, const Program &program, const StageLay
     };
     if (!isKnown(o.kind))
       return error("an unknown kind");
-    const int32_t other = o.kind != Kind::Reshard ? o.stage : o.stage + (o.of == Payload::Backward ? -1 : 1);
-    if (!within(o.stage, 0, variant.stages - 1) || (!holds(program, o.stage) && !holds(program, other)))
+    if (!within(o.stage, 0, variant.stages - 1) ||
+        (!holds(program, o.stage) && (o.kind != Kind::Reshard || !holds(program, takerOf(o.stage, o.of)))))
       return error("a stage that is not on this rank");
     for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o, layers)})
       if (wrong)
