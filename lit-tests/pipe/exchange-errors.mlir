@@ -28,14 +28,14 @@ pipe.program @p rank 1 communicator per_edge enter {} step {
 // -----
 
 pipe.program @p rank 1 communicator per_edge enter {} step {
-  // expected-error @below {{expected a stage, layers and a range of bytes with 'replicas', and none of them without}}
+  // expected-error @below {{expected a stage, layers and a range of bytes with 'replicas', all three or none over ranks, and none of them else}}
   %0 = pipe.all_gather weights replicas 2 stage 0 bytes 0 to 8 cost 1 : !pipe.token
 } leave {}
 
 // -----
 
 pipe.program @p rank 1 communicator per_edge enter {} step {
-  // expected-error @below {{expected a stage, layers and a range of bytes with 'replicas', and none of them without}}
+  // expected-error @below {{expected a stage, layers and a range of bytes with 'replicas', all three or none over ranks, and none of them else}}
   %0 = pipe.all_reduce gradients over [0, 1] bytes 0 to 8 cost 1 : !pipe.token
 } leave {}
 
@@ -267,4 +267,30 @@ pipe.program @pair rank 2 communicator per_edge enter {} step {
   }
   // expected-note @below {{yielded here}}
   %3 = pipe.backward(%1#0, %1#1) stage 0 microbatch 1 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> !pipe.token
+} leave {}
+
+// -----
+
+// expected-error @below {{'pipe.reshard' op expected to stand in a 'pipe.program'}}
+%0 = pipe.reshard F stage 0 over [0, 1] bytes 8 cost 1 : !pipe.token
+
+// -----
+
+pipe.program @p rank 1 communicator per_edge enter {} step {
+  // expected-error @below {{expected two or more ranks between 0 and 65535, ascending, found [1]}}
+  %0 = pipe.reshard F stage 0 over [1] bytes 8 cost 1 : !pipe.token
+} leave {}
+
+// -----
+
+pipe.program @p rank 1 communicator per_edge enter {} step {
+  // expected-error @below {{expected its own rank among its ranks}}
+  %0 = pipe.reshard B stage 1 over [0, 2] bytes 8 cost 1 : !pipe.token
+} leave {}
+
+// -----
+
+pipe.program @p rank 1 communicator per_edge enter {} step {
+  // expected-error @below {{expected a stage between 0 and 1048575, found -1}}
+  %0 = pipe.all_reduce gradients over [0, 1] stage -1 layers 0 to 1 bytes 0 to 8 cost 1 : !pipe.token
 } leave {}

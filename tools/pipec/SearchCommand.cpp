@@ -217,8 +217,11 @@ int searchCommand(const CommandOptions &options) {
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))
     return fail(options, failure);
-  if (checked.isBurst && options.sweep.empty())
-    return searchWidths(options);
+  if (checked.isBurst)
+    return options.sweep.empty()
+               ? searchWidths(options)
+               : fail(options, options.input,
+                      Status::input("a sweep of memory limits searches for orders, found schedule burst"));
   return options.sweep.empty() ? searchSchedules(options, checked) : sweepMemory(options, checked.objective);
 }
 
