@@ -86,6 +86,35 @@ protected:
   }
   void exchangeAt(size_t r, size_t one, size_t other) { std::swap(at(r, one).operation, at(r, other).operation); }
 
+  /// Cuts a pass of two layers between them.
+  void cut(size_t r, Kind kind, int32_t stage) {
+    Program &p = rank(r);
+    const size_t one = passAt(r, kind, stage);
+    Operation &first = pass(r, kind, stage);
+    first.layers = 1;
+    first.cost /= 2;
+    Operation second = first;
+    (kind == Kind::Forward ? second : first).firstLayer = 1;
+    Operation &empty = kind == Kind::Forward ? second : first;
+    empty.activation = empty.context = 0;
+    const int64_t place = std::count_if(p.instructions.begin(), p.instructions.begin() + ptrdiff_t(one) + 1,
+                                        [](const Instruction &i) { return i.queue == 0; });
+    std::vector<Instruction> instructions;
+    std::vector<std::vector<Wait>> waits;
+    for (const Instruction &each : p.instructions) {
+      instructions.push_back(each);
+      waits.emplace_back(p.waits.begin() + each.firstWait, p.waits.begin() + each.firstWait + each.waits);
+      for (Wait &wait : waits.back())
+        wait.base += wait.queue == 0 && wait.base >= place;
+      if (instructions.size() != one + 1)
+        continue;
+      instructions.push_back({uint32_t(p.operations.size()), 0, 0, 0, 0, 0});
+      waits.emplace_back();
+    }
+    p.operations.push_back(second);
+    setStep(p, instructions, waits, false);
+  }
+
   using Change = std::function<void()>;
   struct Case {
     std::string message; // behind the label
@@ -488,6 +517,25 @@ TEST_F(GroupRules, P57ReshardsWait) {
             {"rank 1: BW stage 1 microbatch 0" + taken, [&] { forget(1, passAt(1, Kind::Backward, 1), kCollectives); }},
             {"rank 2: BW stage 0 microbatch 0" + taken, [&] { forget(2, passAt(2, Kind::Backward, 0), kCollectives); }},
         });
+}
+
+// The part that runs first takes what changes ranks, the one that runs last makes it.
+TEST_F(GroupRules, P57Parts) {
+  plan = makeBurst({.widths = {2, 1}});
+  for (const Kind kind : {Kind::Forward, Kind::Backward})
+    for (size_t r = 0; r != 2; ++r)
+      cut(r, kind, 0);
+  isRight(plan);
+  const auto less = [&](size_t i) { return [=, this] { --waitOf(rank(1), at(1, i), 0).base; }; };
+  wrong("P57", {
+                   {"rank 1: reshard F stage 0 group 0 does not wait for the pass whose result changes ranks",
+                    less(reshardAt(1, Payload::Forward, 0))},
+                   {"rank 1: BW stage 0 layer 1 microbatch 0 does not wait for its input to change ranks",
+                    [&] { forget(1, passAt(1, Kind::Backward, 0), kCollectives); }},
+               });
+  wrong("P48", {{"rank 1: all_reduce gradients stage 0 layers 0 to 1 bytes 0 to 8388607 group 0 does not wait for the "
+                 "last backward of what it sums",
+                 less(sumAt(1, 0))}});
 }
 
 // Without backwards nothing else keeps a rank that alone hands on or alone takes from being a step ahead.
