@@ -18,19 +18,23 @@ const char *name(Bound bound) {
 
 std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree) {
   std::vector<Group> groups;
+  const auto join = [&](int32_t group, int32_t rank, int32_t each) {
+    if (group < 0)
+      return;
+    groups.resize(std::max(groups.size(), size_t(group) + 1));
+    std::vector<int32_t> &members = groups[size_t(group)].members;
+    for (int32_t world = rank * each; world != (rank + 1) * each; ++world)
+      if (const auto at = std::lower_bound(members.begin(), members.end(), world); at == members.end() || *at != world)
+        members.insert(at, world);
+  };
   for (const Variant &variant : variants)
-    for (const Program &program : variant.programs)
-      for (const Operation &o : program.operations) {
-        const int32_t each = degree * variant.shards();
-        if (o.group < 0)
-          continue;
-        groups.resize(std::max(groups.size(), size_t(o.group) + 1));
-        std::vector<int32_t> &members = groups[size_t(o.group)].members;
-        for (int32_t world = program.rank * each; world != (program.rank + 1) * each; ++world)
-          if (const auto at = std::lower_bound(members.begin(), members.end(), world);
-              at == members.end() || *at != world)
-            members.insert(at, world);
-      }
+    for (const Program &program : variant.programs) {
+      for (const Operation &o : program.operations)
+        join(o.group, program.rank, degree * variant.shards());
+      for (const int32_t stage : program.stages)
+        if (variant.sharesStages())
+          join(variant.stageGroups[size_t(stage)], program.rank, 1);
+    }
   return groups;
 }
 

@@ -366,8 +366,8 @@ struct Plan {
   const Process &placeOf(int32_t world) const { return processes[size_t(world)]; }
 };
 
-/// The table of groups that the operations of some variants ask for, if there are so many replicas of each rank: all
-/// those (all shards) of the ranks that have an operation of a group are members of it.
+/// The table of groups that the operations and the stages of some variants ask for, if there are so many replicas of
+/// each rank: all those (all shards) of the ranks that have an operation of a group are members of it.
 std::vector<Group> groupsOf(const std::vector<Variant> &variants, int32_t degree = 1);
 
 /// What one executed instruction is: the operation, and what the trip adds.

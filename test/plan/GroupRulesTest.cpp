@@ -142,6 +142,7 @@ void isRight(Plan plan) {
     ASSERT_TRUE(status.ok()) << status.message;
     variant.certificate.makespan = variant.certificate.span = result.makespan;
   }
+  EXPECT_EQ(groupsOf(plan.variants), plan.groups);
   Plan read;
   Status status = decode(encode(plan), read);
   ASSERT_TRUE(status.ok()) << status.message;
@@ -181,7 +182,8 @@ TEST_F(GroupRules, SomeRanksMayHaveNoStage) {
 
 TEST_F(GroupRules, LayersWithoutGradientsAreNotSummed) {
   for (const bool updated : {false, true})
-    isRight(makeBurst({.optimizer = updated, .gradients = 0}));
+    for (const std::vector<int32_t> &widths : {std::vector{4, 2, 1}, std::vector{2}}) // and no reshards
+      isRight(makeBurst({.widths = widths, .optimizer = updated, .gradients = 0}));
 }
 
 TEST_F(GroupRules, VariantsMayDifferInTheirOrder) {
