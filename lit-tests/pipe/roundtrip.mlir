@@ -106,16 +106,16 @@ pipe.program @pair rank 2 communicator per_edge enter {} step {
 
 // A stage on two ranks, then one on rank 0 alone.
 // CHECK-LABEL: pipe.program @wide rank 0
-// CHECK: %[[TOKEN:.*]]:2 = pipe.forward stage 0
-// CHECK: %[[THERE:.*]] = pipe.reshard F stage 0 over [0, 1](%[[TOKEN]]#1 : !pipe.token) bytes 8 cost 3 : !pipe.token
+// CHECK: %[[TOKEN:.*]]:3 = pipe.forward stage 0
+// CHECK: pipe.reshard F stage 0 over [0, 1](%[[TOKEN]]#2 : !pipe.token) bytes 8 cost 3 : !pipe.token
 // CHECK: pipe.reshard B stage 1 over [0, 1] bytes 8 cost 3 : !pipe.token
 // CHECK: pipe.all_reduce gradients over [0, 1] stage 0 layers 0 to 2 bytes 0 to 16 cost 5 : !pipe.token
 // GENERIC: "pipe.reshard"(%{{.*}}) <{bytes = 8 : i64, cost = 3 : i64, of = {{.*}}, ranks = array<i32: 0, 1>, stage = 0 : i32}>
 pipe.program @wide rank 0 communicator per_edge enter {} step {
-  %0:2 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.token)
-  %1 = pipe.reshard F stage 0 over [0, 1](%0#1 : !pipe.token) bytes 8 cost 3 : !pipe.token
+  %0:3 = pipe.forward stage 0 microbatch 0 cost 10 : () -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
+  %1 = pipe.reshard F stage 0 over [0, 1](%0#2 : !pipe.token) bytes 8 cost 3 : !pipe.token
   %2 = pipe.reshard B stage 1 over [0, 1] bytes 8 cost 3 : !pipe.token
-  pipe.backward(%0#0, %2) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.token) -> ()
+  pipe.backward(%0#0, %0#1, %2) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>, !pipe.token) -> ()
   %3 = pipe.all_reduce gradients over [0, 1] stage 0 layers 0 to 2 bytes 0 to 16 cost 5 : !pipe.token
 } leave {}
 
