@@ -12,6 +12,10 @@ PASSES = ["build-schedule", "insert-communication", "overlap-communication", "al
           "check-memory", "check-deadlock"]
 
 
+# Made from widths, without a pipeline; their text does not say enough to be read again.
+NOT_READ = ["burst.yaml"]
+
+
 def modules(text):
     """The modules of a text, one a variant."""
     return [each for each in re.split(r"(?m)^(?=module )", text) if each.strip()]
@@ -19,7 +23,8 @@ def modules(text):
 
 class Texts(unittest.TestCase):
     def test_passes_alone_give_what_compile_emits(self):
-        specs = sorted(glob.glob(os.path.join(SOURCE, "specs", "*.yaml")))
+        specs = sorted(each for each in glob.glob(os.path.join(SOURCE, "specs", "*.yaml"))
+                       if os.path.basename(each) not in NOT_READ)
         self.assertTrue(specs)
         compared = 0
         for spec in specs:
