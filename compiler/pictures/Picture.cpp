@@ -227,11 +227,13 @@ static Status passesOf(const plan::Variant &variant, int64_t step, Section &sect
   for (const Lane &lane : section.lanes)
     for (const Box &box : lane.boxes)
       begin = std::min(begin, box.start);
-  for (Lane &lane : exchange)
+  for (Lane &lane : exchange) { // a collective may come before all that is drawn of the devices
     for (Box &box : lane.boxes) {
-      box.start -= begin;
+      box.start = std::max<Time>(box.start - begin, 0);
       box.end -= begin;
     }
+    std::erase_if(lane.boxes, [](const Box &box) { return box.end <= box.start; });
+  }
   settle(section);
   if (section.shards > 1)
     section.bubble = simulate::bubbleRate(result, section.length);

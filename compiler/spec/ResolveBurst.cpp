@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -123,6 +124,30 @@ void checkSize(const Lookup &lookup, const std::string &path, const Spec &spec) 
         fmt::format("{}: expected {{fixed, per_sample}} with schedule burst, found {}", path, describe(*value->node)));
 }
 
+/// How many layers there may be. A plan may have each of them on each rank; finding the exact one takes time that grows
+/// with the third power of layers and the square of widths (compiler/burst/README.md).
+void checkCount(const Lookup &lookup, Spec &spec) {
+  constexpr int64_t kPlaces = int64_t(1) << 20, kLayers = 4096, kExactLayers = 256, kExactWidths = 4096;
+  const int64_t layers = spec.layers->count();
+  const auto tooMany = [&](int64_t most, const std::string &why) {
+    if (layers > most)
+      refuse(lookup, spec, spec.layers->mark,
+             fmt::format("layers: expected at most {} {}, found {}", most, why, layers));
+    return layers > most;
+  };
+  const int64_t ranks = std::max(spec.ranks.value, 1);
+  if (tooMany(std::min(kLayers, kPlaces / ranks), fmt::format("with schedule burst on {} ranks", ranks)))
+    return;
+  // As many stages as there can be, until a plan has made some of one width one.
+  spec.stages = int32_t(layers);
+  if (spec.burst->planner != Planner::Exact || !spec.microbatchSize)
+    return;
+  const int64_t most = std::max<int64_t>(std::min(ranks, int64_t(spec.microbatchSize->value)), 1);
+  const int64_t widths = spec.burst->choices == WidthChoices::All ? most : std::bit_width(uint64_t(most));
+  tooMany(std::min(kExactLayers, kExactWidths / widths),
+          fmt::format("for an exact plan of {} widths; schedule.amplification or schedule.widths take more", widths));
+}
+
 void checkLayers(const Lookup &lookup, Spec &spec) {
   if (!spec.layers) {
     lookup.errors.add(spec.schedule.mark, "schedule: burst needs layers, each with times by local batch, found none");
@@ -135,13 +160,7 @@ void checkLayers(const Lookup &lookup, Spec &spec) {
     for (const char *size : {".boundary", ".activation", ".weight_context"})
       checkSize(lookup, path + size, spec);
   }
-  // As many stages as there can be, until a plan has made some of one width one.
-  const int64_t layers = spec.layers->count();
-  if (layers <= limits::kStages)
-    spec.stages = int32_t(layers);
-  else
-    refuse(lookup, spec, spec.layers->mark,
-           fmt::format("layers: expected at most {} with schedule burst, found {}", limits::kStages, layers));
+  checkCount(lookup, spec);
 }
 
 /// What else stands in the spec and has no meaning here.

@@ -214,11 +214,16 @@ plan::Time leastOf(const ProgramSet &set) {
   return all;
 }
 
-Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place) {
+Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place,
+            int64_t &left) {
   Sums sums = sumsAtEnd(stagesOf(widths).size());
   if (spec.burst->sync == spec::Sync::End)
     return sums;
-  const auto timeOf = [&](const Sums &each) { return spanOf(programsOf(spec, problem, widths, each, place)); };
+  const auto timeOf = [&](const Sums &each) {
+    const ProgramSet set = programsOf(spec, problem, widths, each, place);
+    left -= int64_t(set.instructions());
+    return spanOf(set);
+  };
   plan::Time best = timeOf(sums);
   const auto tryOther = [&](Sums other) {
     if (const plan::Time time = timeOf(other); time < best) {
@@ -228,7 +233,7 @@ Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::
   };
   tryOther(Sums(sums.size()));
   for (size_t stage = sums.size(); stage-- != 0;)
-    for (size_t behind = 0; behind <= stage; ++behind) {
+    for (size_t behind = 0; behind <= stage && left > 0; ++behind) {
       Sums other = sums;
       other[stage] = behind;
       tryOther(std::move(other));

@@ -25,8 +25,11 @@ plan::Time spanOf(const ProgramSet &set);
 /// the update of stage 0.
 plan::Time leastOf(const ProgramSet &set);
 
-/// Behind which backwards all-reduces are issued, found by walks: at first each right behind its own; then one by one
-/// a place later for as long as a step gets shorter by it. With `sync: end` behind all.
-Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place);
+/// Behind which backwards all-reduces are issued, found by walks: all right behind their own or all at the end,
+/// whichever is shorter; then each, one by one, behind any other while that is. With `sync: end` behind all. `left`:
+/// instructions that may still be walked, from which those walked here are taken; the first two walks are made in any
+/// case.
+Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place,
+            int64_t &left);
 
 } // namespace pipec::widths

@@ -1,7 +1,6 @@
 #include "compiler/widths/CompileBurst.h"
 
 #include "compiler/burst/Front.h"
-#include "runtime/plan/Limits.h"
 
 #include <algorithm>
 
@@ -23,17 +22,18 @@ public:
 
   Placed run() {
     const burst::Plan plan = planOf(spec, problem);
-    Placed best{plan.widths, sumsOf(spec, problem, plan.widths, place)};
+    int64_t left = kWalked;
+    Placed best{plan.widths, sumsOf(spec, problem, plan.widths, place, left)};
     if (spec.burst->planner != spec::Planner::Exact || spec.burst->sync == spec::Sync::End)
       return best;
     const burst::Front front(problem);
     const plan::Time limit = limitOf(spec, problem);
     const auto first = std::ranges::upper_bound(front.costs(), limit, {}, &burst::Cost::time);
     int tooLong = 0;
-    for (auto point = size_t(first - front.costs().begin()); point < front.costs().size() && tooLong != kTries;
-         ++point) {
+    for (auto point = size_t(first - front.costs().begin());
+         point < front.costs().size() && tooLong != kTries && left > 0; ++point) {
       burst::Widths widths = front.plan(point).widths;
-      Sums sums = sumsOf(spec, problem, widths, place);
+      Sums sums = sumsOf(spec, problem, widths, place, left);
       if (spanOf(programsOf(spec, problem, widths, sums, place)) > limit) {
         ++tooLong;
         continue;
@@ -45,7 +45,8 @@ public:
   }
 
 private:
-  static constexpr int kTries = 4; // plans in a row that are too long, and then no more
+  static constexpr int kTries = 4;                     // plans in a row that are too long, and then no more
+  static constexpr int64_t kWalked = int64_t(1) << 24; // instructions, some seconds; the last plan is finished
 
   const spec::Spec &spec;
   const burst::Problem &problem;

@@ -192,17 +192,15 @@ TEST_F(GroupRules, VariantsMayDifferInTheirOrder) {
 }
 
 TEST_F(GroupRules, P7Sizes) {
-  damaged("P7",
-          {
-              {"groups of 2 stages, expected of all 3", [&] { variant().stageGroups.pop_back(); }},
-              {"groups of 4 stages, expected of all 3", [&] { variant().stageGroups.push_back(-1); }},
-              {"a batch of 3 samples, expected 4, the ranks, to 1000000000000000000", [&] { variant().batch = 3; }},
-              {"a batch of 0 samples, expected 4, the ranks, to 1000000000000000000", [&] { variant().batch = 0; }},
-              {"a batch of 1000000000000000001 samples, expected 4, the ranks, to 1000000000000000000",
-               [&] { variant().batch = limits::kTime + 1; }},
-              {"2 microbatches, 1 copies and 1 slices, expected one of each where stages are on several ranks",
-               [&] { variant().microbatches = 2; }},
-          });
+  damaged("P7", {
+                    {"groups of 2 stages, expected of all 3", [&] { variant().stageGroups.pop_back(); }},
+                    {"groups of 4 stages, expected of all 3", [&] { variant().stageGroups.push_back(-1); }},
+                    {"a batch of 0 samples, expected 1 to 1000000000000000000", [&] { variant().batch = 0; }},
+                    {"a batch of 1000000000000000001 samples, expected 1 to 1000000000000000000",
+                     [&] { variant().batch = limits::kTime + 1; }},
+                    {"2 microbatches, 1 copies and 1 slices, expected one of each where stages are on several ranks",
+                     [&] { variant().microbatches = 2; }},
+                });
   const std::string other = "variant 1 places stages on ranks in another way than variant 0; all must agree";
   plan.variants.push_back(variant());
   damaged("P7", {{other, [&] { plan.variants[1].batch = 10; }},
@@ -285,30 +283,32 @@ TEST_F(GroupRules, P13CollectivesShareAQueue) {
 
 TEST_F(GroupRules, P44GroupsOfStages) {
   const std::string others = " ranks, its group is of others";
-  damaged("P44", {
-                     {"stage 0 is of group 2, the plan has 2", [&] { variant().stageGroups[0] = 2; }},
-                     {"stage 2 is of group -2, the plan has 2", [&] { variant().stageGroups[2] = -2; }},
-                     {"stage 0 is on the first 4" + others, [&] { variant().stageGroups[0] = -1; }},
-                     {"stage 0 is on the first 4" + others, [&] { variant().stageGroups[0] = 1; }},
-                     {"stage 1 is on the first 2" + others, [&] { variant().stageGroups[1] = 0; }},
-                     {"stage 2 is on the first 1" + others, [&] { variant().stageGroups[2] = 1; }},
-                     {"stage 1 is on the first 2" + others, [&] { plan.groups[1].members = {0, 2}; }},
-                     {"stage 1 is on the first 2" + others, [&] { plan.groups[1].members = {2, 3}; }},
-                     {"group 1 has 1 members, expected two or more", [&] { plan.groups[1].members = {0}; }},
-                     {"group 0 has process 4, the plan has 0 to 3", [&] { plan.groups[0].members = {0, 1, 2, 3, 4}; }},
-                     {"rank 2: an operation (reshard stage 0) is of group 9, the plan has 2",
-                      [&] { reshard(2, Payload::Forward, 0).group = 9; }},
-                     {"ranks 0, 1, 2 have collectives of group 1, which is of 0, 1",
-                      [&] { reshard(2, Payload::Forward, 0).group = 1; }},
-                     {"ranks 0, 1, 2 have collectives of group 0, which is of 0, 1, 2, 3",
-                      [&] {
-                        std::erase_if(rank(3).operations, [](const Operation &o) { return isCollective(o.kind); });
-                        rank(3).waits.clear();
-                        rank(3).instructions.clear();
-                        rank(3).operations.resize(1);
-                        setStep(rank(3), {{}}, {{}}, false);
-                      }},
-                 });
+  damaged("P44",
+          {
+              {"stage 0 is of group 2, the plan has 2", [&] { variant().stageGroups[0] = 2; }},
+              {"stage 0 is on 4 ranks, expected no more than the 3 samples of the batch", [&] { variant().batch = 3; }},
+              {"stage 2 is of group -2, the plan has 2", [&] { variant().stageGroups[2] = -2; }},
+              {"stage 0 is on the first 4" + others, [&] { variant().stageGroups[0] = -1; }},
+              {"stage 0 is on the first 4" + others, [&] { variant().stageGroups[0] = 1; }},
+              {"stage 1 is on the first 2" + others, [&] { variant().stageGroups[1] = 0; }},
+              {"stage 2 is on the first 1" + others, [&] { variant().stageGroups[2] = 1; }},
+              {"stage 1 is on the first 2" + others, [&] { plan.groups[1].members = {0, 2}; }},
+              {"stage 1 is on the first 2" + others, [&] { plan.groups[1].members = {2, 3}; }},
+              {"group 1 has 1 members, expected two or more", [&] { plan.groups[1].members = {0}; }},
+              {"group 0 has process 4, the plan has 0 to 3", [&] { plan.groups[0].members = {0, 1, 2, 3, 4}; }},
+              {"rank 2: an operation (reshard stage 0) is of group 9, the plan has 2",
+               [&] { reshard(2, Payload::Forward, 0).group = 9; }},
+              {"ranks 0, 1, 2 have collectives of group 1, which is of 0, 1",
+               [&] { reshard(2, Payload::Forward, 0).group = 1; }},
+              {"ranks 0, 1, 2 have collectives of group 0, which is of 0, 1, 2, 3",
+               [&] {
+                 std::erase_if(rank(3).operations, [](const Operation &o) { return isCollective(o.kind); });
+                 rank(3).waits.clear();
+                 rank(3).instructions.clear();
+                 rank(3).operations.resize(1);
+                 setStep(rank(3), {{}}, {{}}, false);
+               }},
+          });
 }
 
 TEST_F(GroupRules, P45OneOfEach) {

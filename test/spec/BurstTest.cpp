@@ -209,6 +209,25 @@ TEST(Burst, needsABatchOfOneMicrobatch) {
             "1:29: error: pipeline.batch: expected at most 2147483647 samples with schedule burst, found 3000000000");
 }
 
+TEST(Burst, takesSoManyLayers) {
+  const auto of = [](const std::string &parameters, int layers, const std::string &pipeline) {
+    return wrong(with(fmt::format("{{name: burst{}}}", parameters), fmt::format("[{{count: {}, {}}}]", layers, kTimes),
+                      pipeline));
+  };
+  const auto places = [](const char *message) {
+    return fmt::format("3:9: error: layers: expected at most {}\n2:18: note: the schedule is given here", message);
+  };
+  EXPECT_EQ(
+      of("", 257, "ranks: 8, batch: 16"),
+      places("256 for an exact plan of 4 widths; schedule.amplification or schedule.widths take more, found 257"));
+  EXPECT_EQ(of(", choices: all", 65, "ranks: 64, batch: 100"),
+            places("64 for an exact plan of 64 widths; schedule.amplification or schedule.widths take more, found 65"));
+  EXPECT_EQ(of(", amplification: 2", 4097, "ranks: 8, batch: 16"),
+            places("4096 with schedule burst on 8 ranks, found 4097"));
+  EXPECT_EQ(of(", widths: 4", 1025, "ranks: 1024, batch: 16"),
+            places("1024 with schedule burst on 1024 ranks, found 1025"));
+}
+
 TEST(Burst, needsLayersBySamples) {
   EXPECT_EQ(wrong("pipeline: {ranks: 8, batch: 16}\nschedule: burst\ncosts: {forward: 1ms, backward: 1ms}\n"),
             "2:11: error: schedule: burst needs layers, each with times by local batch, found none");
@@ -235,7 +254,8 @@ TEST(Burst, needsLayersBySamples) {
             "3:102: error: layers[0].splits: expected none with schedule burst\n2:11: note: the schedule is given "
             "here"},
            {kTimes + ", count: 1048576}, {count: 1, " + kTimes,
-            "3:9: error: layers: expected at most 1048576 with schedule burst, found 1048577\n2:11: note: the schedule "
+            "3:9: error: layers: expected at most 4096 with schedule burst on 8 ranks, found 1048577\n2:11: note: the "
+            "schedule "
             "is given here"},
        })
     EXPECT_EQ(wrong(with("burst", "[{" + layer + "}]")), message) << layer;

@@ -21,9 +21,8 @@ Status stageSizes(const Variant &variant) {
   if (variant.stageGroups.size() != size_t(variant.stages))
     return Status::input(
         fmt::format("P7: groups of {} stages, expected of all {}", variant.stageGroups.size(), variant.stages));
-  if (!within(variant.batch, int64_t(variant.programs.size()), limits::kTime))
-    return Status::input(fmt::format("P7: a batch of {} samples, expected {}, the ranks, to {}", variant.batch,
-                                     variant.programs.size(), limits::kTime));
+  if (!within(variant.batch, 1, limits::kTime))
+    return Status::input(fmt::format("P7: a batch of {} samples, expected 1 to {}", variant.batch, limits::kTime));
   if (variant.microbatches != 1 || variant.copies != 1 || variant.slices != 1)
     return Status::input(fmt::format("P7: {} microbatches, {} copies and {} slices, expected one of each where stages "
                                      "are on several ranks",
@@ -35,6 +34,10 @@ Status stageGroups(const Plan &plan, const Variant &variant) {
   const std::vector<int32_t> widths = variant.widths();
   for (size_t stage = 0; stage != variant.stageGroups.size(); ++stage) {
     const int32_t group = variant.stageGroups[stage];
+    if (widths[stage] > variant.batch)
+      return Status::input(
+          fmt::format("P44: stage {} is on {} ranks, expected no more than the {} samples of the batch", stage,
+                      widths[stage], variant.batch));
     if (!within(group, -1, int64_t(plan.groups.size()) - 1))
       return Status::input(
           fmt::format("P44: stage {} is of group {}, the plan has {}", stage, group, plan.groups.size()));
