@@ -37,6 +37,21 @@ class JobsTest(ToolTest):
         text = self.piperun(plan, "--local", "--steps", 2).stdout
         self.assertRegex(text, r"job background: \d+ pieces, [\d.]+ samples\n")
 
+    def test_what_fills_a_wait_is_no_more_than_its_window(self):
+        """Of rank 1 the window of a step's first pass begins behind a collective, and updates come in its wait."""
+        plan = self.compile((SPECS / "dear.yaml").read_text() +
+                            "jobs: {slow_down: 50%, work: [{name: a, samples: 8, atoms: 16, atom: 200us, overhead: 100us}]}\n",
+                            pipeline__microbatches=6, data_parallel__policy="auto",
+                            data_parallel__link__bandwidth="300MB/s")
+        self.assertRegex(self.pipec("disasm", plan).stdout, "F stage 1 layer 0 .* window .* ms from .* ms")
+        predicted = json.loads(self.pipec("report", plan, "--json").stdout)
+        atoms = predicted["jobs"][0]["piece_ms"] / 0.2
+        run = self.run_json(plan, "--steps", 6, "--emulate", "carry")
+        for job in run["jobs"]:
+            most = 6 * predicted["jobs"][0]["pieces"][job["rank"]] * atoms / 16 * 8
+            self.assertGreater(job["samples"], 0)
+            self.assertLessEqual(job["samples"], most + 1e-6)
+
     def test_a_plan_without_jobs_has_none(self):
         plan = self.compile("{pipec: 1, pipeline: {ranks: 2, microbatches: 2}, schedule: 1f1b, "
                             "costs: {forward: 1ms, backward: 1ms}}")

@@ -144,21 +144,23 @@ HostDevice::Choice HostDevice::choose(Time free) {
 }
 
 /// Runs a piece where no head can start and the wait of the compute queue's has room for one. `since`: when the device
-/// became free for that wait, `free`: when the pieces in it have ended. Where one may begin later, sets `later`.
-bool HostDevice::runPiece(const Choice &next, Time since, Time &free, std::optional<Time> &later) {
-  later.reset();
+/// became free, `free`: when the pieces since have ended. Where one may begin later, notes it.
+bool HostDevice::runPiece(const Choice &next, Time since, Time &free, Wait &noted) {
+  noted.later.reset();
   const HostQueue::Fillable wait = queues.front()->fillable();
   if (wait.window.length == 0 || !filler->opens(wait.window.length, wait.stream->windows))
     return false;
   const int64_t atoms = wait.stream->piece;
   const Time opens = since + wait.window.from;
   const Time begin = std::max({paced.begin(free), free, opens}), piece = filler->next(atoms);
-  if (piece == 0 || (next.work && next.ready <= begin) || begin - opens + piece > wait.window.length)
+  if (piece == 0 || (next.work && next.ready <= begin) ||
+      std::max(begin - opens, noted.filled) + piece > wait.window.length)
     return false;
   if (opens > clock.now()) {
-    later = opens;
+    noted.later = opens;
     return false;
   }
+  noted.filled += piece;
   free = std::max(begin, filler->run(atoms, begin));
   return true;
 }
@@ -170,9 +172,9 @@ void HostDevice::runQueues() {
   constexpr Time kKept = 1'000'000'000; // 1 ms: for so long what was measured may stay here, while more comes
   const bool alone = deviceQueues.size() == 1;
   QuickClock quick(clock);
-  Time free = 0;             // of the device
-  Time since = 0;            // likewise, but for pieces
-  std::optional<Time> later; // when a piece may begin; none: not before something else happens
+  Time free = 0;  // of the device
+  Time since = 0; // likewise, but for pieces
+  Wait wait;
   Time now = quick.now();
   adapt::Tally tally; // of operations that the meter does not know of
   Time known = 0;     // it knows of those that ended by then
@@ -184,7 +186,7 @@ void HostDevice::runQueues() {
   };
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
-    if (filler && !stopped && runPiece(next, since, free, later)) {
+    if (filler && !stopped && runPiece(next, since, free, wait)) {
       now = quick.now();
       continue;
     }
@@ -192,8 +194,8 @@ void HostDevice::runQueues() {
       if (stopped)
         return;
       handOver();
-      if (later)
-        deviceBell.waitUntil(clock.at(*later));
+      if (wait.later)
+        deviceBell.waitUntil(clock.at(*wait.later));
       else
         deviceBell.wait();
       now = quick.now();
@@ -252,6 +254,8 @@ void HostDevice::runQueues() {
         filler->stepped(next.work->round->step, due.end);
     }
     free = since = due.end;
+    if (&queue == queues.front().get())
+      wait = {};
     queue.pop(ran, due.end);
   }
 }

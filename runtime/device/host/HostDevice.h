@@ -124,7 +124,12 @@ private:
     return {&queue, work, std::max(ready, free), false};
   }
   Choice choose(Time free);
-  bool runPiece(const Choice &next, Time since, Time &free, std::optional<Time> &later);
+  /// Of the compute queue.
+  struct Wait {
+    Time filled = 0;           // with pieces, also before another device queue's work in it
+    std::optional<Time> later; // when a piece may begin; none: not before something else happens
+  };
+  bool runPiece(const Choice &next, Time since, Time &free, Wait &noted);
   void runQueues();
 
   const Layout layout;
