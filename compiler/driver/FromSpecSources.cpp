@@ -73,7 +73,7 @@ LogicalResult Import::readNumbers(const std::string &name, const spec::Parameter
 }
 
 void Import::unknownSchedule() {
-  constexpr std::string_view kOthers[] = {"auto", "block", "order"};
+  constexpr std::string_view kOthers[] = {"auto", "block", "burst", "order"};
   auto diagnostic = error(spec.schedule.mark) << "unknown schedule '" << spec.schedule.name << "'";
   if (auto near = schedule::nearest(spec.schedule.name, kOthers); !near.empty())
     diagnostic << ", did you mean '" << near << "'?";

@@ -94,10 +94,13 @@ const Subcommand kSubcommands[] = {
        json(app, options);
      },
      pipec::reportCommand},
-    {"search", "the schedules that a spec allows, the best first; time against memory; policies of data parallelism",
+    {"search",
+     "the schedules that a spec allows, the best first; time against memory; policies of data parallelism; "
+     "widths of layers",
      "pipec search specs/auto.yaml\n"
      "pipec search specs/auto.yaml --sweep memory\n"
-     "pipec search specs/data-parallel.yaml --sweep data-parallel",
+     "pipec search specs/data-parallel.yaml --sweep data-parallel\n"
+     "pipec search specs/burst.yaml",
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "the spec");
        set(app, options);
