@@ -18,7 +18,7 @@ using namespace test;
 /// The starts and ends of all instructions of three steps, and which come before which in any timing.
 class Happens {
 public:
-  explicit Happens(const Variant &variant) : variant(variant) {
+  explicit Happens(const Variant &variant) {
     for (const Program &program : variant.programs)
       for (int step = 0; step != kSteps; ++step)
         for (size_t i = 0; i != program.instructions.size(); ++i)
@@ -85,7 +85,6 @@ private:
     return at->second[to];
   }
 
-  const Variant &variant;
   std::vector<std::string> texts; // by node
   std::vector<std::vector<size_t>> edges;
   std::map<std::tuple<size_t, uint32_t, int>, std::vector<size_t>> queues;  // by rank, queue and step
