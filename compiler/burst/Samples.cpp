@@ -17,14 +17,13 @@ int64_t movedSamples(int64_t batch, int32_t from, int32_t to) {
   const auto [narrow, wide] = std::minmax(from, to);
   if (narrow == wide)
     return 0;
-  // So many samples i have i mod n = rank.
-  const auto on = [&](int64_t rank, int64_t n) { return rank < batch ? (batch - 1 - rank) / n + 1 : 0; };
   const int64_t both = std::lcm<int64_t>(narrow, wide);
   // By rank, each count falls by one at batch mod n and nowhere else, so what moves is constant between these ranks.
-  int64_t most = on(narrow, wide); // a rank of the wider group alone
+  int64_t most = samplesOf(batch, wide, narrow); // a rank of the wider group alone
   for (const int64_t rank : {int64_t(0), batch % narrow, batch % wide, batch % both})
     if (rank < narrow)
-      most = std::max(most, std::max(on(rank, narrow), on(rank, wide)) - on(rank, both));
+      most = std::max(most, std::max(samplesOf(batch, narrow, rank), samplesOf(batch, wide, rank)) -
+                                samplesOf(batch, both, rank));
   return most;
 }
 

@@ -9,8 +9,12 @@ namespace pipec::burst {
 
 using schedule::timeOf;
 
-/// Samples of member 0, which has most.
-inline int64_t localBatch(int64_t batch, int32_t width) { return (batch + width - 1) / width; }
+/// Samples of a member.
+inline int64_t samplesOf(int64_t batch, int64_t width, int64_t member) {
+  return member < batch ? (batch - 1 - member) / width + 1 : 0;
+}
+/// Of member 0, which has most.
+inline int64_t localBatch(int64_t batch, int32_t width) { return samplesOf(batch, width, 0); }
 
 /// The widths that a layer may have, ascending; never empty.
 Widths widthsOf(const Problem &problem);

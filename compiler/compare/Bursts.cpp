@@ -75,7 +75,7 @@ private:
   }
 
   void throughput(const emit::JobsReport &jobs, BurstRow &row) const {
-    const auto perSecond = [&](plan::Time step) { return double(widths::problemOf(spec).batch) * 1e12 / double(step); };
+    const auto perSecond = [&](plan::Time step) { return double(spec.microbatchSize->value) * 1e12 / double(step); };
     const plan::Time parallel = rows.front().certificate.span;
     if (!rows.front().wrong.empty() || parallel == 0 || row.certificate.span == 0)
       return;

@@ -10,11 +10,12 @@ namespace pipec {
 struct BurstRow : Row {
   std::vector<int32_t> widths; // by layer
   plan::Time device = 0;       // ranks × time that a step keeps them
-  // Ratios; the last two are 0 without jobs.
+  // Ratios.
   double foreground = 0; // its samples/s, over those of data parallelism
   double useful = 0;     // of the time of all ranks: the foreground's work and that of jobs
   double cluster = 0;    // samples/s of both, over those of data parallelism alone
-  double bound = 0;      // no more than this: 1/u, u: data parallelism's samples/s over ranks × the first job's alone
+  double bound =
+      0; // no more than this: 1/u, u: data parallelism's samples/s over ranks × the first job's alone; 0: no job
 };
 
 /// Rows: data parallelism alone and with jobs, all layers on each smaller number of ranks, the paper's planner at

@@ -87,13 +87,14 @@ public:
             << "tensor_parallel: a plan of shards is not made anew for what was measured yet";
         return stop(Code::Input);
       }
-    if (until < Stage::Design && specs.front().isBurst())
+    if (until <= Stage::Space) {
+      if (specs.front().ofVariants)
+        return stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"));
+      if (!compiled.isBurst)
+        return space(ofOneReplica(specs.front()));
       return until == Stage::Checked || stop(path, Status::input("a search for orders is of schedules whose stages are "
                                                                  "on one rank each, found burst"));
-    if (until <= Stage::Space)
-      return specs.front().ofVariants
-                 ? stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"))
-                 : space(ofOneReplica(specs.front()));
+    }
     makeRoom(specs);
     std::vector<plan::Variant> variants;
     size_t compiledVariants = 0;

@@ -30,7 +30,7 @@ std::vector<WindowRow> windowsOf(const plan::Program &program) {
 /// How many pieces a rank runs in a step; one without instructions runs them all the time.
 int64_t piecesOf(const plan::Variant &variant, const plan::Program &program, const std::vector<WindowRow> &windows) {
   const plan::Time piece = variant.pieceTime(program);
-  if (program.instructions.empty())
+  if (program.runsJobAlone())
     return variant.certificate.span / piece;
   int64_t count = 0;
   for (const WindowRow &each : windows)

@@ -2,8 +2,10 @@
 
 #include "runtime/plan/Text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace pipec::emit {
@@ -17,13 +19,15 @@ WidthsReport widthsOf(const plan::Variant &variant) {
   for (size_t stage = 0; stage != widths.size(); ++stage)
     report.widths.insert(report.widths.end(), variant.cut.empty() ? 1 : size_t(variant.cut[stage]), widths[stage]);
   // Rank 0 has part in all of it, with as many samples as anyone.
+  __int128 device = 0;
   for (plan::Cursor cursor(variant.programs.front()); !cursor.done(); cursor.next()) {
     const plan::Operation &operation = *cursor.at().operation;
     int32_t width = widths[size_t(operation.stage)];
     if (operation.kind == plan::Kind::Reshard)
-      width = std::max(width, widths[size_t(operation.stage) + (operation.of == plan::Payload::Forward ? 1 : -1)]);
-    report.device += width * operation.cost;
+      width = std::max(width, widths[size_t(plan::takerOf(operation.stage, operation.of))]);
+    device += __int128(width) * operation.cost;
   }
+  report.device = plan::Time(std::min<__int128>(device, std::numeric_limits<plan::Time>::max()));
   return report;
 }
 

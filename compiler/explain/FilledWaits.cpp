@@ -18,6 +18,8 @@ std::string filledText(const plan::Variant &variant, const plan::Program &progra
     return fmt::format("Rank {} runs no job: none may run there, or none fits its memory.", program.rank);
   const plan::Job &job = variant.jobs[size_t(program.job)];
   const plan::Time piece = variant.pieceTime(program);
+  if (program.runsJobAlone())
+    return fmt::format("Rank {} has nothing else to do: pieces of job {} run all the time.", program.rank, job.name);
   // Behind the last instruction of a step stands the first of the next one.
   const auto next = idle.next ? program.instructions.begin() + (idle.next - program.instructions.data())
                               : std::ranges::find(program.instructions, 0U, &plan::Instruction::queue);
@@ -40,8 +42,7 @@ std::string filledText(const plan::Variant &variant, const plan::Program &progra
     return fmt::format("No piece of job {} stands in it: one takes {} with its overhead.", job.name,
                        plan::timeText(piece));
   return fmt::format("No piece of job {} stands in it. Each wait that is filled costs a piece of the {} % that a step "
-                     "may get longer, and "
-                     "longer waits are worth more; or a collective of the rank is under way.",
+                     "may get longer, and longer waits are worth more; or a collective of the rank is under way.",
                      job.name, units::decimalText(100 * variant.slowDown));
 }
 

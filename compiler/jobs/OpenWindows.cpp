@@ -45,6 +45,9 @@ public:
       program = plan::unrolled(program);
     if (Status status = gapsOf(variant, !jobs.fillsCollectives, gaps); !status.ok())
       return status;
+    for (std::vector<Gap> &own : gaps)
+      for (Gap &each : own) // P54: a window ends in a step
+        each.length = std::min(each.length, variant.certificate.span - each.from);
     for (size_t rank = 0; rank != jobOf.size(); ++rank)
       for (const Gap &each : gaps[rank])
         if (jobOf[rank] >= 0 && each.length >= job(size_t(jobOf[rank])).shortest())
@@ -240,8 +243,7 @@ private:
       const Time piece = timeOf(index, program.piece);
       for (const Gap &each : gaps[rank])
         if (each.length >= std::max(threshold, piece))
-          program.windows.push_back(
-              {each.instruction, std::min(each.length, variant.certificate.span - each.from), each.from});
+          program.windows.push_back({each.instruction, each.length, each.from});
     }
   }
 

@@ -146,9 +146,8 @@ Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, const 
     options.observePieces = [&own](const simulate::Resume &at, int64_t filled) {
       own[size_t(at.place)].emplace_back(at.free, at.free + filled * at.piece);
     };
-    for (const plan::Program &program :
-         plan.variants[v].programs) // who has nothing else to do runs its job all the time
-      if (program.job >= 0 && program.instructions.empty())
+    for (const plan::Program &program : plan.variants[v].programs)
+      if (program.runsJobAlone())
         own[size_t(program.rank)].emplace_back(0, simulate::kNever);
     if (Status status = recordings[v].run(plan.variants[v], options); !status.ok())
       return status;

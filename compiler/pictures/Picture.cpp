@@ -261,8 +261,8 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section, c
   for (const Lane &lane : exchange)
     for (const Box &box : lane.boxes)
       section.length = std::max(section.length, box.end);
-  for (const plan::Program &program : variant.programs) // who has nothing else to do runs its job all the time
-    if (program.job >= 0 && program.instructions.empty())
+  for (const plan::Program &program : variant.programs)
+    if (program.runsJobAlone())
       section.lanes[size_t(program.rank)].pieces.push_back({0, section.length});
   section.figures = figuresOf(section);
   if (network.scenario)

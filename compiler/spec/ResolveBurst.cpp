@@ -169,9 +169,13 @@ void checkRest(const Lookup &lookup, const Spec &spec) {
     if (lookup.given(path))
       refuse(lookup, spec, lookup.markOf(path),
              fmt::format("{}: expected none with schedule burst, which makes its own stages", path));
-  constexpr std::pair<const char *, std::string_view> kOnly[] = {
-      {"data_parallel.degree", "1"}, {"tensor_parallel.shards", "1"}, {"pipeline.slices", "1"},
-      {"recompute", "none"},         {"backward", "fused"},           {"weights", "ordered"}};
+  constexpr std::pair<const char *, std::string_view> kOnly[] = {{"data_parallel.degree", "1"},
+                                                                 {"tensor_parallel.shards", "1"},
+                                                                 {"pipeline.slices", "1"},
+                                                                 {"recompute", "none"},
+                                                                 {"backward", "fused"},
+                                                                 {"weights", "ordered"},
+                                                                 {"costs.optimizer.global_norm", "false"}};
   for (const auto &[path, only] : kOnly)
     if (const Value *value = lookup.get(path); value && value->node->text != only)
       refuse(lookup, spec, value->mark,

@@ -15,9 +15,6 @@ using plan::Kind;
 using plan::Payload;
 using plan::Time;
 
-/// Samples of a member.
-int64_t samplesOf(int64_t batch, int32_t width, int32_t rank) { return (batch - 1 - rank) / width + 1; }
-
 class Builder {
 public:
   Builder(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, const Sums &sums,
@@ -56,11 +53,11 @@ private:
     if (const int64_t limit = spec.memoryLimits.empty() ? spec.memoryLimit.value : spec.memoryLimits[size_t(rank)];
         limit != 0)
       program->memoryLimit = limit;
-    program->workspace = spec.workspace.value;
     for (size_t stage = 0; stage != stages.size(); ++stage)
       if (holds(stage)) {
         program->stages.push_back(int32_t(stage));
         program->staticBytes += staticOf(stage);
+        program->workspace = spec.workspace.value;
       }
     received = kNone;
     for (size_t stage = 0; stage != stages.size(); ++stage) {
@@ -82,9 +79,6 @@ private:
     for (size_t stage = stages.size(); stage-- != 0;)
       if (holds(stage))
         addUpdate(stage);
-    for (const uint32_t early : unguarded) // what the step before has made there may still be read
-      program->carried.push_back({early, last});
-    unguarded.clear();
     program->sortUses();
   }
 
@@ -100,9 +94,9 @@ private:
       program->uses.push_back({user, definition});
   }
 
-  /// Of all layers of a stage.
-  template <typename Of> int64_t sum(size_t stage, int64_t most, Of of) const {
-    __int128 all = 0;
+  /// Of all layers of a stage, and what it has besides.
+  template <typename Of> int64_t sum(size_t stage, int64_t most, Of of, int64_t besides = 0) const {
+    __int128 all = besides;
     for (size_t layer = stages[stage].first; layer != stages[stage].end; ++layer)
       all += of(layer);
     return int64_t(std::min<__int128>(all, most));
@@ -114,13 +108,14 @@ private:
     });
   }
   Bytes staticOf(size_t stage) const {
-    return sum(stage, limits::kBytes, [&](size_t layer) {
+    const auto of = [&](size_t layer) {
       return __int128(layers[layer]->weights) + layers[layer]->gradients + layers[layer]->optimizerState;
-    });
+    };
+    return sum(stage, limits::kBytes, of, spec.layers->staticBytes[0]); // no list: stages are made here
   }
 
   void addPass(Kind kind, size_t stage) {
-    const int64_t samples = samplesOf(problem.batch, stages[stage].width, program->rank);
+    const int64_t samples = burst::samplesOf(problem.batch, stages[stage].width, program->rank);
     plan::Operation operation{.kind = kind, .stage = int32_t(stage)};
     operation.cost = sum(stage, limits::kTime, [&](size_t layer) {
       const burst::Layer &own = problem.layers[layer];
@@ -128,7 +123,7 @@ private:
     });
     operation.activation = bytes(stage, &spec::LayerBySamples::activation, samples);
     operation.context = bytes(stage, &spec::LayerBySamples::weightContext, samples);
-    pass = last = add(operation);
+    pass = add(operation);
     use(pass, std::exchange(received, kNone));
   }
 
@@ -143,8 +138,6 @@ private:
     const uint32_t reshard = add(operation);
     if (holds(from))
       use(reshard, pass);
-    else
-      unguarded.push_back(reshard);
     received = reshard;
   }
 
@@ -164,9 +157,9 @@ private:
 
   void addUpdate(size_t stage) {
     plan::Operation operation{.kind = Kind::Optimizer, .stage = int32_t(stage)};
-    operation.cost = sum(stage, limits::kTime, [&](size_t layer) { return __int128(layers[layer]->optimizer); });
-    last = add(operation);
-    use(last, reduced[stage]);
+    const auto of = [&](size_t layer) { return __int128(layers[layer]->optimizer); };
+    operation.cost = sum(stage, limits::kTime, of, spec.layers->optimizer[0]);
+    use(add(operation), reduced[stage]);
   }
 
   const spec::Spec &spec;
@@ -178,9 +171,7 @@ private:
   ProgramSet set;
   Program *program = nullptr;
   uint32_t pass = kNone, received = kNone; // the last; the reshard whose result the next one takes
-  uint32_t last = kNone;                   // pass or update
   std::vector<uint32_t> reduced;           // the all-reduces of stages
-  std::vector<uint32_t> unguarded;         // reshards that wait for nothing of their own rank in this step
 };
 
 } // namespace
@@ -214,31 +205,32 @@ plan::Time leastOf(const ProgramSet &set) {
   return all;
 }
 
-Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place,
-            int64_t &left) {
-  Sums sums = sumsAtEnd(stagesOf(widths).size());
-  if (spec.burst->sync == spec::Sync::End)
-    return sums;
-  const auto timeOf = [&](const Sums &each) {
-    const ProgramSet set = programsOf(spec, problem, widths, each, place);
+Placed placedSums(const spec::Spec &spec, const burst::Problem &problem, burst::Widths widths, mlir::Location place,
+                  int64_t &left) {
+  const size_t stages = stagesOf(widths).size();
+  Placed best{std::move(widths), sumsAtEnd(stages)};
+  const auto spanWith = [&](const Sums &sums) {
+    const ProgramSet set = programsOf(spec, problem, best.widths, sums, place);
     left -= int64_t(set.instructions());
     return spanOf(set);
   };
-  plan::Time best = timeOf(sums);
+  best.span = spanWith(best.sums);
+  if (spec.burst->sync == spec::Sync::End)
+    return best;
   const auto tryOther = [&](Sums other) {
-    if (const plan::Time time = timeOf(other); time < best) {
-      best = time;
-      sums = std::move(other);
+    if (const plan::Time span = spanWith(other); span < best.span) {
+      best.span = span;
+      best.sums = std::move(other);
     }
   };
-  tryOther(Sums(sums.size()));
-  for (size_t stage = sums.size(); stage-- != 0;)
+  tryOther(Sums(stages));
+  for (size_t stage = stages; stage-- != 0;)
     for (size_t behind = 0; behind <= stage && left > 0; ++behind) {
-      Sums other = sums;
+      Sums other = best.sums;
       other[stage] = behind;
       tryOther(std::move(other));
     }
-  return sums;
+  return best;
 }
 
 } // namespace pipec::widths

@@ -25,11 +25,17 @@ plan::Time spanOf(const ProgramSet &set);
 /// the update of stage 0.
 plan::Time leastOf(const ProgramSet &set);
 
-/// Behind which backwards all-reduces are issued, found by walks: all right behind their own or all at the end,
-/// whichever is shorter; then each, one by one, behind any other while that is. With `sync: end` behind all. `left`:
-/// instructions that may still be walked, from which those walked here are taken; the first two walks are made in any
-/// case.
-Sums sumsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, mlir::Location place,
-            int64_t &left);
+/// Widths, behind which backwards their all-reduces are issued, and what a step among others then takes.
+struct Placed {
+  burst::Widths widths;
+  Sums sums;
+  plan::Time span = 0;
+};
+
+/// With `sync: end` all-reduces are issued behind all backwards. Else walks find where: all right behind their own or
+/// all at the end, whichever is shorter; then each, one by one, behind any other while that is. `left`: instructions
+/// that may still be walked, from which those walked here are taken; the first walks are made in any case.
+Placed placedSums(const spec::Spec &spec, const burst::Problem &problem, burst::Widths widths, mlir::Location place,
+                  int64_t &left);
 
 } // namespace pipec::widths

@@ -1,56 +1,66 @@
 #include "compiler/widths/CompileBurst.h"
 
 #include "compiler/burst/Front.h"
+#include "compiler/burst/PaperPlan.h"
 
 #include <algorithm>
 
 namespace pipec::widths {
 namespace {
 
-/// A plan with its all-reduces placed.
-struct Placed {
-  burst::Widths widths;
-  Sums sums;
-};
-
-/// All-reduces beside backwards make steps shorter than the planner's sums: of the plans of its front, that which keeps
-/// ranks least and, walked, is no longer than the limit.
+/// The plan that a spec asks for.
 class Choice {
 public:
   Choice(const spec::Spec &spec, const burst::Problem &problem, mlir::Location place)
       : spec(spec), problem(problem), place(place) {}
 
   Placed run() {
-    const burst::Plan plan = planOf(spec, problem);
-    int64_t left = kWalked;
-    Placed best{plan.widths, sumsOf(spec, problem, plan.widths, place, left)};
-    if (spec.burst->planner != spec::Planner::Exact || spec.burst->sync == spec::Sync::End)
-      return best;
-    const burst::Front front(problem);
-    const plan::Time limit = limitOf(spec, problem);
-    const auto first = std::ranges::upper_bound(front.costs(), limit, {}, &burst::Cost::time);
-    int tooLong = 0;
-    for (auto point = size_t(first - front.costs().begin());
-         point < front.costs().size() && tooLong != kTries && left > 0; ++point) {
-      burst::Widths widths = front.plan(point).widths;
-      Sums sums = sumsOf(spec, problem, widths, place, left);
-      if (spanOf(programsOf(spec, problem, widths, sums, place)) > limit) {
-        ++tooLong;
-        continue;
-      }
-      best = {std::move(widths), std::move(sums)};
-      tooLong = 0;
-    }
-    return best;
+    const spec::Burst &asked = *spec.burst;
+    if (asked.planner == spec::Planner::Given)
+      return placed(burst::planOf(problem, asked.widths));
+    if (asked.planner == spec::Planner::Paper)
+      return placed(burst::paperPlan(problem, asked.amplification));
+    return exact();
   }
 
 private:
   static constexpr int kTries = 4;                     // plans in a row that are too long, and then no more
   static constexpr int64_t kWalked = int64_t(1) << 24; // instructions, some seconds; the last plan is finished
 
+  Placed placed(const burst::Plan &plan) { return placedSums(spec, problem, plan.widths, place, left); }
+
+  plan::Time limitOf(plan::Time parallel) const {
+    return plan::Time(std::min<__int128>(__int128(parallel) * 1'000'000 / spec.burst->foreground, burst::kMostTime));
+  }
+
+  /// By the planner's sums, of which data parallelism keeps the limit. All-reduces beside backwards make steps shorter
+  /// than these: then of the plans of the front the one that keeps ranks least and, walked, is no longer than the
+  /// limit.
+  Placed exact() {
+    const burst::Plan parallel = burst::dataParallel(problem);
+    const burst::Front front(problem);
+    const plan::Time limit = limitOf(parallel.cost.time);
+    Placed best = placed(front.within(limit).value_or(parallel));
+    if (spec.burst->sync == spec::Sync::End)
+      return best;
+    const plan::Time walked = limitOf(placed(parallel).span);
+    const auto first = std::ranges::upper_bound(front.costs(), limit, {}, &burst::Cost::time);
+    int tooLong = 0;
+    for (auto point = size_t(first - front.costs().begin());
+         point < front.costs().size() && tooLong != kTries && left > 0; ++point)
+      if (Placed other = placed(front.plan(point)); other.span <= walked) {
+        best = std::move(other);
+        tooLong = 0;
+      } else {
+        ++tooLong;
+      }
+    return best;
+  }
+
   const spec::Spec &spec;
   const burst::Problem &problem;
   mlir::Location place;
+  int64_t left = kWalked;
 };
 
 } // namespace

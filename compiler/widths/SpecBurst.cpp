@@ -1,8 +1,5 @@
 #include "compiler/widths/SpecBurst.h"
 
-#include "compiler/burst/Front.h"
-#include "compiler/burst/PaperPlan.h"
-
 #include <algorithm>
 
 namespace pipec::widths {
@@ -46,20 +43,6 @@ burst::Problem problemOf(const spec::Spec &spec) {
       spec.collective.value == spec::GroupSum::Tree ? burst::Collective::Tree : burst::Collective::Ring;
   problem.choices = spec.burst->choices == spec::WidthChoices::All ? burst::Choices::All : burst::Choices::Powers;
   return problem;
-}
-
-burst::Time limitOf(const spec::Spec &spec, const burst::Problem &problem) {
-  const __int128 limit = __int128(burst::dataParallel(problem).cost.time) * 1'000'000 / spec.burst->foreground;
-  return burst::Time(std::min<__int128>(limit, burst::kMostTime));
-}
-
-burst::Plan planOf(const spec::Spec &spec, const burst::Problem &problem) {
-  const spec::Burst &asked = *spec.burst;
-  if (asked.planner == spec::Planner::Given)
-    return burst::planOf(problem, asked.widths);
-  if (asked.planner == spec::Planner::Paper)
-    return burst::paperPlan(problem, asked.amplification);
-  return burst::Front(problem).within(limitOf(spec, problem)).value_or(burst::dataParallel(problem));
 }
 
 std::vector<Stage> stagesOf(const burst::Widths &widths) {

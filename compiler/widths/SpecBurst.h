@@ -1,4 +1,4 @@
-// From a spec with `schedule: burst` to widths: the planner's problem, and the plan that the spec asks for.
+// From a spec with `schedule: burst` to the planner's problem, and from widths to stages.
 #pragma once
 
 #include "compiler/burst/Costs.h"
@@ -13,12 +13,6 @@ std::vector<const spec::Layer *> layersOf(const spec::Spec &spec);
 
 /// The planner's problem. Links are as slow as the slowest between the first so many ranks.
 burst::Problem problemOf(const spec::Spec &spec);
-
-/// What a step may take at the stated speed of the foreground, of `exact`: that of data parallelism over it.
-burst::Time limitOf(const spec::Spec &spec, const burst::Problem &problem);
-/// The plan that the spec asks for, by the planners' sums: all-reduces behind all backwards. There is always one, as
-/// data parallelism keeps the limit.
-burst::Plan planOf(const spec::Spec &spec, const burst::Problem &problem);
 
 /// Consecutive layers of one width.
 struct Stage {

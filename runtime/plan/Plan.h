@@ -47,6 +47,11 @@ inline bool isOfLayers(const Operation &operation) { return isCollective(operati
 /// sums of copies' gradients.
 inline bool isExchange(const Operation &operation) { return isOfLayers(operation) || operation.kind == Kind::Reshard; }
 
+/// The stage that takes what a stage gives, be there one or not.
+constexpr int32_t takerOf(int32_t stage, Payload gives) { return gives == Payload::Backward ? stage - 1 : stage + 1; }
+/// The stage that gives what a stage takes, likewise.
+constexpr int32_t giverOf(int32_t stage, Payload takes) { return takes == Payload::Backward ? stage + 1 : stage - 1; }
+
 /// Of a device queue. Values stand in plan files; urgencyOf() says who goes first where two could start.
 enum class Priority : uint8_t { Compute = 0, Weights = 1, Jobs = 2, Updates = 3 };
 constexpr int urgencyOf(Priority priority) { // the least goes first
@@ -158,6 +163,9 @@ struct Program {
   int64_t piece = 0;           // of the job, in atoms
   std::vector<Window> windows; // ascending
   bool operator==(const Program &) const = default;
+
+  /// Whether it has nothing else to do than its job, which then runs all the time.
+  bool runsJobAlone() const { return job >= 0 && instructions.empty(); }
 };
 
 /// Which argument a lower bound rests on; compiler/schedule/bounds/Bounds.h has the proofs.

@@ -204,10 +204,11 @@ void HostDevice::runQueues() {
     Time begin = next.ready + (next.open ? paced.grace(next.work->operation().cost) : 0);
     if (begin > now && begin > (now = quick.now())) { // until then a better one may come
       handOver();
+      const Time wakes = std::min(begin, wait.later.value_or(begin)); // a piece may begin before
       if (alone)
-        clock.sleepUntil(begin);
+        clock.sleepUntil(wakes);
       else
-        deviceBell.waitUntil(clock.at(begin));
+        deviceBell.waitUntil(clock.at(wakes));
       if (stopped)
         return;
       now = quick.now();

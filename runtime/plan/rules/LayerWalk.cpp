@@ -226,7 +226,7 @@ Status LayerWalk::reshardInput(const Now &now) {
   const Operation &o = *now.step.operation;
   if (!knows(now, crossings[{o.stage, o.of}].made))
     return Status::check(fmt::format("P57: {} does not wait for the pass whose result changes ranks", text(now)));
-  if (!knowsBefore(now, crossings[{rules::takerOf(o.stage, o.of), o.of}].made))
+  if (!knowsBefore(now, crossings[{takerOf(o.stage, o.of), o.of}].made))
     return Status::check(
         fmt::format("P57: {} does not wait until what it brought in the step before is used up", text(now)));
   return {};
@@ -235,7 +235,7 @@ Status LayerWalk::reshardInput(const Now &now) {
 Status LayerWalk::resharded(const Now &now) {
   const Operation &o = *now.step.operation;
   const Payload gives = rowOf(o.kind).gives; // and takes the same from the neighbour on the other side
-  const auto input = crossings.find({gives == Payload::Forward ? o.stage - 1 : o.stage + 1, gives});
+  const auto input = crossings.find({giverOf(o.stage, gives), gives});
   if (input != crossings.end() && !knows(now, input->second.reshard))
     return Status::check(fmt::format("P57: {} does not wait for its input to change ranks", text(now)));
   if (!knowsBefore(now, crossings[{o.stage, gives}].reshard))

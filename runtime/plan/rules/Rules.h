@@ -37,9 +37,6 @@ inline uint64_t endOf(const Operation &o) {
   return endOf(o.peer, o.kind == Kind::Send ? Direction::Send : Direction::Recv);
 }
 
-/// The stage that takes what a stage gives, be there one or not.
-inline int32_t takerOf(int32_t stage, Payload gives) { return gives == Payload::Backward ? stage - 1 : stage + 1; }
-
 /// What several rules ask of a program; valid once P13 holds.
 struct Facts {
   std::vector<uint32_t> trips;    // of each instruction
