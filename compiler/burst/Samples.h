@@ -4,15 +4,13 @@
 #pragma once
 
 #include "compiler/burst/Model.h"
+#include "runtime/plan/Samples.h"
 
 namespace pipec::burst {
 
 using schedule::timeOf;
 
-/// Samples of a member.
-inline int64_t samplesOf(int64_t batch, int64_t width, int64_t member) {
-  return member < batch ? (batch - 1 - member) / width + 1 : 0;
-}
+using plan::samplesOf;
 /// Of member 0, which has most.
 inline int64_t localBatch(int64_t batch, int32_t width) { return samplesOf(batch, width, 0); }
 

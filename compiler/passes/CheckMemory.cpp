@@ -3,6 +3,7 @@
 #include "compiler/passes/Passes.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/TransferBuffers.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -53,9 +54,7 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
   }
   const simulate::PlaceResult &result = fullestOf(lowered.variant, lowered.result, rank);
   const plan::Program &plan = lowered.variant.programs[rank];
-  int64_t rings = 0;
-  for (const plan::Ring &ring : plan.rings)
-    rings += int64_t(ring.size) * ring.slotBytes;
+  const auto buffers = plan::Bytes(plan::bufferBytes(lowered.variant, plan));
   // Ranks with the same limit may share one value in the spec. The message names the least that would do for all these.
   int64_t least = 0;
   for (size_t each = 0; each != lowered.result.places.size(); ++each)
@@ -71,14 +70,14 @@ void report(const Program &program, const Lowered &lowered, const OtherSchedules
   if (result.peakActivation == 0) {
     error.attachNote(program.place) << "static " << plan::bytesText(plan.staticBytes) << ", workspace "
                                     << plan::bytesText(plan.workspace) << ", transfer buffers "
-                                    << plan::bytesText(rings);
+                                    << plan::bytesText(buffers);
     return;
   }
   const auto peak = uint32_t(result.peakIndex);
   error.attachNote(program.placeOf(peak))
       << "the peak is reached at " << program.nameOf(peak) << ": " << liveAt(program, peak) << " live ("
       << plan::bytesText(result.peakActivation) << "), static " << plan::bytesText(plan.staticBytes) << ", workspace "
-      << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(rings);
+      << plan::bytesText(plan.workspace) << ", transfer buffers " << plan::bytesText(buffers);
   suggest(error, others);
 }
 

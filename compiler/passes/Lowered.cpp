@@ -189,6 +189,7 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
   variant.layers = set.layers;
   variant.batch = set.batch;
   variant.stageGroups = set.stageGroups;
+  variant.boundaries = set.boundaries;
   variant.sharedPort = set.sharedPort;
   for (const Program &program : set.programs)
     if (program.memoryLimit && *program.memoryLimit != variant.memoryLimit)

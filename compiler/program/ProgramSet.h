@@ -125,12 +125,13 @@ struct ProgramSet {
   std::vector<plan::Group> groups; // of collectives, world ranks; plan::Operation::group is an index of it
   std::vector<Transfer> transfers;
   std::optional<Predicted> predicted;
-  int32_t degree = 1;               // replicas of each rank, and
-  std::vector<plan::Layer> layers;  // where there are several, what they exchange (plan::Variant::layers)
-  bool sharedPort = false;          // plan::Variant::sharedPort
-  std::optional<Shards> shards;     // of each rank; absent: there are none
-  int64_t batch = 0;                // plan::Variant::batch, and
-  std::vector<int32_t> stageGroups; // where several ranks do a stage; else empty
+  int32_t degree = 1;              // replicas of each rank, and
+  std::vector<plan::Layer> layers; // where there are several, what they exchange (plan::Variant::layers)
+  bool sharedPort = false;         // plan::Variant::sharedPort
+  std::optional<Shards> shards;    // of each rank; absent: there are none
+  int64_t batch = 0;               // plan::Variant's, where several ranks do a stage; else 0 and empty
+  std::vector<int32_t> stageGroups;
+  std::vector<plan::Bytes> boundaries;
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;

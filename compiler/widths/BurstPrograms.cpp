@@ -26,6 +26,9 @@ public:
       std::vector<int32_t> ranks(size_t(stage.width));
       std::iota(ranks.begin(), ranks.end(), 0);
       set.stageGroups.push_back(stage.width == 1 ? -1 : set.groupOf(std::move(ranks)));
+      const bool last = stage.end == problem.layers.size();
+      set.boundaries.push_back(
+          last ? 0 : std::min(problem.layers[stage.end - 1].perSample, limits::kBytes / problem.batch)); // P7
     }
     set.batch = problem.batch;
     for (size_t stage = 0; stage != stages.size(); ++stage)

@@ -33,9 +33,11 @@ public:
 
   Transport &connect(Sockets connected) override {
     const RunOptions &options = context.options;
+    const plan::Variant &first = context.plan.variants.front(); // all have the same
     sockets.emplace(context.layout, std::move(connected), context.io, host, clock, context.failure,
                     HostTransport::Options{options.pace, options.network.get(), options.realNetwork,
-                                           context.plan.world(), context.plan.groups,
+                                           context.plan.world(), context.plan.groups, first.batch,
+                                           first.sharesStages() ? first.widths() : std::vector<int32_t>(),
                                            options.measure ? &context.meter : nullptr, shards ? &*shards : nullptr});
     return *sockets;
   }

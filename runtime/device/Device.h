@@ -69,6 +69,8 @@ public:
   /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. One thread
   /// at a time. A device on which that would wait for what runs refuses once it has started.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
+  /// Until the next step is run nothing of the rank's runs, a job neither: once all that was issued has completed.
+  virtual void rest() {}
   /// How many bytes it can still allocate, where it can say; 0 where it has started and refuses.
   virtual plan::Bytes room() { return INT64_MAX; }
 

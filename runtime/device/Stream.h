@@ -16,7 +16,8 @@ struct Stream {
     const plan::Operation *operation;
     const Slot *in;  // of the first trip's microbatch, in a table of all microbatches; null: none. Of a send: the
                      // receiver's slot, empty where that memory cannot be reached from here
-    const Slot *out; // likewise; of a transfer: its slot
+    const Slot *out; // likewise; of a transfer: its slot. A reshard takes from the one
+                     // and brings to the other
     QueueId queue;
     uint32_t firstWait;
     uint32_t waits;

@@ -2,6 +2,7 @@
 // who is waited for.
 #include "runtime/interpreter/Executable.h"
 
+#include "runtime/plan/TransferBuffers.h"
 #include "runtime/plan/Unroll.h"
 
 #include <algorithm>
@@ -179,6 +180,12 @@ Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *
     size_t table = tableOf.try_emplace({op.stage, op.of, directionOf(op)}, tableOf.size()).first->second;
     ofOperation[o] = {table, &rings.at({op.peer, directionOf(op)})};
   }
+  if (variant)
+    for (const plan::SampleBuffer &buffer : plan::sampleBuffers(*variant, program)) {
+      tableOf.try_emplace({buffer.stage, buffer.of, buffer.direction}, tableOf.size());
+      tables.resize(tableOf.size());
+      tables.back() = {memory.find(buffer)}; // of the one microbatch
+    }
   tables.resize(tableOf.size());
   landings.resize(tableOf.size());
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next()) {
@@ -206,6 +213,10 @@ Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *
   auto slots = [&](const Stream::Item &item, Payload of, Direction direction) {
     return slotsIn(tables, item, of, direction);
   };
+  auto slotOf = [&](int32_t stage, Payload of, Direction direction) -> const Slot * {
+    auto found = tableOf.find({stage, of, direction});
+    return found == tableOf.end() ? nullptr : tables[found->second].data();
+  };
   // What crosses ranks is of the part of a pass that has the stage's first or last layer.
   std::map<int32_t, int32_t> layers; // of each stage, where passes come in parts
   for (const plan::Operation &op : program.operations)
@@ -221,6 +232,9 @@ Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *
       item.out = slots(item, op.of, directionOf(op));
       if (op.kind == Kind::Send)
         item.in = slotsIn(landings, item, op.of, Direction::Send);
+    } else if (op.kind == Kind::Reshard) {
+      item.in = slotOf(op.stage, op.of, Direction::Send);
+      item.out = slotOf(plan::takerOf(op.stage, op.of), op.of, Direction::Recv);
     } else if (const Payload of = plan::rowOf(op.kind).gives; of != Payload::None) {
       const bool forward = of == Payload::Forward; // from the first layer of the stage to the last; else back
       if (forward ? begins(op) : ends(op))

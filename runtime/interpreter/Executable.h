@@ -18,8 +18,8 @@ class Executable {
 public:
   /// `program` (loaded and proved) lives as long as `owner` does, which is kept; `call` is its call point. Refused
   /// (Code::Check) if the program needs queues or memory that are not there. `variant`, whose program it is, has the
-  /// rings of the peers and what is the own of shards: only needed where the memory in which sends land is reached from
-  /// here, and where there are shards.
+  /// rings of the peers, what is the own of shards and where samples change ranks: only needed where the memory in
+  /// which sends land is reached from here, and where there are shards or stages on several ranks.
   static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
                      const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result,
                      const plan::Variant *variant = nullptr);

@@ -15,7 +15,7 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
   plan::Time rest = 0; // that what is issued takes at least
   for (; std::optional<Pilot::Turn> turn = pilot.turn(step, rest); ++step) {
     const Executable &program = *turn->program;
-    if (turn->rest && (!synchronize(starts) || !pilot.atRest(step)))
+    if (turn->rest && (!comeToRest() || !pilot.atRest(step)))
       return false;
     if (step > first && turn->epoch != epoch)
       fence(program);
@@ -38,9 +38,16 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
       return false;
     rest = call.rest;
   }
-  if (!synchronize(starts))
+  if (!comeToRest())
     return false;
   pilot.completed(step);
+  return true;
+}
+
+bool Interpreter::comeToRest() {
+  if (!synchronize(starts))
+    return false;
+  device.rest();
   return true;
 }
 

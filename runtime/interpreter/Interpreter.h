@@ -30,6 +30,7 @@ public:
 private:
   void issue(const Round &round, const CallPoint &call);
   void fence(const Executable &program);
+  bool comeToRest();
   bool synchronize(const std::vector<int64_t> &counts);
 
   Device &device;

@@ -63,6 +63,29 @@ Status TransferMemory::allocate(Device &device, const std::vector<const plan::Pr
   return {};
 }
 
+Status TransferMemory::allocate(Device &device, const plan::Variant &variant, const plan::Program &program) {
+  for (const plan::SampleBuffer &buffer : plan::sampleBuffers(variant, program)) {
+    Slot &slot = samples[{buffer.stage, buffer.of, buffer.direction}];
+    if (slot.data)
+      continue;
+    slot.bytes = buffer.samples * carriedSample(buffer.sample, variant.batch); // P7: in range
+    if (const plan::Bytes room = device.room(); slot.bytes > room)
+      return Status::run(fmt::format("rank {}: the buffers for samples that change ranks need {} bytes, {} are free on "
+                                     "the device",
+                                     program.rank, slot.bytes, room));
+    slot.data = device.allocate(std::max<plan::Bytes>(slot.bytes, 1));
+    if (!slot.data)
+      return Status::run(fmt::format("rank {}: not enough memory for {} samples of {} bytes that change ranks",
+                                     program.rank, buffer.samples, buffer.sample));
+  }
+  return {};
+}
+
+Slot TransferMemory::find(const plan::SampleBuffer &buffer) const {
+  const auto found = samples.find({buffer.stage, buffer.of, buffer.direction});
+  return found == samples.end() ? Slot() : found->second;
+}
+
 Status TransferMemory::find(const plan::Program &program, const plan::Ring &ring, Region &region) const {
   auto found = regions.find({ring.peer, ring.direction});
   if (found == regions.end())

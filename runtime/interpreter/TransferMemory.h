@@ -1,12 +1,15 @@
 // The transfer buffers of a rank (design, section 5): one region for each peer and direction, as large as the largest
-// ring of all programs that the rank may run. A program divides its regions into its own slots. A plan that is loaded
-// later and has larger rings gets larger regions; programs made before keep theirs.
+// ring of all programs that the rank may run, and one for each stage whose samples change ranks, on either side. A
+// program divides its regions into its own slots. A plan that is loaded later and has larger rings gets larger regions;
+// programs made before keep theirs.
 #pragma once
 
 #include "runtime/device/Device.h"
 #include "runtime/plan/Status.h"
+#include "runtime/plan/TransferBuffers.h"
 
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,8 @@ public:
   /// Makes regions as large as these programs, all of one rank, need them; Executables made from now on use them. In
   /// all, `most` bytes may be allocated (Code::Check). One thread at a time.
   Status allocate(Device &device, const std::vector<const plan::Program *> &programs, plan::Bytes most = INT64_MAX);
+  /// Likewise for samples that change ranks, of which all plans of a run have the same.
+  Status allocate(Device &device, const plan::Variant &variant, const plan::Program &program);
 
   struct Region {
     std::byte *data = nullptr;
@@ -27,6 +32,8 @@ public:
   };
   /// Refused (Code::Check) if this rank has no such region, or a smaller one than `ring` needs: it was not allocated.
   Status find(const plan::Program &program, const plan::Ring &ring, Region &region) const;
+  /// All samples of a buffer; no bytes where it was not allocated.
+  Slot find(const plan::SampleBuffer &buffer) const;
 
   /// The regions that peers send to, by peer.
   std::map<int32_t, Region> received() const;
@@ -36,12 +43,17 @@ public:
 
   plan::Bytes slotBytes(const plan::Ring &ring) const;
   plan::Bytes carried(plan::Bytes bytes) const { return bytes < payloadLimit ? bytes : payloadLimit; }
+  /// Of one sample of a buffer, on either side of the reshard the same. `batch`: of all ranks.
+  plan::Bytes carriedSample(plan::Bytes bytes, int64_t batch) const {
+    return payloadLimit == INT64_MAX || bytes <= payloadLimit / batch ? bytes : payloadLimit / batch;
+  }
 
 private:
   using Key = std::pair<int32_t, plan::Direction>; // peer and direction
   plan::Bytes payloadLimit;
   plan::Bytes total = 0; // allocated
   std::map<Key, Region> regions;
+  std::map<std::tuple<int32_t, plan::Payload, plan::Direction>, Slot> samples; // by stage
   std::map<int32_t, Region> landings;
 };
 

@@ -59,7 +59,8 @@ std::string linesOf(const std::vector<std::string> &causes) {
 
 int32_t processesWithJobs(const plan::Plan &plan) {
   const auto &programs = plan.variants.front().programs;
-  const auto ranks = std::ranges::count_if(programs, [](const plan::Program &each) { return each.job >= 0; });
+  const auto ranks =
+      std::ranges::count_if(programs, [](const plan::Program &each) { return each.job >= 0 && !each.runsJobAlone(); });
   return int32_t(ranks) * plan::gridOf(plan).each();
 }
 

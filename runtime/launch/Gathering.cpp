@@ -56,8 +56,14 @@ std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces,
   std::iota(all.begin(), all.end(), 0);
   if (reduces)
     addNeighbours(all, self, add);
+  const bool reshards = setup.plan->variants.front().sharesStages();
   for (const plan::Group &group : setup.plan->groups)
-    addNeighbours(group.members, self, add);
+    if (!reshards)
+      addNeighbours(group.members, self, add);
+    else if (std::binary_search(group.members.begin(), group.members.end(), self)) // each with each
+      for (const int32_t member : group.members)
+        if (member != self)
+          add(member);
   for (int32_t shard = 0; shard < place.shards; ++shard) // each with each
     if (shard != place.shard)
       add(self - place.shard + shard);

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Layers.h"
 #include "runtime/plan/Load.h"
+#include "runtime/plan/TransferBuffers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,6 +60,11 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
       return Status::check(fmt::format("the plan holds stages {} on rank {}, the one that runs {}: weights do not move",
                                        fmt::join(theirs, ", "), rank, fmt::join(ours, ", ")));
   }
+  if (plan.variants.front().batch != running.variants.front().batch ||
+      plan.variants.front().boundaries != running.variants.front().boundaries)
+    return Status::check(
+        "the plan has another batch, or samples of other sizes, than the one that runs: the buffers in "
+        "which they change ranks stay as they are");
   const int32_t theirs = plan::layersOf(plan.variants.front()), ours = plan::layersOf(running.variants.front());
   if (theirs != ours && theirs != 0 && ours != 0)
     return Status::check(fmt::format("the plan is of {} layers, the one that runs of {}", theirs, ours));
@@ -146,13 +152,14 @@ Status Prepare::make(const Task &task, Made &made) {
   for (size_t v = 0; v < plan->variants.size(); ++v) {
     const plan::Variant &variant = plan->variants[v];
     const plan::Program &program = *programs.emplace_back(&variant.programs[size_t(rank)]);
-    plan::Bytes others = proofs[v].places[placeIn(layout.place)].peak;
-    for (const plan::Ring &ring : program.rings)
-      others -= plan::Bytes(ring.size) * ring.slotBytes;
+    const plan::Bytes others =
+        proofs[v].places[placeIn(layout.place)].peak - plan::Bytes(plan::bufferBytes(variant, program));
     if (const plan::Bytes limit = variant.limitOf(program); limit > 0)
       most = std::min(most, limit - others);
   }
   status = memory.allocate(device, programs, most);
+  for (size_t v = 0; status.ok() && v < programs.size(); ++v)
+    status = memory.allocate(device, plan->variants[v], *programs[v]);
   for (size_t v = 0; status.ok() && v < programs.size(); ++v)
     status = Executable::make(plan, *programs[v], callPoints(plan->variants[v])[placeIn(layout.place)], layout, memory,
                               made.variants.emplace_back(), &plan->variants[v]);

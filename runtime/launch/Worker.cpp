@@ -269,6 +269,8 @@ Status Worker::prepareRun(Gathering gathering) {
   for (const plan::Variant &variant : plan->variants)
     all.push_back(&variant.programs[size_t(layout.place.rank)]);
   status = memory.allocate(backend->device(), all);
+  for (size_t v = 0; status.ok() && v < all.size(); ++v)
+    status = memory.allocate(backend->device(), plan->variants[v], *all[v]);
   if (status.ok())
     status = exchange();
   std::vector<CallPoint> calls;

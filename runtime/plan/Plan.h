@@ -284,6 +284,9 @@ struct Variant {
   /// Where several ranks do a stage, each with its part of the batch (sample i is on member i mod members): of each
   /// stage, an index into Plan::groups, the first ranks of all; -1: rank 0 alone. Else empty.
   std::vector<int32_t> stageGroups;
+  /// Likewise, of each stage: the bytes of a sample that it hands on to the next, and takes back; of the last 0. Empty
+  /// too where a plan before 1.10 does not say.
+  std::vector<Bytes> boundaries;
   bool operator==(const Variant &) const = default;
 
   /// Of each rank: how many processes share its matrices.

@@ -133,6 +133,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   const auto jobs = writeTables<file::Job>(builder, variant.jobs, writeJob);
   const auto stageGroups = variant.stageGroups.empty() ? flatbuffers::Offset<flatbuffers::Vector<int32_t>>()
                                                        : builder.CreateVector(variant.stageGroups);
+  const auto boundaries = variant.boundaries.empty() ? flatbuffers::Offset<flatbuffers::Vector<int64_t>>()
+                                                     : builder.CreateVector(variant.boundaries);
   file::VariantBuilder out(builder);
   out.add_stages(variant.stages);
   out.add_microbatches(variant.microbatches);
@@ -155,6 +157,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_delay_proven(c.delayProven);
   out.add_batch(variant.batch);
   out.add_stage_groups(stageGroups);
+  out.add_boundaries(boundaries);
   return out.Finish();
 }
 
@@ -198,6 +201,8 @@ uint16_t minorOf(const Plan &plan) {
       minor = std::max(minor, kWithJobs);
     if (variant.sharesStages())
       minor = std::max(minor, kWithStageGroups);
+    if (!variant.boundaries.empty())
+      minor = std::max(minor, kWithBoundaries);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
         minor = std::max({minor, uint16_t(rowOf(operation.kind).since),
@@ -217,7 +222,8 @@ uint64_t sizeEstimate(const Plan &plan) {
   for (const Variant &variant : plan.variants) {
     bytes += kTable + variant.name.size() + variant.schedule.size() +
              (variant.cut.size() + variant.stageGroups.size()) * sizeof(int32_t) +
-             variant.layers.size() * sizeof(file::Layer) + variant.balance.size();
+             variant.boundaries.size() * sizeof(int64_t) + variant.layers.size() * sizeof(file::Layer) +
+             variant.balance.size();
     for (const Own &own : variant.own)
       bytes += kTable + own.operations.size() * sizeof(file::OwnCost);
     for (const Job &job : variant.jobs)

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/LiveMemory.h"
+#include "runtime/plan/TransferBuffers.h"
 #include "runtime/simulate/Pieces.h"
 #include "runtime/simulate/Steps.h"
 #include "runtime/simulate/Walk.h"
@@ -49,8 +50,7 @@ void finish(const plan::Variant &variant, Result &result) {
     const plan::Own *its = variant.ownOf(place);
     __int128 peak = __int128(own.peakActivation) + (its ? its->staticBytes : program.staticBytes) +
                     (its ? its->workspace : program.workspace);
-    for (const plan::Ring &ring : program.rings)
-      peak += __int128(ring.size) * ring.slotBytes;
+    peak += plan::bufferBytes(variant, program);
     own.peak = saturated(peak);
     if (own.firstStart.empty() || own.firstStart.front() < 0)
       continue;

@@ -30,6 +30,10 @@
  *            A pass may come in parts, a call for some layers of the stage: forward from the first layers up, backward
  *            from the last down, backward_weight in any order. The part with the first (last) layer alone has what goes
  *            to or comes from the stage before (behind). A layer's next forward may come before another's update.
+ * Members.   A stage may be on several ranks (facts: width, member, samples, batch), each with some samples of the one
+ *            microbatch, which lie one behind the other in inputs and outputs: the k-th is sample member + k * width of
+ *            the batch. pipec moves samples where neighbours are on unlike numbers of ranks, and adds up the members'
+ *            gradients of a layer, in place, before optimizer_step: scale by 1 / batch. It needs pipec_stage_layer.
  * Threads.   Calls on an object never overlap, but need not come from one thread. Start threads of your own as you
  *            like.
  * Time.      A call returns when its work is done: its time is the instruction's.
@@ -91,6 +95,10 @@ typedef struct PipecStageFacts {
   int64_t backward_weight_time;
   int64_t backward_time;
   int64_t optimizer_time; /* of a step */
+  int32_t width;          /* ranks that the stage is on, each with its samples of the batch; 1: on one */
+  int32_t member;         /* of these, from 0: sample i of the batch is on member i mod width */
+  int64_t samples;        /* of the batch, on this one; 0: the plan does not say */
+  int64_t batch;          /* samples of a step, where stages are on several ranks; else 0 */
 } PipecStageFacts;
 
 /* The shards of a rank. Its functions are called from within a call of this object (a pass, an optimizer step,

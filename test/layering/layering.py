@@ -63,6 +63,7 @@ EXCEPTIONS = [
     ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
     ("", "runtime/plan/Kinds.h"),  # the table of kinds: constants and what is looked up in them, written once
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
+    ("compiler/burst/", "runtime/plan/Samples.h"),  # which rank has which samples: one formula for planners and runtime
     ("compiler/spec/", "compiler/schedule/model/LocalBatch.h"),  # times by samples: one formula for specs and planners
 ]
 

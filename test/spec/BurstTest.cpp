@@ -282,7 +282,8 @@ TEST(Burst, doesNotGoWith) {
            {"weights: fill", "4:10: error: weights: expected ordered with schedule burst, found 'fill'\n2:11: note: "
                              "the schedule is given here"},
            {"costs: {optimizer: {time: 1ms, global_norm: true}}",
-            "4:49: error: costs.optimizer.global_norm: expected false with schedule burst, found 'true'\n2:11: note: the "
+            "4:45: error: costs.optimizer.global_norm: expected false with schedule burst, found 'true'\n2:11: note: "
+            "the "
             "schedule is given here"},
            {"costs: {optimizer: {time: 1ms, global_norm: false}}", ""},
            {"tensors: {boundary: 1B}", "4:21: error: tensors.boundary: expected {fixed, per_sample} with schedule "

@@ -152,8 +152,9 @@ Status checkJobs(const Arguments &a, const plan::Plan &plan, const runtime::RunO
 /// `spread`: whether the job has several machines.
 Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &outcome) {
   Status status = load(a.plan(), *prepared.plan, prepared.hash);
-  if (status.ok() && prepared.plan->variants.front().sharesStages())
-    status = Status::input("stages on several ranks are not run yet: pipec report and pipec show say what they take");
+  if (status.ok() && prepared.plan->variants.front().sharesStages() &&
+      prepared.plan->variants.front().boundaries.empty())
+    status = Status::input("the plan does not say what its stages hand on of a sample: compile it anew");
   if (status.ok())
     status = runtime::checkStage(a.stage, *prepared.plan, {.onGpu = a.device == "cuda"});
   runtime::RunOptions network;

@@ -105,6 +105,9 @@ Status checkTransfers(const plan::Plan &plan, const runtime::RunOptions &options
   if (plan.shards() > 1)
     return Status::usage("the plan's ranks have shards, whose sums are not supported on GPUs yet; leave --device=cuda "
                          "away");
+  if (plan.variants.front().sharesStages())
+    return Status::usage("the plan's stages are on several ranks, whose reshards are not supported on GPUs yet; leave "
+                         "--device=cuda away");
   if (isNccl(options) && valueOf("NCCL_LAUNCH_ORDER_IMPLICIT") == "0")
     return Status::usage("--transport=nccl has several communicators on a GPU, for which NCCL vouches only with "
                          "NCCL_LAUNCH_ORDER_IMPLICIT=1; it is 0: unset it");

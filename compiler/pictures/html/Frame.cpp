@@ -1,6 +1,7 @@
 #include "compiler/pictures/html/Frame.h"
 
 #include "compiler/pictures/html/Columns.h"
+#include "runtime/plan/TransferBuffers.h"
 
 #include <algorithm>
 #include <array>
@@ -141,16 +142,13 @@ private:
       }
       const simulate::PlaceResult &result = recording.result.places[p];
       const plan::Own *own = variant.ownOf(p);
-      plan::Bytes rings = 0;
-      for (const plan::Ring &ring : program.rings)
-        rings += plan::Bytes(ring.size) * ring.slotBytes;
       ranks.push_back({{"boxes", device.size()},
                        {"collectives", collectives.size()},
                        {"stages", program.stages},
                        {"base", result.peak - result.peakActivation},
                        {"static", own ? own->staticBytes : program.staticBytes},
                        {"workspace", own ? own->workspace : program.workspace},
-                       {"rings", rings},
+                       {"rings", plan::Bytes(plan::bufferBytes(variant, program))},
                        {"peak", result.peak},
                        {"limit", variant.limitOf(program)}});
       for (const std::vector<Occurrence> *each : {&device, &collectives})

@@ -83,7 +83,7 @@ void HostDevice::serve(HostBody &ofSteps, Summand &ofSums) {
 }
 
 bool HostDevice::run(const std::shared_ptr<const Round> &round) {
-  bool device = false;
+  bool device = false, any = false;
   for (QueueId q = 0; q < queues.size(); ++q) {
     const Stream &stream = (*round->queues)[q];
     if (stream.executed == 0)
@@ -91,11 +91,41 @@ bool HostDevice::run(const std::shared_ptr<const Round> &round) {
     bool computes = layout.queues[q].kind == plan::QueueKind::Device;
     queues[q]->push(round, stream, computes ? body : nullptr, summand);
     device |= computes;
+    any = true;
     if (!computes)
       queues[q]->ring();
   }
+  fillAll(any ? 0 : round->queues->front().piece);
   if (device)
     deviceBell.ring();
+  return true;
+}
+
+/// From now on pieces of so many atoms fill all of the time; 0: none does, and the last has ended.
+void HostDevice::fillAll(int64_t atoms) {
+  if (!filler || always == atoms)
+    return;
+  if (atoms == 0) {
+    always = 0;
+    std::lock_guard ended(pieces);
+    return;
+  }
+  alwaysSince = clock.now();
+  always = atoms;
+  deviceBell.ring();
+}
+
+/// Runs a piece where the program has nothing else to do.
+bool HostDevice::runNextPiece(Time &free) {
+  if (always == 0)
+    return false;
+  std::lock_guard running(pieces);
+  const int64_t atoms = always;
+  if (atoms == 0 || filler->next(atoms) == 0)
+    return false;
+  free = std::max<Time>(free, alwaysSince);
+  const Time begin = std::max(paced.begin(free), free);
+  free = std::max(begin, filler->run(atoms, begin));
   return true;
 }
 
@@ -186,7 +216,7 @@ void HostDevice::runQueues() {
   };
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
-    if (filler && !stopped && runPiece(next, since, free, wait)) {
+    if (filler && !stopped && (runPiece(next, since, free, wait) || runNextPiece(free))) {
       now = quick.now();
       continue;
     }

@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -41,6 +42,7 @@ public:
   ~HostDevice() override; // ends the device's thread, after the work that it is in
 
   bool run(const std::shared_ptr<const Round> &round) override;
+  void rest() override { fillAll(0); }
   void wait(QueueId queue, QueueId of, int64_t count) override;
   bool synchronize(QueueId of, int64_t count) override;
   std::byte *allocate(plan::Bytes bytes) override;
@@ -130,6 +132,8 @@ private:
     std::optional<Time> later; // when a piece may begin; none: not before something else happens
   };
   bool runPiece(const Choice &next, Time since, Time &free, Wait &noted);
+  void fillAll(int64_t atoms);
+  bool runNextPiece(Time &free);
   void runQueues();
 
   const Layout layout;
@@ -141,8 +145,11 @@ private:
   std::vector<Queue *> deviceQueues; // highest priority first
   HostBody *body = nullptr;
   Summand *summand = nullptr;
-  Meter *meter = nullptr;   // none: nothing is measured
-  Filler *filler = nullptr; // none: the device waits
+  Meter *meter = nullptr;           // none: nothing is measured
+  Filler *filler = nullptr;         // none: the device waits
+  std::atomic<int64_t> always{0};   // atoms of the pieces of a rank that has nothing else to do; 0: none run
+  std::atomic<Time> alwaysSince{0}; // they have run
+  std::mutex pieces;                // while one of them does
   ParkingBell deviceBell;
   ParkingBell hostBell;
   struct Free {

@@ -13,11 +13,11 @@ namespace pipec::plan::rules {
 
 Status stageSizes(const Variant &variant) {
   if (!variant.sharesStages())
-    return variant.batch == 0
+    return variant.batch == 0 && variant.boundaries.empty()
                ? Status()
-               : Status::input(fmt::format("P7: a batch of {} samples, expected 0 where each stage is on "
-                                           "one rank",
-                                           variant.batch));
+               : Status::input(fmt::format("P7: a batch of {} samples and boundaries of {} stages, expected 0 and none "
+                                           "where each stage is on one rank",
+                                           variant.batch, variant.boundaries.size()));
   if (variant.stageGroups.size() != size_t(variant.stages))
     return Status::input(
         fmt::format("P7: groups of {} stages, expected of all {}", variant.stageGroups.size(), variant.stages));
@@ -27,6 +27,13 @@ Status stageSizes(const Variant &variant) {
     return Status::input(fmt::format("P7: {} microbatches, {} copies and {} slices, expected one of each where stages "
                                      "are on several ranks",
                                      variant.microbatches, variant.copies, variant.slices));
+  if (!variant.boundaries.empty() && variant.boundaries.size() != size_t(variant.stages))
+    return Status::input(fmt::format("P7: boundaries of {} stages, expected of all {} or none",
+                                     variant.boundaries.size(), variant.stages));
+  for (const Bytes bytes : variant.boundaries)
+    if (!within(bytes, 0, limits::kBytes) || __int128(bytes) * variant.batch > limits::kBytes)
+      return Status::input(fmt::format("P7: a stage hands on {} bytes of a sample, expected 0 to {} of all {} samples",
+                                       bytes, limits::kBytes, variant.batch));
   return {};
 }
 

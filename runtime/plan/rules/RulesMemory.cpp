@@ -7,6 +7,7 @@
 // (LiveMemory.h).
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/TransferBuffers.h"
 #include "runtime/plan/rules/RankWalk.h"
 
 #include <algorithm>
@@ -28,18 +29,16 @@ struct Needs {
 };
 
 Status overLimit(const Variant &variant, const Program &program, const Needs &needs) {
-  __int128 rings = 0;
-  for (const Ring &ring : program.rings)
-    rings += __int128(ring.size) * ring.slotBytes;
+  const __int128 buffers = bufferBytes(variant, program);
   const Bytes ofJob = variant.jobMemory(program);
-  const __int128 bytes = needs.live + rings + needs.workspace + needs.staticBytes + ofJob;
+  const __int128 bytes = needs.live + buffers + needs.workspace + needs.staticBytes + ofJob;
   const Bytes limit = variant.limitOf(program);
   if (limit == 0 || bytes <= limit)
     return {};
   return Status::check(fmt::format(
       "P35: {} needs {}, {} over the limit of {}: {} live at {}, {} of transfer buffers, {} of workspace, {} static{}",
       needs.who, sizeText(bytes), sizeText(bytes - limit), sizeText(limit), sizeText(needs.live),
-      needs.at ? describe(program.rank, *needs.at, needs.microbatch) : "no instruction", sizeText(rings),
+      needs.at ? describe(program.rank, *needs.at, needs.microbatch) : "no instruction", sizeText(buffers),
       sizeText(needs.workspace), sizeText(needs.staticBytes),
       ofJob == 0 ? "" : fmt::format(", {} of its job", sizeText(ofJob))));
 }

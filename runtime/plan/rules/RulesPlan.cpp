@@ -51,7 +51,8 @@ Status planSizes(const Plan &plan) {
   for (size_t v = 1; v < plan.variants.size(); ++v) {
     const Variant &other = plan.variants[v];
     bool same = other.stages == first.stages && other.copies == first.copies && other.batch == first.batch &&
-                other.stageGroups == first.stageGroups && other.programs.size() == first.programs.size();
+                other.stageGroups == first.stageGroups && other.boundaries == first.boundaries &&
+                other.programs.size() == first.programs.size();
     for (size_t r = 0; same && r < first.programs.size(); ++r)
       same = other.programs[r].stages == first.programs[r].stages;
     if (!same)

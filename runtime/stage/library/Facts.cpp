@@ -2,6 +2,8 @@
 #include "runtime/stage/library/Facts.h"
 
 #include "runtime/plan/Layers.h"
+#include "runtime/plan/Samples.h"
+#include "runtime/plan/TransferBuffers.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +33,11 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
       raise(facts.*time, op.cost);
 }
 
+static void add(const plan::SampleBuffer &buffer, PipecStageFacts &facts) {
+  const bool begins = (buffer.direction == plan::Direction::Recv) == (buffer.of == Payload::Forward);
+  (begins ? facts.input_bytes : facts.output_bytes) = buffer.samples * buffer.sample; // the same of both directions
+}
+
 /// What an operation takes and holds on a shard.
 static plan::Operation wholeOf(plan::Operation operation, const plan::OwnCost &own) {
   if (plan::isTransfer(operation.kind))
@@ -44,6 +51,7 @@ static plan::Operation wholeOf(plan::Operation operation, const plan::OwnCost &o
 std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank, int32_t shard) {
   std::vector<PipecStageFacts> all;
   const plan::Variant &first = plan.variants.front();
+  const std::vector<int32_t> widths = first.widths();
   for (int32_t stage : first.programs[size_t(rank)].stages) {
     PipecStageFacts &facts = all.emplace_back();
     facts.size = sizeof(PipecStageFacts);
@@ -51,6 +59,10 @@ std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank, int32
     const plan::Layers layers = plan::layersOf(first, stage); // all variants have the same cut
     facts.first_layer = layers.first;
     facts.layers = layers.count;
+    facts.width = first.sharesStages() ? widths[size_t(stage)] : 1;
+    facts.member = first.sharesStages() ? rank : 0; // a stage is on the first ranks
+    facts.batch = first.batch;
+    facts.samples = plan::samplesOf(facts.batch, facts.width, facts.member);
   }
   for (const plan::Variant &variant : plan.variants) {
     const plan::Own *own = variant.ownOf(size_t(rank * variant.shards() + shard));
@@ -59,6 +71,10 @@ std::vector<PipecStageFacts> factsOf(const plan::Plan &plan, int32_t rank, int32
       for (PipecStageFacts &facts : all)
         if (facts.stage == operations[i].stage)
           add(own ? wholeOf(operations[i], own->operations[i]) : operations[i], facts);
+    for (const plan::SampleBuffer &buffer : plan::sampleBuffers(variant, variant.programs[size_t(rank)]))
+      for (PipecStageFacts &facts : all)
+        if (facts.stage == buffer.stage)
+          add(buffer, facts);
   }
   return all;
 }

@@ -29,6 +29,8 @@ bool uses(const plan::Plan &plan, Kind kind) {
 const char *needsLayers(const plan::Plan &plan) {
   if (plan.degree() > 1)
     return "replicas";
+  if (plan.variants.front().sharesStages())
+    return "stages on several ranks";
   for (const plan::Variant &variant : plan.variants)
     for (const plan::Program &program : variant.programs)
       for (const plan::Operation &operation : program.operations)

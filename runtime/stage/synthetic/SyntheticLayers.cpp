@@ -9,7 +9,7 @@ namespace {
 
 float *numbers(std::byte *memory) { return reinterpret_cast<float *>(memory); }
 
-float gradientOf(int64_t element, int64_t step, int32_t replica) { return float(1 + (element + step) % 5 + replica); }
+float gradientOf(int64_t element, int64_t step, int32_t sharer) { return float(1 + (element + step) % 5 + sharer); }
 float weightOf(int64_t element, int64_t step) { return float((element + step) % 7); }
 
 Status wrong(const char *what, int64_t element, const plan::Operation &operation, int64_t step, float found,
@@ -27,8 +27,12 @@ int64_t elementsOf(plan::Bytes bytes, plan::Bytes ofStage, plan::Bytes most) {
 } // namespace
 
 SyntheticLayers::SyntheticLayers(const plan::Plan &plan, const plan::Place &place, plan::Bytes most)
-    : place(place), layers(plan, place.rank) {
+    : layers(plan, place.rank) {
+  const plan::Variant &variant = plan.variants.front(); // all have the same
+  const std::vector<int32_t> widths = variant.widths();
   for (auto &[stage, ofStage] : layers.all()) {
+    sharers[stage] =
+        variant.sharesStages() ? Sharers{widths[size_t(stage)], place.rank} : Sharers{place.degree, place.replica};
     plan::Bytes all = 0;
     for (const LayerMemory &layer : ofStage)
       all += layer.planned.gradients;
@@ -46,7 +50,7 @@ void SyntheticLayers::reset(int64_t step) {
   for (auto &[stage, ofStage] : layers.all())
     for (LayerMemory &layer : ofStage)
       for (int64_t e = 0; e < layer.elements; ++e) {
-        numbers(layer.gradients)[e] = gradientOf(e, step, place.replica);
+        numbers(layer.gradients)[e] = gradientOf(e, step, sharers.at(stage).own);
         numbers(layer.weights)[e] = weightOf(e, step);
       }
 }
@@ -60,11 +64,14 @@ Status SyntheticLayers::checkWeights(const plan::Operation &operation, int64_t s
 }
 
 Status SyntheticLayers::update(const plan::Operation &operation, int64_t step) {
-  const int64_t n = place.degree;
+  const auto found = sharers.find(operation.stage);
+  if (found == sharers.end())
+    return {}; // none of its layers is shared
+  const int64_t n = found->second.count, own = found->second.own;
   for (LayerMemory &layer : layers.of(operation)) {
     const bool sharded = layer.planned.sharded;
-    const int64_t first = sharded ? layer.elements * place.replica / n : 0;
-    const int64_t last = sharded ? layer.elements * (place.replica + 1) / n : layer.elements;
+    const int64_t first = sharded ? layer.elements * own / n : 0;
+    const int64_t last = sharded ? layer.elements * (own + 1) / n : layer.elements;
     for (int64_t e = first; e < last; ++e) {
       const float sum = float(n) * gradientOf(e, step, 0) + float(n * (n - 1) / 2);
       if (const float found = numbers(layer.gradients)[e]; found != sum)
@@ -72,7 +79,7 @@ Status SyntheticLayers::update(const plan::Operation &operation, int64_t step) {
       numbers(layer.weights)[e] = weightOf(e, step + 1);
     }
     for (int64_t e = 0; e < layer.elements; ++e)
-      numbers(layer.gradients)[e] = gradientOf(e, step + 1, place.replica);
+      numbers(layer.gradients)[e] = gradientOf(e, step + 1, found->second.own);
   }
   return {};
 }

@@ -1,6 +1,6 @@
-// The gradients and weights of a synthetic stage, of which there are replicas: small whole numbers that follow from
-// element, step and replica, so that a sum that misses one, comes too early or is counted twice is noticed, and so is a
-// weight that was not gathered.
+// The gradients and weights of a synthetic stage, of which there are replicas, or which is on several ranks: small
+// whole numbers that follow from element, step and process, so that a sum that misses one, comes too early or is
+// counted twice is noticed, and so is a weight that was not gathered.
 #pragma once
 
 #include "runtime/plan/Place.h"
@@ -24,7 +24,12 @@ public:
   Status update(const plan::Operation &operation, int64_t step);
 
 private:
-  const plan::Place place;
+  /// Whom a stage's gradients are summed with: the replicas of the rank, or the ranks that the stage is on.
+  struct Sharers {
+    int32_t count = 1;
+    int32_t own = 0; // this one among them
+  };
+  std::map<int32_t, Sharers> sharers; // by stage
   LayerTable layers;
   std::vector<std::vector<float>> memory; // of all layers: gradients, then weights
 };

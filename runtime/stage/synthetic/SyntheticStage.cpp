@@ -8,15 +8,24 @@
 
 namespace pipec::runtime {
 
+/// Calls `each` for the samples that lie in a slot, and for what each of them has there.
+template <typename Each>
+void SyntheticStage::bySample(const Label &label, const Slot &slot, PatternKey key, Each each) const {
+  const SyntheticState::Samples samples = state.samplesOf(label);
+  const plan::Bytes bytes = slot.data ? slot.bytes / samples.count : 0;
+  for (int64_t s = 0; s < samples.count && bytes > 0; ++s, key.microbatch += samples.step)
+    each(Slot{slot.data + s * bytes, bytes}, key);
+}
+
 HostBody::Span SyntheticStage::run(const HostWork &work, plan::Time ready) {
   plan::Time start = paced.begin(ready);
   const Label label = work.label();
   const Slot in = work.in(), out = work.out();
-  if (in.data)
-    if (Status status = state.checkInput(label, in.bytes, firstWrong(in, state.inputOf(label))); !status.ok())
+  bySample(label, in, state.inputOf(label), [&](const Slot &sample, const PatternKey &key) {
+    if (Status status = state.checkInput(label, in.bytes, firstWrong(sample, key)); !status.ok())
       failure.raise(std::move(status));
-  if (out.data)
-    fill(out, state.outputOf(label));
+  });
+  bySample(label, out, state.outputOf(label), fill);
   if (plan::does(label.operation->kind, plan::kForwardPass) && label.microbatch == 0)
     check(label, layers.checkWeights(*label.operation, label.step));
   if (plan::does(label.operation->kind, plan::kUpdate))

@@ -31,6 +31,7 @@ public:
   Status share(const Portions &portions, int64_t step) override;
 
 private:
+  template <typename Each> void bySample(const Label &label, const Slot &slot, PatternKey key, Each each) const;
   Span run(const HostWork &work, plan::Time ready) override;
   Span spanOf(const HostWork &work, plan::Time start);
   Span spanOfShard(const HostWork &work, plan::Time start);

@@ -2,6 +2,7 @@
 #include "runtime/stage/synthetic/SyntheticState.h"
 
 #include "runtime/plan/Disassemble.h"
+#include "runtime/plan/Samples.h"
 
 #include <cerrno>
 #include <cstring>
@@ -11,7 +12,8 @@
 namespace pipec::runtime {
 
 SyntheticState::SyntheticState(int32_t world, const plan::Plan &plan)
-    : stands(plan::placeOf(world, plan)), processes(plan.world()), groups(plan.groups) {
+    : stands(plan::placeOf(world, plan)), processes(plan.world()), groups(plan.groups),
+      batch(plan.variants.front().batch), widths(plan.variants.front().widths()) {
   const plan::Variant &first = plan.variants.front();
   for (const int32_t stage : first.programs[size_t(stands.rank)].stages)
     layers.push_back(plan::layersOf(first, stage));
@@ -29,12 +31,21 @@ Status SyntheticState::checkInput(const Label &label, plan::Bytes bytes, int64_t
 PatternKey SyntheticState::inputOf(const Label &label) const {
   const plan::Operation &op = *label.operation;
   const plan::Payload of = plan::rowOf(op.kind).gives;
-  return {of == plan::Payload::Forward ? op.stage - 1 : op.stage + 1, of, label.microbatch, label.step};
+  return {plan::giverOf(op.stage, of), of, firstOf(label), label.step};
 }
 
 PatternKey SyntheticState::outputOf(const Label &label) const {
   const plan::Operation &op = *label.operation;
-  return {op.stage, plan::rowOf(op.kind).gives, label.microbatch, label.step};
+  return {op.stage, plan::rowOf(op.kind).gives, firstOf(label), label.step};
+}
+
+int64_t SyntheticState::firstOf(const Label &label) const { return batch > 0 ? stands.rank : label.microbatch; }
+
+SyntheticState::Samples SyntheticState::samplesOf(const Label &label) const {
+  if (batch == 0)
+    return {};
+  const int64_t width = widths[size_t(label.operation->stage)];
+  return {plan::samplesOf(batch, width, stands.rank), width};
 }
 
 Status SyntheticState::checkTotal(const Label &label, double total) const {

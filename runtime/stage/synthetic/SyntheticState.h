@@ -17,9 +17,16 @@ public:
   SyntheticState(int32_t world, const plan::Plan &plan);
 
   const plan::Place &place() const { return stands; }
-  /// What the neighbour has sent for an instruction, and what the instruction sends on.
+  /// What the neighbour has sent for an instruction, and what the instruction sends on. Where stages are on several
+  /// ranks, of its first sample here.
   PatternKey inputOf(const Label &label) const;
   PatternKey outputOf(const Label &label) const;
+  /// A slot of an instruction is so many samples one behind the other, whose keys are so many microbatches apart.
+  struct Samples {
+    int64_t count = 1;
+    int64_t step = 0;
+  };
+  Samples samplesOf(const Label &label) const;
   /// `wrong`: the first byte that differs from it; -1: none does.
   Status checkInput(const Label &label, plan::Bytes bytes, int64_t wrong) const;
   /// What process r adds to the norm of all gradients is r + 1.
@@ -34,12 +41,15 @@ public:
   Status loadLayer(int32_t layer, const std::string &path, int64_t steps) const;
 
 private:
+  int64_t firstOf(const Label &label) const;
   Status holds(int32_t layer) const;
 
   const plan::Place stands;
   const int32_t processes;
   const std::vector<plan::Group> groups;
   std::vector<plan::Layers> layers; // of each stage here
+  const int64_t batch;              // where stages are on several ranks, and
+  const std::vector<int32_t> widths;
 };
 
 /// The pass-on of a stage that keeps such a state: Base is HostStage or Stage.

@@ -74,7 +74,7 @@ const std::vector<asio::mutable_buffer> *BlockExchange::onBlock(int32_t process,
   return &landing;
 }
 
-void BlockExchange::onArrived(const wire::Frame &frame) {
+void BlockExchange::onArrived(int32_t, const wire::Frame &frame) {
   const BlockRing::Message came = *ring.due();
   if (came.adds)
     add(came);

@@ -44,7 +44,7 @@ public:
   void onAsk(int32_t process, const wire::Frame &frame);
   /// Where the payload goes; null: it is not wanted, and refused.
   const std::vector<asio::mutable_buffer> *onBlock(int32_t process, const wire::Frame &frame);
-  void onArrived(const wire::Frame &frame);
+  void onArrived(int32_t process, const wire::Frame &frame);
 
   bool has(int32_t process) const { return process == before() || process == after(); }
   /// Who is not known to have come to the collective that is under way; -1: both neighbours have.

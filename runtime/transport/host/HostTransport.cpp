@@ -45,6 +45,8 @@ HostTransport::HostTransport(Layout queuesOf, Sockets sockets, asio::io_context 
         std::binary_search(members.begin(), members.end(), layout.place.world())) {
       reductions.emplace(int32_t(g), makeReduction(members));
       replicas.try_emplace(int32_t(g), *this, members);
+      if (!options.widths.empty())
+        reshards.try_emplace(int32_t(g), *this, members);
     }
   for (QueueId q = 0; q < layout.queues.size(); ++q)
     if (layout.queues[q].kind == plan::QueueKind::Communicator) {
@@ -68,6 +70,9 @@ const HostTransport::Stream *HostTransport::summing() const {
     if (reduction.stream)
       return reduction.stream;
   for (const auto &[group, of] : replicas)
+    if (of.stream)
+      return of.stream;
+  for (const auto &[group, of] : reshards)
     if (of.stream)
       return of.stream;
   return nullptr;
@@ -134,6 +139,8 @@ void HostTransport::post(Stream &stream) {
   stream.state = State::Meeting;
   if (stream.isOfLayers())
     return joinExchange(stream);
+  if (stream.isReshard())
+    return joinReshard(stream);
   if (stream.isCollective())
     return joinSum(stream);
   Peer &peer = peers.at(peerOf(stream));
@@ -275,6 +282,8 @@ void HostTransport::holdWire(Stream &stream) {
 HostTransport::Stream *&HostTransport::underWay(Stream &stream) {
   if (stream.isOfLayers())
     return replicas.at(stream.group()).stream;
+  if (stream.isReshard())
+    return reshards.at(stream.group()).stream;
   if (stream.isCollective())
     return reductionOf(stream).stream;
   Peer &peer = peers.at(peerOf(stream));

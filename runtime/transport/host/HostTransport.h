@@ -13,8 +13,8 @@
 //     the sockets take.
 //
 // An all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
-// there. So does a collective of layers between replicas, whose payload travels whatever the network. Calls between
-// shards belong to no queue: the thread that computes makes them (ShardExchange.h).
+// there. So does a collective of layers between replicas, and a reshard, whose payloads travel whatever the network.
+// Calls between shards belong to no queue: the thread that computes makes them (ShardExchange.h).
 #pragma once
 
 #include "runtime/device/PaceClock.h"
@@ -24,6 +24,7 @@
 #include "runtime/transport/host/BlockExchange.h"
 #include "runtime/transport/host/Connection.h"
 #include "runtime/transport/host/Meeting.h"
+#include "runtime/transport/host/SampleExchange.h"
 #include "runtime/transport/host/ShardExchange.h"
 #include "runtime/transport/host/SumRing.h"
 
@@ -44,6 +45,8 @@ public:
     bool realNetwork = false;                    // whether nothing is emulated; without a scenario only
     int32_t processes = 1;                       // all: those of an all-reduce without a group
     std::vector<plan::Group> groups = {};        // processes of the others (plan::Operation::group)
+    int64_t batch = 0;                           // where samples change ranks: of a step, and
+    std::vector<int32_t> widths = {};            // how many ranks each stage is on
     Meter *meter = nullptr;                      // hears of transfers to this rank, outlives the transport; null: none
     ShardExchange *shards = nullptr;             // gets the connections with the rank's other shards; likewise
   };
@@ -87,6 +90,7 @@ private:
     asio::steady_timer timer;
     bool isCollective() const { return plan::isCollective(work.operation().kind); }
     bool isOfLayers() const { return plan::isOfLayers(work.operation()); }
+    bool isReshard() const { return work.operation().kind == plan::Kind::Reshard; }
     bool isSend() const { return work.operation().kind == plan::Kind::Send; }
     int32_t group() const { return work.operation().group; }
   };
@@ -131,11 +135,19 @@ private:
     Stream *stream = nullptr; // the queue whose head is under way
   };
   void joinExchange(Stream &stream);
+  /// The reshards of a group.
+  struct Reshards {
+    Reshards(HostTransport &of, const std::vector<int32_t> &members) : exchange(members, of.layout.place.world(), of) {}
+    SampleExchange exchange;
+    Stream *stream = nullptr; // likewise
+  };
+  void joinReshard(Stream &stream);
+  template <typename Exchanges> void concludeAll(Exchanges &exchanges);
   Time collectiveEnd(const Stream &stream) const;
   Connection &connectionWith(int32_t process) override { return *peers.at(process).connection; }
   void exchanged() override;
   void refuse(int32_t process, const std::string &wrong) override;
-  Replicas *replicasOf(const wire::Tag &tag);
+  template <typename Heard> bool hear(const wire::Tag &tag, Heard heard);
   ShardExchange *shardsWith(int32_t process, const wire::Frame &frame) const;
   Stream *&underWay(Stream &stream);
   bool real() const { return !options.network && (options.realNetwork || options.pace == Pace::Real); }
@@ -174,6 +186,7 @@ private:
   std::map<int32_t, Peer> peers;           // by world rank
   std::map<int32_t, Reduction> reductions; // by group, for the groups of this rank; -1: of all ranks
   std::map<int32_t, Replicas> replicas;    // by group, of groups with collectives of layers
+  std::map<int32_t, Reshards> reshards;    // by group, where stages are on several ranks
   std::unique_ptr<Doorbell> bell;
   std::list<asio::steady_timer> cuts; // when the scenario cuts links
   std::string reason;                 // why the run ends; peers are told

@@ -30,6 +30,9 @@ std::string HostTransport::where(int32_t rank) const {
   for (const auto &[group, each] : replicas)
     if (each.stream && each.exchange.has(rank))
       return device.describeHead(each.stream->queue);
+  for (const auto &[group, each] : reshards)
+    if (each.stream && each.exchange.has(rank))
+      return device.describeHead(each.stream->queue);
   if (const Stream *stream = summing())
     return device.describeHead(stream->queue);
   for (QueueId q = 0; q < layout.queues.size(); ++q)
@@ -58,6 +61,8 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
 int32_t HostTransport::missingIn(const Stream &stream) const {
   if (stream.isOfLayers())
     return replicas.at(stream.group()).exchange.missing();
+  if (stream.isReshard())
+    return reshards.at(stream.group()).exchange.missing();
   const Reduction &reduction = reductionOf(stream);
   return reduction.ring.heard() ? -1 : reduction.before();
 }

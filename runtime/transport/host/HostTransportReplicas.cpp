@@ -1,5 +1,5 @@
-// Collectives of layers between the replicas of a rank: a queue's head comes to one, and leaves it. And what comes of
-// the calls between its shards.
+// Collectives of layers between the ranks or replicas that have them, and reshards: a queue's head comes to one, and
+// leaves it. And what comes of the calls between its shards.
 #include "runtime/transport/host/HostTransport.h"
 
 #include <fmt/format.h>
@@ -13,9 +13,24 @@ void HostTransport::joinExchange(Stream &stream) {
   of.exchange.begin(label, stream.work.summand->layersOf(label.operation->stage), stream.ready);
 }
 
-/// Ends the collectives that are done, as far as the sockets are concerned.
+void HostTransport::joinReshard(Stream &stream) {
+  Reshards &of = reshards.at(stream.group());
+  of.stream = &stream;
+  const plan::Operation &operation = stream.work.operation();
+  const auto widthOf = [this](int32_t stage) { return options.widths[size_t(stage)]; };
+  of.exchange.begin(stream.work.label(),
+                    {options.batch, widthOf(operation.stage), widthOf(plan::takerOf(operation.stage, operation.of))},
+                    stream.work.in(), stream.work.out(), stream.ready);
+}
+
+/// Ends those that are done, as far as the sockets are concerned.
 void HostTransport::exchanged() {
-  for (auto &[group, of] : replicas) {
+  concludeAll(replicas);
+  concludeAll(reshards);
+}
+
+template <typename Exchanges> void HostTransport::concludeAll(Exchanges &exchanges) {
+  for (auto &[group, of] : exchanges) {
     if (!of.exchange.done() || stopped)
       continue;
     Stream &stream = *of.stream;
@@ -34,9 +49,18 @@ plan::Time HostTransport::collectiveEnd(const Stream &stream) const {
   return stream.start + (real() ? 0 : operation.cost);
 }
 
-HostTransport::Replicas *HostTransport::replicasOf(const wire::Tag &tag) {
-  const auto found = replicas.find(wire::groupOf(tag));
-  return found == replicas.end() || stopped ? nullptr : &found->second;
+/// Hands a frame's news to the exchange of its group; false: there is none, which the peer is told.
+template <typename Heard> bool HostTransport::hear(const wire::Tag &tag, Heard heard) {
+  if (stopped)
+    return false;
+  const int32_t group = wire::groupOf(tag);
+  if (const auto of = reshards.find(group); wire::isReshard(tag) && of != reshards.end())
+    heard(of->second.exchange);
+  else if (const auto with = replicas.find(group); !wire::isReshard(tag) && with != replicas.end())
+    heard(with->second.exchange);
+  else
+    return false;
+  return true;
 }
 
 void HostTransport::refuse(int32_t process, const std::string &wrong) {
@@ -44,9 +68,7 @@ void HostTransport::refuse(int32_t process, const std::string &wrong) {
 }
 
 void HostTransport::onAsk(int32_t process, const wire::Frame &frame) {
-  if (Replicas *of = replicasOf(frame.tag))
-    of->exchange.onAsk(process, frame);
-  else if (!stopped)
+  if (!hear(frame.tag, [&](auto &exchange) { exchange.onAsk(process, frame); }) && !stopped)
     refuse(process, "is at " + wire::describe(frame.tag) + ", of a group that this rank is not in");
 }
 
@@ -57,18 +79,16 @@ ShardExchange *HostTransport::shardsWith(int32_t process, const wire::Frame &fra
 const std::vector<asio::mutable_buffer> *HostTransport::onBlock(int32_t process, const wire::Frame &frame) {
   if (ShardExchange *shards = shardsWith(process, frame))
     return shards->onPart(process, frame);
-  if (Replicas *of = replicasOf(frame.tag))
-    return of->exchange.onBlock(process, frame);
-  if (!stopped)
+  const std::vector<asio::mutable_buffer> *landing = nullptr;
+  if (!hear(frame.tag, [&](auto &exchange) { landing = exchange.onBlock(process, frame); }) && !stopped)
     refuse(process, "is at " + wire::describe(frame.tag) + ", of a group that this rank is not in");
-  return nullptr;
+  return landing;
 }
 
 void HostTransport::onBlockArrived(int32_t process, const wire::Frame &frame) {
   if (ShardExchange *shards = shardsWith(process, frame))
     return shards->onArrived(process, frame);
-  if (Replicas *of = replicasOf(frame.tag))
-    of->exchange.onArrived(frame);
+  hear(frame.tag, [&](auto &exchange) { exchange.onArrived(process, frame); });
 }
 
 } // namespace pipec::runtime

@@ -12,7 +12,7 @@ namespace pipec::runtime::wire {
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
   if (plan::isCollective(op.kind))
-    return plan::isOfLayers(op)
+    return plan::isExchange(op)
                ? Tag{label.epoch, label.step, int64_t(op.group) + 1, op.stage, uint32_t(op.of) | uint32_t(op.kind) << 8,
                      op.begin}
                : Tag{label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
@@ -24,8 +24,11 @@ Tag tagOf(const Label &label) {
 
 std::string describe(const Tag &tag) {
   if (const auto kind = plan::Kind(tag.of >> 8); tag.of > UINT8_MAX)
-    return fmt::format("the {} of {} of stage {} from byte {} in step {} epoch {}", plan::name(kind),
-                       plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.begin, tag.step, tag.epoch);
+    return kind == plan::Kind::Reshard
+               ? fmt::format("the reshard of {} of stage {} in step {} epoch {}",
+                             plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.step, tag.epoch)
+               : fmt::format("the {} of {} of stage {} from byte {} in step {} epoch {}", plan::name(kind),
+                             plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.begin, tag.step, tag.epoch);
   const auto of = tag.of <= UINT8_MAX ? plan::Payload(tag.of) : plan::Payload::None;
   if (of != plan::Payload::Forward && of != plan::Payload::Backward)
     return fmt::format("the all_reduce{} in step {} epoch {}",

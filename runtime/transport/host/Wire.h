@@ -4,7 +4,7 @@
 //
 // Then frames, which are sealed; the payload behind a Data frame is not. A rank sends a Credit when it posts a receive,
 // and the peer sends Data only in answer to a Credit. Here, Sum and Total are messages of SumRing.h, Ask and Block of
-// BlockRing.h, Part of ShardExchange.h.
+// BlockRing.h and SampleExchange.h, Part of ShardExchange.h.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -19,7 +19,7 @@ namespace pipec::runtime::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-inline constexpr uint32_t kProtocol = 6;
+inline constexpr uint32_t kProtocol = 7;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
 /// Which end of a connection speaks.
@@ -65,8 +65,8 @@ struct Tag {
   int64_t epoch = 0;
   int64_t step = 0;
   int64_t microbatch = 0; // for an all-reduce: 1 + its group; 0: it is of all ranks
-  int32_t stage = 0;      // the sender's stage; of a collective of layers theirs
-  uint32_t of = 0;        // plan::Payload; of a collective of layers also, from bit 8, its plan::Kind
+  int32_t stage = 0;      // the sender's stage; of a collective of layers theirs; of a reshard that it comes from
+  uint32_t of = 0;        // plan::Payload; of a collective of layers and a reshard also, from bit 8, its plan::Kind
   int64_t begin = 0;      // of a collective of layers: its first byte
   bool operator==(const Tag &) const = default;
 };
@@ -78,9 +78,9 @@ enum class Type : uint32_t {
   Here = 4,   // the sender has come to an all-reduce
   Sum = 5,    // the sum over the ranks up to the sender; Frame::start: when the last of them was ready
   Total = 6,  // the sum over all ranks; Frame::start: when the last of them was ready
-  Ask = 7,    // the sender takes `waited` more Blocks of a collective of layers
-  Block = 8,  // `bytes` of such a block follow; Frame::start: when the last of the replicas known of was ready
-  Part = 9,   // `bytes` follow, of a call between shards (CallTag); Frame::start: when the sender was ready
+  Ask = 7,   // the sender takes `waited` more Blocks of a collective of layers; or has come to a reshard (Frame::start)
+  Block = 8, // `bytes` of such a block follow; Frame::start: when the last of the replicas known of was ready
+  Part = 9,  // `bytes` follow, of a call between shards (CallTag); Frame::start: when the sender was ready
 };
 
 /// What shards of a rank do together.
@@ -121,6 +121,8 @@ Tag tagWithin(const Label &label);
 inline int32_t groupOf(const Tag &tag) {
   return tag.microbatch < 0 || tag.microbatch > INT32_MAX ? -2 : int32_t(tag.microbatch - 1);
 }
+/// Whether a tag is that of a reshard.
+inline bool isReshard(const Tag &tag) { return tag.of >> 8 == uint32_t(plan::Kind::Reshard); }
 std::string describe(const Tag &tag);
 /// "sum 2 (1024 float32)"; and "sum 2 (1024 float32) of F stage 0 microbatch 3 in step 5 epoch 0".
 std::string describe(const CallTag &call);
