@@ -13,6 +13,7 @@
 #include "runtime/launch/Report.h"
 #include "runtime/launch/Watchdog.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
 #include <fstream>
@@ -300,8 +301,11 @@ Status Worker::prepareRun(Gathering gathering) {
   return {};
 }
 
-/// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
+/// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are. A
+/// process without instructions would ask for all steps at once: it takes the permits that others ask for.
 void Worker::needed(int64_t step) {
+  if (std::ranges::all_of(layout.executed, [](int64_t count) { return count == 0; }))
+    return;
   const int64_t now = Clock::monotonic();
   if (now - sent < 1'000'000 && !permits->lacks(step))
     return;

@@ -71,9 +71,8 @@ public:
     if (in.costs() && in.costs()->size() > 0)
       return fail(unsupported("cost overrides are"));
     out.specHash = in.spec_hash();
-    rows(in.processes(), out.processes, [](const file::Process &p) {
-      return Process{p.rank(), p.replica(), p.shard()};
-    });
+    rows(in.processes(), out.processes,
+         [](const file::Process &p) { return Process{p.rank(), p.replica(), p.shard()}; });
     tables(
         in.groups(), out.groups,
         [this](const file::Group &g, Group &to) {
@@ -146,11 +145,9 @@ private:
     out.cutBound = in.cut_bound();
     out.launchOrder = in.launch_order();
     out.sharedPort = in.shared_port();
-    rows(in.layers(), out.layers, [](const file::Layer &l) {
-      return Layer{l.stage(), l.gradients(), l.weights(), l.sharded()};
-    });
-    tables(
-        in.own(), out.own, [this](const file::Own &o, Own &to) { read(o, to); }, 24);
+    rows(in.layers(), out.layers,
+         [](const file::Layer &l) { return Layer{l.stage(), l.gradients(), l.weights(), l.sharded()}; });
+    tables(in.own(), out.own, [this](const file::Own &o, Own &to) { read(o, to); }, 24);
     tables(in.portions(), out.portions, [this](const file::Portion &p, Portion &to) { read(p, to); });
     out.balance = text(in.balance());
     tables(in.jobs(), out.jobs, [this](const file::Job &j, Job &to) { read(j, to); });
@@ -209,28 +206,24 @@ private:
     out.rank = in.rank();
     if (in.stages() && take(uint64_t(in.stages()->size()) * 4))
       out.stages.assign(in.stages()->begin(), in.stages()->end());
-    rows(in.queues(), out.queues, [](const file::Queue &q) {
-      return Queue{QueueKind(q.kind()), Priority(q.priority())};
-    });
-    rows(in.rings(), out.rings, [](const file::Ring &r) {
-      return Ring{r.peer(), Direction(r.direction()), r.size(), r.slot_bytes()};
-    });
+    rows(in.queues(), out.queues,
+         [](const file::Queue &q) { return Queue{QueueKind(q.kind()), Priority(q.priority())}; });
+    rows(in.rings(), out.rings,
+         [](const file::Ring &r) { return Ring{r.peer(), Direction(r.direction()), r.size(), r.slot_bytes()}; });
     rows(in.operations(), out.operations, [this](const file::Operation &o) { return operation(o); });
     rows(in.instructions(), out.instructions, [](const file::Instruction &i) {
       return Instruction{i.operation(), i.queue(), i.first_wait(), i.waits(), i.microbatch(), i.microbatch_stride()};
     });
-    rows(in.waits(), out.waits, [](const file::Wait &w) {
-      return Wait{w.queue(), w.previous_step(), w.base(), w.stride()};
-    });
+    rows(in.waits(), out.waits,
+         [](const file::Wait &w) { return Wait{w.queue(), w.previous_step(), w.base(), w.stride()}; });
     rows(in.step(), out.step, [](const file::Segment &s) { return Segment{s.first(), s.count(), s.trips()}; });
     out.staticBytes = in.static_bytes();
     out.workspace = in.workspace();
     out.memoryLimit = in.memory_limit();
     out.job = in.job();
     out.piece = in.piece();
-    rows(in.windows(), out.windows, [](const file::Window &w) {
-      return Window{w.instruction(), w.length(), w.from()};
-    });
+    rows(in.windows(), out.windows,
+         [](const file::Window &w) { return Window{w.instruction(), w.length(), w.from()}; });
   }
 
   Operation operation(const file::Operation &o) {

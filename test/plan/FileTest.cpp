@@ -93,8 +93,9 @@ TEST_F(PlanFile, RoundTripOfReplicas) {
 TEST_F(PlanFile, RoundTripOfStagesOnSeveralRanks) {
   const Plan plan = makeBurst({.early = true, .norm = true});
   const std::vector<uint8_t> bytes = encode(plan);
-  EXPECT_EQ(bytes[kMinorAt], kWithStageGroups);
-  EXPECT_EQ(kMinor, kWithStageGroups);
+  EXPECT_EQ(bytes[kMinorAt], kWithBoundaries);
+  EXPECT_EQ(kMinor, kWithBoundaries);
+  EXPECT_EQ(encode(makeBurst({.boundaries = false}))[kMinorAt], kWithStageGroups);
   Plan read;
   const Status status = decode(bytes, read);
   ASSERT_TRUE(status.ok()) << status.message;
@@ -102,6 +103,7 @@ TEST_F(PlanFile, RoundTripOfStagesOnSeveralRanks) {
   EXPECT_EQ(read.variants[0].batch, 9);
   EXPECT_EQ(read.variants[0].stageGroups, (std::vector<int32_t>{0, 1, -1}));
   EXPECT_EQ(read.variants[0].widths(), (std::vector<int32_t>{4, 2, 1}));
+  EXPECT_EQ(read.variants[0].boundaries, (std::vector<Bytes>{1 << 20, 1 << 20, 0}));
 }
 
 TEST_F(PlanFile, ARegularPlanDoesNotGrowWithItsMicrobatches) {

@@ -142,8 +142,9 @@ TEST(Golden, Format17) { holds("format-1.7.plan", golden17()); }
 TEST(Golden, Format18) { holds("format-1.8.plan", makeJobs()); }
 
 /// What test/golden/format-1.9.plan holds: stages on four ranks, two and one; the second variant sums early.
-Plan golden19() {
+Plan golden19(bool boundaries = false) {
   Burst how;
+  how.boundaries = boundaries;
   how.norm = true;
   Plan plan = makeBurst(how);
   how.early = how.updates = true;
@@ -155,6 +156,9 @@ Plan golden19() {
 }
 
 TEST(Golden, Format19) { holds("format-1.9.plan", golden19()); }
+
+/// What test/golden/format-1.10.plan holds: the same, with what a sample is between stages.
+TEST(Golden, Format110) { holds("format-1.10.plan", golden19(true)); }
 
 } // namespace
 } // namespace pipec::plan

@@ -192,22 +192,34 @@ TEST_F(GroupRules, VariantsMayDifferInTheirOrder) {
 }
 
 TEST_F(GroupRules, P7Sizes) {
-  damaged("P7", {
-                    {"groups of 2 stages, expected of all 3", [&] { variant().stageGroups.pop_back(); }},
-                    {"groups of 4 stages, expected of all 3", [&] { variant().stageGroups.push_back(-1); }},
-                    {"a batch of 0 samples, expected 1 to 1000000000000000000", [&] { variant().batch = 0; }},
-                    {"a batch of 1000000000000000001 samples, expected 1 to 1000000000000000000",
-                     [&] { variant().batch = limits::kTime + 1; }},
-                    {"2 microbatches, 1 copies and 1 slices, expected one of each where stages are on several ranks",
-                     [&] { variant().microbatches = 2; }},
-                });
+  damaged("P7",
+          {
+              {"groups of 2 stages, expected of all 3", [&] { variant().stageGroups.pop_back(); }},
+              {"groups of 4 stages, expected of all 3", [&] { variant().stageGroups.push_back(-1); }},
+              {"a batch of 0 samples, expected 1 to 1000000000000000000", [&] { variant().batch = 0; }},
+              {"a batch of 1000000000000000001 samples, expected 1 to 1000000000000000000",
+               [&] { variant().batch = limits::kTime + 1; }},
+              {"2 microbatches, 1 copies and 1 slices, expected one of each where stages are on several ranks",
+               [&] { variant().microbatches = 2; }},
+              {"boundaries of 2 stages, expected of all 3 or none", [&] { variant().boundaries.pop_back(); }},
+              {"a stage hands on -1 bytes of a sample, expected 0 to 1152921504606846976 of all 9 samples",
+               [&] { variant().boundaries[1] = -1; }},
+              {"a stage hands on 576460752303423488 bytes of a sample, expected 0 to 1152921504606846976 of all 9 "
+               "samples",
+               [&] { variant().boundaries[0] = limits::kBytes / 2; }},
+          });
   const std::string other = "variant 1 places stages on ranks in another way than variant 0; all must agree";
   plan.variants.push_back(variant());
   damaged("P7", {{other, [&] { plan.variants[1].batch = 10; }},
                  {other, [&] { plan.variants[1].stageGroups[1] = 0; }},
+                 {other, [&] { plan.variants[1].boundaries[1] = 7; }},
                  {other, [&] { plan.variants[1] = makeBurst({.widths = {4, 4, 1}}).variants[0]; }}});
   plan = makePlan({});
-  damaged("P7", {{"a batch of 9 samples, expected 0 where each stage is on one rank", [&] { variant().batch = 9; }}});
+  damaged("P7",
+          {{"a batch of 9 samples and boundaries of 0 stages, expected 0 and none where each stage is on one rank",
+            [&] { variant().batch = 9; }},
+           {"a batch of 0 samples and boundaries of 1 stages, expected 0 and none where each stage is on one rank",
+            [&] { variant().boundaries = {1}; }}});
 }
 
 TEST_F(GroupRules, P9StagesAreOnTheFirstRanks) {

@@ -220,6 +220,8 @@ Plan makeBurst(const Burst &how) {
       std::iota(plan.groups.back().members.begin(), plan.groups.back().members.end(), 0);
     }
     variant.stageGroups.push_back(width == 1 ? -1 : groupOf[width]);
+    if (how.boundaries)
+      variant.boundaries.push_back(stage + 1 == variant.stages ? 0 : how.boundary);
     for (int32_t layer = 0; layer != how.layers; ++layer)
       variant.layers.push_back({stage, how.gradients, 0, false});
   }

@@ -15,6 +15,7 @@ struct Burst {
   bool optimizer = true;                   // updates, and the sums that they take
   bool early = false;                      // each sum right after its stage's backward, not after all of them
   bool updates = false;                    // updates on a queue of their own
+  bool boundaries = true;                  // it says what stages hand on, as plans since 1.10 do
   bool norm = false;                       // the norm of all gradients between sums and updates
   Time forward = 1'000'000'000, backwardTime = 2'000'000'000; // of a sample
   Time latency = 100'000'000, moved = 500'000'000;            // of a reshard, and of each sample in it

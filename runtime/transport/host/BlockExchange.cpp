@@ -103,7 +103,7 @@ void BlockExchange::ask(const wire::Tag &tag, int64_t count) {
   frame.type = wire::Type::Ask;
   frame.tag = tag;
   frame.waited = count;
-  owner.connectionWith(before()).write(frame, nullptr, {});
+  owner.write(before(), frame, {}, {});
 }
 
 void BlockExchange::give(const wire::Tag &tag, const BlockRing::Message &message, plan::Time ready) {
@@ -116,7 +116,7 @@ void BlockExchange::give(const wire::Tag &tag, const BlockRing::Message &message
     payload.push_back(asio::buffer(extent.data, size_t(extent.bytes())));
     frame.bytes += uint64_t(extent.bytes());
   }
-  owner.connectionWith(after()).write(frame, std::move(payload), [this] {
+  owner.write(after(), frame, std::move(payload), [this] {
     ring.left();
     owner.exchanged();
   });

@@ -20,7 +20,9 @@ public:
   class Owner {
   public:
     virtual ~Owner() = default;
-    virtual Connection &connectionWith(int32_t process) = 0;
+    /// Connection::write() to a process.
+    virtual void write(int32_t process, const wire::Frame &frame, std::vector<asio::const_buffer> payload,
+                       std::function<void()> written) = 0;
     /// Something may have changed: the collective may be done.
     virtual void exchanged() = 0;
     /// What a neighbour has said that cannot be.

@@ -144,7 +144,10 @@ private:
   void joinReshard(Stream &stream);
   template <typename Exchanges> void concludeAll(Exchanges &exchanges);
   Time collectiveEnd(const Stream &stream) const;
-  Connection &connectionWith(int32_t process) override { return *peers.at(process).connection; }
+  void write(int32_t process, const wire::Frame &frame, std::vector<asio::const_buffer> payload,
+             std::function<void()> written) override {
+    peers.at(process).connection->write(frame, std::move(payload), std::move(written));
+  }
   void exchanged() override;
   void refuse(int32_t process, const std::string &wrong) override;
   template <typename Heard> bool hear(const wire::Tag &tag, Heard heard);

@@ -58,7 +58,7 @@ void SampleExchange::begin(const Label &label, const SampleWidths &itsWidths, Sl
   for (size_t member = 0; member < members.size(); ++member) {
     states[member].came = states[member].sent = states[member].brought = member == own;
     if (member != own)
-      owner.connectionWith(members[member]).write(frame, nullptr, {});
+      owner.write(members[member], frame, {}, {});
   }
   const Moved stays = movedBetween(own, own);
   const auto out = buffersOf<asio::const_buffer>(source, widths.from, own, stays.count, stays.from);
@@ -108,7 +108,7 @@ void SampleExchange::send(size_t to) {
   frame.type = wire::Type::Block;
   frame.tag = tag;
   frame.bytes = asio::buffer_size(payload);
-  owner.connectionWith(members[to]).write(frame, std::move(payload), [this, to] {
+  owner.write(members[to], frame, std::move(payload), [this, to] {
     states[to].sent = true;
     owner.exchanged();
   });

@@ -193,7 +193,7 @@ void ShardExchange::start(Round round) {
     frame.call = current.call;
     frame.start = current.ready;
     frame.bytes = uint64_t(piece.outBytes);
-    owner->connectionWith(processOf(s)).write(frame, piece.out, [this] {
+    owner->write(processOf(s), frame, {asio::buffer(piece.out, frame.bytes)}, [this] {
       --sending;
       look();
     });

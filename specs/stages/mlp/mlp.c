@@ -30,24 +30,33 @@ void pipec_stage_destroy(PipecStage *s) {
 }
 
 static int makeStage(PipecStage *s, Own *own, const PipecStageFacts *facts, PipecError *error) {
-  int64_t boundary = size(s) * (int64_t)sizeof(float), n = s->hidden;
-  int64_t said[2] = {facts->input_bytes, facts->output_bytes};
+  int64_t n = s->hidden;
+  int32_t shared = PIPEC_STAGE_HAS(facts, batch) && facts->batch > 0;
+  own->each = shared ? s->samples / facts->batch : s->samples;
+  own->rows = shared ? own->each * facts->samples : s->samples;
+  own->width = shared ? facts->width : 1;
+  own->member = shared ? facts->member : 0;
+  s->batch = shared ? facts->batch : 0;
+  if (own->each % 4 != 0 || (shared && s->samples % facts->batch != 0))
+    return fail(error, "provider: samples is %lld, expected a multiple of 4%s", (long long)s->samples,
+                shared ? " x the plan's batch" : "");
+  int64_t boundary = size(s, own) * (int64_t)sizeof(Real), said[2] = {facts->input_bytes, facts->output_bytes};
   for (int i = 0; i < 2; ++i)
     if (said[i] != 0 && said[i] != boundary)
-      return fail(error, "the plan's boundary is %lld bytes, samples x hidden x 4 is %lld", (long long)said[i],
-                  (long long)boundary);
+      return fail(error, "the plan's boundary is %lld bytes, samples x hidden x %d is %lld", (long long)said[i],
+                  (int)sizeof(Real), (long long)boundary);
   own->stage = facts->stage;
   own->layers = facts->layers > 0 ? facts->layers : (int32_t)s->perStage;
   own->first = facts->layers > 0 ? facts->first_layer : facts->stage * own->layers;
-  own->weights = malloc((size_t)parameters(s, own) * sizeof(float));
-  own->gradients = calloc((size_t)parameters(s, own), sizeof(float));
+  own->weights = malloc((size_t)parameters(s, own) * sizeof(Real));
+  own->gradients = calloc((size_t)parameters(s, own), sizeof(Real));
   own->kept = calloc((size_t)s->microbatches, sizeof(Kept));
   own->seen = calloc((size_t)own->layers, sizeof *own->seen);
   if (!own->weights || !own->gradients || !own->kept || !own->seen)
     return fail(error, "stage %d: not enough memory", facts->stage);
   for (int64_t l = 0; l < own->layers; ++l)
     draw(own->weights + l * layerSize(s), layerSize(s), mix((uint64_t)s->seed) ^ (uint64_t)(own->first + l));
-  float scale = (float)sqrt(1.0 / (double)(n * s->model));
+  Real scale = (Real)sqrt(1.0 / (double)(n * s->model));
   for (int64_t i = 0; i < parameters(s, own); ++i)
     own->weights[i] = i % ((n + 1) * n) < n * n ? own->weights[i] * scale : 0; /* biases begin at 0 */
   return 0;
@@ -73,12 +82,11 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
   s->replica = PIPEC_STAGE_HAS(setup, replicas) ? setup->replica : 0;
   if (!failed && s->replicas > 1 && setup->device >= 0)
     failed = fail(error, "computes on the host, and replicas need gradients in the memory of their GPU");
-  if (!failed && (s->hidden % 4 != 0 || s->samples % 4 != 0))
-    failed = fail(error, "provider: hidden is %lld, samples is %lld, expected multiples of 4", (long long)s->hidden,
-                  (long long)s->samples);
+  if (!failed && s->hidden % 4 != 0)
+    failed = fail(error, "provider: hidden is %lld, expected a multiple of 4", (long long)s->hidden);
   if (!failed) {
     s->own = calloc((size_t)setup->own_count, sizeof *s->own);
-    s->scratch = malloc((size_t)(s->hidden * (s->hidden > s->samples ? s->hidden : s->samples)) * sizeof(float));
+    s->scratch = malloc((size_t)(s->hidden * (s->hidden > s->samples ? s->hidden : s->samples)) * sizeof(Real));
     if (!s->own || !s->scratch)
       failed = fail(error, "not enough memory");
   }
@@ -87,8 +95,8 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
   /* At most three steps are under way at once, each of three calls a microbatch and stage, the optimizers, and the two
    * of the norm. */
   if (!failed && setup->device >= 0) {
-    s->stream =
-        openStream(s, 3 * (s->ownCount * (3 * s->microbatches + 1) + 2), size(s) * (int64_t)sizeof(float), error);
+    s->stream = openStream(s, 3 * (s->ownCount * (3 * s->microbatches + 1) + 2),
+                           s->samples * s->hidden * (int64_t)sizeof(Real), error);
     failed = !s->stream;
   }
   if (failed) {
@@ -101,24 +109,25 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
 }
 
 /* The last stage's end: the loss, and its gradient into kept->dout. */
-static int finish(PipecStage *s, Kept *kept, const float *out, const PipecCall *call, PipecError *error) {
+static int finish(PipecStage *s, const Own *own, Kept *kept, const Real *out, const PipecCall *call,
+                  PipecError *error) {
   int64_t n = s->hidden;
   double sum = 0;
-  kept->dout = take(s, size(s));
-  float *input = malloc((size_t)size(s) * sizeof(float));
+  kept->dout = take(s, size(s, own));
+  Real *input = malloc((size_t)size(s, own) * sizeof(Real));
   if (!kept->dout || !input) {
     free(input);
     return fail(error, "not enough memory");
   }
-  drawInput(s, input, call->step, call->microbatch);
-  for (int64_t i = 0; i < size(s); ++i) {
-    float x = input[i - i % n + (i + 1) % n];
-    float off = out[i] - (x > 0 ? x : 0);
+  drawInput(s, own, input, call->step, call->microbatch);
+  for (int64_t i = 0; i < size(s, own); ++i) {
+    Real x = input[i - i % n + (i + 1) % n];
+    Real off = out[i] - (x > 0 ? x : 0);
     sum += (double)off * off;
-    kept->dout[i] = 2 * off / (float)s->samples;
+    kept->dout[i] = 2 * off / (Real)s->samples;
   }
   free(input);
-  s->loss += sum / (double)size(s);
+  s->loss += sum / (double)(s->samples * n); /* of a member, its part of the mean */
   if (!isfinite(sum))
     return fail(error, "the loss is not finite in step %lld; lower the provider's rate, which is %g",
                 (long long)call->step, s->rate);
@@ -128,39 +137,39 @@ static int finish(PipecStage *s, Kept *kept, const float *out, const PipecCall *
 static int forward(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage), *next = ownOf(s, call->stage + 1), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
-  size_t bytes = (size_t)size(s) * sizeof(float);
+  size_t bytes = (size_t)size(s, own) * sizeof(Real);
   int32_t first = firstOf(call), end = endOf(own, call);
   if (first == 0) {
     release(s, own, kept); /* of the last step, in a plan without backwards */
-    kept->x = take(s, own->layers * size(s));
-    kept->pre = take(s, own->layers * size(s));
+    kept->x = take(s, own->layers * size(s, own));
+    kept->pre = take(s, own->layers * size(s, own));
   }
-  float *out = call->output ? call->output : end == own->layers ? take(s, size(s)) : kept->x;
+  Real *out = call->output ? call->output : end == own->layers ? take(s, size(s, own)) : kept->x;
   if (!kept->x || !kept->pre || !out)
     return fail(error, "not enough memory for another microbatch");
   if (first > 0) {
     /* the part before has left its output in x */
   } else if (call->stage == 0) {
-    drawInput(s, kept->x, call->step, call->microbatch);
+    drawInput(s, own, kept->x, call->step, call->microbatch);
   } else if (call->input) {
     memcpy(kept->x, call->input, bytes);
   } else {
     memcpy(kept->x, previous->kept[call->microbatch].out, bytes);
-    give(s, &previous->kept[call->microbatch].out, size(s));
+    give(s, &previous->kept[call->microbatch].out, size(s, own));
   }
   for (int64_t l = first; l < end; ++l) {
-    float *to = l + 1 < own->layers ? kept->x + (l + 1) * size(s) : out;
-    layerForward(own->weights + l * layerSize(s), kept->x + l * size(s), kept->pre + l * size(s), to, s->samples,
-                 s->hidden);
+    Real *to = l + 1 < own->layers ? kept->x + (l + 1) * size(s, own) : out;
+    layerForward(own->weights + l * layerSize(s), kept->x + l * size(s, own), kept->pre + l * size(s, own), to,
+                 own->rows, s->hidden);
     ++own->seen[l];
   }
   if (end < own->layers)
     return 0;
-  int failed = call->stage + 1 == s->stages && finish(s, kept, out, call, error);
-  if (next)
+  int failed = call->stage + 1 == s->stages && finish(s, own, kept, out, call, error);
+  if (next && !call->output)
     kept->out = out;
   else if (!call->output)
-    give(s, &out, size(s));
+    give(s, &out, size(s, own));
   return failed;
 }
 
@@ -168,20 +177,21 @@ static int backwardInput(PipecStage *s, const PipecCall *call, PipecError *error
   Own *own = ownOf(s, call->stage), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
   int32_t first = firstOf(call), end = endOf(own, call);
-  float *d = call->output ? call->output : take(s, size(s));
+  Real *d = call->output ? call->output : take(s, size(s, own));
   if (!d)
     return fail(error, "not enough memory");
-  const float *from = end < own->layers ? kept->d : call->input ? call->input : kept->dout;
-  memcpy(d, from, (size_t)size(s) * sizeof(float));
-  give(s, end < own->layers ? &kept->d : &kept->dout, size(s));
+  const Real *from = end < own->layers ? kept->d : call->input ? call->input : kept->dout;
+  memcpy(d, from, (size_t)size(s, own) * sizeof(Real));
+  give(s, end < own->layers ? &kept->d : &kept->dout, size(s, own));
   for (int64_t l = end; l-- > first;)
-    layerBackwardInput(own->weights + l * layerSize(s), kept->pre + l * size(s), d, s->scratch, s->samples, s->hidden);
+    layerBackwardInput(own->weights + l * layerSize(s), kept->pre + l * size(s, own), d, s->scratch, own->rows,
+                       s->hidden);
   if (first > 0)
     kept->d = d;
-  else if (previous)
+  else if (previous && !call->output)
     previous->kept[call->microbatch].dout = d;
   else if (!call->output)
-    give(s, &d, size(s));
+    give(s, &d, size(s, own));
   return 0;
 }
 
@@ -191,14 +201,14 @@ static int backwardWeight(PipecStage *s, const PipecCall *call, PipecError *erro
   Kept *kept = &own->kept[call->microbatch];
   int32_t first = firstOf(call), end = endOf(own, call);
   for (int64_t l = first; l < end; ++l)
-    layerBackwardWeight(own->gradients + l * layerSize(s), kept->x + l * size(s), kept->pre + l * size(s), s->scratch,
-                        s->samples, s->hidden);
+    layerBackwardWeight(own->gradients + l * layerSize(s), kept->x + l * size(s, own), kept->pre + l * size(s, own),
+                        s->scratch, own->rows, s->hidden);
   kept->weighted += end - first;
   if (kept->weighted < own->layers)
     return 0;
   kept->weighted = 0;
-  give(s, &kept->x, own->layers * size(s));
-  give(s, &kept->pre, own->layers * size(s));
+  give(s, &kept->x, own->layers * size(s, own));
+  give(s, &kept->pre, own->layers * size(s, own));
   return 0;
 }
 
@@ -207,20 +217,23 @@ static int backward(PipecStage *s, const PipecCall *call, PipecError *error) {
 }
 
 /* "step,stage,hash of the weights,loss (of the last stage)" in one write, as several processes share the file. Of
- * replicas the first writes it, with its own loss; a hash of 0 where weights are to be gathered yet. */
+ * replicas the first writes it, with its own loss; a hash of 0 where weights are to be gathered yet. Where stages are
+ * on several ranks, each member does, with ",member" behind it and its part of the loss, which is their sum. */
 static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, int32_t seen, PipecError *error) {
   uint64_t hash = 0;
   int sharded = PIPEC_STAGE_HAS(call, sharded) && call->sharded;
   for (int64_t i = 0; i < parameters(s, own) && !sharded; ++i) {
-    uint32_t bits;
-    memcpy(&bits, own->weights + i, sizeof bits);
+    uint64_t bits = 0;
+    memcpy(&bits, own->weights + i, sizeof(Real));
     hash = mix(hash ^ bits) + (uint64_t)i;
   }
-  char line[128], loss[32] = "";
+  char line[128], loss[32] = "", member[16] = "";
   if (own->stage + 1 == s->stages)
     snprintf(loss, sizeof loss, "%.17g", s->loss / seen);
-  snprintf(line, sizeof line, "%lld,%d,%016llx,%s\n", (long long)call->step, own->stage, (unsigned long long)hash,
-           loss);
+  if (s->batch > 0)
+    snprintf(member, sizeof member, ",%d", own->member);
+  snprintf(line, sizeof line, "%lld,%d,%016llx,%s%s\n", (long long)call->step, own->stage, (unsigned long long)hash,
+           loss, member);
   FILE *file = fopen(s->log, "a");
   int bad = !file || fputs(line, file) < 0;
   if (file && fclose(file) != 0)
@@ -232,13 +245,13 @@ static int optimizerStep(PipecStage *s, const PipecCall *call, PipecError *error
   Own *own = ownOf(s, call->stage);
   int32_t first = firstOf(call), end = endOf(own, call), seen = own->seen[first];
   int sharded = PIPEC_STAGE_HAS(call, sharded) && call->sharded;
-  int64_t begin = sharded ? shareOf(s, s->replica) : 0, behind = sharded ? shareOf(s, s->replica + 1) : layerSize(s);
+  int64_t begin = sharded ? shareOf(s, own, 0) : 0, behind = sharded ? shareOf(s, own, 1) : layerSize(s);
   for (int64_t l = first; l < end; ++l) {
-    float rate = s->scale * (float)(s->rate / (own->seen[l] > 0 ? own->seen[l] * s->replicas : 1));
-    float *weights = own->weights + l * layerSize(s), *gradients = own->gradients + l * layerSize(s);
+    Real rate = s->scale * (Real)(s->rate / (own->seen[l] > 0 ? own->seen[l] * s->replicas : 1));
+    Real *weights = own->weights + l * layerSize(s), *gradients = own->gradients + l * layerSize(s);
     for (int64_t i = begin; i < behind; ++i)
       weights[i] -= rate * gradients[i];
-    memset(gradients, 0, (size_t)layerSize(s) * sizeof(float));
+    memset(gradients, 0, (size_t)layerSize(s) * sizeof(Real));
     own->seen[l] = 0;
   }
   own->updated += end - first;
@@ -281,20 +294,20 @@ int pipec_stage_layer(PipecStage *s, int32_t stage, int32_t layer, PipecLayer *f
   Own *own = ownOf(s, stage);
   if (!own || layer < 0 || layer >= own->layers)
     return fail(error, "stage %d has no layer %d", stage, layer);
-  found->type = PIPEC_FLOAT32;
+  found->type = sizeof(Real) == sizeof(double) ? PIPEC_FLOAT64 : PIPEC_FLOAT32;
   found->gradients = own->gradients + layer * layerSize(s);
   found->weights = own->weights + layer * layerSize(s);
   found->elements = layerSize(s);
   return 0;
 }
 
-/* The squares of this replica's share of all gradients, as the optimizer takes them. */
+/* The squares of this replica's, or member's, share of all gradients, as the optimizer takes them. */
 static int gradientNorm(PipecStage *s, const PipecCall *call, PipecError *error) {
   (void)error;
   double sum = 0;
   for (const Own *own = s->own; own < s->own + s->ownCount; ++own)
     for (int64_t l = 0; l < own->layers; ++l)
-      for (int64_t i = shareOf(s, s->replica); i < shareOf(s, s->replica + 1); ++i) {
+      for (int64_t i = shareOf(s, own, 0); i < shareOf(s, own, 1); ++i) {
         double g = own->gradients[l * layerSize(s) + i] / (double)(own->seen[l] > 0 ? own->seen[l] * s->replicas : 1);
         sum += g * g;
       }
@@ -306,7 +319,7 @@ static int setGlobalNorm(PipecStage *s, const PipecCall *call, PipecError *error
   (void)error;
   double squares = 0;
   memcpy(&squares, call->input, sizeof squares);
-  s->scale = s->clip > 0 && squares > s->clip * s->clip ? (float)(s->clip / sqrt(squares)) : 1;
+  s->scale = s->clip > 0 && squares > s->clip * s->clip ? (Real)(s->clip / sqrt(squares)) : 1;
   return 0;
 }
 
@@ -320,7 +333,7 @@ int pipec_stage_set_global_norm(PipecStage *s, const PipecCall *call, PipecError
 void pipec_stage_memory(const PipecStage *s, PipecMemory *memory) {
   memory->fixed = 0;
   for (const Own *own = s->own; own < s->own + s->ownCount; ++own)
-    memory->fixed += 2 * parameters(s, own) * (int64_t)sizeof(float);
+    memory->fixed += 2 * parameters(s, own) * (int64_t)sizeof(Real);
   memory->live = s->live;
   memory->peak = s->peak;
 }

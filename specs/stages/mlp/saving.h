@@ -21,14 +21,14 @@ static int writeLayer(const PipecStage *s, const Own *own, int64_t layer, int64_
   Header header = headerOf(s, layer, steps);
   size_t count = (size_t)layerSize(s);
   return fwrite(&header, sizeof header, 1, file) != 1 ||
-         fwrite(own->weights + (layer - own->first) * layerSize(s), sizeof(float), count, file) != count;
+         fwrite(own->weights + (layer - own->first) * layerSize(s), sizeof(Real), count, file) != count;
 }
 
 static int readLayer(PipecStage *s, Own *own, int64_t layer, int64_t steps, FILE *file) {
   Header expected = headerOf(s, layer, steps), header;
   size_t count = (size_t)layerSize(s);
   return fread(&header, sizeof header, 1, file) != 1 || memcmp(&header, &expected, sizeof header) != 0 ||
-         fread(own->weights + (layer - own->first) * layerSize(s), sizeof(float), count, file) != count;
+         fread(own->weights + (layer - own->first) * layerSize(s), sizeof(Real), count, file) != count;
 }
 
 static int ends(FILE *file) { return fgetc(file) == EOF; }
