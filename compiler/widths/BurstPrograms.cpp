@@ -17,9 +17,9 @@ using plan::Time;
 
 class Builder {
 public:
-  Builder(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths, const Sums &sums,
+  Builder(const spec::Spec &spec, const burst::Problem &problem, std::vector<Stage> itsStages, const Sums &sums,
           mlir::Location place)
-      : spec(spec), problem(problem), layers(layersOf(spec)), stages(stagesOf(widths)), sums(sums), place(place) {}
+      : spec(spec), problem(problem), layers(layersOf(spec)), stages(std::move(itsStages)), sums(sums), place(place) {}
 
   ProgramSet run() {
     for (const Stage &stage : stages) {
@@ -185,9 +185,9 @@ Sums sumsAtEnd(size_t stages) {
   return sums;
 }
 
-ProgramSet programsOf(const spec::Spec &spec, const burst::Problem &problem, const burst::Widths &widths,
+ProgramSet programsOf(const spec::Spec &spec, const burst::Problem &problem, std::vector<Stage> stages,
                       const Sums &sums, mlir::Location place) {
-  return Builder(spec, problem, widths, sums, place).run();
+  return Builder(spec, problem, std::move(stages), sums, place).run();
 }
 
 plan::Time spanOf(const ProgramSet &set) {
@@ -195,45 +195,6 @@ plan::Time spanOf(const ProgramSet &set) {
   plan::Time span = 0;
   const Status status = simulate::span(lower(set, {.kept = false}), span, result);
   return status.ok() ? span : limits::kTime + 1;
-}
-
-plan::Time leastOf(const ProgramSet &set) {
-  const Program &program = set.programs.front();
-  plan::Time all = 0;
-  for (const Instruction &each : program.instructions) {
-    const plan::Operation &operation = program.of(each);
-    const bool others = operation.kind == Kind::AllReduce || operation.kind == Kind::Optimizer;
-    all += others && operation.stage != 0 ? 0 : operation.cost;
-  }
-  return all;
-}
-
-Placed placedSums(const spec::Spec &spec, const burst::Problem &problem, burst::Widths widths, mlir::Location place,
-                  int64_t &left) {
-  const size_t stages = stagesOf(widths).size();
-  Placed best{std::move(widths), sumsAtEnd(stages)};
-  const auto spanWith = [&](const Sums &sums) {
-    const ProgramSet set = programsOf(spec, problem, best.widths, sums, place);
-    left -= int64_t(set.instructions());
-    return spanOf(set);
-  };
-  best.span = spanWith(best.sums);
-  if (spec.burst->sync == spec::Sync::End)
-    return best;
-  const auto tryOther = [&](Sums other) {
-    if (const plan::Time span = spanWith(other); span < best.span) {
-      best.span = span;
-      best.sums = std::move(other);
-    }
-  };
-  tryOther(Sums(stages));
-  for (size_t stage = stages; stage-- != 0;)
-    for (size_t behind = 0; behind <= stage && left > 0; ++behind) {
-      Sums other = best.sums;
-      other[stage] = behind;
-      tryOther(std::move(other));
-    }
-  return best;
 }
 
 } // namespace pipec::widths

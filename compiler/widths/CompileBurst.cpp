@@ -2,6 +2,7 @@
 
 #include "compiler/burst/Front.h"
 #include "compiler/burst/PaperPlan.h"
+#include "compiler/widths/PlaceSums.h"
 
 #include <algorithm>
 
@@ -24,7 +25,6 @@ public:
   }
 
 private:
-  static constexpr int kTries = 4;                     // plans in a row that are too long, and then no more
   static constexpr int64_t kWalked = int64_t(1) << 24; // instructions, some seconds; the last plan is finished
 
   Placed placed(const burst::Plan &plan) { return placedSums(spec, problem, plan.widths, place, left); }
@@ -33,28 +33,26 @@ private:
     return plan::Time(std::min<__int128>(__int128(parallel) * 1'000'000 / spec.burst->foreground, burst::kMostTime));
   }
 
-  /// By the planner's sums, of which data parallelism keeps the limit. All-reduces beside backwards make steps shorter
-  /// than these: then of the plans of the front the one that keeps ranks least and, walked, is no longer than the
-  /// limit.
+  /// Of the plans of the front the one that keeps ranks least of those that are no longer than the limit: by the
+  /// planner's sums or, with all-reduces beside backwards, which make steps shorter than these, by walks. Data
+  /// parallelism is one of them.
   Placed exact() {
     const burst::Plan parallel = burst::dataParallel(problem);
     const burst::Front front(problem);
-    const plan::Time limit = limitOf(parallel.cost.time);
-    Placed best = placed(front.within(limit).value_or(parallel));
     if (spec.burst->sync == spec::Sync::End)
-      return best;
-    const plan::Time walked = limitOf(placed(parallel).span);
-    const auto first = std::ranges::upper_bound(front.costs(), limit, {}, &burst::Cost::time);
-    int tooLong = 0;
-    for (auto point = size_t(first - front.costs().begin());
-         point < front.costs().size() && tooLong != kTries && left > 0; ++point)
-      if (Placed other = placed(front.plan(point)); other.span <= walked) {
-        best = std::move(other);
-        tooLong = 0;
-      } else {
-        ++tooLong;
-      }
-    return best;
+      return placed(front.within(limitOf(parallel.cost.time)).value_or(parallel));
+    Placed all = placed(parallel);
+    const plan::Time limit = limitOf(all.span);
+    for (size_t point = front.costs().size(); point-- != 0 && left > 0;) {
+      const burst::Plan plan = front.plan(point);
+      if (plan.cost.device >= parallel.cost.device)
+        break;
+      if (leastOf(spec, problem, plan.widths) > limit)
+        continue;
+      if (Placed other = placed(plan); other.span <= limit)
+        return other;
+    }
+    return all;
   }
 
   const spec::Spec &spec;
@@ -70,10 +68,13 @@ BurstLowering compileBurst(const spec::Spec &spec, mlir::Location place, bool ke
   const burst::Problem problem = problemOf(spec);
   const Placed chosen = Choice(spec, problem, place).run();
   BurstLowering made;
-  for (const Stage &stage : stagesOf(chosen.widths))
+  burst::Widths widths;
+  for (const Stage &stage : chosen.stages) {
     made.cut.push_back(int32_t(stage.end - stage.first));
-  made.set = programsOf(spec, problem, chosen.widths, chosen.sums, place);
-  made.least = leastOf(made.set);
+    widths.insert(widths.end(), stage.end - stage.first, stage.width);
+  }
+  made.set = programsOf(spec, problem, chosen.stages, chosen.sums, place);
+  made.least = leastOf(spec, problem, widths);
   const Lowered &lowered = made.lowered.emplace(made.set, keepVisits);
   if (failed(checkLength(made.set, lowered)))
     made.code = Code::Input;

@@ -14,7 +14,7 @@ std::vector<const spec::Layer *> layersOf(const spec::Spec &spec);
 /// The planner's problem. Links are as slow as the slowest between the first so many ranks.
 burst::Problem problemOf(const spec::Spec &spec);
 
-/// Consecutive layers of one width.
+/// Consecutive layers of one width, at first all of them.
 struct Stage {
   size_t first = 0, end = 0; // layers
   int32_t width = 1;

@@ -215,7 +215,6 @@ void Controller::paced(const Message &message) {
     return;
   if (const std::optional<int> level = jobLevel->heard(message.at("solo"), message.at("filled"))) {
     spdlog::info("background jobs may fill {:.1f} % of their windows", *level / 10.0);
-    broadcast({{"type", "level"}, {"level", *level}});
   }
 }
 
@@ -280,12 +279,16 @@ void Controller::needed(int64_t step) {
 void Controller::advance() {
   if (!started || failing())
     return;
-  for (const Grant &grant : conductor.grants())
-    broadcast({{"type", "permit"},
-               {"until", grant.until},
-               {"epoch", grant.epoch},
-               {"program", grant.program},
-               {"last", grant.last}});
+  for (const Grant &grant : conductor.grants()) {
+    Message permit{{"type", "permit"},
+                   {"until", grant.until},
+                   {"epoch", grant.epoch},
+                   {"program", grant.program},
+                   {"last", grant.last}};
+    if (jobLevel)
+      permit["level"] = jobLevel->now();
+    broadcast(permit);
+  }
   swapper->advanced();
 }
 

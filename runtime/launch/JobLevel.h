@@ -31,6 +31,8 @@ public:
     return std::exchange(level, next) == next ? std::nullopt : std::optional(next);
   }
 
+  int now() const { return level; }
+
 private:
   const int32_t processes;
   const int64_t slowDown;

@@ -179,11 +179,6 @@ void Worker::hear(Message message) {
                          message.at("policy"), message.at("why")});
     return;
   }
-  if (type == "level") {
-    if (JobFiller *filler = backend->job())
-      filler->setLevel(message.at("level"));
-    return;
-  }
   if (type == "measure")
     return measured(message.at("round"));
   if (type == "drop") {
@@ -200,6 +195,8 @@ void Worker::permit(const Message &message) {
   if (found == programs.end())
     return failure.raise(Status::run(
         fmt::format("{}: a permit names program {}, which was never prepared here", identity.name(), program)));
+  if (JobFiller *filler = backend->job(); filler && message.contains("level"))
+    filler->setLevel(message.at("level"));
   const Ready &ready = found->second;
   const std::vector<int32_t> &needs = ready.plan->variants.front().cut;
   const bool recuts = !needs.empty() && !cut.empty() && needs != cut;
