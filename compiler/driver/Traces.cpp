@@ -52,6 +52,7 @@ Status readTraces(const std::string &name, trace::Run &run) {
         return Status::input(fmt::format("{}: rank {} is in {} too: expected one file a rank, of one run",
                                          units::escaped(file), rank, units::escaped(known->second)));
     run.events.insert(run.events.end(), own.events.begin(), own.events.end());
+    run.pieces.insert(run.pieces.end(), own.pieces.begin(), own.pieces.end());
     run.decisions.insert(run.decisions.end(), own.decisions.begin(), own.decisions.end());
   }
   return {};
@@ -60,20 +61,23 @@ Status readTraces(const std::string &name, trace::Run &run) {
 void keepFirstReplica(trace::Run &run, int32_t degree) {
   if (degree == 1)
     return;
-  std::erase_if(run.events, [&](const trace::Event &event) { return event.rank % degree != 0; });
-  for (trace::Event &event : run.events)
-    event.rank /= degree;
+  for (std::vector<trace::Event> *events : {&run.events, &run.pieces}) {
+    std::erase_if(*events, [&](const trace::Event &event) { return event.rank % degree != 0; });
+    for (trace::Event &event : *events)
+      event.rank /= degree;
+  }
 }
 
-std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards) {
+std::string missingRanks(const std::vector<trace::Event> &events, const plan::Plan &plan) {
   constexpr size_t kNamed = 8;
+  const int32_t ranks = plan.ranks(), shards = plan.shards();
   std::vector<bool> there(size_t(ranks * shards), false);
   for (const trace::Event &event : events)
     if (size_t(event.rank) < there.size())
       there[size_t(event.rank)] = true;
   std::vector<std::string> missing;
   for (int32_t place = 0; place < ranks * shards; ++place)
-    if (!there[size_t(place)])
+    if (!there[size_t(place)] && !plan.variants.front().programOf(size_t(place)).instructions.empty())
       missing.push_back(shards > 1 ? fmt::format("{} shard {}", place / shards, place % shards)
                                    : std::to_string(place));
   if (missing.empty())
@@ -89,8 +93,8 @@ std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks,
   return fmt::format("ranks {} and {}", fmt::join(missing, ", "), last);
 }
 
-Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards) {
-  const std::string missing = missingRanks(events, ranks, shards);
+Status haveAllRanks(const std::vector<trace::Event> &events, const plan::Plan &plan) {
+  const std::string missing = missingRanks(events, plan);
   return missing.empty() ? Status()
                          : Status::input(fmt::format("the trace has nothing of {}: where each process has written its "
                                                      "own, name all of them, as in --trace 'run.*.json'",

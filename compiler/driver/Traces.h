@@ -20,9 +20,9 @@ Status readTraces(const std::string &name, trace::Run &run);
 void keepFirstReplica(trace::Run &run, int32_t degree);
 
 /// The ranks of a plan that a run has no event of: "rank 2", "ranks 2 and 5"; empty: there is none.
-std::string missingRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards = 1);
+std::string missingRanks(const std::vector<trace::Event> &events, const plan::Plan &plan);
 /// An error that names them.
-Status haveAllRanks(const std::vector<trace::Event> &events, int32_t ranks, int32_t shards = 1);
+Status haveAllRanks(const std::vector<trace::Event> &events, const plan::Plan &plan);
 
 /// Fills a recording with a step of a run of this variant; `step` < 0: the last that is whole.
 Status replay(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step,

@@ -16,6 +16,19 @@ Status perfetto(const plan::Variant &variant, int64_t steps, std::string &json) 
                       event.operation->peer, event.microbatch, event.step, 0, event.start, event.end, 0, 0, 0,
                       trace::scopeOf(*event.operation)});
   };
+  options.pieces = !variant.jobs.empty();
+  options.observePieces = [&](const simulate::Resume &at, int64_t filled) {
+    const plan::Program &program = variant.programOf(size_t(at.place));
+    for (int64_t n = 0; n != filled; ++n) {
+      trace::Event &piece = events.emplace_back();
+      piece.rank = at.place;
+      piece.queue = uint32_t(program.queues.size());
+      piece.step = at.step;
+      piece.start = at.free + n * at.piece;
+      piece.end = piece.start + at.piece;
+      piece.atoms = program.piece;
+    }
+  };
   simulate::Result result;
   if (Status status = simulate::simulate(variant, options, result); !status.ok())
     return status;

@@ -242,6 +242,13 @@ static Status passesOf(const plan::Variant &variant, int64_t step, Section &sect
   return {};
 }
 
+/// Pieces of ranks that have nothing else to do.
+static void fillAlone(const plan::Variant &variant, Section &section) {
+  for (const plan::Program &program : variant.programs)
+    if (program.runsJobAlone())
+      section.lanes[size_t(program.rank)].pieces.push_back({0, section.length});
+}
+
 /// What is said of a section that has passes alone.
 static std::string figuresOf(const Section &section) {
   std::string text =
@@ -261,9 +268,7 @@ Status predicted(const plan::Variant &variant, int64_t step, Section &section, c
   for (const Lane &lane : exchange)
     for (const Box &box : lane.boxes)
       section.length = std::max(section.length, box.end);
-  for (const plan::Program &program : variant.programs)
-    if (program.runsJobAlone())
-      section.lanes[size_t(program.rank)].pieces.push_back({0, section.length});
+  fillAlone(variant, section);
   section.figures = figuresOf(section);
   if (network.scenario)
     section.figures += fmt::format(", {}under {}", step > 0 ? fmt::format("step {} ", step) : "", network.name);
@@ -290,6 +295,7 @@ Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t 
   std::vector<Lane> ignored;
   if (Status status = passesOf(variant, chosen, plan, network, ignored); !status.ok())
     return status;
+  fillAlone(variant, plan);
   Section run = sectionOf(variant);
   Time begin = INT64_MAX;
   for (const auto &[identity, timed] : timings) {
@@ -299,6 +305,9 @@ Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t 
                                              variant.numberOf(stage, microbatch), timed.start, timed.end,
                                              Box::Part::Whole, layer});
   }
+  for (const trace::Event &piece : traced.pieces)
+    if (size_t(piece.rank) < run.lanes.size())
+      run.lanes[size_t(piece.rank)].pieces.push_back({piece.start, piece.end});
   settle(run);
 
   // How late each operation ends, both steps beginning together.

@@ -115,15 +115,28 @@ trace::Event Recorder::eventOf(const Round &round, const Walk &walk, size_t numb
           waited};
 }
 
+void Recorder::logPiece(int64_t ofStep, plan::Time start, plan::Time end, int64_t atoms, size_t queues) {
+  if (!trace)
+    return;
+  trace::Event &piece = pieces.emplace_back();
+  piece.rank = place.world();
+  piece.queue = uint32_t(queues);
+  piece.step = ofStep;
+  piece.start = start;
+  piece.end = end;
+  piece.atoms = atoms;
+}
+
 void Recorder::clearEvents() {
   times = Log();
+  pieces.clear();
   parts.clear();
   stretches.clear();
 }
 
 std::vector<trace::Event> Recorder::events() const {
-  std::vector<trace::Event> all;
-  all.reserve(times.size());
+  std::vector<trace::Event> all = pieces;
+  all.reserve(pieces.size() + times.size());
   for (size_t s = 0; s < stretches.size(); ++s) {
     const Stretch &stretch = stretches[s];
     size_t n = stretch.first, end = s + 1 < stretches.size() ? stretches[s + 1].first : times.size();

@@ -93,6 +93,8 @@ public:
     if (trace)
       times.add({start, end});
   }
+  /// Likewise, of a piece of the rank's job in the waits of a step; on a track behind those of `queues` queues.
+  void logPiece(int64_t ofStep, plan::Time start, plan::Time end, int64_t atoms, size_t queues);
   /// Of each instruction of a shard, before it is logged.
   void computed(plan::Time took, plan::Time waited, plan::Time planned) {
     if (own.size() <= size_t(step))
@@ -150,6 +152,7 @@ private:
   Log times;
   std::deque<std::pair<plan::Time, plan::Time>> parts; // of a shard, beside `times`: computing, and waiting for others
   std::vector<Stretch> stretches;
+  std::vector<trace::Event> pieces;
 };
 
 } // namespace pipec::runtime

@@ -29,7 +29,7 @@ RankReport summarize(const std::vector<Recorder> &recorders) {
   return report;
 }
 
-static constexpr size_t kPacked = 18; // numbers of an event
+static constexpr size_t kPacked = 19; // numbers of an event
 
 std::vector<int64_t> packEvents(const std::vector<trace::Event> &events) {
   std::vector<int64_t> packed;
@@ -37,7 +37,7 @@ std::vector<int64_t> packEvents(const std::vector<trace::Event> &events) {
   for (const trace::Event &e : events)
     packed.insert(packed.end(), {e.queue, int64_t(e.kind), int64_t(e.of), e.stage, e.peer, e.microbatch, e.step,
                                  e.epoch, e.start, e.end, e.taken, e.freed, e.scope.firstLayer, e.scope.layers,
-                                 e.scope.begin, e.scope.end, e.own, e.waited});
+                                 e.scope.begin, e.scope.end, e.own, e.waited, e.atoms});
   return packed;
 }
 
@@ -60,7 +60,8 @@ std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &e, int32_t ra
                       0,
                       {int32_t(e[i + 12]), int32_t(e[i + 13]), e[i + 14], e[i + 15]},
                       e[i + 16],
-                      e[i + 17]});
+                      e[i + 17],
+                      e[i + 18]});
   return events;
 }
 

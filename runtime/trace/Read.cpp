@@ -72,6 +72,10 @@ bool isInstruction(const Json &object) {
   return says(object, "ph", "X") && hasTwo(object, {"step", "stage", "kind", "microbatch"});
 }
 
+bool isPiece(const Json &object) {
+  return says(object, "ph", "X") && says(object, "cat", "job") && hasTwo(object, {"step", "kind", "atoms"});
+}
+
 bool isDecision(const Json &object) {
   return says(object, "ph", "i") && says(object, "cat", "decision") &&
          hasTwo(object, {"step", "from", "to", "policy", "why"});
@@ -123,22 +127,37 @@ Scope scopeOf(const Json &arguments) {
   return {int32_t(first), int32_t(layers), begin, end};
 }
 
-Event eventOf(const Json &object, std::string &wrong) {
-  const Parts take{"an instruction", wrong};
+/// Whose it is, in which step and when.
+Event timesOf(const Json &object, const Parts &take) {
   const Json &arguments = object["args"];
   Event event;
-  event.kind = take.need(kindOf(arguments), arguments, "kind", "F, B, W or another kind");
   event.rank = int32_t(take.whole(object, "pid", limits::kRanks - 1));
-  event.stage = int32_t(take.whole(arguments, "stage", limits::kStages - 1));
-  event.microbatch = take.whole(arguments, "microbatch", limits::kMicrobatches - 1);
   event.step = take.whole(arguments, "step", kMostSteps);
   event.start = take.begin(object);
   std::optional<Time> duration = timeOf(object, "dur");
   if (duration && *duration < 0)
     duration.reset();
   event.end = event.start + take.need(duration, object, "dur", "microseconds from 0 on, of at most 11 days,");
-  event.epoch = numberOf(arguments, "epoch", kMostSteps).value_or(0);
   event.attempt = int32_t(numberOf(arguments, "attempt", limits::kRanks).value_or(0));
+  return event;
+}
+
+Event pieceOf(const Json &object, std::string &wrong) {
+  const Parts take{"a job's piece", wrong};
+  Event event = timesOf(object, take);
+  event.atoms = take.whole(object["args"], "atoms", limits::kTime);
+  return event;
+}
+
+Event eventOf(const Json &object, std::string &wrong) {
+  const Parts take{"an instruction", wrong};
+  const Json &arguments = object["args"];
+  const plan::Kind kind = take.need(kindOf(arguments), arguments, "kind", "F, B, W or another kind");
+  Event event = timesOf(object, take);
+  event.kind = kind;
+  event.stage = int32_t(take.whole(arguments, "stage", limits::kStages - 1));
+  event.microbatch = take.whole(arguments, "microbatch", limits::kMicrobatches - 1);
+  event.epoch = numberOf(arguments, "epoch", kMostSteps).value_or(0);
   event.scope = scopeOf(arguments);
   const Json of = arguments.value("of", Json());
   if (plan::isTransfer(event.kind))
@@ -248,7 +267,9 @@ private:
   }
   bool end() {
     if (known == depth-- && known-- == kEvent) {
-      if (isInstruction(event))
+      if (isPiece(event))
+        found.pieces.push_back(pieceOf(event, wrong));
+      else if (isInstruction(event))
         found.events.push_back(eventOf(event, wrong));
       else if (isDecision(event))
         found.decisions.push_back(decisionOf(event, wrong));
@@ -259,7 +280,7 @@ private:
   bool value(Json given) {
     static constexpr std::string_view kKeys[] = {"ph",      "pid",   "ts",   "dur",    "cat",        "args",
                                                  "step",    "stage", "kind", "of",     "microbatch", "epoch",
-                                                 "attempt", "from",  "to",   "policy", "why"};
+                                                 "attempt", "from",  "to",   "policy", "why",        "atoms"};
     if (isPair && depth == kArguments + 1) {
       if (Json &pair = event["args"][name]; pair.size() < 2)
         pair.push_back(std::move(given));

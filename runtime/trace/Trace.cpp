@@ -82,7 +82,9 @@ public:
     event(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"{}"}}}})", rank, plan::nameOf(known.place));
     event(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", rank, rank);
     for (const Track &track : tracks) {
-      std::string name = track.queue < queues.size() ? queues[track.queue] : fmt::format("queue {}", track.queue);
+      std::string name = track.queue < queues.size()    ? queues[track.queue]
+                         : track.queue == queues.size() ? "jobs"
+                                                        : fmt::format("queue {}", track.queue);
       if (track.lane > 0)
         name += fmt::format(" ({})", track.lane + 1);
       const int64_t thread = all.thread(track);
@@ -92,7 +94,16 @@ public:
     }
   }
 
+  void piece(const Event &e, int64_t thread) {
+    event(R"({{"ph":"X","name":"job","cat":"job","pid":{},"tid":{},"ts":{},"dur":{},)"
+          R"("args":{{"step":{},"kind":"job","atoms":{}{}}}}})",
+          e.rank, thread, microseconds(e.start), microseconds(e.end - e.start), e.step, e.atoms,
+          e.attempt > 0 ? fmt::format(",\"attempt\":{}", e.attempt) : "");
+  }
+
   void slice(const Event &e, const plan::Place &place, int64_t number, int64_t thread) {
+    if (e.atoms > 0)
+      return piece(e, thread);
     const bool transfer = plan::isTransfer(e.kind);
     event(R"({{"ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},)"
           R"("args":{{"step":{},"stage":{},"kind":"{}",{}"microbatch":{},"epoch":{}{}{}{}{}}}}})",
@@ -199,7 +210,7 @@ std::string toJson(const plan::Variant &variant, std::vector<Event> events) {
         held[{int32_t(place), o.kind, o.stage}] = {plan::Bytes(plan::takenBy(o)), plan::Bytes(plan::freedBy(o))};
       }
   for (Event &e : events)
-    if (const auto found = held.find({e.rank, e.kind, e.stage}); found != held.end())
+    if (const auto found = held.find({e.rank, e.kind, e.stage}); e.atoms == 0 && found != held.end())
       std::tie(e.taken, e.freed) = found->second;
   return toJson(describe(variant), events, {}, [&](const Event &e) { return variant.numberOf(e.stage, e.microbatch); });
 }

@@ -3,8 +3,9 @@
 // queue, a complete event for each instruction with args {step, stage, kind, microbatch, epoch} (transfers also `of`: F
 // or B, what is about some layers `layers`: [first, count], collectives of them `bytes`, what a replica ran `replica`,
 // what a shard ran `shard` and, where it computed, `own_ms` of computing and `wait_ms` of waiting for the other shards,
-// what ran after a restart `attempt`), flows for transfers, a counter for live bytes; where the run adapts, an instant
-// event (cat `decision`) with args {step, from, to, policy, why} for each decision.
+// what ran after a restart `attempt`), one for each piece of a background job with args {step, kind: job, atoms}, on a
+// track of its own, flows for transfers, a counter for live bytes; where the run adapts, an instant event (cat
+// `decision`) with args {step, from, to, policy, why} for each decision.
 #pragma once
 
 #include "runtime/plan/Place.h"
@@ -42,6 +43,7 @@ struct Event {
   int32_t attempt = 0;              // how often the run had been restarted before
   Scope scope = {};
   plan::Time own = 0, waited = 0; // of a shard's computation: for how long it computed, and waited for the others
+  int64_t atoms = 0;              // above 0: no instruction, but a piece of the rank's job, in a step's waits
 };
 
 /// That another variant or plan runs from a step on, and why. On the clock of the events.
@@ -55,8 +57,9 @@ struct Decision {
 
 /// What a trace holds.
 struct Run {
-  std::vector<Event> events;
+  std::vector<Event> events; // instructions
   std::vector<Decision> decisions;
+  std::vector<Event> pieces = {}; // of jobs
 };
 
 /// A process's queues by name, as plan::queueNames gives them.

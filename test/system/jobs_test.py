@@ -52,6 +52,49 @@ class JobsTest(ToolTest):
             self.assertGreater(job["samples"], 0)
             self.assertLessEqual(job["samples"], most + 1e-6)
 
+    def test_a_trace_has_its_pieces_and_pictures_draw_them(self):
+        plan, trace = self.compile(spec()), self.folder / "trace.json"
+        self.run_json(plan, "--steps", 3, "--trace", trace)
+        pieces = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "job"]
+        self.assertEqual({event["args"]["kind"] for event in pieces}, {"job"})
+        self.assertGreater(len([event for event in pieces if event["args"]["step"] == 1]), 3)
+        lines = self.pipec("show", plan, "--trace", trace, "--step", 1).stdout.splitlines()
+        ran = [line for line in lines if line.strip().startswith("run")]
+        self.assertEqual(len(ran), 4)
+        self.assertTrue(all("/" in line for line in ran[1:]), ran)
+
+    def test_both_train_as_they_do_alone_through_swaps_and_a_kill(self):
+        log, report = self.folder / "log", self.folder / "report"
+        provider = "{hidden: 16, layers: 2, samples: 64, seed: 1, rate: 0.05, report: %s}" % report
+        training = {"pipeline__microbatches": 8, "tensors__boundary": "1KiB", "backward": "split",
+                    "costs": "{forward: 1ms, backward_input: 1ms, backward_weight: 1ms}",
+                    "provider": "{hidden: 16, layers: 2, samples: 16, seed: 1, rate: 0.1, log: %s}" % log,
+                    "variants": "[{schedule: 1f1b}, {schedule: gpipe}]"}
+        plan = self.compile(spec(samples=32, atoms=8, atom="500us", provider=provider).replace("slow_down: 5%", "slow_down: 80%"),
+                            **training)
+        stage, job = f"--stage={BIN}/mlp.so", ["--job", f"background={MLP}"]
+        states = ["--checkpoint", self.folder / "states", "--every", 20, "--swap-every", 7]
+        launcher = self.launch(plan, stage, "--steps", 100_000, *job, *states)[0]
+        until((self.folder / "states" / "manifest.json").exists, "a checkpoint")
+        launcher.kill()
+        launcher.wait()
+        steps = json.loads((self.folder / "states" / "manifest.json").read_text())["step"] + 10
+        run = self.run_json(plan, stage, "--steps", steps, "--resume", *job, *states)
+        self.assertEqual({each["failed"] for each in run["jobs"]}, {None})
+        beside = {line for line in log.read_text().splitlines() if int(line.split(",")[0]) < steps}
+        jobs = self.losses(report)
+        self.assertGreater(len(jobs), 1)
+        log.unlink()
+        report.unlink()
+        self.run_json(plan, stage, "--steps", steps, "--no-jobs")
+        self.assertEqual(beside, set(log.read_text().splitlines()))
+        # The job alone: on ranks that only wait for it.
+        alone = self.compile(spec(samples=32, atoms=8, atom="500us", provider=provider).replace("slow_down: 5%", "slow_down: 80%"))
+        self.run_json(alone, "--steps", 8, *job)
+        again = self.losses(report)
+        self.assertEqual({each: jobs[each] for each in jobs if each in again}, {each: again[each] for each in again if each in jobs})
+        self.assertGreater(len(set(jobs) & set(again)), 1)
+
     def test_a_plan_without_jobs_has_none(self):
         plan = self.compile("{pipec: 1, pipeline: {ranks: 2, microbatches: 2}, schedule: 1f1b, "
                             "costs: {forward: 1ms, backward: 1ms}}")

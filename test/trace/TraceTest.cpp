@@ -267,6 +267,58 @@ TEST(Trace, SaysWhichInstructionIsDamaged) {
   }
 }
 
+Event piece(int32_t rank, Time start, Time end, int64_t atoms) {
+  Event made;
+  made.rank = rank;
+  made.queue = 7;
+  made.step = 1;
+  made.start = start;
+  made.end = end;
+  made.atoms = atoms;
+  return made;
+}
+
+TEST(Trace, PiecesOfJobsStandOnATrackOfTheirOwn) {
+  const Sample sample;
+  std::vector<Event> events = sample.events;
+  const auto queues = uint32_t(sample.variant().programs[1].queues.size());
+  for (const int64_t n : {0, 1}) {
+    events.push_back(piece(1, 1'000'001 + n * 5'000'000, 3'000'002 + n * 5'000'000, 4));
+    events.back().queue = queues;
+  }
+  const std::string text = toJson(describe(sample.variant()), events);
+  int named = 0;
+  for (const json &each : ofPhase(json::parse(text)["traceEvents"], "M"))
+    named += each["name"] == "thread_name" && each["args"]["name"] == "jobs" && each["pid"] == 1;
+  EXPECT_EQ(named, 1);
+  EXPECT_NE(text.find(R"("name":"job","cat":"job","pid":1,)"), std::string::npos);
+  trace::Run run;
+  const Status status = fromJson(text, run);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(run.events.size(), sample.events.size());
+  ASSERT_EQ(run.pieces.size(), 2u);
+  EXPECT_EQ(run.pieces[1].rank, 1);
+  EXPECT_EQ(run.pieces[1].step, 1);
+  EXPECT_EQ(run.pieces[1].start, 6'000'001);
+  EXPECT_EQ(run.pieces[1].end, 8'000'002);
+  EXPECT_EQ(run.pieces[1].atoms, 4);
+}
+
+TEST(Trace, SaysWhichPieceIsDamaged) {
+  const std::string damaged[][2] = {
+      {R"("pid":-1,"ts":1,"dur":2,"args":{"step":0,"kind":"job","atoms":3})",
+       "a whole number from 0 to 65535 as \"pid\" of a job's piece, found -1"},
+      {R"("pid":0,"ts":1,"dur":2,"args":{"step":0,"kind":"job","atoms":-3})",
+       "a whole number from 0 to 1000000000000000000 as \"atoms\" of a job's piece, found -3"},
+      {R"("pid":0,"ts":1,"args":{"step":0,"kind":"job","atoms":3})",
+       "microseconds from 0 on, of at most 11 days, as \"dur\" of a job's piece, found none"}};
+  for (const auto &[rest, expected] : damaged) {
+    trace::Run run;
+    const Status status = fromJson("{\"traceEvents\":[\n  {\"ph\":\"X\",\"cat\":\"job\"," + rest + "}\n]}", run);
+    EXPECT_EQ(status.message, "the trace is damaged at line 2, column 3: expected " + expected);
+  }
+}
+
 const std::vector<Decision> kDecisions = {
     {1'234'567'890'123, 7, "k=1", "k=2", "now 15 %", "1834 us a step for 50 steps, against 400 us for the swap"},
     {-1, 0, "k=\"2\"\\", "größer\n\x01", "", "</script>"}};

@@ -282,7 +282,7 @@ Status explainRun(const CommandOptions &options, const Compiled &compiled, plan:
   Status status = readTraces(options.trace, run);
   keepFirstReplica(run, compiled.plan.degree());
   if (status.ok())
-    status = haveAllRanks(run.events, compiled.plan.ranks(), compiled.plan.shards());
+    status = haveAllRanks(run.events, compiled.plan);
   if (status.ok())
     status = replay(variant, run.events, options.step, recording);
   return status.ok() ? emit::explainRun(variant, recording, options.rank, at, explanation) : status;

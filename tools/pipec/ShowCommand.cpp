@@ -104,7 +104,7 @@ Status section(const CommandOptions &options, const Compiled &compiled, const em
   Status status = readTraces(options.trace, run);
   keepFirstReplica(run, compiled.plan.degree());
   if (status.ok())
-    status = haveAllRanks(run.events, compiled.plan.ranks(), compiled.plan.shards());
+    status = haveAllRanks(run.events, compiled.plan);
   if (!status.ok())
     return status;
   if (options.variant < 0 && compiled.plan.variants.size() > 1 &&
@@ -155,8 +155,7 @@ int showPage(const CommandOptions &options, const Compiled &compiled) {
     keepFirstReplica(run, compiled.plan.degree());
     if (!status.ok())
       return fail(options, options.trace, status);
-    if (const std::string missing = missingRanks(run.events, compiled.plan.ranks(), compiled.plan.shards());
-        !missing.empty())
+    if (const std::string missing = missingRanks(run.events, compiled.plan); !missing.empty())
       say("note: the trace has nothing of {}\n", missing);
   }
   simulate::Scenario scenario;

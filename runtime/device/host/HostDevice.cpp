@@ -95,6 +95,7 @@ bool HostDevice::run(const std::shared_ptr<const Round> &round) {
     if (!computes)
       queues[q]->ring();
   }
+  alwaysStep = round->step;
   fillAll(any ? 0 : round->queues->front().piece);
   if (device)
     deviceBell.ring();
@@ -126,6 +127,7 @@ bool HostDevice::runNextPiece(Time &free) {
   free = std::max<Time>(free, alwaysSince);
   const Time begin = std::max(paced.begin(free), free);
   free = std::max(begin, filler->run(atoms, begin));
+  queues.front()->recorder.logPiece(alwaysStep, begin, free, atoms, layout.queues.size());
   return true;
 }
 
@@ -192,6 +194,7 @@ bool HostDevice::runPiece(const Choice &next, Time since, Time &free, Wait &note
   }
   noted.filled += piece;
   free = std::max(begin, filler->run(atoms, begin));
+  queues.front()->recorder.logPiece(wait.step, begin, free, atoms, layout.queues.size());
   return true;
 }
 

@@ -145,11 +145,12 @@ private:
   std::vector<Queue *> deviceQueues; // highest priority first
   HostBody *body = nullptr;
   Summand *summand = nullptr;
-  Meter *meter = nullptr;           // none: nothing is measured
-  Filler *filler = nullptr;         // none: the device waits
-  std::atomic<int64_t> always{0};   // atoms of the pieces of a rank that has nothing else to do; 0: none run
-  std::atomic<Time> alwaysSince{0}; // they have run
-  std::mutex pieces;                // while one of them does
+  Meter *meter = nullptr;             // none: nothing is measured
+  Filler *filler = nullptr;           // none: the device waits
+  std::atomic<int64_t> always{0};     // atoms of the pieces of a rank that has nothing else to do; 0: none run
+  std::atomic<Time> alwaysSince{0};   // they have run
+  std::atomic<int64_t> alwaysStep{0}; // the last that was issued
+  std::mutex pieces;                  // while one of them does
   ParkingBell deviceBell;
   ParkingBell hostBell;
   struct Free {

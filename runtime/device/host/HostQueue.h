@@ -71,11 +71,12 @@ public:
   struct Fillable {
     plan::Window window;
     const Stream *stream = nullptr; // which has the atoms of a piece, and all windows
+    int64_t step = 0;
   };
   Fillable fillable() const {
     if (left == 0 || (head.round->fenced && left == entry->stream->executed) || Filler::isSolo(head.round->step))
       return {};
-    return {walk.at().window, entry->stream};
+    return {walk.at().window, entry->stream, head.round->step};
   }
   /// Whether the head is the first of its step.
   bool isFirst() const { return left == entry->stream->executed; }
