@@ -13,7 +13,9 @@ namespace pipec::emit {
 struct WidthsReport {
   std::vector<int32_t> widths; // by layer; by stage where the plan does not say the layers of stages
   int64_t batch = 0;           // samples of a step
-  plan::Time device = 0; // ranks × time that a step keeps them, collectives included (a reshard: of the wider group)
+  /// Ranks × time that a step keeps them, collectives included (a reshard: of the wider group); what runs beside
+  /// something wider keeps none.
+  plan::Time device = 0;
 };
 
 WidthsReport widthsOf(const plan::Variant &variant);

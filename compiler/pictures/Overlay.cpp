@@ -98,6 +98,24 @@ const Event *RunStep::find(int32_t rank, const plan::Operation &o, int64_t micro
   return found == events.end() ? nullptr : found->second;
 }
 
+/// Pieces in a row, so close that no instruction ran between them, by rank.
+static std::vector<std::vector<std::pair<plan::Time, plan::Time>>> joined(const trace::Run &run, size_t places) {
+  std::vector<const Event *> pieces;
+  for (const Event &piece : run.pieces)
+    if (size_t(piece.rank) < places)
+      pieces.push_back(&piece);
+  std::ranges::stable_sort(pieces, {}, &Event::start);
+  std::vector<std::vector<std::pair<plan::Time, plan::Time>>> all(places);
+  for (const Event *piece : pieces) {
+    auto &own = all[size_t(piece->rank)];
+    if (!own.empty() && piece->start - own.back().second <= (piece->end - piece->start) / 4)
+      own.back().second = std::max(own.back().second, piece->end);
+    else
+      own.emplace_back(piece->start, piece->end);
+  }
+  return all;
+}
+
 Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunStep> &steps) {
   std::vector<Places> places;
   for (const plan::Variant &variant : plan.variants)
@@ -138,6 +156,14 @@ Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunSte
       return Status::input(fmt::format("the trace is of another plan: in step {} {} is not what {} runs there", number,
                                        nameOf(*other), plan.variants.size() == 1 ? "the plan" : "any variant"));
   }
+  const auto pieces = joined(run, plan.variants.front().places());
+  for (RunStep &step : steps)
+    for (const auto &ofRank : pieces) {
+      auto &own = step.pieces.emplace_back();
+      for (const auto &[from, to] : ofRank)
+        if (from < step.end && to > step.begin)
+          own.emplace_back(std::max(from, step.begin), std::min(to, step.end));
+    }
   return {};
 }
 

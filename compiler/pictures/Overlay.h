@@ -22,6 +22,8 @@ struct RunStep {
   plan::Time begin = 0;                   // the first start of an instruction that is no transfer
   plan::Time end = 0;                     // the last end of one
   std::vector<trace::Decision> decisions; // by time, from its begin
+  /// When pieces of jobs ran from its begin to its end, of each rank: those one behind the other as one, ascending.
+  std::vector<std::vector<std::pair<plan::Time, plan::Time>>> pieces;
 
   /// The event of an instruction; null where the run did not get so far.
   const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;

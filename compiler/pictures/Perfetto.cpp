@@ -3,6 +3,8 @@
 #include "runtime/simulate/Simulate.h"
 #include "runtime/trace/Trace.h"
 
+#include <algorithm>
+
 namespace pipec::emit {
 
 Status perfetto(const plan::Variant &variant, int64_t steps, std::string &json) {
@@ -17,21 +19,31 @@ Status perfetto(const plan::Variant &variant, int64_t steps, std::string &json) 
                       trace::scopeOf(*event.operation)});
   };
   options.pieces = !variant.jobs.empty();
-  options.observePieces = [&](const simulate::Resume &at, int64_t filled) {
-    const plan::Program &program = variant.programOf(size_t(at.place));
-    for (int64_t n = 0; n != filled; ++n) {
+  const auto addPieces = [&](int32_t place, int64_t step, plan::Time from, int64_t count) {
+    const plan::Program &program = variant.programOf(size_t(place));
+    const plan::Time length = variant.pieceTime(program);
+    for (int64_t n = 0; n != count; ++n) {
       trace::Event &piece = events.emplace_back();
-      piece.rank = at.place;
+      piece.rank = place;
       piece.queue = uint32_t(program.queues.size());
-      piece.step = at.step;
-      piece.start = at.free + n * at.piece;
-      piece.end = piece.start + at.piece;
+      piece.step = step;
+      piece.start = from + n * length;
+      piece.end = piece.start + length;
       piece.atoms = program.piece;
     }
+  };
+  options.observePieces = [&](const simulate::Resume &at, int64_t count) {
+    addPieces(at.place, at.step, at.free, count);
   };
   simulate::Result result;
   if (Status status = simulate::simulate(variant, options, result); !status.ok())
     return status;
+  plan::Time end = 0;
+  for (const trace::Event &event : events)
+    end = std::max(end, event.end);
+  for (const plan::Program &program : variant.programs)
+    if (program.runsJobAlone())
+      addPieces(program.rank, 0, 0, end / variant.pieceTime(program));
   json = trace::toJson(variant, events);
   return {};
 }

@@ -34,8 +34,8 @@ private:
   }
 
   /// Of the plans of the front the one that keeps ranks least of those that are no longer than the limit: by the
-  /// planner's sums or, with all-reduces beside backwards, which make steps shorter than these, by walks. Data
-  /// parallelism is one of them.
+  /// planner's sums or, with all-reduces beside backwards, which make steps shorter than these, by walks, as far as
+  /// there is time for them. Data parallelism is one of them.
   Placed exact() {
     const burst::Plan parallel = burst::dataParallel(problem);
     const burst::Front front(problem);
@@ -52,7 +52,8 @@ private:
       if (Placed other = placed(plan); other.span <= limit)
         return other;
     }
-    return all;
+    const std::optional<burst::Plan> shorter = left > 0 ? std::nullopt : front.within(limit);
+    return shorter ? placed(*shorter) : all;
   }
 
   const spec::Spec &spec;

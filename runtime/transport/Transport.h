@@ -2,6 +2,7 @@
 // the heads of their queues with their waits met, and the link is free. So a payload never travels before its receive
 // is posted; the proof that a plan ends relies on no earlier start. Transfers from one rank to another match in the
 // order of their queues. Collectives are sums of numbers, and of the layers of stages of which there are replicas.
+// Reshards come to transports of devices that run whole steps alone: no other has them.
 #pragma once
 
 #include "runtime/device/Summand.h"

@@ -62,6 +62,8 @@ class JobsTest(ToolTest):
         ran = [line for line in lines if line.strip().startswith("run")]
         self.assertEqual(len(ran), 4)
         self.assertTrue(all("/" in line for line in ran[1:]), ran)
+        page = self.pipec("show", plan, "--trace", trace, "--emit=html").stdout
+        self.assertRegex(page, r'"ran":\[\[\d+,\d+\]')
 
     def test_both_train_as_they_do_alone_through_swaps_and_a_kill(self):
         log, report = self.folder / "log", self.folder / "report"

@@ -112,6 +112,9 @@ private:
       for (const auto &[from, to] : pieces[place])
         if (from < end && to > begin)
           ranks[place]["pieces"].push_back({std::max(from, begin) - begin, std::min(to, end) - begin});
+    for (size_t place = 0; run && place != run->pieces.size(); ++place)
+      for (const auto &[from, to] : run->pieces[place])
+        ranks[place]["ran"].push_back({from - run->begin, to - run->begin});
   }
 
   void gather() {

@@ -13,8 +13,9 @@
 //   a run's:   of boxes whether it ran, then of those that did start (from the last one's) and length; of transfers
 //              the same of the send and of the receive; in units of their own. Decisions stand in its head.
 // A cause is two columns: Why * 4 + what it refers to (0 nothing, 1 a box, 2 a send, 3 a receive), then, where it
-// refers to something, which item, from the last one referred to that way. A rank's `pieces` stand in the head, as
-// starts and ends in picoseconds. Times are in units of `unit` picoseconds, from the step's first start.
+// refers to something, which item, from the last one referred to that way. A rank's `pieces` stand in the head, and of
+// a real run those that `ran`, as starts and ends in picoseconds. Times are in units of `unit` picoseconds, from the
+// step's first start.
 #pragma once
 
 #include "compiler/pictures/Overlay.h"

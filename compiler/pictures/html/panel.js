@@ -94,7 +94,7 @@ function fillLegend() {
     const name = why === DONE ? "done" : why === BEFORE ? "the step before" : `waits for ${IDLE[why].name}`;
     if (share > 0) entry(name, fill(painter.theme.hatch[why]));
   });
-  if (frame.ranks.some((rank) => rank.pieces))
+  if (frame.ranks.some((rank) => rank.pieces || rank.ran))
     entry("background job", (c) => Surface.hatch(c, painter.theme.ink, 0, 3, 18, 6));
   if (frame.variant.limit > 0 && view.bands.memory) entry("memory limit", line(painter.theme.limit, [4, 3]));
   if (show.path) entry("critical path", line(painter.theme.mark, []));

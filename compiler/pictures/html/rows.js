@@ -24,7 +24,8 @@ class Rows extends Surface {
     }
     const c = this.context;
     if (idle) this.paintIdle(view, rank, idle, y, height);
-    if (idle) this.paintPieces(view, rank, y, height);
+    const {pieces, ran} = this.frame.ranks[rank];
+    this.paintPieces(view, (band === "run" ? ran : pieces) ?? [], y, height);
     let filled = "";
     const fits = [[], [], []]; // by part
     for (let box = i; box < j; ++box) {
@@ -109,8 +110,8 @@ class Rows extends Surface {
     }
   }
 
-  paintPieces(view, rank, y, height) {
-    for (const [start, end] of this.frame.ranks[rank].pieces ?? []) {
+  paintPieces(view, pieces, y, height) {
+    for (const [start, end] of pieces) {
       if (end <= this.visible.from || start >= this.visible.to) continue;
       const left = view.x(Math.max(start, this.visible.from)), right = view.x(Math.min(end, this.visible.to));
       Surface.hatch(this.context, this.theme.ink, left, y + height / 4, right - left, height / 2);
