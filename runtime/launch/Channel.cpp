@@ -27,7 +27,8 @@ constexpr Channel::Kind kKinds[] = {
     {"swap", kSmall},     {"status", kSmall},    {"done", kPlan},
     {"refused", kAnswer}, {"measure", kSmall},   {"measured", kText},
     {"offer", kSmall},    {"adapt", kSmall},     {"decision", kText},
-    {"layers", kFiles},   {"paced", kSmall},
+    {"layers", kFiles},   {"paced", kSmall},     {"waits", kSmall},
+    {"rest", kSmall},
 };
 
 } // namespace

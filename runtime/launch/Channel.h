@@ -6,8 +6,9 @@
 //   process:    listening {address, port}
 //   controller: table {endpoints, first, files, boot}
 //   process:    ready
-//   controller: start {at, since_1970}, permit {until, epoch, program, last} …
-//   process:    progress {step, needs} …, saved {step, name, bytes, hash, events} …, report {…}
+//   controller: start {at, since_1970}, permit {until, epoch, program, last, level} …
+//   process:    progress {step, needs} …, saved {step, name, bytes, hash, events} …,
+//               (where it has nothing to do: waits; and once the others are done, the controller: rest) report {…}
 //   controller: finish
 // at any time after start:
 //   controller: prepare {program, plan}, drop {program, count}, measure {round},

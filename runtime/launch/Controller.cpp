@@ -200,6 +200,9 @@ void Controller::hear(int32_t rank, const Message &message) {
     swapper->answered(rank, message);
   } else if (type == "saved") {
     saved(rank, message);
+  } else if (type == "waits") {
+    member.waits = true;
+    endWaits();
   } else if (type == "report") {
     reported(rank, message);
   } else if (type == "stop") {
@@ -361,9 +364,19 @@ void Controller::saved(int32_t rank, const Message &message) {
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 
+/// Lets processes that have nothing to do end, once all others have.
+void Controller::endWaits() {
+  if (!all([](const Member &m) { return m.waits || m.reported; }) || failing())
+    return;
+  for (Member &member : members)
+    if (std::exchange(member.waits, false))
+      member.channel->send({{"type", "rest"}});
+}
+
 void Controller::reported(int32_t rank, const Message &message) {
   run.ranks[size_t(rank)] = fromJson(message, rank);
   members[size_t(rank)].reported = true;
+  endWaits();
   awaitProgress("end with the others", [](const Member &m) { return m.reported; });
   if (!all([](const Member &m) { return m.reported; }) || failing())
     return;

@@ -92,7 +92,8 @@ private:
     Message endpoint; // null: not listening yet
     Message offer;    // null: it has not said what others need to know of it
     bool ready = false;
-    bool moved = true; // its layers are saved, or are not asked for
+    bool moved = true;  // its layers are saved, or are not asked for
+    bool waits = false; // it has nothing to do, and waits for the others
     bool reported = false;
     bool failed = false; // it has said so, and why
     bool gone = false;
@@ -100,6 +101,7 @@ private:
 
   void hear(int32_t rank, const Message &message);
   void listening(Member &member, const Message &message);
+  void endWaits();
   void offered(Member &member, const Message &message);
   void begin();
   void paced(const Message &message);

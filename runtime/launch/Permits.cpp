@@ -22,7 +22,8 @@ void Permits::grant(Permit permit) {
 }
 
 std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
-  hooks.needed(step);
+  if (!hooks.others)
+    hooks.needed(step);
   std::unique_lock lock(mutex);
   int64_t begin = Clock::monotonic();
   auto isKnown = [&] { return known(step); };
@@ -34,9 +35,16 @@ std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
                                           step, double(deadline) / 1e12)));
     return std::nullopt;
   }
-  waited.add((Clock::monotonic() - begin) * 1000 - rest);
-  if (failure.raised() || step >= ended())
+  if (!hooks.others)
+    waited.add((Clock::monotonic() - begin) * 1000 - rest);
+  if (failure.raised())
     return std::nullopt;
+  if (step >= ended()) {
+    lock.unlock();
+    if (hooks.others)
+      hooks.others();
+    return std::nullopt;
+  }
   while (granted.front().until <= step)
     granted.pop_front();
   recut = std::exchange(granted.front().recut, nullptr);

@@ -36,6 +36,9 @@ public:
     std::function<bool(int64_t step, const std::shared_ptr<const plan::Plan> &plan)> recut = {};
     /// Likewise: where the shards of a rank begin another variant.
     std::function<bool(int64_t step, const std::shared_ptr<const plan::Variant> &variant)> share = {};
+    /// Of a process whose program has no instructions, which would ask for all steps at once: it takes the permits that
+    /// others ask for, and waits here, behind the last step, until the others are done.
+    std::function<void()> others = {};
   };
   /// `first`: the run's first step. A wait longer than `deadline` picoseconds (0: none) raises `failure`; once that is
   /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never), and before the

@@ -64,6 +64,8 @@ private:
   Status prepareRun(Gathering gathering);
   Status exchange();
   Status finish();
+  bool isIdle() const;
+  void awaitOthers();
   void needed(int64_t step);
   void progress(int64_t step);
   bool save(int64_t step, bool recuts = false);
@@ -294,15 +296,23 @@ Status Worker::prepareRun(Gathering gathering) {
       Permits::Hooks{[this](int64_t step) { needed(step); }, [this](int64_t step) { progress(step); },
                      [this](int64_t step) { return save(step); },
                      [this](int64_t step, const auto &next) { return recut(step, next); },
-                     [this](int64_t step, const auto &variant) { return share(step, variant); }});
+                     [this](int64_t step, const auto &variant) { return share(step, variant); },
+                     isIdle() ? [this] { awaitOthers(); } : std::function<void()>()});
   return {};
 }
 
-/// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are. A
-/// process without instructions would ask for all steps at once: it takes the permits that others ask for.
+/// Whether it has no instructions in any variant.
+bool Worker::isIdle() const {
+  return std::ranges::all_of(layout.executed, [](int64_t count) { return count == 0; });
+}
+
+void Worker::awaitOthers() {
+  channel->send({{"type", "waits"}});
+  mailbox.expect("rest");
+}
+
+/// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
 void Worker::needed(int64_t step) {
-  if (std::ranges::all_of(layout.executed, [](int64_t count) { return count == 0; }))
-    return;
   const int64_t now = Clock::monotonic();
   if (now - sent < 1'000'000 && !permits->lacks(step))
     return;

@@ -31,6 +31,24 @@ TEST(Controller, FromTheMeetingToTheReports) {
   EXPECT_EQ(p.controller->result().ended, "done");
 }
 
+TEST(Controller, WhoHasNothingToDoEndsOnceAllOthersHave) {
+  Played p(3, kLong, 4);
+  p.meet();
+  Message report = toJson(RankReport{});
+  report["type"] = "report";
+  p.say(2, {{"type", "waits"}});
+  p.say(0, report);
+  p.say(0, {{"type", "clock"}}); // whose answer comes behind all that the report may have led to
+  ASSERT_TRUE(p.hears(0, "clock"));
+  EXPECT_TRUE(p.last(2, "rest").is_null());
+  p.say(1, report);
+  ASSERT_TRUE(p.hears(2, "rest"));
+  EXPECT_TRUE(p.last(1, "rest").is_null());
+  EXPECT_TRUE(p.last(1, "finish").is_null());
+  p.say(2, report);
+  ASSERT_TRUE(p.hears(2, "finish"));
+}
+
 TEST(Controller, SwapsOnceAllHaveAgreed) {
   Played p(2, kLong);
   p.meet();

@@ -38,6 +38,21 @@ TEST(Permits, StepsRunUnderThePermitThatCoversThem) {
   EXPECT_EQ(f.asked, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
 }
 
+TEST(Permits, WhoHasNothingToDoTakesWhatOthersAskForAndWaitsForThem) {
+  Failure failure;
+  int asked = 0, waited = 0;
+  Permits permits("rank 3", 0, 0, 0, failure,
+                  {[&](int64_t) { ++asked; }, [](int64_t) {}, [](int64_t) { return true; }, {}, {}, [&] { ++waited; }});
+  permits.grant({3, 0, nullptr, true});
+  int64_t step = 0;
+  for (; permits.turn(step, 0); ++step)
+    EXPECT_EQ(waited, 0);
+  EXPECT_EQ(step, 3);
+  EXPECT_EQ(waited, 1);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(permits.waits().count(), 0);
+}
+
 TEST(Permits, StagesAreCutAnewOnceBeforeTheFirstStepThatNeedsIt) {
   Fixture f;
   const auto plan = std::make_shared<const plan::Plan>();
