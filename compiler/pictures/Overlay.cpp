@@ -104,7 +104,7 @@ static std::vector<std::vector<std::pair<plan::Time, plan::Time>>> joined(const 
   for (const Event &piece : run.pieces)
     if (size_t(piece.rank) < places)
       pieces.push_back(&piece);
-  std::ranges::stable_sort(pieces, {}, &Event::start);
+  std::ranges::sort(pieces, {}, &Event::start);
   std::vector<std::vector<std::pair<plan::Time, plan::Time>>> all(places);
   for (const Event *piece : pieces) {
     auto &own = all[size_t(piece->rank)];
