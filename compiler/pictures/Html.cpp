@@ -135,13 +135,13 @@ Status addFrames(const plan::Plan &plan, const std::vector<RunStep> &run, const 
   if (fit != frames.size())
     note = fmt::format("the page holds the first {} of the {} steps that ran", fit, frames.size());
   std::map<size_t, simulate::Recording> recordings;
-  std::map<size_t, page::Pieces> pieces;
+  std::map<size_t, Pieces> pieces;
   for (const auto &[v, count] : steps) {
     simulate::Options options;
     options.steps = count + (plan.variants[v].jobs.empty() ? 0 : 1); // what fills a step's end is the next one's
     options.scenario = network.scenario;
     options.pieces = !plan.variants[v].jobs.empty();
-    page::Pieces &own = pieces[v];
+    Pieces &own = pieces[v];
     own.resize(plan.variants[v].places());
     options.observePieces = [&own](const simulate::Resume &at, int64_t filled) {
       own[size_t(at.place)].emplace_back(at.free, at.free + filled * at.piece);

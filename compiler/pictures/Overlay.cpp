@@ -99,13 +99,13 @@ const Event *RunStep::find(int32_t rank, const plan::Operation &o, int64_t micro
 }
 
 /// Pieces in a row, so close that no instruction ran between them, by rank.
-static std::vector<std::vector<std::pair<plan::Time, plan::Time>>> joined(const trace::Run &run, size_t places) {
+static Pieces joined(const trace::Run &run, size_t places) {
   std::vector<const Event *> pieces;
   for (const Event &piece : run.pieces)
     if (size_t(piece.rank) < places)
       pieces.push_back(&piece);
   std::ranges::sort(pieces, {}, &Event::start);
-  std::vector<std::vector<std::pair<plan::Time, plan::Time>>> all(places);
+  Pieces all(places);
   for (const Event *piece : pieces) {
     auto &own = all[size_t(piece->rank)];
     if (!own.empty() && piece->start - own.back().second <= (piece->end - piece->start) / 4)
@@ -156,7 +156,7 @@ Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunSte
       return Status::input(fmt::format("the trace is of another plan: in step {} {} is not what {} runs there", number,
                                        nameOf(*other), plan.variants.size() == 1 ? "the plan" : "any variant"));
   }
-  const auto pieces = joined(run, plan.variants.front().places());
+  const Pieces pieces = joined(run, plan.variants.front().places());
   for (RunStep &step : steps)
     for (const auto &ofRank : pieces) {
       auto &own = step.pieces.emplace_back();

@@ -16,14 +16,16 @@ namespace pipec::emit {
 /// Simulated steps repeat after a few; every later one is drawn as this one.
 inline constexpr int64_t kSettled = 7;
 
+/// Where pieces of background jobs stand, of each place: starts and ends, ascending, those one behind the other as one.
+using Pieces = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
+
 struct RunStep {
   int64_t step = 0;
   size_t variant = 0;
   plan::Time begin = 0;                   // the first start of an instruction that is no transfer
   plan::Time end = 0;                     // the last end of one
   std::vector<trace::Decision> decisions; // by time, from its begin
-  /// When pieces of jobs ran from its begin to its end, of each rank: those one behind the other as one, ascending.
-  std::vector<std::vector<std::pair<plan::Time, plan::Time>>> pieces;
+  Pieces pieces;                          // from its begin to its end
 
   /// The event of an instruction; null where the run did not get so far.
   const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;

@@ -22,15 +22,8 @@ Status perfetto(const plan::Variant &variant, int64_t steps, std::string &json) 
   const auto addPieces = [&](int32_t place, int64_t step, plan::Time from, int64_t count) {
     const plan::Program &program = variant.programOf(size_t(place));
     const plan::Time length = variant.pieceTime(program);
-    for (int64_t n = 0; n != count; ++n) {
-      trace::Event &piece = events.emplace_back();
-      piece.rank = place;
-      piece.queue = uint32_t(program.queues.size());
-      piece.step = step;
-      piece.start = from + n * length;
-      piece.end = piece.start + length;
-      piece.atoms = program.piece;
-    }
+    for (int64_t n = 0; n != count; ++n, from += length)
+      events.push_back(trace::pieceOf(place, program.queues.size(), step, from, from + length, program.piece));
   };
   options.observePieces = [&](const simulate::Resume &at, int64_t count) {
     addPieces(at.place, at.step, at.free, count);

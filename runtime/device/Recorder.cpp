@@ -116,15 +116,8 @@ trace::Event Recorder::eventOf(const Round &round, const Walk &walk, size_t numb
 }
 
 void Recorder::logPiece(int64_t ofStep, plan::Time start, plan::Time end, int64_t atoms, size_t queues) {
-  if (!trace)
-    return;
-  trace::Event &piece = pieces.emplace_back();
-  piece.rank = place.world();
-  piece.queue = uint32_t(queues);
-  piece.step = ofStep;
-  piece.start = start;
-  piece.end = end;
-  piece.atoms = atoms;
+  if (trace)
+    pieces.push_back(trace::pieceOf(place.world(), queues, ofStep, start, end, atoms));
 }
 
 void Recorder::clearEvents() {

@@ -46,6 +46,18 @@ struct Event {
   int64_t atoms = 0;              // above 0: no instruction, but a piece of the rank's job, in a step's waits
 };
 
+/// A piece of the job of a process with so many queues: its track is the one behind theirs.
+inline Event pieceOf(int32_t rank, size_t queues, int64_t step, plan::Time start, plan::Time end, int64_t atoms) {
+  Event piece;
+  piece.rank = rank;
+  piece.queue = uint32_t(queues);
+  piece.step = step;
+  piece.start = start;
+  piece.end = end;
+  piece.atoms = atoms;
+  return piece;
+}
+
 /// That another variant or plan runs from a step on, and why. On the clock of the events.
 struct Decision {
   plan::Time at = 0;

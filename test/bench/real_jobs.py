@@ -35,10 +35,11 @@ class Piece(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("first", ctypes.c_int64), ("count", ctypes.c_int64), ("stream", ctypes.c_void_p)]
 
 
-def atom_time(library):
-    """What an atom takes at most, in microseconds: of all but the slowest hundredth, which something else made late."""
+def atom_time(library, report):
+    """What an atom takes at most, in microseconds: of all but the slowest hundredth, which something else made late. The job's losses,
+    alone, are in the report."""
     job, error = ctypes.c_void_p(), ctypes.create_string_buffer(512)
-    setup = Setup(ctypes.sizeof(Setup), 0, 0, 1, b"job", ROWS * ATOMS, ATOMS, 1 << 30, json.dumps(JOB).encode(), -1, None)
+    setup = Setup(ctypes.sizeof(Setup), 0, 0, 1, b"job", ROWS * ATOMS, ATOMS, 1 << 30, json.dumps({**JOB, "report": str(report)}).encode(), -1, None)
     library = ctypes.CDLL(str(library))
     if library.pipec_job_create(ctypes.byref(setup), ctypes.byref(job), error):
         sys.exit(error.value.decode())
@@ -62,7 +63,7 @@ class Bench(Programs):
         costs = self.printed("mlp-profile", json.dumps(values), 2, boundary)
         for key in ("forward", "backward_input", "backward_weight", "optimizer"):
             text = re.sub(rf"(?m)^  {key}: .*", re.search(rf"(?m)^  {key}: .*", costs)[0], text)
-        self.atom = atom_time(self.binaries / "mlp_job.so")
+        self.atom = atom_time(self.binaries / "mlp_job.so", self.folder / "alone")
         job = ", ".join(f"{key}: {value}" for key, value in JOB.items())
         memory = 4 * (2 * LAYERS * (HIDDEN + 1) * HIDDEN + (2 * LAYERS + 2) * ROWS * HIDDEN + HIDDEN * HIDDEN)
         text = text.replace(provider, provider + f", log: {self.folder / 'losses'}")
@@ -104,7 +105,7 @@ def main():
         without, time_ = (statistics.median(each[0] for each in of) for of in (alone, beside))
         pieces = statistics.median(each[1] for each in beside)
         same = all(each[2] == alone[0][2] for each in alone + beside)
-        job = {}
+        job = dict(line.split() for line in (bench.folder / "alone").read_text().splitlines())
         same &= all(job.setdefault(*each) == each[1] for window in beside for each in window[3].items())
         same &= all(len(window[3]) == window[4] for window in beside)
         slow, done = time_ / without - 1, pieces / planned

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import subprocess
 import tempfile
@@ -120,6 +121,18 @@ class ToolTest(unittest.TestCase):
             if "ranks have met" in line:
                 return launcher, pids
         self.fail(f"the run ended with {launcher.wait()}")
+
+    def names_who_stands_still(self, plan, who, message):
+        """Stops a process of a run, by its key in the pids, until the run says so and has ended."""
+        for deadline in (2, 20, 200):  # where a busy machine makes another one late for it, longer
+            launcher, pids = self.launch(plan, "--steps", 1000000, "--deadline", deadline)
+            os.kill(pids[who], signal.SIGSTOP)
+            messages = launcher.communicate(timeout=HANG)[1]
+            self.assertEqual(launcher.returncode, RUN)
+            self.nobody_is_left(pids.values())
+            if message in messages:
+                return
+        self.fail(messages)
 
     def nobody_is_left(self, pids):
         until(lambda: not any(map(alive, pids)), f"the end of one of the processes {pids}")

@@ -31,9 +31,6 @@ namespace pipec::emit::page {
 /// How many boxes and transfers a step of a variant has.
 int64_t items(const plan::Variant &variant);
 
-/// Where pieces of background jobs stand in a simulated run, of each place: starts and ends, those of a wait as one.
-using Pieces = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
-
 /// `run`: the same step of a real run, or null.
 nlohmann::ordered_json frame(const plan::Variant &variant, const simulate::Recording &recording, int64_t step,
                              const RunStep *run, const Pieces &pieces);
