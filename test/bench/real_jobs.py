@@ -39,7 +39,8 @@ def atom_time(library, report):
     """What an atom takes at most, in microseconds: of all but the slowest hundredth, which something else made late. The job's losses,
     alone, are in the report."""
     job, error = ctypes.c_void_p(), ctypes.create_string_buffer(512)
-    setup = Setup(ctypes.sizeof(Setup), 0, 0, 1, b"job", ROWS * ATOMS, ATOMS, 1 << 30, json.dumps({**JOB, "report": str(report)}).encode(), -1, None)
+    provider = json.dumps({**JOB, "report": str(report)}, separators=(",", ":")).encode()
+    setup = Setup(ctypes.sizeof(Setup), 0, 0, 1, b"job", ROWS * ATOMS, ATOMS, 1 << 30, provider, -1, None)
     library = ctypes.CDLL(str(library))
     if library.pipec_job_create(ctypes.byref(setup), ctypes.byref(job), error):
         sys.exit(error.value.decode())
