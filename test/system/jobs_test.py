@@ -114,10 +114,31 @@ class JobsTest(ToolTest):
         self.assertIn('"failed":"rank 1: job background: atom 5 fails, as its provider says"', run.stdout)
         self.assertIn('"ended":"done"', run.stdout)
 
+    def test_a_job_that_lies_goes_on_with_fewer_atoms(self):
+        """Atoms take five times what is said; time is carried, so that what a piece takes is exact."""
+        plan = self.compile(spec(atom="20us", provider="{times: 5}"))
+        planned = round(json.loads(self.pipec("report", plan, "--json").stdout)["jobs"][0]["piece_ms"] * 1000 / 20)
+        self.assertGreaterEqual(planned, 10)
+        run = self.run_json(plan, "--steps", 6, "--emulate", "carry")
+        for job in run["jobs"]:
+            self.assertIsNone(job["failed"])
+            if job["pieces"]:  # the first is as long as planned, then it is known
+                self.assertEqual(round(job["samples"] / 8 * 16), planned + (job["pieces"] - 1) * (planned // 5))
+        self.assertGreater(run["jobs"][3]["pieces"], 3)
+
     def test_a_job_whose_atom_is_longer_than_a_piece_rests(self):
-        run = self.run_json(self.compile(spec(provider="{times: 100}")), "--steps", 30, "--emulate", "carry")
-        self.assertRegex(run["jobs"][3]["failed"], r"job background rests: an atom takes 20000 us, a piece of it may take \d+ us")
-        self.assertEqual(run["jobs"][3]["pieces"], 3)  # the first of many atoms, then two of one
+        plan = self.compile(spec(provider="{times: 100}"))
+        for pace in ("carry", "naive"):
+            run = self.piperun(plan, "--local", "--steps", 30, "--emulate", pace, "--json")
+            said = json.loads(run.stdout)
+            rests = r"job background rests: an atom takes \d+ us, a piece of it may take \d+ us"
+            self.assertRegex(run.stderr, rests)
+            self.assertRegex(said["jobs"][3]["failed"], rests)
+            self.assertEqual(said["jobs"][3]["pieces"], 3, pace)  # the first of many atoms, then two of one
+            for job in said["jobs"]:
+                self.assertLessEqual(job["pieces"], 3, pace)
+                self.assertEqual(job["failed"] is not None, job["pieces"] == 3, pace)
+            self.assertEqual((said["ended"], said["steps"]), ("done", 30))
 
     def test_the_example_trains_beside_real_training(self):
         report = self.folder / "losses"
