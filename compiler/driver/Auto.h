@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/driver/FromSpec.h"
+#include "compiler/passes/Passes.h"
 #include "compiler/schedule/model/Objective.h"
 #include "compiler/schedule/model/Problem.h"
 #include "compiler/spec/Spec.h"
@@ -10,18 +11,28 @@
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Simulate.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace pipec {
 
+/// The programs of a variant, which are not text yet, and the module that they belong to.
+struct Programs {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  Lowering lowering;
+};
+
 /// What a variant's spec was compiled to.
 struct Made {
-  std::string text; // the IR, where compiling ends there
+  std::string text;                   // the IR, where compiling ends there
+  std::shared_ptr<Programs> programs; // where it ends with them
   plan::Variant variant;
   simulate::Result walk;
   schedule::Problem problem;

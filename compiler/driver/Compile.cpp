@@ -16,6 +16,7 @@
 #include "compiler/passes/Beside.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/Roll.h"
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ProgramText.h"
 #include "compiler/shards/ShardedRanks.h"
@@ -97,6 +98,7 @@ public:
     }
     makeRoom(specs);
     std::vector<plan::Variant> variants;
+    std::vector<std::shared_ptr<Programs>> programs;
     size_t compiledVariants = 0;
     Failure leftOut;
     std::optional<std::vector<int64_t>> cut; // that the first variant has chosen: they share it
@@ -104,7 +106,7 @@ public:
       bool internal = false;
       if (cut && spec.layers && spec.layers->choosesCut)
         spec.layers->cut = {*cut, spec.layers->cutMark};
-      Code code = compileVariant(spec, variants, internal);
+      Code code = compileVariant(spec, variants, programs, internal);
       if (code == Code::Ok) {
         ++compiledVariants;
         if (spec.layers && spec.layers->choosesCut)
@@ -122,12 +124,15 @@ public:
       failure = leftOut;
       return stop(Code::Check);
     }
+    if (until == Stage::Plan)
+      warnOfLinks(specs);
+    if (!specs.front().jobs.work.empty() && (!variants.empty() || !programs.empty()))
+      if (const Code code = addJobs(specs.front(), programs, variants); code != Code::Ok)
+        return stop(code);
+    for (const std::shared_ptr<Programs> &each : programs)
+      compiled.text += textOf(*each);
     if (until != Stage::Plan)
       return true;
-    warnOfLinks(specs);
-    const Code withJobs = addJobs(specs.front(), compiled.walks, said == Said::Everything, variants, context);
-    if (withJobs != Code::Ok)
-      return stop(withJobs);
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
     compiled.plan = emit::plan(std::move(variants), degree, specs.front().hash, std::move(provider));
@@ -175,6 +180,33 @@ private:
       return diagnostics.push_back({nameOf(path), 1, 1, withoutName(kept->status.message, path), {}}), false;
     return spec::readSpecsText({reinterpret_cast<const char *>(kept->bytes.data()), kept->bytes.size()}, nameOf(path),
                                set, specs, diagnostics);
+  }
+
+  static std::string textOf(Programs &programs) {
+    writePrograms(programs.lowering.set, *programs.module);
+    assert(succeeded(verify(*programs.module)) && "programs are written as pipe-opt reads them");
+    return pipec::textOf(*programs.module);
+  }
+
+  /// Opens the windows of jobs in the variants of a plan, or of programs.
+  Code addJobs(const spec::Spec &spec, const std::vector<std::shared_ptr<Programs>> &programs,
+               std::vector<plan::Variant> &variants) {
+    std::vector<Walked> walked;
+    for (size_t v = 0; v != variants.size(); ++v)
+      walked.push_back({&variants[v], &compiled.walks[v]});
+    for (const std::shared_ptr<Programs> &each : programs) {
+      Lowered &lowered = *each->lowering.lowered;
+      lowered.variant.certificate.span = lowered.span;
+      walked.push_back({&lowered.variant, &lowered.result});
+    }
+    if (const Code code = pipec::addJobs(spec, said == Said::Everything, walked, context); code != Code::Ok)
+      return code;
+    for (plan::Variant &variant : variants)
+      for (plan::Program &program : variant.programs)
+        roll(program);
+    for (const std::shared_ptr<Programs> &each : programs)
+      noteWindows(each->lowering.lowered->variant, each->lowering.set);
+    return Code::Ok;
   }
 
   /// What is wrong with the file as a whole.
@@ -252,7 +284,8 @@ private:
   }
 
   /// `internal` says that the failure is pipec's own, not the variant's.
-  Code compileVariant(spec::Spec &spec, std::vector<plan::Variant> &variants, bool &internal) {
+  Code compileVariant(spec::Spec &spec, std::vector<plan::Variant> &variants,
+                      std::vector<std::shared_ptr<Programs>> &programs, bool &internal) {
     Made made;
     Code code = spec.isBurst()                         ? compileBurst(spec, made)
                 : degree == 1 || until < Stage::Design ? compileReplica(spec, until, made, internal)
@@ -260,6 +293,10 @@ private:
     if (code != Code::Ok)
       return code;
     compiled.text += made.text;
+    if (made.programs && spec.jobs.work.empty())
+      compiled.text += textOf(*made.programs);
+    else if (made.programs) // their windows are open once all variants are there
+      programs.push_back(std::move(made.programs));
     if (until != Stage::Plan)
       return Code::Ok;
     variants.push_back(std::move(made.variant));
@@ -280,9 +317,7 @@ private:
     if (lowering.code != Code::Ok)
       return lowering.code;
     if (until != Stage::Plan) {
-      OwningOpRef<ModuleOp> module(ModuleOp::create(place));
-      writePrograms(lowering.set, *module);
-      made.text = textOf(*module);
+      made.programs = std::make_shared<Programs>(ModuleOp::create(place), std::move(static_cast<Lowering &>(lowering)));
       return Code::Ok;
     }
     made.variant = std::move(lowering.lowered->variant);
@@ -406,7 +441,7 @@ private:
     if (!module)
       return imported.code;
     if (until == Stage::Design) {
-      made.text = textOf(*module);
+      made.text = pipec::textOf(*module);
       return Code::Ok;
     }
     if (!fits(spec, findPipeline(*module)))
@@ -436,9 +471,7 @@ private:
     if (lowering.code != Code::Ok)
       return lowering.code;
     if (until == Stage::Programs) {
-      writePrograms(lowering.set, *module);
-      assert(succeeded(verify(*module)) && "programs are written as pipe-opt reads them");
-      made.text = textOf(*module);
+      made.programs = std::make_shared<Programs>(std::move(module), std::move(lowering));
       return Code::Ok;
     }
     if (choice.searched) {

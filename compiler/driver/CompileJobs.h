@@ -1,21 +1,21 @@
-// Background jobs in finished variants: which rank runs which, and the windows of their pieces.
+// Background jobs of a spec: as the other rooms take them, and in finished variants.
 #pragma once
 
+#include "compiler/passes/Passes.h"
 #include "compiler/spec/Spec.h"
-#include "runtime/plan/Plan.h"
 #include "runtime/plan/Status.h"
-#include "runtime/simulate/Simulate.h"
 
-#include "mlir/IR/MLIRContext.h"
-
-#include <vector>
+#include "mlir/IR/Location.h"
 
 namespace pipec {
 
-/// Gives variants, of which `walks` are, their jobs. Each rank runs the first that may run on it and, in every variant,
-/// fits into its memory beside the rest. Code::Check, with an error that says what would do: a job fits nowhere, or no
-/// piece of one keeps the promise. `warns`: also says of which ranks and jobs nothing comes.
-Code addJobs(const spec::Spec &spec, const std::vector<simulate::Result> &walks, bool warns,
-             std::vector<plan::Variant> &variants, mlir::MLIRContext &context);
+/// Without what their libraries are handed.
+jobs::Jobs jobsOf(const spec::Spec &spec);
+
+/// Where the spec says what of its jobs, by key (placeOf()).
+llvm::SmallVector<mlir::Location> placesOfJobs(const spec::Spec &spec, mlir::MLIRContext &context);
+
+/// openWindows() of the spec's jobs, with what their libraries are handed.
+Code addJobs(const spec::Spec &spec, bool warns, llvm::ArrayRef<Walked> variants, mlir::MLIRContext &context);
 
 } // namespace pipec

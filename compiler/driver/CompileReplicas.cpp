@@ -156,8 +156,7 @@ Code compileReplicas(const spec::Spec &spec, const ReplicasOptions &options, MLI
   if (lowering.code != Code::Ok)
     return lowering.code;
   if (options.until == Stage::Programs) {
-    writePrograms(lowering.set, *module);
-    made.text = textOf(*module);
+    made.programs = std::make_shared<Programs>(std::move(module), std::move(lowering));
     return Code::Ok;
   }
   plan::Variant &variant = made.variant;

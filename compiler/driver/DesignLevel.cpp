@@ -1,5 +1,7 @@
 #include "compiler/driver/DesignLevel.h"
 
+#include "compiler/driver/CompileJobs.h"
+#include "compiler/program/JobsAttrs.h"
 #include "compiler/program/Orders.h"
 
 #include "mlir/IR/Builders.h"
@@ -36,6 +38,8 @@ private:
     SmallVector<Location> places = {at(spec.schedule.mark), named("costs", spec.costs)};
     if (problem.memoryLimit)
       places.push_back(named("memory.limit", spec.memoryLimit.mark));
+    if (!spec.jobs.work.empty())
+      llvm::append_range(places, placesOfJobs(spec, context));
     const Location location = FusedLoc::get(&context, places);
     const ProblemAttr made = problemAttr(location);
     if (!made)
@@ -45,6 +49,8 @@ private:
         parametersAttr());
     if (shards)
       pipeline.setShardsAttr(attributeOf(*shards, context));
+    if (!spec.jobs.work.empty())
+      pipeline.setJobsAttr(attributeOf(jobsOf(spec), context));
     builder.createBlock(&pipeline.getBody());
     auto blockOp = builder.create<BlockOp>(at(spec.schedule.mark),
                                            block ? builder.getI64IntegerAttr(block->interval) : IntegerAttr(),

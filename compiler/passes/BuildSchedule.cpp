@@ -5,6 +5,7 @@
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ExchangeAttrs.h"
 #include "compiler/program/ExchangeGradients.h"
+#include "compiler/program/JobsAttrs.h"
 #include "compiler/program/Orders.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "compiler/schedule/construct/Refill.h"
@@ -167,6 +168,7 @@ FailureOr<ProgramSet> buildSchedule(PipelineOp pipeline) {
   if (failed(addExchange(pipeline, problem, set)))
     return failure();
   set.shards = shardsOf(pipeline);
+  set.jobs = jobsOf(pipeline);
   if (set.shards && (problem.copies > 1 || problem.slices > 1 || pipeline.getFillWeights() || hasPairs(words)))
     return pipeline.emitError(
                "shards with two copies, slices, overlapped pairs or weights = fill are not supported yet"),

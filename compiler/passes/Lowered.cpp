@@ -23,6 +23,9 @@ public:
     program.staticBytes = source.staticBytes;
     program.workspace = source.workspace;
     program.operations = source.operations;
+    program.job = source.job;
+    program.piece = source.piece;
+    program.windows = source.windows;
     addInstructions();
     if (source.rings)
       addRings();
@@ -196,12 +199,22 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
       variant.programs[size_t(program.rank)].memoryLimit = *program.memoryLimit;
   if (set.shards)
     apply(*set.shards, variant);
+  if (set.jobs) {
+    variant.slowDown = set.jobs->slowDown;
+    for (const jobs::Job &job : set.jobs->work)
+      variant.jobs.push_back(job.row);
+  }
   return variant;
 }
 
 Lowered::Lowered(const ProgramSet &set, bool keepVisits) : variant(lower(set)) {
-  std::future<Status> judged = beside(set.instructions() >= kManyOperations, [this] { return plan::verify(variant); });
+  const bool hasWindows = std::ranges::any_of(set.programs, [](const Program &each) { return !each.windows.empty(); });
+  // Windows are judged by what a step takes.
+  std::future<Status> judged =
+      beside(!hasWindows && set.instructions() >= kManyOperations, [this] { return plan::verify(variant); });
   walk(set, keepVisits);
+  if (hasWindows)
+    variant.certificate.span = span;
   rules = judged.get();
 }
 

@@ -2,6 +2,7 @@
 // what it does, needs and leaves. pipe-opt runs each from text to text.
 #pragma once
 
+#include "compiler/jobs/Jobs.h"
 #include "compiler/passes/Lowered.h"
 #include "compiler/program/Dependences.h"
 #include "compiler/program/ProgramSet.h"
@@ -44,6 +45,20 @@ using OtherSchedules = std::function<std::string()>;
 mlir::LogicalResult checkMemory(const ProgramSet &set, const Lowered &lowered, const OtherSchedules &others = {});
 mlir::LogicalResult checkDeadlock(const ProgramSet &set, const Lowered &lowered, mlir::Location module);
 
+/// A variant whose certificate has a span, and a walk of it.
+struct Walked {
+  plan::Variant *variant = nullptr;
+  const simulate::Result *walk = nullptr;
+};
+/// The last pass, on all variants of a plan at once, since a rank runs one job in all of them: the first that may run
+/// on it and, in every variant, fits into its memory beside the rest. They get their jobs, pieces, windows and delay;
+/// their programs are no longer rolled. Code::Check, with an error that says what would do: a job fits nowhere, or no
+/// piece of one keeps the promise. `place`: of the jobs in the spec, for messages. `warns`: also says of which ranks
+/// and jobs nothing comes.
+Code openWindows(const jobs::Jobs &jobs, mlir::Location place, bool warns, llvm::ArrayRef<Walked> variants);
+/// Notes what was opened in the programs that the variant was lowered from.
+void noteWindows(const plan::Variant &variant, ProgramSet &set);
+
 /// What lowerPipeline makes.
 struct Lowering {
   ProgramSet set;
@@ -57,7 +72,7 @@ struct LowerPipelineOptions {
   OtherSchedules others;
 };
 
-/// From a pipeline to checked programs: all passes above in order, up to the first that fails.
+/// From a pipeline to checked programs: all passes above but openWindows in order, up to the first that fails.
 Lowering lowerPipeline(pipe::PipelineOp pipeline, const LowerPipelineOptions &options = {});
 
 /// Makes the passes known to pipe-opt, and `--pipe-compile`, which is all of them in order.

@@ -216,4 +216,30 @@ def CheckDeadlock : Pass<"pipe-check-deadlock", "::mlir::ModuleOp"> {
   }];
 }
 
+def OpenWindows : Pass<"pipe-open-windows", "::mlir::ModuleOp"> {
+  let summary = "says which waits pieces of background jobs may fill, and how long a piece is";
+  let description = [{
+    A rank runs the first of the pipeline's `jobs` that may run on it and fits its memory. Of all thresholds of a wait's length
+    and all numbers of atoms of a piece, those are taken that fill most time and, in any timing, make a step no more than
+    `slow_down` longer. A wait gets a `window` where it is as long as the threshold and a piece in every predicted step; where
+    jobs are not to fill what is beside a collective of the rank, that is the longest part of it without one.
+
+    An error if no job fits any rank, or if no piece of one keeps the promise, with what would do; a warning where a rank or a
+    job stays without. Without `jobs` it changes nothing. A compile of several variants asks for a job that fits them all.
+
+    Needs: programs that the checks have passed, and the pipeline. Leaves: `job` and `piece` on each program that has one, and
+    `window` on its ops.
+
+    Before:
+    ```mlir
+    %1:2 = pipe.forward(%0) stage 1 microbatch 0 cost 10 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    ```
+    After:
+    ```mlir
+    %1:2 = pipe.forward(%0) stage 1 microbatch 0 cost 10 window 15 : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
+    ```
+  }];
+  let dependentDialects = ["::pipec::pipe::PipeDialect"];
+}
+
 #endif

@@ -19,6 +19,7 @@ namespace pipec {
 #define GEN_PASS_DEF_CHECKLENGTH
 #define GEN_PASS_DEF_CHECKMEMORY
 #define GEN_PASS_DEF_CHECKDEADLOCK
+#define GEN_PASS_DEF_OPENWINDOWS
 #include "compiler/passes/Passes.h.inc"
 
 namespace {
@@ -153,6 +154,34 @@ struct CheckDeadlock : impl::CheckDeadlockBase<CheckDeadlock> {
   }
 };
 
+struct OpenWindows : impl::OpenWindowsBase<OpenWindows> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    pipe::PipelineOp pipeline = findPipeline(module);
+    if (!pipeline || failed(changePrograms(module, [&](ProgramSet &set) { return open(set, pipeline); })))
+      signalPassFailure();
+  }
+
+private:
+  static LogicalResult open(ProgramSet &set, pipe::PipelineOp pipeline) {
+    if (!set.jobs)
+      return mlir::success();
+    for (Program &program : set.programs) {
+      program.job = -1;
+      program.piece = 0;
+      program.windows.clear();
+    }
+    Lowered lowered(set);
+    if (failed(checkDeadlock(set, lowered, pipeline->getParentOp()->getLoc())))
+      return mlir::failure();
+    lowered.variant.certificate.span = lowered.span;
+    if (openWindows(*set.jobs, pipeline.getLoc(), true, Walked{&lowered.variant, &lowered.result}) != Code::Ok)
+      return mlir::failure();
+    noteWindows(lowered.variant, set);
+    return mlir::success();
+  }
+};
+
 } // namespace
 
 void registerPasses() {
@@ -166,6 +195,7 @@ void registerPasses() {
   mlir::PassRegistration<CheckLength>();
   mlir::PassRegistration<CheckMemory>();
   mlir::PassRegistration<CheckDeadlock>();
+  mlir::PassRegistration<OpenWindows>();
   mlir::PassPipelineRegistration<>("pipe-compile", "all passes of pipec, in order", [](mlir::OpPassManager &manager) {
     manager.addPass(std::make_unique<BuildSchedule>());
     manager.addPass(std::make_unique<DecoupleAllReduce>());
@@ -177,6 +207,7 @@ void registerPasses() {
     manager.addPass(std::make_unique<CheckLength>());
     manager.addPass(std::make_unique<CheckMemory>());
     manager.addPass(std::make_unique<CheckDeadlock>());
+    manager.addPass(std::make_unique<OpenWindows>());
   });
 }
 

@@ -153,6 +153,11 @@ void ProgramSet::moved(size_t rank, const std::vector<uint32_t> &placed) {
     llvm::erase_if(*uses, [](const Use &use) { return use.user == kNone || use.definition == kNone; });
   }
   program.sortUses();
+  for (plan::Window &window : program.windows)
+    window.instruction = placed[window.instruction];
+  llvm::erase_if(program.windows, [](const plan::Window &window) { return window.instruction == kNone; });
+  llvm::sort(program.windows,
+             [](const plan::Window &one, const plan::Window &other) { return one.instruction < other.instruction; });
 }
 
 void ProgramSet::reorder(size_t rank, const std::vector<uint32_t> &order) {
@@ -272,6 +277,10 @@ std::string ProgramSet::check() const {
         if (use.user >= count || use.definition >= count)
           return "rank " + std::to_string(rank) + ": a use names what is not there";
     }
+    for (size_t w = 0; w != program.windows.size(); ++w)
+      if (const uint32_t of = program.windows[w].instruction;
+          of >= count || (w != 0 && of <= program.windows[w - 1].instruction))
+        return "rank " + std::to_string(rank) + ": windows are not those of its instructions, in order";
   }
   return {};
 }

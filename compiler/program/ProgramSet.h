@@ -3,6 +3,7 @@
 // MLIR ops costs a cache miss or two at each. `pipe.program` ops are its text (ProgramText.h).
 #pragma once
 
+#include "compiler/jobs/Jobs.h"
 #include "compiler/program/Programs.h"
 #include "compiler/program/Shards.h"
 #include "runtime/plan/Plan.h"
@@ -75,6 +76,9 @@ struct Program {
   std::vector<Instruction> instructions; // in issue order
   std::vector<Use> uses;                 // ascending
   std::vector<Use> carried;              // likewise, of definitions in the step before
+  int32_t job = -1;                      // once windows are open: in ProgramSet::jobs; -1: none
+  int64_t piece = 0;                     // of it, in atoms
+  std::vector<plan::Window> windows;     // of its pieces, by instruction
 
   explicit Program(mlir::Location place) : place(place) {}
 
@@ -129,6 +133,7 @@ struct ProgramSet {
   std::vector<plan::Layer> layers; // where there are several, what they exchange (plan::Variant::layers)
   bool sharedPort = false;         // plan::Variant::sharedPort
   std::optional<Shards> shards;    // of each rank; absent: there are none
+  std::optional<jobs::Jobs> jobs;  // for the time in which ranks wait; absent: there are none
   int64_t batch = 0;               // plan::Variant's, where several ranks do a stage; else 0 and empty
   std::vector<int32_t> stageGroups;
   std::vector<plan::Bytes> boundaries;

@@ -1,5 +1,6 @@
 #include "compiler/program/ExchangeAttrs.h"
 #include "compiler/program/ExchangeGradients.h"
+#include "compiler/program/JobsAttrs.h"
 #include "compiler/program/ProgramText.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -96,6 +97,10 @@ private:
     program.fillsWeights = op.getFillWeights();
     program.copies = int32_t(op.getCopies().value_or(1));
     program.slices = int32_t(op.getSlices().value_or(1));
+    if (op.getJob()) {
+      program.job = int32_t(*op.getJob());
+      program.piece = int64_t(*op.getPiece());
+    }
     program.staticBytes = int64_t(op.getStaticBytes().value_or(0));
     program.workspace = int64_t(op.getWorkspace().value_or(0));
     if (op.getMemoryLimit())
@@ -112,6 +117,8 @@ private:
   void add(Operation *each) {
     const plan::Operation operation = operationOf(cast<InstructionOpInterface>(each), program, set);
     const bool yields = plan::isCompute(operation.kind) && bool(firstOf<BufferType>(each->getResults()));
+    if (const WindowAttr window = cast<InstructionOpInterface>(each).windowOfWait())
+      program.windows.push_back({uint32_t(ops.size()), window.getLength(), window.getFrom()});
     index[each] = uint32_t(ops.size());
     ops.push_back(each);
     program.instructions.push_back(
@@ -309,7 +316,14 @@ FailureOr<ProgramSet> readPrograms(ModuleOp module) {
     if (const std::optional<schedule::Replicas> replicas = replicasOf(pipeline))
       addLayers(*replicas, set);
     set.shards = shardsOf(pipeline);
+    set.jobs = jobsOf(pipeline);
   }
+  const auto jobs = int32_t(set.jobs ? set.jobs->work.size() : 0);
+  for (const Program &program : set.programs)
+    if (program.job >= jobs)
+      return emitError(program.place) << "rank " << program.rank << " runs job " << program.job << ", the pipeline has "
+                                      << jobs,
+             failure();
   return set;
 }
 

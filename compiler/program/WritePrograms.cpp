@@ -48,6 +48,8 @@ public:
       i += 2;
     }
     addCarried();
+    for (const plan::Window &window : program.windows)
+      ops[window.instruction]->setAttr("window", WindowAttr::get(builder.getContext(), window.length, window.from));
     builder.setInsertionPointAfter(op);
   }
 
@@ -69,8 +71,8 @@ private:
         program.stages.empty() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(program.stages),
         optional(program.staticBytes), optional(program.workspace),
         program.memoryLimit ? builder.getI64IntegerAttr(*program.memoryLimit) : IntegerAttr(), ringsAttr(),
-        program.fillsWeights ? builder.getUnitAttr() : UnitAttr(), unless(program.copies, 1),
-        unless(program.slices, 1));
+        program.fillsWeights ? builder.getUnitAttr() : UnitAttr(), unless(program.copies, 1), unless(program.slices, 1),
+        unless(program.job, -1), optional(program.piece));
     for (Region *region : {&op.getEnter(), &op.getStep(), &op.getLeave()})
       region->emplaceBlock();
     return op;
@@ -161,7 +163,7 @@ private:
       addUses(i, operands);
       return builder.create<OptimizerStepOp>(place, yieldsToken[i] ? token : Type(), operands,
                                              builder.getI32IntegerAttr(operation.stage), layersOf(operation),
-                                             builder.getI64IntegerAttr(operation.cost));
+                                             builder.getI64IntegerAttr(operation.cost), WindowAttr());
     default: // a pass, by its row
       return makePass(i);
     }
@@ -296,7 +298,7 @@ private:
     }
     Operation *last = body.getTerminator();
     auto pair = builder.create<OverlappedOp>(program.placeOf(header), last->getOperandTypes(),
-                                             program.of(program.instructions[header]).cost);
+                                             program.of(program.instructions[header]).cost, WindowAttr());
     mlir::Block &made = pair.getBody().emplaceBlock();
     made.getOperations().splice(made.end(), body.getOperations());
     for (const auto [inner, result] : llvm::zip(last->getOperands(), pair.getResults()))

@@ -1,5 +1,5 @@
-// Attributes: the problem of a pipeline, its links, its replicas and its shards; orders, which are a solution of it; the rings of a
-// program, and layers of its stages.
+// Attributes: the problem of a pipeline, its links, its replicas, its shards and its jobs; orders, which are a solution of it; the
+// rings of a program, layers of its stages, and windows of its instructions.
 
 #ifndef PIPEC_DIALECTS_PIPE_ATTRS
 #define PIPEC_DIALECTS_PIPE_ATTRS
@@ -345,6 +345,53 @@ def Pipe_ShardsAttr : AttrDef<Pipe_Dialect, "Shards"> {
                         AttrParameter<"::mlir::ArrayAttr", "by stage">:$stages,
                         AttrParameter<"::mlir::StringAttr", "what chose the portions, as JSON">:$balance);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_JobAttr : AttrDef<Pipe_Dialect, "Job"> {
+  let mnemonic = "job";
+  let summary = "background work of one process, in iterations of so many atoms";
+  let description = [{
+    A *piece* is some atoms, one after the other, that run while the rank waits; it costs `overhead` besides.
+
+    Example: `#pipe.job<name = "vgg", samples = 8, atoms = 340, atom = 50000000, overhead = 20000000, ranks = [0, 1]>`
+  }];
+  let parameters = (ins AttrParameter<"::mlir::StringAttr", "its own among the jobs">:$name,
+                        AttrParameter<"int64_t", "of an iteration">:$samples, AttrParameter<"int64_t", "of an iteration">:$atoms,
+                        AttrParameter<"int64_t", "picoseconds of one">:$atom,
+                        Pipe_Default<"int64_t", "0", "picoseconds of a piece besides">:$overhead,
+                        Pipe_Default<"int64_t", "0", "bytes on each rank that runs it">:$memory,
+                        Pipe_OptionalInt<"int64_t", "atoms of a piece; none: what serves best">:$piece,
+                        OptionalParameter<"::mlir::DenseI32ArrayAttr", "that may run it, ascending; none: all">:$ranks);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_JobsAttr : AttrDef<Pipe_Dialect, "Jobs"> {
+  let mnemonic = "jobs";
+  let summary = "background jobs for the time in which ranks wait, and what they may cost a step";
+  let description = [{
+    A rank runs the first that may run on it and fits its memory. In any timing a step gets no more than `slow_down` longer.
+
+    Example: `#pipe.jobs<slow_down = 10000, work = [#pipe.job<name = "vgg", samples = 8, atoms = 340, atom = 50000000>]>`
+  }];
+  let parameters = (ins AttrParameter<"int64_t", "millionths of a step">:$slow_down,
+                        Pipe_Default<"bool", "false", "pieces may run beside a collective of their rank">:$fills_collectives,
+                        AttrParameter<"::mlir::ArrayAttr", "the jobs">:$work);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Pipe_WindowAttr : AttrDef<Pipe_Dialect, "Window"> {
+  let mnemonic = "window";
+  let summary = "how long, in picoseconds, pieces of a job may fill the wait of an instruction";
+  let description = [{
+    From when the device is free, or so long after that. Ops show it without its name: `window 5000`, `window 5000 from 20`.
+
+    Example: `#pipe.window<5000 from 20>`
+  }];
+  let parameters = (ins "int64_t":$length, "int64_t":$from);
+  let assemblyFormat = "`<` $length `from` $from `>`";
   let genVerifyDecl = 1;
 }
 

@@ -27,6 +27,8 @@ def Pipe_InstructionOpInterface : OpInterface<"InstructionOpInterface"> {
                     "latency", (ins), "", "return 0;">,
     InterfaceMethod<"Bytes that a transfer carries, or that a rank adds to a collective. Else 0.", "int64_t", "carried", (ins),
                     "", "return 0;">,
+    InterfaceMethod<"How long pieces of a job may fill its wait. Null: they may not.", "::pipec::pipe::WindowAttr",
+                    "windowOfWait", (ins), "", "return {};">,
     InterfaceMethod<"The layers of its stage that it is about, where these are not all. Null: it is about all.",
                     "::pipec::pipe::LayersAttr", "layersOfStage", (ins), "", "return {};">,
     InterfaceMethod<"For a collective of replicas: how many take part. Else 0.", "int32_t", "replicaCount", (ins), "",

@@ -55,6 +55,22 @@ static void printLayers(OpAsmPrinter &printer, Operation *, LayersAttr layers) {
   printer << layers.getFirst() << " to " << layers.getEnd();
 }
 
+/// `window 5000`, or one that begins later: `window 5000 from 20`.
+static ParseResult parseWindow(OpAsmParser &parser, WindowAttr &window) {
+  int64_t length = 0, from = 0;
+  const SMLoc at = parser.getCurrentLocation();
+  if (parser.parseInteger(length) || (succeeded(parser.parseOptionalKeyword("from")) && parser.parseInteger(from)))
+    return failure();
+  window = WindowAttr::getChecked([&] { return parser.emitError(at); }, parser.getContext(), length, from);
+  return success(bool(window));
+}
+
+static void printWindow(OpAsmPrinter &printer, Operation *, WindowAttr window) {
+  printer << window.getLength();
+  if (window.getFrom() != 0)
+    printer << " from " << window.getFrom();
+}
+
 /// `bytes 4096`, or from where to where they lie: `bytes 4096 to 8192`.
 static ParseResult parseByteRange(OpAsmParser &parser, IntegerAttr &bytes, IntegerAttr &begin) {
   int64_t first = 0, end = 0;
@@ -125,6 +141,8 @@ template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
     return op.emitOpError("expected no microbatch in a 'pipe.block'");
   if (op.getLayers() && !isa_and_nonnull<ProgramOp>(op->getParentOp()))
     return op.emitOpError("expected no layers: parts of a pass stand in a 'pipe.program', and in no pair");
+  if (op.getWindow() && !isa_and_nonnull<ProgramOp>(op->getParentOp()))
+    return op.emitOpError("expected no window: passes of a 'pipe.program' have one, and pairs as a whole");
   if (inBlock && op.getAt().has_value() !=
                      (plan::isOrdered(PassOp::kind()) && cast<BlockOp>(op->getParentOp()).getInterval().has_value()))
     return op.emitOpError("expected a slot ('at') in a 'pipe.block' with an interval, and none in one without");
@@ -336,6 +354,18 @@ LogicalResult ProgramOp::verifyRegions() {
   return success();
 }
 
+/// Pieces of the rank's job fill waits of the compute queue.
+static LogicalResult verifyWindow(ProgramOp program, InstructionOpInterface op) {
+  if (!op.windowOfWait())
+    return success();
+  if (!program.getJob())
+    return op->emitOpError("expected no window: the program has no job");
+  if ((program.getFillWeights() && op.kind() == plan::Kind::BackwardWeight) ||
+      (op.kind() == plan::Kind::Optimizer && op.layersOfStage()))
+    return op->emitOpError("expected no window: it runs on a queue of its own");
+  return success();
+}
+
 LogicalResult ProgramOp::verify() {
   if (int64_t(getRank()) >= limits::kRanks || int32_t(getRank()) < 0)
     return emitOpError() << "expected a rank between 0 and " << limits::kRanks - 1 << ", found " << int32_t(getRank());
@@ -346,12 +376,19 @@ LogicalResult ProgramOp::verify() {
   for (int32_t stage : getStages().value_or(ArrayRef<int32_t>()))
     if (failed(verifyStage(*this, stage)))
       return failure();
+  if (getJob().has_value() != getPiece().has_value() ||
+      (getJob() && (int32_t(*getJob()) < 0 || int64_t(*getPiece()) < 1 || int64_t(*getPiece()) > limits::kTime)))
+    return emitOpError() << "expected a job from 0 on and a piece of 1 atom or more, or neither";
   for (Region *region : {&getEnter(), &getLeave()})
     if (!region->front().empty())
       return emitOpError("work that crosses steps ('enter' and 'leave') is not supported yet");
-  for (Operation &op : getStep().front())
-    if (!isa<InstructionOpInterface>(op))
+  for (Operation &op : getStep().front()) {
+    auto instruction = dyn_cast<InstructionOpInterface>(op);
+    if (!instruction)
       return op.emitOpError("expected only passes, communication and optimizer steps in a 'pipe.program'");
+    if (failed(verifyWindow(*this, instruction)))
+      return failure();
+  }
   return success();
 }
 

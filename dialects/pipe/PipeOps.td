@@ -42,20 +42,23 @@ def Pipe_PipelineOp : Pipe_Op<"pipeline", [Symbol, IsolatedFromAbove, NoTerminat
 
     With `replicas` each rank is so many processes, which sum their gradients once a step: as `exchange` says, or else by one
     all-reduce a layer. With `shards` each rank is so many processes, which share its matrices and sum their parts within
-    its passes; costs and sizes of the block are then those of the shard that takes or has most.
+    its passes; costs and sizes of the block are then those of the shard that takes or has most. With `jobs` ranks run pieces of
+    them while they wait.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Pipe_ProblemAttr:$problem, OptionalAttr<Pipe_OrderArray>:$orders,
                        OptionalAttr<DictionaryAttr>:$parameters, OptionalAttr<Pipe_ReplicasAttr>:$replicas,
                        OptionalAttr<Pipe_ExchangeAttr>:$exchange,
-                       OptionalAttr<Pipe_ShardsAttr>:$shards);
+                       OptionalAttr<Pipe_ShardsAttr>:$shards, OptionalAttr<Pipe_JobsAttr>:$jobs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `problem` $problem (`orders` custom<Orders>($orders)^)? (`parameters` $parameters^)?
-    (`replicas` $replicas^)? (`exchange` $exchange^)? (`shards` $shards^)? attr-dict-with-keyword $body
+    (`replicas` $replicas^)? (`exchange` $exchange^)? (`shards` $shards^)? (`jobs` $jobs^)?
+    attr-dict-with-keyword $body
   }];
   let builders = [OpBuilder<(ins "::mlir::StringAttr":$name, "ProblemAttr":$problem, "::mlir::ArrayAttr":$orders,
                                  "::mlir::DictionaryAttr":$parameters), [{
-    build($_builder, $_state, name, problem, orders, parameters, ReplicasAttr(), ExchangeAttr(), ShardsAttr());
+    build($_builder, $_state, name, problem, orders, parameters, ReplicasAttr(), ExchangeAttr(), ShardsAttr(),
+          JobsAttr());
   }]>];
   let extraClassDeclaration = [{
     /// The one block of the body.
@@ -109,21 +112,23 @@ class Pipe_Instruction<string mnemonic, string kind, string own, list<Trait> tra
 
 class Pipe_PassOp<string mnemonic, string kind> : Pipe_Instruction<mnemonic, kind, [{
     int32_t stage() { return int32_t(getStage()); }
+    ::pipec::pipe::WindowAttr windowOfWait() { return getWindowAttr(); }
     ::pipec::pipe::LayersAttr layersOfStage() { return getLayersAttr(); }
     ::std::optional<int32_t> microbatch() {
       return getMicrobatch() ? ::std::optional(int32_t(*getMicrobatch())) : ::std::nullopt;
     }
   }]> {
   let arguments = (ins Variadic<Pipe_Value>:$inputs, I32Attr:$stage, OptionalAttr<I32Attr>:$microbatch,
-                       OptionalAttr<I64Attr>:$at, I64Attr:$cost, OptionalAttr<Pipe_LayersAttr>:$layers);
+                       OptionalAttr<I64Attr>:$at, I64Attr:$cost, OptionalAttr<Pipe_LayersAttr>:$layers,
+                       OptionalAttr<Pipe_WindowAttr>:$window);
   let results = (outs Variadic<Pipe_Value>:$outputs);
   let assemblyFormat = [{
     (`(` $inputs^ `)`)? `stage` $stage (`microbatch` $microbatch^)? (`layers` custom<Layers>($layers)^)? (`at` $at^)?
-    `cost` $cost attr-dict `:` functional-type($inputs, $outputs)
+    `cost` $cost (`window` custom<Window>($window)^)? attr-dict `:` functional-type($inputs, $outputs)
   }];
   let builders = [OpBuilder<(ins "::mlir::TypeRange":$outputs, "::mlir::ValueRange":$inputs, "::mlir::IntegerAttr":$stage,
                                  "::mlir::IntegerAttr":$microbatch, "::mlir::IntegerAttr":$at, "::mlir::IntegerAttr":$cost), [{
-    build($_builder, $_state, outputs, inputs, stage, microbatch, at, cost, LayersAttr()); // all layers
+    build($_builder, $_state, outputs, inputs, stage, microbatch, at, cost, LayersAttr(), WindowAttr()); // all layers
   }]>];
   let extraClassDefinition = "::llvm::LogicalResult $cppClass::verify() { return verifyPass(*this); }";
 }
@@ -139,8 +144,12 @@ def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
     Any pass may stand in parts, by layers of its stage. The part that runs first takes the tensor, and that which runs last
     yields the next. The first part of a forward yields activation and context; the last part of a backward takes them.
 
+    Where its rank has a job, any pass may have a `window`: how long pieces may fill its wait, in picoseconds.
+
     Example:
     ```mlir
+    %0:2 = pipe.forward(%recv) stage 3 microbatch 6 cost 18522000000 window 4000000000
+        : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>)
     %1:3 = pipe.forward(%0) stage 3 microbatch 7 cost 18522000000
         : (!pipe.tensor<8>) -> (!pipe.activation<4>, !pipe.context<2>, !pipe.token)
     %2:2 = pipe.forward(%gathered) stage 0 microbatch 0 layers 0 to 2 cost 6000000000
@@ -216,7 +225,8 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
   let description = [{
     `step` is one training step. A token that is taken by an op before the one that yields it is that of the step before: so a
     forward waits for what has made its weights. `enter` and `leave` are for work that crosses steps and are empty so far; `leave` would run
-    before a swap, an evaluation, a checkpoint or the end. `rings` appears once slots are allocated.
+    before a swap, an evaluation, a checkpoint or the end. `rings` appears once slots are allocated, `job` (by its place in the
+    pipeline's `jobs`) and `piece` (its atoms) once windows are open.
 
     Example:
     ```mlir
@@ -227,7 +237,8 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
                        OptionalAttr<DenseI32ArrayAttr>:$stages, OptionalAttr<I64Attr>:$static_bytes,
                        OptionalAttr<I64Attr>:$workspace, OptionalAttr<I64Attr>:$memory_limit,
                        OptionalAttr<Pipe_RingArray>:$rings, UnitAttr:$fill_weights,
-                       OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices);
+                       OptionalAttr<I32Attr>:$copies, OptionalAttr<I32Attr>:$slices,
+                       OptionalAttr<I32Attr>:$job, OptionalAttr<I64Attr>:$piece);
   let regions = (region SizedRegion<1>:$enter, SizedRegion<1>:$step, SizedRegion<1>:$leave);
   let extraClassDeclaration = [{
     static ::mlir::RegionKind getRegionKind(unsigned) { return ::mlir::RegionKind::Graph; }
@@ -241,6 +252,7 @@ def Pipe_ProgramOp : Pipe_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
 
 def Pipe_OverlappedOp : Pipe_Instruction<"overlapped", "Overlapped", [{
     int32_t stage() { return forward().stage(); }
+    ::pipec::pipe::WindowAttr windowOfWait() { return getWindowAttr(); }
     ForwardOp forward();
     /// A pipe.backward or pipe.backward_input.
     ::mlir::Operation *backward();
@@ -260,11 +272,11 @@ def Pipe_OverlappedOp : Pipe_Instruction<"overlapped", "Overlapped", [{
     }
     ```
   }];
-  let arguments = (ins I64Attr:$cost);
+  let arguments = (ins I64Attr:$cost, OptionalAttr<Pipe_WindowAttr>:$window);
   let results = (outs Variadic<Pipe_Value>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let hasRegionVerifier = 1; // of its cost: those of its two are verified by then
-  let assemblyFormat = "`cost` $cost (`:` type($outputs)^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "`cost` $cost (`window` custom<Window>($window)^)? (`:` type($outputs)^)? attr-dict-with-keyword $body";
 }
 
 def Pipe_YieldOp : Pipe_Op<"yield", [Terminator, HasParent<"OverlappedOp">]> {
@@ -422,6 +434,7 @@ def Pipe_ReshardOp : Pipe_Instruction<"reshard", "Reshard", [{
 
 def Pipe_OptimizerStepOp : Pipe_Instruction<"optimizer_step", "Optimizer", [{
     int32_t stage() { return int32_t(getStage()); }
+    ::pipec::pipe::WindowAttr windowOfWait() { return getWindowAttr(); }
     ::pipec::pipe::LayersAttr layersOfStage() { return getLayersAttr(); }
   }]> {
   let summary = "the optimizer of one stage, or of some of its layers, once a step";
@@ -437,11 +450,12 @@ def Pipe_OptimizerStepOp : Pipe_Instruction<"optimizer_step", "Optimizer", [{
     %2 = pipe.optimizer_step(%1 : !pipe.token) stage 0 layers 0 to 4 cost 300000000 : !pipe.token
     ```
   }];
-  let arguments = (ins Variadic<Pipe_Token>:$inputs, I32Attr:$stage, OptionalAttr<Pipe_LayersAttr>:$layers, I64Attr:$cost);
+  let arguments = (ins Variadic<Pipe_Token>:$inputs, I32Attr:$stage, OptionalAttr<Pipe_LayersAttr>:$layers, I64Attr:$cost,
+                       OptionalAttr<Pipe_WindowAttr>:$window);
   let results = (outs Optional<Pipe_Token>:$token);
   let assemblyFormat = [{
-    (`(` $inputs^ `:` type($inputs) `)`)? `stage` $stage (`layers` custom<Layers>($layers)^)? `cost` $cost attr-dict
-    (`:` type($token)^)?
+    (`(` $inputs^ `:` type($inputs) `)`)? `stage` $stage (`layers` custom<Layers>($layers)^)? `cost` $cost
+    (`window` custom<Window>($window)^)? attr-dict (`:` type($token)^)?
   }];
 }
 

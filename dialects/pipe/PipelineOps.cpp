@@ -73,9 +73,22 @@ static LogicalResult verifyShards(PipelineOp op) {
   return success();
 }
 
+/// Jobs run on ranks that are there, and that have no shards.
+static LogicalResult verifyJobs(PipelineOp op) {
+  if (!op.getJobs())
+    return success();
+  if (op.getShards())
+    return op.emitOpError("expected jobs or shards, found both");
+  for (auto job : op.getJobs()->getWork().getAsRange<JobAttr>())
+    if (const DenseI32ArrayAttr ranks = job.getRanks(); ranks && ranks.asArrayRef().back() >= op.ranks())
+      return op.emitOpError() << "expected jobs on its ranks, 0 to " << op.ranks() - 1 << ", found one on rank "
+                              << ranks.asArrayRef().back();
+  return success();
+}
+
 LogicalResult PipelineOp::verify() {
   if (failed(verifyOrders(*this)) || failed(verifyReplicas(*this)) || failed(verifyExchange(*this)) ||
-      failed(verifyShards(*this)))
+      failed(verifyShards(*this)) || failed(verifyJobs(*this)))
     return failure();
   Block &body = getBody().front();
   if (!llvm::hasSingleElement(body) || !isa<BlockOp>(body.front()))

@@ -122,3 +122,20 @@ pipe.program @rank1 rank 1 communicator per_edge attributes {stages = array<i32:
   pipe.optimizer_step stage 1 cost 0
 } leave {}
 }
+
+// -----
+
+// A window is of an instruction that waits.
+// expected-error @below {{P54: rank 0: the window of instruction 0 is of one without waits}}
+module {
+pipe.pipeline @p problem <placement = [0], microbatches = 1>
+    jobs <slow_down = 10000, work = [#pipe.job<name = "j", samples = 1, atoms = 5, atom = 1>]> {
+  pipe.block {}
+}
+pipe.program @rank0 rank 0 communicator per_edge
+  attributes {job = 0 : i32, piece = 1 : i64, rings = [], stages = array<i32: 0>} enter {} step {
+  %0:2 = pipe.forward stage 0 microbatch 0 cost 10 window 5 : () -> (!pipe.activation<4>, !pipe.context<2>)
+  pipe.backward(%0#0, %0#1) stage 0 microbatch 0 cost 20 : (!pipe.activation<4>, !pipe.context<2>) -> ()
+  pipe.optimizer_step stage 0 cost 0
+} leave {}
+}

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <regex>
 
 namespace pipec {
 namespace {
@@ -185,6 +186,53 @@ TEST(Windows, CostLittleWherePassesScatter) {
   EXPECT_GE(useful, 0.85 * idle);
   RecordProperty("slower", std::to_string(beside / alone - 1));
   RecordProperty("useful", std::to_string(useful / idle));
+}
+
+/// By program: its windows in the order of its instructions.
+using Listed = std::vector<std::vector<std::pair<Time, Time>>>;
+
+/// Those that the text of programs has.
+Listed windowsOf(const std::string &text) {
+  static const std::regex kFound("pipe\\.program @|window ([0-9]+)(?: from ([0-9]+))?");
+  Listed listed;
+  for (std::sregex_iterator each(text.begin(), text.end(), kFound), end; each != end; ++each)
+    if (!(*each)[1].matched)
+      listed.emplace_back();
+    else
+      listed.back().emplace_back(std::stoll((*each)[1]), (*each)[2].matched ? std::stoll((*each)[2]) : 0);
+  return listed;
+}
+
+TEST(Windows, AreInProgramsAsInPlans) {
+  const std::string variants = spec(4, 8, "1f1b") + "variants: [{schedule: 1f1b}, {schedule: gpipe}]\n";
+  const std::string replicas =
+      "pipec: 1\npipeline: {ranks: 2, microbatches: 4}\ntensors: {gradients: 64MiB}\nschedule: 1f1b\n"
+      "costs: {forward: 10ms, backward: 20ms, optimizer: 5ms}\n"
+      "data_parallel: {degree: 2, link: {latency: 20us, bandwidth: 5GB/s}}\n"
+      "jobs: {work: [{name: vgg, samples: 8, atoms: 340, atom: 50us}]}\n";
+  const std::string burst = "pipec: 1\npipeline: {ranks: 2, batch: 4}\ncosts: {link: {latency: 1ms}}\nlayers:\n"
+                            "- {forward: {samples: {2: 4ms}}, backward: {samples: {2: 6ms}}}\n"
+                            "- {forward: {samples: {4: 10ms}}, backward: {samples: {4: 20ms}}}\n"
+                            "schedule: {name: burst, widths: [2, 1]}\n"
+                            "jobs: {slow_down: 10%, work: [{name: vgg, samples: 1, atoms: 10, atom: 1ms}]}\n";
+  std::string pairs = spec(4, 8, "dualpipe");
+  pairs.replace(pairs.find("backward: 20ms"), 14, "backward_input: 11ms, backward_weight: 9ms, overlapped: 25ms");
+  for (const std::string &text : {variants, replicas, burst, pairs}) {
+    const Made made = make(text);
+    ASSERT_TRUE(made.ok) << made.failure.message;
+    Listed wanted;
+    for (const plan::Variant &variant : made.compiled.plan.variants)
+      for (const plan::Program &program : variant.programs) {
+        std::vector<std::pair<Time, Time>> &own = wanted.emplace_back();
+        for (const plan::Window &window : plan::unrolled(program).windows)
+          own.emplace_back(window.length, window.from);
+      }
+    Compiled programs;
+    Failure failure;
+    ASSERT_TRUE(compile("jobs.yaml", {}, Stage::Programs, programs, failure, Said::Nothing)) << failure.message;
+    EXPECT_EQ(windowsOf(programs.text), wanted) << text;
+    EXPECT_NE(programs.text.find(" window "), std::string::npos) << text;
+  }
 }
 
 TEST(Windows, OfPiecesOfAGivenLength) {

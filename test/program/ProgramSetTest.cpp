@@ -139,6 +139,27 @@ TEST_F(ProgramSetTest, ErasedInstructionsAreWaitedForByNobody) {
   EXPECT_EQ(set.programs[1].uses, (std::vector<Use>{{1, 0}}));
 }
 
+TEST_F(ProgramSetTest, WindowsStayWithTheirInstructions) {
+  ProgramSet set = oneFOneB();
+  Program &program = set.programs[1];
+  program.windows = {{1, 70, 5}, {2, 80, 0}, {4, 90, 0}};
+  const std::string first = program.nameOf(1), last = program.nameOf(4);
+  set.erase(1, 2);
+  ASSERT_EQ(set.check(), "");
+  ASSERT_EQ(program.windows.size(), 2u);
+  EXPECT_EQ(program.nameOf(program.windows[0].instruction), first);
+  EXPECT_EQ(program.nameOf(program.windows[1].instruction), last);
+  std::vector<uint32_t> order(program.instructions.size());
+  for (uint32_t i = 0; i != order.size(); ++i)
+    order[i] = uint32_t(order.size()) - 1 - i;
+  set.reorder(1, order);
+  ASSERT_EQ(set.check(), "");
+  EXPECT_EQ(program.nameOf(program.windows[0].instruction), last);
+  EXPECT_EQ(program.windows[0].length, 90);
+  EXPECT_EQ(program.nameOf(program.windows[1].instruction), first);
+  EXPECT_EQ(program.windows[1].from, 5);
+}
+
 TEST_F(ProgramSetTest, QueuesFollowTheCommunicator) {
   ProgramSet set = oneFOneB();
   Program &middle = set.programs[1];
@@ -162,6 +183,9 @@ TEST_F(ProgramSetTest, CheckSeesBrokenLinks) {
   EXPECT_EQ(set.check(), "rank 0: a use names what is not there");
   set.programs[0].uses = {{2, 0}, {1, 0}};
   EXPECT_EQ(set.check(), "rank 0: uses are not in order");
+  set = oneFOneB();
+  set.programs[0].windows = {{2, 1, 0}, {2, 1, 0}};
+  EXPECT_EQ(set.check(), "rank 0: windows are not those of its instructions, in order");
 }
 
 } // namespace

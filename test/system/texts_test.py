@@ -9,7 +9,7 @@ import unittest
 from support import SOURCE, tool
 
 PASSES = ["build-schedule", "insert-communication", "overlap-communication", "allocate-slots", "check-length",
-          "check-memory", "check-deadlock"]
+          "check-memory", "check-deadlock", "open-windows"]
 
 
 # Made from widths, without a pipeline; their text does not say enough to be read again.

@@ -1,9 +1,7 @@
-#include "compiler/jobs/OpenWindows.h"
+#include "compiler/jobs/ChooseWindows.h"
 
 #include "compiler/jobs/Gaps.h"
-#include "compiler/passes/Roll.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Provider.h"
 #include "runtime/plan/Unroll.h"
 #include "runtime/simulate/Pieces.h"
 #include "runtime/simulate/Simulate.h"
@@ -37,7 +35,7 @@ using Lengths = std::map<Time, int64_t, std::greater<>>;
 
 class Choice {
 public:
-  Choice(const spec::Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant)
+  Choice(const Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant)
       : jobs(jobs), jobOf(jobOf), variant(variant), lengths(jobs.work.size()) {}
 
   Status run(std::vector<Unused> &unused) {
@@ -58,8 +56,6 @@ public:
     if (Status status = explain(unused); !status.ok())
       return status;
     open();
-    for (plan::Program &program : variant.programs)
-      roll(program);
     if (Status status = simulate::delay(variant, variant.certificate.delay); !status.ok())
       return status;
     variant.certificate.delayProven = simulate::delayHoldsInAnyTiming(variant);
@@ -67,13 +63,13 @@ public:
   }
 
 private:
-  const spec::Job &job(size_t index) const { return jobs.work[index]; }
-  Time timeOf(size_t index, int64_t atoms) const { return atoms * job(index).atom.value + job(index).overhead; }
+  const Job &job(size_t index) const { return jobs.work[index]; }
+  Time timeOf(size_t index, int64_t atoms) const { return atoms * job(index).row.atom + job(index).row.overhead; }
   /// In how many atoms a job runs where a piece takes at most so long, its overhead included; 0: in none.
   int64_t atomsWithin(size_t index, Time most) const {
     if (most < job(index).shortest())
       return 0;
-    return job(index).piece ? job(index).piece->value : (most - job(index).overhead) / job(index).atom.value;
+    return job(index).piece ? *job(index).piece : (most - job(index).row.overhead) / job(index).row.atom;
   }
 
   /// All waits as windows, to count with.
@@ -107,7 +103,7 @@ private:
       for (const auto &[length, count] : lengths[index]) {
         if (length < std::max(threshold, piece))
           break;
-        time += __int128(length / piece) * count * atoms * job(index).atom.value;
+        time += __int128(length / piece) * count * atoms * job(index).row.atom;
       }
     }
     return time;
@@ -134,7 +130,7 @@ private:
 
   /// The longest piece that keeps the promise where so many resumes, in millionths, lie one behind the other.
   Time longestWith(Time count) const {
-    const auto budget = __int128(variant.certificate.span) * jobs.slowDown.value / 1'000'000;
+    const auto budget = __int128(variant.certificate.span) * jobs.slowDown / 1'000'000;
     // Where no step waits for what jobs delay, only the windows themselves say how long a piece may be.
     return count == 0 ? limits::kTime : Time(std::min<__int128>(budget * 1'000'000 / count, limits::kTime));
   }
@@ -197,7 +193,7 @@ private:
       if (const int64_t atoms = atomsWithin(index, most); atoms != 0)
         for (const auto &[length, count] : lengths[index])
           if (length >= threshold)
-            time += __int128(length) * count * (atoms * job(index).atom.value) / timeOf(index, atoms) + 1;
+            time += __int128(length) * count * (atoms * job(index).row.atom) / timeOf(index, atoms) + 1;
     return time;
   }
 
@@ -269,7 +265,7 @@ private:
     return {};
   }
 
-  const spec::Jobs &jobs;
+  const Jobs &jobs;
   const std::vector<int32_t> &jobOf;
   plan::Variant &variant;
   std::vector<std::vector<Gap>> gaps; // by rank
@@ -280,20 +276,12 @@ private:
 
 } // namespace
 
-Status openWindows(const spec::Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant,
-                   std::vector<Unused> &unused) {
-  for (const spec::Job &each : jobs.work) {
-    plan::Job &made = variant.jobs.emplace_back();
-    made.name = each.name;
-    made.samples = each.samples;
-    made.atoms = each.atoms;
-    made.atom = each.atom.value;
-    made.overhead = each.overhead;
-    made.memory = each.memory.value;
-    if (Status status = plan::providerOf(each.provider, made.provider); !status.ok())
-      return status;
-  }
-  variant.slowDown = jobs.slowDown.value;
+Status chooseWindows(const Jobs &jobs, const std::vector<int32_t> &jobOf, plan::Variant &variant,
+                     std::vector<Unused> &unused) {
+  variant.jobs.clear();
+  for (const Job &each : jobs.work)
+    variant.jobs.push_back(each.row);
+  variant.slowDown = jobs.slowDown;
   return Choice(jobs, jobOf, variant).run(unused);
 }
 
