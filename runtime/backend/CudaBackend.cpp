@@ -31,7 +31,11 @@ public:
   Device &device() override { return gpu; }
 
   Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
-    return runtime::makeStage(context.options.stage, plan, context.world, gpu, context.failure, stage);
+    const RunOptions &options = context.options;
+    if (!options.hosted())
+      return runtime::makeStage(options.stage, plan, context.world, gpu, context.failure, stage);
+    runtime::makeStage(options.hosting, plan, context.world, gpu, context.failure, stage);
+    return {};
   }
 
   Status makeJob(const std::string &, const JobSetup &setup, const plan::Job &) override {

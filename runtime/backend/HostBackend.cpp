@@ -25,10 +25,19 @@ public:
 
   Status makeStage(const plan::Plan &plan, std::unique_ptr<Stage> &stage) override {
     const RunOptions &options = context.options;
-    return runtime::makeStage(options.stage,
-                              {plan, context.world, options.pace, host, clock, context.failure, options.network.get(),
-                               options.payload(), shards ? &*shards : nullptr},
-                              stage);
+    const StageContext of{plan,
+                          context.world,
+                          options.pace,
+                          host,
+                          clock,
+                          context.failure,
+                          options.network.get(),
+                          options.payload(),
+                          shards ? &*shards : nullptr};
+    if (!options.hosted())
+      return runtime::makeStage(options.stage, of, stage);
+    runtime::makeStage(options.hosting, of, stage);
+    return {};
   }
 
   Transport &connect(Sockets connected) override {
@@ -55,7 +64,8 @@ public:
   void start(int64_t at) override {
     clock = Clock(at);
     sockets->start();
-    host.start();
+    if (!context.options.hosted())
+      host.start();
     started = true;
   }
 

@@ -5,6 +5,7 @@
 #include "runtime/interpreter/CallPoint.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/simulate/Scenario.h"
+#include "runtime/stage/hosted/Hosting.h"
 
 #include <map>
 #include <memory>
@@ -35,6 +36,10 @@ struct RunOptions {
   std::string keepsCut = "the run has no --checkpoint"; // why no layer can move to another stage; empty: they can
   std::vector<std::vector<CallPoint>> calls;            // of the plan's variants, by rank; empty: their beginnings
 
+  Hosting hosting = {}; // of a program that computes by itself
+  plan::Time idle = 0;  // with it, for how long a rank may wait while another is between two steps, or in the first
+
+  bool hosted() const { return hosting.handover != nullptr; }
   /// The most bytes that a transfer carries.
   plan::Bytes payload() const { return network || realNetwork || device != "host" ? INT64_MAX : payloadLimit(pace); }
 };

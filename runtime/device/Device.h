@@ -16,11 +16,13 @@ namespace pipec::runtime {
 using QueueId = uint32_t; // index into plan::Program::queues
 
 /// Which executed instruction a piece of work is; travels with it for messages, tags and traces.
+struct Stream;
 struct Label {
   const plan::Operation *operation = nullptr; // the plan's, which outlives the run
   int64_t microbatch = 0;
   int64_t step = 0;
-  int64_t epoch = 0; // which plan or variant: counts up at a swap
+  int64_t epoch = 0;               // which plan or variant: counts up at a swap
+  const Stream *program = nullptr; // of the step
 };
 
 /// A transfer buffer, or none. The memory is the device's.

@@ -43,6 +43,9 @@ struct Stream {
   int64_t executed = 0;                // instructions in a step
   int64_t piece = 0;                   // of the compute queue: atoms of a piece of the rank's job
   std::vector<plan::Time> windows;     // likewise: the lengths of those of the step, the longest first
+  // Of a program's stream:
+  int64_t microbatches = 0;        // of a step
+  std::vector<int32_t> recomputed; // the stages whose forwards run again
 };
 
 /// Stands at one instruction of a stream, which outlives it.

@@ -59,6 +59,11 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     if (segment.count > 0 && segment.trips > 0)
       stream.segments.push_back(segment);
   stream.executed = plan::executed(program);
+  for (const plan::Operation &operation : program.operations)
+    if (plan::does(operation.kind, plan::kRecomputation) && !std::ranges::count(stream.recomputed, operation.stage))
+      stream.recomputed.push_back(operation.stage);
+  for (Walk walk(stream); !walk.done(); walk.next())
+    stream.microbatches = std::max(stream.microbatches, walk.microbatch() + 1);
   status = made->findSlots(memory, variant);
   if (!status.ok())
     return status;

@@ -69,7 +69,7 @@ void Interpreter::fence(const Executable &program) {
 }
 
 void Interpreter::issue(const Round &round, const CallPoint &call) {
-  Label label{nullptr, 0, round.step, round.epoch};
+  Label label{nullptr, 0, round.step, round.epoch, round.whole};
   counts = round.starts;
   const int64_t called = call.atOnce() ? -1 : round.starts[call.queue] + call.count;
   for (Walk walk(*round.whole); !walk.done(); walk.next()) {

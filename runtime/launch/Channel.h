@@ -9,11 +9,14 @@
 //   controller: start {at, since_1970}, permit {until, epoch, program, last, level} …
 //   process:    progress {step, needs} …, saved {step, name, bytes, hash, events} …,
 //               (where it has nothing to do: waits; and once the others are done, the controller: rest) report {…}
-//   controller: finish
+//   controller: finish {report}
 // at any time after start:
 //   controller: prepare {program, plan}, drop {program, count}, measure {round},
 //               decision {at, step, from, to, policy, why}
 //   process:    prepared {program, code, message}, measured {round, samples, steps}, stop {why}
+// of a host, at any time after start:
+//   process:    put {key, text}, swap {variant}, finishes {step}
+//   controller: text {key, text}, swapped {code, message, from}, underway {step}
 // at any time:
 //   process:    failed {message}, clock
 //   controller: end {message}, clock {now}

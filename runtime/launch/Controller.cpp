@@ -94,8 +94,8 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     if (adapting)
       adapting->recut(recut);
   };
-  swapper =
-      std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0, std::move(links));
+  swapper = std::make_unique<Swaps>(io, setup.plan, conductor, setup.options.deadline, setup.swapEvery > 0,
+                                    setup.options.hosted(), std::move(links));
   conductor.cover(swapper->aheadOf(0));
   if (const int32_t working = processesWithJobs(*setup.plan); working > 0 && setup.options.runsJobs)
     jobLevel.emplace(working, setup.plan->variants.front().slowDown);
@@ -189,8 +189,18 @@ void Controller::hear(int32_t rank, const Message &message) {
       if (owner.progressed)
         owner.progressed(step);
     }
-    if (message.contains("needs"))
+    if (message.contains("needs")) {
+      begins(rank, message.at("needs"));
       needed(message.at("needs"));
+    }
+  } else if (type == "finishes") {
+    finishes(rank, message.at("step"));
+  } else if (type == "put") {
+    broadcast({{"type", "text"}, {"key", message.at("key")}, {"text", message.at("text")}});
+  } else if (type == "swap") {
+    swapper->agree(message.at("variant"), [channel = member.channel](const Status &status, int64_t from) {
+      channel->send({{"type", "swapped"}, {"code", int(status.code)}, {"message", status.message}, {"from", from}});
+    });
   } else if (type == "measured") {
     if (adapting)
       adapting->measured(rank, message);
@@ -277,6 +287,41 @@ void Controller::needed(int64_t step) {
   if (!adapting->decides())
     return permit();
   adapting->decide(permit);
+}
+
+/// Whether processes may wait for each other without end: not once all are in one step.
+void Controller::begins(int32_t rank, int64_t step) {
+  if (!setup.options.hosted())
+    return;
+  members[size_t(rank)].begun = step;
+  compareEnds();
+  if (all([](const Member &m) { return m.begun >= 0; }) &&
+      std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
+    broadcast({{"type", "underway"}, {"step", step}});
+}
+
+/// The run ends once all say so, all behind the same step.
+void Controller::finishes(int32_t rank, int64_t step) {
+  members[size_t(rank)].end = step;
+  if (!compareEnds() || !all([](const Member &m) { return m.end >= 0; }))
+    return;
+  conductor.stop();
+  advance();
+}
+
+bool Controller::compareEnds() {
+  for (size_t a = 0; a < members.size(); ++a)
+    for (size_t b = 0; members[a].end >= 0 && b < members.size(); ++b) {
+      const bool other = members[b].end >= 0 && members[b].end != members[a].end;
+      if (!other && members[b].begun < members[a].end)
+        continue;
+      fail(fmt::format(
+               "{} ends after {} steps, {} {}", owner.title(int32_t(a)), members[a].end, owner.title(int32_t(b)),
+               other ? fmt::format("after {}", members[b].end) : fmt::format("begins step {}", members[b].begun)),
+           true);
+      return false;
+    }
+  return true;
 }
 
 void Controller::advance() {
@@ -390,7 +435,10 @@ void Controller::reported(int32_t rank, const Message &message) {
     run.decisions = adapting->decisions();
   }
   awaitProgress("end after the run", [](const Member &m) { return m.gone; });
-  broadcast({{"type", "finish"}});
+  Message finish{{"type", "finish"}};
+  if (owner.report)
+    finish["report"] = owner.report(run);
+  broadcast(finish);
   swapper->end("the run is over");
   tellStoppers({});
 }

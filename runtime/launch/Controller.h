@@ -50,6 +50,7 @@ public:
     std::function<void(int64_t step)> progressed;   // the fastest process has completed all steps before `step`
     std::function<void(int32_t rank)> end;          // end the process by force: it has not ended in time
     std::function<std::string(int32_t rank)> title; // what to call a rank in messages: "rank 2 (pid 17)"
+    std::function<std::string(const RunResult &)> report = {}; // what all processes are told of a run that ended well
   };
   Controller(asio::io_context &io, const Setup &setup, Owner owner);
 
@@ -95,6 +96,9 @@ private:
     bool moved = true;  // its layers are saved, or are not asked for
     bool waits = false; // it has nothing to do, and waits for the others
     bool reported = false;
+    // Of a host (RunOptions::hosting):
+    int64_t begun = -1;  // the step that it began last
+    int64_t end = -1;    // before which it ends; -1: it has not said
     bool failed = false; // it has said so, and why
     bool gone = false;
   };
@@ -105,6 +109,9 @@ private:
   void offered(Member &member, const Message &message);
   void begin();
   void paced(const Message &message);
+  void begins(int32_t rank, int64_t step);
+  void finishes(int32_t rank, int64_t step);
+  bool compareEnds();
   void needed(int64_t step);
   void advance();
   void saved(int32_t rank, const Message &message);

@@ -93,7 +93,7 @@ bool findClockOffset(Channel &channel, Mailbox &mailbox, int64_t &offset) {
 } // namespace
 
 Status gather(const WorkerSetup &setup, bool reduces, asio::io_context &io, Channel &channel, Mailbox &mailbox,
-              const Failure &failure, Gathering &gathering) {
+              Failure &failure, Gathering &gathering) {
   tcp::acceptor acceptor(io);
   Status status = listenAt(setup, acceptor);
   if (!status.ok())
@@ -105,8 +105,8 @@ Status gather(const WorkerSetup &setup, bool reduces, asio::io_context &io, Chan
     return failure.status();
   gathering.table = std::move(*table);
   auto deadline = std::chrono::milliseconds(setup.options.rendezvous / 1'000'000'000);
-  status =
-      meet(setup.identity, std::move(acceptor), peersOf(setup, reduces, gathering.table), deadline, gathering.sockets);
+  status = meet(setup.identity, std::move(acceptor), peersOf(setup, reduces, gathering.table), deadline,
+                gathering.sockets, &failure);
   if (status.ok() && gathering.table.at("boot") != bootId() &&
       !findClockOffset(channel, mailbox, gathering.clockOffset))
     return failure.status();

@@ -17,6 +17,6 @@ struct Gathering {
 /// Blocks until all peers are connected. `reduces`: whether some variant has an all-reduce. If the run fails meanwhile,
 /// the status is that of `failure`.
 Status gather(const WorkerSetup &setup, bool reduces, asio::io_context &io, Channel &channel, Mailbox &mailbox,
-              const Failure &failure, Gathering &gathering);
+              Failure &failure, Gathering &gathering);
 
 } // namespace pipec::runtime

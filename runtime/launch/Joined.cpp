@@ -3,11 +3,13 @@
 // job.
 #include "runtime/launch/Joined.h"
 
+#include "runtime/stage/hosted/Handover.h"
 #include "runtime/transport/host/Door.h"
 #include "runtime/transport/host/Meeting.h"
 #include "runtime/transport/host/Socket.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
@@ -119,7 +121,8 @@ public:
       : setup(setup), identity(identity),
         controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume, setup.adapt},
                    {[this] { spdlog::info("all {} ranks have met", members.size()); }, setup.progressed,
-                    [this](int32_t rank) { end(rank); }, [this](int32_t rank) { return this->identity.nameOf(rank); }}),
+                    [this](int32_t rank) { end(rank); }, [this](int32_t rank) { return this->identity.nameOf(rank); },
+                    setup.report}),
         members(size_t(identity.world)) {}
 
   Status open() {
@@ -300,6 +303,23 @@ private:
   std::optional<Line> connected;
 };
 
+/// The io_context of a process. Without a host it is never freed: its thread runs until the process ends.
+struct Loop {
+  explicit Loop(bool frees) : frees(frees) {}
+  ~Loop() { end(); }
+  Loop(const Loop &) = delete;
+  void end() {
+    if (frees)
+      delete std::exchange(io, nullptr);
+  }
+  asio::io_context *io = new asio::io_context;
+  const bool frees;
+};
+
+WorkerSetup workerSetup(const JoinedSetup &setup, const Identity &identity, const asio::ip::address &listenOn) {
+  return {setup.plan, identity, setup.options, listenOn, !setup.options.hosted(), setup.talk};
+}
+
 Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &result) {
   Host host(setup, identity);
   Status status = host.open();
@@ -310,11 +330,13 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
     return status;
   host.join(0, std::make_shared<Channel>(host.io, pair[0]));
   std::thread controlling([&] { host.run(); });
-  auto *io = new asio::io_context; // never freed: its thread runs until the process ends
-  auto control = std::make_shared<Channel>(*io, pair[1]);
-  WorkerSetup worker{setup.plan, identity, setup.options, host.address, true};
-  status = runWorker(worker, *io, control);
-  control->close();
+  Loop loop(setup.options.hosted());
+  {
+    auto control = std::make_shared<Channel>(*loop.io, pair[1]);
+    status = runWorker(workerSetup(setup, identity, host.address), *loop.io, control);
+    control->close();
+  }
+  loop.end();
   controlling.join();
   result = host.result();
   Status outcome = host.outcome();
@@ -322,15 +344,25 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
 }
 
 Status runMember(const JoinedSetup &setup, const Identity &identity) {
-  auto *io = new asio::io_context; // never freed: its thread runs until the process ends
+  Loop loop(setup.options.hosted());
+  asio::io_context *io = loop.io;
   std::optional<Line> line;
+  const auto calls = std::make_shared<std::atomic<bool>>(true);
+  if (Handover *handover = setup.options.hosting.handover)
+    handover->onFailure([io, calls] {
+      if (*calls)
+        io->stop();
+    });
   Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(line);
+  *calls = false;
   if (!status.ok())
     return status;
+  if (!line)
+    return setup.options.hosting.handover->failed();
   tcp::socket &socket = line->socket;
   spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket.remote_endpoint().address().to_string(),
                socket.remote_endpoint().port());
-  WorkerSetup worker{setup.plan, identity, setup.options, socket.local_endpoint().address(), true};
+  const WorkerSetup worker = workerSetup(setup, identity, socket.local_endpoint().address());
   return runWorker(worker, *io,
                    std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(line->session)));
 }
@@ -340,7 +372,7 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
 Status runJoined(const JoinedSetup &setup, RunResult &result) {
   if (sodium_init() < 0)
     return Status::run("libsodium cannot be initialized");
-  if (setup.environment.launched) // if the launcher dies, this process must not go on alone
+  if (setup.environment.launched && !setup.options.hosted()) // if the launcher dies, this process must not go on alone
     prctl(PR_SET_PDEATHSIG, SIGTERM);
   Identity identity;
   Status status = identityOf(setup, identity);

@@ -17,15 +17,17 @@ struct JoinedSetup {
   std::string secret; // empty: none
 
   // Used on rank 0 alone.
-  int64_t swapEvery = 0;                   // Controller::Setup
-  std::optional<Manifest> resume;          // Controller::Setup
-  std::optional<Adaptation::Mode> adapt;   // likewise
-  ControlSocket *control = nullptr;        // listening; null: none
-  std::function<void(int64_t)> progressed; // Controller::Owner; called on the controller's thread
+  int64_t swapEvery = 0;                                     // Controller::Setup
+  std::optional<Manifest> resume;                            // Controller::Setup
+  std::optional<Adaptation::Mode> adapt;                     // likewise
+  ControlSocket *control = nullptr;                          // listening; null: none
+  std::function<void(int64_t)> progressed;                   // Controller::Owner; called on the controller's thread
+  std::function<std::string(const RunResult &)> report = {}; // likewise
+  HostTalk *talk = nullptr;                                  // WorkerSetup
 };
 
-/// Runs this process's rank to its end. As after runWorker, end the process with _exit then. `result` is filled on rank
-/// 0 alone.
+/// Runs this process's rank to its end. As after runWorker, end the process with _exit then, unless it has a host.
+/// `result` is filled on rank 0 alone.
 Status runJoined(const JoinedSetup &setup, RunResult &result);
 
 } // namespace pipec::runtime

@@ -17,10 +17,10 @@ namespace pipec::runtime {
 using namespace std::chrono_literals;
 
 Swaps::Swaps(asio::io_context &io, std::shared_ptr<const plan::Plan> plan, Conductor &conductor, plan::Time deadline,
-             bool every, Links links)
+             bool every, bool stepwise, Links links)
     : io(io), running(std::move(plan)), conductor(conductor),
       patience(deadline > 0 ? std::chrono::nanoseconds(deadline / 1000) : std::chrono::nanoseconds(1min)), every(every),
-      links(std::move(links)), timer(io), held(running->variants.front().cut),
+      stepwise(stepwise), links(std::move(links)), timer(io), held(running->variants.front().cut),
       nextProgram(int64_t(running->variants.size())) {}
 
 Swaps::~Swaps() {
@@ -47,6 +47,8 @@ std::string Swaps::nameOf(int64_t program) const {
 
 /// One that is asked for shortly before its step, or as many short ones as fill that time.
 int64_t Swaps::aheadOf(int64_t program) const {
+  if (stepwise)
+    return 1;
   constexpr plan::Time kMost = 1000;
   const plan::Time span = std::max<plan::Time>(variantOf(*running, plans, program).certificate.span, 1);
   const plan::Time horizon = adapt::horizonOf(span);
@@ -74,6 +76,30 @@ void Swaps::swap(const std::string &text, Done done) {
     return done(std::move(status), {});
   queue.push_back({variant, {}, {}, std::move(done)});
   next();
+}
+
+void Swaps::agree(const std::string &text, Agreed agreed) {
+  int64_t variant = 0;
+  if (Status status = find(text, variant); !status.ok())
+    return agreed(std::move(status), 0);
+  const auto same = std::ranges::find_if(
+      queue, [&](const Request &each) { return !each.loading && each.program == variant && !each.told.empty(); });
+  if (same == queue.end()) {
+    queue.push_back(
+        {.program = variant, .done = [](const Status &, const std::optional<Epoch> &) {}, .told = {agreed}});
+    return next();
+  }
+  same->told.push_back(std::move(agreed));
+  if (same->ready)
+    tell(*same, {}, conductor.open());
+}
+
+/// Each once; where the request goes on, whoever asks later is told by a call of this.
+void Swaps::tell(Request &request, const Status &status, int64_t from) {
+  for (const Agreed &agreed : request.told)
+    if (agreed)
+      agreed(status, from);
+  std::ranges::fill(request.told, Agreed());
 }
 
 void Swaps::load(const std::string &path, Done done) {
@@ -223,6 +249,7 @@ void Swaps::answered(int32_t rank, const Message &message) {
   if (!request.swapping)
     return finish({});
   conductor.ready(request.program, aheadOf(request.program));
+  tell(request, {}, conductor.open());
   links.advance();
 }
 
@@ -270,6 +297,7 @@ void Swaps::finish(Status status, std::optional<Epoch> epoch) {
     every = false;
   }
   busy = false;
+  tell(request, status, epoch ? epoch->from : 0);
   if (request.done)
     request.done(std::move(status), epoch);
   asio::post(io, [this] { next(); });

@@ -45,14 +45,18 @@ public:
     std::function<void(const Recut &)> recut; // an epoch of another cut has begun
   };
   /// `deadline`: how long processes may take to prepare (0: a minute). `every`: whether to swap to the next variant
-  /// again and again, without requests.
+  /// again and again, without requests. `stepwise`: whether a permit covers one step, however short.
   Swaps(asio::io_context &io, std::shared_ptr<const plan::Plan> running, Conductor &conductor, plan::Time deadline,
-        bool every, Links links);
+        bool every, bool stepwise, Links links);
   ~Swaps();
 
   /// Asks for a swap to a variant of the running plan, by index or name. A swap to the variant that runs succeeds and
   /// changes nothing.
   void swap(const std::string &variant, Done done);
+  /// Likewise; `agreed` is called once all processes have agreed, with the step from which on it holds, or with what
+  /// came of it instead. Several that ask for the same are one request.
+  using Agreed = std::function<void(Status, int64_t from)>;
+  void agree(const std::string &variant, Agreed agreed);
   /// Asks for a swap to the first variant of the plan in a file.
   void load(const std::string &path, Done done);
   /// Asks that the variants of the plan in a file be made ready. `name`: what to call it; empty: the file.
@@ -95,7 +99,9 @@ private:
     bool recuts = false;           // whether its cut may be another
     std::vector<bool> agreed = {}; // by rank
     bool ready = false;            // whether all have
+    std::vector<Agreed> told = {}; // to call then
   };
+  void tell(Request &request, const Status &status, int64_t from);
   Status find(const std::string &text, int64_t &variant) const;
   void next();
   void read(const Request &request);
@@ -111,6 +117,7 @@ private:
   Conductor &conductor;
   const std::chrono::nanoseconds patience; // how long processes may take to prepare
   bool every;
+  const bool stepwise;
   const Links links;
   asio::steady_timer timer;
   std::optional<asio::thread_pool> reader;

@@ -24,8 +24,9 @@ void Watchdog::rest() {
 void Watchdog::watch() {
   if (deadline == 0 || resting || failure.raised())
     return;
-  if (const std::optional<std::string> late = overdue(deadline))
-    return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(deadline) / 1e12)));
+  plan::Time limit = deadline;
+  if (const std::optional<std::string> late = overdue(limit))
+    return failure.raise(Status::run(fmt::format("{} within {:g} s", *late, double(limit) / 1e12)));
   // Ten times within the deadline, but not more often than every millisecond and not less often than every half second.
   timer.expires_after(std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(deadline / 10'000), 1ms, 500ms));
   timer.async_wait([this](std::error_code error) {

@@ -13,8 +13,8 @@ namespace pipec::runtime {
 
 class Watchdog {
 public:
-  /// Says what has waited for longer than `limit`, and for whom; nothing if nothing has.
-  using Overdue = std::function<std::optional<std::string>(plan::Time limit)>;
+  /// Says what has waited for longer than `limit`, and for whom; nothing if nothing has. It may set another limit.
+  using Overdue = std::function<std::optional<std::string>(plan::Time &limit)>;
 
   /// Calls `overdue` time and again on the thread of `io`; an answer raises `failure`. `deadline`: picoseconds; 0:
   /// never. All outlive the watchdog. Destroy it only when `io` runs nothing more.

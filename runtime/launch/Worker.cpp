@@ -12,6 +12,7 @@
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
 #include "runtime/launch/Watchdog.h"
+#include "runtime/stage/hosted/Handover.h"
 
 #include <algorithm>
 #include <csignal>
@@ -19,6 +20,7 @@
 #include <fstream>
 #include <future>
 #include <spdlog/spdlog.h>
+#include <thread>
 #include <unistd.h>
 
 namespace pipec::runtime {
@@ -43,18 +45,22 @@ public:
         memory(options.payload()), preparer(plan, layout, backend->device(), memory),
         held(*backend, layout.place, options.checkpoint), job(*backend, layout.place, options.checkpoint),
         cut(plan->variants.front().cut), signals(io),
-        watchdog(io, options.deadline, failure, [this](plan::Time limit) { return backend->overdue(limit); }),
-        patience(io) {
+        watchdog(io, options.deadline, failure, [this](plan::Time &limit) { return overdue(limit); }), patience(io) {
     failure.listen([this] { asio::post(this->io, [this] { failedSomewhere(); }); });
+    if (handover)
+      handover->join(failure);
   }
 
   void start(bool catchSignals);
   Status run();
   /// What run() returns is told to the controller.
   void conclude(const Status &status);
+  /// Nothing of it runs any more.
+  void leave();
 
 private:
   void failedSomewhere();
+  std::optional<std::string> overdue(plan::Time &limit);
   void hear(Message message);
   void permit(const Message &message);
   void prepare(int64_t program, const Message &message);
@@ -66,6 +72,7 @@ private:
   Status finish();
   bool isIdle() const;
   void awaitOthers();
+  void begins(int64_t step);
   void needed(int64_t step);
   void progress(int64_t step);
   bool save(int64_t step, bool recuts = false);
@@ -79,6 +86,7 @@ private:
   const std::shared_ptr<const plan::Plan> plan;
   const Identity identity;
   const RunOptions options;
+  Handover *const handover = options.hosting.handover; // null: nobody is around this
   Failure failure;
   Mailbox mailbox;
   asio::io_context &io;
@@ -113,11 +121,17 @@ private:
   std::atomic<int64_t> complete{0};       // all steps before it are
   int64_t sent = 0;                       // when progress was last sent, in nanoseconds
   int64_t saved = -1;                     // the step whose state was last saved
+  // With a host, the io thread's:
+  int64_t underway = -1;     // the last step that all processes have begun
+  int64_t underwaySince = 0; // they have, in nanoseconds
+  std::thread ioThread;
 };
 
 void Worker::start(bool catchSignals) {
   channel->start([this](Message message) { hear(std::move(message)); },
                  [this](const std::string &why) {
+                   if (returned) // it was closed here
+                     return;
                    failure.raise(Status::run(
                        fmt::format("{}: the controller is gone{}{}", where(), why.empty() ? "" : ": ", why)));
                  });
@@ -126,11 +140,34 @@ void Worker::start(bool catchSignals) {
     signals.add(SIGTERM);
     awaitSignal();
   }
-  std::thread([this] { // runs until the process ends
+  if (setup.talk)
+    setup.talk->open([this](const Message &message) { channel->send(message); });
+  ioThread = std::thread([this] {
     auto guard = asio::make_work_guard(io);
     io.run();
-  })
-      .detach();
+  });
+  if (!handover)
+    ioThread.detach(); // runs until the process ends
+}
+
+void Worker::leave() {
+  if (setup.talk)
+    setup.talk->close();
+  handover->leave();
+  channel->close();
+  io.stop();
+  ioThread.join();
+}
+
+/// While some process is between two steps, or in its first, those that wait for it wait longer.
+std::optional<std::string> Worker::overdue(plan::Time &limit) {
+  if (handover && underway <= first) {
+    limit = options.idle;
+  } else if (handover) {
+    const plan::Time since = (Clock::monotonic() - underwaySince) * 1000;
+    limit = underway >= complete && since >= options.deadline ? options.deadline : options.idle;
+  }
+  return limit > 0 ? backend->overdue(limit) : std::nullopt;
 }
 
 /// The first signal ends the run in order. The next has its default effect: it kills the process.
@@ -162,7 +199,7 @@ void Worker::failedSomewhere() {
   channel->send({{"type", "failed"}, {"message", status.message}}, [this] { told.set_value(); });
   patience.expires_after(std::chrono::seconds(1));
   patience.async_wait([this, status](std::error_code error) {
-    if (!error && !returned)
+    if (!error && !returned && !handover)
       _exit(int(status.code));
   });
 }
@@ -183,6 +220,13 @@ void Worker::hear(Message message) {
   }
   if (type == "measure")
     return measured(message.at("round"));
+  if (type == "underway") {
+    underway = message.at("step");
+    underwaySince = Clock::monotonic();
+    return;
+  }
+  if (type == "text" || type == "swapped")
+    return setup.talk->hear(message);
   if (type == "drop") {
     const auto first = message.at("program").get<int64_t>();
     programs.erase(programs.lower_bound(first), programs.lower_bound(first + message.at("count").get<int64_t>()));
@@ -292,8 +336,9 @@ Status Worker::prepareRun(Gathering gathering) {
     if (status = held.load(*resumed); !status.ok())
       return Status::run(fmt::format("{}: {}", identity.name(), status.message));
   permits = std::make_unique<Permits>(
-      identity.name(), first, options.checkpoint.empty() ? 0 : options.every, options.deadline, failure,
-      Permits::Hooks{[this](int64_t step) { needed(step); }, [this](int64_t step) { progress(step); },
+      identity.name(), first, options.checkpoint.empty() ? 0 : options.every,
+      handover ? options.idle : options.deadline, failure,
+      Permits::Hooks{[this](int64_t step) { begins(step); }, [this](int64_t step) { progress(step); },
                      [this](int64_t step) { return save(step); },
                      [this](int64_t step, const auto &next) { return recut(step, next); },
                      [this](int64_t step, const auto &variant) { return share(step, variant); },
@@ -311,10 +356,18 @@ void Worker::awaitOthers() {
   mailbox.expect("rest");
 }
 
+/// A host says when a step begins, and which is the last.
+void Worker::begins(int64_t step) {
+  if (!handover || handover->awaitStep(step))
+    return needed(step);
+  if (!failure.raised())
+    channel->send({{"type", "finishes"}, {"step", step}});
+}
+
 /// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
 void Worker::needed(int64_t step) {
   const int64_t now = Clock::monotonic();
-  if (now - sent < 1'000'000 && !permits->lacks(step))
+  if (!handover && now - sent < 1'000'000 && !permits->lacks(step))
     return;
   sent = now;
   channel->send({{"type", "progress"}, {"step", complete.load()}, {"needs", step}});
@@ -417,7 +470,10 @@ Status Worker::finish() {
   Message message = toJson(report);
   message["type"] = "report";
   channel->send(std::move(message));
-  return mailbox.expect("finish") ? Status{} : failed();
+  const std::optional<Message> finished = mailbox.expect("finish");
+  if (finished && setup.talk)
+    setup.talk->hear(*finished);
+  return finished ? Status{} : failed();
 }
 
 Status Worker::run() {
@@ -460,6 +516,10 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
     status = Status::run(fmt::format("{}: {}", setup.identity.name(), error.what()));
   }
   worker->conclude(status);
+  if (setup.options.hosted()) {
+    const std::unique_ptr<Worker> ended(worker);
+    ended->leave();
+  }
   return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/backend/RunOptions.h"
 #include "runtime/launch/Channel.h"
+#include "runtime/launch/HostTalk.h"
 #include "runtime/transport/host/Meeting.h"
 
 namespace pipec::runtime {
@@ -14,12 +15,13 @@ struct WorkerSetup {
   RunOptions options;
   asio::ip::address listenOn; // where peers reach the process
   bool catchSignals = false;  // whether SIGINT and SIGTERM ask the controller to end the run; a second one kills
+  HostTalk *talk = nullptr;   // of the program around it (RunOptions::hosting), which outlives it
 };
 
 /// The body of a process: runs identity.rank of the plan and talks to the controller on `control`. It runs `io`, the
-/// io_context of that channel, on a thread of its own. Call it once in a process. On return its threads still run, in
-/// objects that are never freed, so the caller must end the process with _exit. The controller has then been told of a
-/// failure.
+/// io_context of that channel, on a thread of its own. The controller has been told of a failure when it returns.
+/// Without hosting: call it once in a process; on return its threads still run, in objects that are never freed, so the
+/// caller must end the process with _exit. With it nothing of it is left, and `io` has stopped.
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control);
 
 /// "SIGINT" or "SIGTERM", the signals that end a run in order.

@@ -3,6 +3,7 @@
 #include "runtime/plan/Layers.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace pipec::runtime {
 
@@ -41,6 +42,23 @@ bool LayerTable::sharded(const plan::Operation &operation) const {
 int32_t LayerTable::count(const plan::Operation &operation) const {
   const auto found = counts.find(operation.stage);
   return operation.layers > 0 ? operation.layers : found == counts.end() ? 0 : found->second;
+}
+
+std::string takeLayer(const PipecLayer &found, LayerMemory &memory) {
+  if (found.type != PIPEC_FLOAT32 && found.type != PIPEC_FLOAT64)
+    return fmt::format("its numbers are of type {}, expected {} or {}", found.type, PIPEC_FLOAT32, PIPEC_FLOAT64);
+  memory.gradients = static_cast<std::byte *>(found.gradients);
+  memory.weights = static_cast<std::byte *>(found.weights);
+  memory.elements = found.elements;
+  memory.type = Number(found.type);
+  const plan::Bytes bytes = found.elements * sizeOf(memory.type);
+  if (bytes != memory.planned.gradients)
+    return fmt::format("has {} bytes of gradients, the plan {}", bytes, memory.planned.gradients);
+  if (memory.planned.sharded && bytes != memory.planned.weights)
+    return fmt::format("has {} bytes of weights, the plan {}", bytes, memory.planned.weights);
+  if (bytes > 0 && (!memory.gradients || !memory.weights))
+    return "has no gradients or no weights";
+  return {};
 }
 
 } // namespace pipec::runtime

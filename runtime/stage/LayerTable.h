@@ -3,9 +3,11 @@
 #pragma once
 
 #include "runtime/device/LayerMemory.h"
+#include "runtime/stage/pipec_stage.h"
 
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace pipec::runtime {
@@ -31,5 +33,8 @@ private:
   std::map<int32_t, std::vector<LayerMemory>> stages;
   std::map<int32_t, int32_t> counts; // of layers, by stage
 };
+
+/// What is wrong with the memory of a layer; nothing: it is `memory`'s now.
+std::string takeLayer(const PipecLayer &found, LayerMemory &memory);
 
 } // namespace pipec::runtime

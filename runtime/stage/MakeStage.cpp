@@ -3,6 +3,7 @@
 
 #include "runtime/stage/cuda/CudaLibraryStage.h"
 #include "runtime/stage/cuda/CudaSyntheticStage.h"
+#include "runtime/stage/hosted/HostedStage.h"
 #include "runtime/stage/library/LibraryStage.h"
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
@@ -43,6 +44,17 @@ Status makeStage(const std::string &choice, const StageContext &context, std::un
   if (!status.ok())
     return status;
   return LibraryStage::make(library, context, stage);
+}
+
+void makeStage(const Hosting &hosting, const StageContext &context, std::unique_ptr<Stage> &stage) {
+  stage = std::make_unique<HostedStage>(*hosting.handover, hosting.layers, plan::placeOf(context.world, context.plan),
+                                        context.device, context.clock, context.failure);
+}
+
+void makeStage(const Hosting &hosting, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,
+               std::unique_ptr<Stage> &stage) {
+  stage =
+      std::make_unique<CudaHostedStage>(*hosting.handover, hosting.layers, plan::placeOf(world, plan), device, failure);
 }
 
 Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,

@@ -7,6 +7,7 @@
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
 #include "runtime/stage/Stage.h"
+#include "runtime/stage/hosted/Hosting.h"
 #include "runtime/stage/library/Library.h"
 
 #include <memory>
@@ -36,6 +37,11 @@ struct StageContext {
 };
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage);
+
+/// The stage of a program around the runtime.
+void makeStage(const Hosting &hosting, const StageContext &context, std::unique_ptr<Stage> &stage);
+void makeStage(const Hosting &hosting, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,
+               std::unique_ptr<Stage> &stage);
 
 /// The same on a GPU.
 Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,

@@ -1,5 +1,5 @@
 // What piperun asks of a plan before GPUs run it.
-#include "tools/piperun/Transfers.h"
+#include "runtime/result/Transfers.h"
 
 #include "test/runtime/Plans.h"
 
@@ -44,8 +44,8 @@ plan::Plan ringOfThree() {
 
 TEST(Transfers, WhatStopsInTheOrderOfIssueNcclDoesNotRun) {
   const plan::Plan plan = ringOfThree();
-  EXPECT_TRUE(piperun::checkTransfers(plan, over("ipc")).ok());
-  const Status status = piperun::checkTransfers(plan, over("nccl"));
+  EXPECT_TRUE(runtime::checkTransfers(plan, over("ipc")).ok());
+  const Status status = runtime::checkTransfers(plan, over("nccl"));
   EXPECT_EQ(status.code, Code::Check);
   for (const char *said : {"compile it with communicator: launch_order\n", "it stops in a cycle of 6 instructions",
                            "\n  rank 0: send F", "\n  rank 1: recv F", "\n  rank 2: send F"})
@@ -54,23 +54,23 @@ TEST(Transfers, WhatStopsInTheOrderOfIssueNcclDoesNotRun) {
 
 TEST(Transfers, WhatIsProvenForTheOrderOfIssueNcclRuns) {
   plan::Plan plan = test::makePlan({});
-  EXPECT_TRUE(piperun::checkTransfers(plan, over("nccl")).ok());
-  EXPECT_EQ(piperun::launchOf(over("nccl")), simulate::Launch::InOrder);
-  EXPECT_EQ(piperun::launchOf(over("ipc")), simulate::Launch::InAnyOrder);
+  EXPECT_TRUE(runtime::checkTransfers(plan, over("nccl")).ok());
+  EXPECT_EQ(runtime::launchOf(over("nccl")), simulate::Launch::InOrder);
+  EXPECT_EQ(runtime::launchOf(over("ipc")), simulate::Launch::InAnyOrder);
 }
 
 TEST(Transfers, ConnectionsAreCountedWithThoseOfNccl) {
   // In the middle of a pipeline: computation, four queues of transfers, and four communicators of three streams.
   const plan::Plan plan = test::makePlan({.ranks = 3});
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "16", 1);
-  EXPECT_TRUE(piperun::checkTransfers(plan, over("ipc")).ok());
-  const Status status = piperun::checkTransfers(plan, over("nccl"));
+  EXPECT_TRUE(runtime::checkTransfers(plan, over("ipc")).ok());
+  const Status status = runtime::checkTransfers(plan, over("nccl"));
   EXPECT_EQ(status.code, Code::Check);
   EXPECT_NE(status.message.find("rank 1 has 17 streams on its GPU, NCCL's own included, which has 16 connections"),
             std::string::npos)
       << status.message;
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "17", 1);
-  EXPECT_TRUE(piperun::checkTransfers(plan, over("nccl")).ok());
+  EXPECT_TRUE(runtime::checkTransfers(plan, over("nccl")).ok());
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
@@ -78,7 +78,7 @@ TEST(Transfers, OneQueueNeedsNoConnectionOfItsOwn) {
   const plan::Plan plan = test::makePlan({.ranks = 3, .shared = true});
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   for (const char *transport : {"ipc", "nccl"})
-    EXPECT_TRUE(piperun::checkTransfers(plan, over(transport)).ok());
+    EXPECT_TRUE(runtime::checkTransfers(plan, over(transport)).ok());
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 

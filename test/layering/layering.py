@@ -30,6 +30,8 @@ TABLE = {
     "runtime/trace": (["runtime/plan"], ["fmt", "json"]),
     **{each: (RUNTIME + RUNTIME_REST, ["fmt", "json", "spdlog", "asio", "sodium", "cuda", "nccl", "torch"])
        for each in RUNTIME_REST},
+    "runtime/result": (RUNTIME + RUNTIME_REST, ["fmt", "json", "sodium"]),
+    "runtime/embed": (RUNTIME + RUNTIME_REST + ["runtime/result"], ["fmt", "json", "spdlog"]),
     "dialects": ([], ["llvm", "mlir", "fmt"]),
     "compiler/spec": ([], ["llvm", "yaml-cpp", "fmt", "json"]),
     **rooms("compiler/schedule", ["model", "exchange", "cut", "recompute", "evaluate", "bounds", "improve", "construct", "catalogue", "search",

@@ -24,11 +24,20 @@ if(PIPEC_SANITIZE)
   target_link_options(pipec_options INTERFACE -fsanitize=${PIPEC_SANITIZE})
 endif()
 
+# What ends in a shared library. Its functions are called from within, and may be inlined, all the same.
+function(pipec_shared_code target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+endfunction()
+
 # pipec_library(Name SOURCES a.cpp … LINK PipecPlan …): one folder, one library, its dependencies written out.
 function(pipec_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC pipec_options ${arg_LINK})
+  if(PIPEC_SHARED_CODE)
+    pipec_shared_code(${name})
+  endif()
 endfunction()
 
 # pipec_test(NameTest [SOAKS] SOURCES a.cpp … LINK PipecPlan …): a GoogleTest program, each of its tests known to CTest.

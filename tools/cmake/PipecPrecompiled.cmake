@@ -2,10 +2,10 @@
 # all the same. ccache keeps what is made with them under CCACHE_SLOPPINESS=pch_defines,time_macros alone, which tools/test
 # sets.
 
-# pipec_precompiled(name LINK fmt::fmt … HEADERS <vector> … FOR PipecPlan …): GCC takes it only where the command line has the
-# macros that it was made with.
+# pipec_precompiled(name [SHARED] LINK fmt::fmt … HEADERS <vector> … FOR PipecPlan …): GCC takes it only where the command
+# line has the macros that it was made with, and makes code of the same kind (SHARED: as the runtime's libraries do).
 function(pipec_precompiled name)
-  cmake_parse_arguments(arg "" "" "LINK;HEADERS;FOR" ${ARGN})
+  cmake_parse_arguments(arg "SHARED" "" "LINK;HEADERS;FOR" ${ARGN})
   set(source ${PROJECT_BINARY_DIR}/precompiled/${name}.cpp)
   if(NOT EXISTS ${source})
     file(WRITE ${source} "// Precompiled headers belong to a library, which has a file.\n")
@@ -14,6 +14,9 @@ function(pipec_precompiled name)
   target_link_libraries(precompiled-${name} PRIVATE pipec_options ${arg_LINK})
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang") # else it would hold the times of headers against what comes out of a cache
     target_compile_options(precompiled-${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+  if(arg_SHARED)
+    pipec_shared_code(precompiled-${name})
   endif()
   target_precompile_headers(precompiled-${name} PRIVATE ${arg_HEADERS})
   foreach(target IN LISTS arg_FOR)
@@ -26,15 +29,14 @@ if(PIPEC_PRECOMPILE)
             <tuple> <utility> <vector> <fmt/format.h>)
   set(asio ${plain} <nlohmann/json.hpp> <asio.hpp>)
 
-  pipec_precompiled(plain LINK fmt::fmt HEADERS ${plain}
+  pipec_precompiled(runtime SHARED LINK fmt::fmt HEADERS ${plain}
     FOR PipecPlan PipecLibrary PipecSimulate PipecTrace PipecDevice PipecJob PipecStage)
-  pipec_precompiled(asio LINK fmt::fmt pipec_asio HEADERS ${asio}
-    FOR PipecTransport PipecInterpreter PipecLaunch piperun)
+  pipec_precompiled(asio SHARED LINK fmt::fmt pipec_asio HEADERS ${asio}
+    FOR PipecTransport PipecInterpreter PipecLaunch PipecResult)
   if(PIPEC_BUILD_COMPILER)
-    foreach(target PipecSpec PipecModel PipecEvaluate PipecBounds PipecImprove PipecConstruct PipecCatalogue PipecSearch
-                   PipecOverlap PipecExact PipecTorch PipecTransfers PipecEmit PipecExplain PipecPictures pipec)
-      target_precompile_headers(${target} REUSE_FROM precompiled-plain)
-    endforeach()
+    pipec_precompiled(plain LINK fmt::fmt HEADERS ${plain}
+      FOR PipecSpec PipecModel PipecEvaluate PipecBounds PipecImprove PipecConstruct PipecCatalogue PipecSearch
+          PipecOverlap PipecExact PipecTorch PipecTransfers PipecEmit PipecExplain PipecPictures pipec)
     target_link_libraries(PipecPipe PUBLIC fmt::fmt) # only for the macro that says how fmt is linked
     pipec_precompiled(mlir LINK fmt::fmt pipec_llvm
       HEADERS ${plain} <mlir/Bytecode/BytecodeOpInterface.h> <mlir/IR/Builders.h> <mlir/IR/BuiltinAttributes.h>

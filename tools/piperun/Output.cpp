@@ -1,4 +1,4 @@
-// JSON and text of a run. Milliseconds as full doubles in JSON.
+// The text of a run.
 #include "tools/piperun/Output.h"
 
 #include <algorithm>
@@ -11,91 +11,7 @@
 
 namespace pipec::piperun {
 
-static double milliseconds(double picoseconds) { return picoseconds / 1e9; }
-
-static std::vector<double> milliseconds(const std::vector<plan::Time> &times) {
-  std::vector<double> result;
-  for (plan::Time time : times)
-    result.push_back(milliseconds(double(time)));
-  return result;
-}
-
-static runtime::Lateness latenessOf(const Outcome &outcome) {
-  runtime::Lateness all;
-  for (const runtime::RankReport &rank : outcome.result.run.ranks)
-    all.merge(rank.lateness);
-  return all;
-}
-
-// CPU time of each process as part of the run's wall time.
-static std::vector<double> cpuShares(const Outcome &outcome) {
-  std::vector<double> shares;
-  for (double seconds : outcome.result.cpuSeconds)
-    shares.push_back(seconds / outcome.result.wallSeconds);
-  return shares;
-}
-
-static const char *nameOf(runtime::Pace pace) {
-  return pace == runtime::Pace::Carry ? "carry" : pace == runtime::Pace::Naive ? "naive" : "none";
-}
-
-static runtime::Lateness permitWaitsOf(const Outcome &outcome) {
-  runtime::Lateness all;
-  for (const runtime::RankReport &rank : outcome.result.run.ranks)
-    all.merge(rank.permitWaits);
-  return all;
-}
-
-/// Of each step that was run.
-static std::vector<int64_t> epochsOf(const runtime::RunResult &run) {
-  std::vector<int64_t> epochs(size_t(run.end - run.first), 0);
-  for (const runtime::Epoch &epoch : run.epochs)
-    std::fill(epochs.begin() + (epoch.from - run.first), epochs.end(), epoch.epoch);
-  return epochs;
-}
-
-/// Of each process: the own time of a step, in milliseconds, and how many times it is that of a healthy shard.
-static std::pair<nlohmann::ordered_json, nlohmann::ordered_json> ownOf(const runtime::RunResult &run) {
-  nlohmann::ordered_json times = nlohmann::ordered_json::array(), factors = times;
-  const auto steps = double(std::max<int64_t>(run.end - run.first, 1));
-  for (const runtime::RankReport &process : run.ranks) {
-    double own = 0, planned = 0;
-    for (const runtime::OwnTimes &step : process.own) {
-      own += double(step.own);
-      planned += double(step.planned);
-    }
-    times.push_back(milliseconds(own) / steps);
-    factors.push_back(planned == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(own / planned));
-  }
-  return {std::move(times), std::move(factors)};
-}
-
-/// What the job of each process got done.
-static nlohmann::ordered_json jobsOf(const Outcome &outcome) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (size_t process = 0; process != outcome.result.run.ranks.size(); ++process) {
-    const runtime::JobDone &done = outcome.result.run.ranks[process].job;
-    if (done.job < 0)
-      continue;
-    const plan::Job &job = outcome.plan->variants.front().jobs[size_t(done.job)];
-    rows.push_back({{"name", job.name},
-                    {"rank", outcome.plan->placeOf(int32_t(process)).rank},
-                    {"pieces", done.pieces},
-                    {"samples", double(done.atoms) / double(job.atoms) * double(job.samples)},
-                    {"failed", done.ended.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(done.ended)}});
-  }
-  return rows;
-}
-
-/// A step of all processes in the median, without and with pieces; 0: not known.
-static std::pair<plan::Time, plan::Time> pacesOf(const Outcome &outcome) {
-  std::pair<plan::Time, plan::Time> longest{0, 0};
-  for (const runtime::RankReport &rank : outcome.result.run.ranks) {
-    longest.first = std::max(longest.first, rank.job.solo);
-    longest.second = std::max(longest.second, rank.job.filled);
-  }
-  return longest;
-}
+using runtime::milliseconds;
 
 /// "vgg: 412 pieces, 58.2 samples": of all ranks.
 static std::string jobsText(const Outcome &outcome) {
@@ -112,58 +28,6 @@ static std::string jobsText(const Outcome &outcome) {
                         double(counts.second) / double(job.atoms) * double(job.samples));
   }
   return text;
-}
-
-std::string toJson(const Outcome &outcome) {
-  runtime::Lateness lateness = latenessOf(outcome), waits = permitWaitsOf(outcome);
-  const runtime::RunResult &run = outcome.result.run;
-  nlohmann::ordered_json json{
-      {"ranks", outcome.plan->ranks()},
-      {"degree", outcome.plan->degree()},
-      {"shards", outcome.plan->shards()},
-      {"processes", outcome.plan->world()},
-      {"first_step", run.first},
-      {"steps", run.end},
-      {"steps_asked", outcome.asked},
-      {"ended", run.ended},
-      {"started_at_ns", run.startedAt}, // of CLOCK_MONOTONIC
-      {"step_ms", milliseconds(outcome.measured)},
-      {"simulated_step_ms", milliseconds(outcome.simulated)},
-      {"predicted_ms", milliseconds(double(outcome.predicted.span))},
-      {"span_ms", milliseconds(double(outcome.predicted.span))},
-      {"makespan_ms", milliseconds(double(outcome.predicted.makespan))},
-      {"lateness_ms",
-       {{"mean", milliseconds(lateness.mean())},
-        {"p50", milliseconds(lateness.quantile(0.5))},
-        {"p99", milliseconds(lateness.quantile(0.99))},
-        {"max", milliseconds(double(lateness.max()))}}},
-      {"swaps", run.epochs.size() - 1},
-      {"lost_steps", outcome.result.lostSteps},
-      {"epochs", epochsOf(run)},
-      {"permit_wait_ms", {{"p50", milliseconds(waits.quantile(0.5))}, {"max", milliseconds(double(waits.max()))}}},
-      {"restarts", outcome.result.restarts},
-      {"checkpoint_step", run.checkpoint < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(run.checkpoint)},
-      {"emulate", nameOf(outcome.pace)},
-      {"device", outcome.device},
-      {"transport", outcome.transport},
-      {"communicator", outcome.communicator},
-      {"stage", outcome.stage},
-      {"idle_cpu", cpuShares(outcome)},
-      {"pids", outcome.result.pids},
-      {"adapt", run.adapt},
-      {"own_ms", nullptr},
-      {"factors", nullptr},
-      {"jobs", jobsOf(outcome)},
-      {"solo_ms", nullptr},
-      {"slow_down", nullptr},
-  };
-  if (const auto [solo, filled] = pacesOf(outcome); solo > 0) {
-    json["solo_ms"] = milliseconds(double(solo));
-    json["slow_down"] = double(filled) / double(solo) - 1;
-  }
-  if (outcome.plan->shards() > 1)
-    std::tie(json["own_ms"], json["factors"]) = ownOf(run);
-  return json.dump();
 }
 
 static double deviation(plan::Time measured, plan::Time simulated) {
@@ -203,14 +67,14 @@ std::string toText(const Outcome &outcome) {
                         adapt.at("mode").get<std::string>(), adapt.at("switches").get<int64_t>(),
                         adapt.at("won_ms").get<double>());
   text += jobsText(outcome);
-  runtime::Lateness late = latenessOf(outcome);
+  runtime::Lateness late = runtime::latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",
                       sum / double(outcome.measured.size()), milliseconds(double(outcome.predicted.span)),
                       milliseconds(double(outcome.predicted.makespan)));
   if (outcome.pace == runtime::Pace::Real) // there is no deadline to be late against
     return text + endText(outcome);
   text += fmt::format("lateness of an operation ({}): mean {:.4f} ms, median {:.4f}, p99 {:.4f}, max {:.4f}\n",
-                      nameOf(outcome.pace), milliseconds(late.mean()), milliseconds(late.quantile(0.5)),
+                      runtime::nameOf(outcome.pace), milliseconds(late.mean()), milliseconds(late.quantile(0.5)),
                       milliseconds(late.quantile(0.99)), milliseconds(double(late.max())));
   return text + endText(outcome);
 }

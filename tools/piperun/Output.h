@@ -1,7 +1,7 @@
 // What piperun prints: one JSON object, or a table for people.
 #pragma once
 
-#include "runtime/launch/Local.h"
+#include "runtime/result/Outcome.h"
 
 #include <string>
 
@@ -14,24 +14,12 @@ struct Place {
   int column = 0;
 };
 
-/// A run that ended well, and what was predicted of it.
-struct Outcome {
-  std::shared_ptr<const plan::Plan> plan;
-  /// Of the first variant, on the plan's network.
-  struct {
-    plan::Time span = 0, makespan = 0;
-  } predicted;
-  runtime::Pace pace = runtime::Pace::Carry;
-  std::string device, transport, communicator, stage;
-  int64_t asked = 0;   // steps
+/// A run that ended well.
+struct Outcome : runtime::Outcome {
   bool silent = false; // another process prints
-  std::vector<plan::Time> measured;
-  std::vector<plan::Time> simulated;
-  runtime::LocalResult result; // of a run that others have started: result.run alone
-  Place wrong;                 // where another file than the plan was refused
+  Place wrong;         // where another file than the plan was refused
 };
 
-std::string toJson(const Outcome &outcome);
 std::string toText(const Outcome &outcome);
 
 /// What a run said to a command.

@@ -4,21 +4,18 @@
 #include "runtime/job/MakeJob.h"
 #include "runtime/launch/Joined.h"
 #include "runtime/launch/Local.h"
-#include "runtime/plan/Load.h"
 #include "runtime/plan/Place.h"
 #include "runtime/plan/Units.h"
+#include "runtime/result/Transfers.h"
 #include "runtime/simulate/ScenarioFile.h"
-#include "runtime/simulate/Steps.h"
 #include "runtime/stage/MakeStage.h"
 #include "tools/piperun/Progress.h"
 #include "tools/piperun/Replanner.h"
-#include "tools/piperun/Transfers.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
-#include <sodium.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <utility>
@@ -26,22 +23,6 @@
 namespace pipec::piperun {
 
 namespace {
-
-/// Reads, checks and proves every variant (P36, P37), as `pipec verify` does.
-Status load(const std::string &path, plan::Plan &plan, std::array<uint8_t, 32> &hash) {
-  std::vector<uint8_t> bytes;
-  Status status = plan::readFile(path, bytes);
-  if (status.ok())
-    status = plan::decode(bytes, plan);
-  if (status.ok())
-    status = plan::verify(plan);
-  crypto_generichash(hash.data(), hash.size(), bytes.data(), bytes.size(), nullptr, 0);
-  for (size_t v = 0; status.ok() && v < plan.variants.size(); ++v) {
-    simulate::Result proof;
-    status = simulate::prove(plan.variants[v], proof);
-  }
-  return status;
-}
 
 Status enoughFiles(int32_t processes) {
   rlimit files{};
@@ -65,34 +46,6 @@ Status readNetwork(const std::string &path, const plan::Plan &plan, runtime::Run
     wrong = {path, place.line, place.column};
   options.network = std::make_shared<simulate::Scenario>(std::move(network));
   return status;
-}
-
-/// As the certificates say, or under a network (up to where it cuts a link).
-plan::Time longestStep(const plan::Plan &plan, const runtime::RunOptions &run, int64_t steps) {
-  const simulate::Scenario *network = run.network.get();
-  plan::Time longest = 0;
-  simulate::Options options;
-  options.steps = steps;
-  options.scenario = network;
-  options.launch = launchOf(run);
-  for (const plan::Variant &variant : plan.variants) {
-    longest = std::max({longest, variant.certificate.makespan, variant.certificate.span});
-    std::vector<plan::Time> times;
-    if (network && simulate::stepTimes(variant, options, times).ok())
-      longest = std::max(longest, *std::max_element(times.begin(), times.end()));
-  }
-  return longest;
-}
-
-/// The same steps in virtual time.
-Status simulateRun(const plan::Plan &plan, const runtime::RunResult &run, const runtime::RunOptions &options,
-                   std::vector<plan::Time> &times) {
-  std::vector<simulate::Stretch> stretches;
-  for (size_t e = 0; e < run.epochs.size(); ++e) {
-    const int64_t end = e + 1 < run.epochs.size() ? run.epochs[e + 1].from : run.end;
-    stretches.push_back({&runtime::variantOf(plan, run.loaded, run.epochs[e].program), end - run.epochs[e].from});
-  }
-  return simulate::stepTimes(stretches, options.network.get(), times, launchOf(options));
 }
 
 Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::LocalResult &result) {
@@ -151,7 +104,7 @@ Status checkJobs(const Arguments &a, const plan::Plan &plan, const runtime::RunO
 
 /// `spread`: whether the job has several machines.
 Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &outcome) {
-  Status status = load(a.plan(), *prepared.plan, prepared.hash);
+  Status status = runtime::readProved(a.plan(), *prepared.plan, prepared.hash);
   if (status.ok() && prepared.plan->variants.front().sharesStages() &&
       prepared.plan->variants.front().boundaries.empty())
     status = Status::input("the plan does not say what its stages hand on of a sample: compile it anew");
@@ -165,10 +118,11 @@ Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &out
   if (!status.ok())
     return status;
   network.device = a.device;
-  network.transport = transportOf(a, prepared.plan->world(), spread);
-  if (status = checkTransfers(*prepared.plan, network); !status.ok())
+  network.transport = runtime::transportOf(a.device, a.transport, prepared.plan->world(), spread);
+  network.steps = a.steps;
+  if (status = runtime::checkTransfers(*prepared.plan, network); !status.ok())
     return status;
-  prepared.options = optionsOf(a, longestStep(*prepared.plan, network, a.steps), network);
+  prepared.options = optionsOf(a, runtime::longestStep(*prepared.plan, network), network);
   if (status = checkJobs(a, *prepared.plan, prepared.options); !status.ok())
     return status;
   if (a.adapts())
@@ -180,28 +134,11 @@ Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &out
   outcome.plan = prepared.plan;
   outcome.device = a.device;
   outcome.transport = prepared.options.transport;
-  outcome.communicator = communicatorOf(*prepared.plan, prepared.options);
+  outcome.communicator = runtime::communicatorOf(*prepared.plan, prepared.options);
   outcome.stage = a.stage;
   outcome.asked = a.steps;
   outcome.pace = prepared.options.pace;
   return {};
-}
-
-/// Once the run has ended well, where all reports are.
-Status gather(const Prepared &prepared, Outcome &outcome) {
-  const runtime::RunResult &run = outcome.result.run;
-  outcome.measured = runtime::measuredSteps(run.ranks, run.first, run.end);
-  const plan::Variant &first = prepared.plan->variants.front();
-  outcome.predicted = {first.certificate.span, first.certificate.makespan};
-  simulate::Options options;
-  options.launch = launchOf(prepared.options);
-  if (first.launchOrder != (options.launch == simulate::Launch::InOrder)) {
-    simulate::Result result;
-    if (Status status = simulate::span(first, outcome.predicted.span, result, options); !status.ok())
-      return status;
-    outcome.predicted.makespan = result.makespan;
-  }
-  return simulateRun(*prepared.plan, run, prepared.options, outcome.simulated);
 }
 
 /// Where a run begins: with the checkpoint in the folder, or, told to overwrite that, anew.
@@ -274,7 +211,7 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
     status = runtime::runLocal(setup, started, outcome.result);
   progress.clear();
   if (status.ok())
-    status = gather(prepared, outcome);
+    status = runtime::conclude(prepared.options, outcome);
   if (status.ok() && !a.trace.empty())
     status = writeTrace(a, *prepared.plan, outcome.result);
   return status;
@@ -339,7 +276,7 @@ Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::En
   if (status.ok())
     status = runtime::runJoined(setup, outcome.result.run);
   progress.clear();
-  return status.ok() && rank == 0 ? gather(prepared, outcome) : status;
+  return status.ok() && rank == 0 ? runtime::conclude(prepared.options, outcome) : status;
 }
 
 } // namespace

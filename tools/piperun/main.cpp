@@ -69,7 +69,7 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
                                              : outcome.wrong,
                 arguments.json);
   if (printing && arguments.json)
-    fmt::print(results, "{}\n", piperun::toJson(outcome));
+    fmt::print(results, "{}\n", runtime::toJson(outcome));
   else if (printing && !arguments.quiet)
     fmt::print("{}", piperun::toText(outcome));
   return outputWritten(results) ? 0 : outputFailed("piperun", results);

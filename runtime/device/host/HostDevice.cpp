@@ -98,7 +98,7 @@ bool HostDevice::run(const std::shared_ptr<const Round> &round) {
   alwaysStep = round->step;
   fillAll(any ? 0 : round->queues->front().piece);
   if (device)
-    deviceBell.ring();
+    deviceQueues.front()->ring();
   return true;
 }
 
@@ -173,6 +173,41 @@ HostDevice::Choice HostDevice::choose(Time free) {
     unknown |= !each.work;
   }
   return best;
+}
+
+void HostDevice::setDeviceBell(Bell &bell) {
+  for (Queue *queue : deviceQueues)
+    queue->setBell(bell);
+}
+
+std::optional<HostWork> HostDevice::next() {
+  const Choice choice = choose(freeAt);
+  if (!choice.work)
+    return std::nullopt;
+  running = choice.queue;
+  return *choice.work;
+}
+
+void HostDevice::ended(Time start, Time end) {
+  Queue &queue = *running;
+  Time ready = 0;
+  const HostWork &work = *queue.front(ready);
+  const plan::Operation &operation = work.operation();
+  if (meter && operation.cost > 0 && operation.kind != plan::Kind::Overlapped) {
+    adapt::Tally tally;
+    tally.add(end - start, operation.cost, 0);
+    meter->computed(tally, end);
+  }
+  if (meter && queue.isEnd(1))
+    meter->stepped(work.round->step, end);
+  queue.recorder.log(start, end);
+  queue.recorder.record(start, end, 0);
+  freeAt = end;
+  queue.pop(1, end);
+}
+
+bool HostDevice::isIdle() const {
+  return std::ranges::all_of(deviceQueues, [](const Queue *queue) { return queue->isEmpty(); });
 }
 
 /// Runs a piece where no head can start and the wait of the compute queue's has room for one. `since`: when the device

@@ -70,10 +70,23 @@ public:
 
   void start();
 
+  // For who runs the device queues in place of the device's own thread, which start() would begin: one thread. Times
+  // are real, and no piece of a job runs.
+
+  /// The work to do now: of the heads that can start the one that could first, at one instant a higher queue's. None:
+  /// nothing can; the bells of the queues ring when that may have changed.
+  std::optional<HostWork> next();
+  /// What next() gave took from `start` to `end`.
+  void ended(Time start, Time end);
+  /// Whether nothing is issued on them that has not ended.
+  bool isIdle() const;
+
   // For who runs a communicator queue: one thread.
 
   /// `bell` rings when head(queue) may give more than it last did. Before start().
   void setBell(QueueId queue, Bell &bell) { queues[queue]->setBell(bell); }
+  /// Likewise of all device queues.
+  void setDeviceBell(Bell &bell);
 
   struct Head {
     HostWork work;
@@ -135,6 +148,9 @@ private:
   void fillAll(int64_t atoms);
   bool runNextPiece(Time &free);
   void runQueues();
+
+  Queue *running = nullptr; // the queue that next() took the last work from
+  Time freeAt = 0;          // when what next() gave before had ended
 
   const Layout layout;
   const bool tracing;

@@ -32,7 +32,7 @@ struct HostWork {
   int64_t microbatch() const { return item->microbatchOf(trip); }
   Slot in() const { return item->slot(item->in, trip); }
   Slot out() const { return item->slot(item->out, trip); } // of a transfer: its slot
-  Label label() const { return {item->operation, microbatch(), round->step, round->epoch}; }
+  Label label() const { return {item->operation, microbatch(), round->step, round->epoch, round->whole}; }
   /// What is its own on the shard of a place; null where ranks have none.
   const plan::OwnCost *ownOf(const plan::Place &place) const { return round->ownOf(*item->operation, place); }
 };
@@ -95,6 +95,8 @@ public:
     walk = at;
     return most - more;
   }
+  /// Whether all that was issued has completed.
+  bool isEmpty() const { return pushed.load(std::memory_order_acquire) == popped; }
   /// `ran` instructions have completed, up to the one at which the queue stands, the last of them at `end`.
   void pop(int64_t ran, Time end) {
     counters.post(counter, end, ran);

@@ -19,28 +19,6 @@ template <typename F, typename... Arguments> std::string call(const F &function,
 
 } // namespace
 
-namespace {
-
-/// What is wrong with a layer; nothing: it is `memory`'s now.
-std::string take(const PipecLayer &found, LayerMemory &memory) {
-  if (found.type != PIPEC_FLOAT32 && found.type != PIPEC_FLOAT64)
-    return fmt::format("its numbers are of type {}, expected {} or {}", found.type, PIPEC_FLOAT32, PIPEC_FLOAT64);
-  memory.gradients = static_cast<std::byte *>(found.gradients);
-  memory.weights = static_cast<std::byte *>(found.weights);
-  memory.elements = found.elements;
-  memory.type = Number(found.type);
-  const plan::Bytes bytes = found.elements * sizeOf(memory.type);
-  if (bytes != memory.planned.gradients)
-    return fmt::format("has {} bytes of gradients, the plan {}", bytes, memory.planned.gradients);
-  if (memory.planned.sharded && bytes != memory.planned.weights)
-    return fmt::format("has {} bytes of weights, the plan {}", bytes, memory.planned.weights);
-  if (bytes > 0 && (!memory.gradients || !memory.weights))
-    return "has no gradients or no weights";
-  return {};
-}
-
-} // namespace
-
 Status LibraryObject::create(const plan::Plan &plan, int32_t device, void *context) {
   std::string provider;
   if (Status status = plan::jsonOf(plan.provider, provider); !status.ok())
@@ -91,7 +69,7 @@ Status LibraryObject::findLayers() {
       else if (beyond)
         continue;
       else if (error.empty())
-        error = take(found, ofStage[l]);
+        error = takeLayer(found, ofStage[l]);
       if (!error.empty())
         return Status::run(
             fmt::format("{}: stage {} of the stage library: layer {}: {}", plan::nameOf(own), stage, l, error));

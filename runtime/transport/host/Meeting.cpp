@@ -55,6 +55,15 @@ public:
   std::promise<Status> done;
   Sockets sockets; // does not change once `done` is set
 
+  void finish(Status status) {
+    if (finished)
+      return;
+    finished = true;
+    timer.cancel();
+    door->close();
+    done.set_value(std::move(status));
+  }
+
 private:
   // A coroutine's parameters live in its frame: `me` keeps the object alive.
   static asio::awaitable<void> connect(std::shared_ptr<Meeting> me, int32_t peer, tcp::endpoint endpoint) {
@@ -101,15 +110,6 @@ private:
       finish({});
   }
 
-  void finish(Status status) {
-    if (finished)
-      return;
-    finished = true;
-    timer.cancel();
-    door->close();
-    done.set_value(std::move(status));
-  }
-
   std::string missing() const {
     std::string text;
     for (const auto &[peer, endpoint] : expected)
@@ -133,11 +133,18 @@ private:
 } // namespace
 
 Status meet(const Identity &self, tcp::acceptor acceptor, const std::map<int32_t, tcp::endpoint> &peers,
-            std::chrono::milliseconds deadline, Sockets &sockets) {
+            std::chrono::milliseconds deadline, Sockets &sockets, Failure *failure) {
   auto executor = acceptor.get_executor();
   auto meeting = std::make_shared<Meeting>(self, std::move(acceptor), peers);
   std::future<Status> done = meeting->done.get_future();
   asio::post(executor, [meeting, deadline] { meeting->begin(deadline); });
+  if (failure)
+    failure->listen([executor, meeting = std::weak_ptr(meeting), failure] {
+      asio::post(executor, [meeting, status = failure->status()] {
+        if (const auto still = meeting.lock())
+          still->finish(status);
+      });
+    });
   Status status = done.get();
   sockets = std::move(meeting->sockets);
   return status;

@@ -2,6 +2,7 @@
 // opens it, and a handshake proves who is at each end (Handshake.h).
 #pragma once
 
+#include "runtime/device/Failure.h"
 #include "runtime/transport/host/Handshake.h"
 
 #include <asio.hpp>
@@ -20,10 +21,10 @@ using Sockets = std::map<int32_t, Line>; // by peer
 /// Connects with all `peers`: dials the endpoints of ranks above this one, and waits for those below at `acceptor`,
 /// which must be listening. Work happens on the acceptor's io_context, which another thread must run. Blocks until all
 /// peers are there, one differs, or `deadline` (0: none) has passed; the status then says which are missing. Strangers
-/// change nothing.
+/// change nothing. A failure ends it.
 Status meet(const Identity &self, asio::ip::tcp::acceptor acceptor,
             const std::map<int32_t, asio::ip::tcp::endpoint> &peers, std::chrono::milliseconds deadline,
-            Sockets &sockets);
+            Sockets &sockets, Failure *failure = nullptr);
 
 /// Listens on loopback, on a port that the system chooses.
 Status listenOnLoopback(asio::ip::tcp::acceptor &acceptor);

@@ -1,4 +1,4 @@
-#include "tools/piperun/Transfers.h"
+#include "runtime/result/Transfers.h"
 
 #include "runtime/device/Layout.h"
 #include "runtime/transport/nccl/Communicators.h"
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace pipec::piperun {
+namespace pipec::runtime {
 
 namespace {
 
@@ -41,21 +41,20 @@ int64_t connections() {
              : kConnections;
 }
 
-bool isNccl(const runtime::RunOptions &options) { return options.device == "cuda" && options.transport == "nccl"; }
+bool isNccl(const RunOptions &options) { return options.device == "cuda" && options.transport == "nccl"; }
 
 /// Whether a rank's transfers all have one queue.
-bool sharesQueue(const runtime::Layout &layout) {
+bool sharesQueue(const Layout &layout) {
   return std::count_if(layout.queues.begin(), layout.queues.end(),
                        [](const plan::Queue &queue) { return queue.kind != plan::QueueKind::Device; }) <= 1;
 }
 
-Status checkConnections(const plan::Plan &plan, const runtime::RunOptions &options) {
+Status checkConnections(const plan::Plan &plan, const RunOptions &options) {
   const int64_t most = connections();
-  const std::vector<runtime::Communicator> communicators =
-      isNccl(options) ? runtime::communicatorsOf(plan) : std::vector<runtime::Communicator>();
+  const std::vector<Communicator> communicators = isNccl(options) ? communicatorsOf(plan) : std::vector<Communicator>();
   for (int32_t rank = 0; rank < plan.ranks(); ++rank) {
     const int32_t world = plan.worldOf(rank, 0);
-    const runtime::Layout layout = runtime::layoutOf(plan, world);
+    const Layout layout = layoutOf(plan, world);
     const int64_t joined = std::count_if(communicators.begin(), communicators.end(),
                                          [&](const auto &each) { return each.queuesOf.count(world) > 0; });
     const int64_t streams = int64_t(layout.queues.size()) + kOfACommunicator * joined;
@@ -87,19 +86,19 @@ Status checkLaunchOrder(const plan::Plan &plan) {
 
 } // namespace
 
-std::string transportOf(const Arguments &a, int32_t ranks, bool spread) {
-  if (a.device == "host")
+std::string transportOf(const std::string &device, const std::string &told, int32_t ranks, bool spread) {
+  if (device == "host")
     return "sockets";
-  if (!a.transport.empty())
-    return a.transport;
+  if (!told.empty())
+    return told;
   return spread || ranks <= visibleGpus() ? "nccl" : "ipc";
 }
 
-simulate::Launch launchOf(const runtime::RunOptions &options) {
+simulate::Launch launchOf(const RunOptions &options) {
   return isNccl(options) ? simulate::Launch::InOrder : simulate::Launch::InAnyOrder;
 }
 
-Status checkTransfers(const plan::Plan &plan, const runtime::RunOptions &options) {
+Status checkTransfers(const plan::Plan &plan, const RunOptions &options) {
   if (options.device == "host")
     return {};
   if (plan.shards() > 1)
@@ -119,7 +118,7 @@ Status checkTransfers(const plan::Plan &plan, const runtime::RunOptions &options
   return status.ok() ? checkConnections(plan, options) : status;
 }
 
-std::string communicatorOf(const plan::Plan &plan, const runtime::RunOptions &options) {
+std::string communicatorOf(const plan::Plan &plan, const RunOptions &options) {
   if (isNccl(options))
     return "launch_order";
   bool pairs = false, shared = plan.ranks() > 1;
@@ -135,4 +134,4 @@ std::string communicatorOf(const plan::Plan &plan, const runtime::RunOptions &op
   return shared ? "shared" : pairs ? "per_pair" : "per_edge";
 }
 
-} // namespace pipec::piperun
+} // namespace pipec::runtime

@@ -1,0 +1,108 @@
+// The functions of pipec_run.h. No exception leaves them.
+#include "runtime/embed/Run.h"
+
+#include <algorithm>
+#include <new>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+using pipec::Status;
+using pipec::embed::Run;
+
+struct PipecRun {
+  std::unique_ptr<Run> run;
+};
+
+namespace {
+
+/// The exit code of what `call` says, with its message.
+template <typename Call> int answer(PipecRunError *error, Call call) {
+  Status status;
+  try {
+    status = call();
+  } catch (const std::exception &thrown) { // no memory, mostly
+    status = Status::run(thrown.what());
+  }
+  if (status.ok())
+    return 0;
+  if (error) {
+    const size_t length = std::min(status.message.size(), sizeof error->message - 1);
+    std::copy_n(status.message.data(), length, error->message);
+    error->message[length] = 0;
+  }
+  return int(status.code);
+}
+
+/// What the caller passes, whatever its header knew of the struct.
+template <typename Struct> Struct whole(const Struct &given) {
+  Struct all{};
+  std::copy_n(reinterpret_cast<const char *>(&given), std::min<size_t>(given.size, sizeof all),
+              reinterpret_cast<char *>(&all));
+  return all;
+}
+
+Status needs(const void *pointer) { return pointer ? Status{} : Status::usage("a pointer that must not be NULL is"); }
+
+} // namespace
+
+uint32_t pipec_run_version(void) { return PIPEC_RUN_VERSION; }
+
+int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *error) {
+  return answer(error, [&] {
+    if (!setup || !run)
+      return needs(nullptr);
+    *run = nullptr;
+    if (!spdlog::get("pipec")) {
+      spdlog::set_default_logger(spdlog::stderr_color_mt("pipec"));
+      spdlog::set_pattern("%n: %v");
+      spdlog::set_level(spdlog::level::warn);
+    }
+    auto made = std::make_unique<PipecRun>();
+    Status status = Run::open(whole(*setup), made->run);
+    if (status.ok())
+      *run = made.release();
+    return status;
+  });
+}
+
+int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error) {
+  return answer(error, [&] { return run && instruction ? run->run->next(*instruction) : needs(nullptr); });
+}
+
+int pipec_run_done(PipecRun *run, const PipecRunResult *result, PipecRunError *error) {
+  return answer(error, [&] { return run ? run->run->done(result ? whole(*result) : PipecRunResult{}) : needs(run); });
+}
+
+int pipec_run_finish(PipecRun *run, PipecRunError *error) {
+  return answer(error, [&] { return run ? run->run->finish() : needs(run); });
+}
+
+int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error) {
+  return answer(error, [&] {
+    if (!run || !variant)
+      return needs(nullptr);
+    int64_t step = 0;
+    Status status = run->run->swap(variant, step);
+    if (from)
+      *from = step;
+    return status;
+  });
+}
+
+int pipec_run_put(PipecRun *run, const char *key, const char *text, PipecRunError *error) {
+  return answer(error, [&] { return run && key && text ? run->run->put(key, text) : needs(nullptr); });
+}
+
+int pipec_run_get(PipecRun *run, const char *key, const char **text, PipecRunError *error) {
+  return answer(error, [&] { return run && key && text ? run->run->get(key, *text) : needs(nullptr); });
+}
+
+int pipec_run_report(PipecRun *run, const char **json, PipecRunError *error) {
+  return answer(error, [&] { return run && json ? run->run->report(*json) : needs(nullptr); });
+}
+
+void pipec_run_close(PipecRun *run, const char *why) {
+  if (run)
+    run->run->close(why ? why : "");
+  delete run;
+}

@@ -1,0 +1,353 @@
+// From a setup to a joined run, and from duties to instructions.
+#include "runtime/embed/Run.h"
+
+#include "runtime/plan/Disassemble.h"
+#include "runtime/result/Outcome.h"
+#include "runtime/result/Transfers.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace pipec::embed {
+
+using runtime::Duty;
+
+namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(100);       // of next() and get()
+constexpr int64_t kEndless = int64_t(1) << 60;                   // steps, of a run whose host says which is the last
+constexpr double kDeadline = 60, kIdle = 600, kRendezvous = 300; // seconds
+
+std::atomic<int64_t> opened{0}; // runs of this process
+
+std::string textOf(const char *text) { return text ? text : ""; }
+
+/// Seconds, or the default.
+plan::Time timeOf(double seconds, double otherwise) { return plan::Time((seconds > 0 ? seconds : otherwise) * 1e12); }
+
+Status whyNot(const plan::Plan &plan) {
+  const plan::Variant &first = plan.variants.front();
+  if (plan.shards() > 1)
+    return Status::input("the plan's ranks have shards, which a host cannot run yet: compile it without "
+                         "tensor_parallel");
+  if (first.sharesStages())
+    return Status::input("the plan's stages are on several ranks (schedule: burst), which a host cannot run yet");
+  if (!first.jobs.empty())
+    return Status::input("the plan has background jobs, which a host cannot run yet: compile it without jobs");
+  if (first.copies > 1)
+    return Status::input("the plan sums the gradients of two copies of each stage, which a host cannot yet");
+  return {};
+}
+
+/// Of a plan for one process that nobody has started.
+runtime::Environment alone() {
+  runtime::Environment environment;
+  environment.source = "the host";
+  environment.world = 1;
+  environment.host = "127.0.0.1";
+  environment.port = 20'000;
+  environment.job = fmt::format("alone/{}", getpid());
+  environment.jobSource = "the process";
+  return environment;
+}
+
+Status readPlace(const plan::Plan &plan, runtime::Environment &environment) {
+  const auto variable = [](const char *name) { return std::getenv(name); };
+  Status status = runtime::readEnvironment(variable, environment);
+  if (!status.ok() && plan.world() == 1 && !std::getenv("RANK")) {
+    environment = alone();
+    status = {};
+  }
+  if (!status.ok())
+    return Status::usage("a host runs one process for each rank: start it with torchrun, Slurm or Open MPI (" +
+                         status.message + ")");
+  if (environment.world == plan.world())
+    return {};
+  return Status::usage(fmt::format("the plan is for {} processes ({} ranks{}), {} has started {}", plan.world(),
+                                   plan.ranks(), plan.degree() > 1 ? fmt::format(" of {} replicas", plan.degree()) : "",
+                                   environment.source, environment.world));
+}
+
+int32_t kindOf(const Duty &duty) {
+  switch (duty.kind) {
+  case Duty::Kind::Nothing:
+    return PIPEC_RUN_NONE;
+  case Duty::Kind::Norm:
+    return PIPEC_RUN_NORM;
+  case Duty::Kind::Clip:
+    return PIPEC_RUN_CLIP;
+  case Duty::Kind::Save:
+    return PIPEC_RUN_SAVE;
+  case Duty::Kind::Load:
+    return PIPEC_RUN_LOAD;
+  case Duty::Kind::EndOfStep:
+    return PIPEC_RUN_END_OF_STEP;
+  case Duty::Kind::End:
+    return PIPEC_RUN_END;
+  case Duty::Kind::Work:
+    break;
+  }
+  switch (duty.label.operation->kind) {
+  case plan::Kind::Forward:
+    return PIPEC_RUN_F;
+  case plan::Kind::BackwardInput:
+    return PIPEC_RUN_B;
+  case plan::Kind::BackwardWeight:
+    return PIPEC_RUN_W;
+  case plan::Kind::Backward:
+    return PIPEC_RUN_BW;
+  case plan::Kind::Recompute:
+    return PIPEC_RUN_R;
+  default:
+    return PIPEC_RUN_OPTIMIZER;
+  }
+}
+
+} // namespace
+
+Run::Run(runtime::JoinedSetup given) : setup(std::move(given)) {}
+
+Status Run::open(const PipecRunSetup &given, std::unique_ptr<Run> &run) {
+  const int64_t number = opened++; // also of one that fails: it fails on all ranks
+  auto plan = std::make_shared<plan::Plan>();
+  runtime::JoinedSetup joined{};
+  Status status = runtime::readProved(textOf(given.plan), *plan, joined.planHash);
+  if (status.ok())
+    status = whyNot(*plan);
+  if (status.ok())
+    status = readPlace(*plan, joined.environment);
+  if (!status.ok())
+    return status;
+  joined.plan = plan;
+  joined.environment.job += fmt::format("run {}", number);
+  std::unique_ptr<Run> made(new Run(std::move(joined)));
+  status = made->take(given);
+  if (!status.ok())
+    return status;
+  made->begin();
+  run = std::move(made);
+  return {};
+}
+
+Status Run::take(const PipecRunSetup &given) {
+  const plan::Plan &plan = *setup.plan;
+  runtime::RunOptions &options = setup.options;
+  place = plan::placeOf(setup.environment.rank, plan);
+  options.steps = kEndless;
+  options.device = given.device ? given.device : "host";
+  if (options.device != "host" && options.device != "cuda")
+    return Status::usage("device: expected host or cuda, got " + options.device);
+  options.transport =
+      runtime::transportOf(options.device, textOf(given.transport), plan.world(), setup.environment.spread);
+  options.localRank = setup.environment.localRank;
+  options.pace = runtime::Pace::Real;
+  options.stage = "host";
+  plan::Time longest = 0;
+  for (const plan::Variant &variant : plan.variants)
+    longest = std::max({longest, variant.certificate.makespan, variant.certificate.span});
+  options.deadline = given.deadline > 0 ? timeOf(given.deadline, 0) : std::max(timeOf(0, kDeadline), 2 * longest);
+  options.idle = std::max(timeOf(given.idle, kIdle), options.deadline);
+  options.rendezvous = timeOf(given.rendezvous, kRendezvous);
+  options.attempt = setup.environment.attempt;
+  options.checkpoint = textOf(given.checkpoint);
+  options.every = std::max<int64_t>(given.every, 0);
+  options.runsJobs = false;
+  options.keepsCut = "the host's modules keep their layers";
+  if (given.trace) {
+    const std::filesystem::path name(given.trace);
+    options.ownTrace = (name.parent_path() /
+                        fmt::format("{}.{}{}", name.stem().string(), setup.environment.rank, name.extension().string()))
+                           .string();
+  }
+  if (given.adapt) {
+    setup.adapt = runtime::Adaptation::modeOf(given.adapt);
+    if (!setup.adapt)
+      return Status::usage(fmt::format("adapt: expected on, observe or profile, got {}", given.adapt));
+    options.measure = true;
+  }
+  for (const plan::Variant &variant : plan.variants)
+    options.calls.push_back(runtime::callPoints(variant));
+  const char *known = std::getenv("PIPEC_SECRET");
+  setup.secret = given.secret ? given.secret : textOf(known);
+  if (!given.secret && setup.secret.empty() && plan.world() > 1)
+    return Status::usage("the processes of the run need a secret in common, by which they know each other: set "
+                         "PIPEC_SECRET to the same long random text for all of them, or pass one");
+  Status status = runtime::checkTransfers(plan, options);
+  if (status.ok())
+    status = takeLayers(given);
+  if (!status.ok() || setup.environment.rank != 0)
+    return status;
+  if (!options.checkpoint.empty()) {
+    status = runtime::prepareFolder(options.checkpoint);
+    if (status.ok())
+      status = hold.take(options.checkpoint);
+    const bool has = status.ok() && runtime::hasManifest(options.checkpoint);
+    if (has && (given.resume || setup.environment.attempt > 0))
+      status = runtime::readManifest(options.checkpoint, plan, setup.resume.emplace());
+    else if (has && !given.overwrite)
+      status = Status::usage(fmt::format("checkpoint: {} has a checkpoint: go on from it with resume, or begin anew "
+                                         "without it with overwrite",
+                                         options.checkpoint));
+    if (status.ok() && setup.resume && setup.resume->ofLayers())
+      status = Status::usage(fmt::format("checkpoint: the states in {} are of layers, those of a host are of "
+                                         "processes",
+                                         options.checkpoint));
+  }
+  if (status.ok() && given.control) {
+    status = control.open(given.control);
+    setup.control = &control;
+  }
+  return status;
+}
+
+/// Where ranks have replicas every layer must be there, as large as the plan says.
+Status Run::takeLayers(const PipecRunSetup &given) {
+  runtime::LayerTable table(*setup.plan, place.rank);
+  const char *at = reinterpret_cast<const char *>(given.layers);
+  for (int32_t i = 0; i < given.layer_count; ++i) {
+    const auto &layer = *reinterpret_cast<const PipecRunLayer *>(at);
+    at += layer.size;
+    const auto found = table.all().find(layer.stage);
+    if (found == table.all().end() || layer.layer < 0 || size_t(layer.layer) >= found->second.size())
+      return Status::usage(fmt::format("layers: {} has no stage {} with a layer {} whose gradients are summed",
+                                       plan::nameOf(place), layer.stage, layer.layer));
+    const PipecLayer memory{sizeof memory, layer.type, layer.gradients, layer.weights, layer.elements};
+    if (const std::string wrong = runtime::takeLayer(memory, found->second[size_t(layer.layer)]); !wrong.empty())
+      return Status::usage(fmt::format("layers: stage {} layer {}: {}", layer.stage, layer.layer, wrong));
+  }
+  for (const auto &[stage, layers] : table.all())
+    for (size_t l = 0; l < layers.size(); ++l)
+      if (!layers[l].gradients && layers[l].planned.gradients > 0)
+        return Status::usage(
+            fmt::format("layers: stage {} layer {} is missing: its replicas sum its gradients", stage, l));
+  setup.options.hosting.layers = std::move(table);
+  return {};
+}
+
+std::string Run::reportOf(const runtime::RunResult &of) const {
+  runtime::Outcome outcome;
+  outcome.plan = setup.plan;
+  outcome.pace = runtime::Pace::Real;
+  outcome.device = setup.options.device;
+  outcome.transport = setup.options.transport;
+  outcome.communicator = runtime::communicatorOf(*setup.plan, setup.options);
+  outcome.stage = setup.options.stage;
+  outcome.asked = of.end;
+  outcome.result.run = of;
+  const Status status = runtime::conclude(setup.options, outcome);
+  return status.ok() ? runtime::toJson(outcome) : std::string();
+}
+
+void Run::begin() {
+  setup.options.hosting.handover = &handover;
+  setup.talk = &talk;
+  setup.report = [this](const runtime::RunResult &of) { return reportOf(of); };
+  handover.onFailure([this] { talk.fail(); });
+  thread = std::thread([this] {
+    Status status;
+    try {
+      status = runtime::runJoined(setup, result);
+    } catch (const std::exception &error) { // no memory
+      status = Status::run(fmt::format("{}: {}", plan::nameOf(place), error.what()));
+    }
+    if (status.ok())
+      handover.end();
+    else
+      handover.fail(status);
+  });
+}
+
+Run::~Run() { close(""); }
+
+void Run::close(const std::string &why) {
+  if (!thread.joinable())
+    return;
+  if (!ended)
+    handover.fail(Status::run(fmt::format("{}: {}", plan::nameOf(place), why.empty() ? "its run was closed" : why)));
+  thread.join();
+}
+
+Status Run::next(PipecRunInstruction &instruction) {
+  if (duty.kind == Duty::Kind::EndOfStep)
+    between = false;
+  if (!ended)
+    duty = handover.next(std::chrono::steady_clock::now() + kPatience);
+  if (Status status = failed(); !status.ok() && !ended)
+    return status;
+  ended = duty.kind == Duty::Kind::End;
+  between = duty.kind == Duty::Kind::EndOfStep;
+  PipecRunInstruction given{};
+  given.size = sizeof given;
+  given.kind = kindOf(duty);
+  given.stage = -1;
+  given.replica = place.replica;
+  given.step = duty.step;
+  given.stream = duty.stream;
+  given.number = duty.number;
+  given.path = duty.path.empty() ? nullptr : duty.path.c_str();
+  given.input = duty.slots.in.data;
+  given.input_bytes = duty.slots.in.bytes;
+  given.output = duty.slots.out.data;
+  given.output_bytes = duty.slots.out.bytes;
+  if (const plan::Operation *operation = duty.label.operation) {
+    const runtime::LayerTable &layers = setup.options.hosting.layers;
+    given.step = duty.label.step;
+    given.epoch = duty.label.epoch;
+    given.microbatch = duty.label.microbatch;
+    given.microbatches = duty.label.program->microbatches;
+    if (duty.kind == Duty::Kind::Work) {
+      given.stage = operation->stage;
+      given.first_layer = operation->firstLayer;
+      given.layers = operation->layers;
+      given.sharded = plan::does(operation->kind, plan::kUpdate) && layers.sharded(*operation);
+      given.recomputed = operation->kind == plan::Kind::Forward &&
+                         std::ranges::count(duty.label.program->recomputed, operation->stage) > 0;
+    }
+  }
+  const uint32_t size = std::min<uint32_t>(instruction.size, sizeof given);
+  given.size = instruction.size;
+  std::copy_n(reinterpret_cast<const char *>(&given), size, reinterpret_cast<char *>(&instruction));
+  return {};
+}
+
+Status Run::done(const PipecRunResult &of) {
+  handover.done(textOf(of.error), of.number);
+  return of.error ? Status{} : failed();
+}
+
+Status Run::finish() {
+  if (!between && !ended)
+    return Status::usage("finish comes between two steps");
+  handover.finish();
+  return failed();
+}
+
+Status Run::swap(const std::string &variant, int64_t &from) {
+  Status status = talk.swap(variant, from);
+  return failed().ok() ? status : failed();
+}
+
+Status Run::put(const std::string &key, const std::string &what) {
+  Status status = talk.put(key, what);
+  return failed().ok() ? status : failed();
+}
+
+Status Run::get(const std::string &key, const char *&found) {
+  const std::optional<std::string> came = talk.get(key, std::chrono::steady_clock::now() + kPatience);
+  text = came.value_or("");
+  found = came ? text.c_str() : nullptr;
+  return failed();
+}
+
+Status Run::report(const char *&found) {
+  if (!ended)
+    return Status::usage("the run has not ended");
+  json = talk.report();
+  found = json.c_str();
+  return {};
+}
+
+} // namespace pipec::embed

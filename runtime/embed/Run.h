@@ -1,0 +1,57 @@
+// One rank of a run inside a program of its own: what pipec_run.h says, without its C.
+#pragma once
+
+#include "runtime/embed/Talk.h"
+#include "runtime/embed/pipec_run.h"
+#include "runtime/launch/Joined.h"
+#include "runtime/stage/hosted/Handover.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace pipec::embed {
+
+class Run {
+public:
+  /// Checks what one process can check, and begins to meet the others.
+  static Status open(const PipecRunSetup &setup, std::unique_ptr<Run> &run);
+  ~Run();
+
+  // As in pipec_run.h; errors are Code::Run once the run has failed.
+
+  Status next(PipecRunInstruction &instruction);
+  Status done(const PipecRunResult &result);
+  Status finish();
+  Status swap(const std::string &variant, int64_t &from);
+  Status put(const std::string &key, const std::string &text);
+  Status get(const std::string &key, const char *&text);
+  Status report(const char *&json);
+  /// The reason that other ranks are told if the run has not ended.
+  void close(const std::string &why);
+
+private:
+  explicit Run(runtime::JoinedSetup setup);
+  Status take(const PipecRunSetup &setup);
+  Status takeLayers(const PipecRunSetup &setup);
+  Status refusal() const;
+  std::string reportOf(const runtime::RunResult &result) const;
+  void begin();
+  Status failed() const { return handover.failed(); }
+
+  runtime::JoinedSetup setup;
+  plan::Place place;
+  runtime::Handover handover;
+  Talk talk;
+  runtime::ControlSocket control;
+  runtime::FolderHold hold;
+  runtime::RunResult result;
+  std::thread thread; // that issues
+  runtime::Duty duty; // the last that was given
+  std::string text;   // the last that get() found
+  std::string json;
+  bool between = false; // two steps
+  bool ended = false;
+};
+
+} // namespace pipec::embed

@@ -1,0 +1,164 @@
+/* pipec's runtime inside a program of your own (a host): it runs one rank of a plan in this process.
+ *
+ * C99, self-contained. Link with libpipec.so, or open it.
+ *
+ * Threads.   The host's thread asks for its rank's next instruction (pipec_run_next), does it and says so
+ *            (pipec_run_done): it takes the place of the device's thread. One thread at a time calls the functions of a
+ *            run. The library never calls the host, handles no signal and forks nothing. What it starts are threads,
+ *            which pipec_run_close ends. No call but pipec_run_swap, and pipec_run_close of a run that failed, waits
+ *            for longer than 0.1 s, so that a host can look after signals.
+ * Processes. One for each rank (rank x replica) of the plan, started by torchrun, Slurm or Open MPI, whose variables
+ * say which one this is; a plan for one process needs none. All open the same runs in the same order: a process's n-th
+ * run meets the others' n-th. Steps.     next gives PIPEC_RUN_END_OF_STEP when all of a step is done that this rank
+ * does, and at first when all have met and a state was loaded. The next question begins a step; a state that is due is
+ * saved before. After pipec_run_finish, which all ranks must call behind the same step, it gives a last PIPEC_RUN_SAVE
+ * where the run has a checkpoint, and PIPEC_RUN_END once all have finished. Order.     Instructions come one at a time,
+ * each once all that it needs has been computed and its slots are free; of several that could run the one of the
+ * highest priority. An overlapped pair comes as its forward and then its backward. Shapes.    A microbatch's activation
+ * crosses from stage s to s + 1, and its gradient back, as so many bytes as the plan says (`tensors: boundary`). Slots
+ * are the runtime's, valid until pipec_run_done, aligned to 64 bytes: read input, fill output. Where the neighbour
+ * stage is on this rank, or there is none, they are NULL with 0 bytes. GPUs.      With the device "cuda" slots are
+ * device memory and work is enqueued on the instruction's stream; done may be called before it has run. Time.      An
+ * instruction's time is from next to done. While all ranks are in a step none may wait for another for longer than the
+ * deadline; in the first step, and while some rank is between two steps, `idle` is the limit. Errors.    0 is success.
+ * Anything else is an exit code of piperun's (1: bad input, 2: usage, 3: a plan that cannot run so, 4: the run), with
+ * error->message. Once a run has failed every call says so; close it. Sizes.     Structs begin with their size in
+ * bytes, which the caller fills in. A later header may end them with more fields; 0 and NULL are what they were before.
+ */
+#ifndef PIPEC_RUN_H
+#define PIPEC_RUN_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PIPEC_RUN_VERSION 1
+
+typedef struct PipecRun PipecRun;
+
+/* One line for each thing known, ended by 0. */
+typedef struct PipecRunError {
+  char message[4096];
+} PipecRunError;
+
+/* Where the host keeps a layer of which there are replicas: they add up gradients, and gather weights, in place. */
+typedef struct PipecRunLayer {
+  uint32_t size;
+  int32_t type;     /* 1: float, 2: double */
+  int32_t stage;    /* of the plan */
+  int32_t layer;    /* of the stage, from 0 */
+  void *gradients;  /* so many elements, one behind the other; until pipec_run_close */
+  void *weights;    /* likewise */
+  int64_t elements; /* of each of the two */
+} PipecRunLayer;
+
+/* All of it is copied, but for the memory of layers. */
+typedef struct PipecRunSetup {
+  uint32_t size;
+  int32_t resume;         /* 1: goes on from the folder's checkpoint, if it has one */
+  const char *plan;       /* the path of its file */
+  const char *device;     /* "host" (NULL) or "cuda" */
+  const char *transport;  /* of GPUs: "ipc" or "nccl"; NULL: as piperun chooses */
+  double deadline;        /* seconds; 0: a minute, or twice the plan's step where that is longer */
+  double idle;            /* seconds; 0: ten minutes */
+  double rendezvous;      /* seconds until all must have met; 0: five minutes */
+  const char *checkpoint; /* a folder; NULL: none */
+  int64_t every;          /* steps from one checkpoint to the next; 0: only one at the end */
+  const char *control;    /* rank 0 listens there for `piperun --control`; NULL: nowhere */
+  const char *trace;      /* this rank's trace goes there, as trace.RANK.json for trace.json; NULL: nowhere */
+  const char *adapt;      /* "on", "observe", "profile"; NULL: the run does not adapt */
+  const char *secret;     /* of the job; NULL: PIPEC_SECRET's value; "": none, whoever reaches the port may join */
+  int32_t overwrite;      /* 1: a checkpoint that is there is removed */
+  int32_t layer_count;
+  const PipecRunLayer *layers; /* of all replicated layers of this rank's stages; one behind the other, by their size */
+} PipecRunSetup;
+
+enum {
+  PIPEC_RUN_NONE = 0, /* nothing can run yet: ask again. Nothing to say done to */
+  PIPEC_RUN_F = 1,
+  PIPEC_RUN_B = 2,            /* the gradient of the stage's input */
+  PIPEC_RUN_W = 3,            /* of its weights */
+  PIPEC_RUN_BW = 4,           /* both */
+  PIPEC_RUN_R = 5,            /* the forward again, of a stage whose F kept only its input */
+  PIPEC_RUN_OPTIMIZER = 6,    /* of a stage, or of some of its layers; then their gradients are zero */
+  PIPEC_RUN_NORM = 7,         /* result->number: the sum of the squares of all gradients of this rank */
+  PIPEC_RUN_CLIP = 8,         /* number: the same of all ranks */
+  PIPEC_RUN_SAVE = 9,         /* the rank's state after `step` steps, to a new file at `path` */
+  PIPEC_RUN_LOAD = 10,        /* the opposite, before the first step */
+  PIPEC_RUN_END_OF_STEP = 11, /* `step` steps are done */
+  PIPEC_RUN_END = 12          /* nothing more comes; pipec_run_report says how it was */
+};
+
+typedef struct PipecRunInstruction {
+  uint32_t size;
+  int32_t kind;
+  int32_t stage;        /* -1: of all stages of the rank, or of none */
+  int32_t first_layer;  /* of the stage, from 0: it is about these layers alone */
+  int32_t layers;       /* how many; 0: all */
+  int32_t replica;      /* of the rank */
+  int32_t recomputed;   /* F: 1 where an R follows, so that only the input is kept */
+  int32_t sharded;      /* OPTIMIZER: 1 where it updates this replica's share of each layer */
+  int64_t microbatch;   /* from 0, in its step */
+  int64_t microbatches; /* of the step */
+  int64_t step;         /* from 0 */
+  int64_t epoch;        /* counts up where another schedule begins */
+  const void *input;    /* F: the activation from stage - 1; B and BW: the gradient from stage + 1; CLIP on a GPU */
+  int64_t input_bytes;
+  void *output; /* F: the activation for stage + 1; B and BW: the gradient for stage - 1; NORM on a GPU: a double */
+  int64_t output_bytes;
+  void *stream; /* CUDA's; NULL on the host */
+  double number;
+  const char *path; /* valid until done */
+} PipecRunInstruction;
+
+typedef struct PipecRunResult {
+  uint32_t size;
+  double number;     /* NORM's */
+  const char *error; /* what went wrong, in one line: the run ends on all ranks; NULL: nothing */
+} PipecRunResult;
+
+#if defined(__GNUC__)
+#define PIPEC_RUN_EXPORT __attribute__((visibility("default")))
+#else
+#define PIPEC_RUN_EXPORT
+#endif
+
+/* PIPEC_RUN_VERSION of the library. */
+PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
+
+/* Checks everything that this process can check by itself, and begins to meet the others; what goes wrong later the
+ * next call says. On failure there is nothing to close. */
+PIPEC_RUN_EXPORT int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *error);
+
+PIPEC_RUN_EXPORT int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error);
+
+/* Of the instruction that next gave last. */
+PIPEC_RUN_EXPORT int pipec_run_done(PipecRun *run, const PipecRunResult *result, PipecRunError *error);
+
+/* Between two steps: there are no more. Ask on until PIPEC_RUN_END. */
+PIPEC_RUN_EXPORT int pipec_run_finish(PipecRun *run, PipecRunError *error);
+
+/* Goes over to another variant of the plan (its name or number) between two steps, and waits until all ranks agree. One
+ * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. */
+PIPEC_RUN_EXPORT int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error);
+
+/* A short text (at most 64 KiB) for all ranks, under a key; a later one takes its place. */
+PIPEC_RUN_EXPORT int pipec_run_put(PipecRun *run, const char *key, const char *text, PipecRunError *error);
+
+/* The text that some rank has put; NULL: none has come within 0.1 s. It is valid until the next call of get. */
+PIPEC_RUN_EXPORT int pipec_run_get(PipecRun *run, const char *key, const char **text, PipecRunError *error);
+
+/* After PIPEC_RUN_END: what `piperun --json` prints, the same on all ranks. Valid until close. */
+PIPEC_RUN_EXPORT int pipec_run_report(PipecRun *run, const char **json, PipecRunError *error);
+
+/* Ends all threads of the run and frees it. Before PIPEC_RUN_END it ends the run on all ranks with `why` (NULL: it was
+ * closed). */
+PIPEC_RUN_EXPORT void pipec_run_close(PipecRun *run, const char *why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,173 @@
+// One duty at a time.
+#include "runtime/stage/hosted/Handover.h"
+
+#include "runtime/plan/Disassemble.h"
+
+#include <fmt/format.h>
+
+namespace pipec::runtime {
+
+void Handover::join(Failure &rank) {
+  {
+    std::lock_guard lock(mutex);
+    ofRank = &rank;
+  }
+  failure.listen([this] {
+    Failure *rank = nullptr;
+    {
+      std::lock_guard lock(mutex);
+      rank = ofRank;
+    }
+    if (rank)
+      rank->raise(failure.status());
+  });
+  rank.listen([this, &rank] { fail(rank.status()); });
+}
+
+void Handover::leave() {
+  std::lock_guard lock(mutex);
+  ofRank = nullptr;
+  device = nullptr;
+}
+
+void Handover::fail(Status status) {
+  failure.raise(std::move(status));
+  wake();
+}
+
+void Handover::wake() {
+  std::lock_guard lock(mutex);
+  changed.notify_all();
+  bell.ring();
+}
+
+void Handover::attach(HostDevice &of, const plan::Place &at, const runtime::Clock &by) {
+  std::lock_guard lock(mutex);
+  of.setDeviceBell(bell);
+  device = &of;
+  place = at;
+  clock = &by;
+}
+
+void Handover::stand(const plan::Place &at) {
+  std::lock_guard lock(mutex);
+  place = at;
+}
+
+std::string Handover::ask(Duty duty, double *number) {
+  Asked own{std::move(duty)};
+  std::unique_lock lock(mutex);
+  asked.push_back(&own);
+  bell.ring();
+  changed.wait(lock, [&] { return own.done || failure.raised(); });
+  std::erase(asked, &own);
+  if (number)
+    *number = own.number;
+  return own.done ? own.error : failure.status().message;
+}
+
+bool Handover::awaitStep(int64_t step) {
+  std::unique_lock lock(mutex);
+  awaited = step;
+  bell.ring();
+  changed.wait(lock, [&] { return begun == step || (finished && between) || failure.raised(); });
+  awaited = -1;
+  return begun == step && !failure.raised();
+}
+
+void Handover::end() {
+  std::lock_guard lock(mutex);
+  ended = true;
+  bell.ring();
+}
+
+/// All of it is issued, and what the host runs of it has ended.
+bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && (!device || device->isIdle()); }
+
+/// The headers of pairs are nothing to the host.
+bool Handover::takeWork(Duty &duty) {
+  for (std::optional<HostWork> work; device && (work = device->next());) {
+    start = clock->now();
+    label = work->label();
+    if (label.operation->kind != plan::Kind::Overlapped) {
+      duty = {.kind = Duty::Kind::Work, .label = label, .slots = {work->in(), work->out()}};
+      return true;
+    }
+    device->ended(start, start);
+  }
+  return false;
+}
+
+bool Handover::take(Duty &duty) {
+  direct = false;
+  if (!asked.empty())
+    duty = asked.front()->duty;
+  else if (takeWork(duty))
+    direct = true;
+  else if (!between && isStepOver())
+    duty = {.kind = Duty::Kind::EndOfStep, .step = awaited};
+  else if (ended)
+    duty = {.kind = Duty::Kind::End};
+  else
+    return false;
+  current = duty.kind;
+  return true;
+}
+
+Duty Handover::next(Clock::time_point until) {
+  Duty duty;
+  std::unique_lock lock(mutex);
+  if (between && !finished && awaited >= 0) {
+    between = false;
+    begun = awaited;
+    changed.notify_all();
+  }
+  while (!failure.raised() && !take(duty)) {
+    lock.unlock();
+    const bool late = Clock::now() >= until;
+    if (!late)
+      bell.waitUntil(until);
+    lock.lock();
+    if (late)
+      break;
+  }
+  return duty;
+}
+
+void Handover::done(const std::string &error, double number) {
+  std::unique_lock lock(mutex);
+  const Duty::Kind kind = std::exchange(current, Duty::Kind::Nothing);
+  if (kind == Duty::Kind::Nothing || kind == Duty::Kind::End)
+    return;
+  if (kind == Duty::Kind::EndOfStep) {
+    between = true;
+    if (!error.empty()) {
+      lock.unlock();
+      fail(Status::run(fmt::format("{}: {}", plan::nameOf(place), error)));
+    }
+    return;
+  }
+  if (!direct) {
+    if (asked.empty())
+      return; // who asked has left, as the run has failed
+    Asked &first = *asked.front();
+    first.error = error;
+    first.number = number;
+    first.done = true;
+    asked.pop_front();
+    changed.notify_all();
+    return;
+  }
+  if (error.empty())
+    return device->ended(start, clock->now());
+  lock.unlock();
+  fail(Status::run(fmt::format("{}: {}", plan::describe(place, *label.operation, label.microbatch), error)));
+}
+
+void Handover::finish() {
+  std::lock_guard lock(mutex);
+  finished = true;
+  changed.notify_all();
+}
+
+} // namespace pipec::runtime

@@ -1,0 +1,71 @@
+// The stage of a rank whose instructions the program around the runtime does: what the rest of the runtime sees of it.
+#pragma once
+
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/stage/HostStage.h"
+#include "runtime/stage/LayerTable.h"
+#include "runtime/stage/hosted/Handover.h"
+
+#include <utility>
+
+namespace pipec::runtime {
+
+/// What it is on any device: Base is HostStage or Stage.
+template <typename Base> class OfHost : public Base {
+public:
+  Status save(const std::string &path, int64_t steps) final { return ask(Duty::Kind::Save, "save", path, steps); }
+  Status load(const std::string &path, int64_t steps) final { return ask(Duty::Kind::Load, "load", path, steps); }
+  // The host's modules stay where they are.
+  bool savesLayers() const final { return false; }
+  Status saveLayer(int32_t, const std::string &, int64_t) final {
+    return Status::run("layers are not saved one by one");
+  }
+  Status loadLayer(int32_t, const std::string &, int64_t) final {
+    return Status::run("layers are not loaded one by one");
+  }
+  StageMemory memory() const final { return {}; }
+  std::span<const LayerMemory> layersOf(int32_t stage) const final { return layers.of(stage); }
+
+protected:
+  template <typename... Given>
+  OfHost(Handover &handover, LayerTable layers, const plan::Place &place, Failure &failure, Given &&...given)
+      : Base(std::forward<Given>(given)...), handover(handover), layers(std::move(layers)), place(place),
+        failure(failure) {}
+
+  Status ask(Duty::Kind kind, const char *what, const std::string &path, int64_t step) {
+    const std::string error = handover.ask({.kind = kind, .path = path, .step = step});
+    return error.empty() ? Status{} : Status::run(plan::nameOf(place) + ": cannot " + std::string(what) + ": " + error);
+  }
+  void check(const Label &label, const std::string &error) const;
+
+  Handover &handover;
+  const LayerTable layers;
+  const plan::Place place;
+  Failure &failure;
+};
+
+class HostedStage final : public OfHost<HostStage> {
+public:
+  /// All outlive the stage. The device is not started: the host runs its queues.
+  HostedStage(Handover &handover, LayerTable layers, const plan::Place &place, HostDevice &device, const Clock &clock,
+              Failure &failure);
+  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+
+private:
+  Span run(const HostWork &, plan::Time ready) override { return {ready, ready}; } // nobody calls it
+};
+
+class CudaHostedStage final : public OfHost<Stage> {
+public:
+  CudaHostedStage(Handover &handover, LayerTable layers, const plan::Place &place, CudaDevice &device,
+                  Failure &failure);
+  void issue(QueueId queue, const Label &label, const StageSlots &slots) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+
+private:
+  CudaDevice &device;
+};
+
+} // namespace pipec::runtime

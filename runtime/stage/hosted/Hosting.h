@@ -1,0 +1,15 @@
+// The program around the runtime, where that computes (Handover.h).
+#pragma once
+
+#include "runtime/stage/LayerTable.h"
+
+namespace pipec::runtime {
+
+class Handover;
+
+struct Hosting {
+  Handover *handover = nullptr; // null: the runtime's own stage computes
+  LayerTable layers = {};       // where it keeps what its replicas sum
+};
+
+} // namespace pipec::runtime

@@ -1,0 +1,365 @@
+/* A program that runs a rank of a plan in its own process, with the functions of pipec_run.h alone. Its model is the
+ * least that has a forward, both gradients, weights, and sums whose order shows: stage s multiplies its input, element
+ * by element, by its weights; the loss is half the sum of the squares of what comes out. Doubles.
+ *
+ *   host PLAN --stages S --steps N [--width N] [--checkpoint DIR] [--every N] [--resume] [--overwrite] [--deadline S]
+ *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N] [--control
+ * PATH]
+ *        [--trace PATH] [--clip NORM] [--device cuda] [--report]
+ *
+ * Prints a line of JSON for each step {"step", "loss", "epoch"}, at the end {"weights": …}, with --report what that
+ * says; with --opens what the process has before and after. Exits with the code of the first call that failed.
+ */
+#include "runtime/embed/pipec_run.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { kStages = 64, kMicrobatches = 256 };
+
+static struct {
+  const char *plan, *checkpoint, *control, *trace, *device, *variant;
+  int stages, resume, overwrite, report;
+  long steps, width, every, swapAt, sleepAt, failAt, finishAt, opens;
+  double deadline, idle, sleepFor, clip;
+} options = {.width = 256, .swapAt = -1, .sleepAt = -1, .failAt = -1, .finishAt = -1};
+
+static struct Stage {
+  double *weights, *gradients, *input[kMicrobatches], *output[kMicrobatches], *back[kMicrobatches];
+} stages[kStages];
+static double factor = 1, loss;
+static long microbatches;
+
+static double *numbers(void) { return calloc((size_t)options.width, sizeof(double)); }
+
+static struct Stage *stageAt(int s) {
+  struct Stage *stage = &stages[s];
+  if (!stage->weights) {
+    stage->weights = numbers();
+    stage->gradients = numbers();
+    for (long i = 0; i < options.width; ++i)
+      stage->weights[i] = 1 + 0.001 * (double)((s * 31 + i * 7) % 97);
+  }
+  return stage;
+}
+
+static void forward(const PipecRunInstruction *i) {
+  struct Stage *stage = stageAt(i->stage);
+  double *in = numbers(), *out = numbers();
+  if (i->input)
+    memcpy(in, i->input, (size_t)i->input_bytes);
+  else if (i->stage > 0)
+    memcpy(in, stages[i->stage - 1].output[i->microbatch], (size_t)options.width * sizeof(double));
+  else
+    for (long k = 0; k < options.width; ++k)
+      in[k] = 0.01 * (double)((i->step * 13 + i->microbatch * 5 + k) % 89);
+  for (long k = 0; k < options.width; ++k)
+    out[k] = in[k] * stage->weights[k];
+  stage->input[i->microbatch] = in;
+  stage->output[i->microbatch] = out;
+  if (i->output)
+    memcpy(i->output, out, (size_t)i->output_bytes);
+  if (i->stage == options.stages - 1)
+    for (long k = 0; k < options.width; ++k)
+      loss += out[k] * out[k] / 2;
+}
+
+static void backwardInput(const PipecRunInstruction *i) {
+  struct Stage *stage = stageAt(i->stage);
+  const size_t bytes = (size_t)options.width * sizeof(double);
+  double *given = numbers();
+  if (i->input)
+    memcpy(given, i->input, bytes);
+  else if (i->stage == options.stages - 1)
+    memcpy(given, stage->output[i->microbatch], bytes);
+  else { /* of the next stage, which is on this rank */
+    const struct Stage *next = &stages[i->stage + 1];
+    for (long k = 0; k < options.width; ++k)
+      given[k] = next->back[i->microbatch][k] * next->weights[k];
+  }
+  stage->back[i->microbatch] = given;
+  if (i->output)
+    for (long k = 0; k < options.width; ++k)
+      ((double *)i->output)[k] = given[k] * stage->weights[k];
+}
+
+static void backwardWeight(const PipecRunInstruction *i) {
+  struct Stage *stage = stageAt(i->stage);
+  for (long k = 0; k < options.width; ++k)
+    stage->gradients[k] += stage->back[i->microbatch][k] * stage->input[i->microbatch][k];
+}
+
+static double norm(void) {
+  double sum = 0;
+  for (int s = 0; s < options.stages; ++s)
+    for (long k = 0; stages[s].weights && k < options.width; ++k)
+      sum += stages[s].gradients[k] * stages[s].gradients[k];
+  return sum;
+}
+
+static double rootOf(double square) {
+  double root = square > 1 ? square : 1;
+  for (int i = 0; i < 200; ++i)
+    root = (root + square / root) / 2;
+  return root;
+}
+
+static void update(int s) {
+  struct Stage *stage = stageAt(s);
+  for (long k = 0; k < options.width; ++k) {
+    stage->weights[k] -= 1e-4 * factor * stage->gradients[k] / (double)microbatches;
+    stage->gradients[k] = 0;
+  }
+}
+
+/* What of a step nothing needs any more. */
+static void forget(void) {
+  for (int s = 0; s < options.stages; ++s)
+    for (int m = 0; m < kMicrobatches; ++m) {
+      double **all[] = {&stages[s].input[m], &stages[s].output[m], &stages[s].back[m]};
+      for (int k = 0; k < 3; ++k) {
+        free(*all[k]);
+        *all[k] = NULL;
+      }
+    }
+}
+
+static const char *keep(const PipecRunInstruction *i) {
+  FILE *file = fopen(i->path, i->kind == PIPEC_RUN_SAVE ? "wb" : "rb");
+  size_t wrong = !file;
+  for (int s = 0; file && s < options.stages; ++s) {
+    int there = stages[s].weights != NULL;
+    if (i->kind == PIPEC_RUN_SAVE) {
+      wrong += fwrite(&there, sizeof there, 1, file) != 1;
+      wrong += there && fwrite(stages[s].weights, sizeof(double), (size_t)options.width, file) != (size_t)options.width;
+    } else {
+      wrong += fread(&there, sizeof there, 1, file) != 1;
+      if (!wrong && there)
+        wrong += fread(stageAt(s)->weights, sizeof(double), (size_t)options.width, file) != (size_t)options.width;
+    }
+  }
+  wrong += file && fclose(file) != 0;
+  return wrong ? "a file of the state is not as it should be" : NULL;
+}
+
+static int fail(int code, const char *what, const PipecRunError *error) {
+  fprintf(stderr, "host: %s: %s\n", what, error->message);
+  return code;
+}
+
+static const char *work(const PipecRunInstruction *i, double *number) {
+  if (i->kind <= PIPEC_RUN_R)
+    microbatches = i->microbatches;
+  switch (i->kind) {
+  case PIPEC_RUN_F:
+    if (options.sleepAt == i->step && i->microbatch == 0)
+      usleep((useconds_t)(options.sleepFor * 1e6));
+    if (options.failAt == i->step)
+      return "asked to fail";
+    forward(i);
+    return NULL;
+  case PIPEC_RUN_B:
+    backwardInput(i);
+    return NULL;
+  case PIPEC_RUN_W:
+    backwardWeight(i);
+    return NULL;
+  case PIPEC_RUN_BW:
+    backwardInput(i);
+    backwardWeight(i);
+    return NULL;
+  case PIPEC_RUN_OPTIMIZER:
+    update(i->stage);
+    return NULL;
+  case PIPEC_RUN_NORM:
+    *number = norm();
+    return NULL;
+  case PIPEC_RUN_CLIP: {
+    const double root = rootOf(i->number) / (double)microbatches;
+    factor = options.clip > 0 && root > options.clip ? options.clip / root : 1;
+    return NULL;
+  }
+  case PIPEC_RUN_SAVE:
+  case PIPEC_RUN_LOAD:
+    return keep(i);
+  default:
+    return NULL;
+  }
+}
+
+/* The plan has no instruction for it. */
+static int optimizes;
+
+static int endOfStep(PipecRun *run, const PipecRunInstruction *i, long *left, PipecRunError *error) {
+  if (i->step > 0 && microbatches > 0) {
+    for (int s = 0; !optimizes && s < options.stages; ++s)
+      if (stages[s].weights)
+        update(s);
+    printf("{\"step\": %ld, \"loss\": %.17g}\n", (long)i->step - 1, loss / (double)microbatches);
+    fflush(stdout);
+  }
+  loss = 0;
+  forget();
+  *left = options.steps - (long)i->step;
+  if (options.swapAt == i->step) {
+    int64_t from = 0;
+    const int code = pipec_run_swap(run, options.variant, &from, error);
+    if (code != 0)
+      return code;
+    printf("{\"swapped\": %ld}\n", (long)from);
+  }
+  return 0;
+}
+
+static int once(void) {
+  PipecRunError error = {""};
+  PipecRun *run = NULL;
+  PipecRunSetup setup = {.size = sizeof setup,
+                         .plan = options.plan,
+                         .device = options.device,
+                         .deadline = options.deadline,
+                         .idle = options.idle,
+                         .checkpoint = options.checkpoint,
+                         .every = options.every,
+                         .resume = options.resume,
+                         .overwrite = options.overwrite,
+                         .control = options.control,
+                         .trace = options.trace};
+  int code = pipec_run_open(&setup, &run, &error);
+  if (code != 0)
+    return fail(code, "open", &error);
+  for (;;) {
+    PipecRunInstruction i = {.size = sizeof i};
+    PipecRunResult result = {.size = sizeof result};
+    long left = 1;
+    code = pipec_run_next(run, &i, &error);
+    if (code != 0 || i.kind == PIPEC_RUN_END)
+      break;
+    if (i.kind == PIPEC_RUN_NONE)
+      continue;
+    optimizes |= i.kind == PIPEC_RUN_OPTIMIZER;
+    if (i.kind == PIPEC_RUN_END_OF_STEP)
+      code = endOfStep(run, &i, &left, &error);
+    else
+      result.error = work(&i, &result.number);
+    if (code != 0)
+      break;
+    code = pipec_run_done(run, &result, &error);
+    if (code == 0 && (left <= 0 || (i.kind == PIPEC_RUN_END_OF_STEP && options.finishAt == i.step)))
+      code = pipec_run_finish(run, &error);
+    if (code != 0)
+      break;
+  }
+  if (code == 0 && options.report) {
+    const char *json = NULL;
+    code = pipec_run_report(run, &json, &error);
+    printf("%s\n", json);
+  }
+  pipec_run_close(run, code == 0 ? NULL : error.message);
+  return code == 0 ? 0 : fail(code, "run", &error);
+}
+
+static long entriesOf(const char *path) {
+  long count = 0;
+  DIR *folder = opendir(path);
+  for (struct dirent *entry; folder && (entry = readdir(folder));)
+    count += entry->d_name[0] != '.';
+  if (folder)
+    closedir(folder);
+  return count;
+}
+
+static long residentKilobytes(void) {
+  char line[256];
+  long kilobytes = 0;
+  FILE *status = fopen("/proc/self/status", "r");
+  while (status && fgets(line, sizeof line, status))
+    sscanf(line, "VmRSS: %ld", &kilobytes);
+  if (status)
+    fclose(status);
+  return kilobytes;
+}
+
+static void count(const char *when) {
+  printf("{\"when\": \"%s\", \"threads\": %ld, \"descriptors\": %ld, \"kilobytes\": %ld}\n", when,
+         entriesOf("/proc/self/task"), entriesOf("/proc/self/fd"), residentKilobytes());
+  fflush(stdout);
+}
+
+static long numberAfter(int argc, char **argv, int *at) { return *at + 1 < argc ? atol(argv[++*at]) : 0; }
+static double realAfter(int argc, char **argv, int *at) { return *at + 1 < argc ? atof(argv[++*at]) : 0; }
+static const char *wordAfter(int argc, char **argv, int *at) { return *at + 1 < argc ? argv[++*at] : ""; }
+
+int main(int argc, char **argv) {
+  for (int a = 1; a < argc; ++a) {
+    const char *word = argv[a];
+#define IS(name) (strcmp(word, name) == 0)
+    if (IS("--stages"))
+      options.stages = (int)numberAfter(argc, argv, &a);
+    else if (IS("--steps"))
+      options.steps = numberAfter(argc, argv, &a);
+    else if (IS("--width"))
+      options.width = numberAfter(argc, argv, &a);
+    else if (IS("--every"))
+      options.every = numberAfter(argc, argv, &a);
+    else if (IS("--opens"))
+      options.opens = numberAfter(argc, argv, &a);
+    else if (IS("--fail"))
+      options.failAt = numberAfter(argc, argv, &a);
+    else if (IS("--finish-at"))
+      options.finishAt = numberAfter(argc, argv, &a);
+    else if (IS("--swap")) {
+      options.swapAt = numberAfter(argc, argv, &a);
+      options.variant = wordAfter(argc, argv, &a);
+    } else if (IS("--sleep")) {
+      options.sleepAt = numberAfter(argc, argv, &a);
+      options.sleepFor = realAfter(argc, argv, &a);
+    } else if (IS("--deadline"))
+      options.deadline = realAfter(argc, argv, &a);
+    else if (IS("--idle"))
+      options.idle = realAfter(argc, argv, &a);
+    else if (IS("--clip"))
+      options.clip = realAfter(argc, argv, &a);
+    else if (IS("--checkpoint"))
+      options.checkpoint = wordAfter(argc, argv, &a);
+    else if (IS("--control"))
+      options.control = wordAfter(argc, argv, &a);
+    else if (IS("--trace"))
+      options.trace = wordAfter(argc, argv, &a);
+    else if (IS("--device"))
+      options.device = wordAfter(argc, argv, &a);
+    else if (IS("--resume"))
+      options.resume = 1;
+    else if (IS("--overwrite"))
+      options.overwrite = 1;
+    else if (IS("--report"))
+      options.report = 1;
+    else
+      options.plan = word;
+  }
+  int code = 0;
+  for (long n = 0; code == 0 && n < (options.opens > 0 ? options.opens : 1); ++n) {
+    if (options.opens > 0 && n == options.opens / 10)
+      count("before");
+    code = once();
+  }
+  if (options.opens > 0)
+    count("after");
+  if (code == 0) {
+    printf("{\"weights\": {");
+    const char *comma = "";
+    for (int s = 0; s < options.stages; ++s)
+      if (stages[s].weights) {
+        printf("%s\"%d\": [", comma, s);
+        for (long k = 0; k < options.width; ++k)
+          printf("%s%.17g", k == 0 ? "" : ", ", stages[s].weights[k]);
+        printf("]");
+        comma = ", ";
+      }
+    printf("}}\n");
+  }
+  return code;
+}
