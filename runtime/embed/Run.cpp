@@ -267,6 +267,7 @@ void Run::close(const std::string &why) {
     return;
   if (!ended)
     handover.fail(Status::run(fmt::format("{}: {}", plan::nameOf(place), why.empty() ? "its run was closed" : why)));
+  handover.close();
   thread.join();
 }
 
