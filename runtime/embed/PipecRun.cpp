@@ -47,6 +47,17 @@ Status needs(const void *pointer) { return pointer ? Status{} : Status::usage("a
 
 uint32_t pipec_run_version(void) { return PIPEC_RUN_VERSION; }
 
+int pipec_run_facts(const char *plan, const char **json, PipecRunError *error) {
+  thread_local std::string facts;
+  return answer(error, [&] {
+    if (!plan || !json)
+      return needs(nullptr);
+    Status status = pipec::embed::readFacts(plan, facts);
+    *json = facts.c_str();
+    return status;
+  });
+}
+
 int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *error) {
   return answer(error, [&] {
     if (!setup || !run)

@@ -28,20 +28,6 @@ std::string textOf(const char *text) { return text ? text : ""; }
 /// Seconds, or the default.
 plan::Time timeOf(double seconds, double otherwise) { return plan::Time((seconds > 0 ? seconds : otherwise) * 1e12); }
 
-Status whyNot(const plan::Plan &plan) {
-  const plan::Variant &first = plan.variants.front();
-  if (plan.shards() > 1)
-    return Status::input("the plan's ranks have shards, which a host cannot run yet: compile it without "
-                         "tensor_parallel");
-  if (first.sharesStages())
-    return Status::input("the plan's stages are on several ranks (schedule: burst), which a host cannot run yet");
-  if (!first.jobs.empty())
-    return Status::input("the plan has background jobs, which a host cannot run yet: compile it without jobs");
-  if (first.copies > 1)
-    return Status::input("the plan sums the gradients of two copies of each stage, which a host cannot yet");
-  return {};
-}
-
 /// Of a plan for one process that nobody has started.
 runtime::Environment alone() {
   runtime::Environment environment;
@@ -116,7 +102,7 @@ Status Run::open(const PipecRunSetup &given, std::unique_ptr<Run> &run) {
   runtime::JoinedSetup joined{};
   Status status = runtime::readProved(textOf(given.plan), *plan, joined.planHash);
   if (status.ok())
-    status = whyNot(*plan);
+    status = checkHosted(*plan);
   if (status.ok())
     status = readPlace(*plan, joined.environment);
   if (!status.ok())
@@ -267,6 +253,7 @@ void Run::close(const std::string &why) {
     return;
   if (!ended)
     handover.fail(Status::run(fmt::format("{}: {}", plan::nameOf(place), why.empty() ? "its run was closed" : why)));
+  handover.close();
   thread.join();
 }
 

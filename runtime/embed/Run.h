@@ -12,6 +12,12 @@
 
 namespace pipec::embed {
 
+/// What a host has to know of a plan (pipec_run_facts).
+Status readFacts(const std::string &path, std::string &json);
+
+/// Why a host cannot run a plan; ok: it can.
+Status checkHosted(const plan::Plan &plan);
+
 class Run {
 public:
   /// Checks what one process can check, and begins to meet the others.

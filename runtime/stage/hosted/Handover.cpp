@@ -25,7 +25,8 @@ void Handover::join(Failure &rank) {
 }
 
 void Handover::leave() {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
   ofRank = nullptr;
   device = nullptr;
 }
@@ -137,6 +138,7 @@ Duty Handover::next(Clock::time_point until) {
 void Handover::done(const std::string &error, double number) {
   std::unique_lock lock(mutex);
   const Duty::Kind kind = std::exchange(current, Duty::Kind::Nothing);
+  changed.notify_all();
   if (kind == Duty::Kind::Nothing || kind == Duty::Kind::End)
     return;
   if (kind == Duty::Kind::EndOfStep) {
@@ -158,10 +160,18 @@ void Handover::done(const std::string &error, double number) {
     changed.notify_all();
     return;
   }
+  if (error.empty() && device)
+    device->ended(start, clock->now());
   if (error.empty())
-    return device->ended(start, clock->now());
+    return;
   lock.unlock();
   fail(Status::run(fmt::format("{}: {}", plan::describe(place, *label.operation, label.microbatch), error)));
+}
+
+void Handover::close() {
+  std::lock_guard lock(mutex);
+  closed = true;
+  changed.notify_all();
 }
 
 void Handover::finish() {

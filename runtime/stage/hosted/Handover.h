@@ -50,6 +50,8 @@ public:
   void done(const std::string &error, double number);
   /// No more steps. Between two steps.
   void finish();
+  /// The host asks for nothing more and is in nothing.
+  void close();
   /// The run has failed, for this reason. From any thread, also before a rank is there.
   void fail(Status status);
   /// Of the run; ok: it has not failed.
@@ -59,6 +61,7 @@ public:
 
   /// What goes wrong on the rank or the host goes wrong on both, until the rank leaves.
   void join(Failure &rank);
+  /// Waits until the host is done with what it has, whose slots are the rank's.
   void leave();
   /// The host runs the device queues of this device in `place`, by its `clock`. Before the device starts.
   void attach(HostDevice &device, const plan::Place &place, const runtime::Clock &clock);
@@ -104,6 +107,7 @@ private:
   int64_t begun = -1;   // the last that the host has begun
   bool between = false; // two steps
   bool finished = false;
+  bool closed = false;
   bool ended = false;
 };
 

@@ -1,0 +1,110 @@
+// What a host has to know of a plan.
+#include "runtime/stage/library/Facts.h"
+#include "runtime/embed/Run.h"
+#include "runtime/plan/Layers.h"
+#include "runtime/result/Outcome.h"
+#include "runtime/simulate/Simulate.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace pipec::embed {
+
+using Json = nlohmann::ordered_json;
+
+Status checkHosted(const plan::Plan &plan) {
+  const plan::Variant &first = plan.variants.front();
+  if (plan.shards() > 1)
+    return Status::input("the plan's ranks have shards, which a host cannot run yet: compile it without "
+                         "tensor_parallel");
+  if (first.sharesStages())
+    return Status::input("the plan's stages are on several ranks (schedule: burst), which a host cannot run yet");
+  if (!first.jobs.empty())
+    return Status::input("the plan has background jobs, which a host cannot run yet: compile it without jobs");
+  if (first.copies > 1)
+    return Status::input("the plan sums the gradients of two copies of each stage, which a host cannot yet");
+  return {};
+}
+
+namespace {
+
+bool any(const plan::Variant &variant, bool (*holds)(const plan::Operation &)) {
+  return std::ranges::any_of(
+      variant.programs, [&](const plan::Program &program) { return std::ranges::any_of(program.operations, holds); });
+}
+
+Json stagesOf(const plan::Plan &plan, int32_t rank) {
+  Json all = Json::array();
+  for (const PipecStageFacts &each : runtime::factsOf(plan, rank)) {
+    Json gradients = Json::array();
+    for (const plan::Layer &layer : plan.variants.front().layers)
+      if (layer.stage == each.stage)
+        gradients.push_back(layer.gradients);
+    all.push_back({{"stage", each.stage},
+                   {"first_layer", each.first_layer},
+                   {"layers", each.layers},
+                   {"input_bytes", each.input_bytes},
+                   {"output_bytes", each.output_bytes},
+                   {"gradients", std::move(gradients)}});
+  }
+  return all;
+}
+
+Status variantFacts(const plan::Variant &variant, Json &facts) {
+  simulate::Result result;
+  if (Status status = simulate::simulate(variant, {}, result); !status.ok())
+    return status;
+  Json peaks = Json::array(), activations = Json::array();
+  double busy = 0;
+  for (const simulate::PlaceResult &place : result.places) {
+    peaks.push_back(place.peak);
+    activations.push_back(place.peakActivation);
+    busy += double(place.busy);
+  }
+  const double all = double(variant.certificate.span) * double(result.places.size());
+  facts = {{"name", variant.name},
+           {"schedule", variant.schedule},
+           {"microbatches", variant.microbatches},
+           {"span_ms", runtime::milliseconds(double(variant.certificate.span))},
+           {"bubble_rate", all == 0 ? 0 : 1 - busy / all},
+           {"peak_bytes", std::move(peaks)},
+           {"peak_activation_bytes", std::move(activations)}};
+  return {};
+}
+
+} // namespace
+
+Status readFacts(const std::string &path, std::string &json) {
+  plan::Plan plan;
+  std::array<uint8_t, 32> hash{};
+  if (Status status = runtime::readProved(path, plan, hash); !status.ok())
+    return status;
+  const plan::Variant &first = plan.variants.front();
+  const Status hosted = checkHosted(plan);
+  Json facts{{"ranks", plan.ranks()},
+             {"degree", std::max(plan.degree(), 1)},
+             {"shards", plan.shards()},
+             {"stage_count", first.stages},
+             {"microbatches", first.microbatches},
+             {"cut", first.cut},
+             {"stages", Json::array()},
+             {"updates", any(first, [](const plan::Operation &op) { return plan::does(op.kind, plan::kUpdate); })},
+             {"split", std::ranges::any_of(plan.variants,
+                                           [](const plan::Variant &variant) {
+                                             return any(variant, [](const plan::Operation &op) {
+                                               return op.kind == plan::Kind::BackwardInput;
+                                             });
+                                           })},
+             {"global_norm", any(first, [](const plan::Operation &op) { return op.of == plan::Payload::Norm; })},
+             {"variants", Json::array()},
+             {"refused", hosted.ok() ? Json() : Json(hosted.message)}};
+  for (int32_t rank = 0; rank < plan.ranks(); ++rank)
+    facts["stages"].push_back(stagesOf(plan, rank));
+  for (const plan::Variant &variant : plan.variants)
+    if (Status status = variantFacts(variant, facts["variants"].emplace_back()); !status.ok())
+      return status;
+  json = facts.dump();
+  return {};
+}
+
+} // namespace pipec::embed

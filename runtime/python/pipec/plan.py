@@ -1,0 +1,109 @@
+"""Plans: compiled, loaded, shown."""
+import ctypes
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from . import _library
+from .errors import SpecError, raise_for
+
+
+def _pipec(*arguments, **options):
+    """Runs the pipec beside the package, else PATH's."""
+    beside = _library.HERE / "bin" / "pipec"
+    program = beside if beside.exists() else shutil.which("pipec")
+    if program is None:
+        raise SpecError("there is no pipec beside the package and none in PATH: install the package, or build the compiler")
+    return subprocess.run([program, *map(os.fspath, arguments)], capture_output=True, text=True, check=False, **options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A stage of a rank. Bytes are of one microbatch's activation: from, and to, another rank; 0: none."""
+    stage: int
+    first_layer: int
+    layers: int  # 0: the spec has none
+    input_bytes: int
+    output_bytes: int
+    gradients: tuple  # bytes of each layer that replicas sum; empty: there are none
+
+
+class Plan:
+    """A compiled plan. In a notebook it shows itself."""
+
+    def __init__(self, data, name):
+        self._folder = tempfile.TemporaryDirectory(prefix="pipec-")
+        self.path = pathlib.Path(self._folder.name) / "plan.pipe"
+        self.path.write_bytes(data)
+        self.name, self.hash = name, hashlib.sha256(data).hexdigest()
+        error, text = _library.Error(), ctypes.c_char_p()
+        code = _library.LIBRARY.pipec_run_facts(os.fsencode(self.path), ctypes.byref(text), ctypes.byref(error))
+        if code:
+            message = error.message.decode(errors="replace").removeprefix(f"{self.path}: ")
+            raise SpecError(message, name, 1, 1)
+        self.facts = json.loads(text.value)
+        self.ranks, self.degree = self.facts["ranks"], self.facts["degree"]
+        self.stage_count, self.microbatches = self.facts["stage_count"], self.facts["microbatches"]
+        self.cut = self.facts["cut"]
+        self.variants = [each["name"] for each in self.facts["variants"]]
+
+    @property
+    def world(self):
+        """How many processes run it."""
+        return self.ranks * self.degree * self.facts["shards"]
+
+    def place(self, world_rank):
+        """(rank, replica) of a process."""
+        if not 0 <= world_rank < self.world:
+            raise SpecError(f"the plan is for {self.world} processes, there is no process {world_rank}", self.name)
+        return divmod(world_rank, self.degree)
+
+    def stages(self, rank):
+        """The stages of a rank, ascending."""
+        return [Stage(**{**each, "gradients": tuple(each["gradients"])}) for each in self.facts["stages"][rank]]
+
+    def report(self):
+        """What `pipec report --json` prints, as a dict."""
+        done = _pipec("report", self.path, "--json")
+        if done.returncode:
+            raise SpecError(done.stderr.strip() or done.stdout.strip(), self.name)
+        return json.loads(done.stdout)
+
+    def save(self, path):
+        """Writes the plan's file, as piperun takes it."""
+        shutil.copyfile(self.path, path)
+
+    def _repr_html_(self):
+        done = _pipec("show", self.path, "--emit=html")
+        return done.stdout if done.returncode == 0 else None
+
+    def __repr__(self):
+        return f"<pipec.Plan {self.name}: {', '.join(self.variants)}; {self.ranks} ranks, {self.stage_count} stages>"
+
+
+def load(path):
+    """A plan from its file. Raises SpecError."""
+    try:
+        return Plan(pathlib.Path(path).read_bytes(), os.fspath(path))
+    except OSError as error:
+        raise SpecError(f"cannot read: {error.strerror}", os.fspath(path)) from None
+
+
+def compile(spec, set=None):  # noqa: A001, A002: as the command and its option are called
+    """Compiles a spec, `set` laid over it ({"pipeline.microbatches": 32}). Raises SpecError."""
+    with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
+        plan = pathlib.Path(folder) / "plan.pipe"
+        laid = [f"--set={key}={value}" for key, value in (set or {}).items()]
+        done = _pipec("compile", spec, "-o", plan, "--json", *laid)
+        if done.returncode == 0:
+            return Plan(plan.read_bytes(), os.fspath(spec))
+        try:
+            wrong = json.loads(done.stdout)
+        except ValueError:
+            raise_for(done.returncode, done.stderr.strip())
+        raise SpecError(wrong["error"], wrong["file"], wrong["line"], wrong["column"])

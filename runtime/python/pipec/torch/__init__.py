@@ -1,0 +1,18 @@
+"""Training with PyTorch through a plan: `stages` makes a rank's modules, `Run` trains them."""
+import re
+
+import torch as _torch
+
+from ..errors import SpecError
+
+_NEEDS = (2, 8)
+
+_version = tuple(int(part) for part in re.findall(r"\d+", _torch.__version__)[:2])
+if _version < _NEEDS:
+    raise SpecError(f"PyTorch is {_torch.__version__}, pipec.torch needs {'.'.join(map(str, _NEEDS))} or newer")
+
+from .layers import stages  # noqa: E402
+from .random import reseed  # noqa: E402
+from .run import Run  # noqa: E402
+
+__all__ = ["Run", "reseed", "stages"]

@@ -1,0 +1,500 @@
+"""A rank of a plan in this process: `Run.step` does its instructions, one after the other, as the library gives them."""
+import collections
+import ctypes
+import json
+import math
+import os
+import pickle
+import random
+import sys
+import time
+
+import torch
+
+from .. import _library as lib
+from ..errors import Ended, RunError, SpecError, raise_for
+from .split import Stage
+
+_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+_PROGRESS = 1.0  # seconds from one line to the next, at least
+
+
+def _world_rank(plan):
+    for name in _RANK:
+        if name in os.environ:
+            return int(os.environ[name])
+    if plan.world == 1:
+        return 0
+    raise SpecError(f"the plan is for {plan.world} processes: start them with torchrun, Slurm or Open MPI")
+
+
+def _secret(given):
+    """The job's: as given, PIPEC_SECRET's, or a random one of rank 0 over an initialized process group."""
+    if given is not None or os.environ.get("PIPEC_SECRET"):
+        return given
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        box = [os.urandom(32).hex() if dist.get_rank() == 0 else None]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+    return None
+
+
+def _split(value, parts, what):
+    """A batch by microbatches: of a tensor its rows, of a tuple or dict each of theirs."""
+    if isinstance(value, torch.Tensor):
+        if value.dim() == 0 or value.shape[0] % parts:
+            raise SpecError(f"{what} has shape {tuple(value.shape)}: its first dimension is not divided by the {parts} "
+                            f"microbatches of a step")
+        return value.chunk(parts)
+    if isinstance(value, (tuple, list)):
+        return list(zip(*(_split(each, parts, what) for each in value)))
+    if isinstance(value, dict):
+        rows = {key: _split(each, parts, what) for key, each in value.items()}
+        return [{key: row[i] for key, row in rows.items()} for i in range(parts)]
+    raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
+
+
+class _Slots:
+    """Tensors over the runtime's slots, which stay where they are."""
+
+    def __init__(self):
+        self._seen = {}
+
+    def __call__(self, address, size, dtype, shape):
+        key = (address, size, dtype, shape)
+        found = self._seen.get(key)
+        if found is None:
+            buffer = (ctypes.c_char * size).from_address(address)
+            found = self._seen[key] = torch.frombuffer(buffer, dtype=dtype).view(shape)
+        return found
+
+
+class Run:
+    """A rank of a plan: a context manager, in whose block `step` trains.
+
+    modules: {stage: module} of this rank's stages (pipec.torch.stages). loss: loss(output, target), a scalar; of the last
+    stage. optimizer: makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program
+    steps its own, between two steps. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what
+    else a checkpoint keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at
+    the end); resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for
+    `piperun --control`. adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json. deadline, idle: seconds
+    that one rank may wait for another within a step, and else. progress: whether rank 0 prints.
+
+    Raises SpecError for what cannot be, RunError where another rank or the network fails."""
+
+    def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, state=None, checkpoint=None, every=0,
+                 resume=False, overwrite=False, control=None, adapt=None, trace=None, deadline=None, idle=None, secret=None,
+                 progress=True):
+        self.plan = plan
+        if plan.facts["refused"]:
+            raise SpecError(plan.facts["refused"], plan.name)
+        self.world_rank = _world_rank(plan)
+        self.rank, self.replica = plan.place(self.world_rank)
+        self.steps_done = 0
+        self._run = None
+        self._last = plan.stage_count - 1
+        self._own = [each.stage for each in plan.stages(self.rank)]
+        self._check(modules, loss, optimizer, clip)
+        self.modules = dict(modules)
+        self._stages = {s: Stage(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
+                                 split=plan.facts["split"]) for s, module in self.modules.items()}
+        self._optimizers = {s: optimizer(list(self._named(s))) for s in self._own} if optimizer else {}
+        self._clip, self._state = clip, dict(state or {})
+        self._slots, self._shapes = _Slots(), {}
+        self._handed, self._gradients = {}, {}
+        self._x = self._target = None
+        self._error, self._instruction = lib.Error(), lib.Instruction()
+        self._result = lib.Result(size=ctypes.sizeof(lib.Result))
+        self._instruction.size = ctypes.sizeof(lib.Instruction)
+        self._at = ctypes.byref(self._instruction)
+        self._say = (ctypes.byref(self._result), ctypes.byref(self._error))
+        self._does = {lib.F: self._forward, lib.B: self._backward_input, lib.W: self._backward_weight, lib.BW: self._backward,
+                      lib.R: self._recompute, lib.OPTIMIZER: self._update, lib.NORM: self._norm, lib.CLIP: self._scale,
+                      lib.SAVE: self._save, lib.LOAD: self._load}
+        self._ended, self._report = False, None
+        self._measures_memory, self._peak = False, 0
+        self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
+        self._tokens = self._tokens_done = 0
+        self._began = None
+        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
+        try:
+            self._until_end_of_step()
+            self.steps_done = self._instruction.step
+            self._done()
+        except BaseException as error:
+            self._close(f"{type(error).__name__}: {error}")
+            raise
+
+    def _check(self, modules, loss, optimizer, clip):
+        missing, extra = set(self._own) - set(modules), set(modules) - set(self._own)
+        if missing or extra:
+            raise SpecError(f"rank {self.rank} has the stages {self._own}: modules lack {sorted(missing)} and have "
+                            f"{sorted(extra)} too much; pipec.torch.stages makes them", self.plan.name)
+        if self._last in self._own and loss is None:
+            raise SpecError(f"rank {self.rank} has the last stage, {self._last}: it needs a loss")
+        if clip is not None and not self.plan.facts["global_norm"]:
+            raise SpecError("clip needs the norm of all gradients: set costs.optimizer to {time: …, global_norm: true}",
+                            self.plan.name)
+        if (clip is not None or optimizer) and not self.plan.facts["updates"]:
+            raise SpecError("the plan has no optimizer steps: set costs.optimizer, or step an optimizer of your own between two "
+                            "steps", self.plan.name)
+
+    def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, secret):
+        def text(value):
+            return None if value is None else os.fsencode(value)
+
+        setup = lib.Setup(size=ctypes.sizeof(lib.Setup), resume=int(resume), plan=os.fsencode(self.plan.path),
+                          deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
+                          control=text(control), trace=text(trace), adapt=text(adapt), secret=text(secret),
+                          overwrite=int(overwrite))
+        run = ctypes.c_void_p()
+        code = lib.LIBRARY.pipec_run_open(ctypes.byref(setup), ctypes.byref(run), ctypes.byref(self._error))
+        if code:
+            raise_for(code, self._message())
+        self._run = run
+
+    # The program's side.
+
+    def step(self, x=None, target=None):
+        """One step: x, the batch, on the first stage's rank; target on the last one's, which gets the mean loss back; None on
+        the others. Both are cut into microbatches along their first dimension."""
+        if self._ended:
+            raise Ended(f"the run has ended after {self.steps_done} steps")
+        if self._run is None:
+            raise SpecError("the run is closed")
+        self._x, self._target, self._losses = x, target, []
+        self._microbatches = 0
+        self._aside = [(p, p.grad) for p in self._parameters() if p.grad is not None] if not self._optimizers else []
+        for parameter, _ in self._aside:
+            parameter.grad = None
+        self._divided = set()
+        self._began = time.perf_counter()
+        self._until_end_of_step()
+        if self._ended:
+            raise Ended(f"the run was asked to end, after {self.steps_done} steps")
+        if not self._optimizers:
+            self._average(self._own)
+            for parameter, before in self._aside:
+                parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
+        self._handed.clear()
+        self._gradients.clear()
+        loss = torch.stack([each.reshape(()) for each in self._losses]).mean() if self._losses else None
+        took = time.perf_counter() - self._began
+        self.steps_done = self._instruction.step
+        self._measures_memory = self._peak == 0 and self.steps_done > 0
+        if self._last in self._own and loss is not None:
+            self._put("loss", f"{self.steps_done} {loss.item():.6g}")
+        self._done()
+        if x is not None:
+            first = next(iter(x.values())) if isinstance(x, dict) else x[0] if isinstance(x, (tuple, list)) else x
+            self._tokens = first.shape[0] if first.is_floating_point() else first.numel()
+            self._tokens_done += self._tokens
+        if self._progress:
+            self._progress.step(self.steps_done, took, self._tokens, self._peak, self._get_loss)
+        return loss
+
+    def swap(self, variant):
+        """Goes over to another variant, by number or name; on one rank or on all alike. Returns the step it holds from."""
+        step = ctypes.c_int64()
+        code = lib.LIBRARY.pipec_run_swap(self._run, str(variant).encode(), ctypes.byref(step), ctypes.byref(self._error))
+        if code:
+            raise_for(code, self._message())
+        return step.value
+
+    def report(self):
+        """After the block: what `piperun --json` prints, with tokens_per_s, peak_bytes and predicted_peak_bytes of the ranks."""
+        if self._report is None:
+            raise SpecError("the run has not ended: its report comes behind the with block")
+        return self._report
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.close()
+        else:
+            self._close(None if kind is Ended else f"{kind.__name__}: {error}")
+        return kind is Ended
+
+    def close(self):
+        """Ends the run on all ranks, behind the same step, with a last checkpoint where it has a folder."""
+        if self._run is None:
+            return
+        try:
+            if not self._ended:
+                self._put(f"peak/{self.world_rank}", str(self._peak))
+                if self._tokens_done:
+                    self._put("tokens", str(self._tokens))
+                self._call(lib.LIBRARY.pipec_run_finish(self._run, ctypes.byref(self._error)))
+                self._until_end_of_step()
+            self._read_report()
+        except BaseException as failure:
+            self._close(f"{type(failure).__name__}: {failure}")
+            raise
+        self._close(None)
+
+    # The library's side.
+
+    def _message(self):
+        return self._error.message.decode(errors="replace")
+
+    def _call(self, code):
+        if code:
+            raise_for(code, self._message())
+
+    def _done(self):
+        self._call(lib.LIBRARY.pipec_run_done(self._run, *self._say))
+
+    def _until_end_of_step(self):
+        """Does what comes, up to the end of a step, which is not yet said to be done, or of the run."""
+        run, at, error, what, does = self._run, self._at, self._say[1], self._instruction, self._does
+        take, say, result = lib.LIBRARY.pipec_run_next, lib.LIBRARY.pipec_run_done, self._say[0]
+        while True:
+            code = take(run, at, error)
+            if code:
+                raise_for(code, self._message())
+            kind = what.kind
+            if kind == lib.NONE:
+                continue
+            if kind == lib.END_OF_STEP:
+                return
+            if kind == lib.END:
+                self._ended = True
+                return
+            try:
+                does[kind](what)
+            except BaseException as failure:
+                text = f"{type(failure).__name__}: {failure}"
+                self._result.error = " ".join(text.split())[:1000].encode()
+                say(run, result, error)
+                raise
+            code = say(run, result, error)
+            if code:
+                raise_for(code, self._message())
+
+    def _put(self, key, text):
+        self._call(lib.LIBRARY.pipec_run_put(self._run, key.encode(), text.encode(), ctypes.byref(self._error)))
+
+    def _get(self, key, wait=True):
+        text = ctypes.c_char_p()
+        while True:
+            self._call(lib.LIBRARY.pipec_run_get(self._run, key.encode(), ctypes.byref(text), ctypes.byref(self._error)))
+            if text.value is not None or not wait:
+                return None if text.value is None else text.value.decode()
+
+    def _get_loss(self):
+        return self._get("loss", wait=False)
+
+    def _read_report(self):
+        text = ctypes.c_char_p()
+        self._call(lib.LIBRARY.pipec_run_report(self._run, ctypes.byref(text), ctypes.byref(self._error)))
+        report = json.loads(text.value) if text.value else {}
+        peaks = [self._get(f"peak/{process}", wait=False) for process in range(self.plan.world)]
+        tokens = self._get("tokens", wait=False)
+        times = sorted(report.get("step_ms", []))
+        report["peak_bytes"] = [int(peak) if peak else None for peak in peaks]
+        report["predicted_peak_bytes"] = self.plan.facts["variants"][0]["peak_activation_bytes"]
+        report["tokens_per_s"] = int(tokens) / times[len(times) // 2] * 1e3 if tokens and times and times[len(times) // 2] else None
+        self._report = report
+
+    def _close(self, why):
+        if self._run is not None:
+            lib.LIBRARY.pipec_run_close(self._run, why.encode() if why else None)
+            self._run = None
+
+    # Instructions.
+
+    def _parameters(self):
+        seen = set()
+        for module in self.modules.values():
+            for parameter in module.parameters():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield parameter
+
+    def _named(self, stage):
+        return self.modules[stage].named_parameters()
+
+    def _begin_microbatches(self, what):
+        self._microbatches = what.microbatches
+        if 0 in self._own:
+            if self._x is None:
+                raise SpecError(f"rank {self.rank} has the first stage: step needs x")
+            self._x = _split(self._x, what.microbatches, "x")
+        if self._last in self._own:
+            if self._target is None:
+                raise SpecError(f"rank {self.rank} has the last stage: step needs target")
+            self._target = _split(self._target, what.microbatches, "target")
+
+    def _shape(self, stage):
+        """Of what a stage hands on to another rank, as that rank's host said."""
+        found = self._shapes.get(stage)
+        if found is None:
+            said = json.loads(self._get(f"boundary/{stage}"))
+            found = self._shapes[stage] = (getattr(torch, said["dtype"]), tuple(said["shape"]))
+        return found
+
+    def _tell_shape(self, stage, output, planned):
+        size = output.numel() * output.element_size()
+        if size != planned:
+            raise SpecError(f"stage {stage} hands on {tuple(output.shape)} of {output.dtype}, {size} bytes a microbatch; the plan "
+                            f"has {planned}: set tensors.boundary to {size}B", self.plan.name)
+        shape = (output.dtype, tuple(output.shape))
+        if self._shapes.get(stage) != shape:
+            self._shapes[stage] = shape
+            self._put(f"boundary/{stage}", json.dumps({"dtype": str(output.dtype).removeprefix("torch."),
+                                                       "shape": shape[1]}))
+
+    def _forward(self, what):
+        stage, m = what.stage, what.microbatch
+        if not self._microbatches:
+            self._begin_microbatches(what)
+        if what.input:
+            dtype, shape = self._shape(stage - 1)
+            x = self._slots(what.input, what.input_bytes, dtype, shape).clone()
+        elif stage > 0:
+            x = self._handed.pop((stage, m))
+        else:
+            x = self._x[m]
+        target = self._target[m] if stage == self._last else None
+        output = self._stages[stage].forward(m + self.replica * what.microbatches, x, step=what.step, target=target,
+                                             keep=not what.recomputed)
+        if stage == self._last:
+            self._losses.append(output)
+        elif what.output:
+            self._tell_shape(stage, output, what.output_bytes)
+            self._slots(what.output, what.output_bytes, output.dtype, tuple(output.shape)).copy_(output)
+        else:
+            self._handed[stage + 1, m] = output
+        if self._measures_memory:
+            self._measure()
+
+    def _recompute(self, what):
+        self._stages[what.stage].recompute(self._number(what))
+        if self._measures_memory:
+            self._measure()
+
+    def _number(self, what):
+        return what.microbatch + self.replica * what.microbatches
+
+    def _gradient(self, what):
+        """Of a stage's output."""
+        stage = what.stage
+        if stage == self._last:
+            return None
+        if what.input:
+            dtype, shape = self._shapes[stage]
+            if not dtype.is_floating_point:
+                return None
+            return self._slots(what.input, what.input_bytes, dtype, shape).clone()
+        return self._gradients.pop((stage, what.microbatch))
+
+    def _hand_back(self, what, gradient):
+        stage = what.stage
+        if what.output:
+            dtype, shape = self._shape(stage - 1)
+            slot = self._slots(what.output, what.output_bytes, dtype, shape)
+            slot.zero_() if gradient is None else slot.copy_(gradient)
+        elif stage > 0:
+            self._gradients[stage - 1, what.microbatch] = gradient
+
+    def _backward_input(self, what):
+        self._hand_back(what, self._stages[what.stage].backward_input(self._number(what), self._gradient(what)))
+
+    def _backward_weight(self, what):
+        self._stages[what.stage].backward_weight(self._number(what))
+
+    def _backward(self, what):
+        self._hand_back(what, self._stages[what.stage].backward(self._number(what), self._gradient(what)))
+
+    def _average(self, stages):
+        """Sums over the microbatches become means, once."""
+        for stage in stages:
+            if stage in self._divided:
+                continue
+            self._divided.add(stage)
+            gradients = [p.grad for p in self.modules[stage].parameters() if p.grad is not None]
+            if gradients and self._microbatches > 1:
+                torch._foreach_div_(gradients, float(self._microbatches))
+
+    def _update(self, what):
+        if self._optimizers:
+            self._average([what.stage])
+            self._optimizers[what.stage].step()
+            self._optimizers[what.stage].zero_grad()
+
+    def _norm(self, what):
+        self._average(self._own)
+        squares = [p.grad.double().square().sum() for p in self._parameters() if p.grad is not None]
+        self._result.number = float(torch.stack(squares).sum()) if squares else 0.0
+
+    def _scale(self, what):
+        if self._clip is None:
+            return
+        factor = self._clip / (math.sqrt(what.number) + 1e-6)
+        if factor < 1:
+            torch._foreach_mul_([p.grad for p in self._parameters() if p.grad is not None], factor)
+
+    def _measure(self):
+        self._peak = max(self._peak, sum(stage.held() for stage in self._stages.values()))
+
+    # Checkpoints.
+
+    def _save(self, what):
+        state = {"steps": what.step, "stages": {s: module.state_dict() for s, module in self.modules.items()},
+                 "optimizers": {s: each.state_dict() for s, each in self._optimizers.items()},
+                 "state": {name: each.state_dict() for name, each in self._state.items()},
+                 "random": (torch.get_rng_state(), random.getstate())}
+        torch.save(state, what.path.decode())
+
+    def _load(self, what):
+        # The file is this job's own: its manifest has its hash.
+        state = torch.load(what.path.decode(), weights_only=False)
+        try:
+            if set(state["stages"]) != set(self.modules):
+                raise SpecError(f"the checkpoint has the stages {sorted(state['stages'])}, rank {self.rank} {sorted(self.modules)}")
+            for s, module in self.modules.items():
+                try:
+                    module.load_state_dict(state["stages"][s])
+                except RuntimeError as error:
+                    raise SpecError(f"stage {s}: the checkpoint is of another model: {error}") from None
+            for kept, own in ((state["optimizers"], self._optimizers), (state["state"], self._state)):
+                if set(kept) != set(own):
+                    raise SpecError(f"the checkpoint has {sorted(kept)}, the run {sorted(own)}: pass what it was saved with")
+                for name, each in own.items():
+                    each.load_state_dict(kept[name])
+            generator, python = state["random"]
+            torch.set_rng_state(generator)
+            random.setstate(python)
+        except (KeyError, TypeError, pickle.UnpicklingError) as error:
+            raise SpecError(f"the checkpoint is not of a pipec.torch.Run: {error}") from None
+
+
+class _Progress:
+    """Rank 0's line: what is measured beside what was predicted."""
+
+    def __init__(self, plan, rank):
+        variant = plan.facts["variants"][0]
+        self._predicted, self._bubble = variant["span_ms"], variant["bubble_rate"]
+        self._peak, self._printed = variant["peak_activation_bytes"][rank], 0.0
+        self._times = collections.deque(maxlen=20)
+
+    def step(self, steps, took, tokens, peak, loss):
+        self._times.append(took)
+        now = time.monotonic()
+        if now - self._printed < _PROGRESS or steps < 2:
+            return
+        self._printed = now
+        middle = sorted(self._times)[len(self._times) // 2]
+        said = loss()
+        parts = [f"step {steps}"]
+        if said:
+            parts.append(f"loss {float(said.split()[1]):.4f}")
+        if tokens:
+            parts.append(f"{tokens / middle:.0f} tokens/s")
+        parts.append(f"{middle * 1e3:.1f} ms ({self._predicted:.1f} predicted, bubble {self._bubble * 100:.0f} %)")
+        if peak:
+            parts.append(f"peak {peak / 2**20:.1f} MiB ({self._peak / 2**20:.1f} predicted)")
+        print("pipec: " + ", ".join(parts), file=sys.stderr, flush=True)

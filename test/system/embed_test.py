@@ -1,0 +1,242 @@
+"""Programs that run a rank in their own process: a host in C (test/embed/host.c) under torchrun's variables."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BIN, HANG, INPUT, OK, PATIENCE, RUN, SOAK, USAGE, ToolTest, free_port, tool, until
+
+WIDTH, RATE = 256, 1e-4
+
+SPEC = """\
+pipec: 1
+pipeline: {ranks: RANKS, microbatches: 8}
+costs: {forward: 2ms, backward_input: 2ms, backward_weight: 2ms}
+tensors: {boundary: 2KiB, activation: 2KiB, weight_context: 1KiB}
+schedule: SCHEDULE
+"""
+
+VARIANTS = """\
+pipec: 1
+pipeline: {ranks: 2, microbatches: 8}
+costs: {forward: 2ms, backward_input: 2ms, backward_weight: 2ms}
+tensors: {boundary: 2KiB}
+schedule: 1f1b
+variants:
+  - schedule: 1f1b
+  - schedule: zb-h1
+  - schedule: {name: kfkb, k: 2}
+"""
+
+
+def reference(stages, steps, microbatches=8, clip=0.0):
+    """What the host computes, in one process: the losses and the weights."""
+    weights = [[1 + 0.001 * ((s * 31 + i * 7) % 97) for i in range(WIDTH)] for s in range(stages)]
+    losses = []
+    for step in range(steps):
+        gradients = [[0.0] * WIDTH for _ in range(stages)]
+        loss = 0.0
+        for m in range(microbatches):
+            kept = []
+            x = [0.01 * ((step * 13 + m * 5 + k) % 89) for k in range(WIDTH)]
+            for w in weights:
+                kept.append(x)
+                x = [a * b for a, b in zip(x, w)]
+            for value in x:
+                loss += value * value / 2
+            for s in reversed(range(stages)):
+                gradients[s] = [g + b * i for g, b, i in zip(gradients[s], x, kept[s])]
+                x = [a * b for a, b in zip(x, weights[s])]
+        losses.append(loss / microbatches)
+        for s in range(stages):
+            weights[s] = [w - RATE * 1.0 * g / microbatches for w, g in zip(weights[s], gradients[s])]
+    return losses, weights
+
+
+class EmbedTest(ToolTest):
+    def environment(self, world, rank, port):
+        return {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world),
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "PIPEC_SECRET": "of the test"}
+
+    def begin(self, plan, world, *arguments, only=None):
+        """A host for each rank; `only`: more arguments, by rank."""
+        port = free_port()
+        hosts = []
+        for rank in range(world):
+            host = subprocess.Popen([BIN / "embed-host", plan, *map(str, arguments), *map(str, (only or {}).get(rank, []))],
+                                    env=self.environment(world, rank, port), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    text=True)
+            hosts.append(host)
+            for last in (host.stderr.close, host.stdout.close, host.wait, host.kill):
+                self.addCleanup(last)
+        return hosts
+
+    def end(self, hosts, code=OK):
+        """What each has said: its lines of JSON, and its standard error."""
+        said = []
+        for rank, host in enumerate(hosts):
+            out, error = host.communicate(timeout=HANG)
+            self.assertEqual(host.returncode, code, f"rank {rank}: {out}\n{error}")
+            said.append(([json.loads(line) for line in out.splitlines()], error))
+        return said
+
+    def host(self, plan, world, *arguments, code=OK, only=None):
+        return self.end(self.begin(plan, world, "--idle", PATIENCE, "--deadline", PATIENCE, *arguments, only=only), code)
+
+    def check(self, said, stages, steps, first=0):
+        """Losses and weights are those of one process, to the last bit."""
+        losses, weights = reference(stages, steps)
+        found, seen = {}, {}
+        for lines, _ in said:
+            for line in lines:
+                found.update({int(s): w for s, w in line.get("weights", {}).items()})
+                if line.get("loss"):
+                    seen[line["step"]] = line["loss"]
+        self.assertEqual(seen, dict(list(enumerate(losses))[first:]))
+        self.assertEqual(found, dict(enumerate(weights)))
+
+    def test_all_schedules_train_like_one_process(self):
+        rows = [("1f1b", 4, 4), ("zb-h1", 4, 4), ("gpipe", 2, 2), ("{name: kfkb, k: 2}", 4, 4), ("eager-1f1b", 3, 3),
+                ("v-half", 2, 4), ("v-min", 4, 8), ("zb-v", 2, 4), ("interleaved-1f1b", 2, 4)]
+        for schedule, ranks, stages in rows:
+            with self.subTest(schedule):
+                spec = SPEC.replace("SCHEDULE", schedule).replace("RANKS", str(ranks))
+                if schedule == "interleaved-1f1b":
+                    spec = spec.replace("microbatches: 8}", "microbatches: 8, stages_per_rank: 2}")
+                if schedule in ("v-half", "v-min", "zb-v"):
+                    spec = spec.replace("microbatches: 8}", "microbatches: 8, placement: v}")
+                self.check(self.host(self.compile(spec), ranks, "--stages", stages, "--steps", 4), stages, 4)
+
+    def test_the_plans_own_optimizer_and_the_norm_of_all(self):
+        spec = SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2").replace(
+            "costs: {", "costs: {optimizer: {time: 1ms, global_norm: true}, ")
+        said = self.host(self.compile(spec), 2, "--stages", 2, "--steps", 4, "--clip", 1e9)
+        self.check(said, 2, 4)
+
+    def test_a_swap_in_mid_run_changes_no_bit(self):
+        plan = self.compile(VARIANTS)
+        said = self.host(plan, 2, "--stages", 2, "--steps", 30, "--swap", 10, "zb-h1")
+        self.check(said, 2, 30)
+        for lines, _ in said:  # both ranks asked alike
+            self.assertIn([line["swapped"] for line in lines if "swapped" in line][0], (10, 11))
+        said = self.host(plan, 2, "--stages", 2, "--steps", 30, only={1: ["--swap", 5, "2"]})
+        self.check(said, 2, 30)
+        said = self.host(plan, 2, "--stages", 2, "--steps", 30, "--swap", 5, "none", code=USAGE)
+        self.assertIn('there is no variant "none"; the plan has variant 0 (1f1b), variant 1 (zb-h1)', said[0][1])
+
+    def test_a_control_socket_swaps_and_stops(self):
+        plan, control = self.compile(VARIANTS), self.folder / "control"
+        hosts = self.begin(plan, 2, "--stages", 2, "--steps", 1000000, "--control", control)
+        until(control.exists, "the control socket")
+        done = until(lambda: (found := tool("piperun", "--control", control, "swap", "1")).returncode == OK and found,
+                     "a swap")
+        self.assertIn("variant 1 (zb-h1)", done.stdout)
+        self.run_tool("piperun", "--control", control, "stop")
+        said = self.end(hosts)
+        steps = {len([line for line in lines if "step" in line]) for lines, _ in said}
+        self.assertEqual(len(steps), 1)
+
+    def test_killed_and_resumed_it_ends_as_if_it_never_was(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "2"))
+        for attempt in range(100 if SOAK else 3):
+            folder = self.folder / f"states-{attempt}"
+            hosts = self.begin(plan, 2, "--stages", 2, "--steps", 1000000, "--checkpoint", folder, "--every", 7)
+            until(lambda: list(folder.glob("*.json")), "a checkpoint")
+            time.sleep(0.001 * random.randrange(20))
+            hosts[attempt % 2].send_signal(signal.SIGKILL)
+            for host in hosts:
+                host.wait(timeout=HANG)
+            manifest = json.loads(max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime).read_text())
+            steps = manifest["step"] + 10
+            said = self.host(plan, 2, "--stages", 2, "--steps", steps, "--checkpoint", folder, "--resume")
+            self.check(said, 2, steps, first=manifest["step"])
+        self.host(plan, 2, "--stages", 2, "--steps", 3, "--checkpoint", self.folder / "empty", "--resume")
+        hosts = self.begin(plan, 2, "--stages", 2, "--steps", 3, "--checkpoint", folder)
+        _, error = hosts[0].communicate(timeout=HANG)
+        self.assertEqual(hosts[0].returncode, USAGE)
+        self.assertIn("has a checkpoint: go on from it with resume, or begin anew without it with overwrite", error)
+        hosts[1].kill()
+
+    def test_the_reports_are_one(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        said = self.host(plan, 2, "--stages", 2, "--steps", 5, "--report", "--trace", self.folder / "t.json")
+        reports = [next(line for line in lines if "step_ms" in line) for lines, _ in said]
+        self.assertEqual(reports[0], reports[1])
+        self.assertEqual((len(reports[0]["step_ms"]), reports[0]["ended"]), (5, "done"))
+        for rank in range(2):
+            trace = json.loads((self.folder / f"t.{rank}.json").read_text())
+            self.assertEqual(sum(self.complete_events(trace, 4).values()), 8 * 4 + 1)  # F, BW, both transfers, the update
+
+    def test_an_error_is_told_to_all(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "4"))
+        said = self.host(plan, 4, "--stages", 4, "--steps", 50, code=RUN, only={2: ["--fail", 3]})
+        for _, error in said:
+            self.assertIn("rank 2: F stage 2 microbatch 0: asked to fail", error)
+
+    def test_a_lost_rank_is_named(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        hosts = self.begin(plan, 2, "--stages", 2, "--steps", 1000000)
+        for host in hosts:
+            host.stdout.readline()
+        hosts[1].kill()
+        _, error = hosts[0].communicate(timeout=HANG)
+        self.assertEqual(hosts[0].returncode, RUN)
+        self.assertIn("rank 1", error)
+
+    def test_who_pauses_between_steps_is_not_late_and_who_stops_in_one_is(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        for deadline in (1, 10, 100):  # where a busy machine makes the other one late for it, longer
+            said = None
+            hosts = self.begin(plan, 2, "--stages", 2, "--steps", 6, "--deadline", deadline, "--idle", PATIENCE,
+                               only={1: ["--sleep", 3, 2.5 * deadline]})
+            codes = [host.wait(timeout=HANG) for host in hosts]
+            errors = [host.stderr.read() for host in hosts]
+            if codes == [RUN, RUN] and f"within {deadline} s" in errors[0]:
+                break
+        else:
+            self.fail(f"{codes} {errors}")
+
+    def test_all_end_behind_the_same_step(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        said = self.host(plan, 2, "--stages", 2, "--steps", 9, code=RUN, only={1: ["--finish-at", 4]})
+        for _, error in said:
+            self.assertRegex(error, "rank 1 ends after 4 steps, rank 0 (begins step 4|after 9)")
+
+    def test_bad_input(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        said = self.host(plan, 3, "--stages", 2, "--steps", 2, code=USAGE)
+        for _, error in said:
+            self.assertIn("the plan is for 2 processes (2 ranks), torchrun has started 3", error)
+        alone = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "PIPEC_SECRET")}
+        done = self.run_tool("embed-host", plan, env=alone, code=USAGE)
+        self.assertIn("start it with torchrun, Slurm or Open MPI", done.stderr)
+        done = self.run_tool("embed-host", self.folder / "nothing.pipe", env=alone, code=INPUT)
+        self.assertIn("nothing.pipe", done.stderr)
+        (self.folder / "cut.pipe").write_bytes(plan.read_bytes()[:200])
+        self.run_tool("embed-host", self.folder / "cut.pipe", env=alone, code=INPUT)
+        launched = self.environment(2, 0, free_port())
+        del launched["PIPEC_SECRET"]
+        self.assertIn("PIPEC_SECRET", self.run_tool("embed-host", plan, env=launched, code=USAGE).stderr)
+        jobs = self.folder / "jobs.pipe"
+        self.pipec("compile", "specs/background.yaml", "-o", jobs, cwd=os.environ["PIPEC_SOURCE"])
+        self.assertIn("background jobs", self.run_tool("embed-host", jobs, env=alone, code=INPUT).stderr)
+
+    def test_a_thousand_runs_leave_nothing_behind(self):
+        spec = SPEC.replace("SCHEDULE", "1f1b")
+        runs = 1000 if SOAK else 200
+        for ranks, opens in ((1, runs), (2, runs // 4)):
+            said = self.host(self.compile(spec.replace("RANKS", str(ranks))), ranks, "--stages", ranks, "--steps", 2,
+                             "--opens", opens)
+            for lines, _ in said:
+                before, after = [line for line in lines if "when" in line]
+                self.assertEqual((before["threads"], after["threads"]), (1, 1))
+                self.assertEqual(before["descriptors"], after["descriptors"])
+                if "asan" not in os.environ.get("PIPEC_PRESET", ""):
+                    self.assertLess(after["kilobytes"], before["kilobytes"] + 1024)
+
+
+if __name__ == "__main__":
+    unittest.main()
