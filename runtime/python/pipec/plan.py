@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import weakref
 
 from . import _library
 from .errors import SpecError, raise_for
@@ -37,8 +38,9 @@ class Plan:
     """A compiled plan. In a notebook it shows itself."""
 
     def __init__(self, data, name):
-        self._folder = tempfile.TemporaryDirectory(prefix="pipec-")
-        self.path = pathlib.Path(self._folder.name) / "plan.pipe"
+        folder = tempfile.mkdtemp(prefix="pipec-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = pathlib.Path(folder) / "plan.pipe"
         self.path.write_bytes(data)
         self.name, self.hash = name, hashlib.sha256(data).hexdigest()
         error, text = _library.Error(), ctypes.c_char_p()

@@ -1,0 +1,80 @@
+"""Small models that tests train, and the plain loop that they are held against."""
+import hashlib
+
+import torch
+
+WORDS, WIDTH, LENGTH = 64, 32, 8
+
+
+class Block(torch.nn.Module):
+    """A transformer's block, with dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.behind = torch.nn.LayerNorm(WIDTH), torch.nn.LayerNorm(WIDTH)
+        self.attention = torch.nn.MultiheadAttention(WIDTH, 4, batch_first=True, dropout=0.1)
+        self.wide = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH),
+                                        torch.nn.Dropout(0.1))
+
+    def forward(self, x):
+        y = self.before(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.wide(self.behind(x))
+
+
+class Head(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, WORDS))
+
+
+def layers(count):
+    """An embedding, blocks and a head: `count` in all, each as what makes it."""
+    return [lambda: torch.nn.Embedding(WORDS, WIDTH), *[Block] * (count - 2), Head]
+
+
+def loss(output, target):
+    return torch.nn.functional.cross_entropy(output.flatten(0, 1), target.flatten())
+
+
+def batch(step, rows):
+    """Words and what follows them, the same in every process."""
+    generator = torch.Generator().manual_seed(1000 + step)
+    words = torch.randint(0, WORDS, (rows, LENGTH + 1), generator=generator)
+    return words[:, :-1].contiguous(), words[:, 1:].contiguous()
+
+
+def optimizer(named):
+    return torch.optim.AdamW([parameter for _, parameter in named], lr=1e-2)
+
+
+def digest(module):
+    """Of all weights and buffers, to the last bit."""
+    found = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0):
+    """Trains {stage: module} in one process, microbatch by microbatch. Yields after each step the digests of the stages
+    and the mean loss. stages: in their order; of `steps` steps from `first` on."""
+    parameters = [p for module in stages.values() for p in module.parameters()]
+    own = optimizer([("", p) for p in parameters])
+    for step in range(first, steps):
+        x, target = batch(step, rows)
+        total = 0.0
+        for m, (words, following) in enumerate(zip(x.chunk(microbatches), target.chunk(microbatches))):
+            value = words
+            for stage, module in stages.items():
+                reseed(seed, step, stage, m)
+                value = module(value)
+            of = loss(value, following)
+            total += of.item()
+            of.backward()
+        for parameter in parameters:
+            parameter.grad /= microbatches
+        if clip:
+            torch.nn.utils.clip_grad_norm_(parameters, clip)
+        own.step()
+        own.zero_grad()
+        yield {stage: digest(module) for stage, module in stages.items()}, total / microbatches
