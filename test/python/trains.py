@@ -13,11 +13,26 @@ import pipec.torch
 torch.set_num_threads(1)
 
 
+class Raises(torch.nn.Module):
+    def forward(self, x):
+        return x * (1 / 0)
+
+
+def counts():
+    """What the process has."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    return {"threads": len(os.listdir("/proc/self/task")), "descriptors": len(os.listdir("/proc/self/fd")),
+            "kilobytes": resident}
+
+
 def train(case):
     plan = pipec.load(case["plan"])
     rank, _ = plan.place(int(os.environ["RANK"]))
     dtype = torch.float64 if case.get("double") else torch.float32
     modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"]), rank).items()}
+    if case.get("wide"):
+        modules = {s: torch.nn.Sequential(torch.nn.Linear(models.WIDTH, 2 * models.WIDTH)) for s in modules}
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
     digests, losses, values = [], [], {}
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
@@ -30,6 +45,8 @@ def train(case):
                     run.swap(variant)
             if case.get("dies") == [rank, step]:
                 os._exit(9)
+            if case.get("raises") == [rank, step]:
+                next(iter(modules.values())).register_module("0", Raises())
             x, target = models.batch(step, case["rows"])
             loss = run.step(x, target=target)
             if own:
@@ -49,6 +66,8 @@ def main():
             said = train(case)
         except pipec.Error as error:
             said = {"error": str(error), "kind": type(error).__name__}
+        if case.get("counts"):
+            said = {"counts": counts()}
         print(json.dumps({"case": number, **said}), flush=True)
 
 

@@ -2,6 +2,7 @@
 import ctypes
 import dataclasses
 import hashlib
+import html
 import json
 import os
 import pathlib
@@ -82,7 +83,9 @@ class Plan:
 
     def _repr_html_(self):
         done = _pipec("show", self.path, "--emit=html")
-        return done.stdout if done.returncode == 0 else None
+        if done.returncode:
+            return None
+        return f'<iframe srcdoc="{html.escape(done.stdout)}" style="width: 100%; height: 640px; border: 0"></iframe>'
 
     def __repr__(self):
         return f"<pipec.Plan {self.name}: {', '.join(self.variants)}; {self.ranks} ranks, {self.stage_count} stages>"

@@ -9,26 +9,25 @@ namespace pipec::runtime {
 
 void Handover::join(Failure &rank) {
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(joined);
     ofRank = &rank;
   }
   failure.listen([this] {
-    Failure *rank = nullptr;
-    {
-      std::lock_guard lock(mutex);
-      rank = ofRank;
-    }
-    if (rank)
-      rank->raise(failure.status());
+    std::lock_guard lock(joined); // it does not leave meanwhile
+    if (ofRank)
+      ofRank->raise(failure.status());
   });
   rank.listen([this, &rank] { fail(rank.status()); });
 }
 
 void Handover::leave() {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
+    device = nullptr;
+  }
+  std::lock_guard lock(joined);
   ofRank = nullptr;
-  device = nullptr;
 }
 
 void Handover::fail(Status status) {

@@ -1,9 +1,9 @@
 // What a host has to know of a plan.
-#include "runtime/stage/library/Facts.h"
-#include "runtime/embed/Run.h"
+#include "runtime/embed/HostRun.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/simulate/Simulate.h"
+#include "runtime/stage/library/Facts.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
