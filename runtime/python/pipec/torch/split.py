@@ -1,0 +1,278 @@
+"""F, B, W, BW and R of one stage's module, whatever it is made of. B computes the gradient of the stage's input alone;
+W, at any later time, those of the weights, to the same bits as one backward of both. What W does not read is free when
+B ends. The first microbatch shows how (graph.py), and so does each later one whose graph is new."""
+from contextlib import nullcontext
+
+import torch
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from .boxes import Boxes, nothing_saved, saved_tensors
+from .buffers import Buffers
+from .graph import Plan, behind, walk
+from .random import Seeded
+from .weights import Kept
+
+_PLANS = 64  # graphs remembered; a module with more of them (sequences of many lengths) learns these again and again
+_BEFORE = {"forwarded": "F with keep=True, or R,", "forgotten": "F with keep=False", "backwarded": "B"}
+
+
+class StageError(RuntimeError):
+    """What a stage cannot do, with its number and the way out."""
+
+
+class _Entry(torch.autograd.Function):
+    """The input as the module sees it: it wants a gradient, which `found` gets in BW; it is no leaf, so that it may be
+    changed in place; and the graph behind it does not hold its memory."""
+
+    @staticmethod
+    def forward(ctx, _, x, found):
+        ctx.found = found
+        ctx.set_materialize_grads(False)
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.found.append(gradient)
+        return None, None, None
+
+
+_WANTS_GRADIENT = torch.zeros((), requires_grad=True)
+
+
+class _Microbatch:
+    """What is alive of one microbatch, from F to W."""
+
+    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "shape", "boxes", "gradient",
+                 "kept")
+
+    def __init__(self, step, x, target):
+        self.step, self.x, self.target = step, x, target
+        self.buffers = self.boxes = self.gradient = self.kept = None
+        self.drop_graph()
+
+    def drop_graph(self):
+        self.entry = self.found = self.root = None
+
+
+class Stage:
+    """One stage's module in this process. Calls of one microbatch come in the order F (R) B W or F (R) BW; those of
+    different microbatches in any order. Gradients are added to the parameters' `grad` in the order of W and BW, neither
+    divided nor averaged.
+
+    module: called with one tensor, gives one tensor. loss: of the last stage, loss(output, target) gives the scalar to
+    begin from. seed: of reseed() before F and R. wants_gradient: whether anybody wants the input's gradient, false on
+    the first stage; an integer input has none. Without it all is W's. split=False: only BW will be called, and F
+    prepares nothing else. Calls out of order, outputs and gradients that do not fit raise StageError; what the module
+    raises comes out as it is."""
+
+    def __init__(self, module, *, number=0, loss=None, seed=0, wants_gradient=True, split=True):
+        self.module, self.number, self.loss, self.seed = module, number, loss, seed
+        self.wants_gradient, self.split = wants_gradient, split
+        self._microbatches = {}
+        self._plans = {}
+        self._boxes_wanted = split  # until a graph needs none
+        self._buffers = Buffers(module, loss)
+        self._changes_input = None  # not known before the first F that R computes again
+
+    def forward(self, microbatch, x, *, step=0, target=None, keep=True):
+        """F: the module's output, or the loss; it holds no graph. x and target are not copied, and autograd or R may
+        read them until W. keep=False: nothing but these is kept, and recompute() comes before backward."""
+        if microbatch in self._microbatches:
+            raise self._error(f"microbatch {microbatch} is forwarded again before its backward has ended")
+        state = _Microbatch(step, x, target)
+        if keep:
+            output = self._run(microbatch, state)
+            state.x = state.target = None
+        else:
+            output = self._run_and_forget(microbatch, state)
+        self._microbatches[microbatch] = state
+        return output
+
+    def recompute(self, microbatch):
+        """R: F again with the same random numbers and, in buffers, what F found there; buffers stay as F left them."""
+        state = self._take(microbatch, "R", "forgotten", remove=False)
+        present = self._buffers.swap(state.buffers)
+        try:
+            self._run(microbatch, state)
+        finally:
+            self._buffers.swap(present)
+        state.x = state.target = state.buffers = None
+
+    def backward_input(self, microbatch, gradient=None):
+        """B: the gradient of x; None where x is of integers, or the output does not depend on it. gradient: of the
+        output, of its shape; None on the last stage. It is kept until W, and what is returned may share its memory."""
+        state = self._take(microbatch, "B", "forwarded", remove=False)
+        found = None
+        if state.root is not None:
+            self._check_gradient(state, gradient)
+            plan, nodes = self._plan(state)
+            if plan is None:
+                state.gradient = gradient  # all is W's
+            else:
+                way = self._backward_all if plan.fused else self._backward_path
+                found = way(state, gradient, plan, nodes)
+        state.state = "backwarded"
+        return found
+
+    def backward_weight(self, microbatch):
+        """W: adds to the parameters' gradients."""
+        state = self._take(microbatch, "W", "backwarded")
+        if state.kept is None:
+            if state.root is not None:
+                torch.autograd.backward(state.root, state.gradient)
+            return
+        plan = state.kept.plan
+        learns = plan.with_graph and plan.opened is None and state.boxes is not None
+        if learns:
+            state.boxes.opened.clear()
+        arrived = state.kept.arrived()
+        state.kept.compute_weights()
+        if learns:
+            plan.learn_boxes(state.boxes, arrived)
+
+    def backward(self, microbatch, gradient=None):
+        """BW: B and W in one, torch.autograd.backward. Arguments and result are those of B."""
+        state = self._take(microbatch, "BW", "forwarded")
+        if state.root is None:
+            return None
+        self._check_gradient(state, gradient)
+        return self._backward_all(state, gradient)
+
+    def held(self):
+        """Bytes of what is kept for backward, each storage once, parameters and buffers aside. It walks the graphs: for
+        tests and reports, not for each instruction."""
+        storages = {}
+        for state in self._microbatches.values():
+            tensors, nodes = [state.x, state.target, state.gradient], [] if state.root is None else [state.root.node]
+            if state.kept is not None:
+                tensors += state.kept.all_tensors()
+                nodes += state.kept.nodes.values()
+            for tensor in [*tensors, *(each for node in behind(nodes) for each in saved_tensors(node))]:
+                if isinstance(tensor, torch.Tensor):
+                    storage = tensor.untyped_storage()
+                    storages[storage.data_ptr()] = storage.nbytes()
+        for tensors in (self.module.parameters(), self.module.buffers()):
+            for tensor in tensors:
+                storages.pop(tensor.untyped_storage().data_ptr(), None)
+        return sum(storages.values())
+
+    def _error(self, text):
+        return StageError(f"stage {self.number}: {text}")
+
+    def _take(self, microbatch, what, wanted, remove=True):
+        state = self._microbatches.get(microbatch)
+        found = "not forwarded" if state is None else state.state
+        if found != wanted:
+            raise self._error(f"{what} of microbatch {microbatch}, which is {found}: {_BEFORE[wanted]} comes before")
+        if remove:
+            del self._microbatches[microbatch]
+        return state
+
+    def _run(self, microbatch, state, hooks=None):
+        """F. The graph is left in `state`."""
+        x = state.x.detach()
+        wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
+        if wanted and self._boxes_wanted and hooks is None:
+            state.boxes = Boxes()
+            hooks = state.boxes.filling()
+        with torch.enable_grad(), Seeded(self.seed, state.step, self.number, microbatch), hooks or nullcontext():
+            if wanted:
+                state.found = []
+                x = _Entry.apply(_WANTS_GRADIENT, x, state.found)
+                state.entry = x.grad_fn
+            output = self.module(x)
+            if not isinstance(output, torch.Tensor):
+                raise self._error(f"its module gives {_named(output)}, not a tensor: let it give one")
+            if self.loss is not None:
+                output = self.loss(output, state.target)
+                if not isinstance(output, torch.Tensor) or output.numel() != 1:
+                    raise self._error(f"its loss is {_named(output)}, not a scalar: reduce it, for example by mean()")
+        state.state, state.shape = "forwarded", output.shape
+        if output.requires_grad:
+            state.root = get_gradient_edge(output)
+        else:
+            state.drop_graph()
+        return output.detach()
+
+    def _run_and_forget(self, microbatch, state):
+        """F whose graph R makes again. It goes through the module as with a graph, so that R gives the same bits: some
+        modules compute otherwise without."""
+        seen, state.buffers = self._buffers.look()
+        x, version = state.x, state.x._version
+        copy = None if self._changes_input is False else x.clone()
+        output = self._run(microbatch, state, nothing_saved())
+        state.drop_graph()
+        state.state = "forgotten"
+        changed = x._version != version
+        if changed and copy is None:
+            raise self._cannot_repeat("its input in place")
+        if changed:
+            state.x = copy
+        self._changes_input = changed or self._changes_input is True
+        missed = self._buffers.learn(seen, state.buffers)
+        if missed is not None:
+            raise self._cannot_repeat(f"the buffer {missed}")
+        return output
+
+    def _cannot_repeat(self, what):
+        return self._error(f"its module changes {what}, which it did not do in the first microbatch, so that R cannot "
+                           "repeat it: let it do so always or never")
+
+    def _check_gradient(self, state, gradient):
+        found = state.shape if gradient is None and state.shape.numel() == 1 else getattr(gradient, "shape", None)
+        if found != state.shape:
+            raise self._error(f"backward got {_named(gradient)}: its output's gradient has shape {tuple(state.shape)}")
+
+    def _plan(self, state):
+        """None where no path leads from the output to the input."""
+        if state.entry is None:
+            return None, None
+        nodes, rows = walk(state.root, state.entry)
+        if None not in rows:
+            return None, None
+        plan = self._plans.get(rows)
+        if plan is None:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[rows] = Plan(nodes, rows)
+        return plan, nodes
+
+    def _backward_path(self, state, gradient, plan, nodes):
+        first = not plan.settled
+        seen, handles = plan.watch(nodes) if first else (None, ())
+        # What kernels need is taken before B, so that B frees as it goes.
+        state.kept = None if first else Kept(plan, nodes)
+        plan.narrow(nodes, "B")
+        try:
+            found, *arrived = torch.autograd.grad(
+                state.root, [GradientEdge(state.entry, 0), *plan.captures(nodes)], gradient,
+                retain_graph=first or plan.with_graph, allow_unused=True)
+        finally:
+            for handle in handles:
+                handle.remove()
+        if first:
+            plan.settle(nodes, plan.hooked(seen, arrived))
+            if plan.fused:  # only now is that known
+                plan.narrow(nodes, "BW")
+                torch.autograd.backward(state.root, gradient, inputs=plan.all_leaves())
+                state.drop_graph()
+                return found
+            state.kept = Kept(plan, nodes)
+        state.kept.gradients = arrived
+        state.drop_graph()
+        self._boxes_wanted = plan.with_graph
+        if plan.with_graph and state.boxes is not None:
+            plan.empty_boxes(state.boxes, state.kept.arrived())
+        return found
+
+    def _backward_all(self, state, gradient, *_):
+        torch.autograd.backward(state.root, gradient)
+        found = state.found[0] if state.found else None
+        state.drop_graph()
+        return found
+
+
+def _named(value):
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"
