@@ -45,6 +45,33 @@ class Two(torch.autograd.Function):
         return first * w + second, (first * x + second).sum((0, 1))
 
 
+class Plus(torch.autograd.Function):
+    """x + a + b: one tensor is the gradient of all three."""
+
+    @staticmethod
+    def forward(ctx, x, a, b):
+        return x + a + b
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, gradient, gradient
+
+
+class Varying(torch.autograd.Function):
+    """x @ w, which saves more tensors for some inputs than for others, and has no gradient of x for others again."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.more, ctx.less = bool(x[0, 0] > 0), bool(x[0, 1] > 0)
+        ctx.save_for_backward(*((x + 1, x + 2, x, w) if ctx.more else (x, w)))
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors[-2:]
+        return None if ctx.less else gradient @ w.t(), x.t() @ gradient
+
+
 class Lambda(nn.Module):
     """A module of parameters, or modules, by name and a function of itself and x."""
 
@@ -196,6 +223,18 @@ def bare_and_transposed(self, x):
     return x @ self.weight.t() * self.weight.mean()
 
 
+def factors(self, x):
+    return torch.add(torch.addmm(self.row, x, self.weight, beta=0.5, alpha=3), self.row, alpha=2)
+
+
+def twice_in_one(self, x):
+    return torch.addcmul(torch.addcmul(x, self.row, self.row).tanh(), self.row, self.row)
+
+
+def varying(self, x):
+    return Varying.apply(self.norm(Varying.apply(x.tanh(), self.weight)), self.weight)
+
+
 def on_the_left(self, x):
     return self.weight @ x[0] + self.weight @ x[1].tanh()
 
@@ -270,6 +309,15 @@ SEQUENCES = {
 ROWS = {
     "linear of rows": lambda: nn.Linear(8, 3),
     "prelu used three times": of(three_times, inner=lambda: nn.PReLU(8)),
+    "factors": of(factors, row=vector, weight=matrix),
+    "mixed types": of(lambda self, x: (x * self.first * self.row + self.row) @ self.weight.float() - self.row,
+                      first=vector, row=lambda: vector().bfloat16(), weight=lambda: matrix().bfloat16()),
+    "twice in one operation": of(twice_in_one, row=vector),
+    "parameter of the input's shape": of(lambda self, x: x + self.table, table=lambda: vector(4, 8)),
+    "gradient of several parameters": of(lambda self, x: Plus.apply(Plus.apply(x, self.a, self.b), self.c, self.b),
+                                         a=lambda: vector(4, 8), b=lambda: vector(4, 8), c=lambda: vector(4, 8)),
+    "no gradient of the input": of(lambda self, x: Varying.apply(x.abs(), self.weight), weight=matrix),
+    "saves more or less": of(varying, norm=lambda: nn.BatchNorm1d(8), weight=matrix),
     "hook of a cut node's tensor": of(hooked, first=square, second=square),
 }
 
@@ -310,7 +358,7 @@ def dtype_of(module):
 
 
 class Drawn(nn.Module):
-    """A random program on values of shape (4, 8). Parameters are used any number of times, in all kinds of operation."""
+    """A random program on values of shape (4, 8), which uses parameters any number of times, in any operation."""
 
     KINDS = ("linear", "linear", "matmul", "left", "scale", "shift", "subtract", "norm", "normed", "add", "multiply",
              "tanh", "prelu", "function", "two", "cat", "where", "slice", "cast", "early", "bias of weights",

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from .boxes import Boxes, nothing_saved, saved_tensors
+from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
 from .graph import Plan, behind, walk
 from .random import Seeded
@@ -42,12 +42,12 @@ _WANTS_GRADIENT = torch.zeros((), requires_grad=True)
 class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
-    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "shape", "boxes", "gradient",
+    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "shape", "boxed", "gradient",
                  "kept")
 
     def __init__(self, step, x, target):
         self.step, self.x, self.target = step, x, target
-        self.buffers = self.boxes = self.gradient = self.kept = None
+        self.boxed, self.buffers, self.gradient, self.kept = False, None, None, None
         self.drop_graph()
 
     def drop_graph(self):
@@ -117,18 +117,10 @@ class Stage:
     def backward_weight(self, microbatch):
         """W: adds to the parameters' gradients."""
         state = self._take(microbatch, "W", "backwarded")
-        if state.kept is None:
-            if state.root is not None:
-                torch.autograd.backward(state.root, state.gradient)
-            return
-        plan = state.kept.plan
-        learns = plan.with_graph and plan.opened is None and state.boxes is not None
-        if learns:
-            state.boxes.opened.clear()
-        arrived = state.kept.arrived()
-        state.kept.compute_weights()
-        if learns:
-            plan.learn_boxes(state.boxes, arrived)
+        if state.kept is not None:
+            state.kept.compute_weights()
+        elif state.root is not None:
+            torch.autograd.backward(state.root, state.gradient)
 
     def backward(self, microbatch, gradient=None):
         """BW: B and W in one, torch.autograd.backward. Arguments and result are those of B."""
@@ -173,8 +165,7 @@ class Stage:
         x = state.x.detach()
         wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
         if wanted and self._boxes_wanted and hooks is None:
-            state.boxes = Boxes()
-            hooks = state.boxes.filling()
+            state.boxed, hooks = True, in_boxes()
         with torch.enable_grad(), Seeded(self.seed, state.step, self.number, microbatch), hooks or nullcontext():
             if wanted:
                 state.found = []
@@ -261,8 +252,8 @@ class Stage:
         state.kept.gradients = arrived
         state.drop_graph()
         self._boxes_wanted = plan.with_graph
-        if plan.with_graph and state.boxes is not None:
-            plan.empty_boxes(state.boxes, state.kept.arrived())
+        if plan.with_graph and state.boxed:
+            plan.empty_boxes(nodes)
         return found
 
     def _backward_all(self, state, gradient, *_):

@@ -4,7 +4,7 @@ from torch.autograd.graph import GradientEdge
 
 
 def accumulate(leaf, gradient):
-    """Adds a new tensor to a parameter's gradient, as its AccumulateGrad does."""
+    """Adds a new tensor to a parameter's gradient, as its AccumulateGrad does, whose own hooks are not called."""
     if leaf._backward_hooks or leaf._post_accumulate_grad_hooks:
         torch.autograd.backward(leaf, gradient)
     elif leaf.grad is not None:
@@ -28,9 +28,6 @@ class Kept:
                          for each in cut.kernel.keep(nodes[cut.number])] if cut.kernel else None for cut in plan.cuts]
         self.versions = [tensors and [*map(_version, tensors)] for tensors in self.tensors]
         self.nodes = {number: nodes[number] for number in plan.begin}
-
-    def arrived(self):
-        return [gradient is not None for gradient in self.gradients]
 
     def all_tensors(self):
         """Those outside the graph."""
@@ -85,8 +82,8 @@ class Kept:
         return ()
 
     def _from_node_alone(self, node, cut, arrived):
-        """The engine would go on along the path to the same parameters. Called by itself the node computes its input's
-        gradient again, unless it is a custom function that looks at needs_input_grad."""
+        """Where the engine would go on along the path to the same parameters. Called by itself the node computes its
+        input's gradient again, unless it is a custom function that looks at needs_input_grad."""
         arguments = [None] * len(node._input_metadata)
         for output, gradient in zip(cut.outputs, arrived):
             arguments[output] = gradient
