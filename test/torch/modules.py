@@ -314,6 +314,7 @@ ROWS = {
                       first=vector, row=lambda: vector().bfloat16(), weight=lambda: matrix().bfloat16()),
     "twice in one operation": of(twice_in_one, row=vector),
     "parameter of the input's shape": of(lambda self, x: x + self.table, table=lambda: vector(4, 8)),
+    "parameter in columns": of(lambda self, x: x + self.table, table=lambda: vector(8, 4).t()),
     "gradient of several parameters": of(lambda self, x: Plus.apply(Plus.apply(x, self.a, self.b), self.c, self.b),
                                          a=lambda: vector(4, 8), b=lambda: vector(4, 8), c=lambda: vector(4, 8)),
     "no gradient of the input": of(lambda self, x: Varying.apply(x.abs(), self.weight), weight=matrix),

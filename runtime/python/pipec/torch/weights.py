@@ -31,16 +31,16 @@ class Kept:
 
     def all_tensors(self):
         """Those outside the graph."""
-        return self.gradients + [each for tensors in self.tensors if tensors for each in tensors]
+        return (self.gradients or []) + [each for tensors in self.tensors if tensors for each in tensors]
 
     @torch.no_grad()
     def compute_weights(self):
         """W. Gradients are added to the parameters'; what was kept is gone afterwards."""
-        plan, sums, gradients = self.plan, {}, iter(self.gradients)
-        self.gradients = None
+        plan, sums = self.plan, {}
+        gradients, self.gradients = self.gradients[::-1], None  # each goes as soon as it has been used
         plan.narrow(self.nodes, "W")
         for at, cut in enumerate(plan.cuts):
-            arrived = [next(gradients) for _ in cut.outputs]
+            arrived = [gradients.pop() for _ in cut.outputs]
             if all(each is None for each in arrived):
                 continue
             if cut.kernel is not None:
