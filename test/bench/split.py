@@ -3,7 +3,7 @@ transformer blocks of width 256, and host time of F, B and W of such blocks on t
 convolutions with batch norm, which are not judged. The time is the processor's; rounds of both take turns.
 Measurements, run by hand; the time wants a quiet machine.
 
-  OMP_NUM_THREADS=1 python3 test/bench/split.py [--rounds 40] [--judge]
+  OMP_NUM_THREADS=1 PYTHONPATH=build/dev/python build/torch/bin/python test/bench/split.py [--rounds 40] [--judge]
 
 --judge: exit code 1 where more than 0.8 of PyTorch's bytes are held, or F, B and W take longer than PyTorch's.
 """
@@ -15,7 +15,7 @@ import sys
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / "runtime" / "python"), str(SOURCE / "test" / "torch")]
+sys.path.insert(0, str(SOURCE / "test" / "python"))
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 

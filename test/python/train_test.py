@@ -164,6 +164,34 @@ class TrainTest(unittest.TestCase):
         ]
         self.check(cases, self.run_cases(4, cases))
 
+    def replicated(self, policy, ranks, degree, **more):
+        """A plan of replicas, its layers as the model has them."""
+        made = [layer() for layer in models.layers(4)]
+        rows = "".join(f"- {{forward: 2ms, backward: 4ms, activation: 1MiB, weights: {each}B, gradients: {each}B, "
+                       f"optimizer: 1ms, optimizer_state: {2 * each}B}}\n"
+                       for each in (4 * sum(p.numel() for p in layer.parameters()) for layer in made))
+        text = (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {4 // degree}}}\nlayers:\n{rows}"
+                f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}}}\n"
+                f"data_parallel: {{degree: {degree}, link: {{latency: 50us, bandwidth: 1GB/s}}, {policy}}}\n")
+        return {"what": policy, "plan": self.plan(text), "layers": 4, "steps": 6, "rows": ROWS, "seed": 7, "dry": True, **more}
+
+    def test_replicas_train_alike_however_they_sum(self):
+        policies = ["policy: none", "policy: wfbp", "policy: {name: dear-queue, bundle: 0B}",
+                    "collective: decoupled, shard: optimizer", "collective: all_reduce"]
+        ends = {}
+        for ranks in (1, 2):
+            cases = [self.replicated(policy, ranks, 2, planned=True) for policy in policies]
+            cases.append(self.replicated("policy: none", ranks, 2))  # the program's own optimizer
+            said = self.run_cases(2 * ranks, cases)
+            for number, case in enumerate(cases):
+                for process, each in enumerate(said):
+                    with self.subTest(f"{ranks} ranks, {case['what']}, process {process}"):
+                        self.assertNotIn("error", each[number])
+                        for stage, digest in each[number]["weights"].items():
+                            ends.setdefault(stage, digest)
+                            self.assertEqual(digest, ends[stage])
+        self.assertEqual(len(ends), 4)
+
     def test_killed_and_resumed_it_ends_as_if_it_never_was(self):
         text = spec("zb-h1", 2)
         for attempt in range(100 if SOAK else 3):

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 import weakref
 
@@ -16,9 +17,9 @@ from .errors import SpecError, raise_for
 
 
 def _pipec(*arguments, **options):
-    """Runs the pipec beside the package, else PATH's."""
-    beside = _library.HERE / "bin" / "pipec"
-    program = beside if beside.exists() else shutil.which("pipec")
+    """Runs the pipec beside the package or among Python's programs, else PATH's."""
+    folders = (_library.HERE / "bin", pathlib.Path(sysconfig.get_path("scripts")))
+    program = next((each / "pipec" for each in folders if (each / "pipec").exists()), None) or shutil.which("pipec")
     if program is None:
         raise SpecError("there is no pipec beside the package and none in PATH: install the package, or build the compiler")
     return subprocess.run([program, *map(os.fspath, arguments)], capture_output=True, text=True, check=False, **options)

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from ..errors import Error
 from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
 from .graph import Plan, behind, walk
@@ -16,7 +17,7 @@ _PLANS = 64  # graphs remembered; a module with more of them (sequences of many 
 _BEFORE = {"forwarded": "F with keep=True, or R,", "forgotten": "F with keep=False", "backwarded": "B"}
 
 
-class StageError(RuntimeError):
+class StageError(Error):
     """What a stage cannot do, with its number and the way out."""
 
 
@@ -166,7 +167,7 @@ class Stage:
         wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
         if wanted and self._boxes_wanted and hooks is None:
             state.boxed, hooks = True, in_boxes()
-        with torch.enable_grad(), Seeded(self.seed, state.step, self.number, microbatch), hooks or nullcontext():
+        with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext():
             if wanted:
                 state.found = []
                 x = _Entry.apply(_WANTS_GRADIENT, x, state.found)
@@ -184,6 +185,10 @@ class Stage:
         else:
             state.drop_graph()
         return output.detach()
+
+    def _seeded(self, step, microbatch):
+        """The random numbers of a microbatch, for F and R."""
+        return Seeded(self.seed, step, self.number, microbatch)
 
     def _run_and_forget(self, microbatch, state):
         """F whose graph R makes again. It goes through the module as with a graph, so that R gives the same bits: some

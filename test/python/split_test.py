@@ -1,6 +1,6 @@
 """F, B, W, BW and R of modules of every kind, bit for bit beside a plain loop; what B and W compute and hold.
 
-  python3 test/torch/split_test.py
+  PYTHONPATH=build/dev/python python3 test/python/split_test.py
 
 PIPEC_TORCH_PROGRAMS: how many random programs (default: 150)."""
 import os
@@ -9,8 +9,6 @@ import sys
 import traceback
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 try:
     import torch
 except ImportError:
