@@ -118,7 +118,7 @@ class Run:
                       lib.R: self._recompute, lib.OPTIMIZER: self._update, lib.NORM: self._norm, lib.CLIP: self._scale,
                       lib.SAVE: self._save, lib.LOAD: self._load}
         self._ended, self._report = False, None
-        self._measures_memory, self._peak = False, 0
+        self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
         self._tokens = self._tokens_done = 0
         self._began = None
@@ -198,7 +198,8 @@ class Run:
         loss = torch.stack([each.reshape(()) for each in self._losses]).mean() if self._losses else None
         took = time.perf_counter() - self._began
         self.steps_done = self._instruction.step
-        self._measures_memory = self._peak == 0 and self.steps_done > 0
+        self._steps_here += 1
+        self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
         if self._last in self._own and loss is not None:
             self._put("loss", f"{self.steps_done} {loss.item():.6g}")
         self._done()
