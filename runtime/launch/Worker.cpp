@@ -496,7 +496,7 @@ Status Worker::run() {
   backend->start(start->at("at").get<int64_t>() + offset);
   if (status = shareFirst(); !status.ok())
     return failure.raised() ? failed() : status;
-  Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size());
+  Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size(), options.hosted());
   if (!interpreter.run(*permits, first)) {
     backend->abort();
     return failed();
