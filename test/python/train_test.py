@@ -243,6 +243,31 @@ class TrainTest(unittest.TestCase):
         processes[1].kill()
         self.assertIn("has a checkpoint: go on from it with resume", self.said_by(processes[0])[0])
 
+    def test_what_the_runtime_can_from_python(self):
+        control, trace = str(self.folder / "control"), self.folder / "trace.json"
+        variants = "variants:\n  - schedule: 1f1b\n  - schedule: zb-h1\n"
+        case = self.case("", spec("1f1b", 2, tail=variants), 2, steps=10**6, control=control, trace=str(trace), adapt="observe",
+                         progress=True)
+        processes = self.begin(2, [case])
+        end = time.monotonic() + HANG
+        while "step" not in self.said_by(processes[0])[1] and time.monotonic() < end:
+            time.sleep(0.05)
+        programs = pathlib.Path(pipec.__file__).parent / "bin"
+        swapped = subprocess.run([programs / "piperun", "--control", control, "swap", "1"], capture_output=True, text=True, check=True)
+        self.assertIn("variant 1 (zb-h1)", swapped.stdout)
+        subprocess.run([programs / "piperun", "--control", control, "stop"], capture_output=True, text=True, check=True)
+        said = [each[0] for each in self.end(processes)]
+        self.assertEqual(said[0]["report"], said[1]["report"])
+        report = said[0]["report"]
+        self.assertEqual((report["ended"], report["adapt"]["mode"], report["swaps"]), ("stop", "observe", 1))
+        self.assertEqual({len(each["digests"]) for each in said}, {report["steps"]})
+        self.assertGreater(report["tokens_per_s"], 0)
+        self.assertTrue(all(report["peak_bytes"]))
+        self.assertRegex(self.said_by(processes[0])[1],
+                         r"pipec: step \d+, loss \d+\.\d+, \d+ tokens/s, .* ms \(30.0 predicted, bubble \d+ %\), peak .* MiB")
+        events = json.loads((self.folder / "trace.1.json").read_text())["traceEvents"]
+        self.assertEqual({event["args"]["epoch"] for event in events if event["ph"] == "X"}, {0, 1})
+
     def test_an_exception_keeps_its_place_and_is_told_to_the_others(self):
         plan = self.plan(spec("1f1b", 2))
         processes = self.begin(2, [{"what": "", "plan": plan, "layers": 2, "steps": 9, "rows": ROWS, "raises": [1, 3]}])

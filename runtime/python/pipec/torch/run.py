@@ -120,7 +120,7 @@ class Run:
         self._ended, self._report = False, None
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
-        self._tokens = self._tokens_done = 0
+        self._tokens = 0
         self._began = None
         self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
         try:
@@ -202,11 +202,13 @@ class Run:
         self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
         if self._last in self._own and loss is not None:
             self._put("loss", f"{self.steps_done} {loss.item():.6g}")
-        self._done()
         if x is not None:
             first = next(iter(x.values())) if isinstance(x, dict) else x[0] if isinstance(x, (tuple, list)) else x
             self._tokens = first.shape[0] if first.is_floating_point() else first.numel()
-            self._tokens_done += self._tokens
+        if self._steps_here == 2:
+            self._put(f"peak/{self.world_rank}", str(self._peak))
+            self._put(f"tokens/{self.world_rank}", str(self._tokens))
+        self._done()
         if self._progress:
             self._progress.step(self.steps_done, took, self._tokens, self._peak, self._get_loss)
         return loss
@@ -229,10 +231,10 @@ class Run:
         return self
 
     def __exit__(self, kind, error, trace):
-        if kind is None:
+        if kind in (None, Ended):
             self.close()
         else:
-            self._close(None if kind is Ended else f"{kind.__name__}: {error}")
+            self._close(f"{kind.__name__}: {error}")
         return kind is Ended
 
     def close(self):
@@ -241,9 +243,6 @@ class Run:
             return
         try:
             if not self._ended:
-                self._put(f"peak/{self.world_rank}", str(self._peak))
-                if self._tokens_done:
-                    self._put("tokens", str(self._tokens))
                 self._call(lib.LIBRARY.pipec_run_finish(self._run, ctypes.byref(self._error)))
                 self._until_end_of_step()
             self._read_report()
@@ -309,11 +308,12 @@ class Run:
         self._call(lib.LIBRARY.pipec_run_report(self._run, ctypes.byref(text), ctypes.byref(self._error)))
         report = json.loads(text.value) if text.value else {}
         peaks = [self._get(f"peak/{process}", wait=False) for process in range(self.plan.world)]
-        tokens = self._get("tokens", wait=False)
+        tokens = sum(int(self._get(f"tokens/{process}", wait=False) or 0) for process in range(self.plan.world))
         times = sorted(report.get("step_ms", []))
         report["peak_bytes"] = [int(peak) if peak else None for peak in peaks]
         report["predicted_peak_bytes"] = self.plan.facts["variants"][0]["peak_activation_bytes"]
-        report["tokens_per_s"] = int(tokens) / times[len(times) // 2] * 1e3 if tokens and times and times[len(times) // 2] else None
+        middle = times[len(times) // 2] if times else 0
+        report["tokens_per_s"] = tokens / middle * 1e3 if tokens and middle else None
         self._report = report
 
     def _close(self, why):
