@@ -1,5 +1,5 @@
 // The functions of pipec_run.h. No exception leaves them.
-#include "runtime/embed/Run.h"
+#include "runtime/embed/HostRun.h"
 
 #include <algorithm>
 #include <new>
@@ -7,10 +7,10 @@
 #include <spdlog/spdlog.h>
 
 using pipec::Status;
-using pipec::embed::Run;
+using pipec::embed::HostRun;
 
 struct PipecRun {
-  std::unique_ptr<Run> run;
+  std::unique_ptr<HostRun> run;
 };
 
 namespace {
@@ -69,7 +69,7 @@ int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *er
       spdlog::set_level(spdlog::level::warn);
     }
     auto made = std::make_unique<PipecRun>();
-    Status status = Run::open(whole(*setup), made->run);
+    Status status = HostRun::open(whole(*setup), made->run);
     if (status.ok())
       *run = made.release();
     return status;

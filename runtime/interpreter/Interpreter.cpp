@@ -6,8 +6,10 @@ namespace pipec::runtime {
 
 using plan::Kind;
 
-Interpreter::Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues)
-    : device(device), transport(transport), stage(stage), starts(queues, 0), previous(queues, 0) {}
+Interpreter::Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues,
+                         bool wholeSteps)
+    : device(device), transport(transport), stage(stage), wholeSteps(wholeSteps), starts(queues, 0),
+      previous(queues, 0) {}
 
 bool Interpreter::run(Pilot &pilot, int64_t first) {
   int64_t epoch = 0;
@@ -30,9 +32,9 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     for (size_t q = 0; q < starts.size(); ++q)
       starts[q] += program.byQueue()[q].executed;
     fenced = false;
-    if (!synchronize(previous))
+    if (!synchronize(wholeSteps ? starts : previous))
       return false;
-    pilot.completed(step);
+    pilot.completed(wholeSteps ? step + 1 : step);
     const CallPoint &call = program.call();
     if (!call.atOnce() && !device.synchronize(call.queue, previous[call.queue] + call.count))
       return false;

@@ -20,8 +20,10 @@ namespace pipec::runtime {
 class Interpreter {
 public:
   /// All outlive the interpreter. `stage`: the pilot may put another in its place while the rank is at rest. `queues`:
-  /// how many the device has; nothing was issued on them yet.
-  Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues);
+  /// how many the device has; nothing was issued on them yet. `wholeSteps`: a step has completed before the pilot is
+  /// asked for the next.
+  Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues,
+              bool wholeSteps = false);
 
   /// Issues steps from `first` on, as the pilot says, on the calling thread, and returns when all have completed; false
   /// if the run failed.
@@ -36,6 +38,7 @@ private:
   Device &device;
   Transport &transport;
   const std::unique_ptr<Stage> &stage;
+  const bool wholeSteps;
   std::vector<int64_t> starts;   // of each queue: what it counts once all steps before the current one are done
   std::vector<int64_t> previous; // likewise, of the step before
   std::vector<int64_t> counts;   // of each queue: what it counts once all that is issued is done

@@ -22,11 +22,10 @@ void Permits::grant(Permit permit) {
 }
 
 std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
-  if (!hooks.others)
-    hooks.needed(step);
+  const bool wanted = hooks.others || hooks.needed(step);
   std::unique_lock lock(mutex);
   int64_t begin = Clock::monotonic();
-  auto isKnown = [&] { return known(step); };
+  auto isKnown = [&] { return wanted ? known(step) : failure.raised() || ended() <= step; };
   if (deadline == 0) {
     changed.wait(lock, isKnown);
   } else if (!changed.wait_for(lock, std::chrono::nanoseconds(deadline / 1000), isKnown)) {

@@ -29,7 +29,8 @@ struct Permit {
 class Permits final : public Pilot {
 public:
   struct Hooks {
-    std::function<void(int64_t step)> needed;    // turn() is at this step; it may be permitted already
+    /// turn() is at this step; it may be permitted already. False: whoever runs the steps wants no more.
+    std::function<bool(int64_t step)> needed;
     std::function<void(int64_t step)> completed; // as Pilot::completed
     std::function<bool(int64_t step)> atRest;    // as Pilot::atRest: to save
     /// Likewise: to save, and to make stages of another cut.

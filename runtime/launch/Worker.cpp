@@ -72,7 +72,7 @@ private:
   Status finish();
   bool isIdle() const;
   void awaitOthers();
-  void begins(int64_t step);
+  bool begins(int64_t step);
   void needed(int64_t step);
   void progress(int64_t step);
   bool save(int64_t step, bool recuts = false);
@@ -338,7 +338,7 @@ Status Worker::prepareRun(Gathering gathering) {
   permits = std::make_unique<Permits>(
       identity.name(), first, options.checkpoint.empty() ? 0 : options.every,
       handover ? options.idle : options.deadline, failure,
-      Permits::Hooks{[this](int64_t step) { begins(step); }, [this](int64_t step) { progress(step); },
+      Permits::Hooks{[this](int64_t step) { return begins(step); }, [this](int64_t step) { progress(step); },
                      [this](int64_t step) { return save(step); },
                      [this](int64_t step, const auto &next) { return recut(step, next); },
                      [this](int64_t step, const auto &variant) { return share(step, variant); },
@@ -357,11 +357,14 @@ void Worker::awaitOthers() {
 }
 
 /// A host says when a step begins, and which is the last.
-void Worker::begins(int64_t step) {
-  if (!handover || handover->awaitStep(step))
-    return needed(step);
+bool Worker::begins(int64_t step) {
+  if (!handover || handover->awaitStep(step)) {
+    needed(step);
+    return true;
+  }
   if (!failure.raised())
     channel->send({{"type", "finishes"}, {"step", step}});
+  return false;
 }
 
 /// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
@@ -493,7 +496,7 @@ Status Worker::run() {
   backend->start(start->at("at").get<int64_t>() + offset);
   if (status = shareFirst(); !status.ok())
     return failure.raised() ? failed() : status;
-  Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size());
+  Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size(), options.hosted());
   if (!interpreter.run(*permits, first)) {
     backend->abort();
     return failed();

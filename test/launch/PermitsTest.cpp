@@ -12,12 +12,14 @@ namespace {
 struct Fixture {
   explicit Fixture(plan::Time deadline = 0, int64_t first = 0, int64_t every = 0)
       : permits("rank 3", first, every, deadline, failure,
-                {[this](int64_t step) { asked.push_back(step); }, [](int64_t) {}, [](int64_t) { return true; },
+                {[this](int64_t step) { return asked.push_back(step), wanted; }, [](int64_t) {},
+                 [](int64_t) { return true; },
                  [this](int64_t step, const auto &plan) {
                    recut.emplace_back(step, plan);
                    return true;
                  }}) {}
   Failure failure;
+  bool wanted = true; // by who runs the steps
   std::vector<int64_t> asked;
   std::vector<std::pair<int64_t, std::shared_ptr<const plan::Plan>>> recut;
   Permits permits;
@@ -38,11 +40,26 @@ TEST(Permits, StepsRunUnderThePermitThatCoversThem) {
   EXPECT_EQ(f.asked, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
 }
 
+TEST(Permits, WhoWantsNoMoreStepsBeginsNoneThatIsPermitted) {
+  Fixture f;
+  f.permits.grant({2, 0, nullptr, false});
+  EXPECT_TRUE(f.permits.turn(0, 0));
+  f.wanted = false;
+  std::thread later([&] {
+    f.permits.grant({3, 0, nullptr, false}); // others go on: not for this one
+    f.permits.grant({1, 0, nullptr, true});
+  });
+  EXPECT_FALSE(f.permits.turn(1, 0));
+  later.join();
+  EXPECT_FALSE(f.failure.raised());
+}
+
 TEST(Permits, WhoHasNothingToDoTakesWhatOthersAskForAndWaitsForThem) {
   Failure failure;
   int asked = 0, waited = 0;
-  Permits permits("rank 3", 0, 0, 0, failure,
-                  {[&](int64_t) { ++asked; }, [](int64_t) {}, [](int64_t) { return true; }, {}, {}, [&] { ++waited; }});
+  Permits permits(
+      "rank 3", 0, 0, 0, failure,
+      {[&](int64_t) { return ++asked > 0; }, [](int64_t) {}, [](int64_t) { return true; }, {}, {}, [&] { ++waited; }});
   permits.grant({3, 0, nullptr, true});
   int64_t step = 0;
   for (; permits.turn(step, 0); ++step)

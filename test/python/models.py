@@ -29,6 +29,8 @@ class Head(torch.nn.Sequential):
 
 def layers(count):
     """An embedding, blocks and a head: `count` in all, each as what makes it."""
+    if count == 1:
+        return [lambda: torch.nn.Sequential(torch.nn.Embedding(WORDS, WIDTH), Block(), Head())]
     return [lambda: torch.nn.Embedding(WORDS, WIDTH), *[Block] * (count - 2), Head]
 
 

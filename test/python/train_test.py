@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -162,6 +163,133 @@ class TrainTest(unittest.TestCase):
             self.case("recomputed", spec("v-min", 4, v, tail="recompute: all\n"), 8, steps=50 if SOAK else 8),
         ]
         self.check(cases, self.run_cases(4, cases))
+
+    def replicated(self, policy, ranks, degree, **more):
+        """A plan of replicas, its layers as the model has them."""
+        made = [layer() for layer in models.layers(4)]
+        rows = "".join(f"- {{forward: 2ms, backward: 4ms, activation: 1MiB, weights: {each}B, gradients: {each}B, "
+                       f"optimizer: 1ms, optimizer_state: {2 * each}B}}\n"
+                       for each in (4 * sum(p.numel() for p in layer.parameters()) for layer in made))
+        text = (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {4 // degree}}}\nlayers:\n{rows}"
+                f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}}}\n"
+                f"data_parallel: {{degree: {degree}, link: {{latency: 50us, bandwidth: 1GB/s}}, {policy}}}\n")
+        return {"what": policy, "plan": self.plan(text), "layers": 4, "steps": 6, "rows": ROWS, "seed": 7, "dry": True, **more}
+
+    def test_replicas_train_alike_however_they_sum(self):
+        policies = ["policy: none", "policy: wfbp", "policy: {name: dear-queue, bundle: 0B}",
+                    "collective: decoupled, shard: optimizer", "collective: all_reduce"]
+        ends = {}
+        for ranks in (1, 2):
+            cases = [self.replicated(policy, ranks, 2, planned=True) for policy in policies]
+            cases.append(self.replicated("policy: none", ranks, 2))  # the program's own optimizer
+            said = self.run_cases(2 * ranks, cases)
+            for number, case in enumerate(cases):
+                for process, each in enumerate(said):
+                    with self.subTest(f"{ranks} ranks, {case['what']}, process {process}"):
+                        self.assertNotIn("error", each[number])
+                        for stage, digest in each[number]["weights"].items():
+                            ends.setdefault(stage, digest)
+                            self.assertEqual(digest, ends[stage])
+        self.assertEqual(len(ends), 4)
+
+    def test_killed_and_resumed_it_ends_as_if_it_never_was(self):
+        text = spec("zb-h1", 2)
+        for attempt in range(100 if SOAK else 3):
+            with self.subTest(attempt):
+                folder = str(self.folder / f"states-{attempt}")
+                case = self.case("killed", text, 2, steps=24, checkpoint=folder, every=3)
+                dies = [random.randrange(2), random.randrange(8, 22)]
+                for process in self.begin(2, [{**case, "dies": dies}]):
+                    process.wait(timeout=HANG)
+                said = self.run_cases(2, [{**case, "resume": True}])
+                done = 24 - len(said[0][0]["digests"])
+                self.assertIn(done, [3 * (dies[1] // 3), 3 * (dies[1] // 3) - 3])
+                plain = list(models.plain(self.modules(case), 24, 4, ROWS, pipec.torch.reseed, 7))
+                for each in said:
+                    for stage, digest in each[0]["digests"][-1].items():
+                        self.assertEqual(digest, plain[-1][0][int(stage)])
+
+    def test_wrong_programs(self):
+        right, small = spec("1f1b", 2), spec("1f1b", 2, boundary=128)
+        folder = str(self.folder / "states")
+        jobs = right + "jobs:\n  slow_down: 100%\n  work:\n  - {name: back, samples: 1, atoms: 10, atom: 10us}\n"
+        cases = [
+            ("the boundary", self.case("", small, 2), "SpecError",
+             r"stage 0 hands on \(2, 8, 32\) of torch.float32, 2048 bytes a microbatch; the plan has 128: "
+             r"set tensors.boundary to 2048B"),
+            ("the layers", self.case("", right, 3), "SpecError", r"the model has 3 layers, the plan 2 \(it has 2 stages"),
+            ("the microbatches", self.case("", right, 2) | {"rows": 6}, "SpecError",
+             r"x has shape \(6, 8\): its first dimension is not divided by the 4 microbatches"),
+            ("no norm", self.case("", right, 2, clip=1.0), "SpecError", "clip needs the norm of all gradients"),
+            ("jobs", self.case("", jobs, 2), "SpecError", "background jobs, which a host cannot run yet"),
+            ("a variant", self.case("", right, 2, swaps=[[1, 5]]), "SpecError", 'there is no variant "5"'),
+            ("a state", self.case("", right, 2, steps=2, checkpoint=folder), None, None),
+            ("the state of another", self.case("", right, 2, steps=4, checkpoint=folder, resume=True, wide=True), "SpecError",
+             r"stage \d: the checkpoint is of another model"),
+        ]
+        said = self.run_cases(2, [case for _, case, _, _ in cases])
+        for number, (what, _, kind, message) in enumerate(cases):
+            with self.subTest(what):
+                errors = [each[number].get("error") for each in said]
+                if kind is None:
+                    self.assertEqual(errors, [None, None])
+                    continue
+                kinds = [each[number].get("kind") for each in said]
+                self.assertIn(kind, kinds)
+                self.assertTrue(any(error and re.search(message, error) for error in errors), errors)
+                self.assertNotIn(None, errors)
+        processes = self.begin(2, [self.case("a state that is there", right, 2, steps=2, checkpoint=folder)])
+        processes[0].wait(timeout=HANG)
+        processes[1].kill()
+        self.assertIn("has a checkpoint: go on from it with resume", self.said_by(processes[0])[0])
+
+    def test_an_exception_keeps_its_place_and_is_told_to_the_others(self):
+        plan = self.plan(spec("1f1b", 2))
+        processes = self.begin(2, [{"what": "", "plan": plan, "layers": 2, "steps": 9, "rows": ROWS, "raises": [1, 3]}])
+        for process in processes:
+            process.wait(timeout=HANG)
+        (first, _), (_, second) = map(self.said_by, processes)
+        told = json.loads(first)
+        self.assertEqual(told["kind"], "RunError")
+        self.assertIn("rank 1: F stage 1 microbatch 0: ZeroDivisionError: division by zero", told["error"])
+        self.assertRegex(second, r"(?s)Traceback.*in forward\n.*1 / 0.*ZeroDivisionError: division by zero")
+
+    def test_an_interrupt_ends_all(self):
+        processes = self.begin(2, [self.case("", spec("1f1b", 2), 2, steps=10**6, progress=True)])
+        end = time.monotonic() + HANG
+        while "step" not in self.said_by(processes[0])[1] and time.monotonic() < end:
+            time.sleep(0.05)
+        processes[1].send_signal(signal.SIGINT)
+        codes = [process.wait(timeout=HANG) for process in processes]
+        self.assertNotEqual(codes[1], 0)
+        self.assertIn("KeyboardInterrupt", self.said_by(processes[1])[1])
+        self.assertIn("rank 1: KeyboardInterrupt", json.loads(self.said_by(processes[0])[0])["error"])
+
+    def test_a_hundred_runs_leave_nothing_behind(self):
+        runs = 1000 if SOAK else 100
+        case = self.case("", spec("1f1b", 1), 1, steps=1)
+        said = self.run_cases(1, [{**case, "counts": True} for _ in range(runs)])[0]
+        before, after = said[runs // 10]["counts"], said[-1]["counts"]
+        self.assertEqual((before["threads"], before["descriptors"]), (after["threads"], after["descriptors"]))
+        self.assertLess(after["kilobytes"], before["kilobytes"] + 2048)
+
+    def test_plans(self):
+        with self.assertRaises(pipec.SpecError) as wrong:
+            self.plan("pipec: 1\nfoo: 2\n")
+        self.assertTrue(wrong.exception.file.endswith(".yaml"))
+        self.assertEqual((wrong.exception.line, wrong.exception.column), (1, 1))
+        with self.assertRaisesRegex(pipec.SpecError, "nothing.pipe: cannot read: No such file"):
+            pipec.load("nothing.pipe")
+        (self.folder / "cut.pipe").write_bytes(b"pipe")
+        with self.assertRaisesRegex(pipec.SpecError, "cut.pipe"):
+            pipec.load(self.folder / "cut.pipe")
+        plan = pipec.load(self.plan(spec("zb-v", 2, ", placement: v")))
+        self.assertEqual((plan.ranks, plan.degree, plan.stage_count, plan.microbatches), (2, 1, 4, 4))
+        self.assertEqual([[each.stage for each in plan.stages(rank)] for rank in range(2)], [[0, 3], [1, 2]])
+        self.assertEqual([plan.place(rank) for rank in range(2)], [(0, 0), (1, 0)])
+        self.assertEqual(plan.report()["stages"], 4)
+        self.assertIn("<iframe", plan._repr_html_())
+        self.assertIn("zb-v", plan._repr_html_())
 
 
 if __name__ == "__main__":

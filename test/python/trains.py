@@ -13,11 +13,32 @@ import pipec.torch
 torch.set_num_threads(1)
 
 
+class Raises(torch.nn.Module):
+    def forward(self, x):
+        return x * (1 / 0)
+
+
+def counts():
+    """What the process has."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    return {"threads": len(os.listdir("/proc/self/task")), "descriptors": len(os.listdir("/proc/self/fd")),
+            "kilobytes": resident}
+
+
 def train(case):
     plan = pipec.load(case["plan"])
-    rank, _ = plan.place(int(os.environ["RANK"]))
+    rank, replica = plan.place(int(os.environ["RANK"]))
     dtype = torch.float64 if case.get("double") else torch.float32
     modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"]), rank).items()}
+    if case.get("wide"):
+        modules = {s: torch.nn.Sequential(torch.nn.Linear(models.WIDTH, 2 * models.WIDTH)) for s in modules}
+    for module in modules.values() if case.get("dry") else ():  # random numbers are a stage's, of which there are others then
+        for each in module.modules():
+            if isinstance(each, torch.nn.Dropout):
+                each.p = 0
+            elif isinstance(each, torch.nn.MultiheadAttention):
+                each.dropout = 0
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
     digests, losses, values = [], [], {}
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
@@ -30,7 +51,11 @@ def train(case):
                     run.swap(variant)
             if case.get("dies") == [rank, step]:
                 os._exit(9)
+            if case.get("raises") == [rank, step]:
+                next(iter(modules.values())).register_module("0", Raises())
             x, target = models.batch(step, case["rows"])
+            if plan.degree > 1:
+                x, target = x.chunk(plan.degree)[replica], target.chunk(plan.degree)[replica]
             loss = run.step(x, target=target)
             if own:
                 own.step()
@@ -38,9 +63,14 @@ def train(case):
             digests.append({stage: models.digest(module) for stage, module in modules.items()})
             if loss is not None:
                 losses.append(loss.item())
+    sums = {}
+    plan_cut = plan.cut or [1] * plan.stage_count
+    for stage, module in modules.items():
+        for number, layer in enumerate(module):
+            sums[sum(plan_cut[:stage]) + number] = models.digest(layer)
     if case.get("double"):
         values = {s: [p.detach().flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
-    return {"digests": digests, "losses": losses, "report": run.report(), "values": values}
+    return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values}
 
 
 def main():
@@ -49,6 +79,8 @@ def main():
             said = train(case)
         except pipec.Error as error:
             said = {"error": str(error), "kind": type(error).__name__}
+        if case.get("counts"):
+            said = {"counts": counts()}
         print(json.dumps({"case": number, **said}), flush=True)
 
 

@@ -206,10 +206,6 @@ void HostDevice::ended(Time start, Time end) {
   queue.pop(1, end);
 }
 
-bool HostDevice::isIdle() const {
-  return std::ranges::all_of(deviceQueues, [](const Queue *queue) { return queue->isEmpty(); });
-}
-
 /// Runs a piece where no head can start and the wait of the compute queue's has room for one. `since`: when the device
 /// became free, `free`: when the pieces since have ended. Where one may begin later, notes it.
 bool HostDevice::runPiece(const Choice &next, Time since, Time &free, Wait &noted) {

@@ -78,8 +78,6 @@ public:
   std::optional<HostWork> next();
   /// What next() gave took from `start` to `end`.
   void ended(Time start, Time end);
-  /// Whether nothing is issued on them that has not ended.
-  bool isIdle() const;
 
   // For who runs a communicator queue: one thread.
 

@@ -95,8 +95,6 @@ public:
     walk = at;
     return most - more;
   }
-  /// Whether all that was issued has completed.
-  bool isEmpty() const { return pushed.load(std::memory_order_acquire) == popped; }
   /// `ran` instructions have completed, up to the one at which the queue stands, the last of them at `end`.
   void pop(int64_t ran, Time end) {
     counters.post(counter, end, ran);

@@ -2,11 +2,13 @@
 import ctypes
 import dataclasses
 import hashlib
+import html
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 import weakref
 
@@ -15,9 +17,9 @@ from .errors import SpecError, raise_for
 
 
 def _pipec(*arguments, **options):
-    """Runs the pipec beside the package, else PATH's."""
-    beside = _library.HERE / "bin" / "pipec"
-    program = beside if beside.exists() else shutil.which("pipec")
+    """Runs the pipec beside the package or among Python's programs, else PATH's."""
+    folders = (_library.HERE / "bin", pathlib.Path(sysconfig.get_path("scripts")))
+    program = next((each / "pipec" for each in folders if (each / "pipec").exists()), None) or shutil.which("pipec")
     if program is None:
         raise SpecError("there is no pipec beside the package and none in PATH: install the package, or build the compiler")
     return subprocess.run([program, *map(os.fspath, arguments)], capture_output=True, text=True, check=False, **options)
@@ -82,7 +84,9 @@ class Plan:
 
     def _repr_html_(self):
         done = _pipec("show", self.path, "--emit=html")
-        return done.stdout if done.returncode == 0 else None
+        if done.returncode:
+            return None
+        return f'<iframe srcdoc="{html.escape(done.stdout)}" style="width: 100%; height: 640px; border: 0"></iframe>'
 
     def __repr__(self):
         return f"<pipec.Plan {self.name}: {', '.join(self.variants)}; {self.ranks} ranks, {self.stage_count} stages>"

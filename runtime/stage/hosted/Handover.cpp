@@ -9,26 +9,25 @@ namespace pipec::runtime {
 
 void Handover::join(Failure &rank) {
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(joined);
     ofRank = &rank;
   }
   failure.listen([this] {
-    Failure *rank = nullptr;
-    {
-      std::lock_guard lock(mutex);
-      rank = ofRank;
-    }
-    if (rank)
-      rank->raise(failure.status());
+    std::lock_guard lock(joined); // it does not leave meanwhile
+    if (ofRank)
+      ofRank->raise(failure.status());
   });
   rank.listen([this, &rank] { fail(rank.status()); });
 }
 
 void Handover::leave() {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
+    device = nullptr;
+  }
+  std::lock_guard lock(joined);
   ofRank = nullptr;
-  device = nullptr;
 }
 
 void Handover::fail(Status status) {
@@ -82,8 +81,8 @@ void Handover::end() {
   bell.ring();
 }
 
-/// All of it is issued, and what the host runs of it has ended.
-bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && (!device || device->isIdle()); }
+/// Whoever awaits the next one has seen all of it complete.
+bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun; }
 
 /// The headers of pairs are nothing to the host.
 bool Handover::takeWork(Duty &duty) {

@@ -89,6 +89,7 @@ private:
   bool isStepOver() const;
 
   Failure failure;
+  std::mutex joined; // over the next; taken before `mutex`
   Failure *ofRank = nullptr;
   ParkingBell bell; // of the host's thread
 

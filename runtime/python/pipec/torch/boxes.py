@@ -1,56 +1,28 @@
 """Boxes for the tensors that autograd saves in F: when B ends, what W never reads is taken out, although the graph,
 which W needs, still holds the boxes."""
 import functools
-import weakref
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 
 class Box:
-    __slots__ = ("tensor", "version", "number", "opened", "__weakref__")
+    __slots__ = ("tensor", "version")
 
-    def __init__(self, tensor, number, opened):
-        self.tensor, self.version, self.number, self.opened = tensor, tensor._version, number, opened
+    def __init__(self, tensor):
+        self.tensor, self.version = tensor, tensor._version
 
 
 def open_box(box):
-    box.opened.add(box.number)
-    if box.tensor is None:
-        raise RuntimeError("W reads a saved tensor that it did not read in the first microbatch of this graph")
     # PyTorch checks that only of tensors that have no hooks.
     if box.tensor._version != box.version:
         raise RuntimeError("a tensor that backward needs has been changed in place after it was saved")
     return box.tensor
 
 
-class Boxes:
-    """The boxes of one F, numbered in the order in which they were filled: with boxes.filling(): …"""
-
-    __slots__ = ("boxes", "opened")
-
-    def __init__(self):
-        self.boxes = []  # weak: a backward frees them one by one, as it goes
-        self.opened = set()  # numbers of those that have been read
-
-    def __len__(self):
-        return len(self.boxes)
-
-    def filling(self):
-        boxes, opened = self.boxes, self.opened
-
-        def fill(tensor):
-            box = Box(tensor, len(boxes), opened)
-            boxes.append(weakref.ref(box))
-            return box
-
-        return saved_tensors_hooks(fill, open_box)
-
-    def empty(self, kept):
-        """Takes out what is in the boxes with other numbers."""
-        for number, each in enumerate(self.boxes):
-            if number not in kept and (box := each()) is not None:
-                box.tensor = None
+def in_boxes():
+    """with in_boxes(): what is saved meanwhile goes into boxes."""
+    return saved_tensors_hooks(Box, open_box)
 
 
 def nothing_saved():
@@ -79,6 +51,13 @@ def saved_tensors(node):
     """What a node has saved, in boxes or not; what others' hooks have packed is theirs."""
     found = (packed.tensor if isinstance(packed, Box) else packed for packed, _ in _saved(node))
     return [each for each in found if isinstance(each, torch.Tensor)]
+
+
+def empty_boxes(node):
+    """Takes out what a node has saved; it will not run again."""
+    for packed, _ in _saved(node):
+        if isinstance(packed, Box):
+            packed.tensor = None
 
 
 def has_foreign_boxes(node):

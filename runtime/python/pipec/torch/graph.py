@@ -14,7 +14,7 @@ from collections import Counter
 import torch
 from torch.autograd.graph import GradientEdge
 
-from .boxes import has_foreign_boxes
+from .boxes import empty_boxes, has_foreign_boxes
 from .kernels import KERNELS
 
 _LEAF = "torch::autograd::AccumulateGrad"
@@ -68,7 +68,7 @@ class _Cut:
         self.targets = [(child, output) for _, child, output in edges]
         self.operations = [number] * len(edges)  # from which the targets' gradients come
         self.leaves = None  # where no other cut node leads to the parameters behind it
-        self.alone = False  # whether the path behind it leads to its targets as well
+        self.alone = False  # whether it must be called without the engine
         self.needs = None  # of a custom function: needs_input_grad by instruction
 
 
@@ -88,9 +88,6 @@ class Plan:
         self.folded = set()  # transpositions that a kernel does by itself
         self.fused = any(map(self._cannot_split, nodes))
         self.cuts = self._find_cuts(nodes, rows[0])
-        self.opened = None  # numbers of the boxes that W opens, once a W has been seen
-        self.filled = None  # for how many boxes, and at which cut nodes gradients had arrived
-        self.waiting = []  # (boxes, arrived) of the microbatches whose B ran before that
 
     def _before(self, marks):
         """Numbers of the marked nodes and of all that lead to them."""
@@ -163,14 +160,16 @@ class Plan:
                     cut.leaves = [leaf for number in behind[at] if (leaf := self._leaf(number)) is not None]
                 else:
                     further = {edge[0] for edge in filter(None, self.edges[cut.number]) if edge[0] in self.path}
-                    cut.alone = not self._behind(further).isdisjoint(child for child, _ in cut.targets)
-                    if not cut.alone:
-                        cut.targets = list(dict.fromkeys(cut.targets))
+                    # The engine would also add up at once what comes by two edges of the node.
+                    cut.alone = (not self._behind(further).isdisjoint(child for child, _ in cut.targets)
+                                 or len(set(cut.targets)) < len(cut.targets))
         self.fused |= any(cut.alone and cut.number in hooked for cut in self.cuts)
         self._find_sums(behind)
         self.with_graph = any(cut.kernel is None for cut in self.cuts)
+        # Nodes that W needs: cut nodes without a kernel, and where gradients go from cut nodes.
         self.begin = {cut.number for cut in self.cuts if cut.kernel is None} | {
-            child for cut in self.cuts if cut.leaves is None for child, _ in cut.targets if child not in self.single}
+            child for cut in self.cuts if cut.leaves is None for child, _ in cut.targets
+            if cut.kernel is None or child not in self.single}
         self.settled = True
 
     def _choose_kernel(self, nodes, cut, older):
@@ -232,18 +231,10 @@ class Plan:
                 and any(seen[cut.number][output] is not gradient
                         for output, gradient in zip(cut.outputs, captured[cut.number]))}
 
-    def learn_boxes(self, boxes, arrived):
-        self.opened, self.filled = frozenset(boxes.opened), (len(boxes), arrived)
-        for each in self.waiting:
-            self.empty_boxes(*each)
-        self.waiting = []
-
-    def empty_boxes(self, boxes, arrived):
-        """When B has ended; nothing where the first W would teach the wrong thing."""
-        if self.opened is None:
-            self.waiting.append((boxes, arrived))
-        elif self.filled == (len(boxes), arrived):
-            boxes.empty(self.opened)
+    def empty_boxes(self, nodes):
+        """When B has ended: what nodes of the path have saved that W does not need."""
+        for number in self.path - self.begin:
+            empty_boxes(nodes[number])
 
     def captures(self, nodes):
         """Edges whose gradients B keeps, cut by cut."""

@@ -13,6 +13,8 @@ import torch
 
 from .. import _library as lib
 from ..errors import Ended, RunError, SpecError, raise_for
+from .layered import LayeredStage
+from .replicas import described, flatten
 from .split import Stage
 
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -97,9 +99,12 @@ class Run:
         self._own = [each.stage for each in plan.stages(self.rank)]
         self._check(modules, loss, optimizer, clip)
         self.modules = dict(modules)
-        self._stages = {s: Stage(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
-                                 split=plan.facts["split"]) for s, module in self.modules.items()}
-        self._optimizers = {s: optimizer(list(self._named(s))) for s in self._own} if optimizer else {}
+        self._flat = flatten(plan, self.rank, self.modules) if plan.degree > 1 else {}
+        make = LayeredStage if plan.facts["parts"] else Stage
+        self._parts = plan.facts["parts"]
+        self._stages = {s: make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
+                                split=plan.facts["split"]) for s, module in self.modules.items()}
+        self._optimizers = {key: optimizer(named) for key, named in self._trained()} if optimizer else {}
         self._clip, self._state = clip, dict(state or {})
         self._slots, self._shapes = _Slots(), {}
         self._handed, self._gradients = {}, {}
@@ -113,7 +118,7 @@ class Run:
                       lib.R: self._recompute, lib.OPTIMIZER: self._update, lib.NORM: self._norm, lib.CLIP: self._scale,
                       lib.SAVE: self._save, lib.LOAD: self._load}
         self._ended, self._report = False, None
-        self._measures_memory, self._peak = False, 0
+        self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
         self._tokens = self._tokens_done = 0
         self._began = None
@@ -136,6 +141,9 @@ class Run:
         if clip is not None and not self.plan.facts["global_norm"]:
             raise SpecError("clip needs the norm of all gradients: set costs.optimizer to {time: …, global_norm: true}",
                             self.plan.name)
+        if self.plan.facts["shards_updates"] and not optimizer:
+            raise SpecError("each replica updates its share of a layer (data_parallel.shard: optimizer), which an optimizer of the "
+                            "program's own cannot: pass what makes the plan's, or set data_parallel.shard to none", self.plan.name)
         if (clip is not None or optimizer) and not self.plan.facts["updates"]:
             raise SpecError("the plan has no optimizer steps: set costs.optimizer, or step an optimizer of your own between two "
                             "steps", self.plan.name)
@@ -148,6 +156,8 @@ class Run:
                           deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
                           control=text(control), trace=text(trace), adapt=text(adapt), secret=text(secret),
                           overwrite=int(overwrite))
+        layers = described(self._flat)
+        setup.layers, setup.layer_count = layers, len(layers)
         run = ctypes.c_void_p()
         code = lib.LIBRARY.pipec_run_open(ctypes.byref(setup), ctypes.byref(run), ctypes.byref(self._error))
         if code:
@@ -165,24 +175,31 @@ class Run:
             raise SpecError("the run is closed")
         self._x, self._target, self._losses = x, target, []
         self._microbatches = 0
-        self._aside = [(p, p.grad) for p in self._parameters() if p.grad is not None] if not self._optimizers else []
-        for parameter, _ in self._aside:
-            parameter.grad = None
+        self._aside = [] if self._optimizers else [(p, p.grad) for p in self._parameters() if p.grad is not None]
+        if self._flat:
+            self._gather_aside()
+        else:
+            for parameter, _ in self._aside:
+                parameter.grad = None
         self._divided = set()
         self._began = time.perf_counter()
         self._until_end_of_step()
         if self._ended:
             raise Ended(f"the run was asked to end, after {self.steps_done} steps")
         if not self._optimizers:
-            self._average(self._own)
+            self._average(self._layers(self._own))
             for parameter, before in self._aside:
-                parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
+                if self._flat:
+                    parameter.grad.add_(before)
+                else:
+                    parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
         self._handed.clear()
         self._gradients.clear()
         loss = torch.stack([each.reshape(()) for each in self._losses]).mean() if self._losses else None
         took = time.perf_counter() - self._began
         self.steps_done = self._instruction.step
-        self._measures_memory = self._peak == 0 and self.steps_done > 0
+        self._steps_here += 1
+        self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
         if self._last in self._own and loss is not None:
             self._put("loss", f"{self.steps_done} {loss.item():.6g}")
         self._done()
@@ -314,9 +331,6 @@ class Run:
                     seen.add(id(parameter))
                     yield parameter
 
-    def _named(self, stage):
-        return self.modules[stage].named_parameters()
-
     def _begin_microbatches(self, what):
         self._microbatches = what.microbatches
         if 0 in self._own:
@@ -354,14 +368,18 @@ class Run:
         if what.input:
             dtype, shape = self._shape(stage - 1)
             x = self._slots(what.input, what.input_bytes, dtype, shape).clone()
+        elif what.first_layer > 0:
+            x = None
         elif stage > 0:
             x = self._handed.pop((stage, m))
         else:
             x = self._x[m]
         target = self._target[m] if stage == self._last else None
-        output = self._stages[stage].forward(m + self.replica * what.microbatches, x, step=what.step, target=target,
-                                             keep=not what.recomputed)
-        if stage == self._last:
+        output = self._stages[stage].forward(self._number(what), x, step=what.step, target=target, keep=not what.recomputed,
+                                             **self._part(what))
+        if output is None:  # more parts follow
+            pass
+        elif stage == self._last:
             self._losses.append(output)
         elif what.output:
             self._tell_shape(stage, output, what.output_bytes)
@@ -372,17 +390,25 @@ class Run:
             self._measure()
 
     def _recompute(self, what):
-        self._stages[what.stage].recompute(self._number(what))
+        self._stages[what.stage].recompute(self._number(what), **self._part(what))
         if self._measures_memory:
             self._measure()
 
     def _number(self, what):
+        """Of a microbatch among those of all replicas."""
         return what.microbatch + self.replica * what.microbatches
+
+    def _part(self, what):
+        return {"first": what.first_layer, "layers": what.layers} if self._parts else {}
+
+    def _ends(self, what):
+        """Whether a backward begins with the stage's last layer, to which the gradient comes."""
+        return not what.layers or what.first_layer + what.layers == len(self.modules[what.stage])
 
     def _gradient(self, what):
         """Of a stage's output."""
         stage = what.stage
-        if stage == self._last:
+        if stage == self._last or not self._ends(what):
             return None
         if what.input:
             dtype, shape = self._shapes[stage]
@@ -397,45 +423,100 @@ class Run:
             dtype, shape = self._shape(stage - 1)
             slot = self._slots(what.output, what.output_bytes, dtype, shape)
             slot.zero_() if gradient is None else slot.copy_(gradient)
-        elif stage > 0:
+        elif stage > 0 and what.first_layer == 0:
             self._gradients[stage - 1, what.microbatch] = gradient
 
     def _backward_input(self, what):
-        self._hand_back(what, self._stages[what.stage].backward_input(self._number(what), self._gradient(what)))
+        self._hand_back(what, self._stages[what.stage].backward_input(self._number(what), self._gradient(what),
+                                                                      **self._part(what)))
 
     def _backward_weight(self, what):
-        self._stages[what.stage].backward_weight(self._number(what))
+        self._stages[what.stage].backward_weight(self._number(what), **self._part(what))
 
     def _backward(self, what):
-        self._hand_back(what, self._stages[what.stage].backward(self._number(what), self._gradient(what)))
+        self._hand_back(what, self._stages[what.stage].backward(self._number(what), self._gradient(what), **self._part(what)))
 
-    def _average(self, stages):
-        """Sums over the microbatches become means, once."""
+    def _trained(self):
+        """[(stage, layer), [(name, parameter)]]: what one optimizer of the plan's steps. Replicas sum layer by layer, and where
+        each updates its share that is one flat parameter."""
+        if not self._flat:
+            for stage in self._own:
+                yield (stage, 0), list(self.modules[stage].named_parameters())
+        for stage, layers in self._flat.items():
+            for number, layer in enumerate(layers):
+                if not self.plan.facts["shards_updates"]:
+                    yield (stage, number), layer.named
+                    continue
+                share = layer.share(self.replica, self.plan.degree)
+                part = torch.nn.Parameter(layer.weights[share])
+                part.grad = layer.gradients[share]
+                yield (stage, number), [(f"{number}.share", part)]
+
+    def _layers(self, stages, first=0, layers=0):
+        """(stage, layer) of what is averaged and stepped by itself."""
         for stage in stages:
-            if stage in self._divided:
-                continue
-            self._divided.add(stage)
-            gradients = [p.grad for p in self.modules[stage].parameters() if p.grad is not None]
-            if gradients and self._microbatches > 1:
-                torch._foreach_div_(gradients, float(self._microbatches))
+            count = len(self._flat[stage]) if self._flat else 1
+            for number in range(first, first + layers) if layers and self._flat else range(count):
+                yield stage, number
+
+    def _gradients_of(self, stage, number):
+        if self._flat:
+            return [self._flat[stage][number].gradients]
+        return [p.grad for p in self.modules[stage].parameters() if p.grad is not None]
+
+    def _gather_aside(self):
+        """Gradients stay where the runtime sums them; those of the program's own optimizer that it did not make zero are added
+        behind the step."""
+        for layers in self._flat.values():
+            for layer in layers:
+                at = 0
+                for _, p in layer.named:
+                    own = layer.gradients[at:at + p.numel()].view(p.shape)
+                    if p.grad is None:
+                        own.zero_()
+                    p.grad, at = own, at + p.numel()
+        self._aside = [(p, p.grad.clone()) for p, _ in self._aside]
+        if not self._optimizers:
+            for layers in self._flat.values():
+                for layer in layers:
+                    layer.gradients.zero_()
+
+    def _average(self, layers):
+        """Sums over the microbatches of all replicas become means, once."""
+        count = self._microbatches * self.plan.degree
+        for key in layers:
+            if key not in self._divided and count > 1:
+                self._divided.add(key)
+                if gradients := self._gradients_of(*key):
+                    torch._foreach_div_(gradients, float(count))
 
     def _update(self, what):
-        if self._optimizers:
-            self._average([what.stage])
-            self._optimizers[what.stage].step()
-            self._optimizers[what.stage].zero_grad()
+        if not self._optimizers:
+            return
+        layers = list(self._layers([what.stage], what.first_layer, what.layers))
+        self._average(layers)
+        for key in layers:
+            self._optimizers[key].step()
+            if not self._flat:
+                self._optimizers[key].zero_grad()
+            else:
+                self._flat[key[0]][key[1]].gradients.zero_()
 
     def _norm(self, what):
-        self._average(self._own)
-        squares = [p.grad.double().square().sum() for p in self._parameters() if p.grad is not None]
-        self._result.number = float(torch.stack(squares).sum()) if squares else 0.0
+        """Of replicas each says that of its shares."""
+        self._average(self._layers(self._own))
+        if self._flat:
+            parts = [layer.gradients[layer.share(self.replica, self.plan.degree)] for all in self._flat.values() for layer in all]
+        else:
+            parts = [p.grad for p in self._parameters() if p.grad is not None]
+        self._result.number = float(torch.stack([part.double().square().sum() for part in parts]).sum()) if parts else 0.0
 
     def _scale(self, what):
         if self._clip is None:
             return
         factor = self._clip / (math.sqrt(what.number) + 1e-6)
         if factor < 1:
-            torch._foreach_mul_([p.grad for p in self._parameters() if p.grad is not None], factor)
+            torch._foreach_mul_([each for key in self._layers(self._own) for each in self._gradients_of(*key)], factor)
 
     def _measure(self):
         self._peak = max(self._peak, sum(stage.held() for stage in self._stages.values()))

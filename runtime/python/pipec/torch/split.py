@@ -6,7 +6,8 @@ from contextlib import nullcontext
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from .boxes import Boxes, nothing_saved, saved_tensors
+from ..errors import Error
+from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
 from .graph import Plan, behind, walk
 from .random import Seeded
@@ -16,7 +17,7 @@ _PLANS = 64  # graphs remembered; a module with more of them (sequences of many 
 _BEFORE = {"forwarded": "F with keep=True, or R,", "forgotten": "F with keep=False", "backwarded": "B"}
 
 
-class StageError(RuntimeError):
+class StageError(Error):
     """What a stage cannot do, with its number and the way out."""
 
 
@@ -42,12 +43,12 @@ _WANTS_GRADIENT = torch.zeros((), requires_grad=True)
 class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
-    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "shape", "boxes", "gradient",
+    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "shape", "boxed", "gradient",
                  "kept")
 
     def __init__(self, step, x, target):
         self.step, self.x, self.target = step, x, target
-        self.buffers = self.boxes = self.gradient = self.kept = None
+        self.boxed, self.buffers, self.gradient, self.kept = False, None, None, None
         self.drop_graph()
 
     def drop_graph(self):
@@ -117,18 +118,10 @@ class Stage:
     def backward_weight(self, microbatch):
         """W: adds to the parameters' gradients."""
         state = self._take(microbatch, "W", "backwarded")
-        if state.kept is None:
-            if state.root is not None:
-                torch.autograd.backward(state.root, state.gradient)
-            return
-        plan = state.kept.plan
-        learns = plan.with_graph and plan.opened is None and state.boxes is not None
-        if learns:
-            state.boxes.opened.clear()
-        arrived = state.kept.arrived()
-        state.kept.compute_weights()
-        if learns:
-            plan.learn_boxes(state.boxes, arrived)
+        if state.kept is not None:
+            state.kept.compute_weights()
+        elif state.root is not None:
+            torch.autograd.backward(state.root, state.gradient)
 
     def backward(self, microbatch, gradient=None):
         """BW: B and W in one, torch.autograd.backward. Arguments and result are those of B."""
@@ -173,9 +166,8 @@ class Stage:
         x = state.x.detach()
         wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
         if wanted and self._boxes_wanted and hooks is None:
-            state.boxes = Boxes()
-            hooks = state.boxes.filling()
-        with torch.enable_grad(), Seeded(self.seed, state.step, self.number, microbatch), hooks or nullcontext():
+            state.boxed, hooks = True, in_boxes()
+        with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext():
             if wanted:
                 state.found = []
                 x = _Entry.apply(_WANTS_GRADIENT, x, state.found)
@@ -193,6 +185,10 @@ class Stage:
         else:
             state.drop_graph()
         return output.detach()
+
+    def _seeded(self, step, microbatch):
+        """The random numbers of a microbatch, for F and R."""
+        return Seeded(self.seed, step, self.number, microbatch)
 
     def _run_and_forget(self, microbatch, state):
         """F whose graph R makes again. It goes through the module as with a graph, so that R gives the same bits: some
@@ -261,8 +257,8 @@ class Stage:
         state.kept.gradients = arrived
         state.drop_graph()
         self._boxes_wanted = plan.with_graph
-        if plan.with_graph and state.boxes is not None:
-            plan.empty_boxes(state.boxes, state.kept.arrived())
+        if plan.with_graph and state.boxed:
+            plan.empty_boxes(nodes)
         return found
 
     def _backward_all(self, state, gradient, *_):

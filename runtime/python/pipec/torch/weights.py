@@ -4,7 +4,7 @@ from torch.autograd.graph import GradientEdge
 
 
 def accumulate(leaf, gradient):
-    """Adds a new tensor to a parameter's gradient, as its AccumulateGrad does."""
+    """Adds a new tensor to a parameter's gradient, as its AccumulateGrad does, whose own hooks are not called."""
     if leaf._backward_hooks or leaf._post_accumulate_grad_hooks:
         torch.autograd.backward(leaf, gradient)
     elif leaf.grad is not None:
@@ -29,21 +29,18 @@ class Kept:
         self.versions = [tensors and [*map(_version, tensors)] for tensors in self.tensors]
         self.nodes = {number: nodes[number] for number in plan.begin}
 
-    def arrived(self):
-        return [gradient is not None for gradient in self.gradients]
-
     def all_tensors(self):
         """Those outside the graph."""
-        return self.gradients + [each for tensors in self.tensors if tensors for each in tensors]
+        return (self.gradients or []) + [each for tensors in self.tensors if tensors for each in tensors]
 
     @torch.no_grad()
     def compute_weights(self):
         """W. Gradients are added to the parameters'; what was kept is gone afterwards."""
-        plan, sums, gradients = self.plan, {}, iter(self.gradients)
-        self.gradients = None
+        plan, sums = self.plan, {}
+        gradients, self.gradients = self.gradients[::-1], None  # each goes as soon as it has been used
         plan.narrow(self.nodes, "W")
         for at, cut in enumerate(plan.cuts):
-            arrived = [next(gradients) for _ in cut.outputs]
+            arrived = [gradients.pop() for _ in cut.outputs]
             if all(each is None for each in arrived):
                 continue
             if cut.kernel is not None:
@@ -85,8 +82,8 @@ class Kept:
         return ()
 
     def _from_node_alone(self, node, cut, arrived):
-        """The engine would go on along the path to the same parameters. Called by itself the node computes its input's
-        gradient again, unless it is a custom function that looks at needs_input_grad."""
+        """Where the engine would go on along the path to the same parameters. Called by itself the node computes its
+        input's gradient again, unless it is a custom function that looks at needs_input_grad."""
         arguments = [None] * len(node._input_metadata)
         for output, gradient in zip(cut.outputs, arrived):
             arguments[output] = gradient
@@ -101,4 +98,4 @@ class Kept:
             found = [gradient for gradient, need in zip(found, cut.needs["W"]) if need]
         for target, gradient in zip(cut.targets, found):
             data = self.nodes[target[0]]._input_metadata[target[1]]
-            yield None if gradient is None else gradient
+            yield None if gradient is None else gradient.sum_to_size(torch.Size(data.shape)).to(data.dtype)

@@ -18,11 +18,11 @@ Status readFacts(const std::string &path, std::string &json);
 /// Why a host cannot run a plan; ok: it can.
 Status checkHosted(const plan::Plan &plan);
 
-class Run {
+class HostRun {
 public:
   /// Checks what one process can check, and begins to meet the others.
-  static Status open(const PipecRunSetup &setup, std::unique_ptr<Run> &run);
-  ~Run();
+  static Status open(const PipecRunSetup &setup, std::unique_ptr<HostRun> &run);
+  ~HostRun();
 
   // As in pipec_run.h; errors are Code::Run once the run has failed.
 
@@ -37,7 +37,7 @@ public:
   void close(const std::string &why);
 
 private:
-  explicit Run(runtime::JoinedSetup setup);
+  explicit HostRun(runtime::JoinedSetup setup);
   Status take(const PipecRunSetup &setup);
   Status takeLayers(const PipecRunSetup &setup);
   Status refusal() const;

@@ -1,5 +1,5 @@
 // From a setup to a joined run, and from duties to instructions.
-#include "runtime/embed/Run.h"
+#include "runtime/embed/HostRun.h"
 
 #include "runtime/plan/Disassemble.h"
 #include "runtime/result/Outcome.h"
@@ -94,9 +94,9 @@ int32_t kindOf(const Duty &duty) {
 
 } // namespace
 
-Run::Run(runtime::JoinedSetup given) : setup(std::move(given)) {}
+HostRun::HostRun(runtime::JoinedSetup given) : setup(std::move(given)) {}
 
-Status Run::open(const PipecRunSetup &given, std::unique_ptr<Run> &run) {
+Status HostRun::open(const PipecRunSetup &given, std::unique_ptr<HostRun> &run) {
   const int64_t number = opened++; // also of one that fails: it fails on all ranks
   auto plan = std::make_shared<plan::Plan>();
   runtime::JoinedSetup joined{};
@@ -109,7 +109,7 @@ Status Run::open(const PipecRunSetup &given, std::unique_ptr<Run> &run) {
     return status;
   joined.plan = plan;
   joined.environment.job += fmt::format("run {}", number);
-  std::unique_ptr<Run> made(new Run(std::move(joined)));
+  std::unique_ptr<HostRun> made(new HostRun(std::move(joined)));
   status = made->take(given);
   if (!status.ok())
     return status;
@@ -118,7 +118,7 @@ Status Run::open(const PipecRunSetup &given, std::unique_ptr<Run> &run) {
   return {};
 }
 
-Status Run::take(const PipecRunSetup &given) {
+Status HostRun::take(const PipecRunSetup &given) {
   const plan::Plan &plan = *setup.plan;
   runtime::RunOptions &options = setup.options;
   place = plan::placeOf(setup.environment.rank, plan);
@@ -190,7 +190,7 @@ Status Run::take(const PipecRunSetup &given) {
 }
 
 /// Where ranks have replicas every layer must be there, as large as the plan says.
-Status Run::takeLayers(const PipecRunSetup &given) {
+Status HostRun::takeLayers(const PipecRunSetup &given) {
   runtime::LayerTable table(*setup.plan, place.rank);
   const char *at = reinterpret_cast<const char *>(given.layers);
   for (int32_t i = 0; i < given.layer_count; ++i) {
@@ -213,7 +213,7 @@ Status Run::takeLayers(const PipecRunSetup &given) {
   return {};
 }
 
-std::string Run::reportOf(const runtime::RunResult &of) const {
+std::string HostRun::reportOf(const runtime::RunResult &of) const {
   runtime::Outcome outcome;
   outcome.plan = setup.plan;
   outcome.pace = runtime::Pace::Real;
@@ -227,7 +227,7 @@ std::string Run::reportOf(const runtime::RunResult &of) const {
   return status.ok() ? runtime::toJson(outcome) : std::string();
 }
 
-void Run::begin() {
+void HostRun::begin() {
   setup.options.hosting.handover = &handover;
   setup.talk = &talk;
   setup.report = [this](const runtime::RunResult &of) { return reportOf(of); };
@@ -246,9 +246,9 @@ void Run::begin() {
   });
 }
 
-Run::~Run() { close(""); }
+HostRun::~HostRun() { close(""); }
 
-void Run::close(const std::string &why) {
+void HostRun::close(const std::string &why) {
   if (!thread.joinable())
     return;
   if (!ended)
@@ -257,7 +257,7 @@ void Run::close(const std::string &why) {
   thread.join();
 }
 
-Status Run::next(PipecRunInstruction &instruction) {
+Status HostRun::next(PipecRunInstruction &instruction) {
   if (duty.kind == Duty::Kind::EndOfStep)
     between = false;
   if (!ended)
@@ -300,36 +300,36 @@ Status Run::next(PipecRunInstruction &instruction) {
   return {};
 }
 
-Status Run::done(const PipecRunResult &of) {
+Status HostRun::done(const PipecRunResult &of) {
   handover.done(textOf(of.error), of.number);
   return of.error ? Status{} : failed();
 }
 
-Status Run::finish() {
+Status HostRun::finish() {
   if (!between && !ended)
     return Status::usage("finish comes between two steps");
   handover.finish();
   return failed();
 }
 
-Status Run::swap(const std::string &variant, int64_t &from) {
+Status HostRun::swap(const std::string &variant, int64_t &from) {
   Status status = talk.swap(variant, from);
   return failed().ok() ? status : failed();
 }
 
-Status Run::put(const std::string &key, const std::string &what) {
+Status HostRun::put(const std::string &key, const std::string &what) {
   Status status = talk.put(key, what);
   return failed().ok() ? status : failed();
 }
 
-Status Run::get(const std::string &key, const char *&found) {
+Status HostRun::get(const std::string &key, const char *&found) {
   const std::optional<std::string> came = talk.get(key, std::chrono::steady_clock::now() + kPatience);
   text = came.value_or("");
   found = came ? text.c_str() : nullptr;
   return failed();
 }
 
-Status Run::report(const char *&found) {
+Status HostRun::report(const char *&found) {
   if (!ended)
     return Status::usage("the run has not ended");
   json = talk.report();

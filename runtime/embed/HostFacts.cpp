@@ -1,9 +1,9 @@
 // What a host has to know of a plan.
-#include "runtime/stage/library/Facts.h"
-#include "runtime/embed/Run.h"
+#include "runtime/embed/HostRun.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/simulate/Simulate.h"
+#include "runtime/stage/library/Facts.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -95,6 +95,13 @@ Status readFacts(const std::string &path, std::string &json) {
                                                return op.kind == plan::Kind::BackwardInput;
                                              });
                                            })},
+             {"parts", std::ranges::any_of(plan.variants,
+                                           [](const plan::Variant &variant) {
+                                             return any(variant, [](const plan::Operation &op) {
+                                               return plan::isCompute(op.kind) && op.layers > 0;
+                                             });
+                                           })},
+             {"shards_updates", std::ranges::any_of(first.layers, &plan::Layer::sharded)},
              {"global_norm", any(first, [](const plan::Operation &op) { return op.of == plan::Payload::Norm; })},
              {"variants", Json::array()},
              {"refused", hosted.ok() ? Json() : Json(hosted.message)}};

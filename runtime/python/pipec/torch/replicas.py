@@ -1,0 +1,67 @@
+"""Where a rank has replicas: each layer's weights and gradients lie flat, and the runtime's threads sum and gather them in
+place; who computes sees views of them."""
+import ctypes
+
+import torch
+
+from .. import _library as lib
+from ..errors import SpecError
+
+_TYPES = {torch.float32: 1, torch.float64: 2}
+
+
+class FlatLayer:
+    """The parameters of a layer that are trained, end to end. Their `grad` is never None."""
+
+    def __init__(self, module, name):
+        named = [(each, p) for each, p in module.named_parameters() if p.requires_grad]
+        kinds = {p.dtype for _, p in named}
+        if len(kinds) > 1 or not kinds <= _TYPES.keys():
+            raise SpecError(f"{name} has parameters of {', '.join(sorted(map(str, kinds)))}: replicas sum one type in a layer, "
+                            f"float32 or float64")
+        self.dtype = kinds.pop() if kinds else torch.float32
+        self.weights = torch.empty(sum(p.numel() for _, p in named), dtype=self.dtype)
+        self.gradients = torch.zeros_like(self.weights)
+        self.named, at = named, 0
+        for _, p in named:
+            view = self.weights[at:at + p.numel()].view(p.shape)
+            view.copy_(p.detach())
+            p.data, p.grad = view, self.gradients[at:at + p.numel()].view(p.shape)
+            at += p.numel()
+
+    def share(self, replica, replicas):
+        """The part of its elements that is a replica's (pipec_stage.h)."""
+        count = self.weights.numel()
+        return slice(count * replica // replicas, count * (replica + 1) // replicas)
+
+    @property
+    def bytes(self):
+        return self.weights.numel() * self.weights.element_size()
+
+
+def flatten(plan, rank, modules):
+    """{stage: [FlatLayer]} of a rank's modules, which must be Sequentials of the plan's layers."""
+    found = {}
+    for stage in plan.stages(rank):
+        module = modules[stage.stage]
+        if not isinstance(module, torch.nn.Sequential) or len(module) != len(stage.gradients):
+            raise SpecError(f"stage {stage.stage} has replicas, which sum {len(stage.gradients)} layers: pass a Sequential of these "
+                            f"(pipec.torch.stages makes it), not {_named(module)}", plan.name)
+        layers = found[stage.stage] = [FlatLayer(each, f"stage {stage.stage} layer {n}") for n, each in enumerate(module)]
+        for number, (layer, planned) in enumerate(zip(layers, stage.gradients)):
+            if layer.bytes != planned:
+                raise SpecError(f"stage {stage.stage} layer {number} has {layer.bytes} bytes of gradients, the plan {planned}: set "
+                                f"its layers[].gradients to {layer.bytes}B", plan.name)
+    return found
+
+
+def _named(module):
+    return f"a Sequential of {len(module)}" if isinstance(module, torch.nn.Sequential) else f"a {type(module).__name__}"
+
+
+def described(flat):
+    """As the library takes them."""
+    rows = [lib.Layer(size=ctypes.sizeof(lib.Layer), type=_TYPES[layer.dtype], stage=stage, layer=number,
+                      gradients=layer.gradients.data_ptr(), weights=layer.weights.data_ptr(), elements=layer.weights.numel())
+            for stage, layers in flat.items() for number, layer in enumerate(layers) if layer.weights.numel()]
+    return (lib.Layer * len(rows))(*rows)
