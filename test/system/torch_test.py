@@ -81,27 +81,6 @@ class Torch(support.ToolTest):
         self.assertEqual(done.returncode, 0, f"torch {RELEASE}\n{done.stderr}")
         self.assertGreater(float(done.stdout), 0)  # microseconds
 
-    def test_measured_stages_compile(self):
-        model = self.folder / "model.py"
-        model.write_text("import torch\n"
-                         "def stages():\n"
-                         "    return [torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64))"
-                         " for _ in range(4)]\n"
-                         "def example(microbatch):\n"
-                         "    return torch.rand(microbatch, 32, 64)\n")
-        done = subprocess.run([PYTHON, EXAMPLE / "measure.py", model, "--microbatch", "2", "--repeat", "3", "--device",
-                               "cpu"], capture_output=True, text=True, timeout=support.HANG)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"boundary: {2 * 32 * 64 * 4}B", done.stdout)
-        weights = 4 * (64 * 256 + 256 + 256 * 64 + 64)
-        self.assertIn(f"gradients: {weights}B", done.stdout)
-        self.assertIn(f"static: {4 * weights}B", done.stdout)
-        kept = sum(int(re.search(name + r": \[?(\d+)B", done.stdout)[1]) for name in ("activation", "weight_context"))
-        self.assertEqual(kept, 4 * 2 * 32 * (64 + 256 + 256))  # inputs of both layers, and the GELU's
-        spec = self.folder / "measured.yaml"
-        spec.write_text("pipec: 1\npipeline: {ranks: 4, microbatches: 8}\n" + done.stdout + "schedule: 1f1b\n")
-        self.pipec("compile", spec, "--emit=torch-csv")
-
     def test_gradients(self):
         for case, (schedule, ranks, microbatches, more, communicator) in enumerate(CASES if support.SOAK else CASES[:3]):
             spec = self.folder / "spec.yaml"

@@ -24,7 +24,7 @@ def _make(layer, number, seed):
     if isinstance(layer, torch.nn.Module):
         return layer
     with Seeded(seed, -1, number, 0):
-        made = layer()
+        made = layer() if callable(layer) else layer
     if not isinstance(made, torch.nn.Module):
         raise SpecError(f"layer {number} is a {type(made).__name__}: expected a torch.nn.Module, or what makes one")
     return made

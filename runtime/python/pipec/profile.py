@@ -1,0 +1,434 @@
+"""Measures a model layer by layer and writes a spec of it, whole: pipec compile takes it as it is."""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import statistics
+import sys
+import threading
+import time
+import traceback
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from .errors import Error, SpecError
+from .torch.layers import _make
+from .torch.split import Stage
+
+EXAMPLES = """\
+examples:
+  python -m pipec.profile model.py -o model.yaml               microbatches of one sample, two ranks
+  python -m pipec.profile model.py --microbatch 4 --ranks 8
+  python -m pipec.profile model.py --microbatch 1 2 4 8        times and sizes as {fixed, per_sample}
+  torchrun --nproc-per-node 2 -m pipec.profile model.py        all ranks measure at once, their links too
+
+MODEL.py has layers(), a list of modules or of what makes one, and example(n), the first one's input of n samples; it
+may have loss(output, target) and target(n). torch computes with one thread, unless OMP_NUM_THREADS says otherwise."""
+
+WARM_UP = 3
+TIMES = ("forward", "backward_input", "backward_weight", "backward")
+SIZES = ("activation", "weight_context", "backward_context", "boundary")
+MODEL_SIZES = ("weights", "gradients", "optimizer_state")
+ECHO = 1 << 22  # bytes of a long message
+ECHOES = 40
+
+
+def say(text):
+    if int(os.environ.get("RANK", 0)) == 0:
+        print(f"profile: {text}", file=sys.stderr, flush=True)
+
+
+class Model:
+    """The functions of MODEL.py. What goes wrong in them is a SpecError with the line in that file."""
+
+    def __init__(self, path):
+        self.path = path
+        if not pathlib.Path(path).is_file():
+            raise SpecError("there is no such file", path)
+        found = importlib.util.spec_from_file_location("model", path)
+        if found is None:
+            raise SpecError("is no Python file: its name ends with .py", path)
+        sys.path.insert(0, os.fspath(pathlib.Path(path).resolve().parent))
+        self.module = importlib.util.module_from_spec(found)
+        self.guard(found.loader.exec_module, self.module)
+        for name in ("layers", "example"):
+            if not callable(getattr(self.module, name, None)):
+                raise SpecError(f"it has no function {name}(): {_WHAT[name]}", path)
+        self.loss = getattr(self.module, "loss", None)
+        if self.loss and not hasattr(self.module, "target"):
+            raise SpecError(f"it has loss() and no function target(): {_WHAT['target']}", path)
+
+    def guard(self, function, *arguments):
+        try:
+            return function(*arguments)
+        except Error:
+            raise
+        except Exception as error:
+            own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                   if os.path.abspath(frame.filename) == os.path.abspath(self.path)]
+            line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
+            text = " ".join(str(error).split())
+            raise SpecError(f"{type(error).__name__}: {text}", self.path, line, 1) from error
+
+    def layers(self, device):
+        made = self.guard(self.module.layers)
+        if not isinstance(made, (list, tuple)) or not made:
+            raise SpecError(f"layers() gives a {type(made).__name__}: {_WHAT['layers']}", self.path)
+        return [self.guard(_make, each, number, 0).to(device) for number, each in enumerate(made)]
+
+    def tensor(self, name, samples, device):
+        made = self.guard(getattr(self.module, name), samples)
+        if not isinstance(made, torch.Tensor):
+            raise SpecError(f"{name}({samples}) gives a {type(made).__name__}: {_WHAT[name]}", self.path)
+        return made.to(device)
+
+
+_WHAT = {"layers": "let it give a list of the model's modules, or of what makes one, from first to last",
+         "example": "let it give the first layer's input of so many samples, a tensor",
+         "target": "let it give what the loss compares so many samples' output with, a tensor"}
+
+
+class Storages(TorchDispatchMode):
+    """Those that operations inside it have made."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        given = {each.untyped_storage()._cdata for each in tree_iter((args, kwargs)) if isinstance(each, torch.Tensor)}
+        for each in tree_iter(found):
+            if isinstance(each, torch.Tensor):
+                storage = each.untyped_storage()
+                if storage._cdata not in given:
+                    self.made[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        return found
+
+    def alive(self, aside=None):
+        """Their bytes, one tensor's aside."""
+        self.made = {key: each for key, each in self.made.items() if not each[0].expired()}
+        key = None if aside is None else aside.untyped_storage()._cdata
+        return sum(size for each, (_, size) in self.made.items() if each != key)
+
+    def freed(self, sweep, gradient):
+        """Bytes that each layer, from first to last, frees in sweep(after, gradient); gradients on their way aside."""
+        left = [self.alive(gradient)]
+        sweep(lambda passed: left.append(self.alive(passed)), gradient)
+        return [before - now for before, now in zip(left, left[1:])][::-1]
+
+
+class Chain:
+    """The layers, each a stage, on microbatches of so many samples. The next one takes what one gives, so that what
+    both of them keep is one storage, as within a stage."""
+
+    def __init__(self, model, layers, samples, device):
+        self.model, self.layers, self.device = model, layers, device
+        self.x = model.tensor("example", samples, device)
+        self.target = model.tensor("target", samples, device) if model.loss else None
+        self.boundary = []
+
+    def stages(self, split):
+        last = len(self.layers) - 1
+        return [Stage(layer, number=number, loss=self.model.loss if number == last else None, wants_gradient=number > 0,
+                      split=split) for number, layer in enumerate(self.layers)]
+
+    def clock(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def forward(self, stages, times):
+        """F of all. Gives the gradient to begin from: None of a loss."""
+        x, self.boundary = self.x, []
+        for stage, took in zip(stages, times):
+            begin = self.clock()
+            x = stage.forward(0, x, target=self.target)
+            took["forward"].append(self.clock() - begin)
+            self.boundary.append(x.numel() * x.element_size())
+        return None if self.model.loss else torch.ones_like(x)
+
+    def backward(self, stages, times, name, gradient, after=None):
+        """B or BW of all; after(gradient) of each."""
+        for stage, took in zip(reversed(stages), reversed(times)):
+            call = stage.backward if name == "backward" else stage.backward_input
+            begin = self.clock()
+            gradient = call(0, gradient)
+            took[name].append(self.clock() - begin)
+            if gradient is None and stage is not stages[0]:
+                raise SpecError(f"the gradient ends at layer {stage.number}: its output does not depend on its input, "
+                                "or this is of integers", self.model.path)
+            if after:
+                after(gradient)
+
+    def backward_weight(self, stages, times, after=None):
+        for stage, took in zip(reversed(stages), reversed(times)):
+            begin = self.clock()
+            stage.backward_weight(0)
+            took["backward_weight"].append(self.clock() - begin)
+            if after:
+                after(None)
+
+    def measure(self, repeat):
+        """Of each layer a dict of seconds and bytes."""
+        whole, parts = self.stages(split=False), self.stages(split=True)
+        times = [{name: [] for name in TIMES} for _ in self.layers]
+        for turn in range(WARM_UP + repeat):
+            if turn == WARM_UP:
+                times = [{name: [] for name in TIMES} for _ in self.layers]
+            self.backward(whole, times, "backward", self.forward(whole, times))
+            self.backward(parts, times, "backward_input", self.forward(parts, times))
+            self.backward_weight(parts, times)
+        rows = [{name: statistics.median(values) for name, values in each.items()} for each in times]
+        for row, kept, context, boundary in zip(rows, *self.held(whole, parts), self.boundary):
+            # Net: what B frees, or makes, in all.
+            row["activation"], row["backward_context"] = max(kept - context, 0), max(context - kept, 0)
+            row["weight_context"], row["boundary"] = min(kept, context), boundary
+        return rows
+
+    def held(self, whole, parts):
+        """Bytes that each layer holds after F, and after B; what two of them hold is the earlier one's. They are those
+        that its BW, and its W, frees."""
+        times = [{name: [] for name in TIMES} for _ in self.layers]
+        with Storages() as storages:
+            kept = storages.freed(lambda after, gradient: self.backward(whole, times, "backward", gradient, after),
+                                  self.forward(whole, times))
+            self.backward(parts, times, "backward_input", self.forward(parts, times))
+            context = storages.freed(lambda after, _: self.backward_weight(parts, times, after), None)
+        return kept, context
+
+
+def of_model(layer, repeat, clock):
+    """Weights, gradients, AdamW's two moments, and its time for one update."""
+    parameters, trained = list(layer.parameters()), [each for each in layer.parameters() if each.requires_grad]
+    row = {"weights": sum(each.nbytes for each in (*parameters, *layer.buffers())),
+           "gradients": sum(each.nbytes for each in trained), "optimizer": 0.0}
+    row["optimizer_state"] = 2 * row["gradients"]
+    if trained:
+        times, optimizer = [], torch.optim.AdamW(trained, lr=0.0, weight_decay=0.0)
+        for _ in range(WARM_UP + repeat):
+            begin = clock()
+            optimizer.step()
+            times.append(clock() - begin)
+        row["optimizer"] = statistics.median(times[WARM_UP:])
+    return row
+
+
+def line(points):
+    """(fixed, per sample), neither below 0, by least squares over (samples, value)."""
+    xs, ys = zip(*points)
+    mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x in xs)
+    if mean_y - slope * mean_x < 0:
+        return 0.0, sum(x * y for x, y in points) / sum(x * x for x in xs)
+    return (mean_y, 0.0) if slope < 0 else (mean_y - slope * mean_x, slope)
+
+
+def structure(layer):
+    """What two layers of one kind have alike."""
+    return repr(layer), [(name, each.shape, each.dtype) for name, each in layer.state_dict().items()]
+
+
+def median(values):
+    """Of numbers, or of lists of numbers."""
+    return [median(each) for each in zip(*values)] if isinstance(values[0], list) else statistics.median(values)
+
+
+def merged(layers, rows):
+    """Layers next to each other that are built alike and hold the same become one, with the medians of their times."""
+    groups = []
+    for layer, row in zip(layers, rows):
+        key = structure(layer), {name: value for name, value in row.items() if name in SIZES + MODEL_SIZES}
+        if groups and groups[-1][0] == key:
+            groups[-1][2].append(row)
+        else:
+            groups.append((key, type(layer).__name__, [row]))
+    return [{"name": name, "count": len(rows), **rows[0],
+             **{key: median([row[key] for row in rows]) for key in (*TIMES, "optimizer")}} for _, name, rows in groups]
+
+
+class Ranks:
+    """The processes that torchrun has started, or this one alone."""
+
+    def __init__(self):
+        self.count, self.rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+        if self.count > 1:
+            torch.distributed.init_process_group("gloo")
+
+    def median(self, rows):
+        """Of what all ranks have measured, [{name: number}] each."""
+        if self.count == 1:
+            return rows
+        every = [None] * self.count
+        torch.distributed.all_gather_object(every, rows)
+        return [{name: median([row[name] for row in alike]) for name in alike[0]} for alike in zip(*every)]
+
+    def links(self):
+        """[(latency, bytes a second)] of each two neighbours, all measured at once: half of what a message takes there
+        and back."""
+        if self.count == 1:
+            return []
+        groups = [torch.distributed.new_group([left, left + 1]) for left in range(self.count - 1)]
+        found, threads = {}, []
+        torch.distributed.barrier()
+        for left in {self.rank - 1, self.rank} & set(range(self.count - 1)):
+            threads.append(threading.Thread(target=self._echo, args=(left, groups[left], found)))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+        every = [None] * self.count
+        torch.distributed.all_gather_object(every, found.get(self.rank))
+        return every[:-1]
+
+    def _echo(self, left, group, found):
+        middles = []
+        for size in (1, ECHO):
+            message, times = torch.zeros(size, dtype=torch.uint8), []
+            for _ in range(ECHOES):
+                begin = time.perf_counter()
+                if left == self.rank:
+                    torch.distributed.send(message, left + 1, group=group)
+                    torch.distributed.recv(message, left + 1, group=group)
+                else:
+                    torch.distributed.recv(message, left, group=group)
+                    torch.distributed.send(message, left, group=group)
+                times.append((time.perf_counter() - begin) / 2)
+            middles.append(statistics.median(times[WARM_UP:]))
+        found[left] = middles[0], (ECHO - 1) / max(middles[1] - middles[0], 1e-9)
+
+    def close(self):
+        if self.count > 1:
+            torch.distributed.destroy_process_group()
+
+
+def duration(seconds):
+    return f"{seconds * 1e6:.3f}us"
+
+
+def size(count):
+    return f"{round(count)}B"
+
+
+def by_sample(text, value):
+    return f"{{fixed: {text(value[0])}, per_sample: {text(value[1])}}}" if isinstance(value, list) else text(value)
+
+
+def spec(found):
+    """The text of a spec."""
+    ranks, samples = found["ranks"], found["microbatch"]
+    shape = f"microbatches: {2 * ranks}"
+    if len(samples) > 1:
+        shape = f"batch: {2 * ranks * samples[0]}, microbatch_size: {samples[0]}"
+    of = f"microbatches of {' and '.join(map(str, samples))}"
+    lines = [f"# {found['model']}, {of}, by pipec.profile: PyTorch {found['torch']}, {found['device']}, "
+             f"{found['threads']} thread{'s' * (found['threads'] > 1)}, medians of {found['repeat']}.",
+             "pipec: 1", f"pipeline: {{ranks: {ranks}, {shape}, cut: auto}}", "layers:"]
+    for row in found["layers"]:
+        lines += [f"  - name: {row['name']}"] + [f"    count: {row['count']}"] * (row["count"] > 1)
+        lines += [f"    {name}: {by_sample(duration, row[name])}" for name in TIMES]
+        lines += [f"    {name}: {by_sample(size, row[name])}" for name in SIZES]
+        lines += [f"    {name}: {size(row[name])}" for name in MODEL_SIZES]
+        lines[-1] += "  # AdamW's two moments"
+        lines += [f"    optimizer: {duration(row['optimizer'])}"]
+    if found["links"]:
+        lines += ["costs:", "  links:"]
+        for left, (latency, bandwidth) in enumerate(found["links"]):
+            measured = f"latency: {duration(latency)}, bandwidth: {bandwidth / 1e9:.6f}GB/s"
+            lines += [f"    - {{from: {a}, to: {b}, {measured}}}" for a, b in ((left, left + 1), (left + 1, left))]
+    else:
+        lines += ["# costs: {link: {latency: 10us, bandwidth: 10GB/s}}   not measured: torchrun -m pipec.profile does"]
+    return "\n".join([*lines, "schedule: 1f1b", ""])
+
+
+def profile(given):
+    ranks = Ranks()
+    try:
+        device = torch.device(given.device)
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
+        model = Model(given.model)
+        layers = model.layers(device)
+        count = given.ranks or (ranks.count if ranks.count > 1 else 2)
+        if count > len(layers):
+            raise SpecError(f"{count} ranks are more than its {len(layers)} layers", given.model)
+        points = {}
+        for samples in given.microbatch:
+            say(f"{len(layers)} layers on microbatches of {samples}")
+            chain = Chain(model, layers, samples, device)
+            points[samples] = ranks.median(model.guard(chain.measure, given.repeat))
+        rows = points[given.microbatch[0]]
+        if len(points) > 1:
+            rows = [{name: list(line([(n, points[n][at][name]) for n in points])) for name in row}
+                    for at, row in enumerate(rows)]
+        say("the optimizer")
+        for row, of in zip(rows, ranks.median([of_model(layer, given.repeat, chain.clock) for layer in layers])):
+            row.update(of)
+        if ranks.count > 1:
+            say(f"the links of {ranks.count} ranks")
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+        found = {"model": os.path.basename(given.model), "microbatch": given.microbatch, "ranks": count,
+                 "torch": torch.__version__, "device": name, "threads": torch.get_num_threads(),
+                 "repeat": given.repeat, "layers": merged(layers, rows), "links": ranks.links()}
+    finally:
+        ranks.close()
+    return found if ranks.rank == 0 else None
+
+
+def as_json(found):
+    """In milliseconds, as pipec's other JSON."""
+    def milliseconds(value):
+        return [each * 1e3 for each in value] if isinstance(value, list) else value * 1e3
+
+    rows = [{f"{name}_ms" if name in TIMES or name == "optimizer" else name:
+             milliseconds(value) if name in TIMES or name == "optimizer" else value for name, value in row.items()}
+            for row in found["layers"]]
+    links = [{"latency_ms": latency * 1e3, "bytes_per_s": bandwidth} for latency, bandwidth in found["links"]]
+    return json.dumps({**found, "layers": rows, "links": links})
+
+
+def positive(text):
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m pipec.profile", description=__doc__, epilog=EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL.py")
+    parser.add_argument("--microbatch", metavar="N", type=positive, nargs="+", default=[1],
+                        help="samples of a microbatch (default: 1); of several, the spec runs the first")
+    parser.add_argument("--ranks", metavar="P", type=positive, help="default: 2, or as many as torchrun has started")
+    parser.add_argument("-o", metavar="SPEC", dest="output", help="the file to write (default: standard output)")
+    parser.add_argument("--device", default="cpu", help="where the layers compute (default: cpu)")
+    parser.add_argument("--repeat", metavar="N", type=positive, default=20, help="measurements of a time (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print what was measured")
+    given = parser.parse_args(arguments)
+    given.microbatch = list(dict.fromkeys(given.microbatch))
+    try:
+        found = profile(given)
+        if found is None:
+            return 0
+        text = spec(found)
+        if given.output:
+            pathlib.Path(given.output).write_text(text, encoding="utf-8")
+            say(f"wrote {given.output}")
+    except Error as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"profile: {given.output}: {error.strerror}", file=sys.stderr)
+        return 1
+    if given.json:
+        print(as_json(found))
+    elif not given.output:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
