@@ -203,15 +203,18 @@ class Chain:
 
 
 def of_model(layer, repeat, clock):
-    """Weights, gradients, AdamW's two moments, and its time for one update."""
+    """Weights, gradients, AdamW's two moments, and the time of one update."""
     parameters, trained = list(layer.parameters()), [each for each in layer.parameters() if each.requires_grad]
     row = {"weights": sum(each.nbytes for each in (*parameters, *layer.buffers())),
            "gradients": sum(each.nbytes for each in trained), "optimizer": 0.0}
     row["optimizer_state"] = 2 * row["gradients"]
     if trained:
         times, optimizer = [], torch.optim.AdamW(trained, lr=0.0, weight_decay=0.0)
+        gradients = [each.grad for each in trained if each.grad is not None]
         for _ in range(WARM_UP + repeat):
             begin = clock()
+            if gradients:
+                torch._foreach_div_(gradients, 1.0)  # their mean
             optimizer.step()
             times.append(clock() - begin)
         row["optimizer"] = statistics.median(times[WARM_UP:])
