@@ -38,6 +38,13 @@ def spec(schedule, ranks, more="", costs="", tail="", boundary=BOUNDARY):
     return text.replace("BOUNDARY", str(boundary)) + tail
 
 
+def cut(schedule, tail=""):
+    """Two ranks of three and two layers."""
+    layer = "{forward: 2ms, backward_input: 2ms, backward_weight: 2ms, activation: 1MiB, weight_context: 512KiB, count: 5}"
+    return (f"pipec: 1\npipeline: {{ranks: 2, microbatches: 4, cut: [3, 2]}}\nlayers:\n- {layer}\n"
+            f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: {schedule}\n{tail}")
+
+
 def free_port():
     while True:
         port = random.randrange(15000, 29000)
@@ -150,6 +157,8 @@ class TrainTest(unittest.TestCase):
             self.case("recomputed and split", spec("zb-h1", 2, tail=recomputed), 2),
             self.case("mixed", spec("1f1b", 2, costs=", backward: 3500us, link: {latency: 1ms}", tail="backward: mixed\n"), 2),
             self.case("swaps", spec("1f1b", 2, tail=variants), 2, steps=50, swaps=[[5, 1], [17, 2], [30, "zb-h1"], [41, 0]]),
+            self.case("split, several layers a stage", cut("zb-h1"), 5),
+            self.case("split and recomputed, several layers a stage", cut("zb-h1", recomputed), 5),
             self.case("the plan's optimizer", spec("1f1b", 2, costs=optimizer), 2, planned=True),
         ]
         self.check(cases, self.run_cases(2, cases))

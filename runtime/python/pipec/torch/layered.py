@@ -1,5 +1,5 @@
-"""A stage whose passes come in parts: layer by layer, each as a stage of its own. Random numbers go on from a layer to the
-next, as if the stage were one module."""
+"""A stage of several modules, each as a stage of its own: where passes come in parts, layer by layer, and where a part of the
+stage has no B. Random numbers go on from one to the next, as if the stage were one module."""
 import torch
 
 from .random import reseed
@@ -33,6 +33,20 @@ class _Layer(Stage):
         return _Continued(self._states, microbatch, self._is_first, (self.seed, step, self.number, microbatch))
 
 
+def first_stage(module, **options):
+    """The first stage with a split backward: nobody wants its input's gradient, so all backward of its first layer is W's. B
+    goes through the others and frees what they alone need, as that of any stage."""
+    layers = isinstance(module, torch.nn.Sequential) and len(module) > 1
+    if not layers or _share(module[:1], module[1:]):
+        return Stage(module, **options)
+    return LayeredStage([module[:1], module[1:]], **options)
+
+
+def _share(one, other):
+    """Whether they have a parameter in common, whose gradients autograd sums before it adds them."""
+    return not {id(p) for p in one.parameters()}.isdisjoint(id(p) for p in other.parameters())
+
+
 class LayeredStage:
     """As Stage, of a Sequential; a pass is of `layers` layers from `first` on (0: all). Between parts it keeps what one layer
     hands to the next."""
@@ -55,14 +69,20 @@ class LayeredStage:
         for n in part:
             x = self._layers[n].forward(microbatch, x, step=step, keep=keep,
                                         target=target if n == len(self._layers) - 1 else None)
+            if n > 0 and not keep:
+                self._layers[n].drop_input(microbatch)
         if part.stop == len(self._layers):
             return x
         self._forwards[microbatch] = x
         return None
 
     def recompute(self, microbatch, first=0, layers=0):
-        for n in self._range(first, layers):
-            self._layers[n].recompute(microbatch)
+        part = self._range(first, layers)
+        x = self._forwards.pop(microbatch) if first > 0 else None
+        for n in part:
+            x = self._layers[n].recompute(microbatch, x)
+        if part.stop < len(self._layers):
+            self._forwards[microbatch] = x
 
     def _back(self, which, microbatch, gradient, first, layers):
         part = self._range(first, layers)

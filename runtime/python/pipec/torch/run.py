@@ -13,7 +13,7 @@ import torch
 
 from .. import _library as lib
 from ..errors import Ended, RunError, SpecError, raise_for
-from .layered import LayeredStage
+from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import Stage
 
@@ -100,10 +100,12 @@ class Run:
         self._check(modules, loss, optimizer, clip)
         self.modules = dict(modules)
         self._flat = flatten(plan, self.rank, self.modules) if plan.degree > 1 else {}
-        make = LayeredStage if plan.facts["parts"] else Stage
-        self._parts = plan.facts["parts"]
-        self._stages = {s: make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
-                                split=plan.facts["split"]) for s, module in self.modules.items()}
+        self._parts, split = plan.facts["parts"], plan.facts["split"]
+        self._stages = {}
+        for s, module in self.modules.items():
+            make = LayeredStage if self._parts else first_stage if s == 0 and split else Stage
+            self._stages[s] = make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
+                                   split=split)
         self._optimizers = {key: optimizer(named) for key, named in self._trained()} if optimizer else {}
         self._clip, self._state = clip, dict(state or {})
         self._slots, self._shapes = _Slots(), {}
@@ -429,6 +431,8 @@ class Run:
     def _backward_input(self, what):
         self._hand_back(what, self._stages[what.stage].backward_input(self._number(what), self._gradient(what),
                                                                       **self._part(what)))
+        if self._measures_memory:  # what it makes may be more than what it frees
+            self._measure()
 
     def _backward_weight(self, what):
         self._stages[what.stage].backward_weight(self._number(what), **self._part(what))

@@ -89,15 +89,23 @@ class Stage:
         self._microbatches[microbatch] = state
         return output
 
-    def recompute(self, microbatch):
-        """R: F again with the same random numbers and, in buffers, what F found there; buffers stay as F left them."""
+    def drop_input(self, microbatch):
+        """Behind F with keep=False: R will be given the input again."""
+        self._take(microbatch, "F", "forgotten", remove=False).x = None
+
+    def recompute(self, microbatch, x=None):
+        """R: F again with the same random numbers and, in buffers, what F found there; buffers stay as F left them. x: the
+        input, where it was dropped. Gives the output again."""
         state = self._take(microbatch, "R", "forgotten", remove=False)
+        if x is not None:
+            state.x = x
         present = self._buffers.swap(state.buffers)
         try:
-            self._run(microbatch, state)
+            output = self._run(microbatch, state)
         finally:
             self._buffers.swap(present)
         state.x = state.target = state.buffers = None
+        return output
 
     def backward_input(self, microbatch, gradient=None):
         """B: the gradient of x; None where x is of integers, or the output does not depend on it. gradient: of the
