@@ -151,6 +151,8 @@ void Worker::start(bool catchSignals) {
 }
 
 void Worker::leave() {
+  if (failure.raised()) // peers hear why before the connections close
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (setup.talk)
     setup.talk->close();
   handover->leave();
