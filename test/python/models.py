@@ -45,6 +45,16 @@ def batch(step, rows):
     return words[:, :-1].contiguous(), words[:, 1:].contiguous()
 
 
+def dry(modules):
+    """Without dropout."""
+    for module in modules:
+        for each in module.modules():
+            if isinstance(each, torch.nn.Dropout):
+                each.p = 0
+            elif isinstance(each, torch.nn.MultiheadAttention):
+                each.dropout = 0
+
+
 def optimizer(named):
     return torch.optim.AdamW([parameter for _, parameter in named], lr=1e-2)
 

@@ -33,12 +33,8 @@ def train(case):
     modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"]), rank).items()}
     if case.get("wide"):
         modules = {s: torch.nn.Sequential(torch.nn.Linear(models.WIDTH, 2 * models.WIDTH)) for s in modules}
-    for module in modules.values() if case.get("dry") else ():  # random numbers are a stage's, of which there are others then
-        for each in module.modules():
-            if isinstance(each, torch.nn.Dropout):
-                each.p = 0
-            elif isinstance(each, torch.nn.MultiheadAttention):
-                each.dropout = 0
+    if case.get("dry"):  # random numbers are a stage's, of which there are others then
+        models.dry(modules.values())
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
     digests, losses, values = [], [], {}
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
@@ -68,7 +64,7 @@ def train(case):
     for stage, module in modules.items():
         for number, layer in enumerate(module):
             sums[sum(plan_cut[:stage]) + number] = models.digest(layer)
-    if case.get("double"):
+    if case.get("double") or case.get("values"):
         values = {s: [p.detach().flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
     return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values}
 
