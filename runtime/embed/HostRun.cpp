@@ -1,15 +1,14 @@
 // From a setup to a joined run, and from duties to instructions.
 #include "runtime/embed/HostRun.h"
 
-#include "runtime/plan/Disassemble.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/result/Transfers.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 namespace pipec::embed {
 
@@ -131,10 +130,8 @@ Status HostRun::take(const PipecRunSetup &given) {
   options.localRank = setup.environment.localRank;
   options.pace = runtime::Pace::Real;
   options.stage = "host";
-  plan::Time longest = 0;
-  for (const plan::Variant &variant : plan.variants)
-    longest = std::max({longest, variant.certificate.makespan, variant.certificate.span});
-  options.deadline = given.deadline > 0 ? timeOf(given.deadline, 0) : std::max(timeOf(0, kDeadline), 2 * longest);
+  options.deadline = given.deadline > 0 ? timeOf(given.deadline, 0)
+                                        : std::max(timeOf(0, kDeadline), 2 * runtime::longestStep(plan, options));
   options.idle = std::max(timeOf(given.idle, kIdle), options.deadline);
   options.rendezvous = timeOf(given.rendezvous, kRendezvous);
   options.attempt = setup.environment.attempt;
@@ -142,12 +139,8 @@ Status HostRun::take(const PipecRunSetup &given) {
   options.every = std::max<int64_t>(given.every, 0);
   options.runsJobs = false;
   options.keepsCut = "the host's modules keep their layers";
-  if (given.trace) {
-    const std::filesystem::path name(given.trace);
-    options.ownTrace = (name.parent_path() /
-                        fmt::format("{}.{}{}", name.stem().string(), setup.environment.rank, name.extension().string()))
-                           .string();
-  }
+  if (given.trace)
+    options.ownTrace = runtime::traceOf(given.trace, setup.environment.rank);
   if (given.adapt) {
     setup.adapt = runtime::Adaptation::modeOf(given.adapt);
     if (!setup.adapt)
@@ -224,6 +217,8 @@ std::string HostRun::reportOf(const runtime::RunResult &of) const {
   outcome.asked = of.end;
   outcome.result.run = of;
   const Status status = runtime::conclude(setup.options, outcome);
+  if (!status.ok())
+    spdlog::warn("the run's report could not be made: {}", status.message);
   return status.ok() ? runtime::toJson(outcome) : std::string();
 }
 

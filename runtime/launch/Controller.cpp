@@ -289,14 +289,13 @@ void Controller::needed(int64_t step) {
   adapting->decide(permit);
 }
 
-/// Whether processes may wait for each other without end: not once all are in one step.
+/// Once all processes are in one step they are told: none may wait for another without end from then on.
 void Controller::begins(int32_t rank, int64_t step) {
   if (!setup.options.hosted())
     return;
   members[size_t(rank)].begun = step;
   compareEnds();
-  if (all([](const Member &m) { return m.begun >= 0; }) &&
-      std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
+  if (std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
     broadcast({{"type", "underway"}, {"step", step}});
 }
 

@@ -6,6 +6,8 @@
 #include "runtime/simulate/Steps.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
 #include <map>
 #include <sodium.h>
 #include <tuple>
@@ -139,6 +141,12 @@ plan::Time longestStep(const plan::Plan &plan, const RunOptions &run) {
       longest = std::max(longest, *std::max_element(times.begin(), times.end()));
   }
   return longest;
+}
+
+std::string traceOf(const std::string &path, int32_t process) {
+  const std::filesystem::path name(path);
+  return (name.parent_path() / fmt::format("{}.{}{}", name.stem().string(), process, name.extension().string()))
+      .string();
 }
 
 Status conclude(const RunOptions &given, Outcome &outcome) {

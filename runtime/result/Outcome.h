@@ -30,6 +30,9 @@ struct Outcome {
   LocalResult result; // of a run that others have started: result.run alone
 };
 
+/// Where a process of a launched run writes its trace: "trace.json" → "trace.3.json".
+std::string traceOf(const std::string &path, int32_t process);
+
 /// Fills in what was measured and predicted of `outcome.result`.
 Status conclude(const RunOptions &options, Outcome &outcome);
 

@@ -5,18 +5,20 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-import models
-import torch
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "system"))
 
-import pipec
-import pipec.torch
+import models  # noqa: E402
+import torch  # noqa: E402
+from ports import free_port  # noqa: E402
+
+import pipec  # noqa: E402
+import pipec.torch  # noqa: E402
 
 SOAK = os.environ.get("PIPEC_SOAK", "") not in ("", "0")
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,18 +45,6 @@ def cut(schedule, tail=""):
     layer = "{forward: 2ms, backward_input: 2ms, backward_weight: 2ms, activation: 1MiB, weight_context: 512KiB, count: 5}"
     return (f"pipec: 1\npipeline: {{ranks: 2, microbatches: 4, cut: [3, 2]}}\nlayers:\n- {layer}\n"
             f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: {schedule}\n{tail}")
-
-
-def free_port():
-    while True:
-        port = random.randrange(15000, 29000)
-        with socket.socket() as one, socket.socket() as above:
-            try:
-                one.bind(("127.0.0.1", port))
-                above.bind(("127.0.0.1", port + 1))
-                return port
-            except OSError:
-                pass
 
 
 class TrainTest(unittest.TestCase):

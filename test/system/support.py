@@ -8,14 +8,14 @@ import collections
 import json
 import os
 import pathlib
-import random
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import unittest
+
+from ports import free_port  # noqa: F401: for the tests
 
 BIN = pathlib.Path(os.environ["PIPEC_BIN"])
 SOURCE = pathlib.Path(os.environ["PIPEC_SOURCE"])
@@ -49,20 +49,6 @@ def until(holds, what):
             raise AssertionError(f"in {HANG} s it did not come about: {what}")
         time.sleep(0.005)
     return found
-
-
-def free_port():
-    """A port at which, and above which, nobody listens now. Outside of those that the system gives to whoever connects,
-    so that no other test's connection takes it."""
-    while True:
-        port = random.randrange(15000, 29000)
-        with socket.socket() as one, socket.socket() as above:
-            try:
-                one.bind(("127.0.0.1", port))
-                above.bind(("127.0.0.1", port + 1))
-                return port
-            except OSError:
-                pass  # taken: another one
 
 
 def alive(pid):

@@ -55,12 +55,6 @@ Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::Loc
   return runtime::writeTrace(a.trace, layouts, result.events, result.decisions);
 }
 
-/// "trace.json" → "trace.3.json".
-std::string ofRank(const std::string &path, int32_t rank) {
-  std::filesystem::path name(path);
-  return (name.parent_path() / fmt::format("{}.{}{}", name.stem().string(), rank, name.extension().string())).string();
-}
-
 /// What both ways of launching need.
 struct Prepared {
   std::shared_ptr<plan::Plan> plan = std::make_shared<plan::Plan>();
@@ -258,7 +252,7 @@ Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::En
     return status;
   spdlog::set_pattern(fmt::format("%n: {}: %v", plan::processName(rank, plan::gridOf(*prepared.plan))));
   if (!a.trace.empty())
-    setup.options.ownTrace = ofRank(a.trace, rank);
+    setup.options.ownTrace = runtime::traceOf(a.trace, rank);
   Replanner replanner(a.verbose, a.cut);
   runtime::ControlSocket control;
   std::string path;

@@ -22,12 +22,18 @@ class FlatLayer:
         self.dtype = kinds.pop() if kinds else torch.float32
         self.weights = torch.empty(sum(p.numel() for _, p in named), dtype=self.dtype)
         self.gradients = torch.zeros_like(self.weights)
-        self.named, at = named, 0
-        for _, p in named:
-            view = self.weights[at:at + p.numel()].view(p.shape)
-            view.copy_(p.detach())
-            p.data, p.grad = view, self.gradients[at:at + p.numel()].view(p.shape)
-            at += p.numel()
+        self.named = named
+        for p, weights, gradients in self.views():
+            weights.copy_(p.detach())
+            p.data, p.grad = weights, gradients
+
+    def views(self):
+        """(parameter, its weights, its gradients) in the flat ones."""
+        at = 0
+        for _, p in self.named:
+            part = slice(at, at + p.numel())
+            yield p, self.weights[part].view(p.shape), self.gradients[part].view(p.shape)
+            at = part.stop
 
     def share(self, replica, replicas):
         """The part of its elements that is a replica's (pipec_stage.h)."""

@@ -123,7 +123,6 @@ class Run:
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
         self._tokens = 0
-        self._began = None
         self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
         try:
             self._until_end_of_step()
@@ -184,7 +183,7 @@ class Run:
             for parameter, _ in self._aside:
                 parameter.grad = None
         self._divided = set()
-        self._began = time.perf_counter()
+        began = time.perf_counter()
         self._until_end_of_step()
         if self._ended:
             raise Ended(f"the run was asked to end, after {self.steps_done} steps")
@@ -198,7 +197,7 @@ class Run:
         self._handed.clear()
         self._gradients.clear()
         loss = torch.stack([each.reshape(()) for each in self._losses]).mean() if self._losses else None
-        took = time.perf_counter() - self._began
+        took = time.perf_counter() - began
         self.steps_done = self._instruction.step
         self._steps_here += 1
         self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
@@ -473,12 +472,10 @@ class Run:
         behind the step."""
         for layers in self._flat.values():
             for layer in layers:
-                at = 0
-                for _, p in layer.named:
-                    own = layer.gradients[at:at + p.numel()].view(p.shape)
+                for p, _, gradients in layer.views():
                     if p.grad is None:
-                        own.zero_()
-                    p.grad, at = own, at + p.numel()
+                        gradients.zero_()
+                    p.grad = gradients
         self._aside = [(p, p.grad.clone()) for p, _ in self._aside]
         if not self._optimizers:
             for layers in self._flat.values():
