@@ -151,11 +151,12 @@ void Worker::start(bool catchSignals) {
 }
 
 void Worker::leave() {
-  if (failure.raised()) // peers hear why before the connections close
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (setup.talk)
     setup.talk->close();
-  handover->leave();
+  handover->leave();       // by then whoever raised the failure has posted what it leads to
+  std::promise<void> said; // with that the transport has told its peers why
+  asio::post(io, [&said] { said.set_value(); });
+  said.get_future().wait();
   channel->close();
   io.stop();
   ioThread.join();
