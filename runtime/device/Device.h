@@ -15,8 +15,9 @@ namespace pipec::runtime {
 
 using QueueId = uint32_t; // index into plan::Program::queues
 
-/// Which executed instruction a piece of work is; travels with it for messages, tags and traces.
 struct Stream;
+
+/// Which executed instruction a piece of work is; travels with it for messages, tags and traces.
 struct Label {
   const plan::Operation *operation = nullptr; // the plan's, which outlives the run
   int64_t microbatch = 0;
