@@ -3,6 +3,7 @@
 
 #include "runtime/result/Outcome.h"
 #include "runtime/result/Transfers.h"
+#include "runtime/simulate/Steps.h"
 
 #include <algorithm>
 #include <atomic>
@@ -138,6 +139,7 @@ Status HostRun::take(const PipecRunSetup &given) {
   options.checkpoint = textOf(given.checkpoint);
   options.every = std::max<int64_t>(given.every, 0);
   options.runsJobs = false;
+  options.hosting.overlaps = given.overlap && std::ranges::any_of(plan.variants, &simulate::overlaps);
   options.keepsCut = "the host's modules keep their layers";
   if (given.trace)
     options.ownTrace = runtime::traceOf(given.trace, setup.environment.rank);
@@ -304,6 +306,15 @@ Status HostRun::finish() {
   if (!between && !ended)
     return Status::usage("finish comes between two steps");
   handover.finish();
+  return failed();
+}
+
+Status HostRun::sync() {
+  if (!between)
+    return Status::usage("sync comes between two steps");
+  between = false;
+  handover.settle();
+  duty = {};
   return failed();
 }
 

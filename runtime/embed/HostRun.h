@@ -29,6 +29,7 @@ public:
   Status next(PipecRunInstruction &instruction);
   Status done(const PipecRunResult &result);
   Status finish();
+  Status sync();
   Status swap(const std::string &variant, int64_t &from);
   Status put(const std::string &key, const std::string &text);
   Status get(const std::string &key, const char *&text);

@@ -2,28 +2,40 @@
  *
  * C99, self-contained. Link with libpipec.so, or open it.
  *
- * Threads.   The host's thread asks for its rank's next instruction (pipec_run_next), does it and says so
- *            (pipec_run_done): it takes the place of the device's thread. One thread at a time calls the functions of a
- *            run. The library never calls the host, handles no signal and forks nothing. What it starts are threads,
- *            which pipec_run_close ends. No call but pipec_run_swap, and pipec_run_close of a run that failed, waits
- *            for longer than 0.1 s, so that a host can look after signals.
+ * Threads. The host's thread asks for its rank's next instruction (pipec_run_next), does it and says so
+ * (pipec_run_done): it takes the place of the device's thread. One thread at a time calls the functions of a run. The
+ * library never calls the host, handles no signal and forks nothing. What it starts are threads, which
+ * pipec_run_close ends. No call but pipec_run_swap, and pipec_run_close of a run that failed, waits for longer than
+ * 0.1 s, so that a host can look after signals.
+ *
  * Processes. One for each rank (rank x replica) of the plan, started by torchrun, Slurm or Open MPI, whose variables
- * say which one this is; a plan for one process needs none. All open the same runs in the same order: a process's n-th
- * run meets the others' n-th. Steps.     next gives PIPEC_RUN_END_OF_STEP when all of a step is done that this rank
- * does, and at first when all have met and a state was loaded. The next question begins a step; a state that is due is
- * saved before. After pipec_run_finish, which all ranks must call behind the same step, it gives a last PIPEC_RUN_SAVE
- * where the run has a checkpoint, and PIPEC_RUN_END once all have finished. Order.     Instructions come one at a time,
- * each once all that it needs has been computed and its slots are free; of several that could run the one of the
- * highest priority. An overlapped pair comes as its forward and then its backward. Shapes.    A microbatch's activation
- * crosses from stage s to s + 1, and its gradient back, as so many bytes as the plan says (`tensors: boundary`). Slots
- * are the runtime's, valid until pipec_run_done, aligned to 64 bytes: read input, fill output. Where the neighbour
- * stage is on this rank, or there is none, they are NULL with 0 bytes. GPUs.      With the device "cuda" slots are
- * device memory and work is enqueued on the instruction's stream; done may be called before it has run. Time.      An
- * instruction's time is from next to done. While all ranks are in a step none may wait for another for longer than the
- * deadline; in the first step, and while some rank is between two steps, `idle` is the limit. Errors.    0 is success.
- * Anything else is an exit code of piperun's (1: bad input, 2: usage, 3: a plan that cannot run so, 4: the run), with
- * error->message. Once a run has failed every call says so; close it. Sizes.     Structs begin with their size in
- * bytes, which the caller fills in. A later header may end them with more fields; 0 and NULL are what they were before.
+ * say which one this is; a plan for one process needs none. All open the same runs in the same order: a process's
+ * n-th run meets the others' n-th.
+ *
+ * Steps. next gives PIPEC_RUN_END_OF_STEP when all of a step is done that this rank does, and at first when all have
+ * met and a state was loaded. The next question begins a step; a state that is due is saved before. After
+ * pipec_run_finish, which all ranks must call behind the same step, it gives a last PIPEC_RUN_SAVE where the run has
+ * a checkpoint, and PIPEC_RUN_END once all have finished.
+ *
+ * Order. Instructions come one at a time, each once all that it needs has been computed and its slots are free; of
+ * several that could run the one of the highest priority. An overlapped pair comes as its forward and then its
+ * backward.
+ *
+ * Shapes. A microbatch's activation crosses from stage s to s + 1, and its gradient back, as so many bytes as the
+ * plan says (`tensors: boundary`). Slots are the runtime's, valid until pipec_run_done, aligned to 64 bytes: read
+ * input, fill output. Where the neighbour stage is on this rank, or there is none, they are NULL with 0 bytes.
+ *
+ * GPUs. With the device "cuda" slots are device memory and work is enqueued on the instruction's stream; done may be
+ * called before it has run.
+ *
+ * Time. An instruction's time is from next to done. While all ranks are in a step none may wait for another for
+ * longer than the deadline; in the first step, and while some rank is between two steps, `idle` is the limit.
+ *
+ * Errors. 0 is success. Anything else is an exit code of piperun's (1: bad input, 2: usage, 3: a plan that cannot run
+ * so, 4: the run), with error->message. Once a run has failed every call says so; close it.
+ *
+ * Sizes. Structs begin with their size in bytes, which the caller fills in. A later header may end them with more
+ * fields; 0 and NULL are what they were before.
  */
 #ifndef PIPEC_RUN_H
 #define PIPEC_RUN_H
@@ -73,6 +85,8 @@ typedef struct PipecRunSetup {
   int32_t overwrite;      /* 1: a checkpoint that is there is removed */
   int32_t layer_count;
   const PipecRunLayer *layers; /* of all replicated layers of this rank's stages; one behind the other, by their size */
+  int32_t overlap; /* 1: where the plan's updates overlap the next step, PIPEC_RUN_END_OF_STEP comes before them:
+                      weights are whole after pipec_run_sync. 0: it comes when all of the step is done */
 } PipecRunSetup;
 
 enum {
@@ -148,6 +162,9 @@ PIPEC_RUN_EXPORT int pipec_run_done(PipecRun *run, const PipecRunResult *result,
 
 /* Between two steps: there are no more. Ask on until PIPEC_RUN_END. */
 PIPEC_RUN_EXPORT int pipec_run_finish(PipecRun *run, PipecRunError *error);
+
+/* Between two steps: what is left of the last one (setup.overlap) comes now, then PIPEC_RUN_END_OF_STEP again. */
+PIPEC_RUN_EXPORT int pipec_run_sync(PipecRun *run, PipecRunError *error);
 
 /* Goes over to another variant of the plan (its name or number) between two steps, and waits until all ranks agree. One
  * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. */

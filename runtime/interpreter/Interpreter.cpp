@@ -7,8 +7,8 @@ namespace pipec::runtime {
 using plan::Kind;
 
 Interpreter::Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues,
-                         bool wholeSteps)
-    : device(device), transport(transport), stage(stage), wholeSteps(wholeSteps), starts(queues, 0),
+                         std::vector<QueueId> ends)
+    : device(device), transport(transport), stage(stage), ends(std::move(ends)), starts(queues, 0),
       previous(queues, 0) {}
 
 bool Interpreter::run(Pilot &pilot, int64_t first) {
@@ -32,9 +32,12 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     for (size_t q = 0; q < starts.size(); ++q)
       starts[q] += program.byQueue()[q].executed;
     fenced = false;
-    if (!synchronize(wholeSteps ? starts : previous))
+    std::vector<int64_t> until = previous;
+    for (QueueId q : ends)
+      until[q] = starts[q];
+    if (!synchronize(until))
       return false;
-    pilot.completed(wholeSteps ? step + 1 : step);
+    pilot.completed(until == starts ? step + 1 : step);
     const CallPoint &call = program.call();
     if (!call.atOnce() && !device.synchronize(call.queue, previous[call.queue] + call.count))
       return false;

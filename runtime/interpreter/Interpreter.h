@@ -20,25 +20,27 @@ namespace pipec::runtime {
 class Interpreter {
 public:
   /// All outlive the interpreter. `stage`: the pilot may put another in its place while the rank is at rest. `queues`:
-  /// how many the device has; nothing was issued on them yet. `wholeSteps`: a step has completed before the pilot is
-  /// asked for the next.
+  /// how many the device has; nothing was issued on them yet. `ends`: those on which a step has completed before the
+  /// pilot is asked for the next.
   Interpreter(Device &device, Transport &transport, const std::unique_ptr<Stage> &stage, size_t queues,
-              bool wholeSteps = false);
+              std::vector<QueueId> ends = {});
 
   /// Issues steps from `first` on, as the pilot says, on the calling thread, and returns when all have completed; false
   /// if the run failed.
   bool run(Pilot &pilot, int64_t first);
 
+  /// Waits until all that is issued has completed; false if the run failed. Called by the pilot.
+  bool comeToRest();
+
 private:
   void issue(const Round &round, const CallPoint &call);
   void fence(const Executable &program);
-  bool comeToRest();
   bool synchronize(const std::vector<int64_t> &counts);
 
   Device &device;
   Transport &transport;
   const std::unique_ptr<Stage> &stage;
-  const bool wholeSteps;
+  const std::vector<QueueId> ends;
   std::vector<int64_t> starts;   // of each queue: what it counts once all steps before the current one are done
   std::vector<int64_t> previous; // likewise, of the step before
   std::vector<int64_t> counts;   // of each queue: what it counts once all that is issued is done

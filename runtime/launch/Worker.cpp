@@ -71,6 +71,7 @@ private:
   Status exchange();
   Status finish();
   bool isIdle() const;
+  std::vector<QueueId> ends() const;
   void awaitOthers();
   bool begins(int64_t step);
   void needed(int64_t step);
@@ -106,6 +107,7 @@ private:
   std::atomic<bool> returned{false};
   Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
+  std::optional<Interpreter> interpreter;
   std::optional<KeptEvents> kept; // if the process writes its own trace
   int64_t first = 0;
   std::optional<Manifest> resumed;
@@ -119,6 +121,7 @@ private:
   std::map<int64_t, Ready> programs;      // used by the io thread alone once the run has started
   std::vector<trace::Decision> decisions; // the io thread's, up to the last permit
   std::atomic<int64_t> complete{0};       // all steps before it are
+  std::atomic<int64_t> hosted{0};         // with a host: the step that it begins next, or has begun
   int64_t sent = 0;                       // when progress was last sent, in nanoseconds
   int64_t saved = -1;                     // the step whose state was last saved
   // With a host, the io thread's:
@@ -126,6 +129,18 @@ private:
   int64_t underwaySince = 0; // they have, in nanoseconds
   std::thread ioThread;
 };
+
+/// The queues on which a host's step has ended when it is told so.
+std::vector<QueueId> Worker::ends() const {
+  std::vector<QueueId> queues;
+  for (QueueId q = 0; handover && q < layout.queues.size(); ++q) {
+    const plan::Queue &queue = layout.queues[q];
+    const bool passes = queue.kind == plan::QueueKind::Device && queue.priority != plan::Priority::Updates;
+    if (passes || !options.hosting.overlaps)
+      queues.push_back(q);
+  }
+  return queues;
+}
 
 void Worker::start(bool catchSignals) {
   channel->start([this](Message message) { hear(std::move(message)); },
@@ -168,7 +183,7 @@ std::optional<std::string> Worker::overdue(plan::Time &limit) {
     limit = options.idle;
   } else if (handover) {
     const plan::Time since = (Clock::monotonic() - underwaySince) * 1000;
-    limit = underway >= complete && since >= options.deadline ? options.deadline : options.idle;
+    limit = underway >= hosted && since >= options.deadline ? options.deadline : options.idle;
   }
   return limit > 0 ? backend->overdue(limit) : std::nullopt;
 }
@@ -361,7 +376,8 @@ void Worker::awaitOthers() {
 
 /// A host says when a step begins, and which is the last.
 bool Worker::begins(int64_t step) {
-  if (!handover || handover->awaitStep(step)) {
+  hosted = step;
+  if (!handover || handover->awaitStep(step, [this] { return interpreter->comeToRest(); })) {
     needed(step);
     return true;
   }
@@ -499,8 +515,8 @@ Status Worker::run() {
   backend->start(start->at("at").get<int64_t>() + offset);
   if (status = shareFirst(); !status.ok())
     return failure.raised() ? failed() : status;
-  Interpreter interpreter(backend->device(), *transport, held.stage(), layout.queues.size(), options.hosted());
-  if (!interpreter.run(*permits, first)) {
+  interpreter.emplace(backend->device(), *transport, held.stage(), layout.queues.size(), ends());
+  if (!interpreter->run(*permits, first)) {
     backend->abort();
     return failed();
   }

@@ -3,9 +3,8 @@
  * by element, by its weights; the loss is half the sum of the squares of what comes out. Doubles.
  *
  *   host PLAN --stages S --steps N [--width N] [--checkpoint DIR] [--every N] [--resume] [--overwrite] [--deadline S]
- *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N] [--control
- * PATH]
- *        [--trace PATH] [--clip NORM] [--device cuda] [--report]
+ *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N]
+ *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--sync] [--report]
  *
  * Prints a line of JSON for each step {"step", "loss", "epoch"}, at the end {"weights": …}, with --report what that
  * says; with --opens what the process has before and after. Exits with the code of the first call that failed.
@@ -22,7 +21,7 @@ enum { kStages = 64, kMicrobatches = 256 };
 
 static struct {
   const char *plan, *checkpoint, *control, *trace, *device, *variant;
-  int stages, resume, overwrite, report;
+  int stages, resume, overwrite, report, sync;
   long steps, width, every, swapAt, sleepAt, failAt, finishAt, opens;
   double deadline, idle, sleepFor, clip;
 } options = {.width = 256, .swapAt = -1, .sleepAt = -1, .failAt = -1, .finishAt = -1};
@@ -231,7 +230,7 @@ static int once(void) {
   int code = pipec_run_open(&setup, &run, &error);
   if (code != 0)
     return fail(code, "open", &error);
-  for (;;) {
+  for (int64_t synced = 0;;) {
     PipecRunInstruction i = {.size = sizeof i};
     PipecRunResult result = {.size = sizeof result};
     long left = 1;
@@ -241,14 +240,20 @@ static int once(void) {
     if (i.kind == PIPEC_RUN_NONE)
       continue;
     optimizes |= i.kind == PIPEC_RUN_OPTIMIZER;
-    if (i.kind == PIPEC_RUN_END_OF_STEP)
+    const int ends = i.kind == PIPEC_RUN_END_OF_STEP;
+    const int syncs = ends && options.sync && i.step > synced;
+    if (syncs)
+      synced = i.step; /* its end comes again */
+    else if (ends)
       code = endOfStep(run, &i, &left, &error);
     else
       result.error = work(&i, &result.number);
     if (code != 0)
       break;
     code = pipec_run_done(run, &result, &error);
-    if (code == 0 && (left <= 0 || (i.kind == PIPEC_RUN_END_OF_STEP && options.finishAt == i.step)))
+    if (code == 0 && syncs)
+      code = pipec_run_sync(run, &error);
+    else if (code == 0 && (left <= 0 || (ends && options.finishAt == i.step)))
       code = pipec_run_finish(run, &error);
     if (code != 0)
       break;
@@ -335,6 +340,8 @@ int main(int argc, char **argv) {
       options.resume = 1;
     else if (IS("--overwrite"))
       options.overwrite = 1;
+    else if (IS("--sync"))
+      options.sync = 1;
     else if (IS("--report"))
       options.report = 1;
     else

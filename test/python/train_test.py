@@ -188,17 +188,23 @@ class TrainTest(unittest.TestCase):
                     torch.testing.assert_close(torch.tensor(found), parameter.detach().flatten(), rtol=0, atol=1e-5)
 
     def test_replicas_train_alike_however_they_sum(self):
-        policies = ["policy: none", "policy: wfbp", "policy: {name: dear-queue, bundle: 0B}",
-                    "collective: decoupled, shard: optimizer", "collective: all_reduce"]
+        overlapping = ["policy: {name: dear-queue, bundle: 0B}", "collective: decoupled, shard: optimizer"]
+        policies = ["policy: none", "policy: wfbp", "collective: all_reduce", *overlapping]
         ends = {}
         for ranks in (1, 2):
             cases = [self.replicated(policy, ranks, 2, planned=True, values=True) for policy in policies]
             cases.append(self.replicated("policy: none", ranks, 2))  # the program's own optimizer
+            cases += [self.replicated(policy, ranks, 2, planned=True, blind=True) for policy in overlapping]
+            cases.append(self.replicated(overlapping[0], ranks, 2))
             said = self.run_cases(2 * ranks, cases)
             for number, case in enumerate(cases):
                 for process, each in enumerate(said):
                     with self.subTest(f"{ranks} ranks, {case['what']}, process {process}"):
                         self.assertNotIn("error", each[number])
+                        if case.get("blind"):  # nobody looks at weights between steps: updates go on beside the next one
+                            self.assertGreater(each[number]["late"], 0)
+                        elif case["what"] == "policy: none" or not case.get("planned"):
+                            self.assertEqual(each[number]["late"], 0)
                         for stage, digest in each[number]["weights"].items():
                             ends.setdefault(stage, digest)
                             self.assertEqual(digest, ends[stage])

@@ -18,6 +18,15 @@ class Raises(torch.nn.Module):
         return x * (1 / 0)
 
 
+class Watched(pipec.torch.Run):
+    """Counts the updates that come once their step has ended for the program."""
+    late = 0
+
+    def _update(self, what):
+        self.late += what.step < self.steps_done
+        super()._update(what)
+
+
 def counts():
     """What the process has."""
     with open("/proc/self/status", encoding="ascii") as status:
@@ -39,7 +48,7 @@ def train(case):
     digests, losses, values = [], [], {}
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
                                           "control", "adapt") if key in case}
-    with pipec.torch.Run(plan, modules, loss=models.loss, optimizer=models.optimizer if case.get("planned") else None,
+    with Watched(plan, modules, loss=models.loss, optimizer=models.optimizer if case.get("planned") else None,
                          state={"optimizer": own} if own else None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
             for at, variant in case.get("swaps", []):
@@ -56,7 +65,9 @@ def train(case):
             if own:
                 own.step()
                 own.zero_grad()
-            digests.append({stage: models.digest(module) for stage, module in modules.items()})
+            if not case.get("blind"):
+                run.sync()
+                digests.append({stage: models.digest(module) for stage, module in modules.items()})
             if loss is not None:
                 losses.append(loss.item())
     sums = {}
@@ -66,7 +77,7 @@ def train(case):
             sums[sum(plan_cut[:stage]) + number] = models.digest(layer)
     if case.get("double") or case.get("values"):
         values = {s: [p.detach().flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
-    return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values}
+    return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values, "late": run.late}
 
 
 def main():

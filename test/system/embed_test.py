@@ -116,6 +116,11 @@ class EmbedTest(ToolTest):
         said = self.host(self.compile(spec), 2, "--stages", 2, "--steps", 4, "--clip", 1e9)
         self.check(said, 2, 4)
 
+    def test_a_synchronised_step_ends_once_more(self):
+        spec = SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "2").replace("costs: {", "costs: {optimizer: 1ms, ")
+        self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, "--sync"), 2, 6)
+        self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, only={1: ["--sync"]}), 2, 6)
+
     def test_a_swap_in_mid_run_changes_no_bit(self):
         plan = self.compile(VARIANTS)
         said = self.host(plan, 2, "--stages", 2, "--steps", 30, "--swap", 10, "zb-h1")

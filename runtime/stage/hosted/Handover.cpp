@@ -66,13 +66,19 @@ std::string Handover::ask(Duty duty, double *number) {
   return own.done ? own.error : failure.status().message;
 }
 
-bool Handover::awaitStep(int64_t step) {
-  std::unique_lock lock(mutex);
-  awaited = step;
-  bell.ring();
-  changed.wait(lock, [&] { return begun == step || (finished && between) || failure.raised(); });
-  awaited = -1;
-  return begun == step && !failure.raised();
+bool Handover::awaitStep(int64_t step, const std::function<bool()> &settle) {
+  for (;;) {
+    std::unique_lock lock(mutex);
+    awaited = step;
+    bell.ring();
+    changed.wait(lock, [&] { return begun == step || settles || (finished && between) || failure.raised(); });
+    awaited = -1;
+    if (!std::exchange(settles, false) || failure.raised())
+      return begun == step && !failure.raised();
+    lock.unlock();
+    if (!settle())
+      return false;
+  }
 }
 
 void Handover::end() {
@@ -81,8 +87,8 @@ void Handover::end() {
   bell.ring();
 }
 
-/// Whoever awaits the next one has seen all of it complete.
-bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun; }
+/// Whoever awaits the next one has seen complete what ends one.
+bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && !settles; }
 
 /// The headers of pairs are nothing to the host.
 bool Handover::takeWork(Duty &duty) {
@@ -102,10 +108,10 @@ bool Handover::take(Duty &duty) {
   direct = false;
   if (!asked.empty())
     duty = asked.front()->duty;
-  else if (takeWork(duty))
-    direct = true;
   else if (!between && isStepOver())
     duty = {.kind = Duty::Kind::EndOfStep, .step = awaited};
+  else if (takeWork(duty))
+    direct = true;
   else if (ended)
     duty = {.kind = Duty::Kind::End};
   else
@@ -170,6 +176,13 @@ void Handover::done(const std::string &error, double number) {
 void Handover::close() {
   std::lock_guard lock(mutex);
   closed = true;
+  changed.notify_all();
+}
+
+void Handover::settle() {
+  std::lock_guard lock(mutex);
+  between = false;
+  settles = true;
   changed.notify_all();
 }
 

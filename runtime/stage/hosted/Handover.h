@@ -50,6 +50,8 @@ public:
   void done(const std::string &error, double number);
   /// No more steps. Between two steps.
   void finish();
+  /// Between two steps: what is left of the last one comes now, then its end again.
+  void settle();
   /// The host asks for nothing more and is in nothing.
   void close();
   /// The run has failed, for this reason. From any thread, also before a rank is there.
@@ -69,8 +71,9 @@ public:
   void stand(const plan::Place &place);
   /// Waits until the host has done it. Returns what went wrong: in the host's words, or that the run has failed.
   std::string ask(Duty duty, double *number = nullptr);
-  /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed.
-  bool awaitStep(int64_t step);
+  /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed. `settle` waits until all
+  /// steps before have completed; false if the run failed.
+  bool awaitStep(int64_t step, const std::function<bool()> &settle);
   /// The run has ended well: nothing more is to do.
   void end();
   /// Calls it once the run fails: to end a wait of another kind.
@@ -107,6 +110,7 @@ private:
   int64_t awaited = -1; // the step that the rank waits to begin
   int64_t begun = -1;   // the last that the host has begun
   bool between = false; // two steps
+  bool settles = false; // the rank is to wait until all is done
   bool finished = false;
   bool closed = false;
   bool ended = false;

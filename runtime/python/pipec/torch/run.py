@@ -110,6 +110,7 @@ class Run:
         self._clip, self._state = clip, dict(state or {})
         self._slots, self._shapes = _Slots(), {}
         self._handed, self._gradients = {}, {}
+        self._divided = {}  # (stage, layer): the last step whose sums are means
         self._x = self._target = None
         self._error, self._instruction = lib.Error(), lib.Instruction()
         self._result = lib.Result(size=ctypes.sizeof(lib.Result))
@@ -156,7 +157,7 @@ class Run:
         setup = lib.Setup(size=ctypes.sizeof(lib.Setup), resume=int(resume), plan=os.fsencode(self.plan.path),
                           deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
                           control=text(control), trace=text(trace), adapt=text(adapt), secret=text(secret),
-                          overwrite=int(overwrite))
+                          overwrite=int(overwrite), overlap=int(bool(self._optimizers)))
         layers = described(self._flat)
         setup.layers, setup.layer_count = layers, len(layers)
         run = ctypes.c_void_p()
@@ -178,17 +179,17 @@ class Run:
         self._microbatches = 0
         self._aside = [] if self._optimizers else [(p, p.grad) for p in self._parameters() if p.grad is not None]
         if self._flat:
+            self._attach()
             self._gather_aside()
         else:
             for parameter, _ in self._aside:
                 parameter.grad = None
-        self._divided = set()
         began = time.perf_counter()
         self._until_end_of_step()
         if self._ended:
             raise Ended(f"the run was asked to end, after {self.steps_done} steps")
         if not self._optimizers:
-            self._average(self._layers(self._own))
+            self._average(self._layers(self._own), self._instruction.step - 1, self._microbatches)
             for parameter, before in self._aside:
                 if self._flat:
                     parameter.grad.add_(before)
@@ -213,6 +214,17 @@ class Run:
         if self._progress:
             self._progress.step(self.steps_done, took, self._tokens, self._peak, self._get_loss)
         return loss
+
+    def sync(self):
+        """Waits until all of the last step is done. With the plan's optimizer updates may go on beside the next step's forwards
+        (`collective: decoupled`): call it before weights are read or written outside of a step."""
+        if self._run is None or self._ended:
+            return
+        if self._optimizers:
+            self._attach()
+        self._call(lib.LIBRARY.pipec_run_sync(self._run, ctypes.byref(self._error)))
+        self._until_end_of_step()
+        self._done()
 
     def swap(self, variant):
         """Goes over to another variant, by number or name; on one rank or on all alike. Returns the step it holds from."""
@@ -244,6 +256,8 @@ class Run:
             return
         try:
             if not self._ended:
+                if self._optimizers:
+                    self._attach()
                 self._call(lib.LIBRARY.pipec_run_finish(self._run, ctypes.byref(self._error)))
                 self._until_end_of_step()
             self._read_report()
@@ -467,27 +481,27 @@ class Run:
             return [self._flat[stage][number].gradients]
         return [p.grad for p in self.modules[stage].parameters() if p.grad is not None]
 
-    def _gather_aside(self):
-        """Gradients stay where the runtime sums them; those of the program's own optimizer that it did not make zero are added
-        behind the step."""
+    def _attach(self):
+        """Gradients stay where the runtime sums them, whatever the program did with `grad`."""
         for layers in self._flat.values():
             for layer in layers:
                 for p, _, gradients in layer.views():
-                    if p.grad is None:
-                        gradients.zero_()
                     p.grad = gradients
-        self._aside = [(p, p.grad.clone()) for p, _ in self._aside]
+
+    def _gather_aside(self):
+        """Gradients of the program's own optimizer that it did not make zero are added behind the step."""
+        self._aside = [(p, gradient.clone()) for p, gradient in self._aside]
         if not self._optimizers:
             for layers in self._flat.values():
                 for layer in layers:
                     layer.gradients.zero_()
 
-    def _average(self, layers):
-        """Sums over the microbatches of all replicas become means, once."""
-        count = self._microbatches * self.plan.degree
+    def _average(self, layers, step, microbatches):
+        """Sums over the microbatches of all replicas become means, once a step."""
+        count = microbatches * self.plan.degree
         for key in layers:
-            if key not in self._divided and count > 1:
-                self._divided.add(key)
+            if self._divided.get(key) != step and count > 1:
+                self._divided[key] = step
                 if gradients := self._gradients_of(*key):
                     torch._foreach_div_(gradients, float(count))
 
@@ -495,7 +509,7 @@ class Run:
         if not self._optimizers:
             return
         layers = list(self._layers([what.stage], what.first_layer, what.layers))
-        self._average(layers)
+        self._average(layers, what.step, what.microbatches)
         for key in layers:
             self._optimizers[key].step()
             if not self._flat:
@@ -505,7 +519,7 @@ class Run:
 
     def _norm(self, what):
         """Of replicas each says that of its shares."""
-        self._average(self._layers(self._own))
+        self._average(self._layers(self._own), what.step, what.microbatches)
         if self._flat:
             parts = [layer.gradients[layer.share(self.replica, self.plan.degree)] for all in self._flat.values() for layer in all]
         else:
