@@ -34,7 +34,7 @@ def train(steps, plans):
     torch.distributed.init_process_group("gloo")
     for path in plans:
         plan = pipec.load(path)
-        rank, _ = plan.place(torch.distributed.get_rank())
+        rank, _ = plan.place()
         with pipec.torch.Run(plan, pipec.torch.stages(plan, model.layers(), rank), loss=model.loss, progress=False,
                              optimizer=lambda named: torch.optim.AdamW([each for _, each in named])) as run:
             samples = SAMPLES * plan.microbatches

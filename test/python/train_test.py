@@ -64,11 +64,19 @@ class TrainTest(unittest.TestCase):
         pipec.compile(source, set=settings).save(path)
         return str(path)
 
-    def begin(self, world, cases):
-        port, processes = free_port(), []
-        for rank in range(world):
-            environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world),
-                           "RANK": str(rank), "LOCAL_RANK": str(rank), "PIPEC_SECRET": "of the test", "OMP_NUM_THREADS": "1"}
+    def places(self, launcher, world):
+        """[of each rank: the variables that its launcher sets]."""
+        port = str(free_port())
+        if launcher == "torchrun":
+            return [{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world), "RANK": str(rank),
+                     "LOCAL_RANK": str(rank)} for rank in range(world)]
+        return [{"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(world), "SLURM_LOCALID": str(rank), "SLURM_NNODES": "1",
+                 "SLURM_JOB_ID": port, "SLURM_STEP_ID": "0", "SLURM_JOB_NODELIST": "localhost"} for rank in range(world)]
+
+    def begin(self, world, cases, launcher="torchrun"):
+        processes = []
+        for rank, place in enumerate(self.places(launcher, world)):
+            environment = {**os.environ, **place, "PIPEC_SECRET": "of the test", "OMP_NUM_THREADS": "1"}
             files = [open(self.folder / f"said-{len(self.files)}-{rank}{name}", "w+") for name in (".out", ".err")]
             process = subprocess.Popen([sys.executable, HERE / "trains.py"], env=environment, stdin=subprocess.PIPE,
                                        stdout=files[0], stderr=files[1], text=True)
@@ -94,8 +102,8 @@ class TrainTest(unittest.TestCase):
             said.append([json.loads(line) for line in out.splitlines()])
         return said
 
-    def run_cases(self, world, cases):
-        return self.end(self.begin(world, cases))
+    def run_cases(self, world, cases, launcher="torchrun"):
+        return self.end(self.begin(world, cases, launcher))
 
     def modules(self, case):
         plan = pipec.load(case["plan"])
@@ -152,6 +160,10 @@ class TrainTest(unittest.TestCase):
             self.case("the plan's optimizer", spec("1f1b", 2, costs=optimizer), 2, planned=True),
         ]
         self.check(cases, self.run_cases(2, cases))
+
+    def test_slurm_starts_it_too(self):
+        cases = [self.case("1f1b", spec("1f1b", 2), 2, steps=4)]
+        self.check(cases, self.run_cases(2, cases, "Slurm"))
 
     def test_four_ranks_train_like_one_process(self):
         v = ", placement: v"

@@ -37,7 +37,7 @@ def counts():
 
 def train(case):
     plan = pipec.load(case["plan"])
-    rank, replica = plan.place(int(os.environ["RANK"]))
+    rank, replica = plan.place()
     dtype = torch.float64 if case.get("double") else torch.float32
     modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"]), rank).items()}
     if case.get("wide"):

@@ -25,6 +25,9 @@ def _pipec(*arguments, **options):
     return subprocess.run([program, *map(os.fspath, arguments)], capture_output=True, text=True, check=False, **options)
 
 
+_WORLD_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # of torchrun, Open MPI, Slurm
+
+
 @dataclasses.dataclass(frozen=True)
 class Stage:
     """A stage of a rank. Bytes are of one microbatch's activation: from, and to, another rank; 0: none."""
@@ -61,8 +64,19 @@ class Plan:
         """How many processes run it."""
         return self.ranks * self.degree * self.facts["shards"]
 
-    def place(self, world_rank):
-        """(rank, replica) of a process."""
+    def world_rank(self):
+        """This process's number among all of the run, as its launcher says."""
+        for name in _WORLD_RANK:
+            if name in os.environ:
+                return int(os.environ[name])
+        if self.world == 1:
+            return 0
+        raise SpecError(f"the plan is for {self.world} processes: start them with torchrun, Slurm or Open MPI", self.name)
+
+    def place(self, world_rank=None):
+        """(rank, replica) of a process; None: of this one."""
+        if world_rank is None:
+            world_rank = self.world_rank()
         if not 0 <= world_rank < self.world:
             raise SpecError(f"the plan is for {self.world} processes, there is no process {world_rank}", self.name)
         return divmod(world_rank, self.degree)

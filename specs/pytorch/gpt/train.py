@@ -50,7 +50,7 @@ def main():
     given = parser.parse_args()
     torch.distributed.init_process_group("gloo")
     plan = pipec.load(given.plan)
-    rank, _ = plan.place(torch.distributed.get_rank())
+    rank, _ = plan.place()
     text, optimizers, end = documents(), [], time.monotonic() + 60 * given.minutes
 
     def adamw(named):

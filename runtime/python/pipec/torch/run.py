@@ -17,17 +17,7 @@ from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import Stage
 
-_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 _PROGRESS = 1.0  # seconds from one line to the next, at least
-
-
-def _world_rank(plan):
-    for name in _RANK:
-        if name in os.environ:
-            return int(os.environ[name])
-    if plan.world == 1:
-        return 0
-    raise SpecError(f"the plan is for {plan.world} processes: start them with torchrun, Slurm or Open MPI")
 
 
 def _secret(given):
@@ -91,7 +81,7 @@ class Run:
         self.plan = plan
         if plan.facts["refused"]:
             raise SpecError(plan.facts["refused"], plan.name)
-        self.world_rank = _world_rank(plan)
+        self.world_rank = plan.world_rank()
         self.rank, self.replica = plan.place(self.world_rank)
         self.steps_done = 0
         self._run = None
