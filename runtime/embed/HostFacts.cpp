@@ -3,6 +3,7 @@
 #include "runtime/plan/Layers.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/simulate/Simulate.h"
+#include "runtime/simulate/Steps.h"
 #include "runtime/stage/library/Facts.h"
 
 #include <algorithm>
@@ -102,6 +103,7 @@ Status readFacts(const std::string &path, std::string &json) {
                                              });
                                            })},
              {"shards_updates", std::ranges::any_of(first.layers, &plan::Layer::sharded)},
+             {"overlaps", std::ranges::any_of(plan.variants, &simulate::overlaps)},
              {"global_norm", any(first, [](const plan::Operation &op) { return op.of == plan::Payload::Norm; })},
              {"variants", Json::array()},
              {"refused", hosted.ok() ? Json() : Json(hosted.message)}};

@@ -139,7 +139,7 @@ Status HostRun::take(const PipecRunSetup &given) {
   options.checkpoint = textOf(given.checkpoint);
   options.every = std::max<int64_t>(given.every, 0);
   options.runsJobs = false;
-  options.hosting.overlaps = given.overlap && std::ranges::any_of(plan.variants, &simulate::overlaps);
+  options.hosting.overlaps = std::ranges::any_of(plan.variants, &simulate::overlaps);
   options.keepsCut = "the host's modules keep their layers";
   if (given.trace)
     options.ownTrace = runtime::traceOf(given.trace, setup.environment.rank);
@@ -255,14 +255,12 @@ void HostRun::close(const std::string &why) {
 }
 
 Status HostRun::next(PipecRunInstruction &instruction) {
-  if (duty.kind == Duty::Kind::EndOfStep)
-    between = false;
+  between = false;
   if (!ended)
     duty = handover.next(std::chrono::steady_clock::now() + kPatience);
   if (Status status = failed(); !status.ok() && !ended)
     return status;
   ended = duty.kind == Duty::Kind::End;
-  between = duty.kind == Duty::Kind::EndOfStep;
   PipecRunInstruction given{};
   given.size = sizeof given;
   given.kind = kindOf(duty);
@@ -299,6 +297,7 @@ Status HostRun::next(PipecRunInstruction &instruction) {
 
 Status HostRun::done(const PipecRunResult &of) {
   handover.done(textOf(of.error), of.number);
+  between = duty.kind == Duty::Kind::EndOfStep;
   return of.error ? Status{} : failed();
 }
 
@@ -309,12 +308,11 @@ Status HostRun::finish() {
   return failed();
 }
 
-Status HostRun::sync() {
+Status HostRun::drain() {
   if (!between)
-    return Status::usage("sync comes between two steps");
+    return Status::usage("drain comes between two steps");
   between = false;
-  handover.settle();
-  duty = {};
+  handover.drain();
   return failed();
 }
 

@@ -29,7 +29,7 @@ public:
   Status next(PipecRunInstruction &instruction);
   Status done(const PipecRunResult &result);
   Status finish();
-  Status sync();
+  Status drain();
   Status swap(const std::string &variant, int64_t &from);
   Status put(const std::string &key, const std::string &text);
   Status get(const std::string &key, const char *&text);
@@ -57,7 +57,7 @@ private:
   runtime::Duty duty; // the last that was given
   std::string text;   // the last that get() found
   std::string json;
-  bool between = false; // two steps
+  bool between = false; // two steps: the end of the last one is said to be done
   bool ended = false;
 };
 

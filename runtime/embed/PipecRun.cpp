@@ -88,8 +88,8 @@ int pipec_run_finish(PipecRun *run, PipecRunError *error) {
   return answer(error, [&] { return run ? run->run->finish() : needs(run); });
 }
 
-int pipec_run_sync(PipecRun *run, PipecRunError *error) {
-  return answer(error, [&] { return run ? run->run->sync() : needs(run); });
+int pipec_run_drain(PipecRun *run, PipecRunError *error) {
+  return answer(error, [&] { return run ? run->run->drain() : needs(run); });
 }
 
 int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error) {

@@ -13,9 +13,10 @@
  * n-th run meets the others' n-th.
  *
  * Steps. next gives PIPEC_RUN_END_OF_STEP when all of a step is done that this rank does, and at first when all have
- * met and a state was loaded. The next question begins a step; a state that is due is saved before. After
- * pipec_run_finish, which all ranks must call behind the same step, it gives a last PIPEC_RUN_SAVE where the run has
- * a checkpoint, and PIPEC_RUN_END once all have finished.
+ * met and a state was loaded. Where the plan has updates go on beside the next step (data_parallel) it waits for
+ * passes alone; pipec_run_drain is for the rest. The next question begins a step; a state that is due is saved
+ * before. After pipec_run_finish, which all ranks must call behind the same step, it gives a last PIPEC_RUN_SAVE
+ * where the run has a checkpoint, and PIPEC_RUN_END once all have finished.
  *
  * Order. Instructions come one at a time, each once all that it needs has been computed and its slots are free; of
  * several that could run the one of the highest priority. An overlapped pair comes as its forward and then its
@@ -85,8 +86,6 @@ typedef struct PipecRunSetup {
   int32_t overwrite;      /* 1: a checkpoint that is there is removed */
   int32_t layer_count;
   const PipecRunLayer *layers; /* of all replicated layers of this rank's stages; one behind the other, by their size */
-  int32_t overlap; /* 1: where the plan's updates overlap the next step, PIPEC_RUN_END_OF_STEP comes before them:
-                      weights are whole after pipec_run_sync. 0: it comes when all of the step is done */
 } PipecRunSetup;
 
 enum {
@@ -145,9 +144,9 @@ PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
 /* What a host has to know of a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, stages: [of
  * each rank [{stage, first_layer, layers, input_bytes, output_bytes, gradients: [bytes of each replicated layer]}]],
  * split (whether there are B and W), updates (OPTIMIZER), parts (whether passes come in parts), shards_updates
- * (whether replicas update shares), global_norm, variants: [{name, schedule, microbatches, span_ms, bubble_rate,
- * peak_bytes and peak_activation_bytes: of each rank}], refused: why a host cannot run it, or null}. Valid until the
- * thread's next call of it. */
+ * (whether replicas update shares), overlaps (whether updates go on beside the next step), global_norm, variants:
+ * [{name, schedule, microbatches, span_ms, bubble_rate, peak_bytes and peak_activation_bytes: of each rank}], refused:
+ * why a host cannot run it, or null}. Valid until the thread's next call of it. */
 PIPEC_RUN_EXPORT int pipec_run_facts(const char *plan, const char **json, PipecRunError *error);
 
 /* Checks everything that this process can check by itself, and begins to meet the others; what goes wrong later the
@@ -162,8 +161,9 @@ PIPEC_RUN_EXPORT int pipec_run_done(PipecRun *run, const PipecRunResult *result,
 /* Between two steps: there are no more. Ask on until PIPEC_RUN_END. */
 PIPEC_RUN_EXPORT int pipec_run_finish(PipecRun *run, PipecRunError *error);
 
-/* Between two steps: what is left of the last one (setup.overlap) comes now, then PIPEC_RUN_END_OF_STEP again. */
-PIPEC_RUN_EXPORT int pipec_run_sync(PipecRun *run, PipecRunError *error);
+/* Between two steps: what is left of the last one comes now, then PIPEC_RUN_END_OF_STEP again. Weights and sums that
+ * replicas share are whole then. */
+PIPEC_RUN_EXPORT int pipec_run_drain(PipecRun *run, PipecRunError *error);
 
 /* Goes over to another variant of the plan (its name or number) between two steps, and waits until all ranks agree. One
  * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. */

@@ -4,7 +4,7 @@
  *
  *   host PLAN --stages S --steps N [--width N] [--checkpoint DIR] [--every N] [--resume] [--overwrite] [--deadline S]
  *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N]
- *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--sync] [--report]
+ *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--drain] [--report]
  *
  * Prints a line of JSON for each step {"step", "loss", "epoch"}, at the end {"weights": …}, with --report what that
  * says; with --opens what the process has before and after. Exits with the code of the first call that failed.
@@ -21,7 +21,7 @@ enum { kStages = 64, kMicrobatches = 256 };
 
 static struct {
   const char *plan, *checkpoint, *control, *trace, *device, *variant;
-  int stages, resume, overwrite, report, sync;
+  int stages, resume, overwrite, report, drain;
   long steps, width, every, swapAt, sleepAt, failAt, finishAt, opens;
   double deadline, idle, sleepFor, clip;
 } options = {.width = 256, .swapAt = -1, .sleepAt = -1, .failAt = -1, .finishAt = -1};
@@ -230,7 +230,7 @@ static int once(void) {
   int code = pipec_run_open(&setup, &run, &error);
   if (code != 0)
     return fail(code, "open", &error);
-  for (int64_t synced = 0;;) {
+  for (int64_t drained = 0;;) {
     PipecRunInstruction i = {.size = sizeof i};
     PipecRunResult result = {.size = sizeof result};
     long left = 1;
@@ -241,9 +241,9 @@ static int once(void) {
       continue;
     optimizes |= i.kind == PIPEC_RUN_OPTIMIZER;
     const int ends = i.kind == PIPEC_RUN_END_OF_STEP;
-    const int syncs = ends && options.sync && i.step > synced;
-    if (syncs)
-      synced = i.step; /* its end comes again */
+    const int drains = ends && options.drain && i.step > drained;
+    if (drains)
+      drained = i.step; /* its end comes again */
     else if (ends)
       code = endOfStep(run, &i, &left, &error);
     else
@@ -251,8 +251,8 @@ static int once(void) {
     if (code != 0)
       break;
     code = pipec_run_done(run, &result, &error);
-    if (code == 0 && syncs)
-      code = pipec_run_sync(run, &error);
+    if (code == 0 && drains)
+      code = pipec_run_drain(run, &error);
     else if (code == 0 && (left <= 0 || (ends && options.finishAt == i.step)))
       code = pipec_run_finish(run, &error);
     if (code != 0)
@@ -340,8 +340,8 @@ int main(int argc, char **argv) {
       options.resume = 1;
     else if (IS("--overwrite"))
       options.overwrite = 1;
-    else if (IS("--sync"))
-      options.sync = 1;
+    else if (IS("--drain"))
+      options.drain = 1;
     else if (IS("--report"))
       options.report = 1;
     else

@@ -116,10 +116,10 @@ class EmbedTest(ToolTest):
         said = self.host(self.compile(spec), 2, "--stages", 2, "--steps", 4, "--clip", 1e9)
         self.check(said, 2, 4)
 
-    def test_a_synchronised_step_ends_once_more(self):
+    def test_a_drained_step_ends_once_more(self):
         spec = SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "2").replace("costs: {", "costs: {optimizer: 1ms, ")
-        self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, "--sync"), 2, 6)
-        self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, only={1: ["--sync"]}), 2, 6)
+        self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, "--drain"), 2, 6)
+        self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, only={1: ["--drain"]}), 2, 6)
 
     def test_a_swap_in_mid_run_changes_no_bit(self):
         plan = self.compile(VARIANTS)

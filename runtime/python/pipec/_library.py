@@ -23,7 +23,7 @@ class Setup(ctypes.Structure):
                 ("rendezvous", ctypes.c_double), ("checkpoint", ctypes.c_char_p), ("every", ctypes.c_int64),
                 ("control", ctypes.c_char_p), ("trace", ctypes.c_char_p), ("adapt", ctypes.c_char_p),
                 ("secret", ctypes.c_char_p), ("overwrite", ctypes.c_int32), ("layer_count", ctypes.c_int32),
-                ("layers", ctypes.POINTER(Layer)), ("overlap", ctypes.c_int32)]
+                ("layers", ctypes.POINTER(Layer))]
 
 
 class Instruction(ctypes.Structure):
@@ -54,7 +54,7 @@ def _open():
         "next": [pointer, ctypes.POINTER(Instruction), error],
         "done": [pointer, ctypes.POINTER(Result), error],
         "finish": [pointer, error],
-        "sync": [pointer, error],
+        "drain": [pointer, error],
         "swap": [pointer, text, ctypes.POINTER(ctypes.c_int64), error],
         "put": [pointer, text, text, error],
         "get": [pointer, text, ctypes.POINTER(text), error],

@@ -66,17 +66,17 @@ std::string Handover::ask(Duty duty, double *number) {
   return own.done ? own.error : failure.status().message;
 }
 
-bool Handover::awaitStep(int64_t step, const std::function<bool()> &settle) {
+bool Handover::awaitStep(int64_t step, const std::function<bool()> &drain) {
   for (;;) {
     std::unique_lock lock(mutex);
     awaited = step;
     bell.ring();
-    changed.wait(lock, [&] { return begun == step || settles || (finished && between) || failure.raised(); });
+    changed.wait(lock, [&] { return begun == step || drains || (finished && between) || failure.raised(); });
     awaited = -1;
-    if (!std::exchange(settles, false) || failure.raised())
+    if (!std::exchange(drains, false) || failure.raised())
       return begun == step && !failure.raised();
     lock.unlock();
-    if (!settle())
+    if (!drain())
       return false;
   }
 }
@@ -88,7 +88,7 @@ void Handover::end() {
 }
 
 /// Whoever awaits the next one has seen complete what ends one.
-bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && !settles; }
+bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && !drains; }
 
 /// The headers of pairs are nothing to the host.
 bool Handover::takeWork(Duty &duty) {
@@ -179,10 +179,10 @@ void Handover::close() {
   changed.notify_all();
 }
 
-void Handover::settle() {
+void Handover::drain() {
   std::lock_guard lock(mutex);
   between = false;
-  settles = true;
+  drains = true;
   changed.notify_all();
 }
 

@@ -51,7 +51,7 @@ public:
   /// No more steps. Between two steps.
   void finish();
   /// Between two steps: what is left of the last one comes now, then its end again.
-  void settle();
+  void drain();
   /// The host asks for nothing more and is in nothing.
   void close();
   /// The run has failed, for this reason. From any thread, also before a rank is there.
@@ -71,9 +71,9 @@ public:
   void stand(const plan::Place &place);
   /// Waits until the host has done it. Returns what went wrong: in the host's words, or that the run has failed.
   std::string ask(Duty duty, double *number = nullptr);
-  /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed. `settle` waits until all
+  /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed. `drain` waits until all
   /// steps before have completed; false if the run failed.
-  bool awaitStep(int64_t step, const std::function<bool()> &settle);
+  bool awaitStep(int64_t step, const std::function<bool()> &drain);
   /// The run has ended well: nothing more is to do.
   void end();
   /// Calls it once the run fails: to end a wait of another kind.
@@ -110,7 +110,7 @@ private:
   int64_t awaited = -1; // the step that the rank waits to begin
   int64_t begun = -1;   // the last that the host has begun
   bool between = false; // two steps
-  bool settles = false; // the rank is to wait until all is done
+  bool drains = false;  // the rank is to wait until all is done
   bool finished = false;
   bool closed = false;
   bool ended = false;

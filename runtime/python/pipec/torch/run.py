@@ -147,7 +147,7 @@ class Run:
         setup = lib.Setup(size=ctypes.sizeof(lib.Setup), resume=int(resume), plan=os.fsencode(self.plan.path),
                           deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
                           control=text(control), trace=text(trace), adapt=text(adapt), secret=text(secret),
-                          overwrite=int(overwrite), overlap=int(bool(self._optimizers)))
+                          overwrite=int(overwrite))
         layers = described(self._flat)
         setup.layers, setup.layer_count = layers, len(layers)
         run = ctypes.c_void_p()
@@ -176,6 +176,9 @@ class Run:
                 parameter.grad = None
         began = time.perf_counter()
         self._until_end_of_step()
+        if not (self._ended or self._optimizers) and self.plan.facts["overlaps"]:  # the program reads the sums
+            self._done()
+            self._drain()
         if self._ended:
             raise Ended(f"the run was asked to end, after {self.steps_done} steps")
         if not self._optimizers:
@@ -212,8 +215,7 @@ class Run:
             return
         if self._optimizers:
             self._attach()
-        self._call(lib.LIBRARY.pipec_run_sync(self._run, ctypes.byref(self._error)))
-        self._until_end_of_step()
+        self._drain()
         self._done()
 
     def swap(self, variant):
@@ -294,6 +296,11 @@ class Run:
             code = say(run, result, error)
             if code:
                 raise_for(code, self._message())
+
+    def _drain(self):
+        """Behind the end of a step, up to its end once more, with all of it done."""
+        self._call(lib.LIBRARY.pipec_run_drain(self._run, ctypes.byref(self._error)))
+        self._until_end_of_step()
 
     def _put(self, key, text):
         self._call(lib.LIBRARY.pipec_run_put(self._run, key.encode(), text.encode(), ctypes.byref(self._error)))
