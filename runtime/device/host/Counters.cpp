@@ -2,28 +2,39 @@
 #include "runtime/device/host/Counters.h"
 
 #include <bit>
+#include <cerrno>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <utility>
 
 namespace pipec::runtime {
 
 void ParkingBell::ring() {
-  {
-    std::lock_guard lock(mutex);
-    rung = true;
-  }
-  condition.notify_one();
+  if (state.exchange(kRung) == kParked)
+    syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-void ParkingBell::wait() {
-  std::unique_lock lock(mutex);
-  condition.wait(lock, [&] { return rung; });
-  rung = false;
-}
+void ParkingBell::wait() { park(nullptr); }
 
 void ParkingBell::waitUntil(std::chrono::steady_clock::time_point time) {
-  std::unique_lock lock(mutex);
-  condition.wait_until(lock, time, [&] { return rung; });
-  rung = false;
+  const std::chrono::nanoseconds since = std::max(time.time_since_epoch(), std::chrono::nanoseconds(0));
+  const std::chrono::nanoseconds rest = since % std::chrono::seconds(1);
+  const timespec until{time_t(std::chrono::duration_cast<std::chrono::seconds>(since).count()), long(rest.count())};
+  park(&until);
+}
+
+void ParkingBell::park(const timespec *until) {
+  bool late = false;
+  for (uint32_t found = kSilent; !late; found = kSilent) {
+    if (!state.compare_exchange_strong(found, kParked) && found == kRung)
+      break;
+    // Until an instant of the monotonic clock, which is the steady one.
+    late =
+        syscall(SYS_futex, &state, FUTEX_WAIT_BITSET_PRIVATE, kParked, until, nullptr, FUTEX_BITSET_MATCH_ANY) != 0 &&
+        errno == ETIMEDOUT;
+  }
+  state.exchange(kSilent);
 }
 
 Counters::Counters(const std::vector<size_t> &history, size_t waiters) : counters(history.size()), waiters(waiters) {
@@ -56,7 +67,7 @@ std::optional<Counters::Time> Counters::await(QueueId of, int64_t count, size_t 
     setAwaited(before);
     setAwaited(of);
   }
-  heavyFence();
+  fences.heavy();
   int64_t now = counters[of].count.load(std::memory_order_acquire);
   if (count > now)
     return std::nullopt;

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,7 +24,8 @@ public:
   virtual void ring() = 0;
 };
 
-/// The bell of a thread: one thread waits, any ring.
+/// The bell of a thread: one thread waits, any ring. One futex: with a condition variable a wait would take two calls
+/// of the system, as its mutex is left contended.
 class ParkingBell final : public Bell {
 public:
   void ring() override;
@@ -32,9 +33,10 @@ public:
   void waitUntil(std::chrono::steady_clock::time_point time);
 
 private:
-  std::mutex mutex;
-  std::condition_variable condition;
-  bool rung = false;
+  enum : uint32_t { kSilent, kRung, kParked };
+  void park(const timespec *until);
+
+  std::atomic<uint32_t> state{kSilent};
 };
 
 class Counters {
@@ -47,6 +49,9 @@ public:
 
   struct Counter;
 
+  /// For threads that park about as often as they post. Before any of them runs.
+  void parkOften() { fences.even(); }
+
   /// Counts completions of `queue`, the last one at `time`; when those before it were, nobody asks. Only one thread
   /// posts for a queue. Completions count in queue order: the time is at least that of the one before.
   void post(QueueId queue, Time time, int64_t completions = 1) { post(counters[queue], time, completions); }
@@ -55,7 +60,7 @@ public:
     counter.last = std::max(counter.last, time);
     counter.times[size_t(count - 1) & counter.mask].store(counter.last, std::memory_order_relaxed);
     counter.count.store(count, std::memory_order_release);
-    lightFence();
+    fences.light();
     if (counter.awaited.load(std::memory_order_relaxed) <= count)
       wake(QueueId(&counter - counters.data()));
   }
@@ -113,6 +118,7 @@ private:
   void setAwaited(QueueId of);
 
   std::vector<Counter> counters;
+  Fences fences;
   Time earliest = 0;
   std::mutex mutex; // over the waiters
   std::vector<Waiter> waiters;

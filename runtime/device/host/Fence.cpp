@@ -17,9 +17,9 @@ void fence::full() {
   any.fetch_add(1, std::memory_order_seq_cst);
 }
 
-void heavyFence() {
+void Fences::heavy() const {
   fence::full();
-  while (fence::kExpedited && !command(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+  while (uneven && !command(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
     if (!command(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
       return;
 }

@@ -176,6 +176,7 @@ HostDevice::Choice HostDevice::choose(Time free) {
 }
 
 void HostDevice::setDeviceBell(Bell &bell) {
+  counters.parkOften();
   for (Queue *queue : deviceQueues)
     queue->setBell(bell);
 }

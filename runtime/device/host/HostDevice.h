@@ -83,7 +83,7 @@ public:
 
   /// `bell` rings when head(queue) may give more than it last did. Before start().
   void setBell(QueueId queue, Bell &bell) { queues[queue]->setBell(bell); }
-  /// Likewise of all device queues.
+  /// Likewise of all device queues, which another thread than the device's runs: it parks about once an instruction.
   void setDeviceBell(Bell &bell);
 
   struct Head {

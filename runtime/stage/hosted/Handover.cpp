@@ -23,7 +23,7 @@ void Handover::join(Failure &rank) {
 void Handover::leave() {
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
+    answers.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
     device = nullptr;
   }
   std::lock_guard lock(joined);
@@ -37,7 +37,8 @@ void Handover::fail(Status status) {
 
 void Handover::wake() {
   std::lock_guard lock(mutex);
-  changed.notify_all();
+  begins.notify_all();
+  answers.notify_all();
   bell.ring();
 }
 
@@ -59,7 +60,7 @@ std::string Handover::ask(Duty duty, double *number) {
   std::unique_lock lock(mutex);
   asked.push_back(&own);
   bell.ring();
-  changed.wait(lock, [&] { return own.done || failure.raised(); });
+  answers.wait(lock, [&] { return own.done || failure.raised(); });
   std::erase(asked, &own);
   if (number)
     *number = own.number;
@@ -71,7 +72,7 @@ bool Handover::awaitStep(int64_t step, const std::function<bool()> &drain) {
     std::unique_lock lock(mutex);
     awaited = step;
     bell.ring();
-    changed.wait(lock, [&] { return begun == step || drains || (finished && between) || failure.raised(); });
+    begins.wait(lock, [&] { return begun == step || drains || (finished && between) || failure.raised(); });
     awaited = -1;
     if (!std::exchange(drains, false) || failure.raised())
       return begun == step && !failure.raised();
@@ -126,7 +127,7 @@ Duty Handover::next(Clock::time_point until) {
   if (between && !finished && awaited >= 0) {
     between = false;
     begun = awaited;
-    changed.notify_all();
+    begins.notify_all();
   }
   while (!failure.raised() && !take(duty)) {
     lock.unlock();
@@ -143,11 +144,12 @@ Duty Handover::next(Clock::time_point until) {
 void Handover::done(const std::string &error, double number) {
   std::unique_lock lock(mutex);
   const Duty::Kind kind = std::exchange(current, Duty::Kind::Nothing);
-  changed.notify_all();
+  answers.notify_all();
   if (kind == Duty::Kind::Nothing || kind == Duty::Kind::End)
     return;
   if (kind == Duty::Kind::EndOfStep) {
     between = true;
+    begins.notify_all();
     if (!error.empty()) {
       lock.unlock();
       fail(Status::run(fmt::format("{}: {}", plan::nameOf(place), error)));
@@ -162,7 +164,7 @@ void Handover::done(const std::string &error, double number) {
     first.number = number;
     first.done = true;
     asked.pop_front();
-    changed.notify_all();
+    answers.notify_all();
     return;
   }
   if (error.empty() && device)
@@ -176,20 +178,20 @@ void Handover::done(const std::string &error, double number) {
 void Handover::close() {
   std::lock_guard lock(mutex);
   closed = true;
-  changed.notify_all();
+  answers.notify_all();
 }
 
 void Handover::drain() {
   std::lock_guard lock(mutex);
   between = false;
   drains = true;
-  changed.notify_all();
+  begins.notify_all();
 }
 
 void Handover::finish() {
   std::lock_guard lock(mutex);
   finished = true;
-  changed.notify_all();
+  begins.notify_all();
 }
 
 } // namespace pipec::runtime

@@ -100,8 +100,9 @@ private:
   const runtime::Clock *clock = nullptr;
   plan::Place place;
 
-  std::mutex mutex; // over all that follows
-  std::condition_variable changed;
+  std::mutex mutex;                         // over all that follows
+  std::condition_variable begins;           // a step, or none will
+  std::condition_variable answers;          // the host, or it leaves
   std::deque<Asked *> asked;                // the first one is with the host, unless `direct`
   Duty::Kind current = Duty::Kind::Nothing; // not done yet
   bool direct = false;                      // it is the device's
