@@ -6,7 +6,10 @@
 #include "runtime/transport/ipc/IpcTransport.h"
 #include "runtime/transport/nccl/NcclTransport.h"
 
+#include <chrono>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <thread>
 
 namespace pipec::runtime {
 
@@ -17,6 +20,10 @@ public:
   explicit CudaBackend(const BackendContext &context)
       : context(context),
         gpu(context.layout, context.failure, context.options.trace || !context.options.ownTrace.empty()) {}
+  ~CudaBackend() override {
+    if (context.options.hosted())
+      leave();
+  }
 
   Status open() override {
     const int32_t local = context.options.localRank < 0 ? context.world : context.options.localRank;
@@ -82,13 +89,37 @@ public:
   }
 
   void start(int64_t at) override { gpu.start(Clock(at)); }
-  void rest() override {}
+  void rest() override {
+    if (context.options.hosted())
+      transport->rest();
+  }
   std::string head(QueueId) const override { return gpu.head(); }
   std::optional<std::string> overdue(plan::Time limit) override { return gpu.overdue(limit); }
   std::vector<Recorder> recorders() const override { return gpu.recorders(); }
   std::vector<trace::Event> takeEvents() override { return gpu.takeEvents(); }
 
 private:
+  /// A host's process goes on: nothing is to stay behind, also of a run that failed.
+  void leave() {
+    constexpr auto kMost = std::chrono::seconds(10); // for work of the host's that is under way
+    const bool failed = context.failure.raised();
+    if (transport)
+      transport->abort();
+    for (const auto begin = std::chrono::steady_clock::now(); !gpu.isIdle();) {
+      if (std::chrono::steady_clock::now() - begin > kMost) {
+        spdlog::warn("{}: what is under way on the GPU does not end: its streams and memory stay with the process",
+                     plan::nameOf(context.layout.place));
+        return (void)transport.release();
+      }
+      if (failed && transport)
+        transport->release();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (transport)
+      transport->rest();
+    gpu.close(failed);
+  }
+
   std::unique_ptr<CudaTransport> makeNccl() {
     auto nccl = std::make_unique<NcclTransport>(context.plan, context.world, gpu, context.failure);
     if (Status status = nccl->open(interfaceOf(context.address)); !status.ok())

@@ -126,8 +126,13 @@ Status HostRun::take(const PipecRunSetup &given) {
   options.device = given.device ? given.device : "host";
   if (options.device != "host" && options.device != "cuda")
     return Status::usage("device: expected host or cuda, got " + options.device);
-  options.transport =
-      runtime::transportOf(options.device, textOf(given.transport), plan.world(), setup.environment.spread);
+  const std::string transport = textOf(given.transport);
+  if (!transport.empty() && (options.device == "host" || (transport != "ipc" && transport != "nccl")))
+    return Status::usage(fmt::format("transport: expected ipc or nccl, with the device cuda, got {} with {}", transport,
+                                     options.device));
+  if (given.adapt && options.device == "cuda")
+    return Status::usage("adapt: runs adapt on the device host alone yet: leave it out");
+  options.transport = runtime::transportOf(options.device, transport, plan.world(), setup.environment.spread);
   options.localRank = setup.environment.localRank;
   options.pace = runtime::Pace::Real;
   options.stage = "host";

@@ -4,13 +4,13 @@
  *
  * Threads. The host's thread asks for its rank's next instruction (pipec_run_next), does it and says so
  * (pipec_run_done): it takes the place of the device's thread. One thread at a time calls the functions of a run. The
- * library never calls the host, handles no signal and forks nothing. What it starts are threads, which
- * pipec_run_close ends. No call but pipec_run_swap, and pipec_run_close of a run that failed, waits for longer than
- * 0.1 s, so that a host can look after signals.
+ * library never calls the host, handles no signal and forks nothing. What it starts are threads, which pipec_run_close
+ * ends. No call but pipec_run_swap, and pipec_run_close of a run that failed, waits for longer than 0.1 s, so that a
+ * host can look after signals.
  *
  * Processes. One for each rank (rank x replica) of the plan, started by torchrun, Slurm or Open MPI, whose variables
- * say which one this is; a plan for one process needs none. All open the same runs in the same order: a process's
- * n-th run meets the others' n-th.
+ * say which one this is; a plan for one process needs none. All open the same runs in the same order: a process's n-th
+ * run meets the others' n-th.
  *
  * Steps. next gives PIPEC_RUN_END_OF_STEP when all of a step is done that this rank does, and at first when all have
  * met and a state was loaded. Where the plan has updates go on beside the next step (data_parallel) it waits for
@@ -20,17 +20,23 @@
  *
  * Order. Instructions come one at a time, each once all that it needs has been computed and its slots are free; of
  * several that could run the one of the highest priority. An overlapped pair comes as its forward and then its
- * backward.
+ * backward. On a GPU they come in the order in which the plan issues them, up to a step ahead of their work.
  *
- * Shapes. A microbatch's activation crosses from stage s to s + 1, and its gradient back, as so many bytes as the
- * plan says (`tensors: boundary`). Slots are the runtime's, valid until pipec_run_done, aligned to 64 bytes: read
- * input, fill output. Where the neighbour stage is on this rank, or there is none, they are NULL with 0 bytes.
+ * Shapes. A microbatch's activation crosses from stage s to s + 1, and its gradient back, as so many bytes as the plan
+ * says (`tensors: boundary`). Slots are the runtime's, valid until pipec_run_done (on a GPU until the instruction's
+ * work has run), aligned to 64 bytes: read input, fill output. Where the neighbour stage is on this rank, or there is
+ * none, they are NULL with 0 bytes.
  *
- * GPUs. With the device "cuda" slots are device memory and work is enqueued on the instruction's stream; done may be
- * called before it has run.
+ * GPUs. With the device "cuda" slots are device memory, and the host puts an instruction's work on its stream: what it
+ * waits for is on the stream already, and what waits for it is put there after pipec_run_done, which may come before
+ * any of it has run. What is put on the stream after that is not the instruction's. NORM writes a double to its output,
+ * CLIP finds the sum of all in its input. The GPU is the one of LOCAL_RANK, modulo those that are visible, in its
+ * primary context, which is current on the host's thread when next returns an instruction. At END_OF_STEP, SAVE and END
+ * all that came before has run. Runs on GPUs do not adapt yet, and their replicas need the transport "nccl".
  *
- * Time. An instruction's time is from next to done. While all ranks are in a step none may wait for another for
- * longer than the deadline; in the first step, and while some rank is between two steps, `idle` is the limit.
+ * Time. An instruction's time is from next to done, on a GPU that of its work. While all ranks are in a step none may
+ * wait for another for longer than the deadline; in the first step, and while some rank is between two steps, `idle` is
+ * the limit.
  *
  * Errors. 0 is success. Anything else is an exit code of piperun's (1: bad input, 2: usage, 3: a plan that cannot run
  * so, 4: the run), with error->message. Once a run has failed every call says so; close it.
@@ -56,7 +62,8 @@ typedef struct PipecRunError {
   char message[4096];
 } PipecRunError;
 
-/* Where the host keeps a layer of which there are replicas: they add up gradients, and gather weights, in place. */
+/* Where the host keeps a layer of which there are replicas: they add up gradients, and gather weights, in place. With
+ * the device "cuda" it is memory of the GPU, where all that instructions have put on their streams counts. */
 typedef struct PipecRunLayer {
   uint32_t size;
   int32_t type;     /* 1: float, 2: double */
@@ -121,7 +128,7 @@ typedef struct PipecRunInstruction {
   int64_t input_bytes;
   void *output; /* F: the activation for stage + 1; B and BW: the gradient for stage - 1; NORM on a GPU: a double */
   int64_t output_bytes;
-  void *stream; /* CUDA's; NULL on the host */
+  void *stream; /* a CUstream for work and sums; NULL on the host */
   double number;
   const char *path; /* valid until done */
 } PipecRunInstruction;

@@ -32,6 +32,14 @@ public:
   virtual void check() {}
   /// Ends what is under way, after a failure. May never return.
   virtual void abort() {}
+
+  // Where the process goes on after the run, in this order.
+
+  /// All that this rank issued has completed: gives back what it has of others, which free it once all have done so.
+  virtual void rest() {}
+  /// Lets go on what still waits for others, after a failure, whatever data it finds then. Time and again, until the
+  /// device is idle: others may overwrite it.
+  virtual void release() {}
 };
 
 } // namespace pipec::runtime

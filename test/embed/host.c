@@ -4,12 +4,17 @@
  *
  *   host PLAN --stages S --steps N [--width N] [--checkpoint DIR] [--every N] [--resume] [--overwrite] [--deadline S]
  *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N]
- *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--drain] [--report]
+ *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--transport NAME]
+ *        [--replicas N] [--abandon STEP] [--drain] [--report]
+ *
+ * On a GPU the same functions run on the instructions' streams, between copies from and to the slots (gpu.h). With
+ * replicas rank r has stage r alone, of one layer.
  *
  * Prints a line of JSON for each step {"step", "loss", "epoch"}, at the end {"weights": …}, with --report what that
  * says; with --opens what the process has before and after. Exits with the code of the first call that failed.
  */
 #include "runtime/embed/pipec_run.h"
+#include "test/embed/gpu.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -17,28 +22,34 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { kStages = 64, kMicrobatches = 256 };
+enum { kStages = 64, kMicrobatches = 256, kJobs = 4096 };
 
 static struct {
-  const char *plan, *checkpoint, *control, *trace, *device, *variant;
+  const char *plan, *checkpoint, *control, *trace, *device, *transport, *variant;
   int stages, resume, overwrite, report, drain;
-  long steps, width, every, swapAt, sleepAt, failAt, finishAt, opens;
+  long steps, width, every, swapAt, sleepAt, failAt, finishAt, abandonAt, opens, replicas;
   double deadline, idle, sleepFor, clip;
-} options = {.width = 256, .swapAt = -1, .sleepAt = -1, .failAt = -1, .finishAt = -1};
+} options = {.width = 256, .replicas = 1, .swapAt = -1, .sleepAt = -1, .failAt = -1, .finishAt = -1, .abandonAt = -1};
 
 static struct Stage {
+  double *summed, *gathered; /* on a GPU with replicas, where these add up gradients and gather weights */
+  int shared;                /* some of the weights were gathered */
   double *weights, *gradients, *input[kMicrobatches], *output[kMicrobatches], *back[kMicrobatches];
 } stages[kStages];
 static double factor = 1, loss;
 static long microbatches;
+
+static int onGpu(void) { return options.device && strcmp(options.device, "cuda") == 0; }
+
+static size_t bytes(void) { return (size_t)options.width * sizeof(double); }
 
 static double *numbers(void) { return calloc((size_t)options.width, sizeof(double)); }
 
 static struct Stage *stageAt(int s) {
   struct Stage *stage = &stages[s];
   if (!stage->weights) {
-    stage->weights = numbers();
-    stage->gradients = numbers();
+    stage->weights = options.replicas > 1 && onGpu() ? gpuPinned(bytes()) : numbers();
+    stage->gradients = options.replicas > 1 && onGpu() ? gpuPinned(bytes()) : numbers();
     for (long i = 0; i < options.width; ++i)
       stage->weights[i] = 1 + 0.001 * (double)((s * 31 + i * 7) % 97);
   }
@@ -51,10 +62,10 @@ static void forward(const PipecRunInstruction *i) {
   if (i->input)
     memcpy(in, i->input, (size_t)i->input_bytes);
   else if (i->stage > 0)
-    memcpy(in, stages[i->stage - 1].output[i->microbatch], (size_t)options.width * sizeof(double));
+    memcpy(in, stages[i->stage - 1].output[i->microbatch], bytes());
   else
     for (long k = 0; k < options.width; ++k)
-      in[k] = 0.01 * (double)((i->step * 13 + i->microbatch * 5 + k) % 89);
+      in[k] = 0.01 * (double)((i->step * 13 + (i->microbatch + i->replica * i->microbatches) * 5 + k) % 89);
   for (long k = 0; k < options.width; ++k)
     out[k] = in[k] * stage->weights[k];
   stage->input[i->microbatch] = in;
@@ -68,12 +79,11 @@ static void forward(const PipecRunInstruction *i) {
 
 static void backwardInput(const PipecRunInstruction *i) {
   struct Stage *stage = stageAt(i->stage);
-  const size_t bytes = (size_t)options.width * sizeof(double);
   double *given = numbers();
   if (i->input)
-    memcpy(given, i->input, bytes);
+    memcpy(given, i->input, bytes());
   else if (i->stage == options.stages - 1)
-    memcpy(given, stage->output[i->microbatch], bytes);
+    memcpy(given, stage->output[i->microbatch], bytes());
   else { /* of the next stage, which is on this rank */
     const struct Stage *next = &stages[i->stage + 1];
     for (long k = 0; k < options.width; ++k)
@@ -109,7 +119,7 @@ static double rootOf(double square) {
 static void update(int s) {
   struct Stage *stage = stageAt(s);
   for (long k = 0; k < options.width; ++k) {
-    stage->weights[k] -= 1e-4 * factor * stage->gradients[k] / (double)microbatches;
+    stage->weights[k] -= 1e-4 * factor * stage->gradients[k] / (double)(microbatches * options.replicas);
     stage->gradients[k] = 0;
   }
 }
@@ -149,15 +159,10 @@ static int fail(int code, const char *what, const PipecRunError *error) {
   return code;
 }
 
+/* What the host does, wherever the slots are. */
 static const char *work(const PipecRunInstruction *i, double *number) {
-  if (i->kind <= PIPEC_RUN_R)
-    microbatches = i->microbatches;
   switch (i->kind) {
   case PIPEC_RUN_F:
-    if (options.sleepAt == i->step && i->microbatch == 0)
-      usleep((useconds_t)(options.sleepFor * 1e6));
-    if (options.failAt == i->step)
-      return "asked to fail";
     forward(i);
     return NULL;
   case PIPEC_RUN_B:
@@ -189,19 +194,74 @@ static const char *work(const PipecRunInstruction *i, double *number) {
   }
 }
 
+/* The instruction of a stream, whose slots are copied. */
+static void workOnStream(const void *what, const void *in, void *out) {
+  PipecRunInstruction i = *(const PipecRunInstruction *)what;
+  double number = 0;
+  i.input = in;
+  i.output = out;
+  if (i.kind == PIPEC_RUN_CLIP)
+    memcpy(&i.number, in, sizeof i.number);
+  work(&i, &number);
+  if (i.kind == PIPEC_RUN_NORM)
+    memcpy(out, &number, sizeof number);
+}
+
+static const char *enqueue(const PipecRunInstruction *i) {
+  struct Stage *stage = options.replicas > 1 && i->stage >= 0 ? stageAt(i->stage) : NULL;
+  const char *error = NULL;
+  if (stage && i->kind == PIPEC_RUN_OPTIMIZER)
+    error = gpuCopy(i->stream, stage->gradients, stage->summed, bytes());
+  if (!error)
+    error = gpuPut(i->stream, i->input, (size_t)i->input_bytes, i->output, (size_t)i->output_bytes, workOnStream, i,
+                   sizeof *i);
+  if (!error && stage && (i->kind == PIPEC_RUN_W || i->kind == PIPEC_RUN_BW || i->kind == PIPEC_RUN_OPTIMIZER))
+    error = gpuCopy(i->stream, stage->summed, stage->gradients, bytes());
+  if (!error && stage && i->kind == PIPEC_RUN_OPTIMIZER && i->sharded) {
+    stage->shared = 1;
+    error = gpuCopy(i->stream, stage->gathered, stage->weights, bytes());
+  }
+  return error;
+}
+
+static const char *perform(const PipecRunInstruction *i, double *number) {
+  if (i->kind <= PIPEC_RUN_R)
+    microbatches = i->microbatches;
+  if (i->kind == PIPEC_RUN_F && options.sleepAt == i->step && i->microbatch == 0)
+    usleep((useconds_t)(options.sleepFor * 1e6));
+  if (i->kind == PIPEC_RUN_F && options.failAt == i->step)
+    return "asked to fail";
+  return onGpu() && i->kind <= PIPEC_RUN_CLIP ? enqueue(i) : work(i, number);
+}
+
 /* The plan has no instruction for it. */
 static int optimizes;
 
 static int endOfStep(PipecRun *run, const PipecRunInstruction *i, long *left, PipecRunError *error) {
   if (i->step > 0 && microbatches > 0) {
     for (int s = 0; !optimizes && s < options.stages; ++s)
-      if (stages[s].weights)
+      if (stages[s].weights) {
+        const char *wrong = stages[s].summed ? gpuCopy(NULL, stages[s].gradients, stages[s].summed, bytes()) : NULL;
+        if (wrong) {
+          snprintf(error->message, sizeof error->message, "%s", wrong);
+          return 4;
+        }
         update(s);
+      }
     printf("{\"step\": %ld, \"loss\": %.17g}\n", (long)i->step - 1, loss / (double)microbatches);
     fflush(stdout);
   }
+  for (int s = 0; s < options.stages; ++s)
+    if (stages[s].shared) {
+      const char *wrong = gpuCopy(NULL, stages[s].weights, stages[s].gathered, bytes());
+      if (wrong) {
+        snprintf(error->message, sizeof error->message, "%s", wrong);
+        return 4;
+      }
+    }
   loss = 0;
   forget();
+  gpuReset();
   *left = options.steps - (long)i->step;
   if (options.swapAt == i->step) {
     int64_t from = 0;
@@ -219,6 +279,7 @@ static int once(void) {
   PipecRunSetup setup = {.size = sizeof setup,
                          .plan = options.plan,
                          .device = options.device,
+                         .transport = options.transport,
                          .deadline = options.deadline,
                          .idle = options.idle,
                          .checkpoint = options.checkpoint,
@@ -227,6 +288,21 @@ static int once(void) {
                          .overwrite = options.overwrite,
                          .control = options.control,
                          .trace = options.trace};
+  gpuReset();
+  PipecRunLayer layer = {.size = sizeof layer, .type = 2, .elements = options.width};
+  if (options.replicas > 1) {
+    const char *rank = getenv("RANK");
+    layer.stage = rank ? atoi(rank) / (int)options.replicas : 0;
+    struct Stage *stage = stageAt(layer.stage);
+    if (onGpu() && !stage->summed) {
+      stage->summed = gpuMemory(bytes());
+      stage->gathered = gpuMemory(bytes());
+    }
+    layer.gradients = onGpu() ? stage->summed : stage->gradients;
+    layer.weights = onGpu() ? stage->gathered : stage->weights;
+    setup.layers = &layer;
+    setup.layer_count = 1;
+  }
   int code = pipec_run_open(&setup, &run, &error);
   if (code != 0)
     return fail(code, "open", &error);
@@ -247,7 +323,11 @@ static int once(void) {
     else if (ends)
       code = endOfStep(run, &i, &left, &error);
     else
-      result.error = work(&i, &result.number);
+      result.error = perform(&i, &result.number);
+    if (code == 0 && i.kind == PIPEC_RUN_F && options.abandonAt == i.step && i.microbatch > 0) {
+      pipec_run_close(run, "asked to leave");
+      return 0;
+    }
     if (code != 0)
       break;
     code = pipec_run_done(run, &result, &error);
@@ -314,6 +394,10 @@ int main(int argc, char **argv) {
       options.opens = numberAfter(argc, argv, &a);
     else if (IS("--fail"))
       options.failAt = numberAfter(argc, argv, &a);
+    else if (IS("--replicas"))
+      options.replicas = numberAfter(argc, argv, &a);
+    else if (IS("--abandon"))
+      options.abandonAt = numberAfter(argc, argv, &a);
     else if (IS("--finish-at"))
       options.finishAt = numberAfter(argc, argv, &a);
     else if (IS("--swap")) {
@@ -336,6 +420,8 @@ int main(int argc, char **argv) {
       options.trace = wordAfter(argc, argv, &a);
     else if (IS("--device"))
       options.device = wordAfter(argc, argv, &a);
+    else if (IS("--transport"))
+      options.transport = wordAfter(argc, argv, &a);
     else if (IS("--resume"))
       options.resume = 1;
     else if (IS("--overwrite"))
@@ -346,6 +432,12 @@ int main(int argc, char **argv) {
       options.report = 1;
     else
       options.plan = word;
+  }
+  const char *local = getenv("LOCAL_RANK");
+  const char *wrong = onGpu() ? gpuOpen(local ? atoi(local) : 0, kJobs, bytes()) : NULL;
+  if (wrong) {
+    fprintf(stderr, "host: %s\n", wrong);
+    return 4;
   }
   int code = 0;
   for (long n = 0; code == 0 && n < (options.opens > 0 ? options.opens : 1); ++n) {

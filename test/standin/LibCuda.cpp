@@ -37,7 +37,9 @@ auto &events = *new std::set<CUevent>;
 enum class Kernel : intptr_t { None, Spin, Fill, Check };
 
 /// What a call is: its rules are checked when it begins.
-enum class Rule { None, Waits };
+enum class Rule { NoContext, None, Waits };
+
+thread_local CUcontext current = nullptr;
 
 CUresult begin(const char *call, Rule rule, bool needsInit = true) {
   if (const int error = entered(call))
@@ -45,6 +47,8 @@ CUresult begin(const char *call, Rule rule, bool needsInit = true) {
   std::lock_guard lock(mutex);
   if (needsInit && !initialized)
     return refuse(kNotInitialized, std::string(call) + ": cuInit was not called");
+  if (needsInit && rule != Rule::NoContext && !current)
+    return refuse(kInvalidContext, std::string(call) + ": this thread has no context");
   if (rule == Rule::Waits)
     for (size_t s = 0; s < streams.size(); ++s)
       if (!streams[s]->idle())
@@ -57,9 +61,9 @@ CUresult known(const char *call, CUstream stream) {
   std::lock_guard lock(mutex);
   if (std::find(streams.begin(), streams.end(), stream) == streams.end())
     return refuse(kInvalidHandle, std::string(call) + ": there is no such stream");
-  if (stream->issuer == std::thread::id())
-    stream->issuer = std::this_thread::get_id();
-  return stream->issuer == std::this_thread::get_id()
+  if (int(stream->issuers.size()) < settings().issuers)
+    stream->issuers.insert(std::this_thread::get_id());
+  return stream->issuers.count(std::this_thread::get_id())
              ? kCudaSuccess
              : refuse(kInvalidContext, std::string(call) + ": a second thread issues work");
 }
@@ -117,13 +121,13 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
 }
 
 CUresult cuDeviceGetCount(int *count) {
-  BEGIN(cuDeviceGetCount, Rule::None);
+  BEGIN(cuDeviceGetCount, Rule::NoContext);
   *count = settings().devices;
   return kCudaSuccess;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-  BEGIN(cuDeviceGet, Rule::None);
+  BEGIN(cuDeviceGet, Rule::NoContext);
   if (ordinal < 0 || ordinal >= settings().devices)
     return refuse(101, "cuDeviceGet: there is no device " + std::to_string(ordinal));
   *device = ordinal;
@@ -131,7 +135,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 }
 
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
-  BEGIN(cuDeviceGetAttribute, Rule::None);
+  BEGIN(cuDeviceGetAttribute, Rule::NoContext);
   if (attribute != kMultiprocessors)
     return refuse(kCudaInvalidValue, "cuDeviceGetAttribute: an attribute that is not known here");
   *value = settings().processors;
@@ -139,15 +143,16 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  BEGIN(cuDevicePrimaryCtxRetain, Rule::None);
+  BEGIN(cuDevicePrimaryCtxRetain, Rule::NoContext);
   chooseDevice(device);
   *context = reinterpret_cast<CUcontext>(intptr_t(device + 1));
   return kCudaSuccess;
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
-  BEGIN(cuCtxSetCurrent, Rule::None);
-  return context ? kCudaSuccess : refuse(kInvalidContext, "cuCtxSetCurrent: there is no such context");
+  BEGIN(cuCtxSetCurrent, Rule::NoContext);
+  current = context;
+  return kCudaSuccess;
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
@@ -167,6 +172,11 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes) {
   BEGIN(cuMemAlloc_v2, Rule::Waits);
   return allocate(memory, bytes);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr memory) {
+  BEGIN(cuMemFree_v2, Rule::Waits);
+  return release("cuMemFree", memory, false);
 }
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
@@ -231,6 +241,11 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *memory, CUipcMemHandle handle, unsig
   return openShared(memory, handle);
 }
 
+CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
+  BEGIN(cuIpcCloseMemHandle, Rule::Waits);
+  return release("cuIpcCloseMemHandle", memory, true);
+}
+
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
   BEGIN(cuStreamCreateWithPriority, Rule::None);
   if (flags != kStreamNonBlocking)
@@ -247,9 +262,18 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
 CUresult cuStreamDestroy_v2(CUstream stream) {
   BEGIN(cuStreamDestroy_v2, Rule::None);
   KNOWN(cuStreamDestroy_v2, stream);
-  std::lock_guard lock(mutex);
-  streams.erase(std::find(streams.begin(), streams.end(), stream)); // it does what it has, and stays
+  {
+    std::lock_guard lock(mutex);
+    streams.erase(std::find(streams.begin(), streams.end(), stream));
+  }
+  stream->end();
   return kCudaSuccess;
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  BEGIN(cuStreamQuery, Rule::None);
+  KNOWN(cuStreamQuery, stream);
+  return stream->idle() ? kCudaSuccess : kCudaNotReady;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
@@ -310,6 +334,15 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
   return kCudaSuccess;
 }
 
+CUresult cuEventDestroy_v2(CUevent event) {
+  BEGIN(cuEventDestroy_v2, Rule::None);
+  KNOWN(cuEventDestroy_v2, event);
+  std::lock_guard lock(mutex);
+  events.erase(event);
+  delete event;
+  return kCudaSuccess;
+}
+
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   BEGIN(cuEventRecord, Rule::None);
   KNOWN(cuEventRecord, stream);
@@ -320,7 +353,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult cuEventQuery(CUevent event) {
-  BEGIN(cuEventQuery, Rule::None);
+  BEGIN(cuEventQuery, Rule::NoContext);
   KNOWN(cuEventQuery, event);
   return !event->last || event->last->complete ? kCudaSuccess : kCudaNotReady;
 }
@@ -342,6 +375,11 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   if (std::string_view(static_cast<const char *>(image)).find(".visible .entry pipec_spin(") == std::string_view::npos)
     return refuse(200, "cuModuleLoadData: this is not the PTX of pipec's kernels");
   *module = reinterpret_cast<CUmodule>(intptr_t(1));
+  return kCudaSuccess;
+}
+
+CUresult cuModuleUnload(CUmodule) {
+  BEGIN(cuModuleUnload, Rule::Waits);
   return kCudaSuccess;
 }
 

@@ -37,9 +37,11 @@ struct Word {
     count = value;
     syscall(SYS_futex, &count, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   }
-  int64_t wait(uint64_t value) {
-    for (uint64_t found; (found = count) < value;)
-      syscall(SYS_futex, &count, FUTEX_WAIT, uint32_t(found), nullptr, nullptr, 0);
+  /// Until then, or until it is `ended`.
+  int64_t wait(uint64_t value, const std::atomic<bool> &ended) {
+    constexpr timespec kLook{0, 10'000'000};
+    for (uint64_t found; (found = count) < value && !ended;)
+      syscall(SYS_futex, &count, FUTEX_WAIT, uint32_t(found), &kLook, nullptr, 0);
     return times[value % 8];
   }
 };
@@ -64,7 +66,7 @@ struct Shared {
 
 std::mutex mutex;
 auto &launches = *new std::map<int, std::unique_ptr<Connection>>; // of all communicators, by device; never destroyed
-std::thread::id issuer;
+std::thread::id issuer;                                           // while there are communicators
 
 } // namespace
 
@@ -72,13 +74,25 @@ struct ncclComm {
   Board *board = nullptr;
   std::byte *staging = nullptr; // of each pair
   int ranks = 0, rank = 0, blocks = 1;
+  size_t bytes = 0; // that are mapped
+  int file = -1;    // of who made the id
   uint64_t sums = 0;
+  std::atomic<bool> ended{false};
+  int underway = 0; // work, under the mutex
   uint64_t sent[kMostRanks]{}, received[kMostRanks]{};
 };
 
 namespace {
 
-auto &communicators = *new std::set<ncclComm *>, &aborted = *new std::set<ncclComm *>;
+auto &communicators = *new std::set<ncclComm *>;
+
+/// Under the mutex, once it has ended and none of its work is under way.
+void destroy(ncclComm *comm) {
+  munmap(comm->board, comm->bytes);
+  if (comm->file >= 0)
+    close(comm->file);
+  delete comm;
+}
 
 bool joined(const ncclComm &comm) {
   return std::all_of(comm.board->joined, comm.board->joined + comm.ranks,
@@ -106,12 +120,22 @@ NcclResult begin(const char *call, ncclComm *comm, CUstream stream, int type, in
 }
 
 /// Work in the order of its launch.
-void launch(CUstream stream, const ncclComm &comm, CUstream_st::Work work) {
+void launch(CUstream stream, ncclComm &comm, CUstream_st::Work work) {
   std::lock_guard lock(mutex);
+  ++comm.underway;
   auto &order = launches[stream->device];
   if (!order)
     order = std::make_unique<Connection>();
-  stream->launch(comm.blocks, std::move(work), *order);
+  stream->launch(
+      comm.blocks,
+      [&comm, work = std::move(work)](int64_t &time) {
+        if (!comm.ended)
+          work(time);
+        std::lock_guard lock(mutex);
+        if (--comm.underway == 0 && comm.ended)
+          destroy(&comm);
+      },
+      *order);
 }
 
 std::byte *stagingOf(const ncclComm &comm, int from, int to) {
@@ -122,16 +146,16 @@ std::byte *stagingOf(const ncclComm &comm, int from, int to) {
 void putInto(const ncclComm &comm, int to, uint64_t n, const std::byte *data, size_t bytes, int64_t &time) {
   Pair &pair = comm.board->pairs[comm.rank][to];
   pair.sending.set(n, time);
-  time = std::max(time, pair.receiving.wait(n));
+  time = std::max(time, pair.receiving.wait(n, comm.ended));
   std::memcpy(stagingOf(comm, comm.rank, to), data, bytes);
   time += settings().wire(int64_t(bytes));
   pair.staged.set(n, time);
-  pair.taken.wait(n); // before the next fills it
+  pair.taken.wait(n, comm.ended); // before the next fills it
 }
 template <typename Use> void takeFrom(const ncclComm &comm, int from, uint64_t n, int64_t &time, Use use) {
   Pair &pair = comm.board->pairs[from][comm.rank];
   pair.receiving.set(n, time);
-  time = std::max(time, pair.staged.wait(n) + settings().latency);
+  time = std::max(time, pair.staged.wait(n, comm.ended) + settings().latency);
   use(stagingOf(comm, from, comm.rank));
   pair.taken.set(n, time);
 }
@@ -188,6 +212,8 @@ NcclResult ncclCommInitRankConfig(NcclComm *made, int ranks, NcclId id, int rank
   auto *comm = new ncclComm;
   comm->board = static_cast<Board *>(memory);
   comm->staging = static_cast<std::byte *>(memory) + kBoard;
+  comm->bytes = bytes;
+  comm->file = shared.process == getpid() ? shared.file : -1;
   comm->ranks = ranks;
   comm->rank = rank;
   comm->blocks = config->maxCTAs;
@@ -213,7 +239,13 @@ NcclResult ncclCommAbort(NcclComm comm) {
   while (abortHangs())
     pause();
   std::lock_guard lock(mutex);
-  aborted.insert(communicators.extract(comm)); // its work stands still, and stays
+  if (!communicators.erase(comm))
+    return refuse(kNcclInvalidArgument, "ncclCommAbort: there is no such communicator");
+  comm->ended = true;
+  if (comm->underway == 0)
+    destroy(comm);
+  if (communicators.empty())
+    issuer = {};
   return kNcclSuccess;
 }
 
@@ -275,7 +307,7 @@ NcclResult ncclAllReduce(const void *from, void *to, size_t count, int type, int
     board.summing[comm->rank].set(n, time);
     double total = 0;
     for (int rank = 0; rank < comm->ranks; ++rank) {
-      time = std::max(time, board.summing[rank].wait(n));
+      time = std::max(time, board.summing[rank].wait(n, comm->ended));
       total += board.numbers[n % 2][rank];
     }
     std::memcpy(number.data, &total, 8);

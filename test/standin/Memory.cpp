@@ -26,6 +26,7 @@ struct Block {
   int file = -1;
   bool host = false;
   bool foreign = false;
+  bool opened = false; // it is another process's
 };
 
 /// What a handle holds.
@@ -43,14 +44,14 @@ auto &blocks = *new std::map<CUdeviceptr, Block>; // by address; never destroyed
 size_t taken = 0; // by allocate()
 
 /// Maps a file of twice `bytes` where this library reaches it, and as many addresses that nobody may touch.
-int map(int file, size_t bytes, bool foreign, CUdeviceptr *memory) {
+int map(int file, size_t bytes, bool foreign, bool opened, CUdeviceptr *memory) {
   void *alias = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   void *address = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (alias == MAP_FAILED || address == MAP_FAILED)
     return kCudaOutOfMemory;
   *memory = reinterpret_cast<CUdeviceptr>(address);
   std::lock_guard lock(mutex);
-  blocks[*memory] = {bytes, static_cast<std::byte *>(alias), file, false, foreign};
+  blocks[*memory] = {bytes, static_cast<std::byte *>(alias), file, false, foreign, opened};
   return kCudaSuccess;
 }
 
@@ -84,10 +85,24 @@ int allocate(CUdeviceptr *memory, size_t bytes) {
   const int file = memfd_create("pipec-standin", MFD_CLOEXEC);
   if (bytes == 0 || whole > size_t(settings().memory) - taken || file < 0 || ftruncate(file, off_t(2 * whole)) != 0)
     return refuse(kCudaOutOfMemory, "cuMemAlloc: out of memory");
-  if (const int error = map(file, whole, false, memory))
+  if (const int error = map(file, whole, false, false, memory))
     return error;
   taken += whole;
   std::memset(place("cuMemAlloc", *memory, 1).data, 0xa5, std::min(whole, kPoisoned));
+  return kCudaSuccess;
+}
+
+int release(const char *call, CUdeviceptr memory, bool opened) {
+  std::lock_guard lock(mutex);
+  const auto found = blocks.find(memory);
+  if (found == blocks.end() || found->second.host || found->second.opened != opened)
+    return refuse(kCudaInvalidValue, std::string(call) + ": this is not the beginning of what it gives back");
+  const Block &block = found->second;
+  munmap(block.alias, 2 * block.bytes);
+  munmap(reinterpret_cast<void *>(memory), block.bytes);
+  close(block.file);
+  taken -= opened ? 0 : block.bytes;
+  blocks.erase(found);
   return kCudaSuccess;
 }
 
@@ -97,7 +112,7 @@ int pin(void **memory, size_t bytes) {
     return kCudaOutOfMemory;
   std::memset(*memory, 0xa5, bytes);
   std::lock_guard lock(mutex);
-  blocks[reinterpret_cast<CUdeviceptr>(*memory)] = {bytes, static_cast<std::byte *>(*memory), -1, true, false};
+  blocks[reinterpret_cast<CUdeviceptr>(*memory)] = {bytes, static_cast<std::byte *>(*memory), -1, true, false, false};
   return kCudaSuccess;
 }
 
@@ -132,7 +147,7 @@ int openShared(CUdeviceptr *memory, const CUipcMemHandle &handle) {
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0)
     return refuse(kCudaInvalidValue, "cuIpcOpenMemHandle: the process that owns the memory is gone");
-  return map(file, shared.bytes, shared.device != chosenDevice(), memory);
+  return map(file, shared.bytes, shared.device != chosenDevice(), true, memory);
 }
 
 } // namespace pipec::standin

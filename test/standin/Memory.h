@@ -21,6 +21,8 @@ struct Place {
 Place place(const char *call, runtime::gpu::CUdeviceptr address, size_t bytes);
 
 int allocate(runtime::gpu::CUdeviceptr *memory, size_t bytes);
+/// Of allocate(), or of openShared().
+int release(const char *call, runtime::gpu::CUdeviceptr memory, bool opened);
 /// Bytes that this process has allocated.
 size_t allocated();
 int pin(void **memory, size_t bytes);

@@ -54,6 +54,8 @@ Given read() {
       given.settings.nccl = int(take(units::parseInteger(value, 0, 1'000'000)));
     else if (key == "processors")
       given.settings.processors = int(take(units::parseInteger(value, 1, 1024)));
+    else if (key == "issuers")
+      given.settings.issuers = int(take(units::parseInteger(value, 1, 64)));
     else if (key == "memory")
       given.settings.memory = take(units::parseSize(value));
     else if (key == "latency")

@@ -18,6 +18,7 @@ struct Settings {
   int version = 13000;                // of the driver, as cuDriverGetVersion says it
   int nccl = 22800;                   // NCCL's version, as ncclGetVersion says it
   std::string log;                    // each process's at this path with its id
+  int issuers = 1;                    // threads that may put work on a stream
   int connections = 8;                // CUDA_DEVICE_MAX_CONNECTIONS, as CUDA reads it
 
   int64_t wire(int64_t bytes) const { return bandwidth ? int64_t(__int128(bytes) * 1'000'000'000 / bandwidth) : 0; }

@@ -7,7 +7,19 @@
 using namespace pipec::standin;
 
 CUstream_st::CUstream_st(int device, Connection &connection) : device(device), connection(connection) {
-  std::thread([this] { run(); }).detach(); // as long as the process
+  thread = std::thread([this] { run(); });
+}
+
+void CUstream_st::end() {
+  std::unique_lock lock(mutex);
+  ending = true;
+  alone = !items.empty();
+  if (alone)
+    return thread.detach();
+  changed.notify_one();
+  lock.unlock();
+  thread.join();
+  delete this;
 }
 
 void CUstream_st::put(Work work, Recorded record) {
@@ -54,7 +66,13 @@ bool CUstream_st::idle() {
 void CUstream_st::run() {
   std::unique_lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [&] { return !items.empty(); });
+    changed.wait(lock, [&] { return !items.empty() || ending; });
+    if (items.empty()) {
+      lock.unlock();
+      if (alone)
+        delete this;
+      return;
+    }
     Item &item = items.front();
     lock.unlock();
     time = std::max(time, item.issued);

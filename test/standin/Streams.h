@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace pipec::standin {
@@ -48,9 +49,11 @@ struct CUstream_st {
   void launch(int blocks, Work work) { launch(blocks, std::move(work), connection); }
   void launch(int blocks, Work work, pipec::standin::Connection &among);
   bool idle();
+  /// Nothing is put here any more: it goes, at once where it is idle, else once it has done what it has.
+  void end();
 
   const int device;
-  std::thread::id issuer; // the one thread that may put work here
+  std::set<std::thread::id> issuers; // the threads that may put work here
 
 private:
   void run();
@@ -65,6 +68,9 @@ private:
   std::condition_variable changed;
   std::deque<Item> items; // the first is under way
   int64_t time = 0;       // at which it is done with all before; the thread's own
+  bool ending = false;    // nobody puts anything here any more
+  bool alone = false;     // likewise, and nobody waits for the thread
+  std::thread thread;     // as long as the process, unless it is ended
 };
 
 struct CUevent_st {

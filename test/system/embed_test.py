@@ -1,4 +1,5 @@
-"""Programs that run a rank in their own process: a host in C (test/embed/host.c) under torchrun's variables."""
+"""Programs that run a rank in their own process: a host in C (test/embed/host.c) under torchrun's variables, also on GPUs,
+which the stand-ins are (test/standin)."""
 import json
 import os
 import random
@@ -7,6 +8,7 @@ import subprocess
 import time
 import unittest
 
+from gpu_test import STANDIN
 from support import BIN, HANG, INPUT, OK, PATIENCE, RUN, SOAK, USAGE, ToolTest, free_port, tool, until
 
 WIDTH, RATE = 256, 1e-4
@@ -56,7 +58,7 @@ def reference(stages, steps, microbatches=8, clip=0.0):
     return losses, weights
 
 
-class EmbedTest(ToolTest):
+class HostTest(ToolTest):
     def environment(self, world, rank, port):
         return {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world),
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "PIPEC_SECRET": "of the test"}
@@ -98,6 +100,8 @@ class EmbedTest(ToolTest):
         self.assertEqual(seen, dict(list(enumerate(losses))[first:]))
         self.assertEqual(found, dict(enumerate(weights)))
 
+
+class EmbedTest(HostTest):
     def test_all_schedules_train_like_one_process(self):
         rows = [("1f1b", 4, 4), ("zb-h1", 4, 4), ("gpipe", 2, 2), ("{name: kfkb, k: 2}", 4, 4), ("eager-1f1b", 3, 3),
                 ("v-half", 2, 4), ("v-min", 4, 8), ("zb-v", 2, 4), ("interleaved-1f1b", 2, 4)]
@@ -244,6 +248,138 @@ class EmbedTest(ToolTest):
                 self.assertEqual(before["descriptors"], after["descriptors"])
                 if "asan" not in os.environ.get("PIPEC_PRESET", ""):
                     self.assertLess(after["kilobytes"], before["kilobytes"] + 1024)
+
+
+class CudaTest(HostTest):
+    """The same host on streams: to the last bit what it is without a GPU."""
+
+    DEVICES = 8
+
+    def environment(self, world, rank, port):
+        # The host's thread puts its work on the streams of the runtime's.
+        return {**super().environment(world, rank, port), "LD_LIBRARY_PATH": str(STANDIN),
+                "PIPEC_STANDIN": f"devices={self.DEVICES} issuers=2"}
+
+    def both(self, plan, world, *arguments, **options):
+        """What it says on GPUs over each transport is what it says on the host."""
+        on_host = self.host(plan, world, *arguments, **options)
+        for transport in ("ipc", "nccl"):
+            with self.subTest(transport=transport):
+                self.same(on_host, self.host(plan, world, *arguments, "--device", "cuda", "--transport", transport, **options))
+        return on_host
+
+    def same(self, *all_said):
+        on_host, on_gpu = ([lines for lines, _ in said] for said in all_said)
+        self.assertEqual(on_gpu, on_host)
+
+    def test_all_schedules_train_like_the_host(self):
+        for schedule, ranks, stages in [("1f1b", 4, 4), ("zb-h1", 4, 4), ("v-half", 2, 4), ("interleaved-1f1b", 2, 4)]:
+            with self.subTest(schedule):
+                spec = SPEC.replace("SCHEDULE", schedule).replace("RANKS", str(ranks))
+                more = {"v-half": ", placement: v", "interleaved-1f1b": ", stages_per_rank: 2"}.get(schedule, "")
+                spec = spec.replace("microbatches: 8}", f"microbatches: 8{more}}}")
+                self.check(self.both(self.compile(spec), ranks, "--stages", stages, "--steps", 5), stages, 5)
+
+    def test_ranks_that_share_a_gpu(self):
+        self.DEVICES = 1
+        plan = self.compile(SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "3"))
+        self.check(self.host(plan, 3, "--stages", 3, "--steps", 3, "--device", "cuda"), 3, 3)
+
+    def test_the_norm_of_all_goes_through_slots(self):
+        spec = SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2").replace(
+            "costs: {", "costs: {optimizer: {time: 1ms, global_norm: true}, ")
+        self.check(self.both(self.compile(spec), 2, "--stages", 2, "--steps", 4, "--clip", 1e9), 2, 4)
+        clipped = self.both(self.compile(spec), 2, "--stages", 2, "--steps", 4, "--clip", 1e-3)
+        with self.assertRaises(AssertionError):
+            self.check(clipped, 2, 4)
+
+    def test_replicas_sum_gradients_on_gpus(self):
+        spec = """
+pipec: 1
+pipeline: {ranks: 2, microbatches: 4}
+layers: [{count: 2, forward: 2ms, backward_input: 2ms, backward_weight: 2ms, boundary: 2KiB, gradients: 2KiB%s}]
+schedule: 1f1b
+data_parallel: {degree: 2, costs: {all_reduce: {start: 100us, bandwidth: 1GB/s}}, %s}
+"""
+        for optimizer, way in [("", "policy: ddp"), (", optimizer: 1ms", "collective: decoupled"), (", optimizer: 1ms", "policy: ddp")]:
+            with self.subTest(way, optimizer=optimizer):
+                plan = self.compile(spec % (optimizer, way))
+                arguments = ("--stages", 2, "--steps", 4, "--replicas", 2)
+                on_host = self.host(plan, 4, *arguments)
+                self.same(on_host, self.host(plan, 4, *arguments, "--device", "cuda", "--transport", "nccl"))
+                weights = [lines[-1]["weights"] for lines, _ in on_host]
+                self.assertEqual((weights[0], weights[2]), (weights[1], weights[3]))
+        for _, error in self.host(plan, 4, *arguments, "--device", "cuda", "--transport", "ipc", code=USAGE):
+            self.assertIn("--transport=ipc has no collectives between replicas yet", error)
+
+    def test_swaps_and_states(self):
+        plan = self.compile(VARIANTS)
+        self.check(self.host(plan, 2, "--stages", 2, "--steps", 12, "--swap", 5, "zb-h1", "--device", "cuda", "--checkpoint",
+                             self.folder / "states", "--every", 4), 2, 12)
+        self.check(self.host(plan, 2, "--stages", 2, "--steps", 15, "--device", "cuda", "--checkpoint", self.folder / "states",
+                             "--resume"), 2, 15, first=12)
+        self.check(self.host(plan, 2, "--stages", 2, "--steps", 17, "--checkpoint", self.folder / "states", "--resume"), 2, 17,
+                   first=15)
+
+    def test_times_are_of_the_gpus(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        said = self.host(plan, 2, "--stages", 2, "--steps", 5, "--report", "--trace", self.folder / "t.json", "--device", "cuda")
+        report = next(line for line in said[0][0] if "step_ms" in line)
+        self.assertEqual((report["device"], report["stage"], len(report["step_ms"])), ("cuda", "host", 5))
+        for rank in range(2):
+            trace = json.loads((self.folder / f"t.{rank}.json").read_text())
+            self.assertEqual(sum(self.complete_events(trace, 4).values()), 8 * 4 + 1)
+
+    def test_an_error_is_told_to_all(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "4"))
+        for transport in ("ipc", "nccl"):
+            said = self.host(plan, 4, "--stages", 4, "--steps", 50, "--device", "cuda", "--transport", transport, code=RUN,
+                             only={2: ["--fail", 3]})
+            for _, error in said:
+                self.assertIn("rank 2: F stage 2 microbatch 0: asked to fail", error)
+
+    def test_a_lost_rank_is_named(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))
+        for transport in ("ipc", "nccl"):
+            hosts = self.begin(plan, 2, "--stages", 2, "--steps", 1000000, "--device", "cuda", "--transport", transport)
+            for host in hosts:
+                host.stdout.readline()
+            hosts[1].kill()
+            _, error = hosts[0].communicate(timeout=HANG)
+            self.assertEqual(hosts[0].returncode, RUN, error)
+            self.assertIn("rank 1", error)
+
+    def test_bad_input(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "1"))
+        for expected, *arguments in [("device: expected host or cuda, got tpu", "--device", "tpu"),
+                                     ("transport: expected ipc or nccl, with the device cuda, got tcp", "--device", "cuda",
+                                      "--transport", "tcp"),
+                                     ("got nccl with host", "--transport", "nccl")]:
+            [(_, error)] = self.host(plan, 1, "--stages", 1, "--steps", 2, *arguments, code=USAGE)
+            self.assertIn(expected, error)
+
+    def counts(self, said):
+        for lines, error in said:
+            before, after = [line for line in lines if "when" in line]
+            for what in ("threads", "descriptors"):
+                self.assertEqual(before[what], after[what], f"{what}: {error}")
+            if "asan" not in os.environ.get("PIPEC_PRESET", ""):
+                self.assertLess(after["kilobytes"], before["kilobytes"] + 1024)
+
+    def test_many_runs_leave_nothing_behind(self):
+        spec = SPEC.replace("SCHEDULE", "1f1b")
+        runs = 1000 if SOAK else 100
+        for ranks, opens, transport in ((1, runs, "ipc"), (2, runs // 2, "ipc"), (2, runs // 2, "nccl")):
+            with self.subTest(ranks=ranks, transport=transport):
+                self.counts(self.host(self.compile(spec.replace("RANKS", str(ranks))), ranks, "--stages", ranks, "--steps", 2,
+                                      "--opens", opens, "--device", "cuda", "--transport", transport))
+
+    def test_runs_that_are_closed_in_a_step_leave_nothing_behind(self):
+        plan = self.compile(SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "2"))
+        for transport in ("ipc", "nccl"):
+            with self.subTest(transport=transport):
+                self.counts(self.host(plan, 2, "--stages", 2, "--steps", 3, "--opens", 30, "--abandon", 1, "--device", "cuda",
+                                      "--transport", transport))
 
 
 if __name__ == "__main__":

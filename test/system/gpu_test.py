@@ -115,10 +115,13 @@ layers: [{count: 5, forward: 200us, backward_input: 200us, backward_weight: 200u
 schedule: gpipe
 data_parallel: {degree: 3, costs: {all_reduce: {start: 100us, bandwidth: 1GB/s}}, %s}
 """
-        for way in ("policy: ddp", "collective: decoupled, fusion: none"):
-            plan = self.compile(spec % way)
-            run = self.run_cuda(plan, "--steps", 5, "--transport", "nccl")
-            self.assertEqual((run["ranks"], run["degree"], run["processes"], run["steps"]), (1, 3, 3, 5))
+        for ranks, degree in ((1, 3), (2, 2)):
+            for way in ("policy: ddp", "collective: decoupled, fusion: none"):
+                given = spec.replace("ranks: 1", f"ranks: {ranks}").replace("degree: 3", f"degree: {degree}")
+                plan = self.compile((given % way).replace("gradients:", "boundary: 2KiB, gradients:"))
+                run = self.run_cuda(plan, "--steps", 5, "--transport", "nccl")
+                self.assertEqual((run["ranks"], run["degree"], run["steps"]), (ranks, degree, 5))
+                self.assertEqual(run["processes"], ranks * degree)
         done = self.cuda(plan, "--transport", "ipc", code=USAGE)
         self.assertIn("--transport=ipc has no collectives between replicas yet", done.stderr)
 

@@ -8,12 +8,21 @@
 #include <ctime>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <utility>
 
 namespace pipec::runtime {
 
 using C = gpu::CudaFunctions;
 
 static gpu::CUdeviceptr addressOf(const std::byte *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
+
+namespace {
+
+/// Of devices that were closed while others may have had it mapped.
+std::mutex leftMutex;
+std::vector<gpu::CUdeviceptr> left;
+
+} // namespace
 
 CudaDevice::CudaDevice(Layout queuesOf, Failure &failure, bool trace, const gpu::CudaFunctions &functions)
     : layout(std::move(queuesOf)), tracing(trace), failure(failure),
@@ -41,6 +50,11 @@ bool CudaDevice::makeEvents(std::vector<gpu::CUevent> &events, size_t count, uns
 
 Status CudaDevice::open(int32_t localRank) {
   Status status = cuda.open(localRank);
+  if (status.ok()) {
+    std::lock_guard lock(leftMutex);
+    for (const gpu::CUdeviceptr each : std::exchange(left, {}))
+      cuda.ask(&C::cuMemFree_v2, each);
+  }
   int least = 0, greatest = 0; // a lower number is a higher priority
   if (!status.ok() || !cuda(&C::cuCtxGetStreamPriorityRange, &least, &greatest) || !loaded.load(cuda))
     return status.ok() ? failure.status() : status;
@@ -72,14 +86,16 @@ std::byte *CudaDevice::allocate(plan::Bytes bytes) {
   if (started || bytes > (plan::Bytes(1) << 46))
     return nullptr;
   const size_t whole = size_t((std::max<plan::Bytes>(bytes, 1) + kBlock - 1) / kBlock * kBlock);
-  gpu::CUdeviceptr memory = 0;
-  const gpu::CUresult result = cuda.ask(&C::cuMemAlloc_v2, &memory, whole);
+  gpu::CUdeviceptr made = 0;
+  const gpu::CUresult result = cuda.ask(&C::cuMemAlloc_v2, &made, whole);
   if (result == gpu::kCudaOutOfMemory)
     return nullptr;
   if (result != gpu::kCudaSuccess)
     cuda.fail("cuMemAlloc_v2", result);
-  return result == gpu::kCudaSuccess && cuda(&C::cuMemsetD8_v2, memory, static_cast<unsigned char>(0), whole)
-             ? reinterpret_cast<std::byte *>(memory)
+  if (result == gpu::kCudaSuccess)
+    memory.push_back(made);
+  return result == gpu::kCudaSuccess && cuda(&C::cuMemsetD8_v2, made, static_cast<unsigned char>(0), whole)
+             ? reinterpret_cast<std::byte *>(made)
              : nullptr;
 }
 
@@ -89,8 +105,11 @@ plan::Bytes CudaDevice::room() {
 }
 
 void *CudaDevice::allocateOnHost(size_t bytes) {
-  void *memory = nullptr;
-  return cuda(&C::cuMemHostAlloc, &memory, std::max<size_t>(bytes, 1), gpu::kHostPortable) ? memory : nullptr;
+  void *made = nullptr;
+  if (!cuda(&C::cuMemHostAlloc, &made, std::max<size_t>(bytes, 1), gpu::kHostPortable))
+    return nullptr;
+  onHost.push_back(made);
+  return made;
 }
 
 bool CudaDevice::finish(QueueId id) {
@@ -108,9 +127,44 @@ bool CudaDevice::finish(QueueId id) {
   return !failure.raised();
 }
 
-void CudaDevice::freeOnHost(void *memory) {
-  if (memory)
-    cuda(&C::cuMemFreeHost, memory);
+void CudaDevice::freeOnHost(void *made) {
+  if (std::erase(onHost, made) > 0)
+    cuda(&C::cuMemFreeHost, made);
+}
+
+bool CudaDevice::isIdle() {
+  return std::ranges::all_of(queues, [&](const CudaQueue &queue) {
+    return !queue.stream || cuda.ask(&C::cuStreamQuery, queue.stream) == gpu::kCudaSuccess;
+  });
+}
+
+// What a call says is of no use any more.
+void CudaDevice::close(bool mapped) {
+  const auto destroy = [&](gpu::CUevent event) {
+    if (event)
+      cuda.ask(&C::cuEventDestroy_v2, event);
+  };
+  for (CudaQueue &queue : queues) {
+    if (queue.stream)
+      cuda.ask(&C::cuStreamDestroy_v2, std::exchange(queue.stream, nullptr));
+    for (const std::vector<gpu::CUevent> &events : {std::exchange(queue.ends, {}), std::exchange(queue.begins, {})})
+      std::ranges::for_each(events, destroy);
+    for (CudaQueue::Step &step : queue.steps) {
+      destroy(std::exchange(step.begin, nullptr));
+      destroy(std::exchange(step.end, nullptr));
+    }
+  }
+  for (Anchor &each : anchors)
+    destroy(std::exchange(each.event, nullptr));
+  loaded.unload();
+  for (void *each : std::exchange(onHost, {}))
+    cuda.ask(&C::cuMemFreeHost, each);
+  std::lock_guard lock(leftMutex);
+  for (const gpu::CUdeviceptr each : std::exchange(memory, {}))
+    if (mapped)
+      left.push_back(each);
+    else
+      cuda.ask(&C::cuMemFree_v2, each);
 }
 
 void CudaDevice::read(Slot from, std::byte *to) {

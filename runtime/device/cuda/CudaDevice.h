@@ -56,6 +56,12 @@ public:
   void whileWaiting(std::function<void()> look) { waiting = std::move(look); }
   /// Waits until all that was put on a queue has ended, before the first step; false if the run has failed.
   bool finish(QueueId queue);
+  /// Whether all that was put on the queues has ended.
+  bool isIdle();
+  /// Gives back all that the device has, for a process that goes on: once it is idle, and at its end. `mapped`: other
+  /// processes may still have its memory mapped; then that stays until the process opens its next device, whose run
+  /// meets once they have left this one.
+  void close(bool mapped);
   /// How many multiprocessors the GPU has.
   int processors() { return cuda.processors(); }
 
@@ -86,6 +92,8 @@ private:
   Driver cuda;
   Kernels loaded;
   std::vector<CudaQueue> queues;
+  std::vector<gpu::CUdeviceptr> memory;
+  std::vector<void *> onHost;
   std::function<void()> watcher, waiting;
   bool started = false;
 

@@ -61,6 +61,7 @@ inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersio
   X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                                          \
   X(cuMemGetInfo_v2, (size_t *free, size_t *total))                                                                    \
   X(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                                               \
+  X(cuMemFree_v2, (CUdeviceptr memory))                                                                                \
   X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                                     \
   X(cuMemFreeHost, (void *memory))                                                                                     \
   X(cuMemsetD8_v2, (CUdeviceptr memory, unsigned char value, size_t bytes))                                            \
@@ -69,17 +70,21 @@ inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersio
   X(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                                  \
   X(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr memory))                                                  \
   X(cuIpcOpenMemHandle_v2, (CUdeviceptr * memory, CUipcMemHandle handle, unsigned flags))                              \
+  X(cuIpcCloseMemHandle, (CUdeviceptr memory))                                                                         \
   X(cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))                                     \
   X(cuStreamDestroy_v2, (CUstream stream))                                                                             \
+  X(cuStreamQuery, (CUstream stream))                                                                                  \
   X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                               \
   X(cuStreamWaitValue64_v2, (CUstream stream, CUdeviceptr word, uint64_t value, unsigned flags))                       \
   X(cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr word, uint64_t value, unsigned flags))                      \
   X(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data))                                                \
   X(cuEventCreate, (CUevent * event, unsigned flags))                                                                  \
+  X(cuEventDestroy_v2, (CUevent event))                                                                                \
   X(cuEventRecord, (CUevent event, CUstream stream))                                                                   \
   X(cuEventQuery, (CUevent event))                                                                                     \
   X(cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                                             \
   X(cuModuleLoadData, (CUmodule * module, const void *image))                                                          \
+  X(cuModuleUnload, (CUmodule module))                                                                                 \
   X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                                   \
   X(cuLaunchKernel,                                                                                                    \
     (CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,            \

@@ -32,6 +32,8 @@ public:
   template <typename... P, typename... A> gpu::CUresult ask(Entry<P...> function, A... arguments) {
     return inside.call(functions.*function, arguments...);
   }
+  /// Makes the context current on the calling thread, which may be any while the one that issues waits for it.
+  void enter() const { functions.cuCtxSetCurrent.address(current); }
   /// Raises the Failure for what a call returned.
   void fail(const char *call, gpu::CUresult result);
 

@@ -3,6 +3,7 @@
 #include "runtime/device/cuda/Ptx.inc" // of kernels.ptx
 
 #include <algorithm>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -10,11 +11,15 @@ using C = gpu::CudaFunctions;
 
 bool Kernels::load(Driver &driver) {
   cuda = &driver;
-  gpu::CUmodule module = nullptr;
   return driver(&C::cuModuleLoadData, &module, static_cast<const void *>(gpu::kKernels)) &&
          driver(&C::cuModuleGetFunction, &spinning, module, "pipec_spin") &&
          driver(&C::cuModuleGetFunction, &filling, module, "pipec_fill") &&
          driver(&C::cuModuleGetFunction, &checking, module, "pipec_check");
+}
+
+void Kernels::unload() {
+  if (module)
+    cuda->ask(&C::cuModuleUnload, std::exchange(module, nullptr));
 }
 
 bool Kernels::launch(gpu::CUfunction function, unsigned blocks, unsigned threads, gpu::CUstream stream,

@@ -9,6 +9,8 @@ class Kernels {
 public:
   /// False if the driver refuses them: the Failure says why.
   bool load(Driver &driver);
+  /// At rest; nothing is to be put on a stream any more.
+  void unload();
 
   // Each is put on `stream`, by the thread that issues; false if the call failed.
 
@@ -21,6 +23,7 @@ public:
 private:
   bool launch(gpu::CUfunction function, unsigned blocks, unsigned threads, gpu::CUstream stream, void **parameters);
   Driver *cuda = nullptr;
+  gpu::CUmodule module = nullptr;
   gpu::CUfunction spinning = nullptr, filling = nullptr, checking = nullptr;
 };
 

@@ -25,6 +25,7 @@ void Handover::leave() {
     std::unique_lock lock(mutex);
     answers.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
     device = nullptr;
+    enter = nullptr;
   }
   std::lock_guard lock(joined);
   ofRank = nullptr;
@@ -50,9 +51,10 @@ void Handover::attach(HostDevice &of, const plan::Place &at, const runtime::Cloc
   clock = &by;
 }
 
-void Handover::stand(const plan::Place &at) {
+void Handover::stand(const plan::Place &at, std::function<void()> entering) {
   std::lock_guard lock(mutex);
   place = at;
+  enter = std::move(entering);
 }
 
 std::string Handover::ask(Duty duty, double *number) {
@@ -118,6 +120,8 @@ bool Handover::take(Duty &duty) {
   else
     return false;
   current = duty.kind;
+  if (enter)
+    enter();
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -67,8 +68,9 @@ public:
   void leave();
   /// The host runs the device queues of this device in `place`, by its `clock`. Before the device starts.
   void attach(HostDevice &device, const plan::Place &place, const runtime::Clock &clock);
-  /// Likewise on a device whose instructions are asked for.
-  void stand(const plan::Place &place);
+  /// Likewise on a device whose instructions are asked for. `enter` is called on the host's thread with every duty, so
+  /// that the device is that of the thread.
+  void stand(const plan::Place &place, std::function<void()> enter);
   /// Waits until the host has done it. Returns what went wrong: in the host's words, or that the run has failed.
   std::string ask(Duty duty, double *number = nullptr);
   /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed. `drain` waits until all
@@ -98,6 +100,7 @@ private:
 
   HostDevice *device = nullptr; // null: instructions are asked for
   const runtime::Clock *clock = nullptr;
+  std::function<void()> enter; // none: the thread needs nothing
   plan::Place place;
 
   std::mutex mutex;                         // over all that follows

@@ -34,7 +34,7 @@ void HostedStage::setGlobalNorm(QueueId, const Label &label, Slot number) {
 CudaHostedStage::CudaHostedStage(Handover &handover, LayerTable layers, const plan::Place &place, CudaDevice &device,
                                  Failure &failure)
     : OfHost(handover, std::move(layers), place, failure), device(device) {
-  handover.stand(place);
+  handover.stand(place, [&device] { device.driver().enter(); });
 }
 
 void CudaHostedStage::issue(QueueId queue, const Label &label, const StageSlots &slots) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <numeric>
 #include <unistd.h>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -84,6 +85,7 @@ Status IpcTransport::map(int32_t peer, const nlohmann::json &shared, Region &reg
   Address address = 0;
   if (!device.driver()(&C::cuIpcOpenMemHandle_v2, &address, handle, gpu::kIpcLazyPeerAccess))
     return Status::run(fmt::format("{} (memory of rank {})", failure.status().message, peer));
+  mapped.push_back(address);
   region = {reinterpret_cast<std::byte *>(address), shared.at("bytes")};
   return {};
 }
@@ -114,6 +116,37 @@ Status IpcTransport::accept(const nlohmann::json &offers, Regions &landings) {
       return status;
   }
   return {};
+}
+
+void IpcTransport::rest() {
+  Driver &cuda = device.driver();
+  while (releasing && cuda.ask(&C::cuStreamQuery, releasing) == gpu::kCudaNotReady)
+    usleep(100);
+  if (releasing)
+    cuda.ask(&C::cuStreamDestroy_v2, std::exchange(releasing, nullptr));
+  for (const Address each : std::exchange(mapped, {}))
+    cuda.ask(&C::cuIpcCloseMemHandle, each);
+}
+
+// What waits for a count goes on with any that is not behind it. Each of these words has one rank that waits for it.
+void IpcTransport::release() {
+  constexpr uint64_t kAhead = (uint64_t(1) << 40) + 1;
+  Driver &cuda = device.driver();
+  if (!releasing && cuda.ask(&C::cuStreamCreateWithPriority, &releasing, gpu::kStreamNonBlocking, 0))
+    return;
+  const auto write = [&](Address word, uint64_t count) {
+    cuda.ask(&C::cuStreamWriteValue64_v2, releasing, word, count + kAhead, gpu::kWriteValueDefault);
+  };
+  for (const auto &[peer, counts] : peers) {
+    if (counts.sent > 0)
+      write(word(peer, rank, Word::Ready), counts.sent);
+    if (counts.received > 0)
+      write(word(rank, peer, Word::Done), counts.received);
+  }
+  for (const auto &[group, reduction] : reductions)
+    for (const int32_t member : reduction.members)
+      if (reduction.sums > 0)
+        write(sumWord(rank, group, member), reduction.sums);
 }
 
 void IpcTransport::send(QueueId queue, const Label &label, Slot slot, Slot landing) {

@@ -26,6 +26,9 @@ public:
   nlohmann::json offer(const Regions &received) override;
   Status accept(const nlohmann::json &offers, Regions &landings) override;
 
+  void rest() override;
+  void release() override;
+
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
@@ -68,6 +71,8 @@ private:
   std::map<int32_t, Peer> peers;
   std::map<int32_t, Reduction> reductions; // by group; -1: of all ranks
   std::map<int32_t, std::byte *> words;    // by rank
+  std::vector<Address> mapped;             // memory of other processes
+  gpu::CUstream releasing = nullptr;       // none: nothing was released
 };
 
 } // namespace pipec::runtime

@@ -14,7 +14,7 @@ using namespace gpu;
 static std::string versionText(int version) { return fmt::format("{}.{}", version / 10'000, version % 10'000 / 100); }
 
 NcclTransport::NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure)
-    : rank(rank), process(plan::nameOf(plan::placeOf(rank, plan))), device(device), failure(failure),
+    : rank(rank), place(plan::placeOf(rank, plan)), process(plan::nameOf(place)), device(device), failure(failure),
       communicators(communicatorsOf(plan)) {
   for (const Communicator &each : communicators)
     if (const auto found = each.queuesOf.find(rank); found != each.queuesOf.end()) {
@@ -150,15 +150,15 @@ void NcclTransport::abort() {
 void NcclTransport::send(QueueId queue, const Label &label, Slot slot, Slot) {
   Joined &of = on(queue);
   const CUstream stream = device.begin(queue, label);
-  call(functions.ncclSend, static_cast<const void *>(slot.data), size_t(slot.bytes), kNcclInt8,
-       of.of->placeOf(label.operation->peer), of.comm, stream);
+  call(functions.ncclSend, static_cast<const void *>(slot.data), size_t(slot.bytes), kNcclInt8, peerIn(of, label),
+       of.comm, stream);
 }
 
 void NcclTransport::recv(QueueId queue, const Label &label, Slot slot) {
   Joined &of = on(queue);
   const CUstream stream = device.begin(queue, label);
-  call(functions.ncclRecv, static_cast<void *>(slot.data), size_t(slot.bytes), kNcclInt8,
-       of.of->placeOf(label.operation->peer), of.comm, stream);
+  call(functions.ncclRecv, static_cast<void *>(slot.data), size_t(slot.bytes), kNcclInt8, peerIn(of, label), of.comm,
+       stream);
 }
 
 void NcclTransport::allReduce(QueueId queue, const Label &label, Summand &summand) {

@@ -42,8 +42,13 @@ private:
   template <typename Calls> void together(Joined &of, Calls calls);
   void settle(Joined &of);
   Joined &on(QueueId queue) { return joined[communicatorOf.at(queue)]; }
+  /// Of whom a transfer is with, in a communicator.
+  int peerIn(const Joined &of, const Label &label) const {
+    return of.of->placeOf(place.worldOf(label.operation->peer));
+  }
 
   const int32_t rank; // among all
+  const plan::Place place;
   const std::string process;
   CudaDevice &device;
   Failure &failure;
