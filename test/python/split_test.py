@@ -349,6 +349,34 @@ class Memory(unittest.TestCase):
             self.assertEqual(storages.bytes(), 0)
         self.assertEqual(stage.held(), x.nbytes)
 
+    def test_dropped_without_backward(self):
+        """An F whose backward never comes leaves nothing behind, whatever has saved its own output."""
+        torch.manual_seed(0)
+        kinds = {"tanh": nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Tanh()), "softmax": nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1)),
+                 "attention": Lambda(lambda self, x: functional.scaled_dot_product_attention(x, x, self.inner(x)),
+                                     inner=nn.Linear(8, 8)),
+                 "custom function": CASES["custom functions"][0](), "batch norm": nn.Sequential(
+                     nn.Linear(8, 8), nn.ReLU(), nn.LayerNorm(8), nn.Sigmoid())}
+
+        def fail(self, x):
+            raise ArithmeticError
+
+        for name, module in kinds.items():
+            for how in ("forgotten", "after B", "raises", "a loss"):
+                with self.subTest(module=name, how=how):
+                    x, gradient = vector(2, 4, 5, 8), vector(2, 4, 5, 8)
+                    stage = Stage(nn.Sequential(module, Lambda(fail)) if how == "raises" else module,
+                                  loss=(lambda output, _: output.tanh().sum()) if how == "a loss" else None)
+                    with peer.Storages([x, gradient, *module.parameters()]) as storages:
+                        if how == "raises":
+                            self.assertRaises(ArithmeticError, stage.forward, 0, x)
+                        else:
+                            stage.forward(0, x)
+                        if how == "after B":
+                            stage.backward_input(0, gradient)
+                        del stage
+                        self.assertEqual(storages.bytes(), 0)
+
     def test_gradients_hold_no_graph(self):
         for name in ("encoder", "batch norm", "prelu used three times", "custom function used three times"):
             make, shape = CASES[name]

@@ -10,7 +10,8 @@ class Box:
     __slots__ = ("tensor", "version")
 
     def __init__(self, tensor):
-        self.tensor, self.version = tensor, tensor._version
+        # A node's own output leads back to the node, which would hold the box and so itself.
+        self.tensor, self.version = tensor if tensor.is_leaf else tensor.detach(), tensor._version
 
 
 def open_box(box):
