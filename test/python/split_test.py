@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import peer  # noqa: E402
 from modules import (  # noqa: E402
     CASES, Drawn, Function, Lambda, checkpointed, dtype_of, encoder, inputs, linears, tied_head, vector)
+from pipec.torch.layered import LayeredStage, first_stage  # noqa: E402
 from pipec.torch.random import _mix, hashed, reseed  # noqa: E402
 from pipec.torch.split import Stage, StageError  # noqa: E402
 
@@ -376,6 +377,40 @@ class Memory(unittest.TestCase):
                             stage.backward_input(0, gradient)
                         del stage
                         self.assertEqual(storages.bytes(), 0)
+
+    def test_held_of_layers(self):
+        """What two layers of a stage have both saved counts once, and so does what one has made for the next."""
+        torch.manual_seed(0)
+        module, options = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh()), {
+            "number": 0, "loss": None, "seed": 0}
+        first = first_stage(module, wants_gradient=False, split=True, **options)
+        for stage in (first, LayeredStage(module, wants_gradient=True, split=True, **options)):
+            with peer.Storages([*module.parameters()]) as storages:
+                for microbatch in range(2):  # the first B teaches
+                    output = stage.forward(microbatch, x := vector(4, 8))
+                    del x
+                    held = stage.held()
+                    self.assertEqual(held, storages.bytes())
+                    gradient = vector(*output.shape)
+                    del output
+                    stage.backward_input(microbatch, gradient)
+                    del gradient
+                    self.assertEqual(stage.held(), storages.bytes())
+                    stage.backward_weight(microbatch)
+                    self.assertEqual(stage.held(), 0)
+                    module.zero_grad()
+            self.assertGreater(held, 0)
+
+    def test_held_between_parts(self):
+        """What one part hands to the next is held until that runs."""
+        module = nn.Sequential(nn.ReLU(), nn.ReLU())
+        stage = LayeredStage(module, number=0, loss=None, seed=0, wants_gradient=True, split=True)
+        with peer.Storages([]) as storages:
+            stage.forward(0, vector(4, 8), layers=1)
+            self.assertEqual(stage.held(), storages.bytes())
+            stage.forward(0, None, first=1, layers=1)
+            stage.backward_input(0, vector(4, 8), first=1, layers=1)
+            self.assertEqual(stage.held(), storages.bytes())
 
     def test_gradients_hold_no_graph(self):
         for name in ("encoder", "batch norm", "prelu used three times", "custom function used three times"):

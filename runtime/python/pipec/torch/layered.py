@@ -105,4 +105,12 @@ class LayeredStage:
         return self._back("backward", microbatch, gradient, first, layers)
 
     def held(self):
-        return sum(layer.held() for layer in self._layers)
+        """As a stage's: what several layers hold counts once, and so does what waits between them."""
+        storages = {}
+        for layer in self._layers:
+            storages.update(layer.storages())
+        for tensor in (*self._forwards.values(), *self._gradients.values()):
+            if tensor is not None:
+                storage = tensor.untyped_storage()
+                storages[storage.data_ptr()] = storage.nbytes()
+        return sum(storages.values())

@@ -142,6 +142,10 @@ class Stage:
     def held(self):
         """Bytes of what is kept for backward, each storage once, parameters and buffers aside. It walks the graphs: for
         tests and reports, not for each instruction."""
+        return sum(self.storages().values())
+
+    def storages(self):
+        """Bytes by storage of what held() counts."""
         storages = {}
         for state in self._microbatches.values():
             tensors, nodes = [state.x, state.target, state.gradient], [] if state.root is None else [state.root.node]
@@ -155,7 +159,7 @@ class Stage:
         for tensors in (self.module.parameters(), self.module.buffers()):
             for tensor in tensors:
                 storages.pop(tensor.untyped_storage().data_ptr(), None)
-        return sum(storages.values())
+        return storages
 
     def _error(self, text):
         return StageError(f"stage {self.number}: {text}")
