@@ -11,8 +11,8 @@ schedule::MayAgain Import::mayRunAgain(const schedule::Problem &filled) const {
   for (int32_t s = 0; spec.recomputed.chooses && s != filled.stagesOfCopy(); ++s) {
     const schedule::Stage &stage = filled.stages[size_t(s)];
     const schedule::Again again = againOf(size_t(s));
-    // What the spec would refuse is not chosen either.
-    if (again.input <= stage.activation && again.input - stage.activation < stage.context)
+    // What the spec would refuse is not chosen either, nor what keeps no less.
+    if (again.input - stage.activation < stage.context)
       may[s] = again;
   }
   return may;

@@ -20,16 +20,17 @@ std::string liveAt(const Program &program, uint32_t at) {
   const auto again = recomputedStages(program);
   for (uint32_t i = 0; i <= at; ++i) {
     const plan::Operation &operation = program.of(program.instructions[i]);
-    const unsigned holds = plan::takes(operation.kind, again.contains(operation.stage));
-    activations += (holds & plan::kActivation) != 0;
-    contexts += (holds & plan::kContext) != 0;
-    inputs += (holds & plan::kInput) != 0;
+    const auto count = [&](unsigned memory, int64_t change) {
+      activations += (memory & plan::kActivation) != 0 ? change : 0;
+      contexts += (memory & plan::kContext) != 0 ? change : 0;
+      inputs += (memory & plan::kInput) != 0 ? change : 0;
+    };
+    const unsigned frees = plan::rowOf(operation.kind).frees, handedOver = plan::kHandedOver;
+    count(plan::takes(operation.kind, again.contains(operation.stage)), 1);
+    count(frees & handedOver, -1);
     if (i == at)
       break;
-    const unsigned frees = plan::rowOf(operation.kind).frees;
-    activations -= (frees & plan::kActivation) != 0;
-    contexts -= (frees & plan::kContext) != 0;
-    inputs -= (frees & plan::kInput) != 0;
+    count(frees & ~handedOver, -1);
   }
   return fmt::format("{} activations and {} weight contexts{}", activations, contexts,
                      again.empty() ? "" : fmt::format(" and {} inputs of stages that run again", inputs));

@@ -143,7 +143,7 @@ private:
     for (size_t place = to; place != at; ++place)
       if (held[place] + std::max<__int128>(more, 0) > room)
         return false;
-    // While it runs it has both; what stands before it there has ended.
+    // What stands before it there has ended.
     const __int128 before = held[to] - plan::takenBy(operationAt(to));
     if (before + plan::takenBy(operation) > room)
       return false;

@@ -49,9 +49,6 @@ Json looks() {
   return list;
 }
 
-/// Which of an operation's two sizes, activation and context.
-Json sizesOf(uint8_t memory) { return {(memory & plan::kActivation) != 0, (memory & plan::kContexts) != 0}; }
-
 /// By number: what the page asks of the table of kinds. `payloads`: of the transfers that bring it its data and take
 /// what it makes.
 Json kinds() {
@@ -67,8 +64,6 @@ Json kinds() {
                     {"look", lookIndex(kind)},
                     {"passes", pair || plan::isCompute(kind)},
                     {"transfers", plan::isTransfer(kind)},
-                    {"takes", sizesOf(plan::rowOf(kind).holds)},
-                    {"frees", sizesOf(plan::rowOf(kind).frees)},
                     {"payloads", payloads}});
   }
   return list;

@@ -212,8 +212,8 @@ const std::vector<Key> &table() {
        .perSample = true},
       {.path = "tensors.recompute_input",
        .type = Type::Size,
-       .description = "Where a stage is recomputed, bytes kept from the forward until it has run again, in place of "
-                      "activation and weight_context",
+       .description = "Where a stage is recomputed, bytes kept from the forward until it runs again, in place of "
+                      "activation and weight_context, of which they are a part then",
        .fallback = "the boundary that it receives; of stage 0, 0B",
        .perStage = true,
        .intoOptional = &Spec::recomputeInput,

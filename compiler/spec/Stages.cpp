@@ -178,19 +178,22 @@ void checkRecompute(const Spec &spec, Errors &errors) {
   if (spec.layers && spec.layers->choosesCut && !(given.isSpelledOut() && spec.layers->cut))
     return;
   for (int64_t stage = 0; stage < spec.stages && !errors.full(); ++stage) {
-    const int64_t input = recomputeInputOf(spec, stage), activation = spec.activation[size_t(stage)];
+    const int64_t input = recomputeInputOf(spec, stage);
+    // Two numbers of at most 2^60 each do not overflow.
+    const int64_t kept = spec.activation[size_t(stage)] + spec.weightContext[size_t(stage)];
     const bool ofKey = spec.recomputeInput.has_value();
-    if (input <= activation || !(ofKey || (given.isSpelledOut() && given.has(stage))))
+    if (input <= kept || !(ofKey || (given.isSpelledOut() && given.has(stage))))
       continue;
-    const std::string what = fmt::format(
-        "recompute_input: expected at most the activation of stage {}, {} bytes, found {}", stage, activation, input);
+    const std::string what =
+        fmt::format("recompute_input: expected at most activation and weight_context of stage {}, {} bytes, found {}",
+                    stage, kept, input);
     if (ofKey)
       errors.add(spec.recomputeInput->markOf(size_t(stage)), (spec.layers ? "layers[]." : "tensors.") + what);
     else
       errors.add(given.stages.mark,
-                 fmt::format("recompute: stage {} would keep the {} bytes that it receives in place of an activation "
-                             "of {}: give {}recompute_input, or leave the stage out",
-                             stage, input, activation, spec.layers ? "layers[]." : "tensors."));
+                 fmt::format("recompute: stage {} would keep the {} bytes that it receives in place of activation and "
+                             "weight_context of {}: give {}recompute_input, or leave the stage out",
+                             stage, input, kept, spec.layers ? "layers[]." : "tensors."));
     return;
   }
 }

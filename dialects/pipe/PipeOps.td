@@ -162,8 +162,8 @@ def Pipe_ForwardOp : Pipe_PassOp<"forward", "Forward"> {
 def Pipe_RecomputeOp : Pipe_PassOp<"recompute", "Recompute"> {
   let summary = "R: the forward of one stage and one microbatch again, where it kept only its input";
   let description = [{
-    Takes what its forward has kept, and yields the activation and the context that its backward needs. Waits for no other
-    rank. A block with an interval gives it no slot: it stands before its backward.
+    Takes what its forward has kept, and yields the activation and the context that its backward needs, of which the input
+    is a part. Waits for no other rank. A block with an interval gives it no slot: it stands before its backward.
 
     Example:
     ```mlir

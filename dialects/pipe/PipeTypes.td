@@ -22,8 +22,8 @@ def Pipe_Activation : Pipe_SizedType<"Activation", "activation", "what F keeps u
 def Pipe_Context : Pipe_SizedType<"Context", "context", "what F keeps until the backward for the weights ends"> {
   let description = [{Held from the start of F (or of R) to the end of W (or of the fused backward). Example: `!pipe.context<1024>`.}];
 }
-def Pipe_Input : Pipe_SizedType<"Input", "input", "what F keeps, where it is done again, until that ends"> {
-  let description = [{Held from the start of F to the end of R, which makes the activation and the context. Example:
+def Pipe_Input : Pipe_SizedType<"Input", "input", "what F keeps, where it is done again, until that begins"> {
+  let description = [{Held from the start of F to the start of R, in whose activation or context it is then. Example:
     `!pipe.input<1024>`.}];
 }
 

@@ -76,10 +76,13 @@ inline constexpr std::array<WorkRow, kWorks> kWorkTable = {{
 
 /// What a pass keeps for later passes of its stage and microbatch: an activation until the input gradient is done; a
 /// context, and what the input gradient adds to it, until the weight gradient is; in place of activation and context an
-/// input, until the recomputation is done, which makes those two. Values add up to sets.
+/// input, until the recomputation begins, which makes those two. Values add up to sets.
 enum Memory : uint8_t { kNoMemory = 0, kActivation = 1, kContext = 2, kBackwardContext = 4, kInput = 8 };
 /// Those whose bytes an operation gives as its context: what F or B takes, or what W or BW gives back of both.
 inline constexpr uint8_t kContexts = kContext | kBackwardContext;
+/// What becomes part of that which the pass that frees it holds, so that it is given back when that pass starts: the
+/// input is in the activation that R makes of it, as it is in that of any F.
+inline constexpr uint8_t kHandedOver = kInput;
 
 /// What a pass or a transfer hands on from stage to stage, and what a collective carries.
 enum class Payload : uint8_t {
@@ -146,7 +149,7 @@ struct KindRow {
   uint8_t does = kNoWork;         // a set of Work
   Work after = kNoWork;           // the work of its stage and microbatch behind which it comes
   uint8_t holds = kNoMemory;      // a set of Memory, taken at its start
-  uint8_t frees = kNoMemory;      // a set of Memory, given back at its end
+  uint8_t frees = kNoMemory;      // a set of Memory, given back at its end; of kHandedOver at its start
   Payload gives = Payload::None;  // what a pass hands on; it takes the same from the neighbour on the other side
   uint8_t queues = kComputeQueue; // a set of QueueClass
   uint8_t since = 0;              // the minor version of the format that it came with

@@ -73,14 +73,20 @@ inline QueueClass classOf(const Queue &queue) {
                                                : kWeightsQueue;
 }
 
-/// The bytes that an operation has of a set of Memory. What its kind holds it takes when it starts, what its kind frees
-/// it gives back when it ends (KindRow).
+/// The bytes that an operation has of a set of Memory.
 inline __int128 bytesOf(const Operation &operation, unsigned memory) {
   return __int128((memory & kActivation) != 0 ? operation.activation : 0) +
          ((memory & kContexts) != 0 ? operation.context : 0) + ((memory & kInput) != 0 ? operation.bytes : 0);
 }
-inline __int128 takenBy(const Operation &operation) { return bytesOf(operation, rowOf(operation.kind).holds); }
-inline __int128 freedBy(const Operation &operation) { return bytesOf(operation, rowOf(operation.kind).frees); }
+/// By how much an operation adds to what is live when it starts: what its kind holds, less what is handed over to it.
+inline __int128 takenBy(const Operation &operation) {
+  const KindRow &row = rowOf(operation.kind);
+  return bytesOf(operation, row.holds) - bytesOf(operation, row.frees & kHandedOver);
+}
+/// What it gives back when it ends.
+inline __int128 freedBy(const Operation &operation) {
+  return bytesOf(operation, rowOf(operation.kind).frees & ~unsigned(kHandedOver));
+}
 
 /// Met once `count` instructions of `queue` have completed since the start of this step or, with previousStep, of the
 /// step before; in the first step the latter is always met. In trip t of the wait's segment, count = base + stride * t.

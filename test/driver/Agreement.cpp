@@ -128,8 +128,8 @@ std::string Agreement::passByPass(const RandomPipeline &random) {
   return text;
 }
 
-/// The most that is live at once: an activation, context or input from the op that yields it to the end of its last
-/// use.
+/// The most that is live at once: an activation or context from the op that yields it to the end of its last use, an
+/// input to its start.
 static int64_t livePeak(pipe::ProgramOp program) {
   std::vector<int64_t> change;
   llvm::DenseMap<mlir::Operation *, size_t> index;
@@ -151,7 +151,7 @@ static int64_t livePeak(pipe::ProgramOp program) {
       for (mlir::Operation *user : value.getUsers())
         last = std::max(last, index[program.getStep().front().findAncestorOpInBlock(*user)]);
       change[index[&op]] += bytes(value.getType());
-      change[last + 1] -= bytes(value.getType());
+      change[last + (mlir::isa<pipe::InputType>(value.getType()) ? 0 : 1)] -= bytes(value.getType());
     }
   int64_t live = 0, peak = 0;
   for (int64_t each : change)

@@ -128,9 +128,9 @@ public:
                 : letter == Letter::W ? -context
                 : letter == Letter::R ? activation + context
                                       : -activation - context;
-        peak = std::max(peak, live);
-        if (letter == Letter::R)
+        if (letter == Letter::R) // of what it makes the input is a part
           live -= *input;
+        peak = std::max(peak, live);
       }
       peaks.push_back(peak);
     }

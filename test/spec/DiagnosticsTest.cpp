@@ -218,11 +218,12 @@ TEST(Diagnostics, theRest) {
                                "did you mean 'none'?"},
            {"recompute: []", "4:12: error: recompute: expected integers, or none, all, auto, found an empty list"},
            {"recompute: [-1]", "4:13: error: recompute[0]: expected an integer from 0 to 1048575, found '-1'"},
-           {"recompute: all\ntensors: {activation: 4B, recompute_input: [0B, 4B, 5B, 4B]}",
-            "5:53: error: tensors.recompute_input: expected at most the activation of stage 2, 4 bytes, found 5"},
-           {"recompute: [2]\ntensors: {activation: 4B, boundary: 5B}",
-            "4:12: error: recompute: stage 2 would keep the 5 bytes that it receives in place of an activation of 4: "
-            "give tensors.recompute_input, or leave the stage out"},
+           {"recompute: all\ntensors: {activation: 3B, weight_context: 1B, recompute_input: [0B, 4B, 5B, 4B]}",
+            "5:73: error: tensors.recompute_input: expected at most activation and weight_context of stage 2, 4 bytes, "
+            "found 5"},
+           {"recompute: [2]\ntensors: {activation: 3B, weight_context: 1B, boundary: 5B}",
+            "4:12: error: recompute: stage 2 would keep the 5 bytes that it receives in place of activation and "
+            "weight_context of 4: give tensors.recompute_input, or leave the stage out"},
            {"weights: fil", "4:10: error: weights: expected ordered, fill, found 'fil'; did you mean 'fill'?"},
            {"communicator: 1",
             "4:15: error: communicator: expected per_edge, per_pair, launch_order, shared, found '1'"},

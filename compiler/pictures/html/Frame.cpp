@@ -54,7 +54,8 @@ public:
   nlohmann::ordered_json json() const {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const Operation &o : list)
-      rows.push_back({int(o.kind), int(o.of), o.stage, o.cost, o.latency, o.bytes, o.activation, o.context});
+      rows.push_back({int(o.kind), int(o.of), o.stage, o.cost, o.latency, o.bytes, plan::Bytes(plan::takenBy(o)),
+                      plan::Bytes(plan::freedBy(o))});
     return rows;
   }
 

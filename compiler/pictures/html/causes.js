@@ -134,17 +134,6 @@ function idleShares(frame, idle) {
   return sums.map((sum) => sum / Math.max(1, frame.end * frame.ranks.length));
 }
 
-/** Bytes a box takes at its start, and gives back at its end. */
-function sizeOf(operation, [activation, context]) {
-  return (activation ? operation.activation : 0) + (context ? operation.context : 0);
-}
-function takenBy(operation) {
-  return sizeOf(operation, data.kinds[operation.kind].takes);
-}
-function freedBy(operation) {
-  return sizeOf(operation, data.kinds[operation.kind].frees);
-}
-
 /** Of a rank: `bytes[i]` are held from `time[i]` on, everything counted. */
 function memoryCurve(frame, rank) {
   const {boxes, operations} = frame;
@@ -152,7 +141,7 @@ function memoryCurve(frame, rank) {
   let most = rank.base;
   for (let box = rank.first; box < rank.devices; ++box) {
     const operation = operations[boxes.operation[box]];
-    for (const [change, at] of [[takenBy(operation), boxes.start[box]], [-freedBy(operation), boxes.end[box]]]) {
+    for (const [change, at] of [[operation.taken, boxes.start[box]], [-operation.freed, boxes.end[box]]]) {
       if (change === 0) continue;
       const now = bytes.at(-1) + change;
       if (time.at(-1) === at) bytes[bytes.length - 1] = now;

@@ -138,8 +138,8 @@ async function readFrame(head, variant) {
     run.sends = readRun(reader, head.run.unit, head.transfers);
     run.recvs = readRun(reader, head.run.unit, head.transfers);
   }
-  const operations = head.operations.map(([kind, of, stage, cost, latency, bytes, activation, context]) =>
-    ({kind, of, stage, cost, latency, bytes, activation, context,
+  const operations = head.operations.map(([kind, of, stage, cost, latency, bytes, taken, freed]) =>
+    ({kind, of, stage, cost, latency, bytes, taken, freed,
       firstNumber: Math.trunc(stage / variant.stagesOfCopy) * variant.microbatchesOfCopy}));
   const ranks = [];
   let first = 0;

@@ -105,7 +105,7 @@ class Words {
     }
     const last = heldBy(this.frame, box);
     if (last >= 0) rows.push(["waits in a sum", `${this.span(boxes.came[box], boxes.met[box])} for ${this.rank(boxes.group[last])}`]);
-    const taken = takenBy(operation), freed = freedBy(operation);
+    const {taken, freed} = operation;
     if (taken > 0) rows.push(["holds", `${bytesText(taken)} from its start`]);
     if (freed > 0) rows.push(["frees", `${bytesText(freed)} at its end`]);
     const then = taken > 0 ? boxes.start[box] : boxes.end[box];

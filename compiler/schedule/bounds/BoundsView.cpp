@@ -73,7 +73,7 @@ View makeView(const Problem &problem) {
     own.b -= own.r;
     own.a = fused ? Wide(stage.activation) + stage.context : Wide(stage.activation);
     own.o = fused ? 0 : stage.context;
-    if (stage.input) { // which is no more than the activation, so that it counts until B ends
+    if (stage.input) { // which is no more than what R makes of it, so that it counts until B ends
       own.again = own.a + own.o - *stage.input;
       own.a = *stage.input;
       own.o = 0;

@@ -256,7 +256,8 @@ Problem withoutInputs(const Problem &problem) {
       return 0;
     const Bytes both = std::min(stage.activation + stage.context, limits::kBytes);
     const bool isSplit = problem.backward == BackwardMode::Split;
-    const Bytes room = isSplit && !problem.mixed ? stage.activation : both; // a whole backward needs both at once
+    // What R adds to its input: of a split backward B takes the context. A whole one needs both at once.
+    const Bytes room = std::max<Bytes>((isSplit && !problem.mixed ? stage.activation : both) - *stage.input, 0);
     if (isSplit)
       stage.backwardContext = std::min(stage.backwardContext + stage.context, limits::kBytes);
     stage.activation = *std::exchange(stage.input, std::nullopt);

@@ -39,8 +39,8 @@ struct Stage {
   Bytes activation = 0;      // held from the start of F to the end of B
   Bytes context = 0;         // held from the start of F to the end of W (fused: of the backward)
   Bytes backwardContext = 0; // held from the start of B to the end of W
-  /// Of a stage that is recomputed, held from the start of F to the end of R; activation and context are held from the
-  /// start of R then. An R stands right before its backward, and words do not name it.
+  /// Of a stage that is recomputed, held from the start of F to that of R; activation and context, of which it is a
+  /// part, are held from then on. An R stands right before its backward, and words do not name it.
   std::optional<Bytes> input = std::nullopt;
   /// What an R takes. Times of backwards have it in them; it is the part that needs no gradient.
   Time recompute = 0;
@@ -185,7 +185,8 @@ inline constexpr std::array<plan::Kind, kLetters> kKindOf = {plan::Kind::Forward
 /// What follows from a letter's row in the table of kinds.
 struct LetterRow {
   uint8_t counter = 0;
-  int8_t activation = 0, context = 0, backwardContext = 0, input = 0; // 1: held from its start, -1: freed at its end
+  int8_t activation = 0, context = 0, backwardContext = 0, input = 0; // 1: held from its start, -1: freed
+  bool handsOver = false;                                             // the input, at its start
 };
 inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
   std::array<LetterRow, kLetters> rows{};
@@ -197,6 +198,7 @@ inline constexpr std::array<LetterRow, kLetters> kLetterTable = [] {
     rows[i].backwardContext =
         int8_t((row.holds & plan::kBackwardContext) != 0) - int8_t((row.frees & plan::kBackwardContext) != 0);
     rows[i].input = int8_t((row.holds & plan::kInput) != 0) - int8_t((row.frees & plan::kInput) != 0);
+    rows[i].handsOver = (row.frees & plan::kHandedOver & plan::kInput) != 0;
   }
   return rows;
 }();
@@ -248,13 +250,13 @@ inline __int128 changeOf(const Stage &stage, Letter letter) {
   return __int128(row.activation * stage.activation) + row.context * stage.context +
          row.backwardContext * stage.backwardContext + row.input * stage.input.value_or(0);
 }
-/// What it takes at its start.
+/// By how many bytes it does so at its start.
 inline __int128 takenBy(const Stage &stage, Letter letter) {
   const detail::LetterRow row = detail::kLetterTable[size_t(letter)];
   if (letter == Letter::F && stage.input)
     return *stage.input;
   return __int128(row.activation > 0 ? stage.activation : 0) + (row.context > 0 ? stage.context : 0) +
-         (row.backwardContext > 0 ? stage.backwardContext : 0);
+         (row.backwardContext > 0 ? stage.backwardContext : 0) - (row.handsOver ? stage.input.value_or(0) : 0);
 }
 
 /// One rank's compute order; the optimizer follows it.
@@ -273,8 +275,8 @@ inline int32_t recomputedBefore(const Problem &problem, const Word &word, size_t
 }
 
 /// A problem in which no stage keeps an input, and whose orders are orders of this one, as in
-/// withoutBackwardContexts(): F holds the input until B ends, B the context until W ends, and room for the largest
-/// activation is left. R still needs no gradient.
+/// withoutBackwardContexts(): F holds the input until B ends, B the context until W ends, and room is left for the most
+/// that an activation is larger than its input. R still needs no gradient.
 Problem withoutInputs(const Problem &problem);
 
 /// The same problem with no stage recomputed.

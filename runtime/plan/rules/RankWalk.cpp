@@ -43,8 +43,8 @@ void RankWalk::initialize() {
       if (own == i)
         marks[i].resize(size_t(variant.microbatches));
       if (!layers.empty())
-        wholes[own].taken = std::max(wholes[own].taken, takenBy(o)),
-        wholes[own].freed = std::max(wholes[own].freed, freedBy(o));
+        wholes[own].holds = std::max(wholes[own].holds, bytesOf(o, rowOf(o.kind).holds)),
+        wholes[own].frees = std::max(wholes[own].frees, bytesOf(o, rowOf(o.kind).frees));
     }
     if (!isTransfer(o.kind))
       continue;

@@ -73,7 +73,7 @@ private:
   };
   /// What the passes of a kind of a stage hold and release, where they may have parts.
   struct Whole {
-    __int128 taken = 0, freed = 0;
+    __int128 holds = 0, frees = 0;
   };
 
   // RankWalk.cpp: the walk and what is known.

@@ -87,11 +87,11 @@ Status RankWalk::partOrder(Now &now) {
 Status RankWalk::partMemory(const Now &now) {
   const Operation &o = *now.step.operation;
   const Whole &whole = wholes[stageOf(now).of(o.kind)];
-  if (takenBy(o) != (now.begins ? whole.taken : 0))
+  if (bytesOf(o, rowOf(o.kind).holds) != (now.begins ? whole.holds : 0))
     return Status::check(fmt::format("P33: {}: expected the part that runs first to hold what the pass holds, and no "
                                      "other",
                                      text(now)));
-  if (freedBy(o) != (now.ends ? whole.freed : 0))
+  if (bytesOf(o, rowOf(o.kind).frees) != (now.ends ? whole.frees : 0))
     return Status::check(fmt::format("P33: {}: expected the part that runs last to release what the pass releases, and "
                                      "no other",
                                      text(now)));
