@@ -189,18 +189,28 @@ std::optional<HostWork> HostDevice::next() {
   return *choice.work;
 }
 
+/// Adds an operation that took so long. A header takes no time of its own.
+static void count(adapt::Tally &tally, const plan::Operation &operation, plan::Time took) {
+  if (operation.cost > 0 && operation.kind != plan::Kind::Overlapped)
+    tally.add(took, operation.cost, 0);
+}
+
+void HostDevice::tellMeter(adapt::Tally &tally, Time end, const HostWork *last) {
+  if (!meter)
+    return;
+  if (tally.count != 0)
+    meter->computed(std::exchange(tally, {}), end);
+  if (last)
+    meter->stepped(last->round->step, end);
+}
+
 void HostDevice::ended(Time start, Time end) {
   Queue &queue = *running;
   Time ready = 0;
   const HostWork &work = *queue.front(ready);
-  const plan::Operation &operation = work.operation();
-  if (meter && operation.cost > 0 && operation.kind != plan::Kind::Overlapped) {
-    adapt::Tally tally;
-    tally.add(end - start, operation.cost, 0);
-    meter->computed(tally, end);
-  }
-  if (meter && queue.isEnd(1))
-    meter->stepped(work.round->step, end);
+  adapt::Tally tally;
+  count(tally, work.operation(), end - start);
+  tellMeter(tally, end, queue.isEnd(1) ? &work : nullptr);
   queue.recorder.log(start, end);
   queue.recorder.record(start, end, 0);
   freeAt = end;
@@ -243,11 +253,10 @@ void HostDevice::runQueues() {
   Time now = quick.now();
   adapt::Tally tally; // of operations that the meter does not know of
   Time known = 0;     // it knows of those that ended by then
-  const auto handOver = [&] {
-    if (!meter || tally.count == 0)
-      return;
-    meter->computed(std::exchange(tally, {}), free);
-    known = free;
+  const auto handOver = [&](const HostWork *last = nullptr) {
+    if (tally.count != 0)
+      known = free;
+    tellMeter(tally, free, last);
   };
   while (true) {
     Choice next = alone ? look(*deviceQueues.front(), free) : choose(free);
@@ -291,8 +300,9 @@ void HostDevice::runQueues() {
         queue.recorder.computed(due.own, due.waited, planned);
         if (planned > 0)
           tally.add(due.own, planned, 0);
-      } else if (const plan::Operation &op = work.operation(); op.cost > 0 && op.kind != plan::Kind::Overlapped)
-        tally.add(due.end - due.start, op.cost, 0);
+      } else {
+        count(tally, work.operation(), due.end - due.start);
+      }
       return due.end <= now;
     };
     auto runTraced = [&](const HostWork &work) {
@@ -313,9 +323,7 @@ void HostDevice::runQueues() {
       queue.unread = 0;
       free = due.end;
       if (queue.isEnd(ran) || free - known >= kKept)
-        handOver();
-      if (meter && queue.isEnd(ran))
-        meter->stepped(next.work->round->step, due.end);
+        handOver(queue.isEnd(ran) ? next.work : nullptr);
       if (filler && queue.isEnd(ran) && &queue == queues.front().get())
         filler->stepped(next.work->round->step, due.end);
     }

@@ -144,6 +144,8 @@ private:
   };
   bool runPiece(const Choice &next, Time since, Time &free, Wait &noted);
   void fillAll(int64_t atoms);
+  /// Of operations that ended by `end`, and, where it was the last of a step on its queue, of `last`.
+  void tellMeter(adapt::Tally &tally, Time end, const HostWork *last);
   bool runNextPiece(Time &free);
   void runQueues();
 
