@@ -133,11 +133,11 @@ Status checkState(const std::string &folder, const StateFile &file) {
   return {};
 }
 
-Status prepareFolder(const std::string &folder) {
+Status prepareFolder(const std::string &folder, const FolderUse &use) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
-    return Status::usage(fmt::format("--checkpoint: {} is no folder that can be written to: {}", folder,
+    return Status::usage(fmt::format("{}: {} is no folder that can be written to: {}", use.folder, folder,
                                      error ? error.message() : std::strerror(errno)));
   return {};
 }
@@ -297,6 +297,19 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
 bool hasManifest(const std::string &folder) {
   std::error_code error;
   return fs::exists(manifestPath(folder), error);
+}
+
+Status openFolder(const std::string &folder, const plan::Plan &plan, const FolderUse &use, FolderHold &hold,
+                  std::optional<Manifest> &resume) {
+  if (Status status = hold.take(folder); !status.ok())
+    return status;
+  const bool has = hasManifest(folder);
+  if (use.resumes && (has || use.needsOne))
+    return readManifest(folder, plan, resume.emplace());
+  if (!has || use.overwrites)
+    return {};
+  return Status::usage(fmt::format("{}: {} has a checkpoint: go on from it with {}, or begin anew without it with {}",
+                                   use.folder, folder, use.resume, use.overwrite));
 }
 
 std::vector<std::vector<int32_t>> stagesOf(const plan::Plan &plan) {

@@ -9,6 +9,7 @@
 #include "runtime/plan/Status.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,8 +73,17 @@ void dropState(const std::string &folder, const StateOf &of);
 /// Ok if the file is there and has the bytes that were saved; else Code::Input.
 Status checkState(const std::string &folder, const StateFile &file);
 
+/// What a run was told to do with the checkpoint that its folder may have.
+struct FolderUse {
+  bool resumes = false;    // goes on from it, where there is one
+  bool needsOne = false;   // it is wrong that there is none
+  bool overwrites = false; // begins anew; what is there goes once all have met
+  // In messages: what names the folder, and the two ways out.
+  const char *folder = "--checkpoint", *resume = "--resume", *overwrite = "--overwrite";
+};
+
 /// Creates the folder if need be. Code::Usage if it cannot be written to.
-Status prepareFolder(const std::string &folder);
+Status prepareFolder(const std::string &folder, const FolderUse &use = {});
 
 /// Keeps other runs out of a run's folder. The hold ends with this object, or, should the process die, with the last of
 /// its forked children.
@@ -101,6 +111,11 @@ Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest 
 
 /// Whether the folder has a manifest at all.
 bool hasManifest(const std::string &folder);
+
+/// Where a run begins: takes the hold, and reads into `resume` the checkpoint that it goes on from. Code::Usage if
+/// there is one of which nothing was said. Needs prepareFolder() before.
+Status openFolder(const std::string &folder, const plan::Plan &plan, const FolderUse &use, FolderHold &hold,
+                  std::optional<Manifest> &resume);
 
 /// Removes manifest and states, so that there is nothing to resume from. Code::Run if the manifest cannot be removed.
 Status clearFolder(const std::string &folder);

@@ -140,19 +140,9 @@ Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, ru
                   std::optional<runtime::Manifest> &resume) {
   if (a.checkpoint.empty())
     return {};
-  Status status = hold.take(a.checkpoint);
-  if (!status.ok())
-    return status;
-  const bool has = runtime::hasManifest(a.checkpoint);
-  if (a.resume || (restarted && has)) {
-    status = runtime::readManifest(a.checkpoint, plan, resume.emplace());
-    return status.ok() && resume->ofLayers() ? runtime::checkStage(a.stage, plan, {.byLayers = true}) : status;
-  }
-  if (!has || a.overwrite) // what is there goes once all have met
-    return {};
-  return Status::usage(fmt::format("--checkpoint: {} has a checkpoint: go on from it with --resume, or begin anew "
-                                   "without it with --overwrite",
-                                   a.checkpoint));
+  const runtime::FolderUse use{.resumes = a.resume || restarted, .needsOne = a.resume, .overwrites = a.overwrite};
+  const Status status = runtime::openFolder(a.checkpoint, plan, use, hold, resume);
+  return status.ok() && resume && resume->ofLayers() ? runtime::checkStage(a.stage, plan, {.byLayers = true}) : status;
 }
 
 std::optional<runtime::Adaptation::Mode> modeOf(const Arguments &a) {
