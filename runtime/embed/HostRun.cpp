@@ -166,22 +166,29 @@ Status HostRun::take(const PipecRunSetup &given) {
     status = takeLayers(given);
   if (!status.ok() || setup.environment.rank != 0)
     return status;
-  if (!options.checkpoint.empty()) {
-    status = runtime::prepareFolder(options.checkpoint);
-    if (status.ok())
-      status = hold.take(options.checkpoint);
-    const bool has = status.ok() && runtime::hasManifest(options.checkpoint);
-    if (has && (given.resume || setup.environment.attempt > 0))
-      status = runtime::readManifest(options.checkpoint, plan, setup.resume.emplace());
-    else if (has && !given.overwrite)
-      status = Status::usage(fmt::format("checkpoint: {} has a checkpoint: go on from it with resume, or begin anew "
-                                         "without it with overwrite",
-                                         options.checkpoint));
-    if (status.ok() && setup.resume && setup.resume->ofLayers())
-      status = Status::usage(fmt::format("checkpoint: the states in {} are of layers, those of a host are of "
-                                         "processes",
-                                         options.checkpoint));
-  }
+  status = takeFiles(given);
+  if (plan.world() == 1)
+    return status;
+  setup.refused = status; // the others are told first
+  return {};
+}
+
+/// What rank 0 alone has: the folder of checkpoints, the control socket.
+Status HostRun::takeFiles(const PipecRunSetup &given) {
+  const std::string &folder = setup.options.checkpoint;
+  const runtime::FolderUse use{.resumes = given.resume || setup.environment.attempt > 0,
+                               .overwrites = given.overwrite != 0,
+                               .folder = "checkpoint",
+                               .resume = "resume",
+                               .overwrite = "overwrite"};
+  Status status;
+  if (!folder.empty())
+    status = runtime::prepareFolder(folder, use);
+  if (status.ok() && !folder.empty())
+    status = runtime::openFolder(folder, *setup.plan, use, hold, setup.resume);
+  if (status.ok() && setup.resume && setup.resume->ofLayers())
+    status = Status::usage(
+        fmt::format("checkpoint: the states in {} are of layers, those of a host are of processes", folder));
   if (status.ok() && given.control) {
     status = control.open(given.control);
     setup.control = &control;

@@ -40,6 +40,7 @@ public:
 private:
   explicit HostRun(runtime::JoinedSetup setup);
   Status take(const PipecRunSetup &setup);
+  Status takeFiles(const PipecRunSetup &given);
   Status takeLayers(const PipecRunSetup &setup);
   Status refusal() const;
   std::string reportOf(const runtime::RunResult &result) const;

@@ -157,7 +157,8 @@ PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
 PIPEC_RUN_EXPORT int pipec_run_facts(const char *plan, const char **json, PipecRunError *error);
 
 /* Checks everything that this process can check by itself, and begins to meet the others; what goes wrong later the
- * next call says. On failure there is nothing to close. */
+ * next call says. So it does of what rank 0 alone has, the folder and the control socket, once the other ranks have
+ * been told of it or ten seconds are over. On failure there is nothing to close. */
 PIPEC_RUN_EXPORT int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *error);
 
 PIPEC_RUN_EXPORT int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error);

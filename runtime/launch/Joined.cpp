@@ -32,6 +32,7 @@ constexpr int kPorts = 16;     // how many ports are tried, from the first one o
 constexpr auto kRedial = 50ms; // pause before the next round of calls: rank 0 may not be there yet
 constexpr auto kAnswer = 3s;   // for so long a port has to answer
 constexpr auto kReminder = 5s; // how often a waiting process says so
+constexpr auto kRefusal = 10s; // for so long rank 0 tells the others that there is no run
 constexpr auto kAwait = asio::use_awaitable;
 
 /// Logs each text once, and at most kMost texts, since strangers may cause ever new ones.
@@ -114,6 +115,66 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
                                  environment.port + kPorts - 1, error.message()));
 }
 
+/// Listens, and says so. `address`: where.
+Status openDoor(const JoinedSetup &setup, const Identity &identity, asio::io_context &io, asio::ip::address &address,
+                std::shared_ptr<Door> &door) {
+  tcp::acceptor acceptor(io);
+  Status status = listen(setup.environment, acceptor, io);
+  if (!status.ok())
+    return status;
+  address = acceptor.local_endpoint().address();
+  if (acceptor.local_endpoint().port() != setup.environment.port)
+    spdlog::warn("port {} of {} is taken, by another job or another program: this job meets at port {}",
+                 setup.environment.port, address.to_string(), acceptor.local_endpoint().port());
+  spdlog::info("pid {}, meets the others at {}:{}", getpid(), address.to_string(), acceptor.local_endpoint().port());
+  door = std::make_shared<Door>(std::move(acceptor), identity);
+  return {};
+}
+
+/// Rank 0 where there will be no run: tells why to those who come, until all have heard it or have had the time.
+class Refusal {
+public:
+  Refusal(const JoinedSetup &setup, const Identity &identity) : setup(setup), identity(identity) {}
+
+  Status tell() {
+    if (identity.world == 1)
+      return {};
+    asio::ip::address address;
+    std::shared_ptr<Door> door;
+    if (Status status = openDoor(setup, identity, *io, address, door); !status.ok())
+      return status;
+    door->open([this](Greeting greeting, tcp::socket socket) { guest(std::move(greeting), std::move(socket)); },
+               [this](const Status &) { io->stop(); });
+    if (Handover *handover = setup.options.hosting.handover)
+      handover->onFailure([io = io] { io->stop(); }); // its host closes the run
+    io->run_for(kRefusal);
+    door->close();
+    return {};
+  }
+
+private:
+  void guest(Greeting greeting, tcp::socket socket) {
+    const int32_t peer = greeting.peer;
+    if (!greeting.status.ok()) // it has heard what differs
+      return heard(peer);
+    prepareSocket(socket);
+    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
+    channel->start([](const Message &) {}, [this, peer](const std::string &) { heard(peer); });
+    channel->send({{"type", "end"}, {"message", identity.name() + ": " + setup.refused.message}});
+  }
+
+  void heard(int32_t peer) {
+    told.insert(peer);
+    if (told.size() + 1 >= size_t(identity.world))
+      io->stop();
+  }
+
+  const JoinedSetup &setup;
+  const Identity &identity;
+  const std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>();
+  std::set<int32_t> told;
+};
+
 /// The controller in rank 0's process, and its owner.
 class Host {
 public:
@@ -126,16 +187,8 @@ public:
         members(size_t(identity.world)) {}
 
   Status open() {
-    tcp::acceptor acceptor(io);
-    Status status = listen(setup.environment, acceptor, io);
-    if (!status.ok())
+    if (Status status = openDoor(setup, identity, io, address, door); !status.ok())
       return status;
-    address = acceptor.local_endpoint().address();
-    if (acceptor.local_endpoint().port() != setup.environment.port)
-      spdlog::warn("port {} of {} is taken, by another job or another program: this job meets at port {}",
-                   setup.environment.port, address.to_string(), acceptor.local_endpoint().port());
-    spdlog::info("pid {}, meets the others at {}:{}", getpid(), address.to_string(), acceptor.local_endpoint().port());
-    door = std::make_shared<Door>(std::move(acceptor), identity);
     door->open([this](Greeting greeting, tcp::socket socket) { guest(std::move(greeting), std::move(socket)); },
                [this](const Status &broken) { controller.fail(broken.message, true); },
                [this](const std::string &why) { warnings.warn("who called was refused: " + why); });
@@ -376,6 +429,13 @@ Status runJoined(const JoinedSetup &setup, RunResult &result) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
   Identity identity;
   Status status = identityOf(setup, identity);
+  if (!setup.refused.ok()) {
+    if (status.ok())
+      status = Refusal(setup, identity).tell();
+    if (!status.ok())
+      spdlog::warn("the other processes are not told: {}", status.message);
+    return setup.refused;
+  }
   if (!status.ok())
     return status;
   return identity.rank == 0 ? runHost(setup, identity, result) : runMember(setup, identity);

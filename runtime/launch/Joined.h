@@ -24,10 +24,12 @@ struct JoinedSetup {
   std::function<void(int64_t)> progressed;                   // Controller::Owner; called on the controller's thread
   std::function<std::string(const RunResult &)> report = {}; // likewise
   HostTalk *talk = nullptr;                                  // WorkerSetup
+  Status refused = {};                                       // why there is no run, which the others are told
 };
 
-/// Runs this process's rank to its end. As after runWorker, end the process with _exit then, unless it has a host.
-/// `result` is filled on rank 0 alone.
+/// Runs this process's rank to its end; of a run that is refused, tells the others, for ten seconds at most, and
+/// returns why. As after runWorker, end the process with _exit then, unless it has a host. `result` is filled on rank 0
+/// alone.
 Status runJoined(const JoinedSetup &setup, RunResult &result);
 
 } // namespace pipec::runtime

@@ -169,8 +169,10 @@ class EmbedTest(HostTest):
         hosts = self.begin(plan, 2, "--stages", 2, "--steps", 3, "--checkpoint", folder)
         _, error = hosts[0].communicate(timeout=HANG)
         self.assertEqual(hosts[0].returncode, USAGE)
-        self.assertIn("has a checkpoint: go on from it with resume, or begin anew without it with overwrite", error)
-        hosts[1].kill()
+        says = "has a checkpoint: go on from it with resume, or begin anew without it with overwrite"
+        self.assertIn(says, error)
+        _, error = hosts[1].communicate(timeout=HANG)
+        self.assertRegex(error, f"rank 1: the controller ended the run: rank 0: checkpoint: .* {says}")
 
     def test_the_reports_are_one(self):
         plan = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2"))

@@ -97,6 +97,18 @@ class LaunchTest(ToolTest):
         outs, _ = self.finish([self.start(rank, *arguments, plan=plan) for rank in range(3)], [OK] * 3)
         self.assertEqual(json.loads(outs[0])["first_step"], 30)
 
+    def test_what_rank_0_refuses_all_hear(self):
+        """They would wait for it until the meeting ends, which it here never does."""
+        states, control = self.folder / "states", self.folder / "none" / "control"
+        self.finish([self.start(rank, "--steps", 1, "--checkpoint", states) for rank in range(3)], [OK] * 3)
+        for options, says in ((["--checkpoint", states], "--checkpoint: .* has a checkpoint: go on from it with --resume"),
+                              (["--checkpoint", states, "--resume", "--control", control], str(control))):
+            processes = [self.start(rank, "--steps", 3, *options, deadline=0) for rank in range(3)]
+            _, messages = self.finish(processes, [USAGE, RUN, RUN])
+            self.assertRegex(messages[0], says)
+            for rank in (1, 2):
+                self.assertRegex(messages[rank], f"rank {rank}: the controller ended the run: rank 0: .*{says}")
+
     def test_a_restart_goes_on_from_the_last_checkpoint_and_so_does_its_trace(self):
         states = self.folder / "states"
         arguments = ["--checkpoint", states, "--every", 5, "--trace", self.folder / "trace.json"]

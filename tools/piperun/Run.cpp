@@ -236,8 +236,6 @@ Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::En
   setup.options.attempt = setup.environment.attempt;
   setup.options.localRank = setup.environment.localRank;
   runtime::FolderHold hold; // rank 0's
-  if (status.ok() && rank == 0)
-    status = openFolder(a, *prepared.plan, setup.environment.attempt > 0, hold, setup.resume);
   if (!status.ok())
     return status;
   spdlog::set_pattern(fmt::format("%n: {}: %v", plan::processName(rank, plan::gridOf(*prepared.plan))));
@@ -247,18 +245,19 @@ Status runJoined(const Arguments &a, const Prepared &prepared, const runtime::En
   runtime::ControlSocket control;
   std::string path;
   if (rank == 0)
-    status = openControl(a, replanner, control, path, outcome);
+    setup.refused = openFolder(a, *prepared.plan, setup.environment.attempt > 0, hold, setup.resume);
+  if (rank == 0 && setup.refused.ok())
+    setup.refused = openControl(a, replanner, control, path, outcome);
   if (!path.empty())
     setup.control = &control;
-  if (status.ok() && rank == 0 && !a.replan.empty())
-    status = replanner.start(path);
+  if (rank == 0 && setup.refused.ok() && !a.replan.empty())
+    setup.refused = replanner.start(path);
   Progress progress(*prepared.plan, rank == 0 && !a.quiet && !a.verbose);
   setup.progressed = [&](int64_t step) {
     progress.reached(step, a.steps);
     replanner.watch();
   };
-  if (status.ok())
-    status = runtime::runJoined(setup, outcome.result.run);
+  status = runtime::runJoined(setup, outcome.result.run);
   progress.clear();
   return status.ok() && rank == 0 ? runtime::conclude(prepared.options, outcome) : status;
 }
