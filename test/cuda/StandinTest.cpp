@@ -65,9 +65,26 @@ TEST_F(Standin, AnOverrunIsRefused) {
 
 TEST_F(Standin, ASecondThreadThatIssuesIsRefused) {
   spin(1000);
-  std::thread([&] { kernels.spin(stream, 1000); }).join();
+  std::thread([&] {
+    cuda.enter();
+    kernels.spin(stream, 1000);
+  }).join();
   says("cuLaunchKernel: a second thread issues work");
   finish();
+}
+
+TEST_F(Standin, AThreadWithoutAContextIsRefused) {
+  std::thread([&] { kernels.spin(stream, 1000); }).join();
+  says("cuLaunchKernel: this thread has no context");
+}
+
+TEST_F(Standin, MemoryIsGivenBackOnceAndWhereItBegins) {
+  gpu::CUdeviceptr more = 0;
+  ASSERT_TRUE(cuda(&C::cuMemAlloc_v2, &more, size_t(8192)));
+  EXPECT_NE(cuda.ask(&C::cuMemFree_v2, more + 4096), gpu::kCudaSuccess);
+  EXPECT_NE(cuda.ask(&C::cuIpcCloseMemHandle, more), gpu::kCudaSuccess); // it is this process's own
+  EXPECT_EQ(cuda.ask(&C::cuMemFree_v2, more), gpu::kCudaSuccess);
+  EXPECT_NE(cuda.ask(&C::cuMemFree_v2, more), gpu::kCudaSuccess);
 }
 
 TEST_F(Standin, WhatWouldWaitOrAllocateWhileWorkIsUnderWayIsRefused) {

@@ -311,8 +311,9 @@ class FaultTest(GpuTest):
     """One call of one rank fails, or never returns: all ranks end, with the cause named."""
 
     # Not called in such a run, or only to tell what went wrong, or once all is over.
-    SPARED = {"cuGetErrorString", "cuMemFreeHost", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuStreamDestroy_v2", "cuLaunchHostFunc",
-              "ncclGetErrorString", "ncclGetLastError", "ncclCommAbort", "ncclAllReduce", "ncclReduce",
+    SPARED = {"cuGetErrorString", "cuMemFreeHost", "cuMemFree_v2", "cuIpcCloseMemHandle", "cuStreamQuery",
+              "cuEventDestroy_v2", "cuModuleUnload", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuStreamDestroy_v2",
+              "cuLaunchHostFunc", "ncclGetErrorString", "ncclGetLastError", "ncclCommAbort", "ncclAllReduce", "ncclReduce",
               "ncclBroadcast", "ncclGroupStart", "ncclGroupEnd"}
     SAMPLE = {"cuInit", "cuMemAlloc_v2", "cuLaunchKernel", "cuEventRecord", "ncclCommInitRankConfig", "ncclSend"}
 

@@ -11,8 +11,11 @@ _version = tuple(int(part) for part in re.findall(r"\d+", _torch.__version__)[:2
 if _version < _NEEDS:
     raise SpecError(f"PyTorch is {_torch.__version__}, pipec.torch needs {'.'.join(map(str, _NEEDS))} or newer")
 
+from .device import prepare  # noqa: E402
 from .layers import stages  # noqa: E402
 from .random import reseed  # noqa: E402
 from .run import Run  # noqa: E402
+
+prepare()
 
 __all__ = ["Run", "reseed", "stages"]

@@ -2,35 +2,35 @@
 stage has no B. Random numbers go on from one to the next, as if the stage were one module."""
 import torch
 
-from .random import reseed
+from .random import reseed, restore, states
 from .split import Stage
 
 
 class _Continued:
     """The generators as the layer before left them in this microbatch, or, at the first one, seeded."""
 
-    def __init__(self, states, key, first, numbers):
-        self._states, self._key, self._first, self._numbers = states, key, first, numbers
+    def __init__(self, left, key, first, numbers):
+        self._left, self._key, self._first, self._numbers = left, key, first, numbers
 
     def __enter__(self):
-        self._before = torch.get_rng_state()
+        self._before = states()
         if self._first:
             reseed(*self._numbers)
         else:
-            torch.set_rng_state(self._states[self._key])
+            restore(self._left[self._key])
 
     def __exit__(self, *_):
-        self._states[self._key] = torch.get_rng_state()
-        torch.set_rng_state(self._before)
+        self._left[self._key] = states()
+        restore(self._before)
 
 
 class _Layer(Stage):
-    def __init__(self, module, states, first, **options):
+    def __init__(self, module, left, first, **options):
         super().__init__(module, **options)
-        self._states, self._is_first = states, first
+        self._left, self._is_first = left, first
 
     def _seeded(self, step, microbatch):
-        return _Continued(self._states, microbatch, self._is_first, (self.seed, step, self.number, microbatch))
+        return _Continued(self._left, microbatch, self._is_first, (self.seed, step, self.number, microbatch))
 
 
 def first_stage(module, **options):
@@ -52,9 +52,9 @@ class LayeredStage:
     hands to the next."""
 
     def __init__(self, module, *, number, loss, seed, wants_gradient, split):
-        states = {}
+        left = {}
         last = len(module) - 1
-        self._layers = [_Layer(layer, states, n == 0, number=number, loss=loss if n == last else None, seed=seed,
+        self._layers = [_Layer(layer, left, n == 0, number=number, loss=loss if n == last else None, seed=seed,
                                wants_gradient=wants_gradient or n > 0, split=split) for n, layer in enumerate(module)]
         self._forwards, self._gradients = {}, {}
 

@@ -27,6 +27,16 @@ def _generators():
     return (torch.default_generator,)
 
 
+def states():
+    """Of the generators that are in use."""
+    return [(generator, generator.get_state()) for generator in _generators()]
+
+
+def restore(kept):
+    for generator, state in kept:
+        generator.set_state(state)
+
+
 def reseed(seed, step, stage, microbatch):
     """Seeds the generators of the CPU and, where CUDA is in use, of its devices, as a Stage does before F and R. A
     plain loop that calls it before each stage's forward draws the same numbers."""
@@ -44,9 +54,8 @@ class Seeded:
         self.numbers = numbers
 
     def __enter__(self):
-        self.before = [(generator, generator.get_state()) for generator in _generators()]
+        self.before = states()
         reseed(*self.numbers)
 
     def __exit__(self, *_):
-        for generator, state in self.before:
-            generator.set_state(state)
+        restore(self.before)

@@ -2,7 +2,6 @@
 import collections
 import ctypes
 import json
-import math
 import os
 import pickle
 import random
@@ -13,6 +12,7 @@ import torch
 
 from .. import _library as lib
 from ..errors import Ended, RunError, SpecError, raise_for
+from .device import device_of
 from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import Stage
@@ -50,22 +50,22 @@ def _split(value, parts, what):
 class _Slots:
     """Tensors over the runtime's slots, which stay where they are."""
 
-    def __init__(self):
-        self._seen = {}
+    def __init__(self, device):
+        self._seen, self._device = {}, device
 
     def __call__(self, address, size, dtype, shape):
         key = (address, size, dtype, shape)
         found = self._seen.get(key)
         if found is None:
-            buffer = (ctypes.c_char * size).from_address(address)
-            found = self._seen[key] = torch.frombuffer(buffer, dtype=dtype).view(shape)
+            found = self._seen[key] = self._device.slot(address, size).view(dtype).view(shape)
         return found
 
 
 class Run:
     """A rank of a plan: a context manager, in whose block `step` trains.
 
-    modules: {stage: module} of this rank's stages (pipec.torch.stages). loss: loss(output, target), a scalar; of the last
+    modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where the
+    run then is. loss: loss(output, target), a scalar; of the last
     stage. optimizer: makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program
     steps its own, between two steps. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what
     else a checkpoint keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at
@@ -89,6 +89,7 @@ class Run:
         self._own = [each.stage for each in plan.stages(self.rank)]
         self._check(modules, loss, optimizer, clip)
         self.modules = dict(modules)
+        self._device = device_of(self.modules, self.world_rank)
         self._flat = flatten(plan, self.rank, self.modules) if plan.degree > 1 else {}
         self._parts, split = plan.facts["parts"], plan.facts["split"]
         self._stages = {}
@@ -98,8 +99,11 @@ class Run:
                                    split=split)
         self._optimizers = {key: optimizer(named) for key, named in self._trained()} if optimizer else {}
         self._clip, self._state = clip, dict(state or {})
-        self._slots, self._shapes = _Slots(), {}
+        self._slots, self._shapes = _Slots(self._device), {}
         self._handed, self._gradients = {}, {}
+        # Where updates go on beside the next step the program's own optimizer has to have the sums before, and a GPU has one
+        # stream for all.
+        self._drains = plan.facts["overlaps"] and not (self._optimizers and self._device.overlaps)
         self._divided = {}  # (stage, layer): the last step whose sums are means
         self._x = self._target = None
         self._error, self._instruction = lib.Error(), lib.Instruction()
@@ -110,6 +114,7 @@ class Run:
         self._does = {lib.F: self._forward, lib.B: self._backward_input, lib.W: self._backward_weight, lib.BW: self._backward,
                       lib.R: self._recompute, lib.OPTIMIZER: self._update, lib.NORM: self._norm, lib.CLIP: self._scale,
                       lib.SAVE: self._save, lib.LOAD: self._load}
+        self._does = {kind: self._device.in_order(work) for kind, work in self._does.items()}
         self._ended, self._report = False, None
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
@@ -145,7 +150,7 @@ class Run:
             return None if value is None else os.fsencode(value)
 
         setup = lib.Setup(size=ctypes.sizeof(lib.Setup), resume=int(resume), plan=os.fsencode(self.plan.path),
-                          deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
+                          device=self._device.name, deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
                           control=text(control), trace=text(trace), adapt=text(adapt), secret=text(secret),
                           overwrite=int(overwrite))
         layers = described(self._flat)
@@ -176,7 +181,7 @@ class Run:
                 parameter.grad = None
         began = time.perf_counter()
         self._until_end_of_step()
-        if not (self._ended or self._optimizers) and self.plan.facts["overlaps"]:  # the program reads the sums
+        if not self._ended and self._drains:
             self._done()
             self._drain()
         if self._ended:
@@ -521,13 +526,14 @@ class Run:
             parts = [layer.gradients[layer.share(self.replica, self.plan.degree)] for all in self._flat.values() for layer in all]
         else:
             parts = [p.grad for p in self._parameters() if p.grad is not None]
-        self._result.number = float(torch.stack([part.double().square().sum() for part in parts]).sum()) if parts else 0.0
+        total = torch.stack([part.double().square().sum() for part in parts]).sum() if parts else None
+        self._device.tell(what, self._result, total)
 
     def _scale(self, what):
         if self._clip is None:
             return
-        factor = self._clip / (math.sqrt(what.number) + 1e-6)
-        if factor < 1:
+        factor = self._device.factor(what, self._clip)
+        if factor is not None:
             torch._foreach_mul_([each for key in self._layers(self._own) for each in self._gradients_of(*key)], factor)
 
     def _measure(self):
@@ -539,12 +545,12 @@ class Run:
         state = {"steps": what.step, "stages": {s: module.state_dict() for s, module in self.modules.items()},
                  "optimizers": {s: each.state_dict() for s, each in self._optimizers.items()},
                  "state": {name: each.state_dict() for name, each in self._state.items()},
-                 "random": (torch.get_rng_state(), random.getstate())}
+                 "random": (torch.get_rng_state(), random.getstate(), self._device.random_state())}
         torch.save(state, what.path.decode())
 
     def _load(self, what):
         # The file is this job's own: its manifest has its hash.
-        state = torch.load(what.path.decode(), weights_only=False)
+        state = torch.load(what.path.decode(), map_location="cpu", weights_only=False)
         try:
             if set(state["stages"]) != set(self.modules):
                 raise SpecError(f"the checkpoint has the stages {sorted(state['stages'])}, rank {self.rank} {sorted(self.modules)}")
@@ -558,9 +564,11 @@ class Run:
                     raise SpecError(f"the checkpoint has {sorted(kept)}, the run {sorted(own)}: pass what it was saved with")
                 for name, each in own.items():
                     each.load_state_dict(kept[name])
-            generator, python = state["random"]
+            generator, python, *own = state["random"]
             torch.set_rng_state(generator)
             random.setstate(python)
+            if own and own[0] is not None:
+                self._device.set_random_state(own[0])
         except (KeyError, TypeError, pickle.UnpicklingError) as error:
             raise SpecError(f"the checkpoint is not of a pipec.torch.Run: {error}") from None
 
