@@ -74,6 +74,7 @@ TEST_F(Standin, ASecondThreadThatIssuesIsRefused) {
 }
 
 TEST_F(Standin, AThreadWithoutAContextIsRefused) {
+  ASSERT_TRUE(kernels.load(cuda));
   std::thread([&] { kernels.spin(stream, 1000); }).join();
   says("cuLaunchKernel: this thread has no context");
 }
