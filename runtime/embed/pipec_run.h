@@ -31,8 +31,9 @@
  * waits for is on the stream already, and what waits for it is put there after pipec_run_done, which may come before
  * any of it has run. What is put on the stream after that is not the instruction's. NORM writes a double to its output,
  * CLIP finds the sum of all in its input. The GPU is the one of LOCAL_RANK, modulo those that are visible, in its
- * primary context, which is current on the host's thread when next returns an instruction. At END_OF_STEP, SAVE and END
- * all that came before has run. Runs on GPUs do not adapt yet, and their replicas need the transport "nccl".
+ * primary context, which is current on the host's thread when next returns an instruction. At END_OF_STEP what
+ * it waits for has run, at SAVE and END all that came before. Runs on GPUs do not adapt yet, and their replicas need
+ * the transport "nccl".
  *
  * Time. An instruction's time is from next to done, on a GPU that of its work. While all ranks are in a step none may
  * wait for another for longer than the deadline; in the first step, and while some rank is between two steps, `idle` is

@@ -101,10 +101,11 @@ static void run(void *data) {
 
 const char *gpuPut(void *stream, const void *in, size_t inBytes, void *out, size_t outBytes, GpuFunction function,
                    const void *what, size_t whatBytes) {
-  if (used == most || inBytes > each || outBytes > each || whatBytes > kWhat)
-    return "more work at a time than there is memory for";
+  if (inBytes > each || outBytes > each || whatBytes > kWhat)
+    return "more at a time than there is memory for";
   struct Job *job = &jobs[used];
-  char *place = staging + 2 * each * used++;
+  char *place = staging + 2 * each * used;
+  used = (used + 1) % most;
   job->function = function;
   job->in = in ? place : NULL;
   job->out = out ? place + each : NULL;
@@ -116,8 +117,6 @@ const char *gpuPut(void *stream, const void *in, size_t inBytes, void *out, size
     TRY(cuMemcpyAsync, addressOf(out), addressOf(job->out), outBytes, stream);
   return NULL;
 }
-
-void gpuReset(void) { used = 0; }
 
 const char *gpuCopy(void *stream, void *to, const void *from, size_t bytes) {
   if (stream)

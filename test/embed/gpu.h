@@ -14,11 +14,11 @@ void *gpuPinned(size_t bytes);
 void *gpuMemory(size_t bytes);
 
 /* Puts on a stream: a copy of `in`, which the function reads, the function, and a copy to `out` of what it has written.
- * A NULL is left out. All that is put after gpuReset goes into memory that is free once all before is done. */
+ * A NULL is left out. So much work is
+ * never under way at a time that its memory were taken again. */
 typedef void (*GpuFunction)(const void *what, const void *in, void *out);
 const char *gpuPut(void *stream, const void *in, size_t inBytes, void *out, size_t outBytes, GpuFunction function,
                    const void *what, size_t whatBytes);
-void gpuReset(void);
 
 /* On a stream; at rest with NULL, when it waits. */
 const char *gpuCopy(void *stream, void *to, const void *from, size_t bytes);

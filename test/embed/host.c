@@ -261,7 +261,6 @@ static int endOfStep(PipecRun *run, const PipecRunInstruction *i, long *left, Pi
     }
   loss = 0;
   forget();
-  gpuReset();
   *left = options.steps - (long)i->step;
   if (options.swapAt == i->step) {
     int64_t from = 0;
@@ -288,7 +287,6 @@ static int once(void) {
                          .overwrite = options.overwrite,
                          .control = options.control,
                          .trace = options.trace};
-  gpuReset();
   PipecRunLayer layer = {.size = sizeof layer, .type = 2, .elements = options.width};
   if (options.replicas > 1) {
     const char *rank = getenv("RANK");

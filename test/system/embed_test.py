@@ -306,7 +306,7 @@ data_parallel: {degree: 2, costs: {all_reduce: {start: 100us, bandwidth: 1GB/s}}
         for optimizer, way in [("", "policy: ddp"), (", optimizer: 1ms", "collective: decoupled"), (", optimizer: 1ms", "policy: ddp")]:
             with self.subTest(way, optimizer=optimizer):
                 plan = self.compile(spec % (optimizer, way))
-                arguments = ("--stages", 2, "--steps", 4, "--replicas", 2)
+                arguments = ("--stages", 2, "--steps", 4, "--replicas", 2, "--drain")
                 on_host = self.host(plan, 4, *arguments)
                 self.same(on_host, self.host(plan, 4, *arguments, "--device", "cuda", "--transport", "nccl"))
                 weights = [lines[-1]["weights"] for lines, _ in on_host]

@@ -41,7 +41,6 @@ def device_of(modules, world_rank):
 
 class Host:
     name = b"host"
-    overlaps = True  # updates may go on beside the next step
 
     def slot(self, address, size):
         """The bytes at an address of the runtime's."""
@@ -78,7 +77,6 @@ class _Memory:
 
 class Gpu:
     name = b"cuda"
-    overlaps = False
 
     def __init__(self, index, world_rank):
         own = next((int(os.environ[name]) for name in _LOCAL_RANK if name in os.environ), world_rank)
