@@ -120,6 +120,7 @@ class TrainTest(unittest.TestCase):
             with self.subTest(case["what"]):
                 for each in said:
                     self.assertNotIn("error", each[number])
+                    self.assertEqual(each[number]["turned"], [])
                 # The plain loop depends on nothing of the schedule but where the stages end.
                 key = (tuple(pipec.load(case["plan"]).cut), case["layers"], case["steps"], case.get("clip"))
                 if key not in plain:
@@ -174,6 +175,60 @@ class TrainTest(unittest.TestCase):
             self.case("recomputed", spec("v-min", 4, v, tail="recompute: all\n"), 8, steps=50 if SOAK else 8),
         ]
         self.check(cases, self.run_cases(4, cases))
+
+    def catalogue(self, ranks):
+        """(name, keys of the pipeline, stages) of all schedules that a host runs."""
+        told = subprocess.run([pathlib.Path(pipec.__file__).parent / "bin" / "pipec", "schedules", "--json"], capture_output=True,
+                              text=True, check=True)
+        for entry in json.loads(told.stdout):
+            # Where any number of stages a rank goes, two.
+            if entry["placement"] != "bidirectional":
+                chunks = 1 if entry["name"] == "seq1f1b" else entry["stages_per_rank"] or 2
+                yield entry["name"], f", stages_per_rank: {chunks}, placement: {entry['placement']}", chunks * ranks
+
+    def test_all_schedules_of_the_catalogue_train_like_one_process(self):
+        """To the last bit; looped-bfs, whose backwards begin with the last microbatch, to rounding."""
+        for ranks in (2, 4) if SOAK else (2,):
+            steps = 50 if SOAK else 6
+            cases = [self.case(f"{name}, {ranks} ranks", spec(name, ranks, more), stages, steps=steps)
+                     for name, more, stages in self.catalogue(ranks) if name != "looped-bfs"]
+            self.assertGreater(len(cases), 15)
+            self.check(cases, self.run_cases(ranks, cases))
+
+    def test_those_that_turn_microbatches_round_train_like_one_process(self):
+        """Sums in another order are the same but for rounding."""
+        wide = 2 * BOUNDARY  # of float64
+        for ranks in (2, 4) if SOAK else (2,):
+            cases = []
+            for name, more, chunks in (("looped-bfs", ", stages_per_rank: 2", 2), ("looped-bfs", "", 1),
+                                       ("seq1f1b", ", slices: 2", 1), ("seq1f1b", ", slices: 2, stages_per_rank: 2", 2),
+                                       ("gpipe", ", slices: 2", 1)):
+                for tail in ("backward: fused\n", "backward: split\n"):
+                    cases.append(self.case(f"{name}{more}, {ranks} ranks, {tail.strip()}",
+                                           spec(name, ranks, more, tail=tail, boundary=wide), chunks * ranks,
+                                           steps=50 if SOAK else 12, double=True))
+            said = self.run_cases(ranks, cases)
+            plain = {}
+            for number, case in enumerate(cases):
+                with self.subTest(case["what"]):
+                    found = {}
+                    for each in said:
+                        self.assertNotIn("error", each[number])
+                        self.assertTrue(any("for the weights" in turned for turned in each[number]["turned"]))
+                        self.assertFalse(any("forward" in turned for turned in each[number]["turned"]))
+                        found.update(each[number]["values"])
+                    microbatches = pipec.load(case["plan"]).microbatches
+                    key = case["layers"], microbatches
+                    if key not in plain:
+                        modules = self.modules(case)
+                        for _ in models.plain(modules, case["steps"], microbatches, ROWS, pipec.torch.reseed, case["seed"]):
+                            pass
+                        plain[key] = {str(s): [p.detach().flatten() for p in module.parameters()]
+                                      for s, module in modules.items()}
+                    self.assertEqual(found.keys(), plain[key].keys())
+                    for stage, values in plain[key].items():
+                        for value, expected in zip(found[stage], values):
+                            torch.testing.assert_close(torch.tensor(value, dtype=torch.float64), expected, rtol=0, atol=1e-9)
 
     def replicated(self, policy, ranks, degree, **more):
         """A plan of replicas, its layers as the model has them."""

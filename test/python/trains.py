@@ -1,5 +1,6 @@
 """A process of a training: one rank of each case in a list of JSON, one run after the other. Prints for each case a line
-{"case", "digests": [after each step {stage: digest}], "losses", "report"}; for one that fails {"case", "error", "kind"}."""
+{"case", "digests": [after each step {stage: digest}], "losses", "report", "turned": [passes of a stage whose microbatches did
+not come in their order]}; for one that fails {"case", "error", "kind"}."""
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ import torch
 
 import pipec
 import pipec.torch
+from pipec import _library as lib
 
 torch.set_num_threads(1)
 
@@ -25,6 +27,29 @@ class Watched(pipec.torch.Run):
     def _update(self, what):
         self.late += what.step < self.steps_done
         super()._update(what)
+
+
+class Order:
+    """In place of the library's call for the next instruction: notes in which order a stage has its microbatches."""
+    PASSES = {lib.F: ["forward"], lib.B: ["for the input"], lib.W: ["for the weights"],
+              lib.BW: ["for the input", "for the weights"]}
+
+    def __init__(self):
+        self.last, self.turned, self.next = {}, set(), lib.LIBRARY.pipec_run_next
+        lib.LIBRARY.pipec_run_next = self
+
+    def __call__(self, run, instruction, error):
+        code, what = self.next(run, instruction, error), instruction._obj
+        for each in self.PASSES.get(what.kind, []):
+            key, at = (what.stage, each), (what.step, what.microbatch)
+            if at < self.last.get(key, at):
+                self.turned.add(f"stage {what.stage}: {each}")
+            self.last[key] = at
+        return code
+
+    def end(self):
+        lib.LIBRARY.pipec_run_next = self.next
+        return sorted(self.turned)
 
 
 def counts():
@@ -45,7 +70,7 @@ def train(case):
     if case.get("dry"):  # random numbers are a stage's, of which there are others then
         models.dry(modules.values())
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
-    digests, losses, values = [], [], {}
+    digests, losses, values, order = [], [], {}, Order()
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
                                           "control", "adapt") if key in case}
     with Watched(plan, modules, loss=models.loss, optimizer=models.optimizer if case.get("planned") else None,
@@ -77,7 +102,8 @@ def train(case):
             sums[sum(plan_cut[:stage]) + number] = models.digest(layer)
     if case.get("double") or case.get("values"):
         values = {s: [p.detach().flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
-    return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values, "late": run.late}
+    return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values, "late": run.late,
+            "turned": order.end()}
 
 
 def main():
