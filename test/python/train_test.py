@@ -28,15 +28,16 @@ BOUNDARY = ROWS // 4 * models.LENGTH * models.WIDTH * 4
 
 SPEC = """\
 pipec: 1
-pipeline: {ranks: RANKS, microbatches: 4MORE}
+pipeline: {ranks: RANKS, microbatches: MICROBATCHESMORE}
 costs: {forward: 2ms, backward_input: 2ms, backward_weight: 2msCOSTS}
 tensors: {boundary: BOUNDARYB, activation: 1MiB, weight_context: 512KiB}
 schedule: SCHEDULE
 """
 
 
-def spec(schedule, ranks, more="", costs="", tail="", boundary=BOUNDARY):
-    text = SPEC.replace("SCHEDULE", schedule).replace("RANKS", str(ranks)).replace("MORE", more).replace("COSTS", costs)
+def spec(schedule, ranks, more="", costs="", tail="", boundary=BOUNDARY, microbatches=4):
+    text = SPEC.replace("MICROBATCHES", str(microbatches))
+    text = text.replace("SCHEDULE", schedule).replace("RANKS", str(ranks)).replace("MORE", more).replace("COSTS", costs)
     return text.replace("BOUNDARY", str(boundary)) + tail
 
 
@@ -122,10 +123,11 @@ class TrainTest(unittest.TestCase):
                     self.assertNotIn("error", each[number])
                     self.assertEqual(each[number]["turned"], [])
                 # The plain loop depends on nothing of the schedule but where the stages end.
-                key = (tuple(pipec.load(case["plan"]).cut), case["layers"], case["steps"], case.get("clip"))
+                plan = pipec.load(case["plan"])
+                key = (tuple(plan.cut), plan.microbatches, case["layers"], case["steps"], case.get("clip"))
                 if key not in plain:
-                    plain[key] = list(models.plain(self.modules(case), case["steps"], 4, ROWS, pipec.torch.reseed,
-                                                   case.get("seed", 0), case.get("clip")))
+                    plain[key] = list(models.plain(self.modules(case), case["steps"], plan.microbatches, ROWS,
+                                                   pipec.torch.reseed, case.get("seed", 0), case.get("clip")))
                 for step, (digests, loss) in enumerate(plain[key]):
                     found = {}
                     for each in said:
@@ -189,8 +191,10 @@ class TrainTest(unittest.TestCase):
     def test_all_schedules_of_the_catalogue_train_like_one_process(self):
         """To the last bit; looped-bfs, whose backwards begin with the last microbatch, to rounding."""
         for ranks in (2, 4) if SOAK else (2,):
-            steps = 50 if SOAK else 6
-            cases = [self.case(f"{name}, {ranks} ranks", spec(name, ranks, more), stages, steps=steps)
+            # dualpipe-v has two microbatches a rank at least.
+            steps, microbatches = 50 if SOAK else 6, 2 * ranks
+            cases = [self.case(f"{name}, {ranks} ranks", spec(name, ranks, more, microbatches=microbatches,
+                                                              boundary=BOUNDARY * 4 // microbatches), stages, steps=steps)
                      for name, more, stages in self.catalogue(ranks) if name != "looped-bfs"]
             self.assertGreater(len(cases), 15)
             self.check(cases, self.run_cases(ranks, cases))
