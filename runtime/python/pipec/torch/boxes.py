@@ -5,6 +5,10 @@ import functools
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from .older import TELLS_HOOKS, is_custom
+
+_NOTHING = torch.empty(0)
+
 
 class Box:
     __slots__ = ("tensor", "version")
@@ -14,7 +18,13 @@ class Box:
         self.tensor, self.version = tensor if tensor.is_leaf else tensor.detach(), tensor._version
 
 
+_seen = None  # where an older PyTorch looks into boxes, those that it has opened
+
+
 def open_box(box):
+    if _seen is not None:
+        _seen.append(box)
+        return _NOTHING if box.tensor is None else box.tensor
     # PyTorch checks that only of tensors that have no hooks.
     if box.tensor._version != box.version:
         raise RuntimeError("a tensor that backward needs has been changed in place after it was saved")
@@ -40,8 +50,26 @@ def _names(kind):
     return [name for name in dir(kind) if name.startswith("_raw_saved_")]
 
 
+def _looked_at(node):
+    """As _saved, where a saved tensor does not tell its hooks: all of them are ours."""
+    global _seen
+    for name in _names(type(node)):
+        name, _seen = "saved_tensors" if name == "_raw_saved_tensors" and is_custom(node) else name[len("_raw"):], []
+        try:
+            saved = getattr(node, name)
+        except RuntimeError:  # it has been freed
+            saved = ()
+        finally:
+            boxes, _seen = _seen, None
+        saved = saved if isinstance(saved, (tuple, list)) else (saved,)
+        yield from ((each, open_box if boxes else None) for each in boxes or saved)
+
+
 def _saved(node):
     """What a node has saved, as it is packed, and the hook that unpacks it."""
+    if not TELLS_HOOKS:
+        yield from _looked_at(node)
+        return
     for name in _names(type(node)):
         saved = getattr(node, name)
         for each in saved if isinstance(saved, (tuple, list)) else (saved,):

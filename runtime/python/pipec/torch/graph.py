@@ -75,7 +75,7 @@ class _Cut:
 class Plan:
     """What one graph has taught: kept and used by every microbatch whose walk finds the same."""
 
-    def __init__(self, nodes, rows):
+    def __init__(self, nodes, rows, foreign):
         self.rows = rows[1:]
         self.edges = [row[2:] if isinstance(row, tuple) else () for row in self.rows]
         self.parents = [[] for _ in nodes]
@@ -86,7 +86,7 @@ class Plan:
         self.weights = self._before(not isinstance(row, (str, tuple, type(None))) for row in self.rows)
         self.settled = False
         self.folded = set()  # transpositions that a kernel does by itself
-        self.fused = any(map(self._cannot_split, nodes))
+        self.fused = foreign or any(map(self._cannot_split, nodes))
         self.cuts = self._find_cuts(nodes, rows[0])
 
     def _before(self, marks):

@@ -10,6 +10,7 @@ from ..errors import Error
 from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
 from .graph import Plan, behind, walk
+from .older import is_alive, needs_owner, owner_of, watched
 from .random import Seeded
 from .weights import Kept
 
@@ -43,16 +44,17 @@ _WANTS_GRADIENT = torch.zeros((), requires_grad=True)
 class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
-    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "shape", "boxed", "gradient",
-                 "kept")
+    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "owner", "shape", "boxed",
+                 "foreign", "gradient", "kept")
 
     def __init__(self, step, x, target):
         self.step, self.x, self.target = step, x, target
-        self.boxed, self.buffers, self.gradient, self.kept = False, None, None, None
+        self.boxed = self.foreign = False
+        self.buffers = self.gradient = self.kept = None
         self.drop_graph()
 
     def drop_graph(self):
-        self.entry = self.found = self.root = None
+        self.entry = self.found = self.root = self.owner = None
 
 
 class Stage:
@@ -152,7 +154,9 @@ class Stage:
             if state.kept is not None:
                 tensors += state.kept.all_tensors()
                 nodes += state.kept.nodes.values()
-            for tensor in [*tensors, *(each for node in behind(nodes) for each in saved_tensors(node))]:
+            if not state.foreign:
+                tensors += [each for node in behind(nodes) for each in saved_tensors(node)]
+            for tensor in tensors:
                 if isinstance(tensor, torch.Tensor):
                     storage = tensor.untyped_storage()
                     storages[storage.data_ptr()] = storage.nbytes()
@@ -179,7 +183,7 @@ class Stage:
         wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
         if wanted and self._boxes_wanted and hooks is None:
             state.boxed, hooks = True, in_boxes()
-        with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext():
+        with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext(), watched(state):
             if wanted:
                 state.found = []
                 x = _Entry.apply(_WANTS_GRADIENT, x, state.found)
@@ -193,7 +197,7 @@ class Stage:
                     raise self._error(f"its loss is {_named(output)}, not a scalar: reduce it, for example by mean()")
         state.state, state.shape = "forwarded", output.shape
         if output.requires_grad:
-            state.root = get_gradient_edge(output)
+            state.root, state.owner = get_gradient_edge(output), owner_of(output)
         else:
             state.drop_graph()
         return output.detach()
@@ -233,7 +237,7 @@ class Stage:
 
     def _plan(self, state):
         """None where no path leads from the output to the input."""
-        if state.entry is None:
+        if state.entry is None or not is_alive(state.entry):
             return None, None
         nodes, rows = walk(state.root, state.entry)
         if None not in rows:
@@ -242,7 +246,7 @@ class Stage:
         if plan is None:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[rows] = Plan(nodes, rows)
+            plan = self._plans[rows] = Plan(nodes, rows, state.foreign)
         return plan, nodes
 
     def _backward_path(self, state, gradient, plan, nodes):
@@ -267,6 +271,8 @@ class Stage:
                 return found
             state.kept = Kept(plan, nodes)
         state.kept.gradients = arrived
+        if needs_owner(state.kept.nodes.values()):
+            state.kept.owner = state.root, state.owner
         state.drop_graph()
         self._boxes_wanted = plan.with_graph
         if plan.with_graph and state.boxed:

@@ -28,6 +28,7 @@ class Kept:
                          for each in cut.kernel.keep(nodes[cut.number])] if cut.kernel else None for cut in plan.cuts]
         self.versions = [tensors and [*map(_version, tensors)] for tensors in self.tensors]
         self.nodes = {number: nodes[number] for number in plan.begin}
+        self.owner = None  # of the graph, where the nodes do not keep it
 
     def all_tensors(self):
         """Those outside the graph."""
@@ -62,7 +63,7 @@ class Kept:
                     torch.autograd.backward(leaf, gradient)
         if sums:
             torch.autograd.backward([self._edge(target) for target in sums], list(sums.values()))
-        self.nodes = None
+        self.nodes = self.owner = None
 
     def _edge(self, target):
         return GradientEdge(self.nodes[target[0]], target[1])
