@@ -3,7 +3,7 @@
 
   training.py [--steps N] [--judge]      --judge: fails where a median is more than 5 % off
 
-specs/pytorch/gpt is profiled, compiled for several schedules and trained. It wants PyTorch, pipec's package
+specs/pytorch/gpt is profiled, compiled for several schedules and trained, on two ranks and as two replicas. It wants PyTorch, pipec's package
 (PYTHONPATH=build/release/python) and two cores with nothing else to do; on a busy machine it says so and stops.
 """
 import argparse
@@ -17,6 +17,7 @@ import tempfile
 
 GPT = pathlib.Path(__file__).resolve().parents[2] / "specs" / "pytorch" / "gpt"
 SCHEDULES = ("1f1b", "{name: kfkb, k: 2}", "zb-h1", "v-half")
+REPLICAS = ("policy: none", "policy: wfbp", "policy: {name: dear-queue, bundle: 0B}", "collective: decoupled, shard: optimizer")
 RANKS, SAMPLES = 2, 4  # SAMPLES: of a microbatch
 BUSY = 0.3  # load before it begins
 LIMIT = 0.05
@@ -34,17 +35,17 @@ def train(steps, plans):
     torch.distributed.init_process_group("gloo")
     for path in plans:
         plan = pipec.load(path)
-        rank, _ = plan.place()
+        rank, replica = plan.place()
         with pipec.torch.Run(plan, pipec.torch.stages(plan, model.layers(), rank), loss=model.loss, progress=False,
                              optimizer=lambda named: torch.optim.AdamW([each for _, each in named])) as run:
-            samples = SAMPLES * plan.microbatches
-            x, target = model.example(samples), model.target(samples)
+            samples = SAMPLES * plan.microbatches * plan.degree
+            x, target = (each.chunk(plan.degree)[replica] for each in (model.example(samples), model.target(samples)))
             for _ in range(steps):
                 run.step(x, target=target)
-        if rank == 0:
+        if plan.world_rank() == 0:
             said = run.report()
-            measured = statistics.median(said["step_ms"][3:])
-            print(json.dumps({"measured": measured, "predicted": said["predicted_ms"]}), flush=True)
+            measured, simulated = (statistics.median(said[key][3:]) for key in ("step_ms", "simulated_step_ms"))
+            print(json.dumps({"measured": measured, "predicted": simulated}), flush=True)
     torch.distributed.destroy_process_group()
 
 
@@ -71,16 +72,20 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
         spec, plans = pathlib.Path(folder) / "gpt.yaml", []
-        launch("-m", "pipec.profile", GPT / "model.py", "--microbatch", SAMPLES, "-o", spec)
-        for number, schedule in enumerate(SCHEDULES):
+        found = json.loads(launch("-m", "pipec.profile", GPT / "model.py", "--microbatch", SAMPLES, "--json", "-o", spec)[-1])
+        link = "{{latency: {latency_ms}ms, bandwidth: {0}GB/s}}".format(found["links"][0]["bytes_per_s"] / 1e9, **found["links"][0])
+        alone = {"schedule": "1f1b", "pipeline.ranks": 1, "costs.links": "[]"}
+        kinds = [{"schedule": each} for each in SCHEDULES]
+        kinds += [{**alone, "data_parallel": f"{{degree: {RANKS}, link: {link}, {each}}}"} for each in REPLICAS]
+        for number, kind in enumerate(kinds):
             plans.append(pathlib.Path(folder) / f"{number}.pipe")
-            pipec.compile(spec, set={"schedule": schedule}).save(plans[-1])
+            pipec.compile(spec, set=kind).save(plans[-1])
         rows = [json.loads(row) for row in launch(__file__, "--steps", given.steps, "--plans", *plans)]
     worst = 0.0
-    for schedule, row in zip(SCHEDULES, rows):
+    for schedule, row in zip(SCHEDULES + REPLICAS, rows):
         off = row["measured"] / row["predicted"] - 1
         worst = max(worst, abs(off))
-        print(f"{schedule:20} {row['measured']:9.3f} ms, {row['predicted']:9.3f} predicted: {off * 100:+.2f} %")
+        print(f"{schedule:42} {row['measured']:9.3f} ms, {row['predicted']:9.3f} predicted: {off * 100:+.2f} %")
     return int(given.judge and worst > LIMIT)
 
 

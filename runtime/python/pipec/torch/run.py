@@ -101,9 +101,8 @@ class Run:
         self._clip, self._state = clip, dict(state or {})
         self._slots, self._shapes = _Slots(self._device), {}
         self._handed, self._gradients = {}, {}
-        # Where updates go on beside the next step the program's own optimizer has to have the sums before, and a GPU has one
-        # stream for all.
-        self._drains = plan.facts["overlaps"] and not (self._optimizers and self._device.overlaps)
+        # Where updates go on beside the next step, the program's own optimizer has to have the sums before.
+        self._drains = plan.facts["overlaps"] and not self._optimizers
         self._divided = {}  # (stage, layer): the last step whose sums are means
         self._x = self._target = None
         self._error, self._instruction = lib.Error(), lib.Instruction()
