@@ -17,6 +17,7 @@ from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import Stage
 
+_WHOLE = {}  # a pass of all layers
 _PROGRESS = 1.0  # seconds from one line to the next, at least
 
 
@@ -47,17 +48,16 @@ def _split(value, parts, what):
     raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
 
 
-class _Slots:
-    """Tensors over the runtime's slots, which stay where they are."""
+class _Slots(dict):
+    """Tensors over the runtime's slots, which stay where they are: by address and by the stage whose output, or whose
+    output's gradient, goes through."""
 
     def __init__(self, device):
-        self._seen, self._device = {}, device
+        super().__init__()
+        self._device = device
 
-    def __call__(self, address, size, dtype, shape):
-        key = (address, size, dtype, shape)
-        found = self._seen.get(key)
-        if found is None:
-            found = self._seen[key] = self._device.slot(address, size).view(dtype).view(shape)
+    def add(self, address, stage, size, dtype, shape):
+        found = self[address, stage] = self._device.slot(address, size).view(dtype).view(shape)
         return found
 
 
@@ -349,6 +349,7 @@ class Run:
 
     def _begin_microbatches(self, what):
         self._microbatches = what.microbatches
+        self._first = self.replica * what.microbatches  # of its own among those of all replicas
         if 0 in self._own:
             if self._x is None:
                 raise SpecError(f"rank {self.rank} has the first stage: step needs x")
@@ -374,16 +375,28 @@ class Run:
         shape = (output.dtype, tuple(output.shape))
         if self._shapes.get(stage) != shape:
             self._shapes[stage] = shape
+            self._slots.clear()
             self._put(f"boundary/{stage}", json.dumps({"dtype": str(output.dtype).removeprefix("torch."),
                                                        "shape": shape[1]}))
+
+    def _slot(self, address, size, stage):
+        """Of what goes from a stage to the next, or of its gradient."""
+        found = self._slots.get((address, stage))
+        return self._slots.add(address, stage, size, *self._shape(stage)) if found is None else found
+
+    def _send(self, what, stage, output):
+        slot = self._slots.get((what.output, stage))
+        if slot is None or slot.shape != output.shape or slot.dtype is not output.dtype:
+            self._tell_shape(stage, output, what.output_bytes)
+            slot = self._slot(what.output, what.output_bytes, stage)
+        slot.copy_(output)
 
     def _forward(self, what):
         stage, m = what.stage, what.microbatch
         if not self._microbatches:
             self._begin_microbatches(what)
         if what.input:
-            dtype, shape = self._shape(stage - 1)
-            x = self._slots(what.input, what.input_bytes, dtype, shape).clone()
+            x = self._slot(what.input, what.input_bytes, stage - 1).clone()
         elif what.first_layer > 0:
             x = None
         elif stage > 0:
@@ -391,31 +404,26 @@ class Run:
         else:
             x = self._x[m]
         target = self._target[m] if stage == self._last else None
-        output = self._stages[stage].forward(self._number(what), x, step=what.step, target=target, keep=not what.recomputed,
+        output = self._stages[stage].forward(self._first + m, x, step=what.step, target=target, keep=not what.recomputed,
                                              **self._part(what))
         if output is None:  # more parts follow
             pass
         elif stage == self._last:
             self._losses.append(output)
         elif what.output:
-            self._tell_shape(stage, output, what.output_bytes)
-            self._slots(what.output, what.output_bytes, output.dtype, tuple(output.shape)).copy_(output)
+            self._send(what, stage, output)
         else:
             self._handed[stage + 1, m] = output
         if self._measures_memory:
             self._measure()
 
     def _recompute(self, what):
-        self._stages[what.stage].recompute(self._number(what), **self._part(what))
+        self._stages[what.stage].recompute(self._first + what.microbatch, **self._part(what))
         if self._measures_memory:
             self._measure()
 
-    def _number(self, what):
-        """Of a microbatch among those of all replicas."""
-        return what.microbatch + self.replica * what.microbatches
-
     def _part(self, what):
-        return {"first": what.first_layer, "layers": what.layers} if self._parts else {}
+        return {"first": what.first_layer, "layers": what.layers} if self._parts else _WHOLE
 
     def _ends(self, what):
         """Whether a backward begins with the stage's last layer, to which the gradient comes."""
@@ -427,32 +435,30 @@ class Run:
         if stage == self._last or not self._ends(what):
             return None
         if what.input:
-            dtype, shape = self._shapes[stage]
-            if not dtype.is_floating_point:
-                return None
-            return self._slots(what.input, what.input_bytes, dtype, shape).clone()
+            slot = self._slot(what.input, what.input_bytes, stage)
+            return slot.clone() if slot.is_floating_point() else None
         return self._gradients.pop((stage, what.microbatch))
 
     def _hand_back(self, what, gradient):
         stage = what.stage
         if what.output:
-            dtype, shape = self._shape(stage - 1)
-            slot = self._slots(what.output, what.output_bytes, dtype, shape)
+            slot = self._slot(what.output, what.output_bytes, stage - 1)
             slot.zero_() if gradient is None else slot.copy_(gradient)
         elif stage > 0 and what.first_layer == 0:
             self._gradients[stage - 1, what.microbatch] = gradient
 
     def _backward_input(self, what):
-        self._hand_back(what, self._stages[what.stage].backward_input(self._number(what), self._gradient(what),
+        self._hand_back(what, self._stages[what.stage].backward_input(self._first + what.microbatch, self._gradient(what),
                                                                       **self._part(what)))
         if self._measures_memory:  # what it makes may be more than what it frees
             self._measure()
 
     def _backward_weight(self, what):
-        self._stages[what.stage].backward_weight(self._number(what), **self._part(what))
+        self._stages[what.stage].backward_weight(self._first + what.microbatch, **self._part(what))
 
     def _backward(self, what):
-        self._hand_back(what, self._stages[what.stage].backward(self._number(what), self._gradient(what), **self._part(what)))
+        self._hand_back(what, self._stages[what.stage].backward(self._first + what.microbatch, self._gradient(what),
+                                                                **self._part(what)))
 
     def _trained(self):
         """[(stage, layer), [(name, parameter)]]: what one optimizer of the plan's steps. Replicas sum layer by layer, and where
