@@ -14,6 +14,7 @@ from train_test import HANG, HERE, free_port
 
 import pipec
 import pipec.profile
+import pipec.running
 
 PERCEPTRON = """\
 import torch
@@ -133,6 +134,26 @@ class ProfileTest(unittest.TestCase):
         self.assertEqual(re.findall(r"from: (\d), to: (\d), latency: [\d.]+us, bandwidth: [\d.]+GB/s", text),
                          [("0", "1"), ("1", "0"), ("1", "2"), ("2", "1")])
         self.assertEqual(pipec.compile(self.spec).ranks, 3)
+
+    def test_links_take_what_ranks_wait_for(self):
+        for apart in (0, 0.25):  # clocks
+            events = {("F", 0, 5, 0): (0, 2, -1), ("F", 1, 5, 0): (3 + apart, 4 + apart, 1 + apart),
+                      ("F", 0, 5, 1): (2, 5, 2), ("BW", 1, 5, 0): (4 + apart, 10 + apart, 4 + apart),
+                      ("BW", 0, 5, 0): (12, 13, 5), ("BW", 1, 5, 1): (11 + apart, 14 + apart, 10 + apart)}
+            self.assertEqual(pipec.running.transfer(events, 0), (1 + 2) / 2)
+        # Not seen, as the rank computed meanwhile.
+        self.assertEqual(pipec.running.transfer({("F", 0, 5, 1): (2, 5, 2), ("F", 1, 5, 1): (7, 8, 6)}, 0), 0)
+
+    def test_instructions_are_set_beside_their_layers(self):
+        plan = type("Plan", (), {"cut": [1, 2]})
+        rows = [{"forward": 1, "backward": 2}, {"forward": 3, "backward": 6}, {"forward": 4, "backward": 8}]
+        events = {("F", 0, 3, 0): (0, 2, 0), ("F", 0, 3, 1): (2, 4, 2), ("F", 0, 4, 0): (4, 9, 4), ("F", 1, 3, 0): (2, 12, 0),
+                  ("BW", 1, 3, 0): (12, 26, 12), ("norm", -1, 3, None): (26, 27, 26)}
+        planned, found = ({name: 0 for name in pipec.running.TIMES.values()} for _ in range(2))
+        pipec.running.add(plan, rows, events, planned, found)
+        self.assertEqual((planned["forward"], found["forward"]), (1 + 3 + 4, 2 + 10))
+        self.assertEqual((planned["backward"], found["backward"]), (6 + 8, 14))
+        self.assertEqual((planned["backward_weight"], found["optimizer"]), (0, 0))
 
     def test_wrong_models(self):
         cases = [

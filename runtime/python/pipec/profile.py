@@ -6,7 +6,6 @@ import os
 import pathlib
 import statistics
 import sys
-import threading
 import time
 import traceback
 
@@ -16,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from .errors import Error, SpecError
+from .running import Running
 from .torch.layers import _make
 from .torch.split import Stage
 
@@ -24,7 +24,7 @@ examples:
   python -m pipec.profile model.py -o model.yaml               microbatches of one sample, two ranks
   python -m pipec.profile model.py --microbatch 4 --ranks 8
   python -m pipec.profile model.py --microbatch 1 2 4 8        times and sizes as {fixed, per_sample}
-  torchrun --nproc-per-node 2 -m pipec.profile model.py        all ranks measure at once, their links too
+  torchrun --nproc-per-node 2 -m pipec.profile model.py        all ranks at once; then they train: links, and what that adds
 
 MODEL.py has layers(), a list of modules or of what makes one, and example(n), the first one's input of n samples; it
 may have loss(output, target) and target(n). torch computes with one thread, unless OMP_NUM_THREADS says otherwise."""
@@ -33,8 +33,7 @@ WARM_UP = 3
 TIMES = ("forward", "backward_input", "backward_weight", "backward")
 SIZES = ("activation", "weight_context", "backward_context", "boundary")
 MODEL_SIZES = ("weights", "gradients", "optimizer_state")
-ECHO = 1 << 22  # bytes of a long message
-ECHOES = 40
+FASTEST = 1e15  # bytes a second: a link on which these do not count
 
 
 def say(text):
@@ -137,18 +136,13 @@ class Chain:
         return [Stage(layer, number=number, loss=self.model.loss if number == last else None, wants_gradient=number > 0,
                       split=split) for number, layer in enumerate(self.layers)]
 
-    def clock(self):
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter()
-
     def forward(self, stages, times):
         """F of all. Gives the gradient to begin from: None of a loss."""
         x, self.boundary = self.x, []
         for stage, took in zip(stages, times):
-            begin = self.clock()
+            begin = clock(self.device)
             x = stage.forward(0, x, target=self.target)
-            took["forward"].append(self.clock() - begin)
+            took["forward"].append(clock(self.device) - begin)
             self.boundary.append(x.numel() * x.element_size())
         return None if self.model.loss else torch.ones_like(x)
 
@@ -156,9 +150,9 @@ class Chain:
         """B or BW of all; after(gradient) of each."""
         for stage, took in zip(reversed(stages), reversed(times)):
             call = stage.backward if name == "backward" else stage.backward_input
-            begin = self.clock()
+            begin = clock(self.device)
             gradient = call(0, gradient)
-            took[name].append(self.clock() - begin)
+            took[name].append(clock(self.device) - begin)
             if gradient is None and stage is not stages[0]:
                 raise SpecError(f"the gradient ends at layer {stage.number}: its output does not depend on its input, "
                                 "or this is of integers", self.model.path)
@@ -167,9 +161,9 @@ class Chain:
 
     def backward_weight(self, stages, times, after=None):
         for stage, took in zip(reversed(stages), reversed(times)):
-            begin = self.clock()
+            begin = clock(self.device)
             stage.backward_weight(0)
-            took["backward_weight"].append(self.clock() - begin)
+            took["backward_weight"].append(clock(self.device) - begin)
             if after:
                 after(None)
 
@@ -202,7 +196,13 @@ class Chain:
         return kept, context
 
 
-def of_model(layer, repeat, clock):
+def clock(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def of_model(layer, repeat, device):
     """Weights, gradients, AdamW's two moments, and the time of one update."""
     parameters, trained = list(layer.parameters()), [each for each in layer.parameters() if each.requires_grad]
     row = {"weights": sum(each.nbytes for each in (*parameters, *layer.buffers())),
@@ -212,11 +212,11 @@ def of_model(layer, repeat, clock):
         times, optimizer = [], torch.optim.AdamW(trained, lr=0.0, weight_decay=0.0)
         gradients = [each.grad for each in trained if each.grad is not None]
         for _ in range(WARM_UP + repeat):
-            begin = clock()
+            begin = clock(device)
             if gradients:
                 torch._foreach_div_(gradients, 1.0)  # their mean
             optimizer.step()
-            times.append(clock() - begin)
+            times.append(clock(device) - begin)
         row["optimizer"] = statistics.median(times[WARM_UP:])
     return row
 
@@ -269,39 +269,6 @@ class Ranks:
         every = [None] * self.count
         torch.distributed.all_gather_object(every, rows)
         return [{name: median([row[name] for row in alike]) for name in alike[0]} for alike in zip(*every)]
-
-    def links(self):
-        """[(latency, bytes a second)] of each two neighbours, all measured at once: half of what a message takes there
-        and back."""
-        if self.count == 1:
-            return []
-        groups = [torch.distributed.new_group([left, left + 1]) for left in range(self.count - 1)]
-        found, threads = {}, []
-        torch.distributed.barrier()
-        for left in {self.rank - 1, self.rank} & set(range(self.count - 1)):
-            threads.append(threading.Thread(target=self._echo, args=(left, groups[left], found)))
-            threads[-1].start()
-        for thread in threads:
-            thread.join()
-        every = [None] * self.count
-        torch.distributed.all_gather_object(every, found.get(self.rank))
-        return every[:-1]
-
-    def _echo(self, left, group, found):
-        middles = []
-        for size in (1, ECHO):
-            message, times = torch.zeros(size, dtype=torch.uint8), []
-            for _ in range(ECHOES):
-                begin = time.perf_counter()
-                if left == self.rank:
-                    torch.distributed.send(message, left + 1, group=group)
-                    torch.distributed.recv(message, left + 1, group=group)
-                else:
-                    torch.distributed.recv(message, left, group=group)
-                    torch.distributed.send(message, left, group=group)
-                times.append((time.perf_counter() - begin) / 2)
-            middles.append(statistics.median(times[WARM_UP:]))
-        found[left] = middles[0], (ECHO - 1) / max(middles[1] - middles[0], 1e-9)
 
     def close(self):
         if self.count > 1:
@@ -358,27 +325,53 @@ def profile(given):
         count = given.ranks or (ranks.count if ranks.count > 1 else 2)
         if count > len(layers):
             raise SpecError(f"{count} ranks are more than its {len(layers)} layers", given.model)
-        points = {}
-        for samples in given.microbatch:
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+        found = {"model": os.path.basename(given.model), "microbatch": given.microbatch, "ranks": count,
+                 "torch": torch.__version__, "device": name, "threads": torch.get_num_threads(),
+                 "repeat": given.repeat, "links": []}
+
+        def measure(samples, repeat):
             say(f"{len(layers)} layers on microbatches of {samples}")
             chain = Chain(model, layers, samples, device)
-            points[samples] = ranks.median(model.guard(chain.measure, given.repeat))
+            return ranks.median(model.guard(chain.measure, repeat))
+
+        points = {samples: measure(samples, given.repeat) for samples in given.microbatch}
+        say("the optimizer")
+        updates = ranks.median([of_model(layer, given.repeat, device) for layer in layers])
+        if ranks.count == count and count > 1 and device.type == "cpu":
+            more = {} if len(points) > 1 else {2 * n: measure(2 * n, 1) for n in points}  # links by bytes
+            found["links"] = in_a_run(Running(model, layers, given.repeat), found, layers, points, more, updates)
         rows = points[given.microbatch[0]]
         if len(points) > 1:
             rows = [{name: list(line([(n, points[n][at][name]) for n in points])) for name in row}
                     for at, row in enumerate(rows)]
-        say("the optimizer")
-        for row, of in zip(rows, ranks.median([of_model(layer, given.repeat, chain.clock) for layer in layers])):
+        for row, of in zip(rows, updates):
             row.update(of)
-        if ranks.count > 1:
-            say(f"the links of {ranks.count} ranks")
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-        found = {"model": os.path.basename(given.model), "microbatch": given.microbatch, "ranks": count,
-                 "torch": torch.__version__, "device": name, "threads": torch.get_num_threads(),
-                 "repeat": given.repeat, "layers": merged(layers, rows), "links": ranks.links()}
+        found["layers"] = merged(layers, rows)
     finally:
         ranks.close()
     return found if ranks.rank == 0 else None
+
+
+def in_a_run(running, found, layers, points, more, updates):
+    """Corrects what layers take alone by what they take where all ranks train. Gives [(latency, bytes a second)] of each two
+    neighbours."""
+    links, optimizer = [[] for _ in range(found["ranks"] - 1)], []
+    for samples, rows in {**points, **more}.items():
+        say(f"{found['ranks']} ranks that train on microbatches of {samples}")
+        whole = [{**row, **of} for row, of in zip(rows, updates)]
+        text = spec({**found, "microbatch": [samples], "layers": merged(layers, whole)})
+        ratios, taken = running.model.guard(running.train, text, whole, samples)
+        for link, times in zip(links, taken):
+            link += times
+        if samples in points:
+            for row in rows:
+                row.update({name: row[name] * ratios[name] for name in TIMES})
+            optimizer.append(ratios["optimizer"])
+    for of in updates:
+        of["optimizer"] *= statistics.fmean(optimizer)
+    lines = [line(link) if len({size for size, _ in link}) > 1 else (median([took for _, took in link]), 0.0) for link in links]
+    return [(latency, 1 / max(a_byte, 1 / FASTEST)) for latency, a_byte in lines]
 
 
 def as_json(found):
