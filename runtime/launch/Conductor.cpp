@@ -5,7 +5,7 @@
 namespace pipec::runtime {
 
 Conductor::Conductor(const Options &given)
-    : options(given), need(given.first), permitted(given.first), history{{given.first, 0, 0}} {
+    : options(given), need(given.first - given.asks), permitted(given.first), history{{given.first, 0, 0}} {
   options.end = std::max(options.end, options.first);
   options.ahead = std::max<int64_t>(options.ahead, 1);
 }

@@ -34,6 +34,7 @@ public:
     int64_t end = 1;       // steps are first … end - 1
     int64_t ahead = 1;     // how many steps a permit covers, from the one on that is needed; at least 1
     int64_t swapEvery = 0; // the n-th swap waits for step n * swapEvery; 0: swaps do not wait
+    bool asks = false;     // whether the first step too is permitted only once some process needs it
   };
   explicit Conductor(const Options &options);
 

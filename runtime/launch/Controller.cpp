@@ -68,7 +68,8 @@ int32_t processesWithJobs(const plan::Plan &plan) {
 
 Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     : io(io), setup(given), owner(std::move(owner)),
-      conductor({given.resume ? given.resume->step : 0, given.options.steps, 1, given.swapEvery}),
+      conductor(
+          {given.resume ? given.resume->step : 0, given.options.steps, 1, given.swapEvery, given.options.hosted()}),
       members(size_t(given.plan->world())), timer(io), graceTimer(io) {
   run.first = run.reached = setup.resume ? setup.resume->step : 0;
   run.ranks.resize(members.size());

@@ -49,6 +49,21 @@ TEST(Conductor, AShortRunIsPermittedAtOnce) {
   EXPECT_EQ(c.grants(), (Grants{{2, 0, 0, true}}));
 }
 
+TEST(Conductor, ARunWhoseFirstStepIsAskedForMayHaveNone) {
+  Conductor::Options asks = options(INT64_MAX, 1);
+  asks.first = 2;
+  asks.asks = true;
+  Conductor begins(asks);
+  EXPECT_EQ(begins.grants(), Grants{});
+  begins.needed(2);
+  EXPECT_EQ(begins.grants(), (Grants{{3, 0, 0, false}}));
+  Conductor ends(asks);
+  ends.ready(1, 1);
+  EXPECT_EQ(ends.grants(), Grants{});
+  ends.stop();
+  EXPECT_EQ(ends.grants(), (Grants{{2, 0, 0, true}}));
+}
+
 TEST(Conductor, ASwapBeginsWhereNobodyHasAPermit) {
   Conductor c(options(20));
   c.grants();

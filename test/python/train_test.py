@@ -299,6 +299,18 @@ class TrainTest(unittest.TestCase):
                     for stage, digest in each[0]["digests"][-1].items():
                         self.assertEqual(digest, plain[-1][0][int(stage)])
 
+    def test_a_run_without_a_step_ends(self):
+        """What is resumed behind its last step has nothing left to do."""
+        text, folder = spec("zb-h1", 2), str(self.folder / "states")
+        cases = [self.case("none", text, 2, steps=0), self.case("two", text, 2, steps=2, checkpoint=folder),
+                 self.case("resumed", text, 2, steps=2, checkpoint=folder, resume=True)]
+        said = self.run_cases(2, cases)
+        for each in said:
+            self.assertEqual([found.get("error") for found in each], [None] * 3)
+            self.assertEqual([len(found["digests"]) for found in each], [0, 2, 0])
+            self.assertEqual([found["report"]["steps"] for found in each], [0, 2, 2])
+            self.assertEqual(each[2]["weights"], each[1]["weights"])
+
     def test_wrong_programs(self):
         right, small = spec("1f1b", 2), spec("1f1b", 2, boundary=128)
         folder = str(self.folder / "states")
