@@ -53,7 +53,13 @@ Json stagesOf(const plan::Plan &plan, int32_t rank) {
 
 Status variantFacts(const plan::Variant &variant, Json &facts) {
   simulate::Result result;
-  if (Status status = simulate::simulate(variant, {}, result); !status.ok())
+  Status status = simulate::simulate(variant, {}, result);
+  simulate::Options several;
+  several.steps = 4; // the last one comes after its like
+  std::vector<plan::Time> steps;
+  if (status.ok())
+    status = simulate::stepTimes(variant, several, steps);
+  if (!status.ok())
     return status;
   Json peaks = Json::array(), activations = Json::array();
   double busy = 0;
@@ -67,6 +73,7 @@ Status variantFacts(const plan::Variant &variant, Json &facts) {
            {"schedule", variant.schedule},
            {"microbatches", variant.microbatches},
            {"span_ms", runtime::milliseconds(double(variant.certificate.span))},
+           {"step_ms", runtime::milliseconds(double(steps.back()))},
            {"bubble_rate", all == 0 ? 0 : 1 - busy / all},
            {"peak_bytes", std::move(peaks)},
            {"peak_activation_bytes", std::move(activations)}};

@@ -583,7 +583,7 @@ class _Progress:
 
     def __init__(self, plan, rank):
         variant = plan.facts["variants"][0]
-        self._predicted, self._bubble = variant["span_ms"], variant["bubble_rate"]
+        self._predicted, self._bubble = variant["step_ms"], variant["bubble_rate"]
         self._peak, self._printed = variant["peak_activation_bytes"][rank], 0.0
         self._times = collections.deque(maxlen=20)
 
