@@ -336,6 +336,7 @@ class Run:
         if self._run is not None:
             lib.LIBRARY.pipec_run_close(self._run, why.encode() if why else None)
             self._run = None
+            self._does = {}  # of methods, which would keep the run and its modules until Python collects cycles
 
     # Instructions.
 
