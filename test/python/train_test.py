@@ -401,6 +401,14 @@ class TrainTest(unittest.TestCase):
         self.assertEqual((before["threads"], before["descriptors"]), (after["threads"], after["descriptors"]))
         self.assertLess(after["kilobytes"], before["kilobytes"] + 2048)
 
+    def test_an_older_pytorch_is_refused(self):
+        for version, code in (("2.7.1+cpu", 1), ("1.13.1", 1), ("2.8.0a0+git1", 0), ("2.10.0", 0)):
+            done = subprocess.run([sys.executable, "-c", f"import torch; torch.__version__ = {version!r}; import pipec.torch"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            said = f"pipec.errors.SpecError: PyTorch is {version}, pipec.torch needs 2.8 or newer"
+            self.assertEqual(done.stderr.splitlines()[-1:], [said] if code else [])
+
     def test_plans(self):
         with self.assertRaises(pipec.SpecError) as wrong:
             self.plan("pipec: 1\nfoo: 2\n")

@@ -79,7 +79,7 @@ class Torch(support.ToolTest):
         done = subprocess.run([PYTHON, support.SOURCE / "test/bench/torch_actions.py", order, "--device", "cpu", "--steps", "3"],
                               capture_output=True, text=True, timeout=support.HANG)
         self.assertEqual(done.returncode, 0, f"torch {RELEASE}\n{done.stderr}")
-        self.assertGreater(float(done.stdout), 0)  # microseconds
+        self.assertGreater(float(done.stdout.splitlines()[-1]), 0)  # microseconds; 2.8 has Gloo say something before
 
     def test_gradients(self):
         for case, (schedule, ranks, microbatches, more, communicator) in enumerate(CASES if support.SOAK else CASES[:3]):
