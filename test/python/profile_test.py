@@ -207,6 +207,23 @@ class ProfileTest(unittest.TestCase):
                         self.assertLessEqual(peak, 1.02 * predicted)
                         self.assertGreaterEqual(peak, 0.98 * predicted)
 
+    def test_v_half_holds_as_much_less_as_the_certificates_say(self):
+        """Four ranks, sixteen microbatches: the fullest rank's activations beside those of 1F1B."""
+        model = self.file(TRANSFORMER.replace("layers(8)", "layers(18)"))
+        self.profile(model, "--microbatch", 2, "--repeat", 1, "--ranks", 4, "-o", self.spec)
+        plans, certified = [], []
+        cuts = {"1f1b": [5, 4, 4, 5], "v-half": [3, 2, 2, 2, 2, 2, 2, 3]}  # four blocks a rank
+        for number, (schedule, cut) in enumerate(cuts.items()):
+            plan = pipec.compile(self.spec, set={"schedule": schedule, "pipeline.microbatches": 16, "pipeline.cut": cut})
+            self.assertEqual((plan.ranks, plan.microbatches), (4, 16))
+            plans.append(self.folder / f"{number}.pipe")
+            plan.save(plans[-1])
+            certified.append(max(plan.report()["peak_activation_bytes"]))
+        said = self.launch(4, HERE / "holds.py", model, 2, *plans)
+        peaks = [max(json.loads(each.splitlines()[number])["peak"] for each in said) for number in range(2)]
+        self.assertAlmostEqual(peaks[1] / peaks[0] / (certified[1] / certified[0]), 1, delta=0.02)
+        self.assertLess(peaks[1] / peaks[0], 0.8)  # six chunks of half a stage in place of four stages
+
 
 if __name__ == "__main__":
     unittest.main()
