@@ -453,7 +453,7 @@ class StandinTest(unittest.TestCase):
     def test_it_is_small(self):
         """So that whoever reads it can see that its rules are CUDA's and NCCL's."""
         sources = [*(SOURCE / "test/standin").glob("*.cpp"), *(SOURCE / "test/standin").glob("*.h")]
-        self.assertLessEqual(sum(len(each.read_text().splitlines()) for each in sources), 1280)
+        self.assertLessEqual(sum(len(each.read_text().splitlines()) for each in sources), 1400)
 
 if __name__ == "__main__":
     unittest.main()
