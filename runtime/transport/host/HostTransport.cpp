@@ -9,25 +9,35 @@
 #include <atomic>
 #include <fmt/format.h>
 #include <numeric>
+#include <sys/eventfd.h>
 
 namespace pipec::runtime {
 
 /// The device rings, from any thread, when a queue has a new head. Rings that come close together cause one visit of
-/// all queues.
+/// all queues. Through a descriptor: asio::post wakes the thread while it holds the lock that this takes first, and on
+/// a busy processor the thread then waits for milliseconds until the other, which computes, has let go of it.
 class HostTransport::Doorbell final : public Bell {
 public:
-  Doorbell(asio::io_context &io, HostTransport &transport) : io(io), transport(transport) {}
+  Doorbell(asio::io_context &io, HostTransport &transport)
+      : event(io, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), transport(transport) {}
   void ring() override {
     if (!rung.exchange(true))
-      asio::post(io, [this] {
-        rung = false;
-        transport.advanceAll();
-      });
+      eventfd_write(event.native_handle(), 1);
+  }
+  void listen() {
+    event.async_read_some(asio::buffer(&rings, sizeof rings), [this](std::error_code error, size_t) {
+      if (error)
+        return;
+      rung.exchange(false); // and sees what those have done who did not write
+      transport.advanceAll();
+      listen();
+    });
   }
 
 private:
-  asio::io_context &io;
+  asio::posix::stream_descriptor event;
   HostTransport &transport;
+  uint64_t rings = 0;
   std::atomic<bool> rung{false};
 };
 
@@ -103,6 +113,7 @@ void HostTransport::start() {
       peer.connection->start();
       armCut(rank);
     }
+    bell->listen();
     advanceAll();
   });
 }
