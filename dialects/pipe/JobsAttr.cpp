@@ -41,7 +41,7 @@ LogicalResult JobAttr::verify(EmitError emitError, StringAttr name, int64_t samp
 LogicalResult JobsAttr::verify(EmitError emitError, int64_t slowDown, bool, ArrayAttr work) {
   if (failed(within(emitError, "millionths of a step", slowDown, 0, limits::kWholeSlowDown)))
     return failure();
-  llvm::SmallDenseSet<Attribute> names;
+  llvm::DenseSet<Attribute> names;
   for (Attribute each : work ? work.getValue() : ArrayRef<Attribute>())
     if (auto job = llvm::dyn_cast<JobAttr>(each); !job || !names.insert(job.getName()).second)
       return emitError() << "expected jobs, each '#pipe.job' with a name of its own, found " << each;
