@@ -170,7 +170,7 @@ void Worker::leave() {
     setup.talk->close();
   handover->leave();       // by then whoever raised the failure has posted what it leads to
   std::promise<void> said; // with that the transport has told its peers why
-  asio::post(io, [&said] { said.set_value(); });
+  asio::post(io, [&] { asio::post(io, [&said] { said.set_value(); }); }); // it may take a second turn
   said.get_future().wait();
   channel->close();
   io.stop();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -140,6 +141,8 @@ template <typename Buffers> void Connection::writeOut(const Buffers &buffers) {
 void Connection::abort(const std::string &reason) {
   if (closed)
     return;
+  if (!outbox.empty() && !std::exchange(aborting, true)) // it may have been written: then its handler is next
+    return asio::post(socket.get_executor(), [this, reason] { abort(reason); });
   closed = true;
   std::error_code ignored;
   wire::Frame frame;

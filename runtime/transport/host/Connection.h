@@ -73,6 +73,7 @@ private:
   std::vector<uint8_t> incoming, outgoing; // sealed bytes
   std::deque<Outgoing> outbox;
   bool closed = false;
+  bool aborting = false;
 };
 
 } // namespace pipec::runtime
