@@ -32,12 +32,12 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     for (size_t q = 0; q < starts.size(); ++q)
       starts[q] += program.byQueue()[q].executed;
     fenced = false;
-    std::vector<int64_t> until = previous;
-    for (QueueId q : ends)
-      until[q] = starts[q];
-    if (!synchronize(until))
+    if (!synchronize(previous))
       return false;
-    pilot.completed(until == starts ? step + 1 : step);
+    for (QueueId q : ends)
+      if (!device.synchronize(q, starts[q]))
+        return false;
+    pilot.completed(ends.size() == starts.size() ? step + 1 : step);
     const CallPoint &call = program.call();
     if (!call.atOnce() && !device.synchronize(call.queue, previous[call.queue] + call.count))
       return false;

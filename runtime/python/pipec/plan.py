@@ -25,7 +25,18 @@ def _pipec(*arguments, **options):
     return subprocess.run([program, *map(os.fspath, arguments)], capture_output=True, text=True, check=False, **options)
 
 
-_WORLD_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # of torchrun, Open MPI, Slurm
+# Of torchrun, Open MPI, Slurm: this process's number among all, and on its machine.
+_WORLD_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+_LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+
+
+def _from_launcher(variables, otherwise):
+    return next((int(os.environ[name]) for name in variables if name in os.environ), otherwise)
+
+
+def local_rank(world_rank):
+    """This process's number on its machine, as its launcher says; without one `world_rank`."""
+    return _from_launcher(_LOCAL_RANK, world_rank)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,11 +77,9 @@ class Plan:
 
     def world_rank(self):
         """This process's number among all of the run, as its launcher says."""
-        for name in _WORLD_RANK:
-            if name in os.environ:
-                return int(os.environ[name])
-        if self.world == 1:
-            return 0
+        rank = _from_launcher(_WORLD_RANK, 0 if self.world == 1 else None)
+        if rank is not None:
+            return rank
         raise SpecError(f"the plan is for {self.world} processes: start them with torchrun, Slurm or Open MPI", self.name)
 
     def place(self, world_rank=None):

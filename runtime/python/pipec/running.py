@@ -73,8 +73,7 @@ class Running:
                 for _ in range(WARM_UP + self._steps):
                     run.step(x, target=target)
             said = json.loads((pathlib.Path(folder) / f"trace.{self._rank}.json").read_text(encoding="utf-8"))
-        said = said if isinstance(said, list) else said["traceEvents"]
-        rows = sorted((each["ts"], each["ts"] + each["dur"], each["args"]) for each in said if each.get("cat") == "compute")
+        rows = sorted((each["ts"], each["ts"] + each["dur"], each["args"]) for each in said["traceEvents"] if each.get("cat") == "compute")
         events, before = {}, float("-inf")
         for start, end, what in rows:
             if what["step"] >= WARM_UP:

@@ -11,13 +11,12 @@ import os
 import torch
 
 from ..errors import SpecError
-
-_LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+from ..plan import local_rank
 
 
 def prepare():
-    """Before CUDA starts: as many connections as it has, as the runtime sets them where it is first. Where it has started
-    without, it has 8."""
+    """Sets, unless the program has, how many streams of this process a GPU takes work from at once: the 32 that the runtime
+    needs so that a stream that waits holds up no other. The driver reads it when CUDA starts; what started without has 8."""
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "8" if torch.cuda.is_initialized() else "32")
 
 
@@ -79,8 +78,7 @@ class Gpu:
     name = b"cuda"
 
     def __init__(self, index, world_rank):
-        own = next((int(os.environ[name]) for name in _LOCAL_RANK if name in os.environ), world_rank)
-        own %= torch.cuda.device_count() or 1
+        own = local_rank(world_rank) % (torch.cuda.device_count() or 1)
         if index != own:
             raise SpecError(f"the modules are on cuda:{index}, this process's GPU is cuda:{own} (LOCAL_RANK, modulo the GPUs that "
                             f"are visible): move them there")
