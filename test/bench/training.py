@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Measures what a step of training takes beside what its plan says, on two ranks of this machine.
 
-  training.py [--steps N] [--judge]      --judge: fails where a median, or what mixed gains, is more than 5 % off
+  training.py [--rounds N] [--steps N] [--only TEXT] [--judge]
+  --only: kinds whose name has TEXT; --judge: fails where a median, or what mixed gains, is more than 5 % off
 
 specs/pytorch/gpt is profiled, compiled for several schedules and trained, on two ranks and as two replicas; some schedules with
-`backward: split` and `mixed`, one beside the other. It wants PyTorch, pipec's package (PYTHONPATH=build/release/python) and two
-cores with nothing else to do; on a busy machine it says so and stops.
+`backward: split` and `mixed`, one beside the other. Each round profiles anew; a row is the median of the rounds, with the least
+and the most of them: processors of virtual machines change their speed by a quarter within seconds, each for itself. It wants
+PyTorch, pipec's package (PYTHONPATH=build/release/python) and two cores with nothing else to do; on a busy machine it says so
+and stops.
 """
 import argparse
 import json
@@ -57,42 +60,61 @@ def launch(*arguments):
     return done.stdout.splitlines()
 
 
+def run_round(folder, kinds, steps):
+    """Profiles, compiles and trains. Gives a row for each kind."""
+    import pipec
+
+    spec, plans = folder / "gpt.yaml", []
+    found = json.loads(launch("-m", "pipec.profile", GPT / "model.py", "--microbatch", SAMPLES, "--json", "-o", spec)[-1])
+    link = "{{latency: {latency_ms}ms, bandwidth: {0}GB/s}}".format(found["links"][0]["bytes_per_s"] / 1e9, **found["links"][0])
+    for number, (_, kind) in enumerate(kinds):
+        plans.append(folder / f"{number}.pipe")
+        replicas = {"data_parallel": f"{{degree: {RANKS}, link: {link}, {kind['data_parallel']}}}"} if "data_parallel" in kind else {}
+        pipec.compile(spec, set={**kind, **replicas}).save(plans[-1])
+    return [json.loads(row) for row in launch(__file__, "--steps", steps, "--plans", *plans)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--only", default="", metavar="TEXT", help="kinds whose name has TEXT")
     parser.add_argument("--judge", action="store_true")
     parser.add_argument("--plans", nargs="+", help=argparse.SUPPRESS)  # what this program starts itself with
     given = parser.parse_args()
     if given.plans:
-        train(given.steps, given.plans)
-        return 0
+        return train(given.steps, given.plans)
     if os.getloadavg()[0] > BUSY or os.cpu_count() < RANKS:
         found = f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.2f}"
         print(f"training: {found}: this needs {RANKS} quiet ones", file=sys.stderr)
         return 2
-    import pipec
+    alone = {"schedule": "1f1b", "pipeline.ranks": 1, "costs.links": "[]"}
+    kinds = [(each, {"schedule": each}) for each in SCHEDULES]
+    kinds += [(f"{each}, {backward}", {"schedule": each, "backward": backward}) for each, backward in PAIRS]
+    kinds += [(f"replicas, {each}", {**alone, "data_parallel": each}) for each in REPLICAS]
+    if not (kinds := [kind for kind in kinds if given.only in kind[0]]):
+        parser.error(f"--only: no kind has '{given.only}' in its name")
+    off, rounds = [], []
+    for number in range(given.rounds):
+        with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
+            rounds.append(dict(zip([name for name, _ in kinds], run_round(pathlib.Path(folder), kinds, given.steps))))
+        print(f"training: round {number + 1} of {given.rounds}", file=sys.stderr, flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
-        spec, plans = pathlib.Path(folder) / "gpt.yaml", []
-        found = json.loads(launch("-m", "pipec.profile", GPT / "model.py", "--microbatch", SAMPLES, "--json", "-o", spec)[-1])
-        link = "{{latency: {latency_ms}ms, bandwidth: {0}GB/s}}".format(found["links"][0]["bytes_per_s"] / 1e9, **found["links"][0])
-        alone = {"schedule": "1f1b", "pipeline.ranks": 1, "costs.links": "[]"}
-        kinds = [{"schedule": each} for each in SCHEDULES]
-        kinds += [{"schedule": each, "backward": backward} for each, backward in PAIRS]
-        kinds += [{**alone, "data_parallel": f"{{degree: {RANKS}, link: {link}, {each}}}"} for each in REPLICAS]
-        for number, kind in enumerate(kinds):
-            plans.append(pathlib.Path(folder) / f"{number}.pipe")
-            pipec.compile(spec, set=kind).save(plans[-1])
-        rows = [json.loads(row) for row in launch(__file__, "--steps", given.steps, "--plans", *plans)]
-    off = []
-    for name, row in zip([*SCHEDULES, *map(", ".join, PAIRS), *REPLICAS], rows):
-        off.append(row["measured"] / row["predicted"] - 1)
-        print(f"{name:42} {row['measured']:9.3f} ms, {row['predicted']:9.3f} predicted: {off[-1] * 100:+.2f} %")
-    pairs = rows[len(SCHEDULES):]
-    for (name, _), split, mixed in zip(PAIRS[::2], pairs[::2], pairs[1::2]):
-        measured, predicted = (mixed[key] / split[key] for key in ("measured", "predicted"))
-        off.append(measured / predicted - 1)
-        print(f"{name + ', mixed / split':42} {measured:9.3f} times, {predicted:6.3f} predicted: {off[-1] * 100:+.2f} %")
+    def say(name, ratios, more):
+        off.append(statistics.median(ratios) - 1)
+        print(f"{name:52} {off[-1] * 100:+6.2f} % ({min(ratios) * 100 - 100:+.1f} to {max(ratios) * 100 - 100:+.1f}); {more}")
+
+    for name, _ in kinds:
+        rows = [each[name] for each in rounds]
+        measured, predicted = (statistics.median(row[key] for row in rows) for key in ("measured", "predicted"))
+        say(name, [row["measured"] / row["predicted"] for row in rows], f"{measured:.1f} ms, {predicted:.1f} predicted")
+    for name in dict.fromkeys(each for each, _ in PAIRS):
+        split, mixed = ([each.get(f"{name}, {backward}") for each in rounds] for backward in ("split", "mixed"))
+        if split[0] and mixed[0]:
+            gains = [{key: b[key] / a[key] for key in ("measured", "predicted")} for a, b in zip(split, mixed)]
+            measured, predicted = (statistics.median(gain[key] for gain in gains) for key in ("measured", "predicted"))
+            say(f"{name}, mixed / split", [gain["measured"] / gain["predicted"] for gain in gains],
+                f"{measured:.3f} times, {predicted:.3f} predicted")
     return int(given.judge and max(map(abs, off)) > LIMIT)
 
 
