@@ -25,8 +25,11 @@ std::atomic<int64_t> opened{0}; // runs of this process
 
 std::string textOf(const char *text) { return text ? text : ""; }
 
-/// Seconds, or the default.
-plan::Time timeOf(double seconds, double otherwise) { return plan::Time((seconds > 0 ? seconds : otherwise) * 1e12); }
+/// Seconds, or the default. What is longer than a week is as good as no limit.
+plan::Time timeOf(double seconds, double otherwise) {
+  constexpr double kMost = 7 * 24 * 3600;
+  return plan::Time(std::min(seconds > 0 ? seconds : otherwise, kMost) * 1e12);
+}
 
 /// Of a plan for one process that nobody has started.
 runtime::Environment alone() {
@@ -198,10 +201,15 @@ Status HostRun::takeFiles(const PipecRunSetup &given) {
 
 /// Where ranks have replicas every layer must be there, as large as the plan says.
 Status HostRun::takeLayers(const PipecRunSetup &given) {
+  if (given.layer_count < 0 || (given.layer_count > 0 && !given.layers))
+    return Status::usage(fmt::format("layers: there are {}, at no address", given.layer_count));
   runtime::LayerTable table(*setup.plan, place.rank);
   const char *at = reinterpret_cast<const char *>(given.layers);
   for (int32_t i = 0; i < given.layer_count; ++i) {
     const auto &layer = *reinterpret_cast<const PipecRunLayer *>(at);
+    if (layer.size < sizeof layer || layer.size % alignof(PipecRunLayer) != 0)
+      return Status::usage(
+          fmt::format("layers: the size of number {} is {}, expected {}", i, layer.size, sizeof layer));
     at += layer.size;
     const auto found = table.all().find(layer.stage);
     if (found == table.all().end() || layer.layer < 0 || size_t(layer.layer) >= found->second.size())
@@ -267,7 +275,7 @@ void HostRun::close(const std::string &why) {
 }
 
 Status HostRun::next(PipecRunInstruction &instruction) {
-  between = false;
+  between = swapping = false;
   if (!ended)
     duty = handover.next(std::chrono::steady_clock::now() + kPatience);
   if (Status status = failed(); !status.ok() && !ended)
@@ -308,7 +316,7 @@ Status HostRun::next(PipecRunInstruction &instruction) {
 }
 
 Status HostRun::done(const PipecRunResult &of) {
-  handover.done(textOf(of.error), of.number);
+  handover.done(of.error && !*of.error ? "it failed" : textOf(of.error), of.number);
   between = duty.kind == Duty::Kind::EndOfStep;
   return of.error ? Status{} : failed();
 }
@@ -329,7 +337,10 @@ Status HostRun::drain() {
 }
 
 Status HostRun::swap(const std::string &variant, int64_t &from) {
+  if (swapping) // it takes its place when a step begins, and the next would wait for that
+    return Status::usage("swap: the last one has not taken its place yet: begin a step before the next");
   Status status = talk.swap(variant, from);
+  swapping = status.ok();
   return failed().ok() ? status : failed();
 }
 

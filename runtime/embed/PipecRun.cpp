@@ -2,6 +2,8 @@
 #include "runtime/embed/HostRun.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
 #include <new>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -41,6 +43,11 @@ template <typename Struct> Struct whole(const Struct &given) {
   return all;
 }
 
+/// A struct begins with its size, which the caller sets. Without its first `least` bytes it says nothing.
+Status sized(uint32_t size, size_t least) {
+  return size >= least ? Status{} : Status::usage(fmt::format("a struct's size is {}: set it to sizeof", size));
+}
+
 Status needs(const void *pointer) { return pointer ? Status{} : Status::usage("a pointer that must not be NULL is"); }
 
 } // namespace
@@ -63,6 +70,8 @@ int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *er
     if (!setup || !run)
       return needs(nullptr);
     *run = nullptr;
+    if (const Status status = sized(setup->size, offsetof(PipecRunSetup, plan) + sizeof setup->plan); !status.ok())
+      return status;
     if (!spdlog::get("pipec")) {
       spdlog::set_default_logger(spdlog::stderr_color_mt("pipec"));
       spdlog::set_pattern("%n: %v");
@@ -77,11 +86,21 @@ int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *er
 }
 
 int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error) {
-  return answer(error, [&] { return run && instruction ? run->run->next(*instruction) : needs(nullptr); });
+  return answer(error, [&] {
+    if (!run || !instruction)
+      return needs(nullptr);
+    const Status status = sized(instruction->size, offsetof(PipecRunInstruction, stage));
+    return status.ok() ? run->run->next(*instruction) : status;
+  });
 }
 
 int pipec_run_done(PipecRun *run, const PipecRunResult *result, PipecRunError *error) {
-  return answer(error, [&] { return run ? run->run->done(result ? whole(*result) : PipecRunResult{}) : needs(run); });
+  return answer(error, [&] {
+    if (!run || !result)
+      return run ? run->run->done({}) : needs(run);
+    const Status status = sized(result->size, offsetof(PipecRunResult, error) + sizeof result->error);
+    return status.ok() ? run->run->done(whole(*result)) : status;
+  });
 }
 
 int pipec_run_finish(PipecRun *run, PipecRunError *error) {

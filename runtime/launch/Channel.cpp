@@ -21,14 +21,14 @@ constexpr Channel::Kind kKinds[] = {
     {"other", kSmall},    {"listening", kSmall}, {"table", kFiles + kRank *uint64_t(limits::kRanks)},
     {"ready", kSmall},    {"start", kSmall},     {"permit", kSmall},
     {"progress", kSmall}, {"saved", kEvents},    {"report", kEvents},
-    {"finish", kSmall},   {"prepare", kPlan},    {"drop", kSmall},
+    {"finish", kEvents},  {"prepare", kPlan},    {"drop", kSmall},
     {"prepared", kText},  {"stop", kSmall},      {"failed", kText},
     {"end", kText},       {"clock", kSmall},     {"load", kSmall},
     {"swap", kSmall},     {"status", kSmall},    {"done", kPlan},
     {"refused", kAnswer}, {"measure", kSmall},   {"measured", kText},
     {"offer", kSmall},    {"adapt", kSmall},     {"decision", kText},
     {"layers", kFiles},   {"paced", kSmall},     {"waits", kSmall},
-    {"rest", kSmall},
+    {"rest", kSmall},     {"put", kText},        {"text", kText},
 };
 
 } // namespace
@@ -146,7 +146,7 @@ void Channel::writeNext() {
     if (!me->outbox.empty())
       me->writeNext();
     else if (me->closing)
-      me->socket.close();
+      me->hangUp();
   });
 }
 
@@ -154,8 +154,15 @@ void Channel::close() {
   asio::post(socket.get_executor(), [me = shared_from_this()] {
     me->closing = true;
     if (me->outbox.empty())
-      me->socket.close();
+      me->hangUp();
   });
+}
+
+/// The other end hears of it also where a process that this one has forked still has the socket.
+void Channel::hangUp() {
+  std::error_code ignored;
+  socket.shutdown(asio::socket_base::shutdown_both, ignored);
+  socket.close(ignored);
 }
 
 } // namespace pipec::runtime

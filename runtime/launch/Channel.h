@@ -99,6 +99,7 @@ private:
   asio::awaitable<std::string> readAll();
   asio::awaitable<std::string> readSealed(std::vector<uint8_t> &bytes, size_t size);
   void appendSealed(const void *text, size_t size);
+  void hangUp();
   void writeNext();
 
   Socket socket;

@@ -156,18 +156,17 @@ asio::awaitable<void> Controller::awaitMeeting() {
   }
 }
 
-/// Fails the run if `done` does not hold for every rank within the deadline. For the time behind the steps: while steps
-/// run, each rank watches itself.
+/// Fails the run if `done` does not hold for every rank within the deadline; a host may save or evaluate meanwhile, and
+/// has longer. For the time behind the steps: while steps run, each rank watches itself.
 void Controller::awaitProgress(const char *what, bool (*done)(const Member &)) {
-  if (setup.options.deadline == 0)
+  const plan::Time limit = setup.options.hosted() ? setup.options.idle : setup.options.deadline;
+  if (limit == 0)
     return;
-  timer.expires_after(std::chrono::nanoseconds(setup.options.deadline / 1000));
-  timer.async_wait([this, what, done](std::error_code error) {
+  timer.expires_after(std::chrono::nanoseconds(limit / 1000));
+  timer.async_wait([this, what, done, limit](std::error_code error) {
     for (size_t rank = 0; !error && rank < members.size(); ++rank)
       if (!done(members[rank]))
-        fail(fmt::format("{} did not {} within {:g} s", owner.title(int32_t(rank)), what,
-                         double(setup.options.deadline) / 1e12),
-             false);
+        fail(fmt::format("{} did not {} within {:g} s", owner.title(int32_t(rank)), what, double(limit) / 1e12), false);
   });
 }
 
@@ -434,10 +433,10 @@ void Controller::reported(int32_t rank, const Message &message) {
     run.adapt = adapting->result(run.first, run.end);
     run.decisions = adapting->decisions();
   }
-  awaitProgress("end after the run", [](const Member &m) { return m.gone; });
   Message finish{{"type", "finish"}};
   if (owner.report)
     finish["report"] = owner.report(run);
+  awaitProgress("end after the run", [](const Member &m) { return m.gone; });
   broadcast(finish);
   swapper->end("the run is over");
   tellStoppers({});

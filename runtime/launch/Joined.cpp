@@ -9,10 +9,10 @@
 #include "runtime/transport/host/Socket.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <mutex>
 #include <set>
 #include <sodium.h>
 #include <spdlog/spdlog.h>
@@ -382,13 +382,16 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
   if (!status.ok())
     return status;
   host.join(0, std::make_shared<Channel>(host.io, pair[0]));
-  std::thread controlling([&] { host.run(); });
   Loop loop(setup.options.hosted());
-  {
-    auto control = std::make_shared<Channel>(*loop.io, pair[1]);
+  auto control = std::make_shared<Channel>(*loop.io, pair[1]);
+  std::thread controlling([&] { host.run(); });
+  try {
     status = runWorker(workerSetup(setup, identity, host.address), *loop.io, control);
     control->close();
+  } catch (const std::exception &error) { // no descriptor, no thread; the controller hears it with the socket's end
+    status = Status::run(fmt::format("rank 0: {}", error.what()));
   }
+  control.reset();
   loop.end();
   controlling.join();
   result = host.result();
@@ -400,14 +403,23 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
   Loop loop(setup.options.hosted());
   asio::io_context *io = loop.io;
   std::optional<Line> line;
-  const auto calls = std::make_shared<std::atomic<bool>>(true);
+  struct Calls {
+    std::mutex mutex;
+    bool still = true;
+  };
+  const auto calls = std::make_shared<Calls>();
   if (Handover *handover = setup.options.hosting.handover)
     handover->onFailure([io, calls] {
-      if (*calls)
+      std::lock_guard lock(calls->mutex);
+      if (calls->still)
         io->stop();
     });
   Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(line);
-  *calls = false;
+  {
+    std::lock_guard lock(calls->mutex);
+    calls->still = false;
+    io->restart();
+  }
   if (!status.ok())
     return status;
   if (!line)

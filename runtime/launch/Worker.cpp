@@ -173,6 +173,9 @@ void Worker::leave() {
   asio::post(io, [&] { asio::post(io, [&said] { said.set_value(); }); }); // it may take a second turn
   said.get_future().wait();
   channel->close();
+  std::promise<void> closed;
+  asio::post(io, [&closed] { closed.set_value(); });
+  closed.get_future().wait();
   io.stop();
   ioThread.join();
 }

@@ -147,11 +147,12 @@ class ProfileTest(unittest.TestCase):
     def test_instructions_are_set_beside_their_layers(self):
         plan = type("Plan", (), {"cut": [1, 2]})
         rows = [{"forward": 1, "backward": 2}, {"forward": 3, "backward": 6}, {"forward": 4, "backward": 8}]
-        events = {("F", 0, 3, 0): (0, 2, 0), ("F", 0, 3, 1): (2, 4, 2), ("F", 0, 4, 0): (4, 9, 4), ("F", 1, 3, 0): (2, 12, 0),
+        events = {("F", 0, 3, 0): (0, 2, 0), ("F", 0, 3, 1): (2, 4, 2), ("F", 0, 4, 0): (4, 7, 4), ("F", 1, 3, 0): (2, 12, 0),
+                  ("F", 0, 4, 1): (7, 16, 7),  # held up by something else
                   ("BW", 1, 3, 0): (12, 26, 12), ("norm", -1, 3, None): (26, 27, 26)}
         planned, found = ({name: 0 for name in pipec.running.TIMES.values()} for _ in range(2))
         pipec.running.add(plan, rows, events, planned, found)
-        self.assertEqual((planned["forward"], found["forward"]), (1 + 3 + 4, 2 + 10))
+        self.assertEqual((planned["forward"], found["forward"]), (1 + 3 + 4, (2 + 2 + 3) / 3 + 10))
         self.assertEqual((planned["backward"], found["backward"]), (6 + 8, 14))
         self.assertEqual((planned["backward_weight"], found["optimizer"]), (0, 0))
 

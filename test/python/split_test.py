@@ -23,7 +23,7 @@ from modules import (  # noqa: E402
     CASES, Drawn, Function, Lambda, checkpointed, dtype_of, encoder, inputs, linears, tied_head, vector)
 from pipec.torch.layered import LayeredStage, first_stage  # noqa: E402
 from pipec.torch.random import _mix, hashed, reseed  # noqa: E402
-from pipec.torch.split import Stage, StageError  # noqa: E402
+from pipec.torch.split import UNREACHED, Stage, StageError  # noqa: E402
 
 MICROBATCHES = 4
 SEED, NUMBER = 7, 3
@@ -212,6 +212,67 @@ class Ends(Bits):
             make, shape = CASES[name]
             allowed = orders if name != "batch norm" else {"reversed": orders["reversed"]}
             self.compare(name, make, inputs(shape)[:2], orders=allowed, steps=1)
+
+    def test_graphs_alike(self):
+        """What the nodes of a graph do not tell, from one microbatch to the next: factors, shapes, hooks."""
+        def half(x):
+            return 1.0 if x.sum() > 0 else 0.5
+
+        def rows(x):
+            return 4 if x.sum() > 0 else 3
+
+        def hooked(self, x):
+            hidden = self.inner(x)
+            if half(x) < 1:
+                hidden.register_hook(lambda gradient: gradient * 0.5)
+            return self.outer(hidden)
+
+        def held_down(self, x):
+            hidden = self.inner(x * half(x))
+            hidden.register_hook(lambda gradient: gradient / 3 if gradient[0, 0] > 0 else gradient)
+            return self.outer(hidden)
+
+        makes = {
+            "alpha": lambda: Lambda(lambda self, x: torch.add(x, self.inner.bias, alpha=half(x)), inner=nn.Linear(8, 8)),
+            "addmm": lambda: Lambda(lambda self, x: torch.addmm(self.inner.bias, x, self.inner.weight, alpha=half(x), beta=2 * half(x) - 1),
+                                    inner=nn.Linear(8, 8)),
+            "rows added": lambda: Lambda(lambda self, x: x[:rows(x)] + self.inner.weight[:rows(x)], inner=nn.Linear(8, 4)),
+            "one row added": lambda: Lambda(lambda self, x: x[:rows(x)] * self.inner.weight[:(1 if rows(x) == 4 else 3)],
+                                            inner=nn.Linear(8, 4)),
+            "a hook now and then": lambda: Lambda(hooked, inner=nn.Linear(8, 8), outer=nn.Linear(8, 8)),
+            "a hook that acts now and then": lambda: Lambda(held_down, inner=nn.Linear(8, 8), outer=nn.Linear(8, 8)),
+        }
+        torch.manual_seed(0)
+        xs = [sign * vector(4, 8).abs() for sign in (1, -1, 1, -1)]
+        for name, make in makes.items():
+            self.compare(name, make, xs)
+
+    def test_no_gradient_comes_back(self):
+        for call in ("backward", "backward_input"):
+            module = nn.Sequential(nn.Linear(8, 8), Lambda(lambda self, x: self.inner(x.detach()), inner=nn.Linear(8, 8)))
+            stage = LayeredStage(module, number=1, loss=None, seed=0, wants_gradient=True, split=call != "backward")
+            stage.forward(0, vector(4, 8))
+            self.assertIsNone(getattr(stage, call)(0, vector(4, 8)))
+            if call != "backward":
+                stage.backward_weight(0)
+            self.assertIsNone(module[0].weight.grad)
+            self.assertIsNotNone(module[1].inner.weight.grad)
+            self.assertEqual(stage.held(), 0)
+            stage = Stage(nn.Linear(8, 8), number=1)
+            stage.forward(0, vector(4, 8))
+            self.assertIsNone(getattr(stage, call)(0, UNREACHED))
+
+    def test_first_stages_that_are_one_module(self):
+        class Residual(nn.Sequential):
+            def forward(self, x):
+                return x + super().forward(x)
+
+        hooked = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+        hooked.register_forward_hook(lambda module, x, output: output * 2)
+        for module in (Residual(nn.Linear(8, 8), nn.Linear(8, 8)), hooked):
+            x = vector(4, 8)
+            stage = first_stage(module, number=0, loss=None, seed=0, wants_gradient=False, split=True)
+            self.same(stage.forward(0, x), module(x).detach(), "output")
 
     def test_many_graphs(self):
         """More than a stage remembers, each again and again."""

@@ -299,6 +299,87 @@ class TrainTest(unittest.TestCase):
                     for stage, digest in each[0]["digests"][-1].items():
                         self.assertEqual(digest, plain[-1][0][int(stage)])
 
+    def test_what_is_drawn_and_gathered_between_steps_is_resumed(self):
+        """A program's own random numbers, and gradients of steps that its optimizer has not seen yet."""
+        kinds = {"steps": 12, "draws": True, "accumulates": 3}
+        for whole in (self.case("ranks", spec("zb-h1", 2), 2, **kinds), self.replicated("policy: none", 1, 2, **kinds)):
+            stops = {**whole, "checkpoint": str(self.folder / whole["what"]), "every": 2}
+            with self.subTest(whole["what"]):
+                expected = self.run_cases(2, [whole])
+                for process in self.begin(2, [{**stops, "dies": [0, 7]}]):
+                    process.wait(timeout=HANG)
+                said = self.run_cases(2, [{**stops, "resume": True}])
+                self.assertEqual([len(each[0]["digests"]) for each in said], [6, 6])
+                self.assertEqual([each[0]["weights"] for each in said], [each[0]["weights"] for each in expected])
+
+    def test_rates_are_those_of_the_step(self):
+        """Updates that come beside the next step use what the program had set for their own."""
+        cases = [self.replicated(policy, 1, 2, steps=7, planned=True, rates=True, blind=True)
+                 for policy in ("policy: none", "policy: {name: dear-queue, bundle: 0B}")]
+        for each in self.run_cases(2, cases):
+            self.assertGreater(each[1]["late"], 0)
+            self.assertEqual(each[0]["weights"], each[1]["weights"])
+
+    def test_a_loss_with_weights_is_of_the_last_stage(self):
+        class Loss(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.heat = torch.nn.Parameter(torch.ones(()))
+
+            def forward(self, output, target):
+                return (self.heat * output - target).square().mean()
+
+        torch.manual_seed(0)
+        layer, loss, x, y = torch.nn.Linear(4, 4), Loss(), torch.randn(8, 4), torch.randn(8, 4)
+        loss(layer(x), y).backward()
+        expected = [layer.weight.grad.clone(), loss.heat.grad.clone()]
+        layer.zero_grad()
+        loss.zero_grad()
+        with pipec.torch.Run(pipec.load(self.plan(spec("1f1b", 1))), {0: layer}, loss=loss, progress=False) as run:
+            run.step(x, target=y)
+        for found, right in zip((layer.weight.grad, loss.heat.grad), expected):
+            torch.testing.assert_close(found, right)
+        made = []
+
+        def optimizer(named):
+            made.append([name for name, _ in named])
+            return models.optimizer(named)
+
+        text = spec("1f1b", 1, ", stages_per_rank: 2", ", optimizer: 1ms", boundary=2 * 4 * 4).replace("1f1b", "interleaved-1f1b")
+        with pipec.torch.Run(pipec.load(self.plan(text)), {0: torch.nn.ReLU(), 1: layer}, loss=loss, optimizer=optimizer,
+                             progress=False) as run:  # of a stage without weights none is made
+            run.step(x, target=y)
+            self.assertEqual(made, [["weight", "bias", "loss.heat"]])
+            self.assertNotEqual(loss.heat.item(), 1)
+            with self.assertRaisesRegex(pipec.SpecError, "x is a dict: expected a tensor"):
+                run.step({"x": x}, target=y)
+        with self.assertRaisesRegex(pipec.SpecError, "the run is closed"):
+            run.swap(0)
+
+    def test_backward_is_not_under_autocast(self):
+        def trained(schedule):
+            torch.manual_seed(0)
+            modules = {s: torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), Wide()) for s in range(2)}
+            text = spec("1f1b", 1, ", stages_per_rank: 2", boundary=2 * 8 * 4).replace("1f1b", schedule)
+            with pipec.torch.Run(pipec.load(self.plan(text)), modules, loss=lambda output, y: (output - y).square().mean(),
+                                 progress=False) as run:
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    run.step(x, target=y)
+            return [p.grad for module in modules.values() for p in module.parameters()]
+
+        class Wide(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = torch.nn.Linear(8, 8)
+
+            def forward(self, x):
+                with torch.autocast("cpu", enabled=False):
+                    return self.inner(x.float())
+
+        x, y = torch.randn(8, 8), torch.randn(8, 8)
+        for found, right in zip(trained("zb-v"), trained("interleaved-1f1b")):
+            torch.testing.assert_close(found, right, rtol=0, atol=0)
+
     def test_a_run_without_a_step_ends(self):
         """What is resumed behind its last step has nothing left to do."""
         text, folder = spec("zb-h1", 2), str(self.folder / "states")
@@ -324,6 +405,12 @@ class TrainTest(unittest.TestCase):
              r"x has shape \(6, 8\): its first dimension is not divided by the 4 microbatches"),
             ("no norm", self.case("", right, 2, clip=1.0), "SpecError", "clip needs the norm of all gradients"),
             ("jobs", self.case("", jobs, 2), "SpecError", "background jobs, which a host cannot run yet"),
+            ("another shape", self.case("", right, 2, reshapes=True), "SpecError",
+             r"stage 0 hands on \(4, 4, 32\) of torch.float32, before it was \(2, 8, 32\)"),
+            ("a shared weight", self.case("", spec("zb-v", 2, ", placement: v"), 4, shares=True), "SpecError",
+             r"stage \d and stage \d share the parameter .*: tie weights within one stage"),
+            ("replicas that differ", self.replicated("policy: none", 1, 2, apart=True), "SpecError",
+             "replica 1 of rank 0 begins with other weights than replica 0, in stage 0 layer 0"),
             ("a variant", self.case("", right, 2, swaps=[[1, 5]]), "SpecError", 'there is no variant "5"'),
             ("a state", self.case("", right, 2, steps=2, checkpoint=folder), None, None),
             ("the state of another", self.case("", right, 2, steps=4, checkpoint=folder, resume=True, wide=True), "SpecError",

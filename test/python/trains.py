@@ -69,11 +69,23 @@ def train(case):
         modules = {s: torch.nn.Sequential(torch.nn.Linear(models.WIDTH, 2 * models.WIDTH)) for s in modules}
     if case.get("dry"):  # random numbers are a stage's, of which there are others then
         models.dry(modules.values())
+    if case.get("shares"):
+        modules[max(modules)] = modules[min(modules)]
+    if case.get("apart"):  # replicas
+        with torch.no_grad():
+            next(iter(modules.values()))[0].weight.add_(replica)
+    torch.manual_seed(5)
+    made = []
+
+    def planned(named):
+        made.append(models.optimizer(named))
+        return made[-1]
+
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
     digests, losses, values, order = [], [], {}, Order()
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
                                           "control", "adapt") if key in case}
-    with Watched(plan, modules, loss=models.loss, optimizer=models.optimizer if case.get("planned") else None,
+    with Watched(plan, modules, loss=models.loss, optimizer=planned if case.get("planned") else None,
                          state={"optimizer": own} if own else None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
             for at, variant in case.get("swaps", []):
@@ -83,11 +95,17 @@ def train(case):
                 os._exit(9)
             if case.get("raises") == [rank, step]:
                 next(iter(modules.values())).register_module("0", Raises())
+            for group in [group for each in made for group in each.param_groups if case.get("rates")]:
+                group["lr"] = 1e-3 * (1 + step % 3)
             x, target = models.batch(step, case["rows"])
+            if case.get("draws"):
+                x = torch.randint(models.WORDS, x.shape)
+            if case.get("reshapes") and step > 0:
+                x, target = (each.reshape(2 * each.shape[0], -1) for each in (x, target))
             if plan.degree > 1:
                 x, target = x.chunk(plan.degree)[replica], target.chunk(plan.degree)[replica]
             loss = run.step(x, target=target)
-            if own:
+            if own and (step + 1) % case.get("accumulates", 1) == 0:
                 own.step()
                 own.zero_grad()
             if not case.get("blind"):

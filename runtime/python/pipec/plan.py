@@ -127,7 +127,8 @@ def compile(spec, set=None):  # noqa: A001, A002: as the command and its option 
     """Compiles a spec, `set` laid over it ({"pipeline.microbatches": 32}). Raises SpecError."""
     with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
         plan = pathlib.Path(folder) / "plan.pipe"
-        laid = [f"--set={key}={value}" for key, value in (set or {}).items()]
+        laid = [f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+                for key, value in (set or {}).items()]
         done = _pipec("compile", spec, "-o", plan, "--json", *laid)
         if done.returncode == 0:
             return Plan(plan.read_bytes(), os.fspath(spec))

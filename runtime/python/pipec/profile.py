@@ -48,11 +48,11 @@ class Model:
         self.path = path
         if not pathlib.Path(path).is_file():
             raise SpecError("there is no such file", path)
-        found = importlib.util.spec_from_file_location("model", path)
+        found = importlib.util.spec_from_file_location("_pipec_model", path)
         if found is None:
             raise SpecError("is no Python file: its name ends with .py", path)
         sys.path.insert(0, os.fspath(pathlib.Path(path).resolve().parent))
-        self.module = importlib.util.module_from_spec(found)
+        self.module = sys.modules["_pipec_model"] = importlib.util.module_from_spec(found)  # dataclasses look there
         self.guard(found.loader.exec_module, self.module)
         for name in ("layers", "example"):
             if not callable(getattr(self.module, name, None)):
@@ -108,16 +108,16 @@ class Storages(TorchDispatchMode):
                     self.made[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
         return found
 
-    def alive(self, aside=None):
-        """Their bytes, one tensor's aside."""
+    def alive(self, *aside):
+        """Their bytes, those of some tensors aside."""
         self.made = {key: each for key, each in self.made.items() if not each[0].expired()}
-        key = None if aside is None else aside.untyped_storage()._cdata
-        return sum(size for each, (_, size) in self.made.items() if each != key)
+        keys = {each.untyped_storage()._cdata for each in aside if each is not None}
+        return sum(size for each, (_, size) in self.made.items() if each not in keys)
 
     def freed(self, sweep, gradient):
         """Bytes that each layer, from first to last, frees in sweep(after, gradient); gradients on their way aside."""
         left = [self.alive(gradient)]
-        sweep(lambda passed: left.append(self.alive(passed)), gradient)
+        sweep(lambda passed: left.append(self.alive(gradient, passed)), gradient)
         return [before - now for before, now in zip(left, left[1:])][::-1]
 
 

@@ -86,6 +86,7 @@ class Plan:
         self.weights = self._before(not isinstance(row, (str, tuple, type(None))) for row in self.rows)
         self.settled = False
         self.folded = set()  # transpositions that a kernel does by itself
+        self.factors, self.shapes, self.facts = [], [], ()  # what kernels were chosen by that no walk tells
         self.fused = foreign or any(map(self._cannot_split, nodes))
         self.cuts = self._find_cuts(nodes, rows[0])
 
@@ -163,6 +164,10 @@ class Plan:
                     # The engine would also add up at once what comes by two edges of the node.
                     cut.alone = (not self._behind(further).isdisjoint(child for child, _ in cut.targets)
                                  or len(set(cut.targets)) < len(cut.targets))
+        self.factors = [(cut.number, name) for cut in self.cuts if cut.kernel for name in cut.kernel.factors]
+        self.shapes = [(child, output) for cut in self.cuts if cut.kernel for at, child, output in cut.edges
+                       if at in cut.kernel.shaped() and self._leaf(child) is None]
+        self.facts = self.look(nodes)
         self.fused |= any(cut.alone and cut.number in hooked for cut in self.cuts)
         self._find_sums(behind)
         self.with_graph = any(cut.kernel is None for cut in self.cuts)
@@ -171,6 +176,11 @@ class Plan:
             child for cut in self.cuts if cut.leaves is None for child, _ in cut.targets
             if cut.kernel is None or child not in self.single}
         self.settled = True
+
+    def look(self, nodes):
+        """What must be as in `facts` where this plan is to hold."""
+        return (*[getattr(nodes[number], name) for number, name in self.factors],
+                *[tuple(nodes[child]._input_metadata[output].shape) for child, output in self.shapes])
 
     def _choose_kernel(self, nodes, cut, older):
         node = nodes[cut.number]

@@ -16,8 +16,14 @@ def _summed(gradient, shape):
 
 
 class _Kernel:
+    factors = ()  # what the node has saved that is 1, or the kernel is another's
+
     def __init__(self, edges):
         self.edges = edges  # number: shape
+
+    def shaped(self):
+        """The edges whose gradients are summed to their shapes."""
+        return ()
 
     def keep(self, node):
         return ()
@@ -39,6 +45,9 @@ class _Matmul(_Kernel):
         self.transposed = self.second in edges and node._saved_mat2_sym_strides == (1, node._saved_mat2_sym_sizes[0])
         self.straight = False  # whether the gradient of the weight itself is wanted, before it was transposed
 
+    def shaped(self):
+        return {self.bias} & self.edges.keys()
+
     def keep(self, node):
         return (getattr(node, self.saved),) if self.second in self.edges else ()
 
@@ -55,6 +64,7 @@ class _Matmul(_Kernel):
 
 class _Addmm(_Matmul):
     bias, first, second, saved = 0, 1, 2, "_saved_mat1"
+    factors = ("_saved_alpha", "_saved_beta")
 
     @classmethod
     def make(cls, node, edges):
@@ -91,9 +101,14 @@ class _Convolution(_Kernel):
 
 
 class _Add(_Kernel):
+    factors = ("_saved_alpha",)
+
     @classmethod
     def make(cls, node, edges):
         return cls(edges) if node._saved_alpha == 1 else None
+
+    def shaped(self):
+        return self.edges.keys()
 
     def gradients(self, gradient, kept):
         return [_summed(gradient, shape) for shape in self.edges.values()]
@@ -103,6 +118,9 @@ class _Mul(_Kernel):
     @classmethod
     def make(cls, node, edges):
         return None if node._input_metadata[0].dtype.is_complex else cls(edges)
+
+    def shaped(self):
+        return self.edges.keys()
 
     def keep(self, node):
         return [node._saved_other if number == 0 else node._saved_self for number in self.edges]

@@ -3,7 +3,7 @@ stage has no B. Random numbers go on from one to the next, as if the stage were 
 import torch
 
 from .random import reseed, restore, states
-from .split import Stage
+from .split import UNREACHED, Stage
 
 
 class _Continued:
@@ -36,10 +36,15 @@ class _Layer(Stage):
 def first_stage(module, **options):
     """The first stage with a split backward: nobody wants its input's gradient, so all backward of its first layer is W's. B
     goes through the others and frees what they alone need, as that of any stage."""
-    layers = isinstance(module, torch.nn.Sequential) and len(module) > 1
-    if not layers or _share(module[:1], module[1:]):
+    if not _is_plain(module) or len(module) < 2 or _share(module[:1], module[1:]):
         return Stage(module, **options)
     return LayeredStage([module[:1], module[1:]], **options)
+
+
+def _is_plain(module):
+    """Whether calling it is no more than calling its layers."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl")
+    return type(module) is torch.nn.Sequential and not any(getattr(module, name, None) for name in hooks)
 
 
 def _share(one, other):
@@ -90,6 +95,8 @@ class LayeredStage:
             gradient = self._gradients.pop(microbatch)
         for n in reversed(part):
             gradient = getattr(self._layers[n], which)(microbatch, gradient)
+            if gradient is None and n > 0:
+                gradient = UNREACHED
         if first > 0:
             self._gradients[microbatch] = gradient
         return gradient
@@ -110,7 +117,7 @@ class LayeredStage:
         for layer in self._layers:
             storages.update(layer.storages())
         for tensor in (*self._forwards.values(), *self._gradients.values()):
-            if tensor is not None:
+            if isinstance(tensor, torch.Tensor):
                 storage = tensor.untyped_storage()
                 storages[storage.data_ptr()] = storage.nbytes()
         return sum(storages.values())

@@ -20,9 +20,11 @@ class FlatLayer:
             raise SpecError(f"{name} has parameters of {', '.join(sorted(map(str, kinds)))}: replicas sum one type in a layer, "
                             f"float32 or float64")
         self.dtype = kinds.pop() if kinds else torch.float32
-        self.weights = torch.empty(sum(p.numel() for _, p in named), dtype=self.dtype)
+        self.weights = torch.empty(sum(p.numel() for _, p in named), dtype=self.dtype,
+                                   device=named[0][1].device if named else None)
         self.gradients = torch.zeros_like(self.weights)
         self.named = named
+        self.frozen = [(f"{name}'s {each}", p) for each, p in module.named_parameters() if not p.requires_grad]
         for p, weights, gradients in self.views():
             weights.copy_(p.detach())
             p.data, p.grad = weights, gradients
@@ -34,6 +36,10 @@ class FlatLayer:
             part = slice(at, at + p.numel())
             yield p, self.weights[part].view(p.shape), self.gradients[part].view(p.shape)
             at = part.stop
+
+    def digest(self):
+        """A number that tells other weights from these."""
+        return int(self.weights.view(torch.int32).sum())
 
     def share(self, replica, replicas):
         """The part of its elements that is a replica's (pipec_stage.h)."""

@@ -1,5 +1,6 @@
 """A rank of a plan in this process: `Run.step` does its instructions, one after the other, as the library gives them."""
-import collections
+import collections.abc
+import contextlib
 import ctypes
 import json
 import os
@@ -15,7 +16,7 @@ from ..errors import Ended, RunError, SpecError, raise_for
 from .device import device_of
 from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
-from .split import Stage
+from .split import UNREACHED, Stage
 
 _WHOLE = {}  # a pass of all layers
 _PROGRESS = 1.0  # seconds from one line to the next, at least
@@ -48,6 +49,25 @@ def _split(value, parts, what):
     raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
 
 
+def _without_autocast(work):
+    """Backward passes are not under the autocast of forwards (torch.autocast's documentation), whose block is around both here."""
+    def run(what):
+        on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+        if not on:
+            return work(what)
+        with contextlib.ExitStack() as stack:
+            for kind in on:
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            return work(what)
+    return run
+
+
+def _settings(optimizers):
+    """What programs change between steps, as learning rates."""
+    return {key: [{name: value for name, value in group.items() if name != "params"} for group in each.param_groups]
+            for key, each in optimizers.items()}
+
+
 class _Slots(dict):
     """Tensors over the runtime's slots, which stay where they are: by address and by the stage whose output, or whose
     output's gradient, goes through."""
@@ -65,8 +85,7 @@ class Run:
     """A rank of a plan: a context manager, in whose block `step` trains.
 
     modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where the
-    run then is. loss: loss(output, target), a scalar; of the last
-    stage. optimizer: makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program
+    run then is. loss: loss(output, target), a scalar; of the last stage, of whose weights a module's count. optimizer: makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program
     steps its own, between two steps. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what
     else a checkpoint keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at
     the end); resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for
@@ -87,6 +106,7 @@ class Run:
         self._run = None
         self._last = plan.stage_count - 1
         self._own = [each.stage for each in plan.stages(self.rank)]
+        self._loss = loss if isinstance(loss, torch.nn.Module) and self._last in self._own else None
         self._check(modules, loss, optimizer, clip)
         self.modules = dict(modules)
         self._device = device_of(self.modules, self.world_rank)
@@ -97,12 +117,14 @@ class Run:
             make = LayeredStage if self._parts else first_stage if s == 0 and split else Stage
             self._stages[s] = make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
                                    split=split)
-        self._optimizers = {key: optimizer(named) for key, named in self._trained()} if optimizer else {}
+        self._planned = optimizer is not None  # the optimizer is the plan's
+        self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
+        self._set = {}  # by step, what optimizers were set to when it began
         self._clip, self._state = clip, dict(state or {})
         self._slots, self._shapes = _Slots(self._device), {}
         self._handed, self._gradients = {}, {}
         # Where updates go on beside the next step, the program's own optimizer has to have the sums before.
-        self._drains = plan.facts["overlaps"] and not self._optimizers
+        self._drains = plan.facts["overlaps"] and not self._planned
         self._divided = {}  # (stage, layer): the last step whose sums are means
         self._x = self._target = None
         self._error, self._instruction = lib.Error(), lib.Instruction()
@@ -113,27 +135,41 @@ class Run:
         self._does = {lib.F: self._forward, lib.B: self._backward_input, lib.W: self._backward_weight, lib.BW: self._backward,
                       lib.R: self._recompute, lib.OPTIMIZER: self._update, lib.NORM: self._norm, lib.CLIP: self._scale,
                       lib.SAVE: self._save, lib.LOAD: self._load}
+        for kind in (lib.B, lib.W, lib.BW):
+            self._does[kind] = _without_autocast(self._does[kind])
         self._does = {kind: self._device.in_order(work) for kind, work in self._does.items()}
         self._ended, self._report = False, None
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
-        self._tokens = 0
+        self._tokens, self._aside, self._in_step = 0, [], False
+        self._keeps = checkpoint is not None
         self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
         try:
             self._until_end_of_step()
             self.steps_done = self._instruction.step
+            self._check_replicas()
             self._done()
+            self._note_random()
         except BaseException as error:
             self._close(f"{type(error).__name__}: {error}")
             raise
 
     def _check(self, modules, loss, optimizer, clip):
+        if not isinstance(modules, collections.abc.Mapping):
+            raise SpecError(f"modules is a {type(modules).__name__}: expected {{stage: module}}; pipec.torch.stages makes them")
         missing, extra = set(self._own) - set(modules), set(modules) - set(self._own)
         if missing or extra:
             raise SpecError(f"rank {self.rank} has the stages {self._own}: modules lack {sorted(missing)} and have "
                             f"{sorted(extra)} too much; pipec.torch.stages makes them", self.plan.name)
         if self._last in self._own and loss is None:
             raise SpecError(f"rank {self.rank} has the last stage, {self._last}: it needs a loss")
+        self._check_shared(modules, optimizer)
+        if self._loss is not None and self.plan.degree > 1 and any(p.requires_grad for p in self._loss.parameters()):
+            raise SpecError("the loss has parameters, and replicas sum those of layers alone: put them into the last layer, or "
+                            "freeze them", self.plan.name)
+        if clip is not None and not self.plan.facts["global_norm"] and self.plan.world == 1:
+            raise SpecError("clip needs the norm of all gradients, which a plan of one process does not ask for: step an optimizer "
+                            "of your own, behind torch.nn.utils.clip_grad_norm_", self.plan.name)
         if clip is not None and not self.plan.facts["global_norm"]:
             raise SpecError("clip needs the norm of all gradients: set costs.optimizer to {time: …, global_norm: true}",
                             self.plan.name)
@@ -143,6 +179,32 @@ class Run:
         if (clip is not None or optimizer) and not self.plan.facts["updates"]:
             raise SpecError("the plan has no optimizer steps: set costs.optimizer, or step an optimizer of your own between two "
                             "steps", self.plan.name)
+
+    def _check_shared(self, modules, optimizer):
+        """Gradients of a weight that is used twice are summed within a stage alone, and where replicas have the plan's optimizer,
+        which steps layers one by one, within a layer."""
+        parts = {f"stage {s}": module for s, module in modules.items()}
+        if self.plan.degree > 1 and optimizer:
+            parts = {f"stage {s} layer {n}": layer for s, module in modules.items()
+                     for n, layer in enumerate(module if isinstance(module, torch.nn.Sequential) else [module])}
+        owners = {}
+        for where, module in parts.items():
+            for name, p in module.named_parameters():
+                if (other := owners.setdefault(id(p), where)) != where and p.requires_grad:
+                    raise SpecError(f"{where} and {other} share the parameter {name}, whose gradients would not be summed: tie "
+                                    f"weights within one {where.split()[-2]}", self.plan.name)
+
+    def _check_replicas(self):
+        """They train the same weights only if they begin with the same."""
+        if not self._flat:
+            return
+        own = {f"stage {s} layer {n}": layer.digest() for s, layers in self._flat.items() for n, layer in enumerate(layers)}
+        if self.replica == 0:
+            return self._put(f"weights/{self.rank}", json.dumps(own))
+        for where, digest in json.loads(self._get(f"weights/{self.rank}")).items():
+            if own[where] != digest:
+                raise SpecError(f"replica {self.replica} of rank {self.rank} begins with other weights than replica 0, in {where}: pass "
+                                "pipec.torch.stages what makes layers (it seeds them), or seed before they are made", self.plan.name)
 
     def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, secret):
         def text(value):
@@ -169,9 +231,15 @@ class Run:
             raise Ended(f"the run has ended after {self.steps_done} steps")
         if self._run is None:
             raise SpecError("the run is closed")
+        if x is not None and not isinstance(x, torch.Tensor):
+            raise SpecError(f"x is a {type(x).__name__}: expected a tensor (several between stages are not supported yet)")
+        self._in_step = True
         self._x, self._target, self._losses = x, target, []
         self._microbatches = 0
-        self._aside = [] if self._optimizers else [(p, p.grad) for p in self._parameters() if p.grad is not None]
+        if self._planned and self.plan.facts["overlaps"]:
+            self._set = {step: found for step, found in self._set.items() if step >= self.steps_done - 1}
+            self._set[self.steps_done] = _settings(self._optimizers)
+        self._aside = [] if self._planned else [(p, p.grad) for p in self._parameters() if p.grad is not None]
         if self._flat:
             self._attach()
             self._gather_aside()
@@ -185,7 +253,7 @@ class Run:
             self._drain()
         if self._ended:
             raise Ended(f"the run was asked to end, after {self.steps_done} steps")
-        if not self._optimizers:
+        if not self._planned:
             self._average(self._layers(self._own), self._instruction.step - 1, self._microbatches)
             for parameter, before in self._aside:
                 if self._flat:
@@ -194,6 +262,8 @@ class Run:
                     parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
         self._handed.clear()
         self._gradients.clear()
+        self._x = self._target = None
+        self._aside = []
         loss = torch.stack([each.reshape(()) for each in self._losses]).mean() if self._losses else None
         took = time.perf_counter() - began
         self.steps_done = self._instruction.step
@@ -201,13 +271,14 @@ class Run:
         self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
         if self._last in self._own and loss is not None:
             self._put("loss", f"{self.steps_done} {loss.item():.6g}")
-        if x is not None:
-            first = next(iter(x.values())) if isinstance(x, dict) else x[0] if isinstance(x, (tuple, list)) else x
-            self._tokens = first.shape[0] if first.is_floating_point() else first.numel()
+        if x is not None and 0 in self._own:
+            self._tokens = x.shape[0] if x.is_floating_point() else x.numel()
         if self._steps_here == 2:
             self._put(f"peak/{self.world_rank}", str(self._peak))
             self._put(f"tokens/{self.world_rank}", str(self._tokens))
         self._done()
+        self._in_step = False
+        self._note_random()
         if self._progress:
             self._progress.step(self.steps_done, took, self._tokens, self._peak, self._get_loss)
         return loss
@@ -217,13 +288,15 @@ class Run:
         (`collective: decoupled`): call it before weights are read or written outside of a step."""
         if self._run is None or self._ended:
             return
-        if self._optimizers:
+        if self._planned:
             self._attach()
         self._drain()
         self._done()
 
     def swap(self, variant):
         """Goes over to another variant, by number or name; on one rank or on all alike. Returns the step it holds from."""
+        if self._run is None:
+            raise SpecError("the run is closed")
         step = ctypes.c_int64()
         code = lib.LIBRARY.pipec_run_swap(self._run, str(variant).encode(), ctypes.byref(step), ctypes.byref(self._error))
         if code:
@@ -250,9 +323,11 @@ class Run:
         """Ends the run on all ranks, behind the same step, with a last checkpoint where it has a folder."""
         if self._run is None:
             return
+        if self._in_step and not self._ended:  # a step has failed, and the program has not minded
+            return self._close(f"rank {self.rank} left step {self.steps_done}")
         try:
             if not self._ended:
-                if self._optimizers:
+                if self._planned:
                     self._attach()
                 self._call(lib.LIBRARY.pipec_run_finish(self._run, ctypes.byref(self._error)))
                 self._until_end_of_step()
@@ -340,13 +415,14 @@ class Run:
 
     # Instructions.
 
+    def _named_parameters(self, stage):
+        """Those of its module, and of the last stage the loss's."""
+        yield from self.modules[stage].named_parameters()
+        if stage == self._last and self._loss is not None:
+            yield from self._loss.named_parameters(prefix="loss")
+
     def _parameters(self):
-        seen = set()
-        for module in self.modules.values():
-            for parameter in module.parameters():
-                if id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield parameter
+        return {id(p): p for stage in self._own for _, p in self._named_parameters(stage)}.values()
 
     def _begin_microbatches(self, what):
         self._microbatches = what.microbatches
@@ -374,11 +450,11 @@ class Run:
             raise SpecError(f"stage {stage} hands on {tuple(output.shape)} of {output.dtype}, {size} bytes a microbatch; the plan "
                             f"has {planned}: set tensors.boundary to {size}B", self.plan.name)
         shape = (output.dtype, tuple(output.shape))
-        if self._shapes.get(stage) != shape:
-            self._shapes[stage] = shape
-            self._slots.clear()
-            self._put(f"boundary/{stage}", json.dumps({"dtype": str(output.dtype).removeprefix("torch."),
-                                                       "shape": shape[1]}))
+        known = self._shapes.setdefault(stage, shape)
+        if known != shape:
+            raise SpecError(f"stage {stage} hands on {shape[1]} of {shape[0]}, before it was {known[1]} of {known[0]}: in a run this "
+                            "stays as it is")
+        self._put(f"boundary/{stage}", json.dumps({"dtype": str(output.dtype).removeprefix("torch."), "shape": shape[1]}))
 
     def _slot(self, address, size, stage):
         """Of what goes from a stage to the next, or of its gradient."""
@@ -437,8 +513,9 @@ class Run:
             return None
         if what.input:
             slot = self._slot(what.input, what.input_bytes, stage)
-            return slot.clone() if slot.is_floating_point() else None
-        return self._gradients.pop((stage, what.microbatch))
+            return slot.clone() if slot.is_floating_point() or slot.is_complex() else UNREACHED
+        gradient = self._gradients.pop((stage, what.microbatch))
+        return UNREACHED if gradient is None else gradient
 
     def _hand_back(self, what, gradient):
         stage = what.stage
@@ -466,7 +543,7 @@ class Run:
         each updates its share that is one flat parameter."""
         if not self._flat:
             for stage in self._own:
-                yield (stage, 0), list(self.modules[stage].named_parameters())
+                yield (stage, 0), list(self._named_parameters(stage))
         for stage, layers in self._flat.items():
             for number, layer in enumerate(layers):
                 if not self.plan.facts["shards_updates"]:
@@ -487,7 +564,7 @@ class Run:
     def _gradients_of(self, stage, number):
         if self._flat:
             return [self._flat[stage][number].gradients]
-        return [p.grad for p in self.modules[stage].parameters() if p.grad is not None]
+        return [p.grad for _, p in self._named_parameters(stage) if p.grad is not None]
 
     def _attach(self):
         """Gradients stay where the runtime sums them, whatever the program did with `grad`."""
@@ -495,11 +572,15 @@ class Run:
             for layer in layers:
                 for p, _, gradients in layer.views():
                     p.grad = gradients
+                for name, p in layer.frozen:
+                    if p.requires_grad:
+                        raise SpecError(f"{name} was frozen when the run began, and replicas do not sum it: begin a run with it "
+                                        "trained")
 
     def _gather_aside(self):
         """Gradients of the program's own optimizer that it did not make zero are added behind the step."""
         self._aside = [(p, gradient.clone()) for p, gradient in self._aside]
-        if not self._optimizers:
+        if not self._planned:
             for layers in self._flat.values():
                 for layer in layers:
                     layer.gradients.zero_()
@@ -518,10 +599,20 @@ class Run:
             return
         layers = list(self._layers([what.stage], what.first_layer, what.layers))
         self._average(layers, what.step, what.microbatches)
-        for key in layers:
-            self._optimizers[key].step()
+        before = self._set.get(what.step, {}) if what.step != self.steps_done else {}
+        for key in filter(self._optimizers.__contains__, layers):
+            optimizer = self._optimizers[key]
+            if key not in before:
+                optimizer.step()
+            else:  # it comes beside the next step, for which the program has set others already
+                now = _settings({key: optimizer})[key]
+                for group, settings in zip(optimizer.param_groups, before[key]):
+                    group.update(settings)
+                optimizer.step()
+                for group, settings in zip(optimizer.param_groups, now):
+                    group.update(settings)
             if not self._flat:
-                self._optimizers[key].zero_grad()
+                optimizer.zero_grad()
             else:
                 self._flat[key[0]][key[1]].gradients.zero_()
 
@@ -547,11 +638,24 @@ class Run:
 
     # Checkpoints.
 
+    def _note_random(self):
+        """A checkpoint comes with the next step's first instruction, when the program has drawn that step's batch."""
+        if self._keeps:
+            self._random = torch.get_rng_state(), random.getstate(), self._device.random_state()
+
+    def _pending(self):
+        """{(stage, name): gradient} of the program's own optimizer that it has not made zero."""
+        if self._planned:
+            return {}
+        kept = {id(p): gradient for p, gradient in self._aside} if self._in_step else {id(p): p.grad for p in self._parameters()}
+        return {(s, name): kept[id(p)] for s in self._own for name, p in self._named_parameters(s) if kept.get(id(p)) is not None}
+
     def _save(self, what):
         state = {"steps": what.step, "stages": {s: module.state_dict() for s, module in self.modules.items()},
                  "optimizers": {s: each.state_dict() for s, each in self._optimizers.items()},
                  "state": {name: each.state_dict() for name, each in self._state.items()},
-                 "random": (torch.get_rng_state(), random.getstate(), self._device.random_state())}
+                 "loss": None if self._loss is None else self._loss.state_dict(), "gradients": self._pending(),
+                 "random": self._random}
         torch.save(state, what.path.decode())
 
     def _load(self, what):
@@ -570,6 +674,16 @@ class Run:
                     raise SpecError(f"the checkpoint has {sorted(kept)}, the run {sorted(own)}: pass what it was saved with")
                 for name, each in own.items():
                     each.load_state_dict(kept[name])
+            if self._loss is not None and state.get("loss") is not None:
+                self._loss.load_state_dict(state["loss"])
+            for s in self._own:
+                for name, p in self._named_parameters(s):
+                    if (gradient := state.get("gradients", {}).get((s, name))) is not None:
+                        gradient = gradient.to(p.device)
+                        if p.grad is None:
+                            p.grad = gradient
+                        else:  # where replicas sum
+                            p.grad.copy_(gradient)
             generator, python, *own = state["random"]
             torch.set_rng_state(generator)
             random.setstate(python)

@@ -22,6 +22,9 @@ class StageError(Error):
     """What a stage cannot do, with its number and the way out."""
 
 
+UNREACHED = object()  # in a gradient's place: none comes back to the stage, as what follows does not depend on its output
+
+
 class _Entry(torch.autograd.Function):
     """The input as the module sees it: it wants a gradient, which `found` gets in BW; it is no leaf, so that it may be
     changed in place; and the graph behind it does not hold its memory."""
@@ -45,16 +48,36 @@ class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
     __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "owner", "shape", "boxed",
-                 "foreign", "gradient", "kept")
+                 "foreign", "hooked", "gradient", "kept")
 
     def __init__(self, step, x, target):
         self.step, self.x, self.target = step, x, target
-        self.boxed = self.foreign = False
+        self.boxed = self.foreign = self.hooked = False
         self.buffers = self.gradient = self.kept = None
         self.drop_graph()
 
     def drop_graph(self):
         self.entry = self.found = self.root = self.owner = None
+
+
+class _hooks_noted:
+    """state.hooked becomes true where the module hooks a tensor meanwhile: such a hook may change a gradient now and then."""
+
+    def __init__(self, state):
+        self._state = state
+
+    def __enter__(self):
+        state, self._register = self._state, torch.Tensor.register_hook
+        register = self._register
+
+        def noting(tensor, hook):
+            state.hooked = True
+            return register(tensor, hook)
+
+        torch.Tensor.register_hook = noting
+
+    def __exit__(self, *_):
+        torch.Tensor.register_hook = self._register
 
 
 class Stage:
@@ -111,9 +134,12 @@ class Stage:
 
     def backward_input(self, microbatch, gradient=None):
         """B: the gradient of x; None where x is of integers, or the output does not depend on it. gradient: of the
-        output, of its shape; None on the last stage. It is kept until W, and what is returned may share its memory."""
+        output, of its shape, or UNREACHED; None on the last stage. It is kept until W, and what is returned may share its
+        memory."""
         state = self._take(microbatch, "B", "forwarded", remove=False)
         found = None
+        if gradient is UNREACHED:
+            state.drop_graph()
         if state.root is not None:
             self._check_gradient(state, gradient)
             plan, nodes = self._plan(state)
@@ -136,7 +162,7 @@ class Stage:
     def backward(self, microbatch, gradient=None):
         """BW: B and W in one, torch.autograd.backward. Arguments and result are those of B."""
         state = self._take(microbatch, "BW", "forwarded")
-        if state.root is None:
+        if state.root is None or gradient is UNREACHED:
             return None
         self._check_gradient(state, gradient)
         return self._backward_all(state, gradient)
@@ -183,7 +209,8 @@ class Stage:
         wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
         if wanted and self._boxes_wanted and hooks is None:
             state.boxed, hooks = True, in_boxes()
-        with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext(), watched(state):
+        noted = _hooks_noted(state) if wanted and self.split else nullcontext()
+        with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext(), watched(state), noted:
             if wanted:
                 state.found = []
                 x = _Entry.apply(_WANTS_GRADIENT, x, state.found)
@@ -242,11 +269,15 @@ class Stage:
         nodes, rows = walk(state.root, state.entry)
         if None not in rows:
             return None, None
-        plan = self._plans.get(rows)
+        key = (rows, state.hooked)
+        plan = self._plans.get(key)
+        if plan is not None and plan.facts and (facts := plan.look(nodes)) != plan.facts:
+            key = (rows, state.hooked, facts)
+            plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[rows] = Plan(nodes, rows, state.foreign)
+            plan = self._plans[key] = Plan(nodes, rows, state.foreign)
         return plan, nodes
 
     def _backward_path(self, state, gradient, plan, nodes):
@@ -263,7 +294,7 @@ class Stage:
             for handle in handles:
                 handle.remove()
         if first:
-            plan.settle(nodes, plan.hooked(seen, arrived))
+            plan.settle(nodes, {cut.number for cut in plan.cuts} if state.hooked else plan.hooked(seen, arrived))
             if plan.fused:  # only now is that known
                 plan.narrow(nodes, "BW")
                 torch.autograd.backward(state.root, gradient, inputs=plan.all_leaves())
