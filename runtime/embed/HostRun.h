@@ -58,8 +58,7 @@ private:
   runtime::Duty duty; // the last that was given
   std::string text;   // the last that get() found
   std::string json;
-  bool between = false;  // two steps: the end of the last one is said to be done
-  bool swapping = false; // since the last step
+  bool between = false; // two steps: the end of the last one is said to be done
   bool ended = false;
 };
 

@@ -51,6 +51,8 @@ public:
   /// To call when all processes have `program` ready: the next swap is to it. One at a time. Permits cover `ahead`
   /// steps under it.
   void ready(int64_t program, int64_t ahead) { next = {program, ahead}; }
+  /// To call when that swap is not to be after all.
+  void withdraw() { next.reset(); }
   /// Whether a program is ready whose swap has not taken effect.
   bool waiting() const { return next.has_value(); }
 

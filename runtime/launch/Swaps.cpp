@@ -87,11 +87,23 @@ void Swaps::agree(const std::string &text, Agreed agreed) {
   if (same == queue.end()) {
     queue.push_back(
         {.program = variant, .done = [](const Status &, const std::optional<Epoch> &) {}, .told = {agreed}});
-    return next();
+    next();
+    return giveWay();
   }
   same->told.push_back(std::move(agreed));
   if (same->ready)
-    tell(*same, {}, conductor.open());
+    tell(*same, {}, holdsFrom());
+}
+
+/// The step from which a swap that is ready holds: the current epoch has at least one.
+int64_t Swaps::holdsFrom() const { return std::max(conductor.open(), conductor.current().from + 1); }
+
+/// Who asks for a swap may begin no step before all have agreed to it: it cannot wait until another has begun.
+void Swaps::giveWay() {
+  if (!busy || !queue.front().ready || queue.size() < 2 || queue[1].told.empty())
+    return;
+  conductor.withdraw();
+  finish(Status::run("another swap took its place"));
 }
 
 /// Each once; where the request goes on, whoever asks later is told by a call of this.
@@ -249,8 +261,9 @@ void Swaps::answered(int32_t rank, const Message &message) {
   if (!request.swapping)
     return finish({});
   conductor.ready(request.program, aheadOf(request.program));
-  tell(request, {}, conductor.open());
+  tell(request, {}, holdsFrom());
   links.advance();
+  giveWay();
 }
 
 void Swaps::advanced() {

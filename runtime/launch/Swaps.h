@@ -101,6 +101,8 @@ private:
     bool ready = false;            // whether all have
     std::vector<Agreed> told = {}; // to call then
   };
+  int64_t holdsFrom() const;
+  void giveWay();
   void tell(Request &request, const Status &status, int64_t from);
   Status find(const std::string &text, int64_t &variant) const;
   void next();

@@ -1,4 +1,5 @@
 """Training through plans, held against a plain loop in one process: to the last bit."""
+import ctypes
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from ports import free_port  # noqa: E402
 
 import pipec  # noqa: E402
 import pipec.torch  # noqa: E402
+from pipec import _library as lib  # noqa: E402
 
 SOAK = os.environ.get("PIPEC_SOAK", "") not in ("", "0")
 HERE = pathlib.Path(__file__).resolve().parent
@@ -355,6 +357,51 @@ class TrainTest(unittest.TestCase):
                 run.step({"x": x}, target=y)
         with self.assertRaisesRegex(pipec.SpecError, "the run is closed"):
             run.swap(0)
+
+    def test_children_of_the_program_do_not_keep_a_run_open(self):
+        began = time.monotonic()
+        for world in (1, 2):
+            said = self.run_cases(world, [self.case("", spec("1f1b", world), world, steps=3, forks=True, idle=HANG, deadline=HANG)])
+            self.assertEqual([each[0].get("error") for each in said], [None] * world)
+        self.assertLess(time.monotonic() - began, HANG)
+
+    def test_calls_that_cannot_be(self):
+        variants = "variants:\n  - schedule: 1f1b\n  - schedule: gpipe\n"
+        plan = pipec.load(self.plan(spec("1f1b", 1, tail=variants, costs=", optimizer: 1ms")))
+        layer, x = torch.nn.Linear(4, 4), torch.randn(8, 4)
+        options = {"loss": lambda output, y: output.sum(), "progress": False}
+        with self.assertRaisesRegex(pipec.SpecError, "modules is a Linear: expected {stage: module}"):
+            pipec.torch.Run(plan, layer, **options)
+        with self.assertRaisesRegex(pipec.SpecError, "a plan of one process does not ask for"):
+            pipec.torch.Run(plan, {0: layer}, optimizer=models.optimizer, clip=1.0, **options)
+        with pipec.torch.Run(plan, {0: layer}, **options) as run:
+            for variants in ((1, 0, 1), (0, 1, 1, 0)):  # the last one holds
+                for variant in variants:
+                    run.swap(variant)
+                run.step(x, target=x)
+                run.step(x, target=x)
+            error, none = lib.Error(), lib.Instruction()
+            self.assertEqual(lib.LIBRARY.pipec_run_next(run._run, ctypes.byref(none), ctypes.byref(error)), 2)
+            self.assertEqual(error.message, b"a struct's size is 0: set it to sizeof")
+            self.assertEqual(lib.LIBRARY.pipec_run_done(run._run, ctypes.byref(lib.Result()), ctypes.byref(error)), 2)
+        self.assertEqual(run.report()["swaps"], 2)
+
+    def test_an_error_without_a_text_is_one(self):
+        def failing(_):
+            result = lib.Result(size=ctypes.sizeof(lib.Result), error=b"")
+            lib.LIBRARY.pipec_run_done(run._run, ctypes.byref(result), ctypes.byref(lib.Error()))
+
+        plan = pipec.load(self.plan(spec("1f1b", 1)))
+        with pipec.torch.Run(plan, {0: torch.nn.Linear(4, 4)}, loss=lambda output, y: output.sum(), progress=False) as run:
+            run._does[lib.F] = failing
+            with self.assertRaisesRegex(pipec.RunError, "rank 0: F stage 0 microbatch 0: it failed"):
+                run.step(torch.zeros(8, 4), target=torch.zeros(8, 4))
+
+    def test_a_failed_step_that_the_program_forgives_ends_the_run(self):
+        layer, x = torch.nn.Linear(4, 4), torch.randn(8, 4)
+        with pipec.torch.Run(pipec.load(self.plan(spec("1f1b", 1))), {0: layer}, loss=lambda output, y: output, progress=False) as run:
+            with self.assertRaisesRegex(pipec.Error, "its loss is a tensor of shape"):
+                run.step(x, target=x)
 
     def test_backward_is_not_under_autocast(self):
         def trained(schedule):

@@ -139,6 +139,12 @@ class EmbedTest(HostTest):
         for error in errors:
             self.assertIn('there is no variant "none"; the plan has variant 0 (1f1b), variant 1 (zb-h1)', error)
 
+    def test_a_run_of_many_steps_ends(self):
+        """What its report says of each step has room in what the ranks send each other."""
+        spec = SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "1").replace("microbatches: 8}", "microbatches: 1}")
+        lines, _ = self.host(self.compile(spec), 1, "--stages", 1, "--steps", 12000)[0]
+        self.assertEqual([line["step"] for line in lines if "loss" in line][-1:], [11999])
+
     def test_a_control_socket_swaps_and_stops(self):
         plan, control = self.compile(VARIANTS), self.folder / "control"
         hosts = self.begin(plan, 2, "--stages", 2, "--steps", 1000000, "--control", control)
