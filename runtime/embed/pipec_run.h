@@ -175,7 +175,8 @@ PIPEC_RUN_EXPORT int pipec_run_finish(PipecRun *run, PipecRunError *error);
 PIPEC_RUN_EXPORT int pipec_run_drain(PipecRun *run, PipecRunError *error);
 
 /* Goes over to another variant of the plan (its name or number) between two steps, and waits until all ranks agree. One
- * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. */
+ * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. One that does
+ * not hold yet gives way to a later one. */
 PIPEC_RUN_EXPORT int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error);
 
 /* A short text (at most 64 KiB) for all ranks, under a key; a later one takes its place. */

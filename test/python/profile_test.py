@@ -114,6 +114,15 @@ class ProfileTest(unittest.TestCase):
         self.assertEqual(plan.report()["peak_bytes"][1] - plan.report()["peak_activation_bytes"][1] - 4 * second,
                          3 * hidden)
 
+    def test_a_model_without_a_loss(self):
+        """The gradient that its last layer begins from is nobody's."""
+        head = "from __future__ import annotations\nimport dataclasses\n\n@dataclasses.dataclass\nclass Sizes:\n    wide: int = 1000\n\n"
+        text = PERCEPTRON.split("def target")[0].replace("Linear(16, 4)", "Linear(16, Sizes().wide)")
+        out, _ = self.profile(self.file(head + text), "--microbatch", 3, "--repeat", 2, "--json", "-o", self.spec)
+        last = json.loads(out)["layers"][-1]
+        self.assertEqual((last["activation"], last["weight_context"]), (0, 3 * 16 * 4))  # tanh's result
+        pipec.compile(self.spec)
+
     def test_layers_built_alike_are_one(self):
         self.profile(self.file(TRANSFORMER), "--repeat", 2, "--ranks", 4, "-o", self.spec)
         text = self.spec.read_text(encoding="utf-8")
