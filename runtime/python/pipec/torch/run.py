@@ -84,13 +84,14 @@ class _Slots(dict):
 class Run:
     """A rank of a plan: a context manager, in whose block `step` trains.
 
-    modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where the
-    run then is. loss: loss(output, target), a scalar; of the last stage, of whose weights a module's count. optimizer: makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program
-    steps its own, between two steps. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what
-    else a checkpoint keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at
-    the end); resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for
-    `piperun --control`. adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json. deadline, idle: seconds
-    that one rank may wait for another within a step, and else. progress: whether rank 0 prints.
+    modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where
+    the run then is. loss: loss(output, target), a scalar; of the last stage, of whose weights a module's count. optimizer:
+    makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program steps its own,
+    between two steps. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what else a checkpoint
+    keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at the end);
+    resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for `piperun --control`.
+    adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json. deadline, idle: seconds that one rank may
+    wait for another within a step, and else. progress: whether rank 0 prints.
 
     Raises SpecError for what cannot be, RunError where another rank or the network fails."""
 
