@@ -95,8 +95,8 @@ def add(plan, rows, events, planned, found):
 
 
 def usual(times):
-    """What each adds to a step, which is a sum: the mean, above the median where few are short and some long. What took more
-    than twice the median something else has held up."""
+    """The mean of times, of which a step is a sum; their median is less where some take long. Times above twice the median are
+    left out: something else on the machine has held those instructions up."""
     most = 2 * statistics.median(times)
     return statistics.fmean(each for each in times if each <= most)
 

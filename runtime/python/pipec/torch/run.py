@@ -451,10 +451,13 @@ class Run:
             raise SpecError(f"stage {stage} hands on {tuple(output.shape)} of {output.dtype}, {size} bytes a microbatch; the plan "
                             f"has {planned}: set tensors.boundary to {size}B", self.plan.name)
         shape = (output.dtype, tuple(output.shape))
-        known = self._shapes.setdefault(stage, shape)
-        if known != shape:
+        known = self._shapes.get(stage)
+        if known == shape:
+            return
+        if known is not None:
             raise SpecError(f"stage {stage} hands on {shape[1]} of {shape[0]}, before it was {known[1]} of {known[0]}: in a run this "
                             "stays as it is")
+        self._shapes[stage] = shape
         self._put(f"boundary/{stage}", json.dumps({"dtype": str(output.dtype).removeprefix("torch."), "shape": shape[1]}))
 
     def _slot(self, address, size, stage):
@@ -640,7 +643,8 @@ class Run:
     # Checkpoints.
 
     def _note_random(self):
-        """A checkpoint comes with the next step's first instruction, when the program has drawn that step's batch."""
+        """Keeps the random state for a checkpoint, which is written at the next step's beginning: by then the program has drawn
+        that step's batch."""
         if self._keeps:
             self._random = torch.get_rng_state(), random.getstate(), self._device.random_state()
 

@@ -60,7 +60,7 @@ class _Microbatch:
         self.entry = self.found = self.root = self.owner = None
 
 
-class _hooks_noted:
+class _HooksNoted:
     """state.hooked becomes true where the module hooks a tensor meanwhile: such a hook may change a gradient now and then."""
 
     def __init__(self, state):
@@ -209,7 +209,7 @@ class Stage:
         wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
         if wanted and self._boxes_wanted and hooks is None:
             state.boxed, hooks = True, in_boxes()
-        noted = _hooks_noted(state) if wanted and self.split else nullcontext()
+        noted = _HooksNoted(state) if wanted and self.split else nullcontext()
         with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext(), watched(state), noted:
             if wanted:
                 state.found = []
