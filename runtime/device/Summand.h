@@ -7,6 +7,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/device/LayerMemory.h"
 
+#include <functional>
 #include <span>
 
 namespace pipec::runtime {
@@ -17,14 +18,16 @@ public:
 
   // Called for the all-reduce `label` on `queue`: all backwards of the step are complete and the optimizers wait, so
   // nothing else of the rank runs. `number` is a double in device memory. The host's transport calls both on its own
-  // thread when the all-reduce begins and ends, and the number is there, or read, when they return. CUDA: both are
-  // called when it is issued, before and after it, and enqueue their work on the queue's stream. An error raises the
-  // rank's Failure.
+  // thread when the all-reduce begins and ends, and wants it back soon: `then` is called once the number is there, or
+  // read, from any thread, at once or later. CUDA: both are called when the all-reduce is issued, before and after it,
+  // enqueue their work on the queue's stream, and call `then` before they return. An error raises the rank's Failure;
+  // `then` may not be called after it.
+  using Then = std::function<void()>;
 
   /// Fills in the sum of the squares of this rank's gradients.
-  virtual void gradientNorm(QueueId queue, const Label &label, Slot number) = 0;
+  virtual void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) = 0;
   /// Reads the sum of what all ranks said, the square of the norm of all gradients.
-  virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number) = 0;
+  virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) = 0;
 
   /// The layers of a stage, where replicas sum or gather them; they stay where they are. From any thread.
   virtual std::span<const LayerMemory> layersOf(int32_t stage) const {

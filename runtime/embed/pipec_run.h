@@ -104,8 +104,9 @@ enum {
   PIPEC_RUN_BW = 4,           /* both */
   PIPEC_RUN_R = 5,            /* the forward again, of a stage whose F kept only its input */
   PIPEC_RUN_OPTIMIZER = 6,    /* of a stage, or of some of its layers; then their gradients are zero */
-  PIPEC_RUN_NORM = 7,         /* result->number: the sum of the squares of all gradients of this rank */
-  PIPEC_RUN_CLIP = 8,         /* number: the same of all ranks */
+  PIPEC_RUN_NORM = 7,         /* result->number: the sum of the squares of all gradients of this rank, of replicas those
+                               * of its share; the other shares may be on their way, so it changes none */
+  PIPEC_RUN_CLIP = 8,         /* number: the same of all ranks; what follows for the gradients comes with OPTIMIZER */
   PIPEC_RUN_SAVE = 9,         /* the rank's state after `step` steps, to a new file at `path` */
   PIPEC_RUN_LOAD = 10,        /* the opposite, before the first step */
   PIPEC_RUN_END_OF_STEP = 11, /* `step` steps are done */

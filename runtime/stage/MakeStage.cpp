@@ -48,7 +48,7 @@ Status makeStage(const std::string &choice, const StageContext &context, std::un
 
 void makeStage(const Hosting &hosting, const StageContext &context, std::unique_ptr<Stage> &stage) {
   stage = std::make_unique<HostedStage>(*hosting.handover, hosting.layers, plan::placeOf(context.world, context.plan),
-                                        context.device, context.clock, context.failure);
+                                        context.device, context.clock);
 }
 
 void makeStage(const Hosting &hosting, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,

@@ -219,8 +219,9 @@ PIPEC_STAGE_EXPORT int pipec_stage_forward_backward(PipecStage *stage, const Pip
  * stages and before their optimizer_step; they are of all stages of the rank, so call->stage is -1, the microbatch 0.
  * gradient_norm: a double into `output`, the sum of the squares of all gradients that this object holds; without the
  * function 0; of replicas each says that of its share. set_global_norm: a double in `input`, the sum of what all ranks
- * said, the same on all, added up in the order of ranks. While they run the process hears nobody, so they should not
- * take long. */
+ * said, the same on all, added up in the order of ranks. Replicas' gradients may be on their way to each other while
+ * the two run: they change none, which optimizer_step does. While they run the process hears nobody, so they should
+ * not take long. */
 PIPEC_STAGE_EXPORT int pipec_stage_gradient_norm(PipecStage *stage, const PipecCall *call, PipecError *error);
 PIPEC_STAGE_EXPORT int pipec_stage_set_global_norm(PipecStage *stage, const PipecCall *call, PipecError *error);
 

@@ -112,8 +112,14 @@ private:
   struct Number final : Summand {
     explicit Number(CudaDevice &gpu)
         : gpu(gpu), values(static_cast<double *>(gpu.allocateOnHost(2 * sizeof(double)))) {}
-    void gradientNorm(QueueId queue, const Label &, Slot number) override { copy(queue, number.data, &values[0]); }
-    void setGlobalNorm(QueueId queue, const Label &, Slot number) override { copy(queue, &values[1], number.data); }
+    void gradientNorm(QueueId queue, const Label &, Slot number, const Then &then) override {
+      copy(queue, number.data, &values[0]);
+      then();
+    }
+    void setGlobalNorm(QueueId queue, const Label &, Slot number, const Then &then) override {
+      copy(queue, &values[1], number.data);
+      then();
+    }
     void copy(QueueId queue, const void *to, const void *from) {
       gpu.driver()(&C::cuMemcpyAsync, reinterpret_cast<gpu::CUdeviceptr>(to), reinterpret_cast<gpu::CUdeviceptr>(from),
                    sizeof(double), gpu.on(queue));

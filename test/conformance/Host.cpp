@@ -83,8 +83,14 @@ public:
 
 private:
   struct Number final : Summand {
-    void gradientNorm(QueueId, const Label &, Slot number) override { std::memcpy(number.data, &own, sizeof own); }
-    void setGlobalNorm(QueueId, const Label &, Slot number) override { std::memcpy(&total, number.data, sizeof total); }
+    void gradientNorm(QueueId, const Label &, Slot number, const Then &then) override {
+      std::memcpy(number.data, &own, sizeof own);
+      then();
+    }
+    void setGlobalNorm(QueueId, const Label &, Slot number, const Then &then) override {
+      std::memcpy(&total, number.data, sizeof total);
+      then();
+    }
     std::span<const LayerMemory> layersOf(int32_t) const override { return layers; }
     double own = 0, total = 0; // read once the all-reduce is complete
     std::vector<LayerMemory> layers;

@@ -320,13 +320,13 @@ TEST_F(ProbeTest, SaysItsNormAndIsToldTheGlobalOne) {
   ASSERT_TRUE(make("").ok());
   operation = {plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
   const Slot number{device.allocate(sizeof(double)), sizeof(double)};
-  stage->gradientNorm(0, {&operation, 0, 4, 0}, number);
+  stage->gradientNorm(0, {&operation, 0, 4, 0}, number, [] {});
   EXPECT_EQ(test::numberOf(device, number), 6.5);
   test::setNumber(device, number, 99);
-  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number, [] {});
   EXPECT_FALSE(failure.raised());
   test::setNumber(device, number, 101);
-  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number, [] {});
   EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
 }
 
@@ -350,10 +350,10 @@ TEST_F(ProbeTest, ANormOfVersionOneIsANumber) {
   ASSERT_TRUE(make("", "first").ok());
   operation = {plan::Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
   const Slot number{device.allocate(sizeof(double)), sizeof(double)};
-  stage->gradientNorm(0, {&operation, 0, 4, 0}, number);
+  stage->gradientNorm(0, {&operation, 0, 4, 0}, number, [] {});
   EXPECT_EQ(test::numberOf(device, number), 6.5);
   test::setNumber(device, number, 101);
-  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number);
+  stage->setGlobalNorm(0, {&operation, 0, 4, 0}, number, [] {});
   EXPECT_EQ(failure.status().message, "rank 1: all_reduce: 101 in step 4 is too much");
 }
 

@@ -129,11 +129,11 @@ TEST_P(StageConformance, SaysItsNormAndTakesTheGlobalOne) {
   plan::Operation reduce{Kind::AllReduce, plan::Payload::None, 1, -1, 0, 0, 8, 0, 0};
   const Slot number{run.under->device().allocate(sizeof(double)), sizeof(double)};
   setNumber(run.under->device(), number, -1);
-  run.under->stage().gradientNorm(0, {&reduce, 0, 0, 0}, number);
+  run.under->stage().gradientNorm(0, {&reduce, 0, 0, 0}, number, [] {});
   run.under->settle(0);
   EXPECT_GE(numberOf(run.under->device(), number), 0);
   setNumber(run.under->device(), number, 6);
-  run.under->stage().setGlobalNorm(0, {&reduce, 0, 0, 0}, number);
+  run.under->stage().setGlobalNorm(0, {&reduce, 0, 0, 0}, number, [] {});
   run.under->settle(0);
   EXPECT_FALSE(run.under->failure().raised()) << run.under->failure().status().message;
 }

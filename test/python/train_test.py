@@ -236,14 +236,14 @@ class TrainTest(unittest.TestCase):
                         for value, expected in zip(found[stage], values):
                             torch.testing.assert_close(torch.tensor(value, dtype=torch.float64), expected, rtol=0, atol=1e-9)
 
-    def replicated(self, policy, ranks, degree, **more):
+    def replicated(self, policy, ranks, degree, costs="", **more):
         """A plan of replicas, its layers as the model has them."""
         made = [layer() for layer in models.layers(4)]
         rows = "".join(f"- {{forward: 2ms, backward: 4ms, activation: 1MiB, weights: {each}B, gradients: {each}B, "
                        f"optimizer: 1ms, optimizer_state: {2 * each}B}}\n"
                        for each in (4 * sum(p.numel() for p in layer.parameters()) for layer in made))
         text = (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {4 // degree}}}\nlayers:\n{rows}"
-                f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}}}\n"
+                f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}{costs}}}\n"
                 f"data_parallel: {{degree: {degree}, link: {{latency: 50us, bandwidth: 1GB/s}}, {policy}}}\n")
         return {"what": policy, "plan": self.plan(text), "layers": 4, "steps": 6, "rows": ROWS, "seed": 7, "dry": True, **more}
 
@@ -321,6 +321,22 @@ class TrainTest(unittest.TestCase):
         for each in self.run_cases(2, cases):
             self.assertGreater(each[1]["late"], 0)
             self.assertEqual(each[0]["weights"], each[1]["weights"])
+
+    def test_the_norm_is_that_of_all_however_replicas_sum(self):
+        """Gradients are on their way while it is found, and between two steps, where it may wait, ranks still hear each other."""
+        norm, queue = ", optimizer: {time: 0ms, global_norm: true}", "policy: {name: dear-queue, bundle: 0B}"
+        kinds = [(queue, {"planned": True, "blind": True}), (queue, {"planned": True, "blind": True, "meets": True}), (queue, {}),
+                 ("collective: decoupled, shard: optimizer", {"planned": True, "blind": True}), ("policy: wfbp", {"planned": True})]
+        for ranks in (1, 2):
+            plain = self.replicated("policy: none", ranks, 2, norm, planned=True, clip=0.1)
+            cases = [plain, *(self.replicated(policy, ranks, 2, norm, clip=0.1, **more) for policy, more in kinds)]
+            said = self.run_cases(2 * ranks, cases)
+            for number, case in enumerate(cases):
+                for process, each in enumerate(said):
+                    with self.subTest(f"{ranks} ranks, {case['what']}, process {process}"):
+                        self.assertNotIn("error", each[number])
+                        self.assertEqual(each[number]["weights"], each[0]["weights"])
+                        self.assertEqual(bool(each[number]["late"]), "blind" in case)
 
     def test_a_loss_with_weights_is_of_the_last_stage(self):
         class Loss(torch.nn.Module):

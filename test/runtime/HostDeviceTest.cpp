@@ -21,8 +21,8 @@ struct Log final : HostBody {
 };
 
 struct NoNorm final : Summand {
-  void gradientNorm(QueueId, const Label &, Slot) override {}
-  void setGlobalNorm(QueueId, const Label &, Slot) override {}
+  void gradientNorm(QueueId, const Label &, Slot, const Then &then) override { then(); }
+  void setGlobalNorm(QueueId, const Label &, Slot, const Then &then) override { then(); }
 };
 
 /// A program with a compute, a weights and a communicator queue, each with `count` instructions in a step.

@@ -321,8 +321,8 @@ TEST_P(HostTransportTest, WhatACutSwallowsIsNoticed) {
 // The neighbour has come, so it is not the one to name; whoever knows better has twice the deadline to say so.
 TEST(HostTransport, AnAllReduceThatNobodyNamesIsOverdueAtTwiceTheDeadline) {
   struct Number final : Summand {
-    void gradientNorm(QueueId, const Label &, Slot) override {}
-    void setGlobalNorm(QueueId, const Label &, Slot) override {}
+    void gradientNorm(QueueId, const Label &, Slot, const Then &then) override { then(); }
+    void setGlobalNorm(QueueId, const Label &, Slot, const Then &then) override { then(); }
   } number;
   test::Pipeline p;
   p.ranks = 3;

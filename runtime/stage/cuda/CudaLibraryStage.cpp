@@ -39,15 +39,17 @@ void CudaLibraryStage::issue(QueueId queue, const Label &label, const StageSlots
     check(label, object->run(label, slots.in, slots.out, stream));
 }
 
-void CudaLibraryStage::gradientNorm(QueueId queue, const Label &label, Slot number) {
+void CudaLibraryStage::gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) {
   // Where the library has no such function it is 0.
   device.driver()(&C::cuMemcpyAsync, reinterpret_cast<gpu::CUdeviceptr>(number.data),
                   reinterpret_cast<gpu::CUdeviceptr>(zero), sizeof *zero, device.on(queue));
   check(label, object->gradientNorm(label, number, device.on(queue)));
+  then();
 }
 
-void CudaLibraryStage::setGlobalNorm(QueueId queue, const Label &label, Slot number) {
+void CudaLibraryStage::setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) {
   check(label, object->setGlobalNorm(label, number, device.on(queue)));
+  then();
 }
 
 } // namespace pipec::runtime

@@ -16,8 +16,8 @@ public:
   ~CudaLibraryStage() override;
 
   void issue(QueueId queue, const Label &label, const StageSlots &slots) override;
-  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
-  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
 
 private:
   CudaLibraryStage(std::unique_ptr<LibraryObject> object, CudaDevice &device, Failure &failure);

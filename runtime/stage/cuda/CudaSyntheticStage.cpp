@@ -74,14 +74,16 @@ void CudaSyntheticStage::issue(QueueId queue, const Label &label, const StageSlo
     kernels.fill(stream, addressOf(slots.out.data), uint64_t(slots.out.bytes + 7) / 8, seedOf(state.outputOf(label)));
 }
 
-void CudaSyntheticStage::gradientNorm(QueueId queue, const Label &, Slot to) {
+void CudaSyntheticStage::gradientNorm(QueueId queue, const Label &, Slot to, const Then &then) {
   device.driver()(&C::cuMemcpyAsync, addressOf(to.data), addressOf(number), sizeof *number, device.on(queue));
+  then();
 }
 
-void CudaSyntheticStage::setGlobalNorm(QueueId queue, const Label &label, Slot from) {
+void CudaSyntheticStage::setGlobalNorm(QueueId queue, const Label &label, Slot from, const Then &then) {
   if (!failure.raised())
     device.driver()(&C::cuMemcpyAsync, expect({label, 0, true}), addressOf(from.data), sizeof *number,
                     device.on(queue));
+  then();
 }
 
 /// What was issued two steps before the newest has completed, so nothing more is found in it.

@@ -16,8 +16,8 @@ public:
   ~CudaSyntheticStage() override;
 
   void issue(QueueId queue, const Label &label, const StageSlots &slots) override;
-  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
-  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
   std::span<const LayerMemory> layersOf(int32_t stage) const override { return layers.of(stage); }
 
 private:

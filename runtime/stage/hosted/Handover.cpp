@@ -26,6 +26,7 @@ void Handover::leave() {
     answers.wait(lock, [&] { return current == Duty::Kind::Nothing || closed; });
     device = nullptr;
     enter = nullptr;
+    asked.clear(); // whoever wanted to hear of it goes too
   }
   std::lock_guard lock(joined);
   ofRank = nullptr;
@@ -57,16 +58,20 @@ void Handover::stand(const plan::Place &at, std::function<void()> entering) {
   enter = std::move(entering);
 }
 
-std::string Handover::ask(Duty duty, double *number) {
-  Asked own{std::move(duty)};
+std::string Handover::ask(Duty duty) {
+  const auto own = std::make_shared<Asked>(std::move(duty));
   std::unique_lock lock(mutex);
-  asked.push_back(&own);
+  asked.push_back(own);
   bell.ring();
-  answers.wait(lock, [&] { return own.done || failure.raised(); });
-  std::erase(asked, &own);
-  if (number)
-    *number = own.number;
-  return own.done ? own.error : failure.status().message;
+  answers.wait(lock, [&] { return own->done || failure.raised(); });
+  std::erase(asked, own);
+  return own->done ? own->error : failure.status().message;
+}
+
+void Handover::ask(Duty duty, std::function<void(double)> answered) {
+  std::lock_guard lock(mutex);
+  asked.push_back(std::make_shared<Asked>(std::move(duty), std::move(answered)));
+  bell.ring();
 }
 
 bool Handover::awaitStep(int64_t step, const std::function<bool()> &drain) {
@@ -109,9 +114,10 @@ bool Handover::takeWork(Duty &duty) {
 
 bool Handover::take(Duty &duty) {
   direct = false;
-  if (!asked.empty())
+  if (!asked.empty()) {
     duty = asked.front()->duty;
-  else if (!between && isStepOver())
+    label = duty.label;
+  } else if (!between && isStepOver())
     duty = {.kind = Duty::Kind::EndOfStep, .step = awaited};
   else if (takeWork(duty))
     direct = true;
@@ -160,23 +166,27 @@ void Handover::done(const std::string &error, double number) {
     }
     return;
   }
+  std::shared_ptr<Asked> answer;
   if (!direct) {
-    if (asked.empty())
-      return; // who asked has left, as the run has failed
-    Asked &first = *asked.front();
-    first.error = error;
-    first.number = number;
-    first.done = true;
+    if (asked.empty() || failure.raised())
+      return; // who asked has left
+    answer = std::move(asked.front());
     asked.pop_front();
+  }
+  if (answer && !answer->answered) {
+    answer->error = error;
+    answer->done = true;
     answers.notify_all();
     return;
   }
-  if (error.empty() && device)
+  if (!error.empty()) {
+    lock.unlock();
+    return fail(Status::run(fmt::format("{}: {}", plan::describe(place, *label.operation, label.microbatch), error)));
+  }
+  if (answer)
+    answer->answered(number);
+  else if (device)
     device->ended(start, clock->now());
-  if (error.empty())
-    return;
-  lock.unlock();
-  fail(Status::run(fmt::format("{}: {}", plan::describe(place, *label.operation, label.microbatch), error)));
 }
 
 void Handover::close() {

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -72,7 +73,10 @@ public:
   /// that the device is that of the thread.
   void stand(const plan::Place &place, std::function<void()> enter);
   /// Waits until the host has done it. Returns what went wrong: in the host's words, or that the run has failed.
-  std::string ask(Duty duty, double *number = nullptr);
+  std::string ask(Duty duty);
+  /// Returns at once. `answered` hears the host's number on the host's thread; it is quick, and not called once the run
+  /// has failed, as it has where the host says that something went wrong.
+  void ask(Duty duty, std::function<void(double)> answered);
   /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed. `drain` waits until all
   /// steps before have completed; false if the run failed.
   bool awaitStep(int64_t step, const std::function<bool()> &drain);
@@ -84,9 +88,9 @@ public:
 private:
   struct Asked {
     Duty duty;
+    std::function<void(double)> answered = {}; // none: somebody waits
     bool done = false;
     std::string error = {};
-    double number = 0;
   };
   void wake();
   bool take(Duty &duty);
@@ -106,10 +110,10 @@ private:
   std::mutex mutex;                         // over all that follows
   std::condition_variable begins;           // a step, or none will
   std::condition_variable answers;          // the host, or it leaves
-  std::deque<Asked *> asked;                // the first one is with the host, unless `direct`
+  std::deque<std::shared_ptr<Asked>> asked; // the first one is with the host, unless `direct`
   Duty::Kind current = Duty::Kind::Nothing; // not done yet
   bool direct = false;                      // it is the device's
-  Label label;                              // likewise
+  Label label;                              // of an instruction: what is with the host
   plan::Time start = 0;
   int64_t awaited = -1; // the step that the rank waits to begin
   int64_t begun = -1;   // the last that the host has begun

@@ -8,49 +8,51 @@
 
 namespace pipec::runtime {
 
-template <typename Base> void OfHost<Base>::check(const Label &label, const std::string &error) const {
-  if (!error.empty())
-    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(place, *label.operation, label.microbatch), error)));
-}
-
 HostedStage::HostedStage(Handover &handover, LayerTable layers, const plan::Place &place, HostDevice &device,
-                         const Clock &clock, Failure &failure)
-    : OfHost(handover, std::move(layers), place, failure, device) {
+                         const Clock &clock)
+    : OfHost(handover, std::move(layers), place, device) {
   handover.attach(device, place, clock);
 }
 
-void HostedStage::gradientNorm(QueueId, const Label &label, Slot number) {
-  double own = 0;
-  check(label, handover.ask({.kind = Duty::Kind::Norm, .label = label}, &own));
-  std::memcpy(number.data, &own, sizeof own);
+void HostedStage::gradientNorm(QueueId, const Label &label, Slot number, const Then &then) {
+  handover.ask({.kind = Duty::Kind::Norm, .label = label}, [number, then](double own) {
+    std::memcpy(number.data, &own, sizeof own);
+    then();
+  });
 }
 
-void HostedStage::setGlobalNorm(QueueId, const Label &label, Slot number) {
+void HostedStage::setGlobalNorm(QueueId, const Label &label, Slot number, const Then &then) {
   Duty clip{.kind = Duty::Kind::Clip, .label = label};
   std::memcpy(&clip.number, number.data, sizeof clip.number);
-  check(label, handover.ask(std::move(clip)));
+  handover.ask(std::move(clip), [then](double) { then(); });
 }
 
 CudaHostedStage::CudaHostedStage(Handover &handover, LayerTable layers, const plan::Place &place, CudaDevice &device,
                                  Failure &failure)
-    : OfHost(handover, std::move(layers), place, failure), device(device) {
+    : OfHost(handover, std::move(layers), place), device(device), failure(failure) {
   handover.stand(place, [&device] { device.driver().enter(); });
+}
+
+void CudaHostedStage::ask(Duty::Kind kind, const Label &label, const StageSlots &slots, void *stream) {
+  const std::string error = handover.ask({.kind = kind, .label = label, .slots = slots, .stream = stream});
+  if (!error.empty())
+    failure.raise(Status::run(fmt::format("{}: {}", plan::describe(place, *label.operation, label.microbatch), error)));
 }
 
 void CudaHostedStage::issue(QueueId queue, const Label &label, const StageSlots &slots) {
   void *const stream = device.begin(queue, label);
   if (label.operation->kind != plan::Kind::Overlapped && !failure.raised())
-    check(label, handover.ask({.kind = Duty::Kind::Work, .label = label, .slots = slots, .stream = stream}));
+    ask(Duty::Kind::Work, label, slots, stream);
 }
 
-void CudaHostedStage::gradientNorm(QueueId queue, const Label &label, Slot number) {
-  check(label,
-        handover.ask({.kind = Duty::Kind::Norm, .label = label, .slots = {{}, number}, .stream = device.on(queue)}));
+void CudaHostedStage::gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) {
+  ask(Duty::Kind::Norm, label, {{}, number}, device.on(queue));
+  then();
 }
 
-void CudaHostedStage::setGlobalNorm(QueueId queue, const Label &label, Slot number) {
-  check(label,
-        handover.ask({.kind = Duty::Kind::Clip, .label = label, .slots = {number, {}}, .stream = device.on(queue)}));
+void CudaHostedStage::setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) {
+  ask(Duty::Kind::Clip, label, {number, {}}, device.on(queue));
+  then();
 }
 
 } // namespace pipec::runtime

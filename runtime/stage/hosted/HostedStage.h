@@ -13,8 +13,8 @@ namespace pipec::runtime {
 /// What it is on any device: Base is HostStage or Stage.
 template <typename Base> class OfHost : public Base {
 public:
-  Status save(const std::string &path, int64_t steps) final { return ask(Duty::Kind::Save, "save", path, steps); }
-  Status load(const std::string &path, int64_t steps) final { return ask(Duty::Kind::Load, "load", path, steps); }
+  Status save(const std::string &path, int64_t steps) final { return askState(Duty::Kind::Save, "save", path, steps); }
+  Status load(const std::string &path, int64_t steps) final { return askState(Duty::Kind::Load, "load", path, steps); }
   // The host's modules stay where they are.
   bool savesLayers() const final { return false; }
   Status saveLayer(int32_t, const std::string &, int64_t) final {
@@ -28,29 +28,25 @@ public:
 
 protected:
   template <typename... Given>
-  OfHost(Handover &handover, LayerTable layers, const plan::Place &place, Failure &failure, Given &&...given)
-      : Base(std::forward<Given>(given)...), handover(handover), layers(std::move(layers)), place(place),
-        failure(failure) {}
+  OfHost(Handover &handover, LayerTable layers, const plan::Place &place, Given &&...given)
+      : Base(std::forward<Given>(given)...), handover(handover), layers(std::move(layers)), place(place) {}
 
-  Status ask(Duty::Kind kind, const char *what, const std::string &path, int64_t step) {
+  Status askState(Duty::Kind kind, const char *what, const std::string &path, int64_t step) {
     const std::string error = handover.ask({.kind = kind, .path = path, .step = step});
     return error.empty() ? Status{} : Status::run(plan::nameOf(place) + ": cannot " + std::string(what) + ": " + error);
   }
-  void check(const Label &label, const std::string &error) const;
 
   Handover &handover;
   const LayerTable layers;
   const plan::Place place;
-  Failure &failure;
 };
 
 class HostedStage final : public OfHost<HostStage> {
 public:
   /// All outlive the stage. The device is not started: the host runs its queues.
-  HostedStage(Handover &handover, LayerTable layers, const plan::Place &place, HostDevice &device, const Clock &clock,
-              Failure &failure);
-  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
-  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  HostedStage(Handover &handover, LayerTable layers, const plan::Place &place, HostDevice &device, const Clock &clock);
+  void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
 
 private:
   Span run(const HostWork &, plan::Time ready) override { return {ready, ready}; } // nobody calls it
@@ -61,11 +57,14 @@ public:
   CudaHostedStage(Handover &handover, LayerTable layers, const plan::Place &place, CudaDevice &device,
                   Failure &failure);
   void issue(QueueId queue, const Label &label, const StageSlots &slots) override;
-  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
-  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
 
 private:
+  void ask(Duty::Kind kind, const Label &label, const StageSlots &slots, void *stream);
+
   CudaDevice &device;
+  Failure &failure;
 };
 
 } // namespace pipec::runtime

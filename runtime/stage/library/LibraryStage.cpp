@@ -71,13 +71,15 @@ HostBody::Span LibraryStage::runShard(const HostWork &work, plan::Time start) {
   return {start, end, own, end - start - own};
 }
 
-void LibraryStage::gradientNorm(QueueId, const Label &label, Slot number) {
+void LibraryStage::gradientNorm(QueueId, const Label &label, Slot number, const Then &then) {
   std::memset(number.data, 0, size_t(number.bytes)); // where the library has no such function
   check(label, object->gradientNorm(label, number, nullptr));
+  then();
 }
 
-void LibraryStage::setGlobalNorm(QueueId, const Label &label, Slot number) {
+void LibraryStage::setGlobalNorm(QueueId, const Label &label, Slot number, const Then &then) {
   check(label, object->setGlobalNorm(label, number, nullptr));
+  then();
 }
 
 } // namespace pipec::runtime

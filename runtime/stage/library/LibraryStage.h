@@ -13,8 +13,8 @@ public:
   /// Creates the library's object for a process. The context outlives the stage, and the stage the device's work.
   static Status make(const Library &library, const StageContext &context, std::unique_ptr<Stage> &stage);
 
-  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
-  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
 
 private:
   LibraryStage(std::unique_ptr<OwnTime> time, std::unique_ptr<LibraryObject> object, const StageContext &context)

@@ -92,16 +92,18 @@ void SyntheticStage::check(const Label &label, const Status &status) {
         Status::run(plan::describe(state.place(), *label.operation, label.microbatch) + ": " + status.message));
 }
 
-void SyntheticStage::gradientNorm(QueueId, const Label &, Slot number) {
+void SyntheticStage::gradientNorm(QueueId, const Label &, Slot number, const Then &then) {
   const double own = state.own();
   std::memcpy(number.data, &own, sizeof own);
+  then();
 }
 
-void SyntheticStage::setGlobalNorm(QueueId, const Label &label, Slot number) {
+void SyntheticStage::setGlobalNorm(QueueId, const Label &label, Slot number, const Then &then) {
   double total = 0;
   std::memcpy(&total, number.data, sizeof total);
   if (Status status = state.checkTotal(label, total); !status.ok())
     failure.raise(std::move(status));
+  then();
 }
 
 } // namespace pipec::runtime

@@ -20,8 +20,8 @@ public:
       : Synthetic(world, plan, device), clock(clock), paced(clock, pace), pace(pace), failure(failure),
         network(network), layers(plan, state.place(), payload), group(group) {}
 
-  void gradientNorm(QueueId queue, const Label &label, Slot number) override;
-  void setGlobalNorm(QueueId queue, const Label &label, Slot number) override;
+  void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
+  void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
   std::span<const LayerMemory> layersOf(int32_t stage) const override { return layers.of(stage); }
   Status load(const std::string &path, int64_t steps) override {
     layers.reset(steps);

@@ -1,6 +1,7 @@
 // The state machine of a communicator queue. Idle: it has no head that is ready. Early: its head is ready from a time
 // on that has not come. Meeting: the other end knows of this one, or this rank has come to the all-reduce. Wire: the
-// transfer has started, or the total is there. Then Idle again.
+// transfer has started, or the total is there. Then Idle again. Stage: an all-reduce waits for this rank's stage,
+// before Meeting and before Wire.
 #include "runtime/transport/host/HostTransport.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -207,16 +208,30 @@ void HostTransport::match(Peer &peer) {
   holdWire(stream);
 }
 
-static Slot slotOf(double &number) { return {reinterpret_cast<std::byte *>(&number), sizeof number}; }
+/// It may answer later, on a thread of its own.
+void HostTransport::callStage(Stream &stream,
+                              void (Summand::*call)(QueueId, const Label &, Slot, const Summand::Then &),
+                              std::function<void()> then) {
+  stream.state = State::Stage;
+  (stream.work.summand->*call)(stream.queue, stream.work.label(),
+                               {reinterpret_cast<std::byte *>(&stream.number), sizeof stream.number},
+                               [this, then = std::move(then)] {
+                                 asio::dispatch(io, [this, then] {
+                                   if (!stopped && !failure.raised())
+                                     then();
+                                 });
+                               });
+}
 
 void HostTransport::joinSum(Stream &stream) {
-  Reduction &reduction = reductionOf(stream);
-  alignas(kAlignment) double number = 0;
-  stream.work.summand->gradientNorm(stream.queue, stream.work.label(), slotOf(number));
-  if (failure.raised())
-    return;
-  reduction.stream = &stream;
-  conclude(reduction, reduction.ring.join(wire::tagOf(stream.work.label()), number, stream.ready));
+  stream.number = 0;
+  callStage(stream, &Summand::gradientNorm, [this, &stream] {
+    Reduction &reduction = reductionOf(stream);
+    reduction.stream = &stream;
+    stream.since = clock.now();
+    stream.state = State::Meeting;
+    conclude(reduction, reduction.ring.join(wire::tagOf(stream.work.label()), stream.number, stream.ready));
+  });
 }
 
 void HostTransport::onSum(int32_t rank, const wire::Frame &frame) {
@@ -235,12 +250,11 @@ void HostTransport::conclude(Reduction &reduction, const SumRing::Outcome &outco
   if (!outcome.total)
     return;
   Stream &stream = *reduction.stream;
-  alignas(kAlignment) double sum = outcome.total->sum;
-  stream.work.summand->setGlobalNorm(stream.queue, stream.work.label(), slotOf(sum));
+  stream.number = outcome.total->sum;
   stream.start = outcome.total->ready;
   stream.end = stream.arrival = stream.start + (real() ? 0 : stream.work.operation().cost);
   stream.written = true;
-  holdWire(stream);
+  callStage(stream, &Summand::setGlobalNorm, [this, &stream] { holdWire(stream); });
 }
 
 simulate::Scenario::Passage HostTransport::passage(const Stream &stream) const {

@@ -72,7 +72,7 @@ public:
   std::optional<std::string> overdue(Time limit) const;
 
 private:
-  enum class State { Idle, Early, Meeting, Wire };
+  enum class State { Idle, Early, Meeting, Wire, Stage };
 
   /// A communicator queue, and the transfer or all-reduce at its head.
   struct Stream {
@@ -80,13 +80,14 @@ private:
     QueueId queue;
     State state = State::Idle;
     HostWork work;
-    Time ready = 0;       // when this end was ready
-    Time since = 0;       // since when it waits for the other end
-    Time start = 0;       // when the transfer starts
-    Time end = 0;         // when the wire is free
-    Time arrival = 0;     // when the data are there
-    Time begun = 0;       // of a receive: when its first bytes were there
-    bool written = false; // whether the payload has left, has arrived, or the total is there
+    Time ready = 0;                        // when this end was ready
+    Time since = 0;                        // since when it waits for the other end
+    Time start = 0;                        // when the transfer starts
+    Time end = 0;                          // when the wire is free
+    Time arrival = 0;                      // when the data are there
+    Time begun = 0;                        // of a receive: when its first bytes were there
+    bool written = false;                  // whether the payload has left, has arrived, or the total is there
+    alignas(kAlignment) double number = 0; // of an all-reduce: this rank's, then the total
     asio::steady_timer timer;
     bool isCollective() const { return plan::isCollective(work.operation().kind); }
     bool isOfLayers() const { return plan::isOfLayers(work.operation()); }
@@ -126,6 +127,8 @@ private:
   /// A queue at a collective that is under way; null if there is none.
   const Stream *summing() const;
   void joinSum(Stream &stream);
+  void callStage(Stream &stream, void (Summand::*call)(QueueId, const Label &, Slot, const Summand::Then &),
+                 std::function<void()> then);
   void conclude(Reduction &reduction, const SumRing::Outcome &outcome);
   /// The collectives of layers of a group.
   struct Replicas {

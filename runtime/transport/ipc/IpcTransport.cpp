@@ -190,7 +190,7 @@ void IpcTransport::allReduce(QueueId queue, const Label &label, Summand &summand
   Reduction &reduction = found->second;
   const uint64_t n = ++reduction.sums;
   const gpu::CUstream stream = device.begin(queue, label);
-  summand.gradientNorm(queue, label, reduction.own);
+  summand.gradientNorm(queue, label, reduction.own, [] {});
   const Address own = addressOf(reduction.own.data);
   for (const int32_t member : reduction.members) {
     cuda(&C::cuMemcpyAsync, number(member, group, rank, n), own, size_t(8), stream);
@@ -205,7 +205,7 @@ void IpcTransport::allReduce(QueueId queue, const Label &label, Summand &summand
   }
   cuda(&C::cuLaunchHostFunc, stream, &IpcTransport::add, static_cast<void *>(&reduction.addition));
   cuda(&C::cuMemcpyAsync, own, onHost(numbers + reduction.addition.count), size_t(8), stream);
-  summand.setGlobalNorm(queue, label, reduction.own);
+  summand.setGlobalNorm(queue, label, reduction.own, [] {});
 }
 
 } // namespace pipec::runtime

@@ -164,10 +164,10 @@ void NcclTransport::recv(QueueId queue, const Label &label, Slot slot) {
 void NcclTransport::allReduce(QueueId queue, const Label &label, Summand &summand) {
   Joined &of = on(queue);
   const CUstream stream = device.begin(queue, label);
-  summand.gradientNorm(queue, label, number);
+  summand.gradientNorm(queue, label, number, [] {});
   call(functions.ncclAllReduce, static_cast<const void *>(number.data), static_cast<void *>(number.data), size_t(1),
        kNcclFloat64, kNcclSum, of.comm, stream);
-  summand.setGlobalNorm(queue, label, number);
+  summand.setGlobalNorm(queue, label, number, [] {});
 }
 
 /// Calls that start together.

@@ -126,7 +126,8 @@ class Run:
         self._handed, self._gradients = {}, {}
         # Where updates go on beside the next step, the program's own optimizer has to have the sums before.
         self._drains = plan.facts["overlaps"] and not self._planned
-        self._divided = {}  # (stage, layer): the last step whose sums are means
+        self._settled = {}  # (stage, layer): the last step whose gradients are
+        self._factor = -1, None  # a step, and what its gradients are multiplied by
         self._x = self._target = None
         self._error, self._instruction = lib.Error(), lib.Instruction()
         self._result = lib.Result(size=ctypes.sizeof(lib.Result))
@@ -255,7 +256,7 @@ class Run:
         if self._ended:
             raise Ended(f"the run was asked to end, after {self.steps_done} steps")
         if not self._planned:
-            self._average(self._layers(self._own), self._instruction.step - 1, self._microbatches)
+            self._settle(self._layers(self._own), self._instruction.step - 1, self._microbatches)
             for parameter, before in self._aside:
                 if self._flat:
                     parameter.grad.add_(before)
@@ -589,20 +590,23 @@ class Run:
                 for layer in layers:
                     layer.gradients.zero_()
 
-    def _average(self, layers, step, microbatches):
-        """Sums over the microbatches of all replicas become means, once a step."""
-        count = microbatches * self.plan.degree
+    def _settle(self, layers, step, microbatches):
+        """Sums over the microbatches of all replicas become means, whose norm is clipped: once a step, when nobody else uses
+        the gradients any more."""
+        count, (of, factor) = microbatches * self.plan.degree, self._factor
         for key in layers:
-            if self._divided.get(key) != step and count > 1:
-                self._divided[key] = step
-                if gradients := self._gradients_of(*key):
-                    torch._foreach_div_(gradients, float(count))
+            gradients = self._gradients_of(*key) if self._settled.get(key) != step else []
+            self._settled[key] = step
+            if gradients and count > 1:
+                torch._foreach_div_(gradients, float(count))
+            if gradients and of == step and factor is not None:
+                torch._foreach_mul_(gradients, factor)
 
     def _update(self, what):
         if not self._optimizers:
             return
         layers = list(self._layers([what.stage], what.first_layer, what.layers))
-        self._average(layers, what.step, what.microbatches)
+        self._settle(layers, what.step, what.microbatches)
         before = self._set.get(what.step, {}) if what.step != self.steps_done else {}
         for key in filter(self._optimizers.__contains__, layers):
             optimizer = self._optimizers[key]
@@ -621,21 +625,18 @@ class Run:
                 self._flat[key[0]][key[1]].gradients.zero_()
 
     def _norm(self, what):
-        """Of replicas each says that of its shares."""
-        self._average(self._layers(self._own), what.step, what.microbatches)
+        """Of the means. Of replicas each says that of its shares; the others' may be on their way meanwhile."""
+        count = float(what.microbatches * self.plan.degree)
         if self._flat:
             parts = [layer.gradients[layer.share(self.replica, self.plan.degree)] for all in self._flat.values() for layer in all]
         else:
             parts = [p.grad for p in self._parameters() if p.grad is not None]
-        total = torch.stack([part.double().square().sum() for part in parts]).sum() if parts else None
+        total = torch.stack([(part / count).double().square().sum() for part in parts]).sum() if parts else None
         self._device.tell(what, self._result, total)
 
     def _scale(self, what):
-        if self._clip is None:
-            return
-        factor = self._device.factor(what, self._clip)
-        if factor is not None:
-            torch._foreach_mul_([each for key in self._layers(self._own) for each in self._gradients_of(*key)], factor)
+        if self._clip is not None:
+            self._factor = what.step, self._device.factor(what, self._clip)
 
     def _measure(self):
         self._peak = max(self._peak, sum(stage.held() for stage in self._stages.values()))
