@@ -164,12 +164,11 @@ Status HostRun::take(const PipecRunSetup &given) {
   if (!given.secret && setup.secret.empty() && plan.world() > 1)
     return Status::usage("the processes of the run need a secret in common, by which they know each other: set "
                          "PIPEC_SECRET to the same long random text for all of them, or pass one");
-  Status status = runtime::checkTransfers(plan, options);
+  Status status = given.refused ? Status::usage(given.refused) : runtime::checkTransfers(plan, options);
   if (status.ok())
     status = takeLayers(given);
-  if (!status.ok() || setup.environment.rank != 0)
-    return status;
-  status = takeFiles(given);
+  if (status.ok() && setup.environment.rank == 0)
+    status = takeFiles(given);
   if (plan.world() == 1)
     return status;
   setup.refused = status; // the others are told first
@@ -201,7 +200,9 @@ Status HostRun::takeFiles(const PipecRunSetup &given) {
 
 /// Where ranks have replicas every layer must be there, as large as the plan says.
 Status HostRun::takeLayers(const PipecRunSetup &given) {
-  if (given.layer_count < 0 || (given.layer_count > 0 && !given.layers))
+  if (given.layer_count < 0)
+    return Status::usage(fmt::format("layer_count: expected 0 or more, got {}", given.layer_count));
+  if (given.layer_count > 0 && !given.layers)
     return Status::usage(fmt::format("layers: there are {}, at no address", given.layer_count));
   runtime::LayerTable table(*setup.plan, place.rank);
   const char *at = reinterpret_cast<const char *>(given.layers);

@@ -94,6 +94,7 @@ typedef struct PipecRunSetup {
   int32_t overwrite;      /* 1: a checkpoint that is there is removed */
   int32_t layer_count;
   const PipecRunLayer *layers; /* of all replicated layers of this rank's stages; one behind the other, by their size */
+  const char *refused;         /* why this rank cannot run after all, which the others are to hear; NULL: it can */
 } PipecRunSetup;
 
 enum {
@@ -158,9 +159,9 @@ PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
  * refused: why a host cannot run it, or null}. Valid until the thread's next call of it. */
 PIPEC_RUN_EXPORT int pipec_run_facts(const char *plan, const char **json, PipecRunError *error);
 
-/* Checks everything that this process can check by itself, and begins to meet the others; what goes wrong later the
- * next call says. So it does of what rank 0 alone has, the folder and the control socket, once the other ranks have
- * been told of it or ten seconds are over. On failure there is nothing to close. */
+/* Begins to meet the others; what goes wrong later the next call says. So it does of what this rank alone may have
+ * wrong, its layers, rank 0's folder and control socket, `refused`: once the other ranks have been told of it or ten
+ * seconds are over. What is wrong on all ranks alike it says itself: then there is nothing to close. */
 PIPEC_RUN_EXPORT int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *error);
 
 PIPEC_RUN_EXPORT int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error);

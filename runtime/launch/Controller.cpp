@@ -1,6 +1,7 @@
 #include "runtime/launch/Controller.h"
 
 #include "runtime/device/Clock.h"
+#include "runtime/launch/Permits.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -109,6 +110,10 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
 void Controller::join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string)> closed) {
   members[size_t(rank)].channel = channel;
   channel->start([this, rank](const Message &message) { hear(rank, message); }, std::move(closed));
+  for (const Message &text : early)
+    channel->send(text);
+  if (all([](const Member &m) { return bool(m.channel); }))
+    early.clear();
 }
 
 bool Controller::all(bool (*predicate)(const Member &)) const {
@@ -137,17 +142,25 @@ std::string Controller::missing() const {
   return text;
 }
 
-/// Processes of a cluster may start minutes apart, so a line now and then says which are missing.
+/// Processes of a cluster may start minutes apart, so a line now and then says which are missing. A host that has come
+/// may load its state for as long as it may be away between two steps.
 asio::awaitable<void> Controller::awaitMeeting() {
   constexpr auto kReminder = 5s;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto limit = std::chrono::nanoseconds(setup.options.rendezvous / 1000);
+  auto begin = std::chrono::steady_clock::now();
+  plan::Time most = setup.options.rendezvous;
+  bool met = false;
   std::error_code error;
   while (!error && !started && !failing()) {
+    if (!met && setup.options.hosted() && all([](const Member &m) { return !m.endpoint.is_null(); })) {
+      met = true;
+      most = setup.options.idle;
+      begin = std::chrono::steady_clock::now();
+    }
+    const auto limit = std::chrono::nanoseconds(most / 1000);
     auto waited = std::chrono::steady_clock::now() - begin;
     if (limit.count() > 0 && waited >= limit)
-      co_return fail(fmt::format("{} did not come to the meeting within {:g} s", missing(),
-                                 double(setup.options.rendezvous) / 1e12),
+      co_return fail(fmt::format("{} {} within {:g} s", missing(),
+                                 met ? "was not ready" : "did not come to the meeting", double(most) / 1e12),
                      false);
     if (waited >= kReminder)
       spdlog::warn("{} s: waiting for {}", std::chrono::duration_cast<std::chrono::seconds>(waited).count(), missing());
@@ -196,7 +209,10 @@ void Controller::hear(int32_t rank, const Message &message) {
   } else if (type == "finishes") {
     finishes(rank, message.at("step"));
   } else if (type == "put") {
-    broadcast({{"type", "text"}, {"key", message.at("key")}, {"text", message.at("text")}});
+    const Message text{{"type", "text"}, {"key", message.at("key")}, {"text", message.at("text")}};
+    broadcast(text);
+    if (!all([](const Member &m) { return bool(m.channel); }))
+      early.push_back(text);
   } else if (type == "swap") {
     swapper->agree(message.at("variant"), [channel = member.channel](const Status &status, int64_t from) {
       channel->send({{"type", "swapped"}, {"code", int(status.code)}, {"message", status.message}, {"from", from}});
@@ -295,7 +311,8 @@ void Controller::begins(int32_t rank, int64_t step) {
     return;
   members[size_t(rank)].begun = step;
   compareEnds();
-  if (std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
+  if (!savesBefore(step, run.first, setup.options.savesEvery()) &&
+      std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
     broadcast({{"type", "underway"}, {"step", step}});
 }
 
@@ -405,6 +422,8 @@ void Controller::saved(int32_t rank, const Message &message) {
     timer.cancel();
     broadcast({{"type", "layers"}, {"checkpoint", manifest}});
   }
+  if (setup.options.hosted()) // who was faster waited for the others
+    broadcast({{"type", "underway"}, {"step", step}});
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 

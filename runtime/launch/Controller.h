@@ -134,6 +134,7 @@ private:
   std::optional<JobLevel> jobLevel; // where processes run jobs
   int64_t need = 0;                 // the last step for which a process needs a permit soon
   std::vector<Member> members;
+  std::vector<Message> early;    // texts, for those who have not come yet
   asio::steady_timer timer;      // for the meeting, the reports and the end
   asio::steady_timer graceTimer; // after a failure
   bool started = false;

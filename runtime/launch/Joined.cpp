@@ -32,7 +32,7 @@ constexpr int kPorts = 16;     // how many ports are tried, from the first one o
 constexpr auto kRedial = 50ms; // pause before the next round of calls: rank 0 may not be there yet
 constexpr auto kAnswer = 3s;   // for so long a port has to answer
 constexpr auto kReminder = 5s; // how often a waiting process says so
-constexpr auto kRefusal = 10s; // for so long rank 0 tells the others that there is no run
+constexpr auto kRefusal = 10s; // for so long a process that refuses tells the others
 constexpr auto kAwait = asio::use_awaitable;
 
 /// Logs each text once, and at most kMost texts, since strangers may cause ever new ones.
@@ -131,7 +131,7 @@ Status openDoor(const JoinedSetup &setup, const Identity &identity, asio::io_con
   return {};
 }
 
-/// Rank 0 where there will be no run: tells why to those who come, until all have heard it or have had the time.
+/// Rank 0 where it refuses: tells why to those who come, until all have heard it or have had the time.
 class Refusal {
 public:
   Refusal(const JoinedSetup &setup, const Identity &identity) : setup(setup), identity(identity) {}
@@ -399,28 +399,31 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
   return outcome.ok() ? status : outcome;
 }
 
-Status runMember(const JoinedSetup &setup, const Identity &identity) {
-  Loop loop(setup.options.hosted());
-  asio::io_context *io = loop.io;
-  std::optional<Line> line;
+/// Calls rank 0 for as long as that. No line without an error: the host has closed the run.
+Status callRankZero(const JoinedSetup &setup, const Identity &identity, asio::io_context &io, plan::Time patience,
+                    std::optional<Line> &line) {
   struct Calls {
     std::mutex mutex;
     bool still = true;
   };
   const auto calls = std::make_shared<Calls>();
   if (Handover *handover = setup.options.hosting.handover)
-    handover->onFailure([io, calls] {
+    handover->onFailure([&io, calls] {
       std::lock_guard lock(calls->mutex);
       if (calls->still)
-        io->stop();
+        io.stop();
     });
-  Status status = Caller(*io, identity, setup.environment, setup.options.rendezvous).call(line);
-  {
-    std::lock_guard lock(calls->mutex);
-    calls->still = false;
-    io->restart();
-  }
-  if (!status.ok())
+  Status status = Caller(io, identity, setup.environment, patience).call(line);
+  std::lock_guard lock(calls->mutex);
+  calls->still = false;
+  io.restart();
+  return status;
+}
+
+Status runMember(const JoinedSetup &setup, const Identity &identity) {
+  Loop loop(setup.options.hosted());
+  std::optional<Line> line;
+  if (Status status = callRankZero(setup, identity, *loop.io, setup.options.rendezvous, line); !status.ok())
     return status;
   if (!line)
     return setup.options.hosting.handover->failed();
@@ -428,8 +431,28 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
   spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket.remote_endpoint().address().to_string(),
                socket.remote_endpoint().port());
   const WorkerSetup worker = workerSetup(setup, identity, socket.local_endpoint().address());
-  return runWorker(worker, *io,
+  return runWorker(worker, *loop.io,
                    std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(line->session)));
+}
+
+/// Another rank than 0 where it refuses: tells rank 0, which tells the others.
+Status refuse(const JoinedSetup &setup, const Identity &identity) {
+  asio::io_context io;
+  std::optional<Line> line;
+  const plan::Time patience = std::chrono::duration_cast<std::chrono::nanoseconds>(kRefusal).count() * 1000;
+  if (Status status = callRankZero(setup, identity, io, patience, line); !status.ok() || !line)
+    return status;
+  auto channel = std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), std::move(line->session));
+  channel->start(
+      [&io](const Message &message) {
+        if (message.value("type", "") == "end") // it has heard it
+          io.stop();
+      },
+      [&io](const std::string &) { io.stop(); });
+  channel->send({{"type", "failed"}, {"message", identity.name() + ": " + setup.refused.message}});
+  io.run_for(kRefusal);
+  channel->close();
+  return {};
 }
 
 } // namespace
@@ -443,7 +466,7 @@ Status runJoined(const JoinedSetup &setup, RunResult &result) {
   Status status = identityOf(setup, identity);
   if (!setup.refused.ok()) {
     if (status.ok())
-      status = Refusal(setup, identity).tell();
+      status = identity.rank == 0 ? Refusal(setup, identity).tell() : refuse(setup, identity);
     if (!status.ok())
       spdlog::warn("the other processes are not told: {}", status.message);
     return setup.refused;

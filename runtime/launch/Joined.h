@@ -24,7 +24,8 @@ struct JoinedSetup {
   std::function<void(int64_t)> progressed;                   // Controller::Owner; called on the controller's thread
   std::function<std::string(const RunResult &)> report = {}; // likewise
   HostTalk *talk = nullptr;                                  // WorkerSetup
-  Status refused = {};                                       // why there is no run, which the others are told
+
+  Status refused = {}; // why this process has no run, which the others are told
 };
 
 /// Runs this process's rank to its end; of a run that is refused, tells the others, for ten seconds at most, and

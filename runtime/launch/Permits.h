@@ -26,6 +26,12 @@ struct Permit {
       {}; // the shards of a rank begin this variant together; null: they need not
 };
 
+/// Whether all processes save their states before `step`, one of a run from `first` on that saves every `every` steps
+/// (0: only at its end).
+inline bool savesBefore(int64_t step, int64_t first, int64_t every) {
+  return every > 0 && step > first && step % every == 0;
+}
+
 class Permits final : public Pilot {
 public:
   struct Hooks {
@@ -76,7 +82,7 @@ private:
   bool known(int64_t step) const {
     return failure.raised() || ended() <= step || (!granted.empty() && step < granted.back().until);
   }
-  bool saves(int64_t step) const { return every > 0 && step > first && step % every == 0; }
+  bool saves(int64_t step) const { return savesBefore(step, first, every); }
   int64_t ended() const { return !granted.empty() && granted.back().last ? granted.back().until : INT64_MAX; }
 
   const std::string process;

@@ -357,8 +357,7 @@ Status Worker::prepareRun(Gathering gathering) {
     if (status = held.load(*resumed); !status.ok())
       return Status::run(fmt::format("{}: {}", identity.name(), status.message));
   permits = std::make_unique<Permits>(
-      identity.name(), first, options.checkpoint.empty() ? 0 : options.every,
-      handover ? options.idle : options.deadline, failure,
+      identity.name(), first, options.savesEvery(), handover ? options.idle : options.deadline, failure,
       Permits::Hooks{[this](int64_t step) { return begins(step); }, [this](int64_t step) { progress(step); },
                      [this](int64_t step) { return save(step); },
                      [this](int64_t step, const auto &next) { return recut(step, next); },

@@ -1,4 +1,5 @@
 // The controller's part in a run, from the meeting to the reports, with played processes.
+#include "runtime/stage/hosted/Handover.h"
 #include "test/launch/Played.h"
 #include "test/launch/TempFolder.h"
 
@@ -162,22 +163,83 @@ TEST(Controller, StopEndsAtWhatIsPermitted) {
   EXPECT_EQ(p.controller->result().end, 4);
 }
 
-class ControllerOfCheckpoints : public test::TempFolder {};
+class ControllerOfCheckpoints : public test::TempFolder {
+protected:
+  static void save(Played &p, size_t rank, int64_t step) {
+    const std::vector<std::pair<int32_t, StateFile>> states{{int32_t(rank), {"x", 1, "0"}}};
+    p.say(rank, {{"type", "saved"}, {"step", step}, {"states", states}, {"layers", false}, {"recuts", false}});
+  }
+};
 
 // Rank 0 has saved twice before rank 1 has once.
 TEST_F(ControllerOfCheckpoints, OfProcessesThatAreApart) {
   Played p(2, kLong, 100, folder);
   p.meet();
-  auto save = [&](size_t rank, int64_t step) {
-    const std::vector<std::pair<int32_t, StateFile>> states{{int32_t(rank), {"x", 1, "0"}}};
-    p.say(rank, {{"type", "saved"}, {"step", step}, {"states", states}, {"layers", false}, {"recuts", false}});
-  };
-  save(0, 10);
-  save(0, 20);
-  save(1, 10);
+  save(p, 0, 10);
+  save(p, 0, 20);
+  save(p, 1, 10);
   EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 10; }));
-  save(1, 20);
+  save(p, 1, 20);
   EXPECT_TRUE(p.until([&] { return p.controller->result().checkpoint == 20; }));
+}
+
+/// Of programs that run their ranks themselves.
+class ControllerOfHosts : public ControllerOfCheckpoints {
+protected:
+  std::function<void(RunOptions &)> hosts(plan::Time idle, int64_t every = 0) {
+    return [this, idle, every](RunOptions &options) {
+      options.hosting.handover = &handover;
+      options.idle = idle;
+      options.every = every;
+    };
+  }
+  /// Both do, and hear what that led to.
+  static void begin(Played &p, int64_t step) {
+    p.allSay({{"type", "progress"}, {"step", step}, {"needs", step}});
+    p.allSay({{"type", "put"}, {"key", "here"}, {"text", std::to_string(step)}});
+    for (size_t rank : {0, 1})
+      ASSERT_TRUE(p.until([&] {
+        return std::ranges::count(p.said[rank],
+                                  Message{{"type", "text"}, {"key", "here"}, {"text", std::to_string(step)}}) == 2;
+      }));
+  }
+
+  Handover handover;
+};
+
+TEST_F(ControllerOfHosts, WhoSavesIsNotLateForThoseThatHave) {
+  Played p(2, kLong, 100, folder, 0, std::nullopt, hosts(kLong, 4));
+  p.comeTogether();
+  begin(p, 3);
+  EXPECT_EQ(p.last(0, "underway").at("step"), 3);
+  begin(p, 4);
+  EXPECT_EQ(p.last(0, "underway").at("step"), 3);
+  save(p, 0, 4);
+  save(p, 1, 4);
+  EXPECT_TRUE(p.until([&] { return p.last(0, "underway").at("step") == 4; }));
+  begin(p, 5);
+  EXPECT_EQ(p.last(1, "underway").at("step"), 5);
+}
+
+TEST_F(ControllerOfHosts, WhoHasComeMayLoad) {
+  Played p(2, kLong, 100, "", kShort, std::nullopt, hosts(2 * kShort));
+  p.allSay({{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 1}});
+  p.allSay({{"type", "offer"}, {"offer", 1}});
+  p.say(0, {{"type", "ready"}});
+  ASSERT_TRUE(p.hears(0, "end"));
+  EXPECT_NE(p.controller->outcome().message.find("rank 1 was not ready within 2 s"), std::string::npos)
+      << p.controller->outcome().message;
+}
+
+TEST_F(ControllerOfHosts, WhoComesLaterHearsWhatWasSaidBefore) {
+  Played p(3, kLong, 100, "", 0, std::nullopt, hosts(kLong), 2);
+  p.say(0, {{"type", "put"}, {"key", "seed"}, {"text", "7"}});
+  ASSERT_TRUE(p.hears(0, "text"));
+  p.join();
+  ASSERT_TRUE(p.hears(1, "text"));
+  p.join();
+  ASSERT_TRUE(p.hears(2, "text"));
+  EXPECT_EQ(p.last(2, "text").at("text"), "7");
 }
 
 TEST(Controller, AMessageThatMakesNoSenseEndsThatProcess) {

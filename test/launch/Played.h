@@ -16,7 +16,8 @@ inline constexpr plan::Time kLong = 600'000'000'000'000, kShort = 1'000'000'000'
 class Played {
 public:
   Played(int32_t ranks, plan::Time deadline, int64_t steps = 100, const std::string &checkpoint = "",
-         plan::Time rendezvous = 0, std::optional<Adaptation::Mode> adapt = std::nullopt)
+         plan::Time rendezvous = 0, std::optional<Adaptation::Mode> adapt = std::nullopt,
+         const std::function<void(RunOptions &)> &change = {}, int32_t later = 0)
       : said(size_t(ranks)) {
     plan::test::Make make;
     make.ranks = ranks;
@@ -42,20 +43,27 @@ public:
     setup.options.checkpoint = checkpoint;
     setup.options.keepsCut = checkpoint.empty() ? "the run has no --checkpoint" : "";
     setup.adapt = adapt;
+    if (change)
+      change(setup.options);
     Controller::Owner owner;
     owner.started = [this] { started = true; };
     owner.end = [this](int32_t rank) { ends[size_t(rank)]->close(); };
     owner.title = [](int32_t rank) { return "rank " + std::to_string(rank); };
     controller.emplace(io, setup, owner);
-    for (int32_t rank = 0; rank < ranks; ++rank) {
-      int pair[2];
-      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-      controller->join(rank, std::make_shared<Channel>(io, pair[0]),
-                       [this, rank](const std::string &why) { controller->gone(rank, why); });
-      ends.push_back(std::make_shared<Channel>(io, pair[1]));
-      ends.back()->start([this, rank](Message m) { said[size_t(rank)].push_back(std::move(m)); },
-                         [](const std::string &) {});
-    }
+    while (int32_t(ends.size()) < ranks - later)
+      join();
+  }
+
+  /// The next rank comes.
+  void join() {
+    const auto rank = int32_t(ends.size());
+    int pair[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    controller->join(rank, std::make_shared<Channel>(io, pair[0]),
+                     [this, rank](const std::string &why) { controller->gone(rank, why); });
+    ends.push_back(std::make_shared<Channel>(io, pair[1]));
+    ends.back()->start([this, rank](Message m) { said[size_t(rank)].push_back(std::move(m)); },
+                       [](const std::string &) {});
   }
 
   void say(size_t rank, const Message &message) { ends[rank]->send(message); }
@@ -83,11 +91,16 @@ public:
     return until([&] { return !last(rank, type).is_null(); });
   }
 
-  void meet() {
+  void comeTogether() {
     allSay({{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 1}});
     ASSERT_TRUE(hears(0, "table"));
     allSay({{"type", "ready"}});
-    ASSERT_TRUE(until([&] { return started && !last(said.size() - 1, "permit").is_null(); }));
+    ASSERT_TRUE(until([&] { return started; }));
+  }
+  /// And may begin. Hosts would have to ask first.
+  void meet() {
+    comeTogether();
+    ASSERT_TRUE(until([&] { return !last(said.size() - 1, "permit").is_null(); }));
   }
 
   Message prepared(int64_t program, Code code = Code::Ok, const std::string &message = "") {

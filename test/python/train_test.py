@@ -495,6 +495,19 @@ class TrainTest(unittest.TestCase):
             process.wait(timeout=HANG)
             self.assertRegex(self.said_by(process)[0], f"{says}.* has a checkpoint: go on from it with resume")
 
+    def test_what_one_rank_refuses_all_hear_at_once(self):
+        """Long before the five minutes in which all should have met are over."""
+        plan = spec("1f1b", 2)
+        said = self.run_cases(2, [self.case("", plan, 2, has_more=rank) for rank in (0, 1)] + [self.case("", plan, 2, steps=1)])
+        for number, refuses in enumerate((0, 1)):
+            own, other = said[refuses][number], said[1 - refuses][number]
+            wrong = rf"rank {refuses} has the stages \[{refuses}\]: modules lack \[\] and have \[9\] too much"
+            self.assertRegex(own["error"], wrong)
+            self.assertEqual(own["kind"], "SpecError")
+            self.assertRegex(other["error"], rf"the controller ended the run: rank {refuses}: SpecError: .*{wrong}")
+            self.assertEqual(other["kind"], "RunError")
+        self.assertEqual([each[2].get("error") for each in said], [None, None])
+
     def test_what_the_runtime_can_from_python(self):
         control, trace = str(self.folder / "control"), self.folder / "trace.json"
         variants = "variants:\n  - schedule: 1f1b\n  - schedule: zb-h1\n"

@@ -3,6 +3,7 @@
 not come in their order]}; for one that fails {"case", "error", "kind"}."""
 import json
 import os
+import signal
 import sys
 import time
 
@@ -14,6 +15,7 @@ import pipec.torch
 from pipec import _library as lib
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may ignore it
 
 
 class Raises(torch.nn.Module):
@@ -72,6 +74,8 @@ def train(case):
         models.dry(modules.values())
     if case.get("shares"):
         modules[max(modules)] = modules[min(modules)]
+    if case.get("has_more") == rank:
+        modules[9] = torch.nn.Identity()
     if case.get("apart"):  # replicas
         with torch.no_grad():
             next(iter(modules.values()))[0].weight.add_(replica)

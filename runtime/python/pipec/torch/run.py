@@ -12,7 +12,7 @@ import time
 import torch
 
 from .. import _library as lib
-from ..errors import Ended, RunError, SpecError, raise_for
+from ..errors import Ended, Error, RunError, SpecError, raise_for
 from .device import device_of
 from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
@@ -32,6 +32,10 @@ def _secret(given):
         dist.broadcast_object_list(box, src=0)
         return box[0]
     return None
+
+
+def _path(text):
+    return None if text is None else os.fsencode(text)
 
 
 def _split(value, parts, what):
@@ -104,7 +108,29 @@ class Run:
         self.world_rank = plan.world_rank()
         self.rank, self.replica = plan.place(self.world_rank)
         self.steps_done = 0
-        self._run = None
+        self._run, self._report, self._ended = None, None, False
+        self._error, self._instruction = lib.Error(), lib.Instruction()
+        try:
+            self._make(modules, loss, seed, optimizer, dict(state or {}), clip)
+        except Exception as error:
+            self._refuse(secret, f"{type(error).__name__}: {error}")
+            raise
+        self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
+        self._keeps = checkpoint is not None
+        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
+        try:
+            self._until_end_of_step()
+            self.steps_done = self._instruction.step
+            self._check_replicas()
+            self._done()
+            self._note_random()
+        except BaseException as error:
+            self._close(f"{type(error).__name__}: {error}")
+            raise
+
+    def _make(self, modules, loss, seed, optimizer, state, clip):
+        """All that this rank needs of the program."""
+        plan = self.plan
         self._last = plan.stage_count - 1
         self._own = [each.stage for each in plan.stages(self.rank)]
         self._loss = loss if isinstance(loss, torch.nn.Module) and self._last in self._own else None
@@ -121,7 +147,7 @@ class Run:
         self._planned = optimizer is not None  # the optimizer is the plan's
         self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
         self._set = {}  # by step, what optimizers were set to when it began
-        self._clip, self._state = clip, dict(state or {})
+        self._clip, self._state = clip, state
         self._slots, self._shapes = _Slots(self._device), {}
         self._handed, self._gradients = {}, {}
         # Where updates go on beside the next step, the program's own optimizer has to have the sums before.
@@ -129,7 +155,8 @@ class Run:
         self._settled = {}  # (stage, layer): the last step whose gradients are
         self._factor = -1, None  # a step, and what its gradients are multiplied by
         self._x = self._target = None
-        self._error, self._instruction = lib.Error(), lib.Instruction()
+        self._measures_memory, self._peak, self._steps_here = False, 0, 0
+        self._tokens, self._aside, self._in_step = 0, [], False
         self._result = lib.Result(size=ctypes.sizeof(lib.Result))
         self._instruction.size = ctypes.sizeof(lib.Instruction)
         self._at = ctypes.byref(self._instruction)
@@ -140,21 +167,6 @@ class Run:
         for kind in (lib.B, lib.W, lib.BW):
             self._does[kind] = _without_autocast(self._does[kind])
         self._does = {kind: self._device.in_order(work) for kind, work in self._does.items()}
-        self._ended, self._report = False, None
-        self._measures_memory, self._peak, self._steps_here = False, 0, 0
-        self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
-        self._tokens, self._aside, self._in_step = 0, [], False
-        self._keeps = checkpoint is not None
-        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
-        try:
-            self._until_end_of_step()
-            self.steps_done = self._instruction.step
-            self._check_replicas()
-            self._done()
-            self._note_random()
-        except BaseException as error:
-            self._close(f"{type(error).__name__}: {error}")
-            raise
 
     def _check(self, modules, loss, optimizer, clip):
         if not isinstance(modules, collections.abc.Mapping):
@@ -209,20 +221,28 @@ class Run:
                                 "pipec.torch.stages what makes layers (it seeds them), or seed before they are made", self.plan.name)
 
     def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, secret):
-        def text(value):
-            return None if value is None else os.fsencode(value)
-
-        setup = lib.Setup(size=ctypes.sizeof(lib.Setup), resume=int(resume), plan=os.fsencode(self.plan.path),
-                          device=self._device.name, deadline=deadline or 0, idle=idle or 0, checkpoint=text(checkpoint), every=every,
-                          control=text(control), trace=text(trace), adapt=text(adapt), secret=text(secret),
-                          overwrite=int(overwrite))
         layers = described(self._flat)
-        setup.layers, setup.layer_count = layers, len(layers)
+        self._meet(secret, resume=int(resume), device=self._device.name, deadline=deadline or 0, idle=idle or 0,
+                   checkpoint=_path(checkpoint), every=every, control=_path(control), trace=_path(trace), adapt=_path(adapt),
+                   overwrite=int(overwrite), layers=layers, layer_count=len(layers))
+
+    def _meet(self, secret, **settings):
+        setup = lib.Setup(size=ctypes.sizeof(lib.Setup), plan=os.fsencode(self.plan.path), secret=_path(secret), **settings)
         run = ctypes.c_void_p()
-        code = lib.LIBRARY.pipec_run_open(ctypes.byref(setup), ctypes.byref(run), ctypes.byref(self._error))
-        if code:
-            raise_for(code, self._message())
+        self._call(lib.LIBRARY.pipec_run_open(ctypes.byref(setup), ctypes.byref(run), ctypes.byref(self._error)))
         self._run = run
+
+    def _refuse(self, secret, why):
+        """Tells the other ranks, which would wait for this one."""
+        if self.plan.world == 1:
+            return
+        what = lib.Instruction(size=ctypes.sizeof(lib.Instruction))
+        try:
+            self._meet(_secret(secret), refused=why.encode())
+            while True:
+                self._call(lib.LIBRARY.pipec_run_next(self._run, ctypes.byref(what), ctypes.byref(self._error)))
+        except Error:  # once they have heard it
+            self._close(why)
 
     # The program's side.
 
