@@ -37,16 +37,19 @@ bool any(const plan::Variant &variant, bool (*holds)(const plan::Operation &)) {
 Json stagesOf(const plan::Plan &plan, int32_t rank) {
   Json all = Json::array();
   for (const PipecStageFacts &each : runtime::factsOf(plan, rank)) {
-    Json gradients = Json::array();
+    Json gradients = Json::array(), sharded = Json::array();
     for (const plan::Layer &layer : plan.variants.front().layers)
-      if (layer.stage == each.stage)
+      if (layer.stage == each.stage) {
         gradients.push_back(layer.gradients);
+        sharded.push_back(layer.sharded);
+      }
     all.push_back({{"stage", each.stage},
                    {"first_layer", each.first_layer},
                    {"layers", each.layers},
                    {"input_bytes", each.input_bytes},
                    {"output_bytes", each.output_bytes},
-                   {"gradients", std::move(gradients)}});
+                   {"gradients", std::move(gradients)},
+                   {"sharded", std::move(sharded)}});
   }
   return all;
 }

@@ -152,11 +152,12 @@ typedef struct PipecRunResult {
 PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
 
 /* What a host has to know of a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, stages: [of
- * each rank [{stage, first_layer, layers, input_bytes, output_bytes, gradients: [bytes of each replicated layer]}]],
- * split (whether there are B and W), updates (OPTIMIZER), parts (whether passes come in parts), shards_updates
- * (whether replicas update shares), overlaps (whether updates go on beside the next step), global_norm, variants:
- * [{name, schedule, microbatches, span_ms, step_ms, bubble_rate, peak_bytes and peak_activation_bytes: of each rank}],
- * refused: why a host cannot run it, or null}. Valid until the thread's next call of it. */
+ * each rank [{stage, first_layer, layers, input_bytes, output_bytes, gradients: [bytes of each replicated layer],
+ * sharded: [of each, whether replicas update shares of it]}]], split (whether there are B and W), updates (OPTIMIZER),
+ * parts (whether passes come in parts), shards_updates (whether any layer is sharded), overlaps (whether updates go on
+ * beside the next step), global_norm, variants: [{name, schedule, microbatches, span_ms, step_ms, bubble_rate,
+ * peak_bytes and peak_activation_bytes: of each rank}], refused: why a host cannot run it, or null}. Valid until the
+ * thread's next call of it. */
 PIPEC_RUN_EXPORT int pipec_run_facts(const char *plan, const char **json, PipecRunError *error);
 
 /* Begins to meet the others; what goes wrong later the next call says. So it does of what this rank alone may have

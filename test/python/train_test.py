@@ -1,121 +1,25 @@
 """Training through plans, held against a plain loop in one process: to the last bit."""
 import ctypes
 import json
-import os
 import pathlib
 import random
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "system"))
+import models
+import torch
+from runs import BOUNDARY, HANG, ROWS, SOAK, RunsTest, cut, spec
 
-import models  # noqa: E402
-import torch  # noqa: E402
-from ports import free_port  # noqa: E402
-
-import pipec  # noqa: E402
-import pipec.torch  # noqa: E402
-from pipec import _library as lib  # noqa: E402
-
-SOAK = os.environ.get("PIPEC_SOAK", "") not in ("", "0")
-HERE = pathlib.Path(__file__).resolve().parent
-HANG = 1800 if SOAK else 900
-ROWS = 8  # of a batch, in four microbatches
-BOUNDARY = ROWS // 4 * models.LENGTH * models.WIDTH * 4
-
-SPEC = """\
-pipec: 1
-pipeline: {ranks: RANKS, microbatches: MICROBATCHESMORE}
-costs: {forward: 2ms, backward_input: 2ms, backward_weight: 2msCOSTS}
-tensors: {boundary: BOUNDARYB, activation: 1MiB, weight_context: 512KiB}
-schedule: SCHEDULE
-"""
+import pipec
+import pipec.torch
+from pipec import _library as lib
 
 
-def spec(schedule, ranks, more="", costs="", tail="", boundary=BOUNDARY, microbatches=4):
-    text = SPEC.replace("MICROBATCHES", str(microbatches))
-    text = text.replace("SCHEDULE", schedule).replace("RANKS", str(ranks)).replace("MORE", more).replace("COSTS", costs)
-    return text.replace("BOUNDARY", str(boundary)) + tail
-
-
-def cut(schedule, tail=""):
-    """Two ranks of three and two layers."""
-    layer = "{forward: 2ms, backward_input: 2ms, backward_weight: 2ms, activation: 1MiB, weight_context: 512KiB, count: 5}"
-    return (f"pipec: 1\npipeline: {{ranks: 2, microbatches: 4, cut: [3, 2]}}\nlayers:\n- {layer}\n"
-            f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: {schedule}\n{tail}")
-
-
-class TrainTest(unittest.TestCase):
-    maxDiff = None
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="pipec-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.plans, self.files = 0, {}
-
-    def plan(self, text, **settings):
-        """The path of a spec's plan."""
-        self.plans += 1
-        source, path = self.folder / f"spec-{self.plans}.yaml", self.folder / f"plan-{self.plans}.pipe"
-        source.write_text(text, encoding="utf-8")
-        pipec.compile(source, set=settings).save(path)
-        return str(path)
-
-    def places(self, launcher, world):
-        """[of each rank: the variables that its launcher sets]."""
-        port = str(free_port())
-        if launcher == "torchrun":
-            return [{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world), "RANK": str(rank),
-                     "LOCAL_RANK": str(rank)} for rank in range(world)]
-        return [{"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(world), "SLURM_LOCALID": str(rank), "SLURM_NNODES": "1",
-                 "SLURM_JOB_ID": port, "SLURM_STEP_ID": "0", "SLURM_JOB_NODELIST": "localhost"} for rank in range(world)]
-
-    def begin(self, world, cases, launcher="torchrun"):
-        processes = []
-        for rank, place in enumerate(self.places(launcher, world)):
-            environment = {**os.environ, **place, "PIPEC_SECRET": "of the test", "OMP_NUM_THREADS": "1"}
-            files = [open(self.folder / f"said-{len(self.files)}-{rank}{name}", "w+") for name in (".out", ".err")]
-            process = subprocess.Popen([sys.executable, HERE / "trains.py"], env=environment, stdin=subprocess.PIPE,
-                                       stdout=files[0], stderr=files[1], text=True)
-            process.stdin.write(json.dumps(cases))
-            process.stdin.close()
-            processes.append(process)
-            self.files[process] = files
-            for last in (*(file.close for file in files), process.wait, process.kill):
-                self.addCleanup(last)
-        return processes
-
-    def said_by(self, process):
-        """What stands on its standard output and error so far: in files, as pipes fill up."""
-        return [pathlib.Path(file.name).read_text(encoding="utf-8") for file in self.files[process]]
-
-    def end(self, processes, code=0):
-        """[of each rank: [what it said of each case]]."""
-        said = []
-        for rank, process in enumerate(processes):
-            process.wait(timeout=HANG)
-            out, error = self.said_by(process)
-            self.assertEqual(process.returncode, code, f"rank {rank}: {out}\n{error}")
-            said.append([json.loads(line) for line in out.splitlines()])
-        return said
-
-    def run_cases(self, world, cases, launcher="torchrun"):
-        return self.end(self.begin(world, cases, launcher))
-
-    def modules(self, case):
-        plan = pipec.load(case["plan"])
-        dtype = torch.float64 if case.get("double") else torch.float32
-        made = {}
-        for rank in range(plan.ranks):
-            made.update(pipec.torch.stages(plan, models.layers(case["layers"]), rank))
-        return {s: made[s].to(dtype) for s in sorted(made)}
-
+class TrainTest(RunsTest):
     def check(self, cases, said):
         """Every weight after every step, and the losses, are the plain loop's."""
         plain = {}

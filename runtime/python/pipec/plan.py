@@ -48,6 +48,7 @@ class Stage:
     input_bytes: int
     output_bytes: int
     gradients: tuple  # bytes of each layer that replicas sum; empty: there are none
+    sharded: tuple  # of each of these, whether every replica updates its share of it
 
 
 class Plan:
@@ -92,7 +93,7 @@ class Plan:
 
     def stages(self, rank):
         """The stages of a rank, ascending."""
-        return [Stage(**{**each, "gradients": tuple(each["gradients"])}) for each in self.facts["stages"][rank]]
+        return [Stage(**{**each, "gradients": tuple(each["gradients"]), "sharded": tuple(each["sharded"])}) for each in self.facts["stages"][rank]]
 
     def report(self):
         """What `pipec report --json` prints, as a dict."""

@@ -569,9 +569,10 @@ class Run:
         if not self._flat:
             for stage in self._own:
                 yield (stage, 0), list(self._named_parameters(stage))
+        sharded = {stage.stage: stage.sharded for stage in self.plan.stages(self.rank)}
         for stage, layers in self._flat.items():
             for number, layer in enumerate(layers):
-                if not self.plan.facts["shards_updates"]:
+                if not sharded[stage][number]:
                     yield (stage, number), layer.named
                     continue
                 share = layer.share(self.replica, self.plan.degree)
