@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from train_test import HANG, HERE, free_port
+from runs import HANG, HERE, free_port
 
 import pipec
 import pipec.profile
