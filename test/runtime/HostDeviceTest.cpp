@@ -50,6 +50,7 @@ protected:
   Failure failure;
   ParkingBell bell;
   Log log;
+  Meter meter{0};              // outlives the device
   std::vector<Stream> streams; // stay until the device ends
   HostDevice device{program, clock, failure, false};
 };
@@ -106,7 +107,6 @@ TEST_F(HostDeviceTest, ACommunicatorQueueGivesItsHeadWhenItsWaitsAreMet) {
 // What has ended is known before its step has: a decision is made while the step runs.
 TEST_F(HostDeviceTest, WhatWasMeasuredIsThereOnceTheDeviceWaits) {
   program.operations[0].cost = 10;
-  Meter meter(0);
   device.measure(meter);
   device.start();
   for (int64_t m = 0; m < 3; ++m) {
