@@ -40,6 +40,7 @@ struct RunOptions {
   plan::Time idle = 0;  // with it, for how long a rank may wait while another is between two steps, or in the first
 
   bool hosted() const { return hosting.handover != nullptr; }
+  /// Steps from one checkpoint to the next; 0: none in mid-run.
   int64_t savesEvery() const { return checkpoint.empty() ? 0 : every; }
   /// The most bytes that a transfer carries.
   plan::Bytes payload() const { return network || realNetwork || device != "host" ? INT64_MAX : payloadLimit(pace); }

@@ -18,10 +18,10 @@ public:
 
   // Called for the all-reduce `label` on `queue`: all backwards of the step are complete and the optimizers wait, so
   // nothing else of the rank runs. `number` is a double in device memory. The host's transport calls both on its own
-  // thread when the all-reduce begins and ends, and wants it back soon: `then` is called once the number is there, or
-  // read, from any thread, at once or later. CUDA: both are called when the all-reduce is issued, before and after it,
-  // enqueue their work on the queue's stream, and call `then` before they return. An error raises the rank's Failure;
-  // `then` may not be called after it.
+  // thread when the all-reduce begins and ends, and needs that thread for transfers: `then` is called once the number
+  // is there, or read, from any thread, at once or later. CUDA: both are called when the all-reduce is issued, before
+  // and after it, enqueue their work on the queue's stream, and call `then` before they return. An error raises the
+  // rank's Failure; `then` may not be called after it.
   using Then = std::function<void()>;
 
   /// Fills in the sum of the squares of this rank's gradients.

@@ -112,12 +112,16 @@ void Controller::join(int32_t rank, std::shared_ptr<Channel> channel, std::funct
   channel->start([this, rank](const Message &message) { hear(rank, message); }, std::move(closed));
   for (const Message &text : early)
     channel->send(text);
-  if (all([](const Member &m) { return bool(m.channel); }))
+  if (allJoined())
     early.clear();
 }
 
 bool Controller::all(bool (*predicate)(const Member &)) const {
   return std::all_of(members.begin(), members.end(), predicate);
+}
+
+bool Controller::allJoined() const {
+  return all([](const Member &m) { return bool(m.channel); });
 }
 
 bool Controller::allGone() const {
@@ -211,7 +215,7 @@ void Controller::hear(int32_t rank, const Message &message) {
   } else if (type == "put") {
     const Message text{{"type", "text"}, {"key", message.at("key")}, {"text", message.at("text")}};
     broadcast(text);
-    if (!all([](const Member &m) { return bool(m.channel); }))
+    if (!allJoined())
       early.push_back(text);
   } else if (type == "swap") {
     swapper->agree(message.at("variant"), [channel = member.channel](const Status &status, int64_t from) {
@@ -365,7 +369,7 @@ void Controller::stop(const std::string &why, std::function<void(Status)> done) 
     return tellStoppers({});
   if (failing())
     return tellStoppers(outcome());
-  if (!all([](const Member &m) { return bool(m.channel); }))
+  if (!allJoined())
     return fail(fmt::format("asked to end while {} had not come to the meeting", missing()), true);
   conductor.stop();
   advance();

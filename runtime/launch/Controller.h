@@ -123,6 +123,7 @@ private:
   asio::awaitable<void> endOthers();
   void broadcast(const Message &message);
   bool all(bool (*predicate)(const Member &)) const;
+  bool allJoined() const;
 
   asio::io_context &io;
   const Setup setup;

@@ -14,12 +14,12 @@ SEED = int(os.environ.get("PIPEC_SEED") or (random.randrange(1 << 30) if SOAK el
 DRAWN = 400 if SOAK else 24
 STEPS = 5
 WORLDS = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (1, 4))  # ranks and replicas
-# By chunks a rank: schedules whose stages stand on one rank each, and whether their backward may be fused, split or mixed.
+# By chunks a rank ("v": two, placed there and back): schedules, and whether their backward may be chosen: fused, split or mixed.
 SCHEDULES = {
     1: [("1f1b", True), ("gpipe", True), ("eager-1f1b", True), ("{name: kfkb, k: 2}", True), ("zb-h1", False), ("zb-h2", False),
         ("slack", True), ("seq1f1b", True), ("auto", True)],
     2: [("interleaved-1f1b", True), ("looped-bfs", True), ("interleaved-zb", False), ("gis", False), ("gis-h", False)],
-    "v": [("zb-v", False), ("v-min", False), ("v-half", False), ("v-zb", False), ("1f1b-v", None), ("hanayo", True),
+    "v": [("zb-v", False), ("v-min", False), ("v-half", False), ("v-zb", False), ("1f1b-v", False), ("hanayo", True),
           ("dualpipe-v", False)],
 }
 POLICIES = ["policy: none", "policy: wfbp", "policy: mg-wfbp", "policy: {name: ddp, bundle: 64KiB}", "policy: horovod",
@@ -69,8 +69,8 @@ class CombinationsTest(RunsTest):
         if facts["refused"]:
             return None
         return {"what": text, "plan": path, "layers": sum(layers), "steps": STEPS, "rows": rows, "seed": draw.randrange(99),
-                "double": True, "planned": planned or facts["shards_updates"], "blind": draw.random() < 0.7, "meets": draw.random() < 0.2,
-                **({"clip": clip} if clip else {})}
+                "double": True, "planned": planned or facts["shards_updates"], "blind": draw.random() < 0.7,
+                "meets": draw.random() < 0.2, **({"clip": clip} if clip else {})}
 
     def check(self, case, said, known):
         plan = pipec.load(case["plan"])

@@ -7,10 +7,9 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from runs import HANG, HERE, free_port
+from runs import HANG, HERE, FolderTest, free_port
 
 import pipec
 import pipec.profile
@@ -50,13 +49,9 @@ target = example
 """
 
 
-class ProfileTest(unittest.TestCase):
-    maxDiff = None
-
+class ProfileTest(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="pipec-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.spec = self.folder / "model.yaml"
 
     def file(self, text, name="model.py"):

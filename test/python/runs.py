@@ -44,13 +44,21 @@ def cut(schedule, tail=""):
             f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: {schedule}\n{tail}")
 
 
-class RunsTest(unittest.TestCase):
+class FolderTest(unittest.TestCase):
+    """A test with a folder of its own."""
     maxDiff = None
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="pipec-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+
+
+class RunsTest(FolderTest):
+    """A test that starts processes, each with one rank of every case, and reads what they say."""
+
+    def setUp(self):
+        super().setUp()
         self.plans, self.files = 0, {}
 
     def plan(self, text, **settings):

@@ -208,7 +208,7 @@ void HostTransport::match(Peer &peer) {
   holdWire(stream);
 }
 
-/// It may answer later, on a thread of its own.
+/// Asks or tells the stage, which may answer later, on another thread; `then` runs on this one.
 void HostTransport::callStage(Stream &stream,
                               void (Summand::*call)(QueueId, const Label &, Slot, const Summand::Then &),
                               std::function<void()> then) {
