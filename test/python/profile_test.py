@@ -201,8 +201,11 @@ class ProfileTest(FolderTest):
                      {"schedule": "{name: kfkb, k: 2}", "recompute": "all"}]
             plans = []
             for number, changes in enumerate(cases):
+                # Eight layers. Of a cut that measured times decide a rank may hold one block: beside that little, the
+                # gradient that B makes while it still holds all is more than 2 %, and none sees it between instructions.
+                stages = 4 if changes["schedule"].startswith("v") else 2
                 plans.append(self.folder / f"{number}.pipe")
-                pipec.compile(self.spec, set=changes).save(plans[-1])
+                pipec.compile(self.spec, set={**changes, "pipeline.cut": [8 // stages] * stages}).save(plans[-1])
             said = self.launch(2, HERE / "holds.py", model, 2, *plans)
             said = [[json.loads(line) for line in each.splitlines()] for each in said]
             for number, changes in enumerate(cases):
