@@ -100,9 +100,9 @@ LogicalResult checkPlans(const std::vector<spec::Spec> &specs, MLIRContext &cont
 
 namespace {
 
-std::vector<schedule::Problem> bareOf(std::vector<schedule::Problem> problems) {
+std::vector<schedule::Problem> allForBounds(std::vector<schedule::Problem> problems, const spec::Spec &spec) {
   for (schedule::Problem &each : problems)
-    each = withoutUpdates(std::move(each));
+    each = forBounds(std::move(each), spec);
   return problems;
 }
 
@@ -110,12 +110,12 @@ std::vector<schedule::Problem> bareOf(std::vector<schedule::Problem> problems) {
 plan::Certificate certificateOf(const spec::Spec &spec, const Lowered &lowered, const schedule::Bounded &own,
                                 const std::vector<schedule::Problem> &alternatives, MLIRContext &context) {
   plan::Certificate made = emit::certificate(lowered.result.makespan, lowered.span, own);
-  emit::widen(made, {bareOf(alternatives)});
+  emit::widen(made, {allForBounds(alternatives, spec)});
   if (!spec.recomputed.chooses)
     return made;
   std::vector<std::vector<schedule::Problem>> choices = choicesOf(spec, context);
   for (std::vector<schedule::Problem> &each : choices)
-    each = bareOf(std::move(each));
+    each = allForBounds(std::move(each), spec);
   emit::widen(made, choices);
   return made;
 }

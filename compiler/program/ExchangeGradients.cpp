@@ -116,6 +116,8 @@ private:
       else
         nodes[node].uses.push_back(before);
       const uint32_t update = addUpdate(c.stage, c.firstLayer, c.layers, false);
+      for (int32_t layer = c.firstLayer; layer <= c.lastLayer(); ++layer)
+        updateOf[{c.stage, layer}] = update;
       nodes[update].uses.push_back(node);
       aheadOrder.push_back({update, before});
       for (const uint32_t part : partsOf(c.stage, c.firstLayer, c.layers))
@@ -163,7 +165,7 @@ private:
     if (!normed)
       addNorm(at);
     // Layers without gradients are updated with the last of all.
-    if (exchange.updates == schedule::Updates::Layers && !exchange.ahead)
+    if (exchange.updates == schedule::Updates::Layers)
       for (const int32_t stage : program.stages)
         updateRest(stage, at);
   }

@@ -226,7 +226,7 @@ void PolicyExchanges::addLate(std::vector<schedule::Words> &all) const {
 }
 
 schedule::Bounded PolicyExchanges::boundsOf(const PolicyExchange &of) const {
-  schedule::Bounded bounds = schedule::lowerBounds(withoutUpdates(problem));
+  schedule::Bounded bounds = schedule::lowerBounds(forBounds(problem, spec));
   if (const plan::Time exchange = schedule::exchangeBound(problem, of.replicas, of.may); exchange > bounds.span) {
     bounds.span = exchange;
     bounds.spanArgument = schedule::Argument::Exchange;

@@ -20,12 +20,13 @@ schedule::CollectiveTimes timesOf(const spec::DataParallel &replicas) {
           replicas.allGather ? of(*replicas.allGather) : whole.half()};
 }
 
-schedule::ExchangedLayer exchangedOf(const spec::Layer &layer) {
+/// wholes: backwards may be whole, and take then what the spec says of one.
+schedule::ExchangedLayer exchangedOf(const spec::Layer &layer, bool wholes) {
   schedule::ExchangedLayer made;
   made.forward = layer.forward;
   made.backwardInput = layer.backwardInput;
   made.backwardWeight = layer.backwardWeight;
-  made.backward = layer.backward > 0 ? layer.backward : layer.backwardInput + layer.backwardWeight;
+  made.backward = layer.backward > 0 && wholes ? layer.backward : layer.backwardInput + layer.backwardWeight;
   made.update = layer.optimizer;
   made.tensors = layer.tensors;
   made.weights = layer.weights > 0 ? layer.weights : layer.gradients;
@@ -65,20 +66,23 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
     }
     return made;
   }
+  const bool wholes = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
   size_t entry = 0;
   int64_t used = 0; // layers of it
   for (size_t s = 0; s != problem.stages.size(); ++s) {
     schedule::Time updates = 0;
     for (int64_t i = 0; i != cut[s]; ++i) {
-      made.layers[s].push_back(exchangedOf(spec.layers->entries[entry]));
+      made.layers[s].push_back(exchangedOf(spec.layers->entries[entry], wholes));
       updates += made.layers[s].back().update;
       if (++used == spec.layers->entries[entry].count) {
         ++entry;
         used = 0;
       }
     }
-    // What a stage updates beside its layers comes with the last of them.
-    made.layers[s].back().update += problem.stages[s].optimizer - updates;
+    // What a stage updates beside its layers comes with the last of them that have gradients.
+    const auto last = std::find_if(made.layers[s].rbegin(), made.layers[s].rend(),
+                                   [](const schedule::ExchangedLayer &layer) { return layer.gradients() > 0; });
+    (last == made.layers[s].rend() ? made.layers[s].back() : *last).update += problem.stages[s].optimizer - updates;
   }
   return made;
 }
@@ -134,9 +138,19 @@ schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &sp
   return problem;
 }
 
-schedule::Problem withoutUpdates(schedule::Problem problem) {
+schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec) {
   for (schedule::Stage &stage : problem.stages)
     stage.optimizer = 0;
+  bool all = true; // layers are trained
+  if (spec.layers)
+    for (const spec::Layer &each : spec.layers->entries)
+      all &= each.gradients > 0;
+  else
+    for (const int64_t bytes : spec.gradients.values)
+      all &= bytes > 0;
+  if (!all)
+    problem.globalNorm.reset();
+  problem.cuts = true;
   return problem;
 }
 

@@ -21,7 +21,8 @@ bool mayShard(const spec::Spec &spec);
 spec::Spec ofOneReplica(spec::Spec spec);
 /// The problem of that spec with the static memory that whole updates need.
 schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut);
-/// The problem without updates, for bounds: they may run beside passes, and be divided among replicas.
-schedule::Problem withoutUpdates(schedule::Problem problem);
+/// The problem without what an exchange may move beside passes, for bounds: updates, which replicas may divide too, and
+/// a norm, where the next step's forward may begin with layers that do not wait for it.
+schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec);
 
 } // namespace pipec

@@ -27,11 +27,13 @@ class Head(torch.nn.Sequential):
         super().__init__(torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, WORDS))
 
 
-def layers(count):
-    """An embedding, blocks and a head: `count` in all, each as what makes it."""
+def layers(count, frozen=()):
+    """An embedding, blocks and a head: `count` in all, each as what makes it. frozen: numbers of those not to be trained."""
     if count == 1:
-        return [lambda: torch.nn.Sequential(torch.nn.Embedding(WORDS, WIDTH), Block(), Head())]
-    return [lambda: torch.nn.Embedding(WORDS, WIDTH), *[Block] * (count - 2), Head]
+        made = [lambda: torch.nn.Sequential(torch.nn.Embedding(WORDS, WIDTH), Block(), Head())]
+    else:
+        made = [lambda: torch.nn.Embedding(WORDS, WIDTH), *[Block] * (count - 2), Head]
+    return [(lambda make=make: make().requires_grad_(False)) if number in frozen else make for number, make in enumerate(made)]
 
 
 def loss(output, target):
@@ -67,15 +69,25 @@ def digest(module):
     return found.hexdigest()
 
 
-def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0):
+def rate(step):
+    return 1e-3 * (1 + step % 3)
+
+
+def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0, rates=False, accumulates=1):
     """Trains {stage: module} in one process, microbatch by microbatch. Yields after each step the digests of the stages
-    and the mean loss. stages: in their order; of `steps` steps from `first` on."""
-    parameters = [p for module in stages.values() for p in module.parameters()]
+    and the mean loss. stages: in their order; of `steps` steps from `first` on; microbatches: of all steps or of each;
+    rates: the optimizer's by step; accumulates: steps whose gradients an update has."""
+    parameters = [p for module in stages.values() for p in module.parameters() if p.requires_grad]
     own = optimizer([("", p) for p in parameters])
     for step in range(first, steps):
+        for group in own.param_groups if rates else []:
+            group["lr"] = rate(step)
+        before = [p.grad for p in parameters]
+        for p in parameters:
+            p.grad = None
         x, target = batch(step, rows)
-        total = 0.0
-        for m, (words, following) in enumerate(zip(x.chunk(microbatches), target.chunk(microbatches))):
+        count, total = microbatches[step] if isinstance(microbatches, list) else microbatches, 0.0
+        for m, (words, following) in enumerate(zip(x.chunk(count), target.chunk(count))):
             value = words
             for stage, module in stages.items():
                 reseed(seed, step, stage, m)
@@ -83,10 +95,14 @@ def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0)
             of = loss(value, following)
             total += of.item()
             of.backward()
-        for parameter in parameters:
-            parameter.grad /= microbatches
+        for p in parameters:
+            p.grad /= count
         if clip:
             torch.nn.utils.clip_grad_norm_(parameters, clip)
-        own.step()
-        own.zero_grad()
-        yield {stage: digest(module) for stage, module in stages.items()}, total / microbatches
+        for p, gradient in zip(parameters, before):
+            if gradient is not None:
+                p.grad += gradient
+        if (step + 1) % accumulates == 0:
+            own.step()
+            own.zero_grad()
+        yield {stage: digest(module) for stage, module in stages.items()}, total / count

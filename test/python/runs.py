@@ -115,5 +115,5 @@ class RunsTest(FolderTest):
         dtype = torch.float64 if case.get("double") else torch.float32
         made = {}
         for rank in range(plan.ranks):
-            made.update(pipec.torch.stages(plan, models.layers(case["layers"]), rank))
+            made.update(pipec.torch.stages(plan, models.layers(case["layers"], case.get("frozen", ())), rank))
         return {s: made[s].to(dtype) for s in sorted(made)}

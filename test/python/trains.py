@@ -24,12 +24,20 @@ class Raises(torch.nn.Module):
 
 
 class Watched(pipec.torch.Run):
-    """Counts the updates that come once their step has ended for the program."""
+    """Counts the updates that come once their step has ended for the program, and each step's microbatches."""
     late = 0
+
+    def __init__(self, *arguments, **options):
+        self.microbatches = []
+        super().__init__(*arguments, **options)
 
     def _update(self, what):
         self.late += what.step < self.steps_done
         super()._update(what)
+
+    def _begin_microbatches(self, what):
+        self.microbatches.append(what.microbatches)
+        super()._begin_microbatches(what)
 
 
 class Order:
@@ -67,7 +75,7 @@ def train(case):
     plan = pipec.load(case["plan"])
     rank, replica = plan.place()
     dtype = torch.float64 if case.get("double") else torch.float32
-    modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"]), rank).items()}
+    modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"], case.get("frozen", ())), rank).items()}
     if case.get("wide"):
         modules = {s: torch.nn.Sequential(torch.nn.Linear(models.WIDTH, 2 * models.WIDTH)) for s in modules}
     if case.get("dry"):  # random numbers are a stage's, of which there are others then
@@ -93,15 +101,15 @@ def train(case):
     with Watched(plan, modules, loss=models.loss, optimizer=planned if case.get("planned") else None,
                          state={"optimizer": own} if own else None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
-            for at, variant in case.get("swaps", []):
-                if at == step:
+            for at, variant, *by in case.get("swaps", []):
+                if at == step and run.world_rank in (by or [run.world_rank]):
                     run.swap(variant)
             if case.get("dies") == [rank, step]:
                 os._exit(9)
             if case.get("raises") == [rank, step]:
                 next(iter(modules.values())).register_module("0", Raises())
-            for group in [group for each in made for group in each.param_groups if case.get("rates")]:
-                group["lr"] = 1e-3 * (1 + step % 3)
+            for group in [group for each in (*made, own) if each and case.get("rates") for group in each.param_groups]:
+                group["lr"] = models.rate(step)
             if case.get("forks") and step == 1:  # as a loader's workers, which have the run's sockets then
                 children.append(os.fork())
                 if not children[-1]:
@@ -138,7 +146,7 @@ def train(case):
     if case.get("double") or case.get("values"):
         values = {s: [p.detach().flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
     return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values, "late": run.late,
-            "turned": order.end()}
+            "turned": order.end(), "microbatches": run.microbatches}
 
 
 def main():

@@ -162,6 +162,23 @@ Best boundsOf(const Problem &problem) {
   return best;
 }
 
+/// Passes that start as early as they can start after whole multiples of this, where none is cut.
+Time unitOf(const Problem &problem) {
+  Time unit = problem.globalNorm.value_or(0);
+  for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
+    const Stage &each = problem.stages[size_t(stage)];
+    for (const Time time :
+         {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer, each.recompute})
+      unit = std::gcd(unit, time);
+    unit = std::gcd(unit, each.overlapped.value_or(0));
+    if (problem.mixed)
+      unit = std::gcd(unit, each.backward);
+    if (stage > 0)
+      unit = std::gcd(std::gcd(unit, problem.handOver(stage - 1, stage)), problem.handOver(stage, stage - 1));
+  }
+  return unit;
+}
+
 } // namespace
 } // namespace bounds
 
@@ -186,20 +203,7 @@ Bounded lowerBounds(const Problem &given) {
   // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
   // makespan.
   best.offer(best.span, 0, best.spanArgument);
-  // Passes that start as early as they can start after whole sums of these.
-  Time unit = problem.globalNorm.value_or(0);
-  for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
-    const Stage &each = problem.stages[size_t(stage)];
-    for (const Time time :
-         {each.forward, problem.backwardTime(each), problem.weightTime(each), each.optimizer, each.recompute})
-      unit = std::gcd(unit, time);
-    unit = std::gcd(unit, each.overlapped.value_or(0));
-    if (problem.mixed)
-      unit = std::gcd(unit, each.backward);
-    if (stage > 0)
-      unit = std::gcd(std::gcd(unit, problem.handOver(stage - 1, stage)), problem.handOver(stage, stage - 1));
-  }
-  if (unit > 0)
+  if (const Time unit = problem.cuts ? 0 : unitOf(problem); unit > 0)
     best.makespan = ceilDivide(best.makespan, unit) * unit;
   return {saturated(best.makespan), saturated(best.span), best.makespanArgument, best.spanArgument};
 }

@@ -15,9 +15,9 @@ Time leastWire(const Replicas &replicas, const MayExchange &may, Bytes gradients
   return !may.decoupled ? whole : !may.whole ? halves : std::min(whole, halves);
 }
 
-/// The least of an update of a layer.
+/// The least of an update of a layer. One without gradients is sharded with its neighbours, where a bundle has all.
 Time leastUpdate(const Replicas &replicas, const MayExchange &may, const ExchangedLayer &layer) {
-  return replicas.updateOf(layer, replicas.mayShard && may.decoupled && layer.gradients() > 0);
+  return replicas.updateOf(layer, replicas.mayShard && may.decoupled);
 }
 
 Time roundOf(const Problem &problem, const Replicas &replicas, const MayExchange &may, size_t s) {
@@ -25,7 +25,7 @@ Time roundOf(const Problem &problem, const Replicas &replicas, const MayExchange
   const Stage &stage = problem.stages[s];
   const bool split = problem.backward == BackwardMode::Split;
   const __int128 others = __int128(problem.microbatches - 1) * stage.forward +
-                          __int128(problem.microbatches - (split ? 0 : 1)) * problem.backwardTime(stage);
+                          __int128(problem.microbatches - (split ? 0 : 1)) * problem.leastBackwardTime(stage);
   Time before = 0, backwardBefore = 0; // of the layers below l: their forward, their part of a whole backward
   Time leastWeights = INT64_MAX;       // of a W of a layer up to l
   Bytes gradients = 0, weights = 0;

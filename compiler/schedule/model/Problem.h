@@ -79,6 +79,7 @@ struct Problem {
   int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
   BackwardMode backward = BackwardMode::Fused;
   bool mixed = false; // of split backwards: they may also be whole, where that takes less time
+  bool cuts = false;  // passes may be cut into layers, of any times
   /// Pipelines side by side on the same ranks (bidirectional schedules), each with its own microbatches. `stages` holds
   /// the stages of the first copy, then those of the second.
   int32_t copies = 1;

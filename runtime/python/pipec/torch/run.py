@@ -148,7 +148,7 @@ class Run:
         self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
         self._set = {}  # by step, what optimizers were set to when it began
         self._clip, self._state = clip, state
-        self._slots, self._shapes = _Slots(self._device), {}
+        self._boundaries = {}  # by how many microbatches a step has, of what size they are then: slots, and shapes by stage
         self._handed, self._gradients = {}, {}
         # Where updates go on beside the next step, the program's own optimizer has to have the sums before.
         self._drains = plan.facts["overlaps"] and not self._planned
@@ -448,6 +448,7 @@ class Run:
 
     def _begin_microbatches(self, what):
         self._microbatches = what.microbatches
+        self._slots, self._shapes = self._boundaries.setdefault(what.microbatches, (_Slots(self._device), {}))
         self._first = self.replica * what.microbatches  # of its own among those of all replicas
         if 0 in self._own:
             if self._x is None:
@@ -462,7 +463,7 @@ class Run:
         """Of what a stage hands on to another rank, as that rank's host said."""
         found = self._shapes.get(stage)
         if found is None:
-            said = json.loads(self._get(f"boundary/{stage}"))
+            said = json.loads(self._get(f"boundary/{stage}/{self._microbatches}"))
             found = self._shapes[stage] = (getattr(torch, said["dtype"]), tuple(said["shape"]))
         return found
 
@@ -477,9 +478,10 @@ class Run:
             return
         if known is not None:
             raise SpecError(f"stage {stage} hands on {shape[1]} of {shape[0]}, before it was {known[1]} of {known[0]}: in a run this "
-                            "stays as it is")
+                            "stays as it is, while a step has as many microbatches")
         self._shapes[stage] = shape
-        self._put(f"boundary/{stage}", json.dumps({"dtype": str(output.dtype).removeprefix("torch."), "shape": shape[1]}))
+        self._put(f"boundary/{stage}/{self._microbatches}",
+                  json.dumps({"dtype": str(output.dtype).removeprefix("torch."), "shape": shape[1]}))
 
     def _slot(self, address, size, stage):
         """Of what goes from a stage to the next, or of its gradient."""
