@@ -106,6 +106,12 @@ def train(case):
                     run.swap(variant)
             if case.get("dies") == [rank, step]:
                 os._exit(9)
+            if case.get("replaces") and step == 1:
+                module = next(iter(modules.values()))
+                if case["replaces"] == "weights":
+                    module[0].weight = torch.nn.Parameter(module[0].weight.detach().clone())
+                else:
+                    module[0] = torch.nn.Sequential(module[0])
             if case.get("raises") == [rank, step]:
                 next(iter(modules.values())).register_module("0", Raises())
             for group in [group for each in (*made, own) if each and case.get("rates") for group in each.param_groups]:

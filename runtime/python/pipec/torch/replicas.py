@@ -24,6 +24,8 @@ class FlatLayer:
                                    device=named[0][1].device if named else None)
         self.gradients = torch.zeros_like(self.weights)
         self.named = named
+        owners = {id(p): (owner, each) for owner in module.modules() for each, p in owner._parameters.items()}
+        self.owners = [(f"{name}'s {each}", p, *owners[id(p)]) for each, p in named]
         self.frozen = [(f"{name}'s {each}", p) for each, p in module.named_parameters() if not p.requires_grad]
         for p, weights, gradients in self.views():
             weights.copy_(p.detach())

@@ -144,6 +144,7 @@ class Run:
             make = LayeredStage if self._parts else first_stage if s == 0 and split else Stage
             self._stages[s] = make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
                                    split=split)
+        self._layered = {s: tuple(self.modules[s]) for s, each in self._stages.items() if isinstance(each, LayeredStage)}
         self._planned = optimizer is not None  # the optimizer is the plan's
         self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
         self._set = {}  # by step, what optimizers were set to when it began
@@ -255,6 +256,9 @@ class Run:
             raise SpecError("the run is closed")
         if x is not None and not isinstance(x, torch.Tensor):
             raise SpecError(f"x is a {type(x).__name__}: expected a tensor (several between stages are not supported yet)")
+        for stage, layers in self._layered.items():
+            if tuple(self.modules[stage]) != layers:
+                raise SpecError(f"stage {stage} has other layers than when the run began: begin a run with them")
         self._in_step = True
         self._x, self._target, self._losses = x, target, []
         self._microbatches = 0
@@ -598,6 +602,9 @@ class Run:
         """Gradients stay where the runtime sums them, whatever the program did with `grad`."""
         for layers in self._flat.values():
             for layer in layers:
+                for name, p, owner, attribute in layer.owners:
+                    if owner._parameters.get(attribute) is not p:
+                        raise SpecError(f"{name} is another than when the run began, which replicas do not sum: begin a run with it")
                 for p, _, gradients in layer.views():
                     p.grad = gradients
                 for name, p in layer.frozen:
@@ -640,8 +647,11 @@ class Run:
                 for group, settings in zip(optimizer.param_groups, before[key]):
                     group.update(settings)
                 optimizer.step()
-                for group, settings in zip(optimizer.param_groups, now):
-                    group.update(settings)
+                for number, (group, settings) in enumerate(zip(optimizer.param_groups, before[key])):
+                    own = {name: group[name] for name in settings if group[name] is not settings[name]}  # which it keeps there
+                    for later in (now, *(found[key] for step, found in self._set.items() if step > what.step)):
+                        later[number].update(own)
+                    group.update(now[number])
             if not self._flat:
                 optimizer.zero_grad()
             else:
