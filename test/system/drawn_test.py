@@ -9,7 +9,7 @@ import unittest
 from support import CHECK, INPUT, OK, SOAK, ToolTest, tool
 
 SEED = int(os.environ.get("PIPEC_SEED") or (random.randrange(1 << 30) if SOAK else 7))
-DRAWN = 2000 if SOAK else 40
+DRAWN = 2000 if SOAK else 120
 # By placement: stages a rank, and schedules.
 PLACEMENTS = {
     "loop": (1, ["1f1b", "gpipe", "eager-1f1b", "{name: kfkb, k: 2}", "zb-h1", "zb-h2", "slack", "seq1f1b", "auto"]),
