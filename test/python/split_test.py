@@ -5,6 +5,7 @@
 PIPEC_TORCH_PROGRAMS: how many random programs (default: 150)."""
 import os
 import pathlib
+import random
 import sys
 import traceback
 import unittest
@@ -502,6 +503,14 @@ class Recomputed(Bits):
                 "constant": torch.ones(1 << 15)})
 
         self.compare("changed buffers", make, inputs((4, 8)), orders={"recomputed": ORDERS["recomputed"]})
+
+    def test_random_numbers_of_python_are_drawn_again(self):
+        """And those that come after are not disturbed."""
+        def make():
+            random.seed(1)
+            return Lambda(lambda self, x: self.inner(x) * random.random(), inner=nn.Linear(8, 8))
+
+        self.compare("Python's random", make, inputs((4, 8)), orders={"recomputed": ORDERS["recomputed"]})
 
     def test_not_the_same_again(self):
         """What only a later microbatch shows cannot be made good."""

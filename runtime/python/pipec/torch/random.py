@@ -1,4 +1,7 @@
 """Random numbers of a microbatch: the same whenever and wherever it is computed, so that R draws what F drew."""
+import random
+import sys
+
 import torch
 
 _MASK = (1 << 64) - 1
@@ -35,6 +38,34 @@ def states():
 def restore(kept):
     for generator, state in kept:
         generator.set_state(state)
+
+
+class Again:
+    """with again: Python's and NumPy's own generators, which reseed leaves alone, draw what they drew from here on; afterwards
+    they go on as if they had not."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self):
+        self._states = self._found()
+
+    @staticmethod
+    def _found():
+        numpy = getattr(sys.modules.get("numpy"), "random", None)
+        return random.getstate(), numpy and numpy.get_state()
+
+    @staticmethod
+    def _put(states):
+        random.setstate(states[0])
+        if states[1]:
+            sys.modules["numpy"].random.set_state(states[1])
+
+    def __enter__(self):
+        states, self._states = self._states, self._found()
+        self._put(states)
+
+    def __exit__(self, *_):
+        self._put(self._states)
 
 
 def reseed(seed, step, stage, microbatch):

@@ -11,7 +11,7 @@ from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
 from .graph import Plan, behind, walk
 from .older import is_alive, needs_owner, owner_of, watched
-from .random import Seeded
+from .random import Again, Seeded
 from .weights import Kept
 
 _PLANS = 64  # graphs remembered; a module with more of them (sequences of many lengths) learns these again and again
@@ -47,13 +47,13 @@ _WANTS_GRADIENT = torch.zeros((), requires_grad=True)
 class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
-    __slots__ = ("state", "step", "x", "target", "buffers", "entry", "found", "root", "owner", "shape", "boxed",
+    __slots__ = ("state", "step", "x", "target", "buffers", "again", "entry", "found", "root", "owner", "shape", "boxed",
                  "foreign", "hooked", "gradient", "kept")
 
     def __init__(self, step, x, target):
         self.step, self.x, self.target = step, x, target
         self.boxed = self.foreign = self.hooked = False
-        self.buffers = self.gradient = self.kept = None
+        self.buffers = self.again = self.gradient = self.kept = None
         self.drop_graph()
 
     def drop_graph(self):
@@ -126,10 +126,11 @@ class Stage:
             state.x = x
         present = self._buffers.swap(state.buffers)
         try:
-            output = self._run(microbatch, state)
+            with state.again:
+                output = self._run(microbatch, state)
         finally:
             self._buffers.swap(present)
-        state.x = state.target = state.buffers = None
+        state.x = state.target = state.buffers = state.again = None
         return output
 
     def backward_input(self, microbatch, gradient=None):
@@ -237,6 +238,7 @@ class Stage:
         """F whose graph R makes again. It goes through the module as with a graph, so that R gives the same bits: some
         modules compute otherwise without."""
         seen, state.buffers = self._buffers.look()
+        state.again = Again()
         x, version = state.x, state.x._version
         copy = None if self._changes_input is False else x.clone()
         output = self._run(microbatch, state, nothing_saved())
