@@ -215,7 +215,8 @@ class TrainTest(RunsTest):
                 for process in self.begin(2, [{**stops, "dies": [0, 7]}]):
                     process.wait(timeout=HANG)
                 said = self.run_cases(2, [{**stops, "resume": True}])
-                self.assertEqual([len(each[0]["digests"]) for each in said], [6, 6])
+                # From step 6, or 4 where the process died before all had saved.
+                self.assertIn([len(each[0]["digests"]) for each in said], [[6, 6], [8, 8]])
                 self.assertEqual([each[0]["weights"] for each in said], [each[0]["weights"] for each in expected])
 
     def test_rates_are_those_of_the_step(self):
@@ -382,6 +383,8 @@ class TrainTest(RunsTest):
              "stage 0 has other layers than when the run began"),
             ("other weights", self.replicated("policy: none", 1, 2, replaces="weights"), "SpecError",
              "stage 0 layer 0's weight is another than when the run began"),
+            ("weights elsewhere", self.replicated("policy: none", 1, 2, replaces="data"), "SpecError",
+             "stage 0 layer 0's weight is another than when the run began, or lies elsewhere"),
             ("a variant", self.case("", right, 2, swaps=[[1, 5]]), "SpecError", 'there is no variant "5"'),
             ("a state", self.case("", right, 2, steps=2, checkpoint=folder), None, None),
             ("the state of another", self.case("", right, 2, steps=4, checkpoint=folder, resume=True, wide=True), "SpecError",

@@ -108,7 +108,9 @@ def train(case):
                 os._exit(9)
             if case.get("replaces") and step == 1:
                 module = next(iter(modules.values()))
-                if case["replaces"] == "weights":
+                if case["replaces"] == "data":
+                    module[0].weight.data = module[0].weight.data.clone()
+                elif case["replaces"] == "weights":
                     module[0].weight = torch.nn.Parameter(module[0].weight.detach().clone())
                 else:
                     module[0] = torch.nn.Sequential(module[0])

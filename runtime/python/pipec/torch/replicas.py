@@ -23,21 +23,27 @@ class FlatLayer:
         self.weights = torch.empty(sum(p.numel() for _, p in named), dtype=self.dtype,
                                    device=named[0][1].device if named else None)
         self.gradients = torch.zeros_like(self.weights)
-        self.named = named
+        self.named, self._parts, at = named, [], 0
         owners = {id(p): (owner, each) for owner in module.modules() for each, p in owner._parameters.items()}
-        self.owners = [(f"{name}'s {each}", p, *owners[id(p)]) for each, p in named]
-        self.frozen = [(f"{name}'s {each}", p) for each, p in module.named_parameters() if not p.requires_grad]
-        for p, weights, gradients in self.views():
+        for each, p in named:
+            part = slice(at, at + p.numel())
+            at = part.stop
+            weights, gradients = self.weights[part].view(p.shape), self.gradients[part].view(p.shape)
             weights.copy_(p.detach())
             p.data, p.grad = weights, gradients
+            self._parts.append((f"{name}'s {each}", p, *owners[id(p)], weights.data_ptr(), gradients))
+        self._frozen = [(f"{name}'s {each}", p) for each, p in module.named_parameters() if not p.requires_grad]
 
-    def views(self):
-        """(parameter, its weights, its gradients) in the flat ones."""
-        at = 0
-        for _, p in self.named:
-            part = slice(at, at + p.numel())
-            yield p, self.weights[part].view(p.shape), self.gradients[part].view(p.shape)
-            at = part.stop
+    def attach(self):
+        """Gradients stay where the runtime sums them, whatever the program did with `grad`; weights have to."""
+        for name, p, owner, attribute, weights, gradients in self._parts:
+            if owner._parameters.get(attribute) is not p or p.data_ptr() != weights:
+                raise SpecError(f"{name} is another than when the run began, or lies elsewhere, where replicas do not sum it: write "
+                                "into it, or begin a run with it")
+            p.grad = gradients
+        for name, p in self._frozen:
+            if p.requires_grad:
+                raise SpecError(f"{name} was frozen when the run began, and replicas do not sum it: begin a run with it trained")
 
     def digest(self):
         """A number that tells other weights from these."""

@@ -599,18 +599,9 @@ class Run:
         return [p.grad for _, p in self._named_parameters(stage) if p.grad is not None]
 
     def _attach(self):
-        """Gradients stay where the runtime sums them, whatever the program did with `grad`."""
         for layers in self._flat.values():
             for layer in layers:
-                for name, p, owner, attribute in layer.owners:
-                    if owner._parameters.get(attribute) is not p:
-                        raise SpecError(f"{name} is another than when the run began, which replicas do not sum: begin a run with it")
-                for p, _, gradients in layer.views():
-                    p.grad = gradients
-                for name, p in layer.frozen:
-                    if p.requires_grad:
-                        raise SpecError(f"{name} was frozen when the run began, and replicas do not sum it: begin a run with it "
-                                        "trained")
+                layer.attach()
 
     def _gather_aside(self):
         """Gradients of the program's own optimizer that it did not make zero are added behind the step."""
