@@ -227,10 +227,12 @@ void PolicyExchanges::addLate(std::vector<schedule::Words> &all) const {
 
 schedule::Bounded PolicyExchanges::boundsOf(const PolicyExchange &of) const {
   schedule::Problem least = forBounds(problem, spec);
-  if (of.replicas.mayShard && of.may.decoupled && !least.staticBytes.empty()) // with the state of whole updates
-    for (size_t s = 0; s != of.replicas.layers.size(); ++s)
-      for (const schedule::ExchangedLayer &layer : of.replicas.layers[s])
-        least.staticBytes[size_t(least.rankOf[s])] -= layer.gradients() > 0 ? of.replicas.savedOf(layer) : 0;
+  if (of.replicas.mayShard && of.may.decoupled &&
+      !least.staticBytes.empty()) { // so far with the state of whole updates
+    const std::vector<schedule::Bytes> saved = savedByRank(of.replicas, least);
+    for (size_t rank = 0; rank != saved.size(); ++rank)
+      least.staticBytes[rank] -= saved[rank];
+  }
   schedule::Bounded bounds = schedule::lowerBounds(least);
   if (const plan::Time exchange = schedule::exchangeBound(problem, of.replicas, of.may); exchange > bounds.span) {
     bounds.span = exchange;

@@ -130,12 +130,18 @@ spec::Spec ofOneReplica(spec::Spec spec) {
 schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut) {
   if (!mayShard(spec) || problem.staticBytes.empty())
     return problem;
-  const schedule::Replicas replicas = replicasOf(spec, problem, cut);
+  const std::vector<schedule::Bytes> saved = savedByRank(replicasOf(spec, problem, cut), problem);
+  for (size_t rank = 0; rank != saved.size(); ++rank)
+    problem.staticBytes[rank] += saved[rank];
+  return problem;
+}
+
+std::vector<schedule::Bytes> savedByRank(const schedule::Replicas &replicas, const schedule::Problem &problem) {
+  std::vector<schedule::Bytes> saved(size_t(problem.ranks));
   for (size_t s = 0; s != replicas.layers.size(); ++s)
     for (const schedule::ExchangedLayer &layer : replicas.layers[s])
-      if (layer.gradients() > 0)
-        problem.staticBytes[size_t(problem.rankOf[s])] += replicas.savedOf(layer);
-  return problem;
+      saved[size_t(problem.rankOf[s])] += layer.gradients() > 0 ? replicas.savedOf(layer) : 0;
+  return saved;
 }
 
 schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec) {

@@ -21,6 +21,8 @@ bool mayShard(const spec::Spec &spec);
 spec::Spec ofOneReplica(spec::Spec spec);
 /// The problem of that spec with the static memory that whole updates need.
 schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut);
+/// By rank, the bytes of the optimizer's state that sharding all layers with gradients saves on each replica.
+std::vector<schedule::Bytes> savedByRank(const schedule::Replicas &replicas, const schedule::Problem &problem);
 /// The problem without what an exchange may move beside passes, for bounds: updates, which replicas may divide too, and
 /// a norm, where the next step's forward may begin with layers that do not wait for it.
 schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec);

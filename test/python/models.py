@@ -85,6 +85,7 @@ def digest(module):
 
 
 def rate(step):
+    """The learning rate of a program that sets another one before each step."""
     return 1e-3 * (1 + step % 3)
 
 

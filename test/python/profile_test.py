@@ -201,8 +201,9 @@ class ProfileTest(FolderTest):
                      {"schedule": "{name: kfkb, k: 2}", "recompute": "all"}]
             plans = []
             for number, changes in enumerate(cases):
-                # Eight layers. Of a cut that measured times decide a rank may hold one block: beside that little, the
-                # gradient that B makes while it still holds all is more than 2 %, and none sees it between instructions.
+                # Eight layers, cut equally. Where measured times cut them a rank may have one block alone. The plan counts the
+                # gradient that B makes while B still holds everything; the judge looks between instructions, when that is
+                # over, and of a single block's bytes the gradient is more than 2 %.
                 stages = 4 if changes["schedule"].startswith("v") else 2
                 plans.append(self.folder / f"{number}.pipe")
                 pipec.compile(self.spec, set={**changes, "pipeline.cut": [8 // stages] * stages}).save(plans[-1])

@@ -504,13 +504,21 @@ class Recomputed(Bits):
 
         self.compare("changed buffers", make, inputs((4, 8)), orders={"recomputed": ORDERS["recomputed"]})
 
-    def test_random_numbers_of_python_are_drawn_again(self):
+    def test_random_numbers_of_python_and_numpy_are_drawn_again(self):
         """And those that come after are not disturbed."""
-        def make():
-            random.seed(1)
-            return Lambda(lambda self, x: self.inner(x) * random.random(), inner=nn.Linear(8, 8))
+        def check(name, seed, draw):
+            def make():
+                seed(1)
+                return Lambda(lambda self, x: self.inner(x) * draw(), inner=nn.Linear(8, 8))
 
-        self.compare("Python's random", make, inputs((4, 8)), orders={"recomputed": ORDERS["recomputed"]})
+            self.compare(name, make, inputs((4, 8)), orders={"recomputed": ORDERS["recomputed"]})
+
+        check("Python's random", random.seed, random.random)
+        try:
+            import numpy
+        except ImportError:
+            return  # PyTorch does without it
+        check("NumPy's random", numpy.random.seed, lambda: float(numpy.random.rand()))
 
     def test_not_the_same_again(self):
         """What only a later microbatch shows cannot be made good."""

@@ -79,7 +79,8 @@ class DrawnTest(ToolTest):
                 if code != OK:
                     self.assertRegex(said, r"(?m)^\S+drawn\.yaml:\d+:\d+: error: ")
                 least = re.search(r"the least limit that would do is [^(]*\((\d+)B\)", said)
-                # Which W fill waits, and which layers of replicas are sharded, depends on the limit itself.
+                # With `weights: fill` the limit decides which W wait, with replicas which layers are sharded: under another
+                # limit the plan is another one, and may hold more.
                 if code == CHECK and least and not re.search("weights: fill|data_parallel", text):
                     self.outcome(path, "--set", f"memory.limit={least[1]}B", may=[OK])
                     self.outcome(path, "--set", f"memory.limit={int(least[1]) - 1}B", may=[CHECK])
